@@ -1,0 +1,55 @@
+"""Every error Gibbsite raises on purpose.
+
+Each is a `GibbsiteError` and also the built-in that fits, so that code which knows nothing of Gibbsite
+(`except ValueError`) still catches it. A message names what is wrong, where, and the way out.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class GibbsiteError(Exception):
+    """Base class of all errors that Gibbsite raises on purpose."""
+
+
+class ModelError(GibbsiteError, ValueError):
+    """The model cannot be analysed or sampled as it is written."""
+
+
+class DataError(GibbsiteError, ValueError):
+    """The data bound to a model do not fit it: missing values, NaN, wrong shapes."""
+
+
+class ArgumentError(GibbsiteError, TypeError):
+    """A model was called with missing or unexpected arguments."""
+
+
+class OptionError(GibbsiteError, ValueError):
+    """An option (draws, chains, device, …) has a value that makes no sense."""
+
+
+class ScheduleError(GibbsiteError, ValueError):
+    """A schedule does not parse, or does not fit the model."""
+
+
+class CheckpointError(GibbsiteError, ValueError):
+    """A saved run cannot be read, or belongs to another model, version or schedule."""
+
+
+class UnknownNameError(GibbsiteError, KeyError):
+    """A site, node or model name that does not exist; the nearest existing name is suggested.
+
+    Parameters: `kind` is the word for the thing ("site", "model", …), `name` what was asked for,
+    `known` the names that exist.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]):
+        known = list(known)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        shown = ", ".join(map(repr, known[:12])) + (", …" if len(known) > 12 else "")
+        self.message = f"no {kind} named {name!r}{hint} (known: {shown or 'none'})"
+        super().__init__(self.message)
+
+    def __str__(self) -> str:  # KeyError would print the repr of its argument
+        return self.message

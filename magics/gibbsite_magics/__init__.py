@@ -1,0 +1,1 @@
+"""The IPython magics of Gibbsite: parse, delegate, display."""
