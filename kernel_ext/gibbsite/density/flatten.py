@@ -1,0 +1,85 @@
+"""Rewrite a jaxpr so that calls disappear and loops over time become maps over time.
+
+The index-map analysis and the evaluators work on one flat list of equations. Calls (`jit`, custom
+derivatives, `remat`) are inlined; a `scan` whose carry only hands on values that are known without running
+the loop is replaced by the batched body (`descan`). Whatever cannot be rewritten stays as it is.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gibbsite.density.descan import descan
+from gibbsite.trace.compat import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    closed_call_body,
+    dce_jaxpr,
+    make_jaxpr_like,
+)
+
+
+class _Builder:
+    """Collects equations over fresh variables."""
+
+    def __init__(self) -> None:
+        self.eqns: list[JaxprEqn] = []
+        self.constvars: list[Var] = []
+        self.consts: list[Any] = []
+        self._const_ids: dict[int, Var] = {}
+
+    def constant(self, like: Var, value: Any) -> Var:
+        if id(value) not in self._const_ids:
+            var = Var(like.aval)
+            self.constvars.append(var)
+            self.consts.append(value)
+            self._const_ids[id(value)] = var
+        return self._const_ids[id(value)]
+
+    def splice(self, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+        """Append the equations of `closed` applied to `args`; returns its outputs."""
+        jaxpr = closed.jaxpr
+        env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+        for var, value in zip(jaxpr.constvars, closed.consts, strict=True):
+            env[var] = self.constant(var, value)
+
+        def read(atom: Any) -> Any:
+            return atom if isinstance(atom, Literal) else env[atom]
+
+        for eqn in jaxpr.eqns:
+            operands = [read(a) for a in eqn.invars]
+            env.update(zip(eqn.outvars, self.equation(eqn, operands), strict=True))
+        return [read(a) for a in jaxpr.outvars]
+
+    def equation(self, eqn: JaxprEqn, operands: list[Any]) -> list[Any]:
+        body = closed_call_body(eqn)
+        if body is not None:
+            return self.splice(body, operands)
+        if eqn.primitive.name == "scan":
+            mapped = descan(eqn)
+            if mapped is not None:
+                return self.splice(mapped, operands)
+        fresh = [Var(v.aval) for v in eqn.outvars]
+        self.eqns.append(eqn.replace(invars=operands, outvars=fresh))
+        return fresh
+
+
+def flatten(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """`closed` with calls inlined, scans mapped over time where possible, and dead code removed.
+
+    Inputs and outputs keep their number and order.
+    """
+    live, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    builder = _Builder()
+    inputs = [Var(v.aval) for v in live.invars]
+    outputs = builder.splice(ClosedJaxpr(live, closed.consts), inputs)
+    flat = make_jaxpr_like(live, builder.constvars, inputs, outputs, builder.eqns)
+    flat, _ = dce_jaxpr(flat, [True] * len(outputs), instantiate=True)
+    return ClosedJaxpr(flat, builder.consts)
+
+
+def as_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
+    """The open jaxpr of `closed`."""
+    return closed.jaxpr
