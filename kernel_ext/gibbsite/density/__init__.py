@@ -1,0 +1,7 @@
+"""A NumPyro model → `Density`: named sites and additive terms, each with its index maps."""
+
+from gibbsite.density.build import build_density
+from gibbsite.density.density import Density
+from gibbsite.density.sites import Plate, Site
+
+__all__ = ["Density", "Plate", "Site", "build_density"]

@@ -100,9 +100,7 @@ def descan(eqn: JaxprEqn) -> ClosedJaxpr | None:
         for j in order:
             (after,) = batched([j])
             head = init[j][None].astype(after.dtype)
-            before[j] = (
-                jnp.concatenate([after[1:], head]) if reverse else jnp.concatenate([head, after[:-1]])
-            )
+            before[j] = jnp.concatenate([after[1:], head]) if reverse else jnp.concatenate([head, after[:-1]])
             last[j] = after[0] if reverse else after[-1]
             axes[j] = 0
         n_out = len(closed.jaxpr.outvars)

@@ -6,7 +6,7 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var, jaxpr_as_fun
 from jax.interpreters.partial_eval import dce_jaxpr
 
-__all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "Primitive", "Var", "closed_call_body", "dce_jaxpr", "jaxpr_as_fun", "jaxpr_outputs", "make_jaxpr_like"]
+__all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "Primitive", "Var", "bind_equation", "closed_call_body", "dce_jaxpr", "jaxpr_as_fun", "jaxpr_outputs", "make_jaxpr_like"]
 
 
 # primitives that only wrap a body, with the parameter that holds it
@@ -57,3 +57,10 @@ def make_jaxpr_like(
         effects=template.effects,
         debug_info=template.debug_info,
     )
+
+
+def bind_equation(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
+    """Apply the primitive of `eqn` to other operands; always a list of results."""
+    with eqn.ctx.manager:
+        out = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
+    return list(out) if eqn.primitive.multiple_results else [out]

@@ -1,0 +1,260 @@
+"""Index maps: which elements of a site each element of an array depends on.
+
+An `Access` says, for every element `o` of an array, which element of the site is read: per site axis an
+`Affine` function of `o`, an entry of a `Table` of indices, or the `WHOLE` axis. A window limits the access to
+a box of elements. An array's dependence on a site is a small set of accesses; it is an over-approximation,
+so "not in the set" is a proof of independence and "in the set" is not a proof of dependence.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+Shape = tuple[int, ...]
+Window = tuple[tuple[int, int], ...]
+Read = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """The index `sum(coefs[a] * o[a]) + offset` of the element at position `o`."""
+
+    coefs: tuple[int, ...]
+    offset: int
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The array axes along which the index changes."""
+        return tuple(a for a, c in enumerate(self.coefs) if c)
+
+
+@dataclass(frozen=True)
+class Table:
+    """An index read from an integer array, which has the array's rank and size 1 where it is constant.
+
+    `value(read)` computes the array from the jaxpr's variables. `latents` names the latent sites that the
+    indices depend on (`mu[z]`); empty means they come from data or constants alone. Tables are equal when
+    they were derived in the same way (`key`).
+    """
+
+    key: Any
+    shape: Shape
+    latents: frozenset[str]
+    value: Callable[[Read], Any] = field(compare=False, repr=False)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The array axes along which the index may change."""
+        return tuple(a for a, n in enumerate(self.shape) if n != 1)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Every index along the site's axis."""
+
+
+WHOLE = Whole()
+Component = Affine | Table | Whole
+
+
+@dataclass(frozen=True)
+class Access:
+    """One index per site axis, valid for the elements of the array inside `window`."""
+
+    index: tuple[Component, ...]
+    window: Window
+
+    @property
+    def single(self) -> bool:
+        """Whether each element of the array reads exactly one element of the site through this access."""
+        return not any(isinstance(c, Whole) for c in self.index)
+
+    def latents(self) -> frozenset[str]:
+        """The latent sites that the indices themselves depend on."""
+        tables = [c.latents for c in self.index if isinstance(c, Table)]
+        return frozenset().union(*tables)
+
+
+Accesses = tuple[Access, ...]
+MAX_ACCESSES = 16
+
+
+def full_window(shape: Shape) -> Window:
+    """The window that holds every element of an array."""
+    return tuple((0, n) for n in shape)
+
+
+def constant(rank: int, offset: int) -> Affine:
+    """The same index for every element."""
+    return Affine((0,) * rank, offset)
+
+
+def along(rank: int, axis: int, coef: int = 1, offset: int = 0) -> Affine:
+    """The index `coef * o[axis] + offset`."""
+    return Affine(tuple(coef if a == axis else 0 for a in range(rank)), offset)
+
+
+def of_site(shape: Shape) -> Accesses:
+    """The accesses of a site's own array: each element reads itself."""
+    return (Access(tuple(along(len(shape), a) for a in range(len(shape))), full_window(shape)),)
+
+
+def everything(site_rank: int, shape: Shape) -> Accesses:
+    """Every element may depend on all of the site."""
+    return (Access((WHOLE,) * site_rank, full_window(shape)),)
+
+
+def static_table(array: np.ndarray) -> Table:
+    """A table of indices that are known when the program is analysed."""
+    return Table(("static", array.shape, array.tobytes()), array.shape, frozenset(), lambda read: array)
+
+
+def component_array(component: Affine | Table, shape: Shape, read: Read) -> Any:
+    """The indices of a component as an integer array that broadcasts against `shape`."""
+    if isinstance(component, Table):
+        return component.value(read)
+    array = np.full((1,) * len(shape), component.offset, np.int32)
+    for a in component.axes:
+        steps = np.arange(shape[a], dtype=np.int32) * component.coefs[a]
+        array = array + steps.reshape(tuple(-1 if b == a else 1 for b in range(len(shape))))
+    return array
+
+
+def sum_of(terms: Sequence[tuple[int, Component]], offset: int, shape: Shape) -> Component:
+    """`sum(coef * component) + offset` as one component over an array of `shape`."""
+    if any(isinstance(c, Whole) for _, c in terms):
+        return WHOLE
+    if all(isinstance(c, Affine) for _, c in terms):
+        coefs = [0] * len(shape)
+        for k, c in terms:
+            offset += k * c.offset  # type: ignore[union-attr]
+            for a in range(len(shape)):
+                coefs[a] += k * c.coefs[a]  # type: ignore[union-attr]
+        return Affine(tuple(coefs), offset)
+    if len(terms) == 1 and terms[0][0] == 1 and offset == 0:
+        return terms[0][1]
+    parts = [(k, c) for k, c in terms if not isinstance(c, Whole)]
+    axes = {a for _, c in parts for a in c.axes}
+
+    def value(read: Read) -> Any:
+        total: Any = offset
+        for k, c in parts:
+            total = total + k * component_array(c, shape, read)
+        return total
+
+    return Table(
+        ("sum", tuple(parts), offset, shape),
+        tuple(n if a in axes else 1 for a, n in enumerate(shape)),
+        frozenset().union(*(c.latents for _, c in parts if isinstance(c, Table))),
+        value,
+    )
+
+
+def _look_up(table: Table, exprs: Sequence[Component], shape: Shape) -> Component:
+    """`table` read at the positions that `exprs` give per axis of the table."""
+    used = [exprs[a] for a in table.axes]
+    if len(table.shape) == len(shape) and all(
+        exprs[a] == along(len(shape), a) and shape[a] == table.shape[a] for a in table.axes
+    ):
+        return table
+    if any(isinstance(e, Whole) for e in used):
+        return WHOLE
+    axes = {a for e in used for a in e.axes}  # type: ignore[union-attr]
+    at = tuple(exprs[a] if n != 1 else None for a, n in enumerate(table.shape))
+
+    def value(read: Read) -> Any:
+        array = jnp.asarray(table.value(read))
+        positions = tuple(0 if e is None else component_array(e, shape, read) for e in at)  # type: ignore[arg-type]
+        out = array[positions] if positions else array
+        return jnp.reshape(out, out_shape) if np.ndim(out) != len(shape) else out
+
+    out_shape = tuple(n if a in axes else 1 for a, n in enumerate(shape))
+    latents = table.latents.union(*(e.latents for e in used if isinstance(e, Table)))
+    return Table(("look up", table.key, at, shape), out_shape, latents, value)
+
+
+def _window_through(window: Window, exprs: Sequence[Component], shape: Shape) -> Window | None:
+    """The part of the output that can read inside `window` of the operand; None if there is none."""
+    out = list(full_window(shape))
+    for (low, high), expr in zip(window, exprs, strict=True):
+        if not isinstance(expr, Affine) or len(expr.axes) > 1:
+            continue  # cannot be said: keep the output's whole range, which is sound
+        if not expr.axes:
+            if not low <= expr.offset < high:
+                return None
+            continue
+        (axis,) = expr.axes
+        step, shift = expr.coefs[axis], expr.offset
+        ends = sorted((low - shift, high - 1 - shift), reverse=step < 0)
+        first, last = -(-ends[0] // step), ends[1] // step
+        out[axis] = (max(out[axis][0], first), min(out[axis][1], last + 1))
+    return None if any(low >= high for low, high in out) else tuple(out)
+
+
+def through(
+    accesses: Accesses, exprs: Sequence[Component], shape: Shape, window: Window | None = None
+) -> Accesses:
+    """The accesses of an output whose element reads the operand's element at `exprs`.
+
+    `exprs` holds one component per operand axis, over an output of `shape`; `window` limits the output
+    elements that read the operand at all.
+    """
+    out = []
+    for access in accesses:
+        box = _window_through(access.window, exprs, shape)
+        if box is not None and window is not None:
+            both = zip(box, window, strict=True)
+            box = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in both)
+            box = None if any(low >= high for low, high in box) else box
+        if box is None:
+            continue
+        index: list[Component] = []
+        for component in access.index:
+            if isinstance(component, Affine):
+                terms = [(component.coefs[a], exprs[a]) for a in component.axes]
+                index.append(sum_of(terms, component.offset, shape))
+            elif isinstance(component, Table):
+                index.append(_look_up(component, exprs, shape))
+            else:
+                index.append(WHOLE)
+        out.append(Access(tuple(index), box))
+    return tuple(out)
+
+
+def _joined(a: Window, b: Window) -> Window | None:
+    """The union of two windows where it is a box again."""
+    differ = [i for i in range(len(a)) if a[i] != b[i]]
+    if not differ:
+        return a
+    if len(differ) == 1:
+        i = differ[0]
+        (al, ah), (bl, bh) = a[i], b[i]
+        if al <= bh and bl <= ah:
+            return (*a[:i], (min(al, bl), max(ah, bh)), *a[i + 1 :])
+    if all(x[0] <= y[0] and x[1] >= y[1] for x, y in zip(a, b, strict=True)):
+        return a
+    if all(y[0] <= x[0] and y[1] >= x[1] for x, y in zip(a, b, strict=True)):
+        return b
+    return None
+
+
+def union(*several: Accesses) -> Accesses:
+    """All accesses together, merged where one box can say the same; too many become everything."""
+    out: list[Access] = []
+    for access in (a for accesses in several for a in accesses):
+        for i, other in enumerate(out):
+            window = _joined(other.window, access.window) if other.index == access.index else None
+            if window is not None:
+                out[i] = Access(other.index, window)
+                break
+        else:
+            out.append(access)
+    if len(out) > MAX_ACCESSES:
+        shape = tuple(max(a.window[i][1] for a in out) for i in range(len(out[0].window)))
+        low = tuple(min(a.window[i][0] for a in out) for i in range(len(out[0].window)))
+        box = tuple(zip(low, shape, strict=True))
+        return (Access((WHOLE,) * len(out[0].index), box),)
+    return tuple(out)

@@ -1,0 +1,78 @@
+"""The arguments of a model, split into arrays (inputs of the compiled program) and everything else."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.errors import DataError
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | jax.Array | np.generic) and np.asarray(leaf).dtype.kind in "biufc"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Positional and keyword arguments of a model function, flattened.
+
+    `names` holds a readable name per array leaf (`x`, `data['y']`), `arrays` their values; `rebuild(arrays)`
+    gives back `(args, kwargs)` with other arrays in their places.
+    """
+
+    names: tuple[str, ...]
+    arrays: tuple[Any, ...]
+    static: tuple[Any, ...]
+    places: tuple[bool, ...]
+    tree: Any
+
+    def rebuild(self, arrays: Sequence[Any]) -> tuple[tuple, dict]:
+        """`(args, kwargs)` with `arrays` in place of the array leaves."""
+        dynamic, fixed = iter(arrays), iter(self.static)
+        leaves = [next(dynamic) if is_array else next(fixed) for is_array in self.places]
+        return jax.tree.unflatten(self.tree, leaves)
+
+
+def split_arguments(
+    args: Sequence[Any], kwargs: Mapping[str, Any], parameter_names: Sequence[str] = ()
+) -> Arguments:
+    """Split a call's arguments. `parameter_names` names the positional parameters, for messages."""
+    paths, tree = jax.tree_util.tree_flatten_with_path((tuple(args), dict(kwargs)))
+    names, arrays, static, places = [], [], [], []
+    for path, leaf in paths:
+        dynamic = _is_array(leaf)
+        places.append(dynamic)
+        if dynamic:
+            name = _name(path, parameter_names)
+            names.append(name)
+            arrays.append(_checked(name, leaf))
+        else:
+            static.append(leaf)
+    return Arguments(tuple(names), tuple(arrays), tuple(static), tuple(places), tree)
+
+
+def fixed_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
+    """All arguments as constants of the program, for models that need the data's values while traced."""
+    leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
+    return Arguments((), (), tuple(leaves), (False,) * len(leaves), tree)
+
+
+def _checked(name: str, leaf: Any) -> Any:
+    if isinstance(leaf, np.ma.MaskedArray):
+        raise DataError(
+            f"argument {name!r} is a masked array; pass the values and a boolean mask to the model, "
+            f"and use `numpyro.handlers.mask` there"
+        )
+    return jnp.asarray(leaf)
+
+
+def _name(path: Sequence[Any], parameter_names: Sequence[str]) -> str:
+    key = path[1]
+    if path[0].idx == 0:
+        head = parameter_names[key.idx] if key.idx < len(parameter_names) else f"argument {key.idx}"
+    else:
+        head = str(key.key)
+    return head + jax.tree_util.keystr(tuple(path[2:]))

@@ -1,0 +1,184 @@
+"""Trace a NumPyro model into a `Density`."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gibbsite.density.access import of_site
+from gibbsite.density.arguments import Arguments, split_arguments
+from gibbsite.density.collect import ModelFacts, base_distribution, facts_of, log_probs, run_model
+from gibbsite.density.density import Density
+from gibbsite.density.flatten import flatten
+from gibbsite.density.index_maps import index_maps
+from gibbsite.density.lines import user_line_of_exception
+from gibbsite.density.terms import Decomposition
+from gibbsite.errors import ModelError
+
+_TRACER_ERRORS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+_INDEXED = re.compile(r"^(.*)\[(\d+)\]$")
+
+
+def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
+    """Trace `fn(*args, **kwargs)`, a NumPyro model, into its sites and additive terms.
+
+    Raises `ModelError` where the model's structure depends on a latent value or changes between traces;
+    exceptions of the model itself pass through unchanged.
+    """
+    arguments = split_arguments(args, kwargs, _parameters(fn))
+    facts = _facts(fn, args, kwargs)
+    latents = {name: s for name, s in facts.sites.items() if s.latent}
+    values = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in latents.items()}
+    arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
+    try:
+        closed, tree, again = _trace(fn, arguments, values, arrays)
+    except _TRACER_ERRORS:
+        # the model needs the data's values while it is traced (`int(x.max())`): fix them
+        arguments = Arguments(
+            (), (), (*_leaves(args, kwargs),), (False,) * len(_leaves(args, kwargs)), arguments.tree
+        )
+        closed, tree, again = _trace(fn, arguments, values, [])
+    _same_structure(facts, again)
+    outputs = jax.tree.unflatten(tree, range(len(closed.jaxpr.outvars)))
+    return _assemble(closed, outputs, facts, arguments)
+
+
+def _parameters(fn: Callable) -> list[str]:
+    try:
+        return list(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _facts(fn: Callable, args: tuple, kwargs: dict) -> ModelFacts:
+    """Sites and plates, found with abstract latents and concrete data."""
+    found: list[ModelFacts] = []
+
+    def run() -> Any:
+        trace, lines = run_model(fn, args, kwargs, {})
+        found.append(facts_of(trace, lines))
+        return 0
+
+    try:
+        jax.eval_shape(run)
+    except _TRACER_ERRORS as error:
+        raise ModelError(_dynamic_message(error)) from error
+    except AssertionError as error:
+        if "unique names" in str(error):
+            name = re.search(r"`(.*?)`", str(error))
+            raise ModelError(
+                f"the site {name.group(1) if name else '?'!r} is sampled twice under one name"
+                f"{_where(error)}; give each statement a name of its own"
+            ) from error
+        raise
+    return found[0]
+
+
+def _where(error: BaseException) -> str:
+    line = user_line_of_exception(error)
+    return f" ({line})" if line else ""
+
+
+def _dynamic_message(error: BaseException) -> str:
+    return (
+        f"the model needs the value of a random variable, or of something computed from one, while it is "
+        f"traced{_where(error)}. Python's `if`, `for`, `int()`, shapes and NumPy functions cannot depend "
+        f"on a latent value: use `jnp` functions, `jnp.where`, `jax.lax.cond` or a plate of fixed size"
+    )
+
+
+def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays: list[Any]) -> Any:
+    found: list[ModelFacts] = []
+
+    def density(latents: dict[str, Any], data: list[Any]) -> dict[str, Any]:
+        args, kwargs = arguments.rebuild(data)
+        trace, lines = run_model(fn, args, kwargs, latents)
+        found.append(facts_of(trace, lines))
+        return {
+            "log_prob": log_probs(trace),
+            "deterministic": {n: m["value"] for n, m in trace.items() if m["type"] == "deterministic"},
+            "observed": {
+                n: m["value"]
+                for n, m in trace.items()
+                if m["type"] == "sample" and m["is_observed"] and n in found[0].sites
+            },
+            "parameters": {n: _parameter_arrays(m["fn"]) for n, m in trace.items() if m["type"] == "sample"},
+        }
+
+    closed, shapes = jax.make_jaxpr(density, return_shape=True)(dict(values), arrays)
+    return closed, jax.tree.structure(shapes), found[0]
+
+
+def _parameter_arrays(fn: Any) -> dict[str, Any]:
+    base = base_distribution(fn)
+    names = [n for n in (base.arg_constraints or {}) if n in base.__dict__]
+    return {n: v for n in names if (v := base.__dict__[n]) is not None and hasattr(jnp.asarray(v), "dtype")}
+
+
+def _same_structure(first: ModelFacts, second: ModelFacts) -> None:
+    for name in [*first.sites, *second.sites]:
+        a, b = first.sites.get(name), second.sites.get(name)
+        what = None
+        if a is None or b is None:
+            what = f"site {name!r} is there in one run of the model and not in the next"
+        elif (a.shape, a.role) != (b.shape, b.role):
+            what = f"site {name!r} is {a.role} {a.shape} in one run and {b.role} {b.shape} in the next"
+        if what:
+            line = (a or b).line  # type: ignore[union-attr]
+            at = f" (line {line[1]} of {line[0]})" if line else ""
+            raise ModelError(
+                f"the model changes from one run to the next: {what}{at}. A model must run the same "
+                f"statements every time: take Python random numbers, counters and global state out of it"
+            )
+
+
+def _assemble(closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments) -> Density:
+    flat = flatten(closed)
+    latents = sorted(n for n, s in facts.sites.items() if s.latent)  # dictionaries flatten in sorted order
+    latent_vars = dict(zip(latents, flat.jaxpr.invars[: len(latents)], strict=True))
+    data_vars = tuple(flat.jaxpr.invars[len(latents) :])
+    shapes = {n: facts.sites[n].shape for n in latents}
+    inputs = {v: (n, of_site(shapes[n])) for n, v in latent_vars.items()}
+    maps = index_maps(flat, inputs, shapes)
+    atoms = jax.tree.map(lambda i: flat.jaxpr.outvars[i], outputs)
+    walk_back = Decomposition(flat, maps)
+    terms = tuple(t for origin, atom in atoms["log_prob"].items() for t in walk_back.terms(origin, atom))
+    order = list(facts.sites)
+    return Density(
+        sites=facts.sites,
+        plates=facts.plates,
+        groups=_groups(facts),
+        factor_names=facts.factors,
+        closed=flat,
+        latent_vars={n: latent_vars[n] for n in order if n in latent_vars},
+        data_vars=data_vars,
+        arguments=arguments,
+        outputs=atoms,
+        maps=maps,
+        terms=terms,
+    )
+
+
+def _groups(facts: ModelFacts) -> dict[str, tuple[str, ...]]:
+    """Indexed sites `s[0]`, …, `s[n-1]` of equal shape, by group name."""
+    members: dict[str, dict[int, str]] = {}
+    for name in facts.sites:
+        match = _INDEXED.match(name)
+        if match:
+            members.setdefault(match.group(1), {})[int(match.group(2))] = name
+    groups = {}
+    for group, named in members.items():
+        names = tuple(named[i] for i in sorted(named))
+        alike = {(facts.sites[n].shape, facts.sites[n].role, facts.sites[n].dtype) for n in names}
+        if sorted(named) == list(range(len(named))) and len(alike) == 1 and group not in facts.sites:
+            groups[group] = names
+    return groups

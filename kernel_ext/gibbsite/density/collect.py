@@ -1,0 +1,154 @@
+"""Run a NumPyro model under handlers: its sites as facts, and its density as one function of values.
+
+Latents and data are inputs, so the jaxpr of that function is sized by the program and not by the data.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from numpyro import handlers
+from numpyro.distributions import Distribution
+from numpyro.primitives import Messenger
+
+from gibbsite.density.lines import calling_line
+from gibbsite.density.sites import Plate, Site
+from gibbsite.errors import ModelError
+
+
+class _Lines(Messenger):
+    """Notes the user's source line of every site."""
+
+    def __init__(self, fn: Any = None) -> None:
+        self.lines: dict[str, tuple[str, int]] = {}
+        super().__init__(fn)
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] not in ("sample", "deterministic") or msg.get("name") in self.lines:
+            return
+        line = calling_line()
+        if line is not None:
+            self.lines[msg["name"]] = line
+
+
+def base_distribution(fn: Any) -> Any:
+    """The distribution inside `Independent`, `MaskedDistribution` and `ExpandedDistribution` wrappers."""
+    while hasattr(fn, "base_dist") and type(fn).__name__ in (
+        "Independent",
+        "MaskedDistribution",
+        "ExpandedDistribution",
+    ):
+        fn = fn.base_dist
+    return fn
+
+
+def feasible(msg: Mapping[str, Any]) -> Any:
+    """A value in the support of a latent site, found without drawing it."""
+    if msg["type"] != "sample" or msg.get("is_observed") or msg["value"] is not None:
+        return None
+    fn = msg["fn"]
+    shape = tuple(msg["kwargs"].get("sample_shape", ())) + fn.shape()
+    if fn.support.is_discrete:
+        struct = jax.eval_shape(
+            lambda: fn.sample(jax.random.key(0), tuple(msg["kwargs"].get("sample_shape", ())))
+        )
+        return jnp.zeros(struct.shape, struct.dtype)
+    try:
+        return fn.support.feasible_like(jnp.zeros(shape))
+    except NotImplementedError:
+        return fn.sample(jax.random.key(0))
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What one pass over the model found: sites and plates in program order."""
+
+    sites: dict[str, Site]
+    plates: dict[str, Plate]
+    factors: tuple[str, ...]
+
+
+def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]) -> tuple[dict, dict]:
+    """The NumPyro trace of the model at `values`, and the user's line per site.
+
+    Latent sites that are not in `values` get a feasible value.
+    """
+    lines = _Lines()
+    model = handlers.substitute(handlers.seed(fn, jax.random.key(0)), data=dict(values))
+    model = handlers.substitute(model, substitute_fn=feasible)
+    with numpyro.validation_enabled(False), lines:
+        trace = handlers.trace(model).get_trace(*args, **kwargs)
+    return trace, lines.lines
+
+
+def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> ModelFacts:
+    """Site and plate facts of a model trace; refuses what cannot be handled, with the way out."""
+    sites: dict[str, Site] = {}
+    plates: dict[str, Plate] = {}
+    factors = []
+    for name, msg in trace.items():
+        if msg["type"] == "plate":
+            size, subsample = msg["args"][0], msg["args"][1]
+            if subsample is not None and subsample < size:
+                raise ModelError(
+                    f"plate {name!r} takes a random subsample of {subsample} of its {size} elements; a Gibbs "
+                    f"sweep needs them all. Remove `subsample_size`, or use NumPyro's HMCECS to subsample"
+                )
+            continue
+        if msg["type"] == "param":
+            raise ModelError(f"{name!r} is a `numpyro.param`: MCMC has no values for it; use a prior instead")
+        if msg["type"] not in ("sample", "deterministic"):
+            continue
+        if msg["type"] == "sample" and type(msg["fn"]).__name__ == "Unit" and msg["is_observed"]:
+            factors.append(name)
+            continue
+        frames = sorted(msg.get("cond_indep_stack", ()), key=lambda f: f.dim)
+        for frame in frames:
+            plates.setdefault(frame.name, Plate(frame.name, frame.size, frame.dim))
+        sites[name] = _site(name, msg, frames, lines.get(name))
+    return ModelFacts(sites, plates, tuple(factors))
+
+
+def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] | None) -> Site:
+    value = msg["value"]
+    shape = tuple(np.shape(value))
+    dtype = jnp.result_type(value)
+    if msg["type"] == "deterministic":
+        discrete = not jnp.issubdtype(dtype, jnp.inexact)
+        return Site(name, shape, dtype, None, "deterministic", discrete, (), shape, (), "Deterministic", line)
+    fn: Distribution = msg["fn"]
+    event_dim = fn.event_dim
+    cut = len(shape) - event_dim
+    axes = tuple(cut + f.dim for f in frames)
+    inside = [(f, a) for f, a in zip(frames, axes, strict=True) if a >= 0]
+    return Site(
+        name,
+        shape,
+        dtype,
+        fn.support,
+        "observed" if msg["is_observed"] else "latent",
+        bool(fn.support.is_discrete),
+        tuple(f.name for f, _ in inside),
+        shape[:cut],
+        shape[cut:],
+        type(base_distribution(fn)).__name__,
+        line,
+        tuple(a for _, a in inside),
+    )
+
+
+def log_probs(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """The unreduced log density of every sample site and factor, scaled and masked as NumPyro does."""
+    out = {}
+    for name, msg in trace.items():
+        if msg["type"] != "sample":
+            continue
+        value, intermediates, scale = msg["value"], msg["intermediates"], msg["scale"]
+        extra = (intermediates,) if intermediates else ()
+        lp = msg["fn"].log_prob(value, *extra)
+        out[name] = lp if scale is None else scale * lp
+    return out

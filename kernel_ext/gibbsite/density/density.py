@@ -1,0 +1,121 @@
+"""The density of a model: named sites and additive terms, each with its index maps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gibbsite.density.access import Accesses
+from gibbsite.density.arguments import Arguments
+from gibbsite.density.evaluate import Evaluator, producers
+from gibbsite.density.provenance import Provenance
+from gibbsite.density.sites import Plate, Site
+from gibbsite.density.terms import Term
+from gibbsite.errors import DataError, UnknownNameError
+from gibbsite.trace.compat import ClosedJaxpr, jaxpr_as_fun
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """A NumPyro model as data: what its sites are and how its log density factorises.
+
+    `closed` is the flat jaxpr of everything the model computes, with latents (constrained values) and data
+    arrays as inputs; `outputs` names its outputs by kind and site; `terms` are the additive parts of the log
+    joint density that depend on any latent.
+    """
+
+    sites: Mapping[str, Site]
+    plates: Mapping[str, Plate]
+    groups: Mapping[str, tuple[str, ...]]
+    factor_names: tuple[str, ...]
+    closed: ClosedJaxpr
+    latent_vars: Mapping[str, Any]
+    data_vars: tuple[Any, ...]
+    arguments: Arguments
+    outputs: Mapping[str, Mapping[str, Any]]
+    maps: Provenance
+    terms: tuple[Term, ...]
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def latents(self) -> tuple[str, ...]:
+        """Names of the latent sites, in program order."""
+        return tuple(self.latent_vars)
+
+    def site(self, name: str) -> Site:
+        """The site of that name; raises `UnknownNameError` with the nearest one."""
+        if name not in self.sites:
+            raise UnknownNameError("site", name, [*self.sites, *self.groups])
+        return self.sites[name]
+
+    @cached_property
+    def producer(self) -> dict[Any, Any]:
+        """Which equation of `closed` computes each variable."""
+        return producers(self.closed)
+
+    def terms_of(self, site: str) -> list[tuple[Term, Accesses]]:
+        """The terms that depend on a latent site, with the index maps of their arrays."""
+        return [(t, m[site]) for t in self.terms if site in (m := self.maps[t.atom])]
+
+    def evaluator(self, latents: Mapping[str, Any], data: Any = None) -> Evaluator:
+        """An evaluator at given latent values; `data` are the data arrays (default: the bound ones)."""
+        data = self.arguments.arrays if data is None else data
+        values = {self.latent_vars[n]: v for n, v in latents.items()}
+        values.update(zip(self.data_vars, map(jnp.asarray, data), strict=True))
+        return Evaluator(self.closed, self.producer, values)
+
+    def state_values(self, state: Mapping[str, Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The latent values in `state`, as arrays of the sites' shapes and dtypes.
+
+        A group's stacked value serves its members. Extra entries are ignored; a missing one raises
+        `UnknownNameError`, a wrong shape `DataError`. Sites in `without` may be missing.
+        """
+        flat = dict(state)
+        for group, names in self.groups.items():
+            if group in flat:
+                value = jnp.asarray(flat[group])
+                flat.update({n: value[i] for i, n in enumerate(names) if n not in flat})
+        out = {}
+        for name in self.latent_vars:
+            if name not in flat:
+                if name in without:
+                    continue
+                raise DataError(f"the state has no value for the latent site {name!r}")
+            site = self.sites[name]
+            value = jnp.asarray(flat[name])
+            if value.shape != site.shape:
+                raise DataError(
+                    f"the state's value of {name!r} has shape {value.shape}; the site has shape {site.shape}"
+                )
+            out[name] = value.astype(site.dtype)
+        return out
+
+    def log_joint(self, state: Mapping[str, Any]) -> Any:
+        """Log joint density of latents and data at `state`: a scalar. Works under `jit` and `vmap`."""
+        return self.log_joint_at(self.state_values(state), self.arguments.arrays)
+
+    def log_joint_at(self, latents: Mapping[str, Any], data: Any) -> Any:
+        """As `log_joint`, with complete latent values and explicit data arrays."""
+        if "log_joint" not in self._cache:
+            names = sorted(self.latent_vars)
+            leaves = jax.tree.structure(self.outputs)
+            fn = jaxpr_as_fun(self.closed)
+
+            def total(latents: Mapping[str, Any], data: Any) -> Any:
+                out = fn(*[latents[n] for n in names], *data)
+                parts = jax.tree.unflatten(leaves, out)["log_prob"]
+                return sum((jnp.sum(v) for v in parts.values()), start=jnp.zeros(()))
+
+            self._cache["log_joint"] = jax.jit(total)
+        return self._cache["log_joint"](dict(latents), tuple(data))
+
+    def __repr__(self) -> str:
+        lines = [f"Density of {len(self.latents)} latent sites in {len(self.terms)} terms"]
+        for name, site in self.sites.items():
+            touching = [t for t, _ in self.terms_of(name)] if site.latent else []
+            origins = ", ".join(dict.fromkeys(t.origin for t in touching))
+            lines.append(f"  {site!r}" + (f"  in the terms of {origins}" if origins else ""))
+        return "\n".join(lines)

@@ -1,0 +1,48 @@
+"""The sites of a model, as facts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plate:
+    """A plate: conditionally independent copies along batch dimension `dim` (negative, as in NumPyro)."""
+
+    name: str
+    size: int
+    dim: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """One named statement of a model.
+
+    `shape` is the shape of the site's value, `batch_shape + event_shape`; `support` a NumPyro constraint
+    (None for deterministic sites); `role` is "latent", "observed" or "deterministic"; `plates` names the
+    enclosing plates, outermost first; `fn_name` the distribution's class; `line` the user's line, as
+    `(file name, line number)`, where it is known.
+    """
+
+    name: str
+    shape: Shape
+    dtype: Any
+    support: Any
+    role: str
+    discrete: bool
+    plates: tuple[str, ...]
+    batch_shape: Shape
+    event_shape: Shape
+    fn_name: str
+    line: tuple[str, int] | None
+    plate_axes: tuple[int, ...] = ()
+
+    @property
+    def latent(self) -> bool:
+        """Whether the site is to be sampled."""
+        return self.role == "latent"
+
+    def __repr__(self) -> str:
+        plates = f" in {', '.join(self.plates)}" if self.plates else ""
+        return f"Site({self.name} ~ {self.fn_name}{list(self.shape)}, {self.role}{plates})"

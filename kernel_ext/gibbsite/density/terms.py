@@ -1,0 +1,241 @@
+"""The log density as a sum of terms, recovered by walking back from each log probability.
+
+Addition, subtraction, negation, sums, broadcasts, reshapes, concatenation and multiplication by anything
+free of latents are linear, so they pass through; what remains is a list of arrays whose un-summed axes
+survive. `.to_event(1)`, `factor("f", jnp.sum(…))` and a plate all decompose alike.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.density.access import Read, Shape
+from gibbsite.density.provenance import Provenance
+from gibbsite.trace.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A latent-free coefficient array, of an array's rank and size 1 where it is constant.
+
+    `scalar` holds its value where that is one known number.
+    """
+
+    shape: Shape
+    scalar: float | None
+    value: Callable[[Read], Any] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Term:
+    """`sum(weight * array)`: one additive part of the log density, owed to the site or factor `origin`."""
+
+    origin: str
+    atom: Any
+    shape: Shape
+    weight: Weight
+
+    def contribution(self, value: Any, read: Read) -> Any:
+        """`weight * value`, with `0 * inf` taken as 0 (a masked-out element contributes nothing)."""
+        if self.weight.scalar is not None:
+            return value if self.weight.scalar == 1 else self.weight.scalar * value
+        w = self.weight.value(read)
+        return jnp.where(w == 0, 0, w * value)
+
+
+def number(rank: int, x: float) -> Weight:
+    """The same known coefficient everywhere."""
+    return Weight((1,) * rank, x, lambda read: jnp.full((1,) * rank, x, jnp.result_type(float)))
+
+
+def _negated(w: Weight) -> Weight:
+    if w.scalar is not None:
+        return number(len(w.shape), -w.scalar)
+    return Weight(w.shape, None, lambda read: -w.value(read))
+
+
+def _times(w: Weight, other: Any, shape: Shape, invert: bool = False) -> Weight:
+    """`w * other` (or `w / other`), where the atom `other` is free of latents."""
+    if isinstance(other, Literal) and np.ndim(other.val) == 0 and w.scalar is not None:
+        c = float(other.val)
+        return number(len(shape), w.scalar / c if invert else w.scalar * c)
+    o_shape = np.shape(other.val) if isinstance(other, Literal) else tuple(other.aval.shape)
+    padded = o_shape if o_shape else (1,) * len(shape)
+
+    def value(read: Read) -> Any:
+        o = jnp.reshape(jnp.asarray(read(other)), padded).astype(jnp.result_type(float))
+        return w.value(read) / o if invert else w.value(read) * o
+
+    return Weight(tuple(np.broadcast_shapes(w.shape, padded)), None, value)
+
+
+def _where(w: Weight, which: Any, case: int, shape: Shape) -> Weight:
+    """`w` where the latent-free selector `which` picks `case`, else 0."""
+    s_shape = tuple(which.aval.shape) or (1,) * len(shape)
+
+    def value(read: Read) -> Any:
+        chosen = jnp.reshape(jnp.asarray(read(which)).astype(jnp.int32), s_shape) == case
+        return jnp.where(chosen, w.value(read), 0.0)
+
+    return Weight(tuple(np.broadcast_shapes(w.shape, s_shape)), None, value)
+
+
+def _summed_to(w: Weight, out: Shape, operand: Shape) -> Weight:
+    """The weight of an operand that was broadcast (same rank, or rank 0) to `out` before weighting."""
+    if operand == out:
+        return w
+    gone = tuple(a for a in range(len(out)) if not operand or (operand[a] == 1 and out[a] != 1))
+    copies = int(np.prod([out[a] for a in gone if w.shape[a] == 1], dtype=np.int64))
+    kept = tuple(1 if a in gone else w.shape[a] for a in range(len(out)))
+    shape = kept if operand else ()
+    if w.scalar is not None:
+        return number(len(shape), w.scalar * copies)
+
+    def value(read: Read) -> Any:
+        v = jnp.sum(w.value(read), axis=tuple(a for a in gone if w.shape[a] != 1), keepdims=True) * copies
+        return jnp.reshape(v, shape)
+
+    return Weight(shape, None, value)
+
+
+def _broadcast_back(w: Weight, eqn: JaxprEqn, out: Shape, operand: Shape) -> Weight:
+    dims = eqn.params["broadcast_dimensions"]
+    aligned = tuple(operand[dims.index(a)] if a in dims else 1 for a in range(len(out)))
+    summed = _summed_to(w, out, aligned) if out else w
+    shape = tuple(summed.shape[d] for d in dims)
+    if summed.scalar is not None:
+        return number(len(shape), summed.scalar)
+    return Weight(shape, None, lambda read: jnp.reshape(summed.value(read), shape))
+
+
+def _sum_back(w: Weight, axes: tuple[int, ...], operand: Shape) -> Weight:
+    if w.scalar is not None:
+        return number(len(operand), w.scalar)
+    gone = {a % len(operand) for a in axes}
+    kept = iter(w.shape)
+    shape = tuple(1 if a in gone else next(kept) for a in range(len(operand)))
+    return Weight(shape, None, lambda read: jnp.reshape(w.value(read), shape))
+
+
+def _piece(w: Weight, axis: int, start: int, size: int) -> Weight:
+    if w.scalar is not None or w.shape[axis] == 1:
+        return w
+    shape = tuple(size if a == axis else n for a, n in enumerate(w.shape))
+    return Weight(
+        shape, None, lambda read: jax.lax.slice_in_dim(w.value(read), start, start + size, axis=axis)
+    )
+
+
+def _transposed(w: Weight, eqn: JaxprEqn, at: int, out: Shape, operand: Shape) -> Weight:
+    """The weight before any linear operation, by transposing it."""
+    if w.scalar is not None and eqn.primitive.name in (
+        "reshape",
+        "squeeze",
+        "transpose",
+        "rev",
+        "expand_dims",
+    ):
+        return number(len(operand), w.scalar)
+
+    def value(read: Read) -> Any:
+        others = [None if i == at else read(a) for i, a in enumerate(eqn.invars)]
+        spec = jax.ShapeDtypeStruct(operand, eqn.invars[at].aval.dtype)
+
+        def linear(x: Any) -> Any:
+            return bind_equation(eqn, [x if i == at else o for i, o in enumerate(others)])[0]
+
+        full = jnp.broadcast_to(w.value(read), out).astype(eqn.outvars[0].aval.dtype)
+        return jax.linear_transpose(linear, spec)(full)[0]
+
+    return Weight(operand, None, value)
+
+
+_REARRANGE = frozenset(["reshape", "squeeze", "transpose", "rev", "expand_dims"])
+_PASS = frozenset(["copy", "copy_p", "stop_gradient", "reduce_precision", "optimization_barrier", "pvary"])
+
+
+class Decomposition:
+    """Walks back from log-probability outputs to their terms."""
+
+    def __init__(self, closed: ClosedJaxpr, provenance: Provenance):
+        self.provenance = provenance
+        self.producer = {v: e for e in closed.jaxpr.eqns for v in e.outvars}
+
+    def terms(self, origin: str, atom: Any) -> Iterator[Term]:
+        """The terms of the sum of all elements of `atom`."""
+        if isinstance(atom, Literal):
+            return
+        stack = [(atom, number(len(atom.aval.shape), 1.0))]
+        while stack:
+            atom, weight = stack.pop()
+            if not self.provenance.latents(atom):
+                continue
+            eqn = self.producer.get(atom)
+            parts = None if eqn is None else self._linear(eqn, weight)
+            if parts is None:
+                yield Term(origin, atom, tuple(atom.aval.shape), weight)
+            else:
+                stack += parts
+
+    def _free(self, atom: Any) -> bool:
+        return not self.provenance.latents(atom)
+
+    def _linear(self, eqn: JaxprEqn, w: Weight) -> list[tuple[Any, Weight]] | None:
+        """The operands that the equation is linear in, with their weights; None where it is not linear."""
+        name, out = eqn.primitive.name, tuple(eqn.outvars[0].aval.shape)
+        if not jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating):
+            return None
+
+        def back(atom: Any, weight: Weight) -> tuple[Any, Weight]:
+            return atom, _summed_to(weight, out, tuple(atom.aval.shape))
+
+        live = [a for a in eqn.invars if not self._free(a)]
+        if name in ("add", "add_any"):
+            return [back(a, w) for a in live]
+        if name == "sub":
+            a, b = eqn.invars
+            return [back(x, y) for x, y in ((a, w), (b, _negated(w))) if not self._free(x)]
+        if name == "neg":
+            return [(eqn.invars[0], _negated(w))]
+        if name == "mul" and len(live) == 1:
+            a, b = eqn.invars
+            kept, factor = (b, a) if self._free(a) else (a, b)
+            return [back(kept, _times(w, factor, out))]
+        if name == "div" and self._free(eqn.invars[1]):
+            return [back(eqn.invars[0], _times(w, eqn.invars[1], out, invert=True))]
+        if name == "convert_element_type":
+            floating = jnp.issubdtype(eqn.invars[0].aval.dtype, jnp.floating)
+            return [(eqn.invars[0], w)] if floating else None
+        if name in _PASS and len(eqn.invars) == 1:
+            return [(eqn.invars[0], w)]
+        if name == "select_n" and self._free(eqn.invars[0]):
+            cases = list(enumerate(eqn.invars[1:]))
+            return [back(c, _where(w, eqn.invars[0], i, out)) for i, c in cases if not self._free(c)]
+        return self._linear_structure(eqn, w, name, out, live)
+
+    def _linear_structure(
+        self, eqn: JaxprEqn, w: Weight, name: str, out: Shape, live: list[Any]
+    ) -> list[tuple[Any, Weight]] | None:
+        operand = tuple(eqn.invars[0].aval.shape)
+        if name == "reduce_sum":
+            return [(eqn.invars[0], _sum_back(w, eqn.params["axes"], operand))]
+        if name == "broadcast_in_dim" and len(eqn.invars) == 1:
+            return [(eqn.invars[0], _broadcast_back(w, eqn, out, operand))]
+        if name in _REARRANGE:
+            return [(eqn.invars[0], _transposed(w, eqn, 0, out, operand))]
+        if name == "concatenate":
+            parts, start = [], 0
+            for atom in eqn.invars:
+                size = atom.aval.shape[eqn.params["dimension"]]
+                if not self._free(atom):
+                    parts.append((atom, _piece(w, eqn.params["dimension"], start, size)))
+                start += size
+            return parts
+        if name == "dot_general" and len(live) == 1:
+            at = eqn.invars.index(live[0])
+            return [(live[0], _transposed(w, eqn, at, out, tuple(live[0].aval.shape)))]
+        return None
