@@ -1,0 +1,116 @@
+"""Repeats of a block, and a composite that visits its blocks at random."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+from jax import lax, random
+from numpyro.infer import HMC, Gibbs
+from numpyro.infer.gibbs import GibbsState, with_conditioning
+from numpyro.infer.mcmc import MCMCKernel
+from numpyro.infer.util import unconstrain_fn
+
+from gibbsite.errors import OptionError
+
+
+class Repeat(MCMCKernel):
+    """`kernel` applied `times` times in a row as one block; its state is the kernel's own."""
+
+    def __init__(self, kernel: MCMCKernel, times: int):
+        if isinstance(times, bool) or int(times) != times or times < 1:
+            raise OptionError(f"a kernel is repeated a positive number of times, got {times!r}")
+        self._kernel, self._times = kernel, int(times)
+
+    @property
+    def kernel(self) -> MCMCKernel:
+        """The kernel that is repeated."""
+        return self._kernel
+
+    @property
+    def model(self) -> Any:
+        """The repeated kernel's model."""
+        return self._kernel.model  # type: ignore[attr-defined]
+
+    @property
+    def sample_field(self) -> str:
+        """The repeated kernel's."""
+        return self._kernel.sample_field  # type: ignore[return-value]
+
+    def init(
+        self, rng_key: jax.Array, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any
+    ) -> Any:
+        """A composite hands constrained values to this block; HMC wants unconstrained ones."""
+        if isinstance(self._kernel, HMC) and init_params:
+            init_params = unconstrain_fn(self.model, model_args, dict(model_kwargs or {}), init_params)
+        # every repeat is a step of warm-up for the kernel
+        return self._kernel.init(rng_key, num_warmup * self._times, init_params, model_args, model_kwargs)
+
+    def sample(self, state: Any, model_args: Any, model_kwargs: Any) -> Any:
+        """`times` steps."""
+        return lax.fori_loop(
+            0, self._times, lambda _, s: self._kernel.sample(s, model_args, model_kwargs), state
+        )
+
+    def refresh(self, state: Any, model_args: Any, model_kwargs: Any) -> Any:
+        """The repeated kernel's."""
+        return self._kernel.refresh(state, model_args, model_kwargs)
+
+    def wrap_model(self, wrapper: Callable[..., Any]) -> "Repeat":
+        """A copy around the wrapped kernel."""
+        new = copy.copy(self)
+        new._kernel = self._kernel.wrap_model(wrapper)
+        return new
+
+    def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
+        """The repeated kernel's."""
+        return self._kernel.get_constrain_fn(model_args, model_kwargs)
+
+    def postprocess_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
+        """The repeated kernel's."""
+        return self._kernel.postprocess_fn(model_args, model_kwargs)
+
+    def get_diagnostics_str(self, state: Any) -> str:
+        """The repeated kernel's."""
+        return self._kernel.get_diagnostics_str(state)
+
+
+class RandomScanGibbs(Gibbs):
+    """`numpyro.infer.Gibbs` that picks, each step, as many blocks as there are, with replacement.
+
+    Every pick refreshes its block against the current values first. Under `vmap` over chains all blocks run
+    at every pick (a `switch` on a batched index evaluates every branch), so a sweep costs as many times
+    more as there are blocks.
+    """
+
+    def _sample_one(
+        self, state: GibbsState, model_args: tuple[Any, ...], model_kwargs: Mapping[str, Any] | None
+    ) -> GibbsState:
+        kwargs = dict(model_kwargs or {})
+        blocks = list(zip(self._kernels, self._sites, strict=True))
+
+        def siblings(states: Any, i: int) -> dict[str, Any]:
+            values: dict[str, Any] = {}
+            for j, (kernel, names) in enumerate(blocks):
+                if j != i:
+                    z = getattr(states[j], kernel.sample_field)  # type: ignore[call-overload]
+                    here = kernel.get_constrain_fn(model_args, kwargs)(z)
+                    values.update({k: v for k, v in here.items() if k in names})
+            return with_conditioning(kwargs, values)
+
+        def visit(i: int) -> Callable[[Any], Any]:
+            def run(states: Any) -> Any:
+                kwargs_i = siblings(states, i)
+                fresh = blocks[i][0].refresh(states[i], model_args, kwargs_i)
+                moved = blocks[i][0].sample(fresh, model_args, kwargs_i)
+                return (*states[:i], moved, *states[i + 1 :])
+
+            return run
+
+        rng_key, key = random.split(state.rng_key)
+        picks = random.randint(key, (len(blocks),), 0, len(blocks))
+        branches = [visit(i) for i in range(len(blocks))]
+        states, _ = lax.scan(
+            lambda s, i: (lax.switch(i, branches, s), None), tuple(state.block_states), picks
+        )
+        return state._replace(z=self._merge_z(states), block_states=states, rng_key=rng_key)
