@@ -111,7 +111,12 @@ def test_wheel_holds_both_packages_and_the_kernelspec(tmp_path: Path):
     data = f"gibbsite-{version}.data/data/share/jupyter/kernels/gibbsite/kernel.json"
     assert data in names
     packages = {name.split("/")[0] for name in names}
-    assert packages == {"gibbsite", "gibbsite_magics", f"gibbsite-{version}.dist-info", f"gibbsite-{version}.data"}
+    assert packages == {
+        "gibbsite",
+        "gibbsite_magics",
+        f"gibbsite-{version}.dist-info",
+        f"gibbsite-{version}.data",
+    }
 
 
 def test_version_is_told_once():

@@ -47,6 +47,7 @@ def parse_signature(line: str) -> Signature:
     try:
         (node,) = ast.parse(source).body
     except SyntaxError as error:
+        error = _unclosed(text) or error
         error.msg = f"{error.msg}; expected a name and parameters, as in '%%model mixture(x, K=3)'"
         raise _placed(error, line, shift) from None
     if not isinstance(node, ast.FunctionDef):
@@ -83,6 +84,17 @@ def bind(model: str, required: Collection[str], namespace: Mapping[str, object])
             f"give a value on the line, as in '%%model {model}({name}=…)'; {name}=None makes it latent"
         )
     return {name: namespace[name] for name in required}
+
+
+def _unclosed(text: str) -> SyntaxError | None:
+    """What is said of a bracket that is not closed, which `: pass` would hide."""
+    try:
+        ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        if "never closed" in error.msg:
+            error.offset, error.end_offset = (error.offset or 1) + len("def "), None
+            return error
+    return None
 
 
 def _error(message: str, line: str, start: int, stop: int) -> SyntaxError:

@@ -7,7 +7,7 @@ other `~` is Python's unary operator, or a mistake that is reported where it sta
 import io
 import keyword
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 SKIPPED = {tokenize.COMMENT, tokenize.NL}
@@ -82,7 +82,7 @@ def _tokens(body: str) -> Iterator[tokenize.TokenInfo]:
 class _Statement:
     """`unclosed` tells that the cell ends inside of a bracket, and the statement with it."""
 
-    tokens: tuple[tokenize.TokenInfo, ...]
+    tokens: Sequence[tokenize.TokenInfo]
     unclosed: bool = False
 
 

@@ -1,0 +1,203 @@
+"""The magics: parse, delegate, display."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gibbsite.errors import GibbsiteError, UnknownNameError
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from traitlets import Bool, Int, Unicode, observe
+
+from gibbsite_magics.cell import cell_text, define
+from gibbsite_magics.show import show, watch
+
+
+def unquoted(text: str) -> str:
+    """A flag's value as typed, without the quotes that keep its spaces together."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
+@magics_class
+class Gibbsite(Magics):
+    """Defaults of `%sample` and switches of the display; set them with `%config Gibbsite.draws = 500`."""
+
+    draws = Int(1000, min=1, help="draws kept per chain").tag(config=True)
+    warmup = Int(1000, min=0, help="warm-up steps per chain").tag(config=True)
+    chains = Int(4, min=1, help="chains").tag(config=True)
+    seed = Int(0, help="random seed").tag(config=True)
+    device = Unicode("", help="where chains run: cpu, gpu, …; empty: chosen by size").tag(config=True)
+    show_graph = Bool(True, help="show the graph of a model when its cell runs").tag(config=True)
+    compile_cache = Unicode("", help="folder where compiled programs outlive the kernel; empty: none").tag(
+        config=True
+    )
+
+    @observe("compile_cache")
+    def _compile_cache_changed(self, change: dict[str, Any]) -> None:
+        import jax
+
+        jax.config.update("jax_compilation_cache_dir", change["new"] or None)
+
+    @no_var_expand
+    @cell_magic
+    def model(self, line: str, cell: str) -> None:
+        """Define a model and bind it to a name.
+
+        Tilde form: the cell is the body of the model.
+
+            %%model mixture(x, K=3)
+            w  ~ Dirichlet(ones(K))
+            mu ~ Normal(0, 5).expand([K])
+            with plate("n", len(x)):
+                z ~ Categorical(w)
+                x ~ Normal(mu[z], 1.0)
+
+        `name ~ distribution` samples. A name in the parentheses is an argument: it takes the value on the
+        line, or else the notebook's variable of that name; where the argument is not None, the site is
+        observed. `name[i] ~ distribution` in a loop makes the sites name[0], name[1], …, read as name[i]. The
+        cell sees NumPyro's distributions, plate, factor, deterministic, jnp, the usual functions of jax.numpy
+        and the notebook's names; everything else is plain Python. `mixture.source` shows the plain function.
+
+        Function form: the cell defines the function itself, in plain NumPyro.
+
+            %%model mixture(K=3)
+            def mixture(x, K):
+                ...
+
+        Then: %graph mixture, %conditional mixture z, %schedule mixture, run = %sample mixture
+        """
+        __tracebackhide__ = True
+        import gibbsite
+
+        text = cell_text(line, cell)
+        filename = self._shell.compile.cache(text, self._shell.execution_count, raw_code=text)
+        try:
+            found = define(line, cell, self._shell.user_ns, filename)
+            model = gibbsite.model(
+                found.fn, *found.args, **found.kwargs, _source=found.source, _name=found.name
+            )
+        except SyntaxError as error:
+            raise error.with_traceback(None) from None
+        except Exception as error:
+            raise _readable(error, filename) from error.__cause__
+        self._shell.push({found.name: model})
+        if self.show_graph:
+            show(self._shell, "show_graph", model, model.graph)
+
+    @magic_arguments()
+    @argument("model", help="the name of a model")
+    @argument("--draws", "-n", type=int, help="draws to keep per chain")
+    @argument("--warmup", "-w", type=int, help="warm-up steps per chain")
+    @argument("--chains", "-c", type=int, help="number of chains")
+    @argument("--seed", "-s", type=int, help="random seed")
+    @argument("--schedule", "-k", type=unquoted, help="kernels by site, in quotes: see %%schedule")
+    @argument("--device", "-d", type=unquoted, help="where chains run: cpu, gpu, …")
+    @argument("--until", "-u", type=unquoted, help='stop when reached: "ess>400, rhat<1.01"')
+    @argument("--max-draws", "-m", type=int, help="with --until: draws per chain at most")
+    @argument("--store", "-o", type=unquoted, help="folder to keep checkpoints in")
+    @argument("--quiet", "-q", action="store_true", help="show no dashboard")
+    @line_magic
+    def sample(self, line: str) -> Any:
+        """Sample from a model, show the run while it goes on, and return it: `run = %sample mixture -n 2000`.
+
+        An interrupt (■) ends it at the next chunk; the draws made so far are kept.
+        """
+        __tracebackhide__ = True
+        args = parse_argstring(self.sample, line)
+        model = self._model(args.model)
+        names = ("draws", "warmup", "chains", "seed")
+        options = {n: getattr(self, n) if getattr(args, n) is None else getattr(args, n) for n in names}
+        options |= {"device": args.device or self.device or None, "schedule": args.schedule}
+        options |= {"until": args.until, "max_draws": args.max_draws, "store": args.store}
+        options = {name: value for name, value in options.items() if value is not None}
+        return self._plainly(lambda: watch(self._shell, model.start(**options), quiet=args.quiet))
+
+    @magic_arguments()
+    @argument("model", help="the name of a model")
+    @line_magic
+    def graph(self, line: str) -> None:
+        """Show the graph of a model: hover for a node's Markov blanket, click for its conditional."""
+        __tracebackhide__ = True
+        model = self._model(parse_argstring(self.graph, line).model)
+        self._plainly(lambda: show(self._shell, "show_graph", model, model.graph))
+
+    @magic_arguments()
+    @argument("model", help="the name of a model")
+    @argument("site", nargs="?", help="the name of a latent site; without it, all of them")
+    @line_magic
+    def conditional(self, line: str) -> None:
+        """Show what a site is drawn from, given the rest."""
+        __tracebackhide__ = True
+        args = parse_argstring(self.conditional, line)
+        model = self._model(args.model)
+        latent = [name for name, site in model.sites.items() if site.role == "latent"]
+        for site in [args.site] if args.site else latent:
+            conditional = self._plainly(lambda site=site: model.conditional(site))
+            show(self._shell, "show_conditional", conditional, conditional)
+
+    @magic_arguments()
+    @argument("model", help="the name of a model")
+    @argument("schedule", nargs="*", help="a schedule to look at instead of the one that would run")
+    @line_magic
+    def schedule(self, line: str) -> None:
+        """Show what `%sample` would run: the kernel of every block, and why."""
+        __tracebackhide__ = True
+        args = parse_argstring(self.schedule, line)
+        model = self._model(args.model)
+        text = " ".join(map(unquoted, args.schedule)) or None
+        schedule = self._plainly(lambda: model.schedule(text))
+        show(self._shell, "show_schedule", schedule, schedule)
+
+    @magic_arguments()
+    @argument("model", help="the name of a model")
+    @argument("--depth", type=int, help="how deep nested calls are shown")
+    @line_magic
+    def trace(self, line: str) -> None:
+        """Show the tape of a model: every statement of one execution, with its values."""
+        __tracebackhide__ = True
+        args = parse_argstring(self.trace, line)
+        model = self._model(args.model)
+        tape = self._plainly(lambda: model.tape)
+        print(tape if args.depth is None else tape.text(depth=args.depth))
+
+    @property
+    def _shell(self) -> Any:
+        return self.shell
+
+    def _model(self, name: str) -> Any:
+        """The model bound to a name in the notebook."""
+        from gibbsite.model import Model
+
+        value = self._shell.user_ns.get(name)
+        if isinstance(value, Model):
+            return value
+        if callable(value):
+            raise UsageError(f"{name!r} is a function: gibbsite.model({name}, …) makes a model of it")
+        models = [n for n, v in self._shell.user_ns.items() if isinstance(v, Model) and not n.startswith("_")]
+        raise _readable(UnknownNameError("model", name, models))
+
+    def _plainly(self, action: Callable[[], Any]) -> Any:
+        """Run it; errors raised on purpose come without our frames."""
+        __tracebackhide__ = True
+        try:
+            return action()
+        except GibbsiteError as error:
+            raise _readable(error) from error.__cause__
+
+
+def _readable(error: Exception, filename: str = "") -> Exception:
+    """The error with a traceback that begins in the user's cell.
+
+    An error raised on purpose that never passed through the cell says all there is to say in its message,
+    and is shown as that. Any other keeps its traceback whole: it is a bug, and a report needs the frames.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != filename:
+        trace = trace.tb_next
+    if trace is not None:
+        return error.with_traceback(trace)
+    if isinstance(error, GibbsiteError):
+        # IPython asks an exception for its own rendering.
+        message = f"{type(error).__name__}: {error}"
+        error._render_traceback_ = lambda: [message]  # type: ignore[attr-defined]
+    return error
