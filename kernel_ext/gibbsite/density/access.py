@@ -112,6 +112,26 @@ def static_table(array: np.ndarray) -> Table:
     return Table(("static", array.shape, array.tobytes()), array.shape, frozenset(), lambda read: array)
 
 
+def affine_of(array: np.ndarray) -> Affine | None:
+    """The affine function of its position that an integer array equals, if there is one."""
+    if not array.size:
+        return Affine((0,) * array.ndim, 0)
+    start = int(array.reshape(-1)[0])
+    coefs = [0] * array.ndim
+    expected = np.full((1,) * array.ndim, start)
+    for a, n in enumerate(array.shape):
+        if n > 1:
+            coefs[a] = int(np.take(array, 1, axis=a).reshape(-1)[0]) - start
+            steps = np.arange(n).reshape([-1 if b == a else 1 for b in range(array.ndim)])
+            expected = expected + coefs[a] * steps
+    return Affine(tuple(coefs), start) if np.array_equal(expected, array) else None
+
+
+def known_index(array: np.ndarray) -> Component:
+    """An index known when the program is analysed: affine where it can be, else a table."""
+    return affine_of(array) or static_table(array)
+
+
 def component_array(component: Affine | Table, shape: Shape, read: Read) -> Any:
     """The indices of a component as an integer array that broadcasts against `shape`."""
     if isinstance(component, Table):

@@ -9,8 +9,15 @@ import jax
 import jax.numpy as jnp
 
 from gibbsite.density.access import of_site
-from gibbsite.density.arguments import Arguments, split_arguments
-from gibbsite.density.collect import ModelFacts, base_distribution, facts_of, log_probs, run_model
+from gibbsite.density.arguments import Arguments, fixed_arguments, split_arguments
+from gibbsite.density.collect import (
+    ModelFacts,
+    base_distribution,
+    facts_of,
+    integer_bounds,
+    log_probs,
+    run_model,
+)
 from gibbsite.density.density import Density
 from gibbsite.density.flatten import flatten
 from gibbsite.density.index_maps import index_maps
@@ -43,9 +50,7 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
         closed, tree, again = _trace(fn, arguments, values, arrays)
     except _TRACER_ERRORS:
         # the model needs the data's values while it is traced (`int(x.max())`): fix them
-        arguments = Arguments(
-            (), (), (*_leaves(args, kwargs),), (False,) * len(_leaves(args, kwargs)), arguments.tree
-        )
+        arguments = fixed_arguments(args, kwargs)
         closed, tree, again = _trace(fn, arguments, values, [])
     _same_structure(facts, again)
     outputs = jax.tree.unflatten(tree, range(len(closed.jaxpr.outvars)))
@@ -111,6 +116,11 @@ def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays
                 for n, m in trace.items()
                 if m["type"] == "sample" and m["is_observed"] and n in found[0].sites
             },
+            "bounds": {
+                n: list(b)
+                for n, m in trace.items()
+                if n in values and found[0].sites[n].discrete and (b := integer_bounds(m["fn"])) is not None
+            },
             "parameters": {n: _parameter_arrays(m["fn"]) for n, m in trace.items() if m["type"] == "sample"},
         }
 
@@ -158,6 +168,7 @@ def _assemble(closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments
         plates=facts.plates,
         groups=_groups(facts),
         factor_names=facts.factors,
+        enumerated=facts.enumerated,
         closed=flat,
         latent_vars={n: latent_vars[n] for n in order if n in latent_vars},
         data_vars=data_vars,

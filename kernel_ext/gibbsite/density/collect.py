@@ -65,11 +65,15 @@ def feasible(msg: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What one pass over the model found: sites and plates in program order."""
+    """What one pass over the model found: sites and plates in program order.
+
+    `enumerated` holds the support of each discrete latent site that can list it, shape `(K, …)`.
+    """
 
     sites: dict[str, Site]
     plates: dict[str, Plate]
     factors: tuple[str, ...]
+    enumerated: dict[str, np.ndarray]
 
 
 def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]) -> tuple[dict, dict]:
@@ -90,6 +94,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
     sites: dict[str, Site] = {}
     plates: dict[str, Plate] = {}
     factors = []
+    enumerated = {}
     for name, msg in trace.items():
         if msg["type"] == "plate":
             size, subsample = msg["args"][0], msg["args"][1]
@@ -110,7 +115,33 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
         for frame in frames:
             plates.setdefault(frame.name, Plate(frame.name, frame.size, frame.dim))
         sites[name] = _site(name, msg, frames, lines.get(name))
-    return ModelFacts(sites, plates, tuple(factors))
+        if sites[name].latent and sites[name].discrete:
+            support = _enumerated(msg["fn"])
+            if support is not None:
+                enumerated[name] = support
+    return ModelFacts(sites, plates, tuple(factors), enumerated)
+
+
+def _enumerated(fn: Any) -> np.ndarray | None:
+    """The support of a discrete distribution that lists it; None where it cannot or is an integer range."""
+    base = base_distribution(fn)
+    if not base.has_enumerate_support or integer_bounds(base) is not None:
+        return None
+    with jax.ensure_compile_time_eval():
+        support = base.enumerate_support(expand=False)
+    if isinstance(support, jax.core.Tracer):
+        return None
+    batch = len(base.batch_shape)
+    support = np.asarray(support)
+    return support.reshape((support.shape[0], *support.shape[1 + batch :]))
+
+
+def integer_bounds(fn: Any) -> tuple[Any, Any] | None:
+    """Lower and upper bound of a distribution on a range of integers, else None."""
+    support = base_distribution(fn).support
+    if type(support).__name__ != "_IntegerInterval":
+        return None
+    return support.lower_bound, support.upper_bound
 
 
 def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] | None) -> Site:
@@ -142,13 +173,17 @@ def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] 
 
 
 def log_probs(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """The unreduced log density of every sample site and factor, scaled and masked as NumPyro does."""
+    """The unreduced log density of every sample site and factor, scaled and masked as NumPyro does.
+
+    Validation is off, because it would wrap every term in a test of its own value's support.
+    """
     out = {}
-    for name, msg in trace.items():
-        if msg["type"] != "sample":
-            continue
-        value, intermediates, scale = msg["value"], msg["intermediates"], msg["scale"]
-        extra = (intermediates,) if intermediates else ()
-        lp = msg["fn"].log_prob(value, *extra)
-        out[name] = lp if scale is None else scale * lp
+    with numpyro.validation_enabled(False):
+        for name, msg in trace.items():
+            if msg["type"] != "sample":
+                continue
+            value, intermediates, scale = msg["value"], msg["intermediates"], msg["scale"]
+            extra = (intermediates,) if intermediates else ()
+            lp = msg["fn"].log_prob(value, *extra)
+            out[name] = lp if scale is None else scale * lp
     return out

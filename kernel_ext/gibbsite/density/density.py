@@ -31,6 +31,7 @@ class Density:
     plates: Mapping[str, Plate]
     groups: Mapping[str, tuple[str, ...]]
     factor_names: tuple[str, ...]
+    enumerated: Mapping[str, Any]
     closed: ClosedJaxpr
     latent_vars: Mapping[str, Any]
     data_vars: tuple[Any, ...]

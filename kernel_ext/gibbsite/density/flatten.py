@@ -11,7 +11,6 @@ from typing import Any
 from gibbsite.density.descan import descan
 from gibbsite.trace.compat import (
     ClosedJaxpr,
-    Jaxpr,
     JaxprEqn,
     Literal,
     Var,
@@ -29,6 +28,7 @@ class _Builder:
         self.constvars: list[Var] = []
         self.consts: list[Any] = []
         self._const_ids: dict[int, Var] = {}
+        self._seen: dict[Any, list[Var]] = {}
 
     def constant(self, like: Var, value: Any) -> Var:
         if id(value) not in self._const_ids:
@@ -61,9 +61,30 @@ class _Builder:
             mapped = descan(eqn)
             if mapped is not None:
                 return self.splice(mapped, operands)
+        key = _value_key(eqn, operands)
+        if key is not None and key in self._seen:
+            return self._seen[key]
         fresh = [Var(v.aval) for v in eqn.outvars]
         self.eqns.append(eqn.replace(invars=operands, outvars=fresh))
+        if key is not None:
+            self._seen[key] = fresh
         return fresh
+
+
+def _value_key(eqn: JaxprEqn, operands: list[Any]) -> Any:
+    """Equal for equations that compute the same value, so that `mu[z]` and `sd[z]` share their indices."""
+    if eqn.effects:
+        return None
+    atoms = tuple(
+        (repr(a.val), str(a.aval.dtype), a.aval.shape) if isinstance(a, Literal) else a for a in operands
+    )
+    params = tuple(sorted((k, v) for k, v in eqn.params.items()))
+    key = (eqn.primitive, params, atoms, tuple(v.aval for v in eqn.outvars))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def flatten(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -78,8 +99,3 @@ def flatten(closed: ClosedJaxpr) -> ClosedJaxpr:
     flat = make_jaxpr_like(live, builder.constvars, inputs, outputs, builder.eqns)
     flat, _ = dce_jaxpr(flat, [True] * len(outputs), instantiate=True)
     return ClosedJaxpr(flat, builder.consts)
-
-
-def as_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
-    """The open jaxpr of `closed`."""
-    return closed.jaxpr

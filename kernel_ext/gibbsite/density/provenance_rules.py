@@ -23,7 +23,7 @@ from gibbsite.density.access import (
     along,
     constant,
     full_window,
-    static_table,
+    known_index,
     sum_of,
     through,
 )
@@ -154,7 +154,7 @@ def reshape_exprs(operand: Shape, shape: Shape) -> list[Component]:
             flat = flat.reshape([1] * j0 + list(flat.shape) + [1] * (rank - j))
             stride = 1
             for a in reversed(ins):
-                exprs[a] = static_table((flat // stride) % operand[a])
+                exprs[a] = known_index((flat // stride) % operand[a])
                 stride *= operand[a]
     return exprs
 
@@ -349,9 +349,7 @@ def _gathered_index(indices: Arg, k: int, index_axis: dict[int, int], shape: Sha
         return constant(rank, 0)
     if indices.known is not None:
         array = np.clip(np.asarray(indices.known)[..., k], 0, high).astype(np.int32)
-        if array.size == 1:
-            return constant(rank, int(array.reshape(())))
-        return static_table(array.reshape(target))
+        return known_index(array.reshape(target))
     var = indices.var
 
     def value(read: Read) -> Any:

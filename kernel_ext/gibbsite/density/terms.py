@@ -187,7 +187,8 @@ class Decomposition:
     def _linear(self, eqn: JaxprEqn, w: Weight) -> list[tuple[Any, Weight]] | None:
         """The operands that the equation is linear in, with their weights; None where it is not linear."""
         name, out = eqn.primitive.name, tuple(eqn.outvars[0].aval.shape)
-        if not jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating):
+        floating = jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating)
+        if not floating and not jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.integer):
             return None
 
         def back(atom: Any, weight: Weight) -> tuple[Any, Weight]:
@@ -205,11 +206,16 @@ class Decomposition:
             a, b = eqn.invars
             kept, factor = (b, a) if self._free(a) else (a, b)
             return [back(kept, _times(w, factor, out))]
-        if name == "div" and self._free(eqn.invars[1]):
+        if name == "div" and floating and self._free(eqn.invars[1]):
             return [back(eqn.invars[0], _times(w, eqn.invars[1], out, invert=True))]
         if name == "convert_element_type":
-            floating = jnp.issubdtype(eqn.invars[0].aval.dtype, jnp.floating)
-            return [(eqn.invars[0], w)] if floating else None
+            source = eqn.invars[0].aval.dtype
+            number_like = jnp.issubdtype(source, jnp.floating) or jnp.issubdtype(source, jnp.integer)
+            return (
+                [(eqn.invars[0], w)]
+                if number_like and (floating or source == eqn.outvars[0].aval.dtype)
+                else None
+            )
         if name in _PASS and len(eqn.invars) == 1:
             return [(eqn.invars[0], w)]
         if name == "select_n" and self._free(eqn.invars[0]):

@@ -1,0 +1,168 @@
+"""What a site is drawn from, given everything else."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.chain import ChainTables, chain_structure, sample_chain
+from gibbsite.conditional.finite import FiniteTables, element_logits, finite_structure, sweep
+from gibbsite.conditional.support import finite_support
+from gibbsite.density import Density
+from gibbsite.errors import ModelError
+
+
+class Conditional:
+    """The full conditional of one latent site.
+
+    `kind` is "finite" (elements independent, or coupled and swept), "chain" (drawn jointly by forward
+    filtering and backward sampling), "conjugate" or "none"; `reason` says why in words; `cost` what one
+    application evaluates.
+    """
+
+    kind: str = "none"
+
+    def __init__(self, density: Density, site: str, reason: str, cost: str = "", text: str = ""):
+        self.density = density
+        self.site = site
+        self.reason = reason
+        self.cost = cost
+        self._text = text
+
+    @property
+    def blanket(self) -> tuple[str, ...]:
+        """The other latent sites, and the data-bearing sites, that the conditional depends on."""
+        origins = [t.origin for t, _ in self.density.terms_of(self.site)]
+        near = set().union(*(self.density.maps.latents(t.atom) for t, _ in self.density.terms_of(self.site)))
+        near |= {o for o in origins if o in self.density.sites}
+        return tuple(n for n in self.density.sites if n in near and n != self.site)
+
+    def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
+        """Draw the site given the rest of `state`."""
+        raise ModelError(f"{self.site!r} has no conditional that can be drawn from directly: {self.reason}")
+
+    def logits(self, state: Mapping[str, Any]) -> Any:
+        """Normalised log probabilities over the support, element by element."""
+        raise ModelError(f"{self.site!r} has no finite conditional: {self.reason}")
+
+    @property
+    def text(self) -> str:
+        """The conditional as one line."""
+        return self._text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Conditional {self.kind}: {self.text}>"
+
+
+class FiniteConditional(Conditional):
+    """The conditional of a discrete site with finite support."""
+
+    def __init__(self, density: Density, site: str):
+        support = finite_support(density, site)
+        assert support is not None
+        structure = finite_structure(density, site, support)
+        self.structure = structure
+        self.tables = FiniteTables(density, structure)
+        chain = None if structure.independent else chain_structure(structure)
+        self.chain = None if chain is None else ChainTables(self.tables, chain)
+        self.kind = "finite" if chain is None else "chain"
+        super().__init__(density, site, _reason(self), _cost(self))
+
+    @property
+    def support(self) -> np.ndarray:
+        """The K values that each element may take."""
+        return self.structure.support.values
+
+    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
+        """One application of the kernel, pure in complete latent values and data arrays."""
+        if self.chain is None:
+            return sweep(self.tables, key, latents, data)
+        s = self.structure
+        unary, pair = self.chain(latents, data)
+        index = jnp.moveaxis(sample_chain(key, unary, pair), 0, self.chain.chain.axis)
+        shape = s.elements + s.support.values.shape[1:]
+        now = latents.get(self.site, jnp.broadcast_to(jnp.asarray(s.support.values[0]), shape))
+        return self.tables.chosen(index, now)
+
+    def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
+        """One application of the kernel, shape `site.shape`.
+
+        An exact joint draw of the site for independent elements and chains; one full sweep over the elements
+        where they are coupled otherwise.
+        """
+        return self._sample(key, self._latents(state, self.kind == "chain"), self._data)
+
+    def logits(self, state: Mapping[str, Any]) -> Any:
+        """Normalised log probabilities, shape `elements + (K,)`: each element given all the rest of `state`,
+        the site's other elements included."""
+        return self._logits(self._latents(state, False), self._data)
+
+    @property
+    def _data(self) -> tuple[Any, ...]:
+        return tuple(self.density.arguments.arrays)
+
+    def _latents(self, state: Mapping[str, Any], joint: bool) -> dict[str, Any]:
+        free = (self.site,) if joint or self.structure.independent or not self.structure.elements else ()
+        return self.density.state_values(state, without=free)
+
+    @cached_property
+    def _sample(self) -> Any:
+        return jax.jit(self.update)
+
+    @cached_property
+    def _logits(self) -> Any:
+        def normalised(latents: Mapping[str, Any], data: Any) -> Any:
+            shape = self.structure.elements + self.support.shape[1:]
+            start = {self.site: jnp.broadcast_to(jnp.asarray(self.support[0]), shape)}
+            table = element_logits(self.tables, {**start, **latents}, data)
+            return jnp.moveaxis(jax.nn.log_softmax(table, axis=0), 0, -1)
+
+        return jax.jit(normalised)
+
+
+def _reason(c: FiniteConditional) -> str:
+    s = c.structure
+    k = s.support.size
+    if s.independent:
+        return f"finite support of {k} values; its elements are independent given the other sites"
+    origins = ", ".join(dict.fromkeys(t.term.origin for t in s.joint))
+    if c.kind == "chain":
+        return f"finite support of {k} values; neighbours are coupled in a chain by {origins}"
+    if not s.elements or int(np.prod(s.elements)) == 1:
+        return f"finite support of {k} values; one element"
+    if s.colours is not None:
+        return f"finite support of {k} values; coupled by {origins}, updated in {s.n_colours} colours"
+    return f"finite support of {k} values; elements are updated one after another, coupled by {origins}"
+
+
+def _cost(c: FiniteConditional) -> str:
+    s = c.structure
+    n = sum(int(np.prod(t.term.shape, dtype=np.int64)) for t in s.single + s.joint)
+    k = s.support.size
+    if c.kind == "chain":
+        return f"{k}² × {n} term elements, then a filter of {c.chain.length} steps"  # type: ignore[union-attr]
+    times = 1 if s.independent else (s.n_colours or int(np.prod(s.elements, dtype=np.int64)))
+    return f"{k} × {n} term elements" + (f" × {times} passes" if times > 1 else "")
+
+
+def conditional_of(density: Density, name: str) -> Conditional:
+    """The conditional of a latent site; raises `UnknownNameError` or `ModelError` for other names."""
+    site = density.site(name)
+    if not site.latent:
+        raise ModelError(f"{name!r} is {site.role}, not latent: it has no conditional to draw from")
+    if not site.discrete:
+        return Conditional(density, name, "continuous, and no conjugate form is certified")
+    if finite_support(density, name) is None:
+        return Conditional(
+            density,
+            name,
+            f"discrete with infinite support ({site.support}); truncate it (for example a Categorical over "
+            f"0…K), or marginalise it by hand",
+        )
+    return FiniteConditional(density, name)
