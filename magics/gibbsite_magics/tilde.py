@@ -151,7 +151,7 @@ def _match(statement: _Statement) -> Tilde | None:
     return Tilde(first.string, first.start, first.end, at > 1, tilde.start, tokens[-1].end)
 
 
-def _tilde_after_target(tokens: tuple[tokenize.TokenInfo, ...]) -> int | None:
+def _tilde_after_target(tokens: Sequence[tokenize.TokenInfo]) -> int | None:
     """Where the `~` stands if the statement begins with `name ~` or `name[…] ~`."""
     if tokens[0].type != tokenize.NAME or keyword.iskeyword(tokens[0].string):
         return None
