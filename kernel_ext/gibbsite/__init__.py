@@ -1,11 +1,35 @@
 """Gibbsite: dependency graphs, derived Gibbs kernels and live sampling for NumPyro models in notebooks."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from gibbsite.errors import GibbsiteError
 
-__all__ = ["GibbsiteError"]
+if TYPE_CHECKING:
+    from gibbsite.facade import Model, model
+    from gibbsite.kernels.finite import FiniteGibbs
+
+__all__ = ["FiniteGibbs", "GibbsiteError", "Model", "model"]
 __version__ = "0.1.0"
+
+# imported when first used, so that `%load_ext gibbsite` does not have to wait for JAX
+_LAZY = {
+    "FiniteGibbs": "gibbsite.kernels.finite",
+    "Model": "gibbsite.facade",
+    "model": "gibbsite.facade",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'gibbsite' has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
 
 
 def load_ipython_extension(shell: Any) -> None:

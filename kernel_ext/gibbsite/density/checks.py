@@ -21,6 +21,6 @@ def check_data(density: Density) -> None:
             rows = np.argwhere(np.isnan(value))
             first = ", ".join(map(str, rows[0]))
             raise DataError(
-                f"the data of {name!r} hold {len(rows)} NaN (the first at [{first}]); drop those rows, or keep "
-                f"them out of the density with `numpyro.handlers.mask(mask=~jnp.isnan(…))`"
+                f"the data of {name!r} hold {len(rows)} NaN (the first at [{first}]); drop those rows, or "
+                f"keep them out of the density with `numpyro.handlers.mask(mask=~jnp.isnan(…))`"
             )
