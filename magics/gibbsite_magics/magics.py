@@ -67,15 +67,13 @@ class Gibbsite(Magics):
         Then: %graph mixture, %conditional mixture z, %schedule mixture, run = %sample mixture
         """
         __tracebackhide__ = True
-        import gibbsite
+        from gibbsite.model import model as analyse
 
         text = cell_text(line, cell)
         filename = self._shell.compile.cache(text, self._shell.execution_count, raw_code=text)
         try:
             found = define(line, cell, self._shell.user_ns, filename)
-            model = gibbsite.model(
-                found.fn, *found.args, **found.kwargs, _source=found.source, _name=found.name
-            )
+            model = analyse(found.fn, *found.args, **found.kwargs, _source=found.source, _name=found.name)
         except SyntaxError as error:
             raise error.with_traceback(None) from None
         except Exception as error:

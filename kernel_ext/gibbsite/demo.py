@@ -1,0 +1,86 @@
+"""Two small analyses of real data, for people who want to see Gibbsite work before they read about it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+
+from gibbsite.errors import GibbsiteError
+
+
+class MissingPackageError(GibbsiteError, ImportError):
+    """A demo needs a package that only the extra `demos` installs."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A model function, its arguments, and how long to run it."""
+
+    fn: Callable[..., Any]
+    arguments: Callable[[], dict[str, Any]]
+    draws: int
+    warmup: int
+
+
+def mixture(x: Any, K: int = 3) -> None:
+    """`K` species of iris, told apart by their petals' length and width (in cm).
+
+    The species are numbered by mean petal length, which is what an ordered prior is for: without it every
+    relabelling would be as probable, and chains would disagree about nothing but names.
+    """
+    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(K)))
+    ordered = dist.transforms.OrderedTransform()
+    length = numpyro.sample(
+        "length", dist.TransformedDistribution(dist.Normal(1, 1).expand([K]).to_event(1), ordered)
+    )
+    width = numpyro.sample("width", dist.Normal(1, 1).expand([K]).to_event(1))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(1).expand([2]).to_event(1))
+    mu = jnp.stack([length, width], axis=-1)
+    with numpyro.plate("flower", len(x)):
+        z = numpyro.sample("z", dist.Categorical(w))
+        numpyro.sample("x", dist.Normal(mu[z], sigma).to_event(1), obs=x)
+
+
+def changepoint(flow: Any) -> None:
+    """Yearly flow of the Nile (in 10⁸ m³): one level for the first `tau` years, another for the rest."""
+    years = len(flow)
+    tau = numpyro.sample("tau", dist.DiscreteUniform(0, years - 1))
+    level = numpyro.sample("level", dist.Normal(900, 300).expand([2]).to_event(1))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(200))
+    mean = jnp.where(jnp.arange(years) < tau, level[0], level[1])
+    with numpyro.plate("year", years):
+        numpyro.sample("flow", dist.Normal(mean, sigma), obs=flow)
+
+
+@contextmanager
+def _needs(package: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        message = f"this demo's data come with {package}: pip install 'gibbsite[demos]'"
+        raise MissingPackageError(message) from error
+
+
+def iris_petals() -> dict[str, Any]:
+    """Petal length and width of 150 irises, float32 `[150, 2]`."""
+    with _needs("scikit-learn"):
+        from sklearn.datasets import load_iris
+    return {"x": load_iris().data[:, 2:].astype(np.float32)}
+
+
+def nile_flow() -> dict[str, Any]:
+    """Yearly flow of the Nile at Aswan, 1871 to 1970, float32 `[100]`."""
+    with _needs("statsmodels"):
+        from statsmodels.datasets import nile
+    return {"flow": nile.load_pandas().data["volume"].to_numpy(np.float32)}
+
+
+DEMOS: Mapping[str, Demo] = {
+    "mixture": Demo(mixture, iris_petals, draws=1000, warmup=500),
+    "changepoint": Demo(changepoint, nile_flow, draws=2000, warmup=500),
+}
