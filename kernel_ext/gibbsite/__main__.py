@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_demo(options: argparse.Namespace) -> int:
     """Sample from a demo's model with progress on the terminal; print the summary and write the report."""
     from gibbsite.demo import DEMOS
-    from gibbsite.model import model as analyse
+    from gibbsite import model as analyse
     from gibbsite.progress import Lines
 
     demo = DEMOS[options.name]

@@ -30,7 +30,7 @@ def candidates(shell: Any, before: str) -> list[str] | None:
 
 
 def _names(shell: Any, magic: str, words: list[str]) -> list[str]:
-    from gibbsite.model import Model
+    from gibbsite import Model
 
     models = {n: v for n, v in shell.user_ns.items() if isinstance(v, Model) and not n.startswith("_")}
     if not words:

@@ -67,7 +67,7 @@ class Gibbsite(Magics):
         Then: %graph mixture, %conditional mixture z, %schedule mixture, run = %sample mixture
         """
         __tracebackhide__ = True
-        from gibbsite.model import model as analyse
+        from gibbsite import model as analyse
 
         text = cell_text(line, cell)
         filename = self._shell.compile.cache(text, self._shell.execution_count, raw_code=text)
@@ -164,7 +164,7 @@ class Gibbsite(Magics):
 
     def _model(self, name: str) -> Any:
         """The model bound to a name in the notebook."""
-        from gibbsite.model import Model
+        from gibbsite import Model
 
         value = self._shell.user_ns.get(name)
         if isinstance(value, Model):
