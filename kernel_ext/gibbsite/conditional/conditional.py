@@ -11,7 +11,9 @@ import numpy as np
 from gibbsite.conditional.chain import ChainTables, chain_structure, sample_chain
 from gibbsite.conditional.finite import FiniteTables, element_logits, finite_structure, sweep
 from gibbsite.conditional.support import finite_support
+from gibbsite.conditional.text import conditional_text
 from gibbsite.density import Density
+from gibbsite.density.notation import LATEX
 from gibbsite.errors import ModelError
 
 
@@ -25,12 +27,11 @@ class Conditional:
 
     kind: str = "none"
 
-    def __init__(self, density: Density, site: str, reason: str, cost: str = "", text: str = ""):
+    def __init__(self, density: Density, site: str, reason: str, cost: str = ""):
         self.density = density
         self.site = site
         self.reason = reason
         self.cost = cost
-        self._text = text
 
     @property
     def blanket(self) -> tuple[str, ...]:
@@ -49,9 +50,23 @@ class Conditional:
         raise ModelError(f"{self.site!r} has no finite conditional: {self.reason}")
 
     @property
+    def origins(self) -> tuple[str, ...]:
+        """The sites and factors whose densities touch the site, its own first."""
+        found = dict.fromkeys(t.origin for t, _ in self.density.terms_of(self.site))
+        return (self.site, *(o for o in found if o != self.site))
+
+    @cached_property
     def text(self) -> str:
-        """The conditional as one line."""
-        return self._text
+        """The conditional as one line of text."""
+        return conditional_text(self.density, self.site, self.origins, self.blanket)
+
+    @cached_property
+    def latex(self) -> str:
+        """The conditional in LaTeX, without dollar signs."""
+        return conditional_text(self.density, self.site, self.origins, self.blanket, LATEX)
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {self.latex}$"
 
     def __str__(self) -> str:
         return self.text

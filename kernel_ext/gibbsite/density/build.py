@@ -169,6 +169,7 @@ def _assemble(closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments
         groups=_groups(facts),
         factor_names=facts.factors,
         enumerated=facts.enumerated,
+        parameter_event_dims=facts.parameter_event_dims,
         closed=flat,
         latent_vars={n: latent_vars[n] for n in order if n in latent_vars},
         data_vars=data_vars,

@@ -67,13 +67,15 @@ def feasible(msg: Mapping[str, Any]) -> Any:
 class ModelFacts:
     """What one pass over the model found: sites and plates in program order.
 
-    `enumerated` holds the support of each discrete latent site that can list it, shape `(K, …)`.
+    `enumerated` holds the support of each discrete latent site that can list it, shape `(K, …)`;
+    `parameter_event_dims` how many trailing axes of a distribution's parameters belong to one element.
     """
 
     sites: dict[str, Site]
     plates: dict[str, Plate]
     factors: tuple[str, ...]
     enumerated: dict[str, np.ndarray]
+    parameter_event_dims: dict[str, dict[str, int]]
 
 
 def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]) -> tuple[dict, dict]:
@@ -95,6 +97,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
     plates: dict[str, Plate] = {}
     factors = []
     enumerated = {}
+    event_dims = {}
     for name, msg in trace.items():
         if msg["type"] == "plate":
             size, subsample = msg["args"][0], msg["args"][1]
@@ -119,7 +122,10 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
             support = _enumerated(msg["fn"])
             if support is not None:
                 enumerated[name] = support
-    return ModelFacts(sites, plates, tuple(factors), enumerated)
+        if msg["type"] == "sample":
+            base = base_distribution(msg["fn"])
+            event_dims[name] = {n: c.event_dim for n, c in (base.arg_constraints or {}).items()}
+    return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims)
 
 
 def _enumerated(fn: Any) -> np.ndarray | None:
@@ -150,7 +156,21 @@ def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] 
     dtype = jnp.result_type(value)
     if msg["type"] == "deterministic":
         discrete = not jnp.issubdtype(dtype, jnp.inexact)
-        return Site(name, shape, dtype, None, "deterministic", discrete, (), shape, (), "Deterministic", line)
+        return Site(
+            name,
+            shape,
+            dtype,
+            None,
+            "deterministic",
+            discrete,
+            (),
+            shape,
+            (),
+            "Deterministic",
+            line,
+            (),
+            len(shape),
+        )
     fn: Distribution = msg["fn"]
     event_dim = fn.event_dim
     cut = len(shape) - event_dim
@@ -169,6 +189,8 @@ def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] 
         type(base_distribution(fn)).__name__,
         line,
         tuple(a for _, a in inside),
+        len(shape) - len(base_distribution(fn).event_shape),
+        bool(msg.get("_control_flow_done")),
     )
 
 

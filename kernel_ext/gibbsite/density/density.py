@@ -32,6 +32,7 @@ class Density:
     groups: Mapping[str, tuple[str, ...]]
     factor_names: tuple[str, ...]
     enumerated: Mapping[str, Any]
+    parameter_event_dims: Mapping[str, Mapping[str, int]]
     closed: ClosedJaxpr
     latent_vars: Mapping[str, Any]
     data_vars: tuple[Any, ...]

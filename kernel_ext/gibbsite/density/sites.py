@@ -22,7 +22,9 @@ class Site:
     `shape` is the shape of the site's value, `batch_shape + event_shape`; `support` a NumPyro constraint
     (None for deterministic sites); `role` is "latent", "observed" or "deterministic"; `plates` names the
     enclosing plates, outermost first; `fn_name` the distribution's class; `line` the user's line, as
-    `(file name, line number)`, where it is known.
+    `(file name, line number)`, where it is known. The first `element_rank` axes count the draws of the
+    innermost distribution (those that `to_event` moved into the event included); `in_scan` says that axis 0
+    is time.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Site:
     fn_name: str
     line: tuple[str, int] | None
     plate_axes: tuple[int, ...] = ()
+    element_rank: int = 0
+    in_scan: bool = False
 
     @property
     def latent(self) -> bool:

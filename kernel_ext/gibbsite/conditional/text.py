@@ -1,0 +1,83 @@
+"""A conditional as a readable line: `p(z[n] | w, mu, x) ∝ Categorical(z[n] | w) · Normal(x[n] | mu[z[n]], 1)`."""
+
+from collections.abc import Sequence
+
+from gibbsite.density import Density, Site
+from gibbsite.density.expression import Expression
+from gibbsite.density.notation import TEXT, Notation
+from gibbsite.trace.compat import Literal
+
+_LETTERS = "ijkabcdefghlmnopqrsuvwxyz"
+
+
+def element_index(density: Density, name: str) -> tuple[str, ...]:
+    """Index letters of a site's elements: the plate's name where it is short, `t` for time, else letters."""
+    site = density.sites[name]
+    letters: list[str] = []
+    taken = set(density.sites)
+    free = (c for c in _LETTERS if c not in taken)
+    named = dict(zip(site.plate_axes, site.plates, strict=True))
+    for axis, size in enumerate(site.shape):
+        plate = named.get(axis)
+        if size == 1:
+            letters.append("0")
+        elif plate is not None and plate.isidentifier() and len(plate) <= 2 and plate not in letters:
+            letters.append(plate)
+        elif plate is not None and plate[0] not in letters and plate[0] not in taken:
+            letters.append(plate[0].lower())
+        elif axis == 0 and site.in_scan:
+            letters.append("t" if "t" not in taken and "t" not in letters else next(free))
+        else:
+            letters.append(next(c for c in free if c not in letters))
+    return tuple(letters[: site.element_rank])
+
+
+def factor_text(density: Density, origin: str, notation: Notation = TEXT) -> tuple[str, tuple[str, ...]]:
+    """One factor of the joint, for one of its elements, and the index letters it uses."""
+    if origin not in density.sites:
+        return notation.call("exp", notation.name(origin)), ()
+    site = density.sites[origin]
+    index = element_index(density, origin)
+    printer = Expression(density, notation)
+    value = notation.subscript(
+        notation.name(origin), index[: len(site.batch_shape)] if site.event_shape else index
+    )
+    args = _parameters(density, site, index, printer)
+    inner = value + (notation.given + ", ".join(args) if args else "")
+    return notation.call(_family(site.fn_name), inner), index
+
+
+def _family(fn_name: str) -> str:
+    for suffix in ("Probs", "Logits"):
+        if fn_name.endswith(suffix):
+            return fn_name.removesuffix(suffix)
+    return fn_name
+
+
+def _parameters(density: Density, site: Site, index: tuple[str, ...], printer: Expression) -> list[str]:
+    out = []
+    for name, atom in density.outputs["parameters"].get(site.name, {}).items():
+        shape = () if isinstance(atom, Literal) else tuple(atom.aval.shape)
+        event = density.parameter_event_dims.get(site.name, {}).get(name, 0)
+        lead = max(0, len(shape) - event)
+        own = index[max(0, len(index) - lead) :]
+        at = tuple("0" if n == 1 else i for n, i in zip(shape[:lead], own, strict=True))
+        text = printer.of(atom, at + (":",) * event)
+        out.append(f"logits={text}" if name == "logits" else text)
+    return out
+
+
+def conditional_text(
+    density: Density, name: str, origins: Sequence[str], given: Sequence[str], notation: Notation = TEXT
+) -> str:
+    """`p(site | blanket) ∝ product of the factors that touch it`."""
+    index = element_index(density, name)
+    left = notation.subscript(notation.name(name), index)
+    parts = []
+    for origin in origins:
+        text, letters = factor_text(density, origin, notation)
+        extra = [i for i in dict.fromkeys(letters) if i not in index and not i.isdigit()]
+        parts.append(notation.product(extra) + text)
+    names = ", ".join(map(notation.name, given))
+    head = f"p({left}{notation.given}{names})" if given else f"p({left})"
+    return head + notation.proportional + notation.times.join(parts)
