@@ -1,8 +1,9 @@
-"""A conditional as a readable line: `p(z[n] | w, mu, x) ∝ Categorical(z[n] | w) · Normal(x[n] | mu[z[n]], 1)`."""
+"""A conditional as a line: `p(z[n] | w, mu, x) ∝ Categorical(z[n] | w) · Normal(x[n] | mu[z[n]], 1)`."""
 
 from collections.abc import Sequence
 
 from gibbsite.density import Density, Site
+from gibbsite.density.access import Affine
 from gibbsite.density.expression import Expression
 from gibbsite.density.notation import TEXT, Notation
 from gibbsite.trace.compat import Literal
@@ -32,19 +33,37 @@ def element_index(density: Density, name: str) -> tuple[str, ...]:
     return tuple(letters[: site.element_rank])
 
 
-def factor_text(density: Density, origin: str, notation: Notation = TEXT) -> tuple[str, tuple[str, ...]]:
-    """One factor of the joint, for one of its elements, and the index letters it uses."""
+def factor_text(
+    density: Density, origin: str, notation: Notation = TEXT, index: Sequence[str] | None = None
+) -> str:
+    """One factor of the joint, for one of its elements, at the given index letters."""
     if origin not in density.sites:
-        return notation.call("exp", notation.name(origin)), ()
+        return notation.call("exp", notation.name(origin))
     site = density.sites[origin]
-    index = element_index(density, origin)
-    printer = Expression(density, notation)
-    value = notation.subscript(
-        notation.name(origin), index[: len(site.batch_shape)] if site.event_shape else index
+    index = element_index(density, origin) if index is None else tuple(index)
+    args = _parameters(density, site, index, Expression(density, notation))
+    value = notation.subscript(notation.name(origin), index)
+    return notation.call(_family(site.fn_name), value + (notation.given + ", ".join(args) if args else ""))
+
+
+def _letters_of(density: Density, origin: str, name: str, index: tuple[str, ...]) -> tuple[str, ...]:
+    """Index letters of a factor beside those of the site `name`: shared where the axes are aligned."""
+    own = element_index(density, origin)
+    if origin == name:
+        return index
+    shared: dict[int, str] = {}
+    for term, accesses in density.terms_of(name):
+        if term.origin != origin or len(term.shape) < len(own):
+            continue
+        for access in accesses:
+            for letter, c in zip(index, access.index, strict=False):
+                if isinstance(c, Affine) and len(c.axes) == 1 and c.coefs[c.axes[0]] == 1:
+                    shared[c.axes[0]] = letter
+    free = (c for c in _LETTERS if c not in index and c not in own and c not in density.sites)
+    return tuple(
+        shared[a] if a in shared else (next(free) if c in index and not c.isdigit() else c)
+        for a, c in enumerate(own)
     )
-    args = _parameters(density, site, index, printer)
-    inner = value + (notation.given + ", ".join(args) if args else "")
-    return notation.call(_family(site.fn_name), inner), index
 
 
 def _family(fn_name: str) -> str:
@@ -56,7 +75,9 @@ def _family(fn_name: str) -> str:
 
 def _parameters(density: Density, site: Site, index: tuple[str, ...], printer: Expression) -> list[str]:
     out = []
-    for name, atom in density.outputs["parameters"].get(site.name, {}).items():
+    atoms = density.outputs["parameters"].get(site.name, {})
+    for name in (n for n in density.parameter_event_dims.get(site.name, {}) if n in atoms):
+        atom = atoms[name]
         shape = () if isinstance(atom, Literal) else tuple(atom.aval.shape)
         event = density.parameter_event_dims.get(site.name, {}).get(name, 0)
         lead = max(0, len(shape) - event)
@@ -75,9 +96,9 @@ def conditional_text(
     left = notation.subscript(notation.name(name), index)
     parts = []
     for origin in origins:
-        text, letters = factor_text(density, origin, notation)
+        letters = _letters_of(density, origin, name, index) if origin in density.sites else ()
         extra = [i for i in dict.fromkeys(letters) if i not in index and not i.isdigit()]
-        parts.append(notation.product(extra) + text)
+        parts.append(notation.product(extra) + factor_text(density, origin, notation, letters))
     names = ", ".join(map(notation.name, given))
     head = f"p({left}{notation.given}{names})" if given else f"p({left})"
     return head + notation.proportional + notation.times.join(parts)
