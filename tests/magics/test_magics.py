@@ -1,0 +1,237 @@
+"""The magics through a real IPython shell: what they bind, what they show, what they say of mistakes."""
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import gibbsite
+import numpy as np
+import pytest
+from gibbsite import errors
+from IPython.core.completer import provisionalcompleter
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+Run = Callable[[str], str]
+Fail = Callable[[str], tuple[Any, str]]
+
+MIXTURE = """%%model mixture(x, K=2)
+w  ~ Dirichlet(ones(K))
+mu ~ Normal(0, 5).expand([K])
+with plate("n", len(x)):
+    z ~ Categorical(w)
+    x ~ Normal(mu[z], 1.0)
+"""
+SHORT = "-n 20 -w 20 -c 2"
+
+
+@pytest.fixture
+def mixture(shell: InteractiveShell, run: Run) -> Any:
+    shell.user_ns["x"] = np.array([-2.0, -2.1, 1.9, 2.2], np.float32)
+    run(MIXTURE)
+    return shell.user_ns["mixture"]
+
+
+def test_model_binds_and_shows_its_graph(shell: InteractiveShell, run: Run):
+    shell.user_ns["x"] = np.zeros(4, np.float32)
+    printed = run(MIXTURE)
+    model = shell.user_ns["mixture"]
+    assert isinstance(model, gibbsite.Model)
+    assert str(model.graph) in printed
+    assert {n: s.role for n, s in model.sites.items()} == {
+        "w": "latent",
+        "mu": "latent",
+        "z": "latent",
+        "x": "observed",
+    }
+
+
+def test_source_pasted_in_a_cell_runs_the_same(shell: InteractiveShell, run: Run, mixture: Any):
+    run(mixture.source)
+    pasted = gibbsite.model(shell.user_ns["mixture"], shell.user_ns["x"], K=2)
+    state = {"w": np.array([0.3, 0.7]), "mu": np.array([-2.0, 2.0]), "z": np.array([0, 1, 1, 0])}
+    assert pasted.density.log_joint(state) == mixture.density.log_joint(state)
+
+
+def test_function_form(shell: InteractiveShell, run: Run):
+    run("import numpyro, numpyro.distributions as dist\nx = 1.5")
+    run(
+        "%%model m(scale=2.0)\ndef m(x, scale):\n    a = numpyro.sample('a', dist.Normal(0, scale))\n"
+        "    numpyro.sample('x', dist.Normal(a, 1), obs=x)"
+    )
+    model = shell.user_ns["m"]
+    assert (model.name, model.kwargs) == ("m", {"scale": 2.0, "x": 1.5})
+    assert model.source.startswith("def m(x, scale):")
+
+
+def test_running_again_binds_again_and_a_failing_cell_leaves_the_binding(
+    shell: InteractiveShell, run: Run, fail: Fail, mixture: Any
+):
+    run(MIXTURE.replace("K=2", "K=3"))
+    again = shell.user_ns["mixture"]
+    assert again is not mixture
+    assert again.sites["mu"].shape == (3,)
+    for broken in ("w ~ Dirichlet(ones(K)", "w ~ Dirichlet(ones(K)) / 0", "raise ValueError('no')"):
+        fail(f"%%model mixture(x, K=3)\n{broken}")
+        assert shell.user_ns["mixture"] is again
+    fail("%%model mixture(x)\ndef mixture(x):\n    raise ValueError('no')")
+    assert shell.user_ns["mixture"] is again
+
+
+def test_sample_returns_a_run(shell: InteractiveShell, run: Run, mixture: Any):
+    printed = run(f"run = %sample mixture {SHORT} --seed 3")
+    result = shell.user_ns["run"]
+    assert result.draws["mu"].shape == (2, 20, 2)
+    assert result.status == "finished"
+    assert "finished" in printed
+    same = mixture.sample(draws=20, warmup=20, chains=2, seed=3)
+    np.testing.assert_array_equal(result.draws["z"], same.draws["z"])
+
+
+def test_long_flags_variables_and_configured_defaults(shell: InteractiveShell, run: Run, mixture: Any):
+    shell.user_ns["n"] = 15
+    run("%config Gibbsite.warmup = 10\n%config Gibbsite.chains = 3\na = %sample mixture --draws $n --quiet")
+    assert shell.user_ns["a"].draws["mu"].shape[:2] == (3, 15)
+
+
+@pytest.mark.parametrize("flag", ["--draws -5", "-n 0", "-c 0", "-w -1", "--device nowhere"])
+def test_senseless_numbers_are_refused_and_the_earlier_run_stays(
+    shell: InteractiveShell, run: Run, fail: Fail, mixture: Any, flag: str
+):
+    run(f"run = %sample mixture {SHORT} -q")
+    earlier = shell.user_ns["run"]
+    error, _ = fail(f"run = %sample mixture {flag}")
+    assert isinstance(error, errors.OptionError)
+    assert shell.user_ns["run"] is earlier
+
+
+def test_stages_are_shown(run: Run, mixture: Any):
+    assert str(mixture.graph) in run("%graph mixture")
+    assert str(mixture.conditional("z")) in run("%conditional mixture z")
+    everything = run("%conditional mixture")
+    assert all(str(mixture.conditional(site)) in everything for site in ("w", "mu", "z"))
+    assert str(mixture.schedule()) in run("%schedule mixture")
+
+
+def test_help(shell: InteractiveShell):
+    assert "name ~ distribution" in shell.find_cell_magic("model").__doc__
+    text = shell.find_line_magic("sample").__doc__
+    flags = "--draws -n --warmup -w --chains -c --seed -s --schedule --device --until --max-draws --store"
+    assert all(flag in text for flag in flags.split())
+
+
+def test_unknown_names_suggest_the_nearest(fail: Fail, mixture: Any):
+    error, seen = fail("%sample mixtrue")
+    assert isinstance(error, errors.UnknownNameError)
+    assert "did you mean 'mixture'?" in seen
+    assert "Traceback" not in seen
+    _, seen = fail("%conditional mixture zz")
+    assert "no site named 'zz'" in seen
+    assert "did you mean 'z'?" in seen
+
+
+def test_a_plain_function_is_not_a_model(run: Run, fail: Fail):
+    run("def f(): ...")
+    error, _ = fail("%graph f")
+    assert isinstance(error, UsageError)
+    assert "gibbsite.model(f, …)" in str(error)
+
+
+def test_a_missing_argument_says_so(fail: Fail):
+    error, seen = fail("%%model m(data)\na ~ Normal(0, 1)\ndata ~ Normal(a, 1)")
+    assert isinstance(error, errors.ArgumentError)
+    assert "no variable 'data'" in seen
+
+
+def test_syntax_error_shows_the_users_line_with_a_caret(fail: Fail):
+    error, seen = fail("%%model m\na ~ Normal(0, 1)\nb ~ Normal(a b)\n")
+    assert isinstance(error, SyntaxError)
+    lines = seen.splitlines()
+    at = lines.index("    b ~ Normal(a b)")
+    assert "line 3" in lines[at - 1]
+    assert lines[at + 1].index("^") == lines[at].index("a b")
+
+
+def test_a_model_that_raises_shows_the_users_own_line(fail: Fail):
+    error, seen = fail("%%model m\na ~ Normal(0, 1)\nb = [1, 2][5]\n")
+    assert isinstance(error, IndexError)
+    assert "----> 3 b = [1, 2][5]" in seen
+    assert "/gibbsite/" not in seen
+
+
+def test_a_model_without_latent_sites(shell: InteractiveShell, fail: Fail):
+    shell.user_ns["x"] = 1.0
+    error, _ = fail("%%model m(x)\nx ~ Normal(0, 1)")
+    assert isinstance(error, errors.ModelError)
+    assert "no latent" in str(error)
+
+
+def test_nan_in_the_data(shell: InteractiveShell, fail: Fail):
+    shell.user_ns["x"] = np.array([0.0, np.nan])
+    error, _ = fail("%%model m(x)\na ~ Normal(0, 1)\nx ~ Normal(a, 1)")
+    assert isinstance(error, errors.DataError)
+    assert "'x'" in str(error)
+
+
+def test_a_discrete_site_without_finite_support(shell: InteractiveShell, run: Run, mixture: Any, fail: Fail):
+    shell.user_ns["y"] = np.float32(3.0)
+    earlier = shell.user_ns["mixture"]
+    error, _ = fail("%%model m(y)\nk ~ Poisson(3.0)\ny ~ Normal(k, 1)\n")
+    assert isinstance(error, errors.ModelError)
+    assert "'k'" in str(error)
+    assert "trunc" in str(error).lower()
+    assert shell.user_ns["mixture"] is earlier
+
+
+def test_an_interrupt_stops_the_run_and_keeps_its_draws(shell: InteractiveShell, run: Run, mixture: Any):
+    main = threading.main_thread().ident
+    assert main is not None
+    start = mixture.start
+
+    def start_and_interrupt(**options: Any) -> Any:
+        result = start(**options)
+        sent = threading.Event()
+
+        def interrupt(current: Any) -> None:
+            if current.snapshot().draws_done > 0 and not sent.is_set():
+                sent.set()
+                signal.pthread_kill(main, signal.SIGINT)
+
+        result.subscribe(interrupt)
+        return result
+
+    mixture.start = start_and_interrupt
+    run("run = %sample mixture -n 100000000 -w 10 -c 1 -q")
+    result = shell.user_ns["run"]
+    assert result.status == "stopped"
+    assert 0 < result.draws["mu"].shape[1] < 100000000
+
+
+def completions(shell: InteractiveShell, line: str) -> list[str]:
+    with provisionalcompleter():
+        return [c.text for c in shell.Completer.completions(line, len(line))]
+
+
+@pytest.mark.parametrize(
+    ("line", "some"),
+    [
+        ("run = %sample mi", ["mixture"]),
+        ("%sample mixture --dr", ["--draws"]),
+        ("%sample mixture -", ["--draws", "-n", "--until"]),
+        ("%sample mixture --device c", ["cpu"]),
+        ("%graph ", ["mixture"]),
+        ("%sche", ["%schedule"]),
+    ],
+)
+def test_completion(shell: InteractiveShell, mixture: Any, line: str, some: list[str]):
+    assert set(some) <= set(completions(shell, line))
+
+
+def test_completion_of_sites_leaves_out_what_is_observed(shell: InteractiveShell, mixture: Any):
+    assert sorted(completions(shell, "%conditional mixture ")) == ["mu", "w", "z"]
+
+
+def test_loading_again_is_harmless(shell: InteractiveShell, mixture: Any):
+    shell.run_line_magic("reload_ext", "gibbsite")
+    assert completions(shell, "%graph mi") == ["mixture"]
