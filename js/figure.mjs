@@ -1,0 +1,2 @@
+// The plain hosted figure: nothing beyond the hosting layer.
+export default hostWidget();

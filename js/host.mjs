@@ -1,0 +1,218 @@
+// Hosts Bokeh documents in a notebook widget, offline. BokehJS comes from the kernel (the installed `bokeh`
+// package) through one shared library widget, and is loaded once per page and version.
+//
+// This file is joined with a widget's own file, which ends with
+//     export default hostWidget({ mount(ctx) { …; return cleanup } })
+// so it exports nothing. `ctx` is { Bokeh, doc, roots, model, el, body, send, kit }.
+//
+// What the page shows is a function of the widget's traits: `_item` (the document, as a JSON string because
+// Bokeh's JSON is sensitive to the order of keys), `_columns` (data sources by name) and `_props` (model
+// properties by name). The traits survive a page reload and a saved notebook; messages would not.
+
+const loading = (globalThis.__gibbsiteBokeh ??= new Map());
+
+function loadBokeh(version, source) {
+  const present = globalThis.Bokeh?.[version];
+  if (present) return Promise.resolve(present);
+  if (!loading.has(version)) {
+    const promise = new Promise((resolve, reject) => {
+      const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+      const script = document.createElement("script");
+      script.src = url;
+      script.onload = () => {
+        URL.revokeObjectURL(url);
+        const bokeh = globalThis.Bokeh?.[version];
+        bokeh ? resolve(bokeh) : reject(new Error(`BokehJS ${version} did not register itself`));
+      };
+      script.onerror = () => reject(new Error("BokehJS could not be loaded"));
+      document.head.appendChild(script);
+    });
+    // A failed load may be tried again by the next view.
+    promise.catch(() => loading.delete(version));
+    loading.set(version, promise);
+  }
+  return loading.get(version);
+}
+
+async function bokehOf(model) {
+  const reference = model.get("_library");
+  const library = await model.widget_manager.get_model(reference.replace("IPY_MODEL_", ""));
+  return loadBokeh(library.get("version"), library.get("source"));
+}
+
+// ---------------------------------------------------------------- columns
+
+const ARRAYS = { f4: Float32Array, f8: Float64Array, i4: Int32Array, u1: Uint8Array };
+
+/** One column as sent by `wire.py`: a plain list, or {dtype, data: DataView}. */
+function decodeColumn(column) {
+  if (Array.isArray(column)) return column;
+  const type = ARRAYS[column.dtype];
+  const view = column.data;
+  const bytes = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
+  return new type(bytes);
+}
+
+function decodeColumns(columns) {
+  return Object.fromEntries(Object.entries(columns).map(([name, c]) => [name, decodeColumn(c)]));
+}
+
+function applyColumns(doc, all, seen) {
+  for (const [name, { stamp, columns }] of Object.entries(all)) {
+    if (seen.get(name) === stamp) continue;
+    const source = doc.get_model_by_name(name);
+    if (!source) continue;
+    seen.set(name, stamp);
+    source.data = decodeColumns(columns);
+  }
+}
+
+function applyProps(doc, all, seen) {
+  for (const [name, props] of Object.entries(all)) {
+    const text = JSON.stringify(props);
+    if (seen.get(name) === text) continue;
+    const target = doc.get_model_by_name(name);
+    if (!target) continue;
+    seen.set(name, text);
+    target.setv(props);
+  }
+}
+
+// ---------------------------------------------------------------- theme
+
+const INK = {
+  light: { text: "#2b3036", faint: "#e4e7eb", line: "#a3abb5" },
+  dark: { text: "#d8dce2", faint: "#3a4048", line: "#7b8491" },
+};
+
+function isDark() {
+  const { body } = document;
+  if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false";
+  if (body.classList.contains("vscode-dark")) return true;
+  if (body.classList.contains("vscode-light")) return false;
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** Recolour text, axes and grids; data keep their colours, which are chosen to work on both grounds. */
+function paintTheme(doc, el) {
+  const dark = isDark();
+  const ink = dark ? INK.dark : INK.light;
+  el.classList.toggle("gb-dark", dark);
+  for (const m of doc._all_models.values()) {
+    const has = (name) => name in m.properties;
+    if (has("major_tick_line_color")) {
+      m.setv({
+        axis_label_text_color: ink.text,
+        major_label_text_color: ink.text,
+        axis_line_color: ink.line,
+        major_tick_line_color: ink.line,
+        minor_tick_line_color: null,
+      });
+    } else if (has("grid_line_color")) {
+      if (m.grid_line_color !== null) m.setv({ grid_line_color: ink.faint });
+    } else if (m.type === "Title") {
+      m.setv({ text_color: ink.text });
+    } else if (m.type === "Legend") {
+      m.setv({ label_text_color: ink.text, background_fill_alpha: 0, border_line_color: null });
+    }
+    // A model tagged "ink" takes the text colour of the theme.
+    if (m.tags?.includes("ink") && m.glyph) {
+      if ("text_color" in m.glyph.properties) m.glyph.setv({ text_color: ink.text });
+      if ("line_color" in m.glyph.properties) m.glyph.setv({ line_color: ink.text });
+    }
+  }
+}
+
+function watchTheme(repaint) {
+  const observer = new MutationObserver(repaint);
+  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "class"] });
+  const media = matchMedia("(prefers-color-scheme: dark)");
+  media.addEventListener("change", repaint);
+  return () => {
+    observer.disconnect();
+    media.removeEventListener("change", repaint);
+  };
+}
+
+// ---------------------------------------------------------------- the static twin
+
+/** The same display without a kernel is the next output; hide it while this one is alive. */
+function hideTwin(id) {
+  if (!id) return;
+  for (const twin of document.querySelectorAll(`#${CSS.escape(id)}`)) {
+    const output = twin.closest(".jp-OutputArea-child") ?? twin;
+    output.style.display = "none";
+  }
+}
+
+// ---------------------------------------------------------------- the widget
+
+const STYLE = `
+.gb-view { font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); color: #2b3036; max-width: 100%; }
+.gb-view.gb-dark { color: #d8dce2; }
+.gb-error { color: #b3261e; white-space: pre-wrap; }
+`;
+
+const kit = { decodeColumns, decodeColumn, paintTheme, isDark, INK };
+
+function element(tag, className, text) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+function hostWidget(hooks = {}) {
+  return () => ({
+    async render({ model, el }) {
+      const style = element("style", "", STYLE + (hooks.style ?? ""));
+      const body = element("div", "gb-canvas");
+      el.classList.add("gb-view");
+      el.append(style, body);
+      let stopTheme = () => {};
+      let cleanup;
+      let forget = () => {};
+      try {
+        const Bokeh = await bokehOf(model);
+        const item = JSON.parse(model.get("_item"));
+        const views = await Bokeh.embed.embed_item(item, body);
+        const roots = views.roots.map((view) => view.model);
+        const doc = roots[0].document;
+        forget = () => {
+          views.clear();
+          const at = Bokeh.documents.indexOf(doc);
+          if (at >= 0) Bokeh.documents.splice(at, 1);
+        };
+        const send = (kind, detail = {}) => model.send({ kind, ...detail });
+        // CustomJS callbacks reach Python by `cb_obj.document.gibbsite?.(kind, detail)`; no-op in a page.
+        doc.gibbsite = send;
+
+        const seenColumns = new Map();
+        const seenProps = new Map();
+        const update = () => {
+          applyColumns(doc, model.get("_columns"), seenColumns);
+          applyProps(doc, model.get("_props"), seenProps);
+        };
+        update();
+        model.on("change:_columns", update);
+        model.on("change:_props", update);
+
+        const repaint = () => paintTheme(doc, el);
+        repaint();
+        stopTheme = watchTheme(repaint);
+        hideTwin(model.get("_twin"));
+        // The twin's output arrives after this one's: look again when the page has settled.
+        for (const wait of [50, 300, 1500]) setTimeout(() => hideTwin(model.get("_twin")), wait);
+        cleanup = await hooks.mount?.({ Bokeh, doc, roots, model, el, body, send, kit, repaint });
+      } catch (error) {
+        console.error(error);
+        el.append(element("div", "gb-error", `Gibbsite could not draw this view: ${error.message}`));
+      }
+      return () => {
+        stopTheme();
+        if (typeof cleanup === "function") cleanup();
+        forget();
+      };
+    },
+  });
+}

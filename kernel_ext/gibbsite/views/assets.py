@@ -1,0 +1,26 @@
+"""The browser side of the views: the modules of `js/`, from the installed package or the source tree."""
+
+from functools import cache
+from pathlib import Path
+
+# A wheel carries the files beside this one; an editable install finds them at the root of the source tree.
+_PLACES = (Path(__file__).parent / "js", Path(__file__).parents[3] / "js")
+
+
+@cache
+def source(name: str) -> str:
+    """Text of one file of `js/`, for example ``source("host.mjs")``.
+
+    Raises:
+        FileNotFoundError: the installation lacks the file.
+    """
+    for place in _PLACES:
+        path = place / name
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise FileNotFoundError(f"gibbsite is installed without its browser file {name!r}; reinstall gibbsite")
+
+
+def module(*names: str) -> str:
+    """Several files joined into one ES module: anywidget takes one text and resolves no imports."""
+    return "\n".join(source(name) for name in names)

@@ -1,0 +1,73 @@
+"""Puts a live view and its static twin into a cell's output.
+
+JupyterLab picks the richest entry of one mime bundle. Once the kernel is gone the widget entry still wins,
+and shows only "model not found"; nbconvert leaves it blank. So a view is displayed as *two* outputs: the
+widget with a line of text, and a static twin (HTML and text) that the widget's JS hides while it is alive. A
+saved, re-opened, converted or previewed notebook shows the twin.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from IPython.core.getipython import get_ipython
+from IPython.display import publish_display_data
+
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+Content = str | Callable[[], str]
+
+
+class Hosted(Protocol):
+    """What `show` needs of a view."""
+
+    def widget_mime(self) -> dict[str, Any]: ...
+    def static_html(self) -> str: ...
+    def text(self) -> str: ...
+
+
+def resolve(content: Content) -> str:
+    """The text itself, or what the function returns."""
+    return content() if callable(content) else content
+
+
+def bundle(widget: dict[str, Any] | None = None, *, html: str = "", text: str = "") -> dict[str, Any]:
+    """A mime bundle of the entries that there are; `text/plain` is always among them."""
+    out: dict[str, Any] = {"text/plain": text}
+    if html:
+        out["text/html"] = html
+    return out | (widget or {})
+
+
+def in_notebook() -> bool:
+    """True under a kernel that can carry widgets, False in a terminal or a script."""
+    shell = get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def twin_html(html: str, twin: str) -> str:
+    """Static HTML that the live view can find and hide."""
+    return f'<div id="{twin}" class="gibbsite-static">{html}</div>'
+
+
+def show(view: Hosted, twin: str) -> None:
+    """Display `view` as live output and static twin; in a terminal, print its text.
+
+    The twin's display id is `twin`, so that `update_twin` can replace it when the view has changed.
+    """
+    text = view.text()
+    if not in_notebook():
+        print(text)
+        return
+    publish_display_data(bundle(view.widget_mime(), text=text.splitlines()[0] if text else "gibbsite view"))
+    html = view.static_html()
+    if html:
+        publish_display_data(bundle(html=twin_html(html, twin), text=text), transient={"display_id": twin})
+
+
+def update_twin(view: Hosted, twin: str) -> None:
+    """Replace the static twin by the view's state of now; does nothing outside a notebook."""
+    if in_notebook():
+        publish_display_data(
+            bundle(html=twin_html(view.static_html(), twin), text=view.text()),
+            transient={"display_id": twin},
+            update=True,
+        )

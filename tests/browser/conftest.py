@@ -1,0 +1,48 @@
+"""One JupyterLab for the session, a fresh page for each test."""
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+# Tests are imported by path, so that the helper beside them is, too.
+_spec = importlib.util.spec_from_file_location("gibbsite_browser_lab", Path(__file__).parent / "lab.py")
+assert _spec and _spec.loader
+lab_module = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = lab_module
+_spec.loader.exec_module(lab_module)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory) -> Iterator[object]:
+    running = lab_module.start_server(tmp_path_factory.mktemp("lab"))
+    yield running
+    lab_module.stop_server(running)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chrome = playwright.chromium.launch(
+            executable_path=lab_module.chromium(), args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield chrome
+        chrome.close()
+
+
+@pytest.fixture
+def lab(server, browser) -> Iterator[object]:
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    yield lab_module.Lab(server, page)
+    context.close()
+
+
+def pytest_collection_modifyitems(items) -> None:
+    for item in items:
+        if Path(__file__).parent in Path(item.fspath).parents:
+            item.add_marker(pytest.mark.browser)
