@@ -1,12 +1,17 @@
 """Settings that every test shares."""
 
+import os
 from pathlib import Path
 
 import jax
 
 ROOT = Path(__file__).parent.parent
 
-# Compiled programs outlive a test session in a git-ignored folder: most of a suite's time is XLA's.
-jax.config.update("jax_compilation_cache_dir", str(ROOT / ".jax_cache"))
+# Compiled programs outlive a test session in a git-ignored folder: most of a suite's time is XLA's. The
+# variables are for kernels and commands that tests start, the settings for this process.
+CACHE = str(ROOT / ".jax_cache")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", CACHE)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+jax.config.update("jax_compilation_cache_dir", CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 jax.config.update("jax_enable_x64", False)

@@ -145,7 +145,7 @@ def test_tracebacks_have_the_cells_line_numbers(form: str):
         ("3m", "", ""),
         ("lambda", "lambda", "cannot name a model"),
         ("m(*xs)", "xs", "name every argument"),
-        ("m(x=1, y)", "y", "non-default argument"),
+        ("m(x=1, y)", "y", "default"),
     ],
 )
 def test_mistakes_on_the_line(line: str, marked: str, says: str):
