@@ -1,15 +1,35 @@
 """The user's own line in a traceback."""
 
+import contextlib
+import functools
+import os
 import sys
 import traceback
 from types import FrameType
 
-_FOREIGN = ("/numpyro/", "/jax/", "/jaxlib/", "/gibbsite/", "<frozen", "/contextlib.py", "/functools.py")
+import jax
+import jaxlib
+import numpyro
+
+import gibbsite
+
+
+def _folder(file_name: str | None) -> str:
+    return os.path.dirname(os.path.abspath(file_name or "")) + os.sep
+
+
+# Folders of packages, not their names: a clone of this project, tests and all, may lie in `gibbsite/`.
+_FOREIGN = (
+    *(_folder(package.__file__) for package in (jax, jaxlib, numpyro, gibbsite)),
+    contextlib.__file__,
+    functools.__file__,
+    "<frozen",
+)
 
 
 def is_foreign(file_name: str) -> bool:
     """Whether a file belongs to a library that runs the model, rather than to the user."""
-    return any(part in file_name for part in _FOREIGN)
+    return file_name.startswith(_FOREIGN)
 
 
 def calling_line() -> tuple[str, int] | None:
