@@ -1,6 +1,8 @@
 """Which `~` samples, which is left alone, and where the caret stands when one makes no sense."""
 
 import ast
+import importlib
+from pathlib import Path
 
 import pytest
 from gibbsite_magics.rewrite import rewrite
@@ -160,3 +162,15 @@ def test_the_caret_stands_at_the_mistake(body: str, line: int, marked: str, says
     assert error.text == body.split("\n")[line - 2] + "\n"
     start = (error.offset or 1) - 1
     assert error.text[start : start + len(marked)] == marked
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["_pydecimal", "argparse", "ast", "colorsys", "enum", "inspect", "ipaddress", "random", "re"],
+)
+def test_plain_python_comes_through_unchanged(module: str):
+    source = Path(importlib.import_module(module).__file__ or "").read_text(encoding="utf-8")
+    assert find_tildes(source) == ()
+    result = rewrite(source, ())
+    assert [ast.dump(a) for a in result.statements] == [ast.dump(a) for a in ast.parse(source).body]
+    assert result.text == source.strip("\n")
