@@ -9,11 +9,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from gibbsite import sampling
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.checks import check_data
 from gibbsite.errors import ModelError
+from gibbsite.kernels.default import default_plan
 from gibbsite.kernels.finite import INPUTS_KWARG
+from gibbsite.kernels.plan import Plan
+from gibbsite.sampling import Run
 
 
 class Model:
@@ -45,7 +49,6 @@ class Model:
                 f"nothing to infer. Leave at least one site without `obs=` (or with a value of None)"
             )
         check_data(self.density)
-        self._conditionals: dict[str, Conditional] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model function, with the bound arguments unless others are given."""
@@ -74,9 +77,7 @@ class Model:
         Raises `UnknownNameError` (a `KeyError`) for a name that does not exist and `ModelError` for a site
         that is not latent.
         """
-        if site not in self._conditionals:
-            self._conditionals[site] = conditional_of(self.density, site)
-        return self._conditionals[site]
+        return conditional_of(self.density, site)
 
     # what compiled runs need
 
@@ -102,12 +103,36 @@ class Model:
         """A hash of the model's structure: sites, shapes and program, not the data's values."""
         digest = hashlib.sha256()
         for site in self.density.sites.values():
-            row = (site.name, site.shape, str(site.dtype), site.role, site.fn_name)
+            row = (site.name, site.shape, str(site.dtype), site.role, site.fn_name, str(site.support))
             digest.update(repr(row).encode())
         digest.update(str(self.density.closed.jaxpr).encode())
         for const in self.density.closed.consts:
             digest.update(np.asarray(jax.device_get(const)).tobytes())
         return digest.hexdigest()[:32]
+
+    @cached_property
+    def observed(self) -> dict[str, np.ndarray]:
+        """The observed values by site."""
+        read = self.density.evaluator({}).full
+        atoms = self.density.outputs["observed"].items()
+        return {n: np.asarray(read(a)) for n, a in atoms if not self.density.maps.latents(a)}
+
+    def plan(self, schedule: Any = None) -> Plan:
+        """The model and a schedule, ready to run."""
+        return default_plan(self)
+
+    def start(self, *, schedule: Any = None, **options: Any) -> Run:
+        """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""
+        return sampling.start(self.plan(schedule), **options)
+
+    def sample(self, *, schedule: Any = None, **options: Any) -> Run:
+        """Sample and wait for the end.
+
+        `draws` and `warmup` count steps per chain (1000 each), `chains` (4) run side by side, `seed` (0)
+        fixes the randomness, `device` says where ("cpu", "gpu", "auto"). The first interrupt ends the run at
+        the next chunk and keeps its draws.
+        """
+        return sampling.sample(self.plan(schedule), **options)
 
     def __repr__(self) -> str:
         latents = ", ".join(self.density.latents)

@@ -13,6 +13,7 @@ from gibbsite.conditional.finite import FiniteTables, element_logits, finite_str
 from gibbsite.conditional.support import finite_support
 from gibbsite.conditional.text import conditional_text
 from gibbsite.density import Density
+from gibbsite.density.access import Component, Table
 from gibbsite.density.notation import LATEX
 from gibbsite.errors import ModelError
 
@@ -119,6 +120,24 @@ class FiniteConditional(Conditional):
         return self._logits(self._latents(state, False), self._data)
 
     @property
+    def signature(self) -> str:
+        """Equal for conditionals whose compiled programs are the same for any data they are given."""
+        s = self.structure
+        touches = [
+            (
+                t.kind,
+                t.term.origin,
+                t.term.shape,
+                [(a.window, list(map(_fixed, a.index))) for a in t.accesses],
+            )
+            for t in s.single + s.joint
+        ]
+        arrays = [
+            np.asarray(a).tobytes() for a in (s.support.values, s.support.valid, s.colours) if a is not None
+        ]
+        return repr((self.kind, s.elements, s.n_colours, sorted(s.offsets), s.explicit, touches, arrays))
+
+    @property
     def _data(self) -> tuple[Any, ...]:
         return tuple(self.density.arguments.arrays)
 
@@ -139,6 +158,11 @@ class FiniteConditional(Conditional):
             return jnp.moveaxis(jax.nn.log_softmax(table, axis=0), 0, -1)
 
         return jax.jit(normalised)
+
+
+def _fixed(component: Component) -> Any:
+    """What of an index is fixed when the program is compiled; tables are read from the data at run time."""
+    return ("table", component.shape) if isinstance(component, Table) else component
 
 
 def _reason(c: FiniteConditional) -> str:
@@ -167,7 +191,19 @@ def _cost(c: FiniteConditional) -> str:
 
 
 def conditional_of(density: Density, name: str) -> Conditional:
-    """The conditional of a latent site; raises `UnknownNameError` or `ModelError` for other names."""
+    """The conditional of a latent site; raises `UnknownNameError` or `ModelError` for other names.
+
+    It is derived once per density. That may happen while something else is being traced (a kernel's `init`
+    under `jit`), so whatever the analysis needs of the data is computed at once.
+    """
+    key = ("conditional", name)
+    if key not in density.cache:
+        with jax.ensure_compile_time_eval():
+            density.cache[key] = _derive(density, name)
+    return density.cache[key]
+
+
+def _derive(density: Density, name: str) -> Conditional:
     site = density.site(name)
     if not site.latent:
         raise ModelError(f"{name!r} is {site.role}, not latent: it has no conditional to draw from")

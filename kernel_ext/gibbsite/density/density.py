@@ -24,7 +24,7 @@ class Density:
 
     `closed` is the flat jaxpr of everything the model computes, with latents (constrained values) and data
     arrays as inputs; `outputs` names its outputs by kind and site; `terms` are the additive parts of the log
-    joint density that depend on any latent.
+    joint density that depend on any latent. `cache` keeps what later stages derive from it.
     """
 
     sites: Mapping[str, Site]
@@ -40,7 +40,7 @@ class Density:
     outputs: Mapping[str, Mapping[str, Any]]
     maps: Provenance
     terms: tuple[Term, ...]
-    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def latents(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class Density:
 
     def log_joint_at(self, latents: Mapping[str, Any], data: Any) -> Any:
         """As `log_joint`, with complete latent values and explicit data arrays."""
-        if "log_joint" not in self._cache:
+        if "log_joint" not in self.cache:
             names = sorted(self.latent_vars)
             leaves = jax.tree.structure(self.outputs)
             fn = jaxpr_as_fun(self.closed)
@@ -111,8 +111,8 @@ class Density:
                 parts = jax.tree.unflatten(leaves, out)["log_prob"]
                 return sum((jnp.sum(v) for v in parts.values()), start=jnp.zeros(()))
 
-            self._cache["log_joint"] = jax.jit(total)
-        return self._cache["log_joint"](dict(latents), tuple(data))
+            self.cache["log_joint"] = jax.jit(total)
+        return self.cache["log_joint"](dict(latents), tuple(data))
 
     def __repr__(self) -> str:
         lines = [f"Density of {len(self.latents)} latent sites in {len(self.terms)} terms"]

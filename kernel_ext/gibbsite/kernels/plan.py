@@ -1,0 +1,42 @@
+"""What a compiled run needs of a model and a schedule: one kernel, its inputs, and names for the rest."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpyro.infer.mcmc import MCMCKernel
+
+from gibbsite.density import Site
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of a sweep: `kernel` updates `sites` with `options`; `label` names it to people."""
+
+    label: str
+    kernel: str
+    sites: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A model and a schedule, ready to run.
+
+    `kernel` is a `numpyro.infer.Gibbs` composite; `inputs` are the arrays that every step takes as
+    arguments (`model_kwargs={"_gibbsite_inputs": inputs}`), so that plans with equal `cache_key` share one
+    compiled program whatever their data. `blocks` stand in sweep order; `sites` are those to be recorded,
+    `groups` the indexed ones to be stacked under one name. `fingerprint` is a stable hash of the structure,
+    by which a saved run knows its model.
+    """
+
+    kernel: MCMCKernel
+    inputs: Any
+    blocks: tuple[Block, ...]
+    sites: Mapping[str, Site]
+    observed: Mapping[str, Any]
+    groups: Mapping[str, tuple[str, ...]]
+    fingerprint: str
+    cache_key: Hashable
+    model_name: str
+    schedule_text: str

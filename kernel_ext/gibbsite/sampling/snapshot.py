@@ -1,0 +1,88 @@
+"""What a person watching a run sees, as plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class BlockStat:
+    """A block of the sweep: its share of a step's time (None where unknown), and what its kernel tells."""
+
+    label: str
+    kernel: str
+    sites: tuple[str, ...]
+    seconds_share: float | None = None
+    accept: float | None = None
+    step_size: float | None = None
+    tree_depth: float | None = None
+
+
+@dataclass(frozen=True)
+class ScalarStat:
+    """One scalar component of a site over the draws so far; NaN where a measure is not defined yet."""
+
+    label: str
+    site: str
+    index: tuple[int, ...]
+    mean: float
+    sd: float
+    mcse: float
+    rhat: float
+    ess_bulk: float
+    ess_tail: float
+    discrete: bool
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A warning in words, and what to try."""
+
+    text: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a run at one moment. Times in seconds; counts are per chain.
+
+    `status` is "compiling", "warmup", "sampling", "finished", "stopped" or "failed".
+    """
+
+    status: str
+    message: str | None
+    chains: int
+    warmup_done: int
+    warmup_total: int
+    draws_done: int
+    draws_total: int
+    elapsed: float
+    eta: float | None
+    compile_seconds: float
+    steps_per_second: float
+    divergences: tuple[int, ...]
+    chain_states: tuple[str, ...]
+    blocks: tuple[BlockStat, ...]
+    scalars: tuple[ScalarStat, ...]
+    warnings: tuple[Notice, ...]
+
+
+@dataclass(frozen=True)
+class TraceView:
+    """A scalar over the whole run, thinned to few points: per point the draw number and, per chain, the
+    value there and the lowest and highest value of the stretch that the point stands for."""
+
+    draw: np.ndarray
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclass(frozen=True)
+class History:
+    """How the measures of convergence went: at each number of draws, R-hat and bulk ESS by label."""
+
+    draw: np.ndarray
+    rhat: Mapping[str, np.ndarray] = field(default_factory=dict)
+    ess: Mapping[str, np.ndarray] = field(default_factory=dict)
