@@ -79,6 +79,7 @@ def _tilde_form(signature: Signature, body: str, filename: str) -> Callable[[dic
         made: dict[str, Any] = {}
         exec(_compile(_maker(function, words), body, filename), namespace, made)
         fn = made["make"](*(vocabulary()[w].value for w in words))
+        fn.__code__ = fn.__code__.replace(co_qualname=signature.name)
         fn.__qualname__, fn.__module__ = signature.name, namespace.get("__name__", "__main__")
         source = "\n".join(
             [*import_lines(set(words)), "", f"def {signature.text}:", indent(rewritten.text), ""]

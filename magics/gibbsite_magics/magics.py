@@ -10,6 +10,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from traitlets import Bool, Int, Unicode, observe
 
 from gibbsite_magics.cell import cell_text, define
+from gibbsite_magics.lines import register
 from gibbsite_magics.show import show, watch
 
 
@@ -69,8 +70,7 @@ class Gibbsite(Magics):
         __tracebackhide__ = True
         from gibbsite import model as analyse
 
-        text = cell_text(line, cell)
-        filename = self._shell.compile.cache(text, self._shell.execution_count, raw_code=text)
+        filename = register(self._shell, cell_text(line, cell))
         try:
             found = define(line, cell, self._shell.user_ns, filename)
             model = analyse(found.fn, *found.args, **found.kwargs, _source=found.source, _name=found.name)
