@@ -14,6 +14,7 @@ from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.checks import check_data
 from gibbsite.errors import ModelError
+from gibbsite.graph import DependencyGraph, dependency_graph
 from gibbsite.kernels.default import default_plan
 from gibbsite.kernels.finite import INPUTS_KWARG
 from gibbsite.kernels.plan import Plan
@@ -70,6 +71,11 @@ class Model:
             return inspect.getsource(self.fn)
         except (OSError, TypeError):
             return f"# the source of {self.name!r} is not available"
+
+    @cached_property
+    def graph(self) -> DependencyGraph:
+        """The dependency graph: nodes, edges, plates, Markov blankets, independence queries."""
+        return dependency_graph(self.density)
 
     def conditional(self, site: str) -> Conditional:
         """What the latent `site` is drawn from given the rest.

@@ -66,6 +66,13 @@ class Expression:
         """The element of `atom` at `index` (one string per axis; ":" for a whole axis)."""
         return self._write(atom, tuple(index), 0)[0]
 
+    def definition(self, atom: Any, index: Sequence[str]) -> str:
+        """As `of`, for an array that has a name itself: what it is computed from."""
+        if isinstance(atom, Literal) or atom not in self._density.producer:
+            return self.of(atom, index)
+        text, _ = self._equation(self._density.producer[atom], tuple(index), 0)
+        return text if len(text) <= _LONG else self._short(atom)
+
     def _write(self, atom: Any, index: tuple[str, ...], depth: int) -> tuple[str, int]:
         if isinstance(atom, Literal):
             return _number(atom.val), _ATOM

@@ -1,0 +1,78 @@
+"""One statement of a model as a person would write it: `Normal(x[n] | mu[z[n]], 1)`."""
+
+from collections.abc import Sequence
+
+from gibbsite.density.density import Density
+from gibbsite.density.expression import Expression
+from gibbsite.density.notation import TEXT, Notation
+from gibbsite.density.sites import Site
+from gibbsite.trace.compat import Literal
+
+LETTERS = "ijkabcdefghlmnopqrsuvwxyz"
+
+
+def element_index(density: Density, name: str) -> tuple[str, ...]:
+    """Index letters of a site's elements: the plate's name where it is short, `t` for time, else letters."""
+    site = density.sites[name]
+    letters: list[str] = []
+    taken = set(density.sites)
+    free = (c for c in LETTERS if c not in taken)
+    named = dict(zip(site.plate_axes, site.plates, strict=True))
+    for axis, size in enumerate(site.shape):
+        plate = named.get(axis)
+        if size == 1:
+            letters.append("0")
+        elif plate is not None and plate.isidentifier() and len(plate) <= 2 and plate not in letters:
+            letters.append(plate)
+        elif plate is not None and plate[0] not in letters and plate[0] not in taken:
+            letters.append(plate[0].lower())
+        elif axis == 0 and site.in_scan:
+            letters.append("t" if "t" not in taken and "t" not in letters else next(free))
+        else:
+            letters.append(next(c for c in free if c not in letters))
+    return tuple(letters[: site.element_rank])
+
+
+def factor_text(
+    density: Density, origin: str, notation: Notation = TEXT, index: Sequence[str] | None = None
+) -> str:
+    """One factor of the joint, for one of its elements, at the given index letters."""
+    if origin not in density.sites:
+        return notation.call("exp", notation.name(origin))
+    site = density.sites[origin]
+    index = element_index(density, origin) if index is None else tuple(index)
+    args = _parameters(density, site, index, Expression(density, notation))
+    value = notation.subscript(notation.name(origin), index)
+    return notation.call(_family(site.fn_name), value + (notation.given + ", ".join(args) if args else ""))
+
+
+def _family(fn_name: str) -> str:
+    for suffix in ("Probs", "Logits"):
+        if fn_name.endswith(suffix):
+            return fn_name.removesuffix(suffix)
+    return fn_name
+
+
+def _parameters(density: Density, site: Site, index: tuple[str, ...], printer: Expression) -> list[str]:
+    out = []
+    atoms = density.outputs["parameters"].get(site.name, {})
+    for name in (n for n in density.parameter_event_dims.get(site.name, {}) if n in atoms):
+        atom = atoms[name]
+        shape = () if isinstance(atom, Literal) else tuple(atom.aval.shape)
+        event = density.parameter_event_dims.get(site.name, {}).get(name, 0)
+        lead = max(0, len(shape) - event)
+        own = index[max(0, len(index) - lead) :]
+        at = tuple("0" if n == 1 else i for n, i in zip(shape[:lead], own, strict=True))
+        text = printer.of(atom, at + (":",) * event)
+        out.append(f"logits={text}" if name == "logits" else text)
+    return out
+
+
+def distribution_text(density: Density, name: str, notation: Notation = TEXT) -> str:
+    """The right-hand side of a statement: `Normal(mu[z[n]], 1)`, or a deterministic site's expression."""
+    site = density.sites[name]
+    index = element_index(density, name)
+    printer = Expression(density, notation)
+    if site.role == "deterministic":
+        return printer.definition(density.outputs["deterministic"][name], index)
+    return notation.call(_family(site.fn_name), ", ".join(_parameters(density, site, index, printer)))

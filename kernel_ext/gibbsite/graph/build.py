@@ -1,0 +1,61 @@
+"""`Density` → `DependencyGraph`."""
+
+from gibbsite.density import Density
+from gibbsite.density.dependencies import dependencies
+from gibbsite.density.statement import distribution_text
+from gibbsite.graph.model_graph import DependencyGraph, Node, PlateBox
+
+
+def dependency_graph(density: Density) -> DependencyGraph:
+    """The graph of a model's sites, factors, deterministic values and data arguments."""
+    parents = dependencies(density)
+    read = {p for ps in parents.values() for p in ps}
+    data = dict(zip(density.arguments.names, density.arguments.arrays, strict=True))
+    nodes = [
+        Node(name, "data", tuple(array.shape), str(array.dtype), array.dtype.kind in "iub")
+        for name, array in data.items()
+        if name in read and name not in density.sites
+    ]
+    for name, site in density.sites.items():
+        nodes.append(
+            Node(
+                name,
+                site.role,
+                site.shape,
+                str(site.dtype),
+                site.discrete,
+                distribution_text(density, name),
+                site.plates,
+                site.line,
+                name in parents.get(name, ()),
+            )
+        )
+    nodes += [Node(name, "factor", distribution="factor") for name in density.factor_names]
+    known = {n.name for n in nodes}
+    edges = [(p, child) for child, ps in parents.items() if child in known for p in ps if p in known]
+    return DependencyGraph(nodes, edges, _plates(density))
+
+
+def _plates(density: Density) -> list[PlateBox]:
+    """Plates with their nesting: a plate is inside another where all its sites are."""
+    members = {p: {s.name for s in density.sites.values() if p in s.plates} for p in density.plates}
+    out = []
+    for name, plate in density.plates.items():
+        if not members[name]:
+            continue
+        inside = [
+            other
+            for other in density.plates
+            if (other != name and members[name] < members[other]) or _outer(density, other, name, members)
+        ]
+        parent = min(inside, key=lambda p: len(members[p]), default=None)
+        out.append(PlateBox(name, plate.size, parent))
+    return out
+
+
+def _outer(density: Density, other: str, name: str, members: dict[str, set[str]]) -> bool:
+    """Whether two plates with the same sites list `other` first."""
+    if other == name or members[other] != members[name]:
+        return False
+    site = density.sites[next(iter(members[name]))]
+    return site.plates.index(other) < site.plates.index(name)

@@ -1,0 +1,218 @@
+"""The dependency graph of a model: who is computed or drawn from whom."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+
+from gibbsite.errors import UnknownNameError
+from gibbsite.graph.separation import Independence, active_trail
+
+KINDS = ("latent", "observed", "deterministic", "data", "factor")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A named value or factor.
+
+    `kind` is one of "latent", "observed", "deterministic", "data" and "factor"; `distribution` the right-hand
+    side of its statement as text; `recurrent` says that elements depend on other elements of the same node.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    discrete: bool = False
+    distribution: str = ""
+    plates: tuple[str, ...] = ()
+    line: tuple[str, int] | None = None
+    recurrent: bool = False
+
+    @property
+    def random(self) -> bool:
+        """Whether the node is a random variable."""
+        return self.kind in ("latent", "observed")
+
+
+@dataclass(frozen=True)
+class PlateBox:
+    """A plate; `parent` is the plate it is drawn inside, where plates are properly nested."""
+
+    name: str
+    size: int
+    parent: str | None = None
+
+
+class DependencyGraph:
+    """A directed acyclic graph of nodes, with plates.
+
+    An edge runs from what is read to what reads it. A factor (`numpyro.factor`) is a node without children
+    that couples its parents. Immutable.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node], edges: Iterable[tuple[str, str]], plates: Iterable[PlateBox] = ()
+    ):
+        self._nodes = {n.name: n for n in nodes}
+        self._edges = tuple(dict.fromkeys(edges))
+        self._plates = {p.name: p for p in plates}
+        for a, b in self._edges:
+            for end in (a, b):
+                if end not in self._nodes:
+                    raise UnknownNameError("node", end, self._nodes)
+        graph: nx.DiGraph = nx.DiGraph()
+        graph.add_nodes_from(self._nodes)
+        graph.add_edges_from((a, b) for a, b in self._edges if a != b)
+        self._graph = graph
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by name, in program order."""
+        return dict(self._nodes)
+
+    @property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """`(parent, child)` pairs."""
+        return self._edges
+
+    @property
+    def plates(self) -> Mapping[str, PlateBox]:
+        """Plates by name."""
+        return dict(self._plates)
+
+    def node(self, name: str) -> Node:
+        """The node of that name; raises `UnknownNameError` with the nearest one."""
+        if name not in self._nodes:
+            raise UnknownNameError("node", name, self._nodes)
+        return self._nodes[name]
+
+    def parents(self, name: str) -> tuple[str, ...]:
+        """What the node reads."""
+        self.node(name)
+        return self._ordered(self._graph.predecessors(name))
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """What reads the node."""
+        self.node(name)
+        return self._ordered(self._graph.successors(name))
+
+    def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
+        wanted = set(names)
+        return tuple(n for n in self._nodes if n in wanted)
+
+    @cached_property
+    def _random_parents(self) -> dict[str, frozenset[str]]:
+        """Random parents of every node, seen through deterministic nodes."""
+        out: dict[str, frozenset[str]] = {}
+        for name in nx.topological_sort(self._graph):
+            found: set[str] = set()
+            for p in self._graph.predecessors(name):
+                if self._nodes[p].random:
+                    found.add(p)
+                elif self._nodes[p].kind == "deterministic":
+                    found |= out[p]
+            out[name] = frozenset(found)
+        return out
+
+    def markov_blanket(self, name: str) -> tuple[str, ...]:
+        """The random variables that make the node independent of all others.
+
+        Parents, children, and the children's other parents, seen through deterministic nodes; a factor makes
+        all its parents neighbours. For a node that is not random: the random variables it is computed from
+        and those that read it.
+        """
+        node = self.node(name)
+        parents = self._random_parents
+        near = set(parents[name])
+        if node.random:
+            for child, ps in parents.items():
+                joins = self._nodes[child].random or self._nodes[child].kind == "factor"
+                if joins and name in ps:
+                    near |= ps | ({child} if self._nodes[child].random else set())
+        elif node.kind != "factor":
+            for child in self._read_by(name):
+                if self._nodes[child].random:
+                    near.add(child)
+        return self._ordered(near - {name})
+
+    def _read_by(self, name: str) -> set[str]:
+        """Random nodes and factors that read `name` directly or through deterministic nodes."""
+        found: set[str] = set()
+        stack = list(self._graph.successors(name))
+        while stack:
+            n = stack.pop()
+            if n in found:
+                continue
+            found.add(n)
+            if self._nodes[n].kind == "deterministic":
+                stack += list(self._graph.successors(n))
+        return found
+
+    def levels(self) -> dict[str, str]:
+        """ "data", "model" or "generated" for every node.
+
+        Data: no latent ancestor. Model: a latent, or computed from one, that an observation or factor can
+        see. Generated: the rest, which needs computing only once per draw. Gorinova 2022, thesis §3.4
+        (information-flow levels), as two passes of reachability.
+        """
+        informed = {n for n, node in self._nodes.items() if node.kind in ("observed", "factor")}
+        seen = informed | {a for n in informed for a in nx.ancestors(self._graph, n)}
+        latents = [n for n, node in self._nodes.items() if node.kind == "latent"]
+        touched = set(latents) | {d for n in latents for d in nx.descendants(self._graph, n)}
+        out = {}
+        for name, node in self._nodes.items():
+            if name not in touched and node.kind not in ("observed", "factor"):
+                out[name] = "data"
+            else:
+                out[name] = "model" if name in seen else "generated"
+        return out
+
+    def independent(
+        self, a: str, b: str, given: Iterable[str] = (), *, given_data: bool = True
+    ) -> Independence:
+        """Whether `a` and `b` are independent given other nodes, and if not, by which path.
+
+        Observed sites and factors count as given, as they do in a posterior; `given_data=False` asks of the
+        prior instead (factors still count: they are part of the density). By d-separation (Shachter 1998,
+        "Bayes-ball").
+        """
+        given = list(given)
+        for name in (a, b, *given):
+            self.node(name)
+        kinds = ("factor", "observed") if given_data else ("factor",)
+        fixed = set(given) | {n for n, node in self._nodes.items() if node.kind in kinds}
+        return Independence(a, b, tuple(given), active_trail(self._graph, a, b, fixed - {a, b}))
+
+    def to_networkx(self) -> Any:
+        """A `networkx.DiGraph` whose nodes carry `kind`, `shape`, `distribution`, `plates` and `level`."""
+        levels = self.levels()
+        graph: nx.DiGraph = nx.DiGraph()
+        for name, node in self._nodes.items():
+            graph.add_node(
+                name,
+                kind=node.kind,
+                shape=node.shape,
+                discrete=node.discrete,
+                distribution=node.distribution,
+                plates=node.plates,
+                level=levels[name],
+            )
+        graph.add_edges_from(self._edges)
+        return graph
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language: circles for random variables, boxes for the rest."""
+        from gibbsite.graph.dot import to_dot
+
+        return to_dot(self)
+
+    def __str__(self) -> str:
+        from gibbsite.graph.listing import listing
+
+        return listing(self)
+
+    def __repr__(self) -> str:
+        return f"<DependencyGraph: {len(self._nodes)} nodes, {len(self._edges)} edges>"
