@@ -1,0 +1,157 @@
+"""A simulated run: AR(1) chains with the interface that the views ask of a real one."""
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Scalar:
+    label: str
+    site: str
+    index: tuple[int, ...]
+    mean: float
+    sd: float
+    mcse: float
+    rhat: float
+    ess_bulk: float
+    ess_tail: float
+    discrete: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    label: str
+    kernel: str
+    sites: tuple[str, ...]
+    seconds_share: float
+    accept: float | None = None
+    step_size: float | None = None
+    tree_depth: float | None = None
+
+
+@dataclass(frozen=True)
+class Warned:
+    text: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Shot:
+    status: str
+    message: str | None
+    chains: int
+    warmup_done: int
+    warmup_total: int
+    draws_done: int
+    draws_total: int
+    elapsed: float
+    eta: float | None
+    compile_seconds: float
+    steps_per_second: float
+    divergences: tuple[int, ...]
+    chain_states: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    scalars: tuple[Scalar, ...]
+    warnings: tuple[Warned, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    draw: np.ndarray
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclass(frozen=True)
+class History:
+    draw: np.ndarray
+    rhat: dict[str, np.ndarray]
+    ess: dict[str, np.ndarray]
+
+
+class FakeRun:
+    """Advanced by `advance(n)`; subscribers are called in the caller's thread."""
+
+    model_name = "mixture"
+    schedule_text = "Gibbs(z: finite; NUTS(w, mu))"
+
+    def __init__(
+        self, chains: int = 4, total: int = 2000, labels=("mu[0]", "mu[1]", "mu[2]", "w[0]", "w[1]")
+    ):
+        self.chains, self.total, self.labels = chains, total, labels
+        rng = np.random.default_rng(0)
+        self.series = {}
+        for k, label in enumerate(labels):
+            rho, noise = (0.97, 0.8, 0.3)[k % 3], rng.normal(size=(chains, total))
+            x = np.empty((chains, total))
+            x[:, 0] = noise[:, 0]
+            for t in range(1, total):
+                x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * noise[:, t]
+            self.series[label] = x + k
+        self.done, self.status, self.stopped = 0, "compiling", False
+        self.marks: list[int] = []
+        self._subscribers: list = []
+        self._lock = threading.Lock()
+
+    def advance(self, draws: int, status: str = "sampling") -> None:
+        self.done = min(self.total, self.done + draws)
+        self.status = "finished" if self.done == self.total else status
+        self.marks.append(self.done)
+        for callback in tuple(self._subscribers):
+            callback(self)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def subscribe(self, callback):
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    def snapshot(self, limit: int = 20) -> Shot:
+        n = self.done
+        scalars = []
+        for k, label in enumerate(self.labels):
+            rhat, ess = (1.06, 1.013, 1.001)[k % 3], n * self.chains * (0.015, 0.11, 0.54)[k % 3]
+            scalars.append(Scalar(label, label[:-3], (k,), k + 0.01, 1.0, 0.02, rhat, ess, 0.8 * ess))
+        scalars.sort(key=lambda s: -s.rhat)
+        return Shot(
+            status=self.status, message=None, chains=self.chains,
+            warmup_done=0 if self.status == "compiling" else 1000, warmup_total=1000, draws_done=n,
+            draws_total=self.total, elapsed=0.002 * n, eta=0.002 * (self.total - n), compile_seconds=2.1,
+            steps_per_second=500.0, divergences=tuple(3 if c == 1 and n else 0 for c in range(self.chains)),
+            chain_states=tuple(self.status for _ in range(self.chains)),
+            blocks=(
+                Block("z", "finite", ("z",), 0.31),
+                Block("w, mu", "NUTS", ("w", "mu"), 0.69, 0.87, 0.214, 3.0),
+            ),
+            scalars=tuple(scalars[:limit]) if n else (),
+            warnings=(
+                Warned("chain 3 has not moved for 500 draws: z[12]", "try more chains, or another schedule"),
+            ) if n else (),
+        )  # fmt: skip
+
+    def trace(self, label: str, max_points: int = 500) -> Trace:
+        x = self.values(label)
+        if self.done <= max_points:
+            return Trace(np.arange(self.done), x, x, x)
+        size = -(-self.done // max_points)
+        n = self.done // size
+        boxes = x[:, : n * size].reshape(self.chains, n, size)
+        return Trace(np.arange(n) * size + size // 2, boxes.mean(-1), boxes.min(-1), boxes.max(-1))
+
+    def history(self) -> History:
+        marks = np.array(self.marks, int)
+        decay = {label: 1 + (k + 1) * 3 / (marks + 10.0) for k, label in enumerate(self.labels)}
+        return History(marks, decay, {label: marks * 0.2 * (k + 1) for k, label in enumerate(self.labels)})
+
+    def values(self, label: str) -> np.ndarray:
+        return self.series[label][:, : self.done]
+
+    @property
+    def info(self):
+        diverging = np.zeros((self.chains, self.done), bool)
+        diverging[1, [d for d in (40, 300, 310) if d < self.done]] = True
+        return {"z": {}, "w, mu": {"diverging": diverging}}
