@@ -29,9 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_demo(options: argparse.Namespace) -> int:
     """Sample from a demo's model with progress on the terminal; print the summary and write the report."""
-    from gibbsite.demo import DEMOS
     from gibbsite import model as analyse
+    from gibbsite.demo import DEMOS
     from gibbsite.progress import Lines
+    from gibbsite.sampling import wait_interruptibly
 
     demo = DEMOS[options.name]
     model = analyse(demo.fn, **demo.arguments())
@@ -44,10 +45,7 @@ def run_demo(options: argparse.Namespace) -> int:
     )
     forget = run.subscribe(Lines())
     try:
-        run.wait()
-    except KeyboardInterrupt:
-        run.stop()
-        run.wait()
+        wait_interruptibly(run)
     finally:
         forget()
     print(f"\n{run.summary()}")

@@ -31,6 +31,8 @@ def show(shell: Any, view: str, subject: Any, text: Any) -> None:
 def watch(shell: Any, run: Any, quiet: bool = False) -> Any:
     """Show a run until it ends, and return it. The first interrupt stops it and keeps its draws."""
     __tracebackhide__ = True
+    from gibbsite.sampling import wait_interruptibly
+
     forget = None
     if not quiet:
         if has_front_end(shell):
@@ -38,12 +40,7 @@ def watch(shell: Any, run: Any, quiet: bool = False) -> Any:
         else:
             forget = run.subscribe(Lines())
     try:
-        try:
-            run.wait()
-        except KeyboardInterrupt:
-            run.stop()
-            run.wait()
+        return wait_interruptibly(run)
     finally:
         if forget is not None:
             forget()
-    return run
