@@ -15,9 +15,9 @@ from gibbsite.density import Density, Site, build_density
 from gibbsite.density.checks import check_data
 from gibbsite.errors import ModelError
 from gibbsite.graph import DependencyGraph, dependency_graph
-from gibbsite.kernels.default import default_plan
 from gibbsite.kernels.finite import INPUTS_KWARG
 from gibbsite.kernels.plan import Plan
+from gibbsite.kernels.schedule import Schedule, make_schedule
 from gibbsite.sampling import Run
 
 
@@ -123,9 +123,17 @@ class Model:
         atoms = self.density.outputs["observed"].items()
         return {n: np.asarray(read(a)) for n, a in atoms if not self.density.maps.latents(a)}
 
+    def schedule(self, schedule: Any = None, **options: Any) -> Schedule:
+        """Which kernel updates which sites, in which order and why; checked against the model.
+
+        `schedule` is text such as `"Gibbs z (*) NUTS [w mu]"`, a list of `update(…)`, or None for the default
+        policy; options as for `make_schedule`. Raises `ScheduleError` before anything runs.
+        """
+        return make_schedule(self, schedule, **options)
+
     def plan(self, schedule: Any = None) -> Plan:
-        """The model and a schedule, ready to run."""
-        return default_plan(self)
+        """The model and a schedule in any of its forms, ready to run."""
+        return self.schedule(schedule).plan()
 
     def start(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""

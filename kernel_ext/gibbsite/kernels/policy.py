@@ -1,0 +1,64 @@
+"""The default schedule, and the reasons given for it.
+
+Conjugate where certified; finite or chain Gibbs for the remaining discrete sites; a random walk for integers
+without an upper end; one NUTS block for the remaining continuous sites, but a slice for those whose support
+moves with other sites, where a fixed change of variables would be wrong.
+"""
+
+from gibbsite.errors import ScheduleError
+from gibbsite.kernels.parse import Spec, Update
+from gibbsite.kernels.registry import Facts, find_kernel
+from gibbsite.kernels.supports import moving_support
+
+
+def default_spec(facts: Facts) -> Spec:
+    """Updates for every latent, in program order, the NUTS block last."""
+    updates, gradients = [], []
+    for name, site in facts.sites.items():
+        if site.role != "latent":
+            continue
+        kind = facts.conditional(name).kind
+        if kind == "conjugate":
+            updates.append(Update("Conjugate", (name,)))
+        elif kind in ("finite", "chain"):
+            updates.append(Update("Gibbs", (name,)))
+        elif site.discrete:
+            updates.append(Update(_integers(facts, name), (name,)))
+        elif moving_support(facts, name):
+            updates.append(Update("Slice", (name,)))
+        else:
+            gradients.append(name)
+    if gradients:
+        updates.append(Update("NUTS", tuple(gradients)))
+    return Spec(tuple(updates))
+
+
+def _integers(facts: Facts, name: str) -> str:
+    for kernel in ("RandomWalk", "Independence"):
+        row = find_kernel(kernel)
+        if row is not None and row.fits(facts, name) is None:
+            return kernel
+    raise ScheduleError(f"no kernel fits the discrete site {name!r}: {facts.conditional(name).reason}")
+
+
+def reason_for(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str | None:
+    """Why this kernel for these sites; None where the kernel's own reason says it."""
+    if kernel in ("Gibbs", "Conjugate"):
+        return "; ".join(facts.conditional(s).reason for s in sites)
+    if kernel == "Slice":
+        moving = [f"{s}: {m}" for s in sites if (m := moving_support(facts, s))]
+        return "; ".join(moving) or None
+    return None
+
+
+def blocked_by(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str:
+    """What kept each site from an exact update, or that one was there and was not asked for."""
+    if kernel in ("Gibbs", "Conjugate"):
+        return ""
+    found = []
+    for site in sites:
+        c = facts.conditional(site)
+        better = {"conjugate": "Conjugate", "finite": "Gibbs", "chain": "Gibbs"}.get(c.kind)
+        head = f"{site}: " if len(sites) > 1 else ""
+        found.append(head + (f"nothing: {better} fits too" if better else c.reason))
+    return "; ".join(found)
