@@ -1,7 +1,29 @@
 """The kernelspec that the wheel installs starts a kernel with the magics loaded."""
 
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import start_new_kernel
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    manager, client = start_new_kernel(kernel_name="gibbsite")
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def execute(client: Any, code: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The reply to a cell, and the contents of what it sent to be shown."""
+    shown: list[dict[str, Any]] = []
+    reply = client.execute_interactive(
+        code, timeout=120, output_hook=lambda message: shown.append(message["content"])
+    )
+    return reply["content"], shown
 
 
 def test_the_kernelspec_is_found():
@@ -10,15 +32,37 @@ def test_the_kernelspec_is_found():
     assert spec.language == "python"
 
 
-def test_its_kernel_has_the_magics():
-    manager, client = start_new_kernel(kernel_name="gibbsite")
-    try:
-        code = "ip = get_ipython(); found = [ip.find_line_magic('sample'), ip.find_cell_magic('model')]"
-        reply = client.execute_interactive(
-            code, timeout=60, user_expressions={"all": "all(found)"}, output_hook=lambda message: None
-        )
-        assert reply["content"]["status"] == "ok"
-        assert reply["content"]["user_expressions"]["all"]["data"]["text/plain"] == "True"
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+def test_its_kernel_has_the_magics(client: Any):
+    code = "ip = get_ipython()\nassert ip.find_line_magic('sample') and ip.find_cell_magic('model')"
+    assert execute(client, code)[0]["status"] == "ok"
+
+
+def test_the_front_end_gets_more_than_text(client: Any):
+    code = "%%model m\na ~ Normal(0, 1)\n"
+    reply, shown = execute(client, code)
+    assert reply["status"] == "ok"
+    kinds = {kind for content in shown for kind in content.get("data", {})}
+    assert {"text/plain", "text/html"} <= kinds
+
+
+def test_a_traceback_shows_the_cell_as_written(client: Any):
+    reply, _ = execute(client, "%%model m\na ~ Normal(0, 1)\nif 1:\n    b = [1, 2][5]\n")
+    seen = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply["traceback"]))
+    assert reply["ename"] == "IndexError"
+    assert "2 a ~ Normal(0, 1)\n" in seen
+    assert "----> 4     b = [1, 2][5]\n" in seen
+    number = reply["execution_count"]
+    assert f"Cell In[{number}], line 4, in m()" in seen
+
+
+def test_without_the_packages_of_the_widgets_there_is_text(client: Any):
+    execute(
+        client,
+        "import sys\nsys.modules['anywidget'] = None\nfor n in list(sys.modules):\n"
+        "    if n.startswith('gibbsite.views'): del sys.modules[n]",
+    )
+    reply, shown = execute(client, "%%model m2\na ~ Normal(0, 1)\n")
+    assert reply["status"] == "ok"
+    text = "".join(content.get("text", "") for content in shown)
+    assert "a ~ Normal(0, 1)" in text
+    assert "anywidget" in text
