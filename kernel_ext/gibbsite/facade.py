@@ -18,6 +18,7 @@ from gibbsite.graph import DependencyGraph, dependency_graph
 from gibbsite.kernels.finite import INPUTS_KWARG
 from gibbsite.kernels.plan import Plan
 from gibbsite.kernels.schedule import Schedule, make_schedule
+from gibbsite.kernels.schedule import Schedule, make_schedule
 from gibbsite.sampling import Run
 
 
@@ -131,8 +132,15 @@ class Model:
         """
         return make_schedule(self, schedule, **options)
 
+    def schedule(self, text: Any = None, *, random_scan: bool = False) -> Schedule:
+        """What will run, and why: the default policy, or a schedule as text or as a list of updates.
+
+        Raises `ScheduleError` (a `ValueError`) where it does not parse or does not fit the model.
+        """
+        return make_schedule(self, text, random_scan=random_scan)
+
     def plan(self, schedule: Any = None) -> Plan:
-        """The model and a schedule in any of its forms, ready to run."""
+        """The model and a schedule, ready to run."""
         return self.schedule(schedule).plan()
 
     def start(self, *, schedule: Any = None, **options: Any) -> Run:
