@@ -110,7 +110,7 @@ function paintTheme(doc, el) {
       });
     } else if (has("grid_line_color")) {
       if (m.grid_line_color !== null) m.setv({ grid_line_color: ink.faint });
-    } else if (m.type === "Title") {
+    } else if (m.type === "Title" && !m.tags?.includes("keep")) {
       m.setv({ text_color: ink.text });
     } else if (m.type === "Legend") {
       m.setv({ label_text_color: ink.text, background_fill_alpha: 0, border_line_color: null });

@@ -43,6 +43,9 @@ def start_server(folder: Path) -> Server:
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "HOME")
     }
     environment = os.environ | private | {"JUPYTERLAB_SETTINGS_DIR": str(folder / "settings")}
+    quiet = folder / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    quiet.parent.mkdir(parents=True)
+    quiet.write_text('{"fetchNews": "false"}')
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0",
         "--ip=127.0.0.1", "--IdentityProvider.token=", "--allow-root", "--LabApp.expose_app_in_browser=True",
@@ -137,9 +140,10 @@ class Lab:
             timeout=1000 * timeout,
         )
 
-    def command(self, name: str) -> None:
+    def command(self, name: str, arguments: dict | None = None) -> None:
         """Run one of JupyterLab's commands without waiting for its promise: it may open a dialog."""
-        self.page.evaluate("name => { window.jupyterapp.commands.execute(name) }", name)
+        run = "([name, arguments]) => { window.jupyterapp.commands.execute(name, arguments) }"
+        self.page.evaluate(run, [name, arguments or {}])
 
     def run_cell(self, index: int, wait: bool = True, timeout: float = 120) -> None:
         """Run the cell at `index`; with `wait`, until its prompt shows a number."""
