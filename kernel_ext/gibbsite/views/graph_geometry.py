@@ -1,0 +1,101 @@
+"""A laid-out graph as shapes: outlines, lines and words at their places, for any way of drawing."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gibbsite.views.graph_layout import Box, layout, smooth
+from gibbsite.views.graph_style import look, outline
+
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """A node's outline and its two lines of text; `text` may be empty."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    outline: Points
+    title: str
+    text: str
+
+    @property
+    def title_y(self) -> float:
+        """Base line of the title."""
+        return self.y - 5 if self.text else self.y + 5
+
+    @property
+    def text_y(self) -> float:
+        """Base line of the second line."""
+        return self.y + 14
+
+
+@dataclass(frozen=True)
+class PlateShape:
+    """A plate's box, and its label with the point and side it is anchored at."""
+
+    box: Box
+    words: str
+    corner: tuple[float, float]
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Everything to be drawn, in pixels, y downwards. Loops stand among the edges as `(name, name)`."""
+
+    width: float
+    height: float
+    nodes: Mapping[str, NodeShape]
+    plates: Mapping[str, PlateShape]
+    edges: Mapping[tuple[str, str], Points]
+
+
+def draw(graph: Any, use_greek: bool = False) -> Drawing:
+    """Lay out `graph` and give every part its shape."""
+    looks = {name: look(node, use_greek) for name, node in graph.nodes.items()}
+    at = layout(graph, {n: (v.width + 2 * v.beside, v.height) for n, v in looks.items()})
+    nodes, edges = {}, {e: smooth(line) for e, line in at.edges.items()}
+    for name, node in graph.nodes.items():
+        box, words = at.nodes[name], looks[name]
+        shape = outline(node.kind, node.discrete, box.x, box.y, words.width, words.height)
+        nodes[name] = NodeShape(box.x, box.y, words.width, words.height, shape, words.title, words.text)
+        if node.recurrent:
+            edges[name, name] = loop(box.x, box.y, words.width)
+    fine = [smooth(line, 24) for line in at.edges.values()]
+    plates = {n: _plate(box, f"{n}: {graph.plates[n].size}", fine) for n, box in at.plates.items()}
+    return Drawing(at.width, at.height, nodes, plates, edges)
+
+
+def loop(x: float, y: float, width: float) -> list[tuple[float, float]]:
+    """The loop at the right of a node whose elements depend on one another."""
+    r = 10.0
+    centre = x + width / 2 + r - 4
+    angles = [math.radians(a) for a in range(-125, 126, 10)]
+    return [(centre + r * math.cos(a), y + r * math.sin(a)) for a in angles]
+
+
+def arrow_head(points: Points, size: float = 7.0) -> list[tuple[float, float]]:
+    """A triangle at the end of a line."""
+    (x0, y0), (x1, y1) = points[-2], points[-1]
+    length = math.hypot(x1 - x0, y1 - y0) or 1.0
+    ux, uy = (x1 - x0) / length, (y1 - y0) / length
+    bx, by, half = x1 - ux * size, y1 - uy * size, size * 0.45
+    return [(x1, y1), (bx - uy * half, by + ux * half), (bx + uy * half, by - ux * half)]
+
+
+def _plate(box: Box, words: str, lines: Sequence[Points]) -> PlateShape:
+    """The label stands in the lower right corner, or in the left one if an edge runs through the right."""
+    width, y = 7.0 * len(words), box.top + box.height - 8
+    left, right = box.left + 10, box.left + box.width - 10
+
+    def crossed(low: float, high: float) -> bool:
+        return any(low - 6 < px < high + 6 and y - 16 < py < y + 6 for line in lines for px, py in line)
+
+    if crossed(right - width, right) and not crossed(left, left + width):
+        return PlateShape(box, words, (left, y), "start")
+    return PlateShape(box, words, (right, y), "end")

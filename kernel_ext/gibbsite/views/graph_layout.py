@@ -1,0 +1,369 @@
+"""A layered drawing of a dependency graph: reads top to bottom, plates are boxes, edges miss the labels.
+
+Layers by longest path, order within layers by barycentres with the members of a plate kept together, places
+by a linear program that shortens edges under minimal distances (after Gansner, Koutsofios, North and Vo 1993,
+"A technique for drawing directed graphs", §2–4). Pixels; y grows downwards.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_matrix
+
+_GAP_X, _GAP_Y, _PLATE_PAD, _PLATE_LABEL, _MARGIN = 26.0, 44.0, 14.0, 16.0, 14.0
+_SWEEPS = 12
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle by its centre."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def left(self) -> float:
+        """Left edge."""
+        return self.x - self.width / 2
+
+    @property
+    def top(self) -> float:
+        """Upper edge."""
+        return self.y - self.height / 2
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places of nodes and plates, and the points that each edge runs through."""
+
+    width: float
+    height: float
+    nodes: Mapping[str, Box]
+    plates: Mapping[str, Box]
+    edges: Mapping[tuple[str, str], tuple[tuple[float, float], ...]]
+
+
+def layout(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> Layout:
+    """Place the nodes of `graph`, whose boxes have the given `(width, height)`."""
+    if not graph.nodes:
+        return Layout(0, 0, {}, {}, {})
+    layer = _layers(graph)
+    chains = _with_dummies(graph, layer)
+    sizes = {**dict.fromkeys((d for c in chains.values() for d in c), (8.0, 0.0)), **sizes}
+    paths = _plate_paths(graph)
+    rows = _ordered_rows(graph, layer, chains, paths)
+    x, bounds = _across(graph, rows, chains, sizes, paths)
+    y = _down(graph, rows, sizes, paths)
+    place = {n: (x[n], y[i]) for i, row in enumerate(rows) for n in row}
+    nodes = {n: Box(*place[n], *sizes[n]) for n in graph.nodes}
+    plates = _plate_boxes(graph, nodes, bounds)
+    edges = {
+        (a, b): tuple(_edge(nodes[a], nodes[b], [place[d] for d in chains[a, b]]))
+        for a, b in graph.edges
+        if a != b
+    }
+    return _moved_to_origin(Layout(0, 0, nodes, plates, edges))
+
+
+def _layers(graph: Any) -> dict[str, int]:
+    directed = nx.DiGraph()
+    directed.add_nodes_from(graph.nodes)
+    directed.add_edges_from((a, b) for a, b in graph.edges if a != b)
+    layer: dict[str, int] = {}
+    for n in nx.topological_sort(directed):
+        layer[n] = max((layer[p] + 1 for p in directed.predecessors(n)), default=0)
+    for n in graph.nodes:  # roots stand right above what reads them
+        below = [layer[c] for c in directed.successors(n)]
+        if below and not list(directed.predecessors(n)):
+            layer[n] = min(below) - 1
+    lowest = min(layer.values())
+    return {n: k - lowest for n, k in layer.items()}
+
+
+def _with_dummies(graph: Any, layer: Mapping[str, int]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Per edge, the names of the place holders in the layers that it crosses."""
+    return {
+        (a, b): tuple(f"{a}→{b}@{k}" for k in range(layer[a] + 1, layer[b])) for a, b in graph.edges if a != b
+    }
+
+
+def _plate_paths(graph: Any) -> dict[str, tuple[str, ...]]:
+    """The plates around each node that are drawn, outermost first."""
+
+    def path(plate: str | None) -> tuple[str, ...]:
+        return () if plate is None else (*path(graph.plates[plate].parent), plate)
+
+    out = {}
+    for name, node in graph.nodes.items():
+        drawn = [p for p in node.plates if p in graph.plates]
+        out[name] = path(max(drawn, key=lambda p: len(path(p)))) if drawn else ()
+    return out
+
+
+def _ordered_rows(
+    graph: Any,
+    layer: Mapping[str, int],
+    chains: Mapping[tuple[str, str], tuple[str, ...]],
+    paths: Mapping[str, tuple[str, ...]],
+) -> list[list[str]]:
+    rows: list[list[str]] = [[] for _ in range(max(layer.values()) + 1)]
+    for n in graph.nodes:
+        rows[layer[n]].append(n)
+    near: dict[str, list[str]] = {n: [] for n in graph.nodes}
+    for (a, b), chain in chains.items():
+        for k, d in enumerate(chain):
+            rows[layer[a] + 1 + k].append(d)
+            near[d] = []
+        for u, v in zip((a, *chain), (*chain, b), strict=True):
+            near[u].append(v)
+            near[v].append(u)
+    rank = {n: float(i) for row in rows for i, n in enumerate(row)}
+    best, fewest = [list(r) for r in rows], float("inf")
+    for sweep in range(_SWEEPS):
+        wish = {n: np.mean([rank[m] for m in near[n]]) if near[n] else rank[n] for n in rank}
+        plates: dict[str, float] = {}
+        for p in graph.plates:  # one place per plate, the same in every layer
+            members = [wish[n] for n, path in paths.items() if p in path]
+            plates[p] = float(np.mean(members)) if members else 0.0
+
+        def key(n: str, wish: Any = wish, plates: Any = plates) -> tuple[Any, ...]:
+            return (*((plates[p], p) for p in paths.get(n, ())), (float(wish[n]), n))
+
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            row.sort(key=key)  # by plate first, so that the members of a plate stay together
+            for i, n in enumerate(row):
+                rank[n] = i - (len(row) - 1) / 2
+        crossings = _crossings(rows, near)
+        if crossings < fewest:
+            best, fewest = [list(r) for r in rows], crossings
+    return best
+
+
+def _crossings(rows: Sequence[Sequence[str]], near: Mapping[str, Sequence[str]]) -> float:
+    total = 0
+    for upper, lower in itertools.pairwise(rows):
+        place = {n: i for i, n in enumerate(lower)}
+        ends = [place[m] for n in upper for m in sorted((m for m in near[n] if m in place), key=place.get)]
+        total += sum(1 for i, a in enumerate(ends) for b in ends[:i] if b > a)
+    return total
+
+
+def _across(
+    graph: Any,
+    rows: Sequence[Sequence[str]],
+    chains: Mapping[tuple[str, str], tuple[str, ...]],
+    sizes: Mapping[str, tuple[float, float]],
+    paths: Mapping[str, tuple[str, ...]],
+) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    """Horizontal places of nodes, and left and right edges of plates, by a linear program."""
+    names = [n for row in rows for n in row]
+    left = {p: f"<{p}" for p in graph.plates}
+    right = {p: f">{p}" for p in graph.plates}
+    variables = {v: i for i, v in enumerate([*names, *left.values(), *right.values()])}
+    apart: list[tuple[str, str, float]] = []  # (a, b, d): b - a >= d
+    for n in graph.nodes:
+        for depth, p in enumerate(reversed(paths[n])):
+            pad = sizes[n][0] / 2 + _PLATE_PAD * (depth + 1)
+            apart += [(left[p], n, pad), (n, right[p], pad)]
+    for box in graph.plates.values():
+        label = 7.0 * len(f"{box.name}: {box.size}") + 2 * _PLATE_PAD
+        apart.append((left[box.name], right[box.name], label))
+    for row in rows:
+        for a, b in itertools.pairwise(row):
+            apart.append((a, b, (sizes[a][0] + sizes[b][0]) / 2 + _GAP_X))
+        for i, a in enumerate(row):
+            for b in row[i + 1 :]:
+                apart += _plate_gaps(a, b, sizes, paths, left, right)
+    spans = _plate_rows(graph, rows, paths)
+    for p, (first, last) in spans.items():
+        for row in rows[first : last + 1]:
+            _keep_out(p, row, apart, sizes, paths, left, right)
+    solved = _solve(variables, apart, chains)
+    bounds = {p: (solved[left[p]], solved[right[p]]) for p in graph.plates}
+    return {n: solved[n] for n in names}, bounds
+
+
+def _plate_gaps(
+    a: str, b: str, sizes: Any, paths: Any, left: Any, right: Any
+) -> list[tuple[str, str, float]]:
+    """Distances between a node and the plates of its neighbour, where `a` stands left of `b`."""
+    out = []
+    mine, theirs = paths.get(a, ()), paths.get(b, ())
+    for p in theirs:
+        if p not in mine:
+            out.append((a, left[p], sizes[a][0] / 2 + _GAP_X / 2))
+    for p in mine:
+        if p not in theirs:
+            out.append((right[p], b, sizes[b][0] / 2 + _GAP_X / 2))
+    for p in mine:
+        for q in theirs:
+            if p not in theirs and q not in mine:
+                out.append((right[p], left[q], _GAP_X / 2))
+    return out
+
+
+def _plate_rows(graph: Any, rows: Any, paths: Any) -> dict[str, tuple[int, int]]:
+    out = {}
+    for p in graph.plates:
+        at = [i for i, row in enumerate(rows) for n in row if p in paths.get(n, ())]
+        if at:
+            out[p] = (min(at), max(at))
+    return out
+
+
+def _keep_out(p: str, row: Any, apart: Any, sizes: Any, paths: Any, left: Any, right: Any) -> None:
+    """Nodes that are not in a plate stay beside it in the rows that it spans but has no member in."""
+    if any(p in paths.get(n, ()) for n in row):
+        return
+    for i, n in enumerate(row):
+        if i < len(row) / 2:
+            apart.append((n, left[p], sizes[n][0] / 2 + _GAP_X / 2))
+        else:
+            apart.append((right[p], n, sizes[n][0] / 2 + _GAP_X / 2))
+
+
+def _solve(variables: Mapping[str, int], apart: Any, chains: Any) -> dict[str, float]:
+    """Places that minimise the summed horizontal length of edges (bent ones cost more)."""
+    pairs: list[tuple[str, str, float]] = []
+    for (a, b), chain in chains.items():
+        weight = 4.0 if chain else 1.0
+        for u, v in zip((a, *chain), (*chain, b), strict=True):
+            pairs.append((u, v, weight))
+    n, m = len(variables), len(pairs)
+    rows, cols, values, bound = [], [], [], []
+    k = 0
+    for a, b, d in apart:
+        rows += [k, k]
+        cols += [variables[a], variables[b]]
+        values += [1.0, -1.0]
+        bound.append(-d)
+        k += 1
+    for i, (u, v, _) in enumerate(pairs):
+        for sign in (1.0, -1.0):
+            rows += [k, k, k]
+            cols += [variables[u], variables[v], n + i]
+            values += [sign, -sign, -1.0]
+            bound.append(0.0)
+            k += 1
+    cost = np.concatenate([np.zeros(n), [w for *_, w in pairs]])
+    for name, i in variables.items():  # plates close tightly around their members
+        cost[i] += {"<": -0.05, ">": 0.05}.get(name[0], 0.0)
+    matrix = coo_matrix((values, (rows, cols)), shape=(k, n + m))
+    limits = [(0, None)] * n + [(0, None)] * m
+    answer = linprog(cost, A_ub=matrix, b_ub=bound, bounds=limits, method="highs")
+    if answer.x is None:  # orders of two plates contradict each other: place without keeping plates apart
+        own = [t for t in apart if t[0][0] not in "<>" and t[1][0] not in "<>"]
+        if len(own) == len(apart):
+            raise RuntimeError(answer.message)
+        return _solve(variables, own, chains)
+    return _centred(variables, apart, pairs, answer.x[:n])
+
+
+def _centred(variables: Any, apart: Any, pairs: Any, x: np.ndarray) -> dict[str, float]:
+    """Use the slack that the linear program leaves to put nodes at the mean of their neighbours."""
+    x = x.copy()
+    near: dict[int, list[tuple[int, float]]] = {}
+    for u, v, w in pairs:
+        near.setdefault(variables[u], []).append((variables[v], w))
+        near.setdefault(variables[v], []).append((variables[u], w))
+    low: dict[int, list[tuple[int, float]]] = {}
+    high: dict[int, list[tuple[int, float]]] = {}
+    for a, b, d in apart:
+        low.setdefault(variables[b], []).append((variables[a], d))
+        high.setdefault(variables[a], []).append((variables[b], d))
+    for _ in range(30):
+        for i, others in near.items():
+            wish = sum(w * x[j] for j, w in others) / sum(w for _, w in others)
+            at_least = max((x[j] + d for j, d in low.get(i, ())), default=-np.inf)
+            at_most = min((x[j] - d for j, d in high.get(i, ())), default=np.inf)
+            x[i] = min(max(wish, at_least), at_most) if at_least <= at_most else x[i]
+    for name, i in variables.items():
+        if name[0] == "<":
+            x[i] = min((x[j] - d for j, d in high.get(i, ()) if j != variables[">" + name[1:]]), default=x[i])
+    for name, i in variables.items():
+        if name[0] == ">":
+            x[i] = max((x[j] + d for j, d in low.get(i, ())), default=x[i])
+    return {name: float(x[i]) for name, i in variables.items()}
+
+
+def _down(graph: Any, rows: Any, sizes: Any, paths: Any) -> list[float]:
+    """Vertical place of every row; plates that begin or end between rows get room."""
+    spans = _plate_rows(graph, rows, paths)
+    y, at = [], 0.0
+    for i, row in enumerate(rows):
+        height = max(sizes[n][1] for n in row)
+        starts = sum(1 for first, _ in spans.values() if first == i)
+        ends = sum(1 for _, last in spans.values() if last == i - 1)
+        at += (_GAP_Y if i else 0.0) + _PLATE_PAD * starts + (_PLATE_PAD + _PLATE_LABEL) * ends * 0.6
+        y.append(at + height / 2)
+        at += height
+    return y
+
+
+def _plate_boxes(graph: Any, nodes: Mapping[str, Box], bounds: Any) -> dict[str, Box]:
+    out: dict[str, Box] = {}
+
+    def box(name: str) -> Box | None:
+        if name in out:
+            return out[name]
+        inner = [nodes[n] for n, node in graph.nodes.items() if name in node.plates]
+        inner += [b for c in graph.plates.values() if c.parent == name and (b := box(c.name)) is not None]
+        if not inner:
+            return None
+        low = min(b.top for b in inner) - _PLATE_PAD
+        high = max(b.top + b.height for b in inner) + _PLATE_PAD + _PLATE_LABEL
+        left, right = bounds[name]
+        out[name] = Box((left + right) / 2, (low + high) / 2, right - left, high - low)
+        return out[name]
+
+    for name in graph.plates:
+        box(name)
+    return out
+
+
+def _edge(a: Box, b: Box, between: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """From the lower edge of `a` to the upper edge of `b`, leaning towards where it goes."""
+    first = between[0] if between else (b.x, b.top)
+    last = between[-1] if between else (a.x, a.top + a.height)
+    start = a.x + float(np.clip((first[0] - a.x) * 0.25, -a.width * 0.3, a.width * 0.3))
+    end = b.x + float(np.clip((last[0] - b.x) * 0.25, -b.width * 0.3, b.width * 0.3))
+    return [(start, a.top + a.height), *between, (end, b.top)]
+
+
+def _moved_to_origin(raw: Layout) -> Layout:
+    boxes = [*raw.nodes.values(), *raw.plates.values()]
+    dx = _MARGIN - min(b.left for b in boxes)
+    dy = _MARGIN - min(b.top for b in boxes)
+
+    def moved(b: Box) -> Box:
+        return Box(b.x + dx, b.y + dy, b.width, b.height)
+
+    return Layout(
+        max(b.left + b.width for b in boxes) + dx + _MARGIN,
+        max(b.top + b.height for b in boxes) + dy + _MARGIN,
+        {n: moved(b) for n, b in raw.nodes.items()},
+        {n: moved(b) for n, b in raw.plates.items()},
+        {e: tuple((x + dx, y + dy) for x, y in points) for e, points in raw.edges.items()},
+    )
+
+
+def smooth(points: Sequence[tuple[float, float]], steps: int = 8) -> list[tuple[float, float]]:
+    """A smooth line through the points that leaves and arrives vertically."""
+    if len(points) < 2:
+        return list(points)
+    out = [points[0]]
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        bend = (y1 - y0) * 0.45
+        for t in np.linspace(0, 1, steps + 1)[1:]:
+            s = 1 - t
+            px = s**3 * x0 + 3 * s * s * t * x0 + 3 * s * t * t * x1 + t**3 * x1
+            py = s**3 * y0 + 3 * s * s * t * (y0 + bend) + 3 * s * t * t * (y1 - bend) + t**3 * y1
+            out.append((float(px), float(py)))
+    return out

@@ -1,0 +1,100 @@
+"""How nodes look: shape tells kind and discreteness, colour supports it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+TITLE_SIZE, TEXT_SIZE = 14, 11
+_TITLE_CHAR, _TEXT_CHAR = 8.2, 6.1
+_MAX_TEXT = 40
+# Okabe and Ito's colours, softened: told apart by colour-blind readers, on light and dark grounds
+FILL = {
+    "latent": "#dcebf7",
+    "observed": "#f6dfb8",
+    "deterministic": "#e8e3f4",
+    "data": "#eceff1",
+    "factor": "#f3d9d4",
+}
+LINE = {
+    "latent": "#2f7fc1",
+    "observed": "#b97700",
+    "deterministic": "#7a62b8",
+    "data": "#78838d",
+    "factor": "#b8473a",
+}
+WORDS = {
+    "latent": "latent",
+    "observed": "observed",
+    "deterministic": "deterministic",
+    "data": "data",
+    "factor": "factor",
+}
+GREEK = dict(
+    zip(
+        (
+            "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
+            "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
+        ).split(),
+        "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ",
+        strict=True,
+    )
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """A node's two lines of text and the size of its shape; `beside` is the room for a loop at its side."""
+
+    title: str
+    text: str
+    width: float
+    height: float
+    beside: float = 0.0
+
+
+def greek(name: str) -> str:
+    """`mu_0` as `μ_0`."""
+    head, *rest = name.split("_", 1)
+    return "_".join([GREEK.get(head, head), *rest])
+
+
+def look(node: Any, use_greek: bool = False) -> Look:
+    """The words on a node and the room they need, in pixels."""
+    title = greek(node.name) if use_greek else node.name
+    inner = [str(n) for n in node.shape]
+    shape = f"[{' × '.join(inner)}]" if inner else ""
+    text = node.distribution if node.kind != "factor" else ""
+    if len(text) > _MAX_TEXT:
+        text = text[: _MAX_TEXT - 1] + "…"
+    title = f"{title} {shape}".strip()
+    width = max(_TITLE_CHAR * len(title), _TEXT_CHAR * len(text), 34.0) + 34
+    return Look(title, text, width, 50.0 if text else 34.0, 26.0 if node.recurrent else 0.0)
+
+
+def outline(
+    kind: str, discrete: bool, x: float, y: float, width: float, height: float
+) -> list[tuple[float, float]]:
+    """The outline of a node: a pill if continuous, a hexagon if discrete, a rectangle if not random."""
+    w, h = width / 2, height / 2
+    if kind in ("latent", "observed"):
+        if discrete:
+            cut = min(14.0, h)
+            return [(x - w, y), (x - w + cut, y - h), (x + w - cut, y - h), (x + w, y), (x + w - cut, y + h),
+                    (x - w + cut, y + h)]  # fmt: skip
+        return _rounded(x, y, w, h, min(h, 24.0))
+    if kind == "deterministic":
+        return _rounded(x, y, w, h, 6.0)
+    return [(x - w, y - h), (x + w, y - h), (x + w, y + h), (x - w, y + h)]
+
+
+def _rounded(x: float, y: float, w: float, h: float, r: float) -> list[tuple[float, float]]:
+    corners: Sequence[tuple[float, float, float]] = (
+        (x + w - r, y - h + r, -90), (x + w - r, y + h - r, 0), (x - w + r, y + h - r, 90),
+        (x - w + r, y - h + r, 180))  # fmt: skip
+    out = []
+    for cx, cy, start in corners:
+        for step in range(9):
+            angle = math.radians(start + step * 90 / 8)
+            out.append((cx + r * math.cos(angle), cy + r * math.sin(angle)))
+    return out

@@ -1,0 +1,69 @@
+"""A dependency graph as one static SVG picture."""
+
+from html import escape
+from typing import Any
+
+from gibbsite.views.graph_geometry import Drawing, arrow_head, draw
+from gibbsite.views.graph_style import FILL, LINE, TEXT_SIZE, TITLE_SIZE
+from gibbsite.views.svg import document, text
+
+EDGE, PLATE, PLATE_TEXT = "#6b7680", "#8a949e", "#5b656e"
+MAX_DRAWN = 300
+
+
+def _points(points: Any) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def _arrow(points: Any) -> str:
+    return (
+        f'<polyline points="{_points(points)}" fill="none" stroke="{EDGE}" stroke-width="1.4"/>'
+        f'<polygon points="{_points(arrow_head(points))}" fill="{EDGE}"/>'
+    )
+
+
+def graph_svg(graph: Any, use_greek: bool = False) -> str:
+    """The whole graph as an SVG document; beyond 300 nodes, a summary in words."""
+    if len(graph.nodes) > MAX_DRAWN:
+        return _summary(graph)
+    drawing = draw(graph, use_greek)
+    parts = [*_plates(drawing), *map(_arrow, drawing.edges.values())]
+    for name, node in graph.nodes.items():
+        shape = drawing.nodes[name]
+        dash = ' stroke-dasharray="5 3"' if node.kind == "deterministic" else ""
+        parts.append(
+            f"<g><title>{escape(f'{name}: {node.kind}. {node.distribution}')}</title>"
+            f'<polygon points="{_points(shape.outline)}" fill="{FILL[node.kind]}" '
+            f'stroke="{LINE[node.kind]}" stroke-width="1.6"{dash}/>'
+            + text(shape.x, shape.title_y, shape.title, anchor="middle", size=TITLE_SIZE, font_weight="600")
+            + (text(shape.x, shape.text_y, shape.text, anchor="middle", size=TEXT_SIZE) if shape.text else "")
+            + "</g>"
+        )
+    return document(round(drawing.width), round(drawing.height), parts)
+
+
+def _plates(drawing: Drawing) -> list[str]:
+    parts = []
+    for plate in drawing.plates.values():
+        box = plate.box
+        parts.append(
+            f'<rect x="{box.left:.1f}" y="{box.top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
+            f'rx="10" fill="#000" fill-opacity="0.025" stroke="{PLATE}"/>'
+            + text(*plate.corner, plate.words, anchor=plate.anchor, size=12, fill=PLATE_TEXT)
+        )
+    return parts
+
+
+def summary_text(graph: Any) -> str:
+    """How many nodes of which kind there are."""
+    counts: dict[str, int] = {}
+    for node in graph.nodes.values():
+        counts[node.kind] = counts.get(node.kind, 0) + 1
+    words = ", ".join(f"{n} {kind}" for kind, n in counts.items())
+    return f"{len(graph.nodes)} nodes ({words}) and {len(graph.edges)} edges"
+
+
+def _summary(graph: Any) -> str:
+    lines = [summary_text(graph) + ":", "too many to draw at once."]
+    parts = [text(16, 26 + 20 * i, line, size=13) for i, line in enumerate(lines)]
+    return document(620, 64, parts)
