@@ -7,6 +7,11 @@ from typing import Any
 _WHERE = {
     "Dashboard": "run_dashboard",
     "dashboard": "run_dashboard",
+    "GraphWidget": "graph_widget",
+    "graph_html": "graph_widget",
+    "graph_root": "graph_widget",
+    "graph_svg": "graph_svg",
+    "show_graph": "graph_widget",
     "write_report": "report",
 }
 

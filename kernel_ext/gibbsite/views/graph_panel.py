@@ -1,0 +1,88 @@
+"""What a click on a node tells, as HTML: statement, conditional, kernel with its reason, neighbours."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from gibbsite.errors import GibbsiteError
+
+STYLE = (
+    "<style>.gp{font:13px/1.5 system-ui,-apple-system,'Segoe UI',sans-serif;color:inherit}"
+    ".gp h4{margin:0 0 2px;font-size:15px}.gp .k{opacity:.65;font-size:12px}"
+    ".gp code{font:12px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre-wrap;"
+    "overflow-wrap:anywhere;background:rgba(127,127,127,.12);border-radius:4px;padding:1px 4px}"
+    ".gp dl{margin:8px 0 0}.gp dt{opacity:.65;font-size:12px;margin-top:6px}.gp dd{margin:0}</style>"
+)
+
+
+def hint_html() -> str:
+    """What the panel says before anything was clicked."""
+    words = "Hover over a node to see its Markov blanket; click for its conditional and its kernel."
+    return f'{STYLE}<div class="gp"><span class="k">{words}</span></div>'
+
+
+def panels(graph: Any, model: Any = None) -> dict[str, str]:
+    """The panel of every node; without `model`, only what the graph knows."""
+    rows = _kernel_rows(model)
+    return {name: _panel(graph, name, model, rows.get(name)) for name in graph.nodes}
+
+
+def _kernel_rows(model: Any) -> Mapping[str, Any]:
+    if model is None:
+        return {}
+    try:
+        rows = model.schedule().rows
+    except GibbsiteError:
+        return {}  # a model that cannot be sampled can still be looked at
+    return {site: row for row in rows for site in row.sites}
+
+
+def _entry(term: str, words: str, code: bool = False) -> str:
+    body = f"<code>{escape(words)}</code>" if code else escape(words)
+    return f"<dt>{escape(term)}</dt><dd>{body}</dd>"
+
+
+def _panel(graph: Any, name: str, model: Any, row: Any) -> str:
+    node = graph.nodes[name]
+    facts = [node.kind]
+    if node.random:
+        facts.append("discrete" if node.discrete else "continuous")
+    if node.shape:
+        facts.append(" × ".join(map(str, node.shape)))
+    if node.plates:
+        facts.append("in plate " + ", ".join(node.plates))
+    parts = []
+    if node.distribution and node.kind != "factor":
+        sign = "=" if node.kind == "deterministic" else "~"
+        parts.append(_entry("statement", f"{name} {sign} {node.distribution}", code=True))
+    if node.kind == "latent" and model is not None:
+        parts += _conditional(model, name, row is None)
+    if row is not None:
+        parts.append(_entry("kernel", f"{row.kernel}: {row.reason}"))
+        if row.blocked:
+            parts.append(_entry("what blocked a better one", row.blocked))
+    for term, names in (
+        ("parents", graph.parents(name)),
+        ("children", graph.children(name)),
+        ("Markov blanket", graph.markov_blanket(name)),
+    ):
+        if names:
+            parts.append(_entry(term, ", ".join(n for n in names if n != name) or name))
+    if node.line is not None:
+        parts.append(_entry("written at", f"line {node.line[1]}"))
+    return (
+        f'{STYLE}<div class="gp"><h4>{escape(name)}</h4><span class="k">{escape(" · ".join(facts))}</span>'
+        f"<dl>{''.join(parts)}</dl></div>"
+    )
+
+
+def _conditional(model: Any, name: str, with_reason: bool) -> list[str]:
+    try:
+        conditional = model.conditional(name)
+    except GibbsiteError as problem:
+        return [_entry("conditional", str(problem))]
+    out = [_entry("conditional", conditional.text, code=True)]
+    if with_reason:
+        kind = "" if conditional.kind == "none" else f"{conditional.kind}: "
+        out.append(_entry("form", kind + conditional.reason))
+    return out
