@@ -33,7 +33,7 @@ class RunLike(Protocol):
     def schedule_text(self) -> str: ...
     @property
     def status(self) -> str: ...
-    def snapshot(self) -> Any: ...
+    def snapshot(self, limit: int = 12) -> Any: ...
     def trace(self, label: str, max_points: int = 500) -> Any: ...
     def history(self) -> Any: ...
     def values(self, label: str) -> np.ndarray: ...
@@ -94,8 +94,21 @@ def choose(current: Sequence[str], ranking: Sequence[str], slots: int) -> tuple[
     return tuple(chosen) if set(chosen) == set(current) else tuple(sorted(chosen, key=place.__getitem__))
 
 
+def spread(scalars: Sequence[Any]) -> list[str]:
+    """Labels in the order that deserves plots: the worst of each site, then the second worst of each, …
+
+    A site with thousands of elements would fill every plot otherwise.
+    """
+    seen: dict[str, int] = {}
+    turns = []
+    for place, scalar in enumerate(scalars):
+        turn = seen[scalar.site] = seen.get(scalar.site, -1) + 1
+        turns.append((turn, place, scalar.label))
+    return [label for _, _, label in sorted(turns)]
+
+
 def gather(
-    run: RunLike, labels: Sequence[str] | None, previous: Sequence[str] = (), slots: int = 3
+    run: RunLike, labels: Sequence[str] | None, previous: Sequence[str] = (), slots: int = 3, limit: int = 24
 ) -> Content:
     """The state of `run` now.
 
@@ -103,9 +116,10 @@ def gather(
         labels: parameters to plot, or None for the worst ones.
         previous: what was plotted the last time, to change it no more than needed.
         slots: how many parameters to plot.
+        limit: how many scalars to list, worst first.
     """
-    snapshot = run.snapshot()
-    ranking = [scalar.label for scalar in snapshot.scalars]
+    snapshot = run.snapshot(limit)
+    ranking = spread(snapshot.scalars)
     chosen = tuple(labels)[:slots] if labels is not None else choose(previous, ranking, slots)
     ready = snapshot.draws_done > 1
     history = run.history()

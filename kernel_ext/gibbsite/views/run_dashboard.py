@@ -54,7 +54,7 @@ class Dashboard:
     def __init__(self, run: RunLike, *, slots: int = SLOT_COUNT, interval: float = INTERVAL) -> None:
         self._run, self._slots, self._interval = run, slots, interval
         self._labels: tuple[str, ...] | None = None
-        self._note = ""
+        self._note, self._was_auto = "", True
         self._asked_to_stop = False
         self._wake, self._urgent = threading.Event(), threading.Event()
         self._lock, self._drawing = threading.Lock(), threading.RLock()
@@ -192,7 +192,7 @@ class Dashboard:
     def _refresh(self) -> None:
         """Gather the run's state and send it."""
         with self._drawing:
-            previous = [p.label for p in self._content.parameters]
+            previous = [p.label for p in self._content.parameters] if self._was_auto else []
             try:
                 content = gather(self._run, self._labels, previous, self._slots)
                 self._note = ""
@@ -200,7 +200,7 @@ class Dashboard:
                 # A name that was typed into the page and does not exist: say so, show the worst instead.
                 self._labels, self._note = None, str(error.args[0]) if error.args else str(error)
                 content = gather(self._run, None, previous, self._slots)
-            self._content = content
+            self._content, self._was_auto = content, self._labels is None
             if content.snapshot.status in ENDED:
                 self._asked_to_stop = False
             widget = self._widget

@@ -25,7 +25,9 @@ def beside(value: float, sd: float) -> str:
 
 def fixed(value: float | None) -> str:
     """R-hat: always three decimals, so that a column of them can be compared."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.3f}"
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:.3f}" if value < 100 else "> 100"
 
 
 def whole(value: float | None) -> str:

@@ -1,0 +1,188 @@
+"""Content, words, pictures and the dashboard, on a simulated run."""
+
+import json
+import re
+import threading
+import time
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from bokeh.document import Document
+from gibbsite.views import dashboard, panels, wire, words
+from gibbsite.views.content import MAX_CHAINS, MAX_POINTS, choose, gather
+from gibbsite.views.dashboard_svg import dashboard_svg
+from gibbsite.views.run_dashboard import SLOT_COUNT, Dashboard
+
+
+def advanced(run, draws=1000, step=50):
+    for _ in range(draws // step):
+        run.advance(step)
+    return run
+
+
+def test_chosen_are_the_worst_and_do_not_flicker():
+    ranking = list("abcdefgh")
+    assert choose((), ranking, 3) == ("a", "b", "c")
+    assert choose(("a", "c", "b"), ranking, 3) == ("a", "c", "b")
+    assert choose(("b", "e", "f"), ranking, 3) == ("a", "b", "e")
+    assert choose(("x", "y", "z"), ranking, 3) == ("a", "b", "c")
+    assert choose(("a",), ["a"], 3) == ("a",)
+
+
+def test_plots_go_round_the_sites(run):
+    content = gather(advanced(run), None)
+    assert [p.label for p in content.parameters] == ["mu[0]", "w[0]", "mu[1]"]
+
+
+def test_content_is_bounded_whatever_the_length(make_run):
+    content = gather(advanced(make_run(chains=12, total=20_000), 20_000, 100), None)
+    assert content.marks.size <= 200
+    for parameter in content.parameters:
+        assert parameter.values.shape[0] == MAX_CHAINS
+        assert parameter.draw.size <= MAX_POINTS
+        assert parameter.decimated
+    sent = panels.columns(content, SLOT_COUNT)
+    assert sum(wire.size(c) for cols in sent.values() for c in wire.encode(cols).values()) < 200_000
+
+
+@pytest.mark.parametrize("draws", [0, 1, 2, 50, 2000])
+def test_every_source_of_the_layout_is_filled(run, draws):
+    if draws:
+        run.advance(draws)
+    content = gather(run, None)
+    document = Document()
+    document.add_root(panels.layout(4, SLOT_COUNT))
+    for name, columns in panels.columns(content, SLOT_COUNT).items():
+        source = document.get_model_by_name(name)
+        assert set(columns) == set(source.data), name
+        assert len({len(c) for c in columns.values()}) == 1, name
+    for name, props in panels.props(content, SLOT_COUNT).items():
+        document.get_model_by_name(name).update(**props)
+    json.dumps(panels.props(content, SLOT_COUNT), allow_nan=False)
+
+
+@pytest.mark.parametrize("draws", [0, 1, 2, 50, 2000])
+def test_picture_is_wellformed_and_within_bounds(run, draws):
+    if draws:
+        run.advance(draws)
+    picture = dashboard_svg(gather(run, None))
+    assert "nan" not in re.sub("finance", "", picture)
+    root = ElementTree.fromstring(picture)
+    assert root.get("viewBox", "").startswith("0 0 900 ")
+
+
+def test_words_say_what_the_page_says(run):
+    assert "compiling" in words.text(gather(run, None))
+    assert "no draws yet" in words.text(gather(run, None))
+    told = words.text(gather(advanced(run), None))
+    for part in (
+        "1\u202f000 of 2\u202f000 draws × 4 chains",
+        "mu[0]",
+        "1.060",
+        "NUTS",
+        "accept 0.87",
+        "3 divergences",
+    ):
+        assert part in told
+    assert "chain 3 has not moved for 500 draws" in told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.42, "0.4 s"), (12, "12 s"), (185, "3 min 05 s"), (7800, "2 h 10 min"), (None, "–"), (np.inf, "–")],
+)
+def test_durations(seconds, said):
+    assert words.duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.0, "0.00"),
+        (3.14159, "3.14"),
+        (1234.5, "1234"),
+        (1e-7, "1.00e-07"),
+        (np.nan, "–"),
+        (-0.05, "-0.0500"),
+    ],
+)
+def test_numbers(value, said):
+    assert words.number(value) == said
+
+
+def test_columns_survive_the_wire():
+    rng = np.random.default_rng(0)
+    for values in (rng.normal(size=9), np.arange(5), np.arange(3) > 1, 1e9 + rng.normal(size=4), []):
+        back = wire.decode_column(wire.encode_column(values))
+        spread = np.ptp(np.asarray(values, float)) if len(values) else 1
+        assert np.allclose(np.asarray(back, float), values, rtol=0, atol=1e-6 * max(float(spread), 1))
+    assert wire.decode_column(wire.encode_column(["a", "b"])) == ["a", "b"]
+    with pytest.raises(ValueError, match="differ in length"):
+        wire.encode({"x": [1, 2], "y": [1]})
+
+
+def test_mime_bundle_has_widget_picture_and_text(run):
+    bundle = dashboard(advanced(run))._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
+    assert "data:image/svg+xml;base64," in bundle["text/html"]
+    assert "R-hat" in bundle["text/plain"]
+
+
+def test_status_is_plain_json(run):
+    view = Dashboard(advanced(run))
+    assert json.loads(json.dumps(view.widget._status, allow_nan=False))["rows"][0]["label"] == "mu[0]"
+
+
+def test_choosing(run):
+    view = Dashboard(advanced(run))
+    view.choose("w[1]", "mu[2]")
+    assert [p.label for p in view.content.parameters] == ["w[1]", "mu[2]"]
+    assert view.widget._status["auto"] is False
+    with pytest.raises(KeyError):
+        view.choose("nu")
+    assert [p.label for p in view.content.parameters] == ["w[1]", "mu[2]"]
+    view.choose()
+    assert [p.label for p in view.content.parameters] == ["mu[0]", "w[0]", "mu[1]"]
+
+
+def test_a_mistyped_name_in_the_page_is_told_there(run):
+    view = Dashboard(advanced(run))
+    view._heard("choose", {"labels": ["nu"]})
+    view.refresh()
+    assert "nu" in view.widget._status["note"]
+    assert len(view.content.parameters) == 3
+
+
+def drawn(view, condition, seconds=20):
+    """Wait for the drawing thread."""
+    until = time.monotonic() + seconds
+    while not condition(view) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert condition(view)
+
+
+def test_drawing_thread_follows_the_run_and_ends_with_it(run, capsys):
+    view = Dashboard(run, interval=0.01)
+    view._ipython_display_()
+    assert "no draws yet" in capsys.readouterr().out
+    run.advance(100)
+    drawn(view, lambda v: v.content.snapshot.draws_done == 100)
+    run.advance(1900)
+    drawn(view, lambda v: v.content.snapshot.status == "finished" and v._thread is None)
+    # A resumed run is followed again.
+    run.total += 100
+    run.series = {k: np.concatenate([v, v[:, :100]], axis=1) for k, v in run.series.items()}
+    run.advance(100)
+    drawn(view, lambda v: v.content.snapshot.draws_done == 2100 and v._thread is None)
+    view.close()
+    assert not [t for t in threading.enumerate() if t.name == "gibbsite dashboard"]
+
+
+def test_stop_reaches_the_run(run):
+    view = Dashboard(advanced(run))
+    view.widget._control._receive(None, {"kind": "stop"}, [])
+    assert run.stopped
+    view.refresh()
+    assert view.widget._status["stopping"]
+    assert view.widget._status["words"] == "stopping after this chunk"
