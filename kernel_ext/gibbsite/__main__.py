@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 
 from gibbsite.errors import GibbsiteError
@@ -48,7 +49,8 @@ def run_demo(options: argparse.Namespace) -> int:
         wait_interruptibly(run)
     finally:
         forget()
-    print(f"\n{run.summary()}")
+    few = [name for name, site in model.sites.items() if site.role != "observed" and prod(site.shape) <= 24]
+    print(f"\n{run.summary(var_names=few).to_string()}")
     if options.report is not None:
         from gibbsite.views.report import write_report
 

@@ -27,23 +27,21 @@ class Demo:
     warmup: int
 
 
-def mixture(x: Any, K: int = 3) -> None:
-    """`K` species of iris, told apart by their petals' length and width (in cm).
+def mixture(x: Any, K: int = 2) -> None:
+    """`K` kinds of tumour, told apart by measures of their cells, `x[tumour, measure]`, standardised.
 
-    The species are numbered by mean petal length, which is what an ordered prior is for: without it every
-    relabelling would be as probable, and chains would disagree about nothing but names.
+    Kinds are numbered by size: each measure's means are in order. Without an order every relabelling would be
+    as probable, and chains would disagree about names.
     """
+    measures = x.shape[1]
     w = numpyro.sample("w", dist.Dirichlet(jnp.ones(K)))
     ordered = dist.transforms.OrderedTransform()
-    length = numpyro.sample(
-        "length", dist.TransformedDistribution(dist.Normal(1, 1).expand([K]).to_event(1), ordered)
-    )
-    width = numpyro.sample("width", dist.Normal(1, 1).expand([K]).to_event(1))
-    sigma = numpyro.sample("sigma", dist.HalfNormal(1).expand([2]).to_event(1))
-    mu = jnp.stack([length, width], axis=-1)
-    with numpyro.plate("flower", len(x)):
+    means = dist.TransformedDistribution(dist.Normal(0, 1).expand([measures, K]).to_event(1), ordered)
+    mu = numpyro.sample("mu", means.to_event(1))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(1).expand([measures, K]).to_event(2))
+    with numpyro.plate("tumour", len(x)):
         z = numpyro.sample("z", dist.Categorical(w))
-        numpyro.sample("x", dist.Normal(mu[z], sigma).to_event(1), obs=x)
+        numpyro.sample("x", dist.Normal(mu.T[z], sigma.T[z]).to_event(1), obs=x)
 
 
 def changepoint(flow: Any) -> None:
@@ -66,11 +64,19 @@ def _needs(package: str) -> Iterator[None]:
         raise MissingPackageError(message) from error
 
 
-def iris_petals() -> dict[str, Any]:
-    """Petal length and width of 150 irises, float32 `[150, 2]`."""
+def tumours() -> dict[str, Any]:
+    """Three measures of the cells of 569 breast tumours, on a log scale, standardised: float32 `[569, 3]`.
+
+    They are the largest radius, texture and depth of concavities among the cells of each (Street, Wolberg and
+    Mangasarian, 1993).
+    """
     with _needs("scikit-learn"):
-        from sklearn.datasets import load_iris
-    return {"x": load_iris().data[:, 2:].astype(np.float32)}
+        from sklearn.datasets import load_breast_cancer
+    data = load_breast_cancer()
+    names = list(data.feature_names)
+    columns = [names.index(f"worst {measure}") for measure in ("radius", "texture", "concave points")]
+    logs = np.log(data.data[:, columns] + 0.01)  # some tumours have no concave points
+    return {"x": ((logs - logs.mean(axis=0)) / logs.std(axis=0)).astype(np.float32)}
 
 
 def nile_flow() -> dict[str, Any]:
@@ -81,6 +87,6 @@ def nile_flow() -> dict[str, Any]:
 
 
 DEMOS: Mapping[str, Demo] = {
-    "mixture": Demo(mixture, iris_petals, draws=1000, warmup=500),
+    "mixture": Demo(mixture, tumours, draws=1000, warmup=500),
     "changepoint": Demo(changepoint, nile_flow, draws=2000, warmup=500),
 }
