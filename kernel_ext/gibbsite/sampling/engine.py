@@ -1,8 +1,8 @@
 """The compiled part of a run: all chains at once on one device, any number of steps per call."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -45,6 +45,10 @@ def block_stats(states: tuple[Any, ...]) -> dict[str, Any]:
     return out
 
 
+# starting values are computed once: compiling them fast matters more than running them fast
+_COMPILE_FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+
 class Engine:
     """Initialises and advances the chains of one plan.
 
@@ -54,8 +58,7 @@ class Engine:
 
     def __init__(self, plan: Plan, chains: int, warmup: int, capacity: int):
         self.plan, self.chains, self.warmup, self.capacity = plan, chains, warmup, capacity
-        self._init = jax.jit(self._init_chains)
-        self._advance = jax.jit(self._advance_chains)
+        self._programs: dict[str, Any] = {}
 
     def rebound(self, plan: Plan) -> "Engine":
         """The same compiled programs for a plan of equal `cache_key` with other data."""
@@ -63,39 +66,53 @@ class Engine:
         engine.plan = plan
         return engine
 
-    def init(self, key: Any, init_params: Any = None) -> Any:
+    def compile(self) -> None:
+        """Compile both programs, side by side; does nothing where that is done already."""
+        if self._programs:
+            return
+        keys = jax.random.split(jax.random.key(0), self.chains)
+        init = jax.jit(self._init_chains).lower(keys, self.plan.inputs)
+        fast = _COMPILE_FAST if jax.default_backend() == "cpu" else None
+        with ThreadPoolExecutor(1) as other:
+            compiled_init = other.submit(init.compile, compiler_options=fast)
+            steps = jax.ShapeDtypeStruct((), jnp.int32)
+            advance = jax.jit(self._advance_chains).lower(init.out_info, self.plan.inputs, steps).compile()
+            self._programs.update(init=compiled_init.result(), advance=advance)
+
+    def init(self, key: Any) -> Any:
         """Initial state of all chains, leading axis chain."""
-        return self._init(jax.random.split(key, self.chains), self.plan.inputs, init_params)
+        return self._programs["init"](jax.random.split(key, self.chains), self.plan.inputs)
 
     def advance(self, state: Any, steps: int) -> tuple[Any, Chunk]:
         """Make `steps` sweeps (at most `capacity`) in every chain."""
-        state, buffers = self._advance(state, self.plan.inputs, jnp.asarray(steps, jnp.int32))
+        count = jnp.asarray(steps, jnp.int32)
+        state, buffers = self._programs["advance"](state, self.plan.inputs, count)
         values, stats = jax.tree.map(lambda b: b[:steps], buffers)
         return state, Chunk(values, stats)
 
-    def _init_chains(self, keys: Any, inputs: Any, init_params: Any) -> Any:
-        start = partial(self.plan.kernel.init, model_args=(), model_kwargs={INPUTS: inputs})
-        return jax.vmap(lambda k: start(k, self.warmup, init_params))(keys)
-
-    def _record(self, state: Any, kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        values = self.plan.kernel.postprocess_fn((), kwargs)(state.z)
-        kept = {n: v for n, v in values.items() if n in self.plan.sites}
-        return kept, block_stats(state.block_states)
+    def _init_chains(self, keys: Any, inputs: Any) -> Any:
+        kwargs = {INPUTS: inputs}
+        return jax.vmap(lambda k: self.plan.kernel.init(k, self.warmup, None, (), kwargs))(keys)
 
     def _advance_chains(self, state: Any, inputs: Any, steps: Any) -> Any:
         kwargs = {INPUTS: inputs}
 
-        def one(s: Any) -> tuple[Any, Any]:
-            s = self.plan.kernel.sample(s, (), kwargs)
-            return s, self._record(s, kwargs)
+        def record(s: Any) -> Any:
+            values = self.plan.kernel.postprocess_fn((), kwargs)(s.z)
+            return {n: v for n, v in values.items() if n in self.plan.sites}, block_stats(s.block_states)
 
-        sweep = jax.vmap(one)
-        shapes = jax.eval_shape(lambda s: sweep(s)[1], state)
+        def sweep(s: Any) -> Any:
+            s = self.plan.kernel.sample(s, (), kwargs)
+            return s, record(s)
+
+        shapes = jax.eval_shape(jax.vmap(record), state)
         buffers = jax.tree.map(lambda a: jnp.zeros((self.capacity, *a.shape), a.dtype), shapes)
 
-        def body(i: Any, carry: Any) -> Any:
-            s, bufs = carry
-            s, out = sweep(s)
-            return s, jax.tree.map(lambda b, v: b.at[i].set(v), bufs, out)
+        def body(carry: Any) -> Any:
+            i, s, bufs = carry
+            s, out = jax.vmap(sweep)(s)
+            return i + 1, s, jax.tree.map(lambda b, v: b.at[i].set(v), bufs, out)
 
-        return jax.lax.fori_loop(0, steps, body, (state, buffers))
+        start = (jnp.zeros((), jnp.int32), state, buffers)
+        _, state, buffers = jax.lax.while_loop(lambda carry: carry[0] < steps, body, start)
+        return state, buffers

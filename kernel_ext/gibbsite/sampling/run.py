@@ -178,10 +178,9 @@ class Run:
         if self._state is None:
             self._notify()
             began = time.monotonic()
+            self._engine.compile()
             self._state = jax.block_until_ready(self._engine.init(jax.random.key(self._seed)))
             _check_start(self._state)
-            # compile the step loop apart, so that its time is not taken for sampling
-            jax.block_until_ready(self._engine.advance(self._state, 0))
             self._compile_seconds += time.monotonic() - began
         size = self._fixed_chunk or 1
         while self._draws.steps < total:
