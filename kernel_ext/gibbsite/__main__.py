@@ -44,7 +44,9 @@ def run_demo(options: argparse.Namespace) -> int:
         chains=options.chains,
         seed=options.seed,
     )
-    forget = run.subscribe(Lines())
+    lines = Lines()
+    lines(run)
+    forget = run.subscribe(lines)
     try:
         wait_interruptibly(run)
     finally:

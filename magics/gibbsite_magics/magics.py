@@ -132,6 +132,7 @@ class Gibbsite(Magics):
         for site in [args.site] if args.site else latent:
             conditional = self._plainly(lambda site=site: model.conditional(site))
             show(self._shell, "show_conditional", conditional, conditional)
+            print(f"    {conditional.kind}: {conditional.reason}")
 
     @magic_arguments()
     @argument("model", help="the name of a model")

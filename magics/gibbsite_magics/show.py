@@ -38,7 +38,9 @@ def watch(shell: Any, run: Any, quiet: bool = False) -> Any:
         if has_front_end(shell):
             show(shell, "dashboard", run, run)
         else:
-            forget = run.subscribe(Lines())
+            lines = Lines()
+            lines(run)
+            forget = run.subscribe(lines)
     try:
         return wait_interruptibly(run)
     finally:
