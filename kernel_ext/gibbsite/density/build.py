@@ -42,7 +42,7 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
     exceptions of the model itself pass through unchanged.
     """
     arguments = split_arguments(args, kwargs, _parameters(fn))
-    facts = _facts(fn, args, kwargs)
+    facts = _facts(fn, arguments)
     latents = {name: s for name, s in facts.sites.items() if s.latent}
     values = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in latents.items()}
     arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
@@ -64,12 +64,13 @@ def _parameters(fn: Callable) -> list[str]:
         return []
 
 
-def _facts(fn: Callable, args: tuple, kwargs: dict) -> ModelFacts:
+def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
     """Sites and plates, found with abstract latents and concrete data."""
     found: list[ModelFacts] = []
 
     def run() -> Any:
-        trace, lines = run_model(fn, args, kwargs, {})
+        concrete_args, concrete_kwargs = arguments.rebuild(arguments.arrays)
+        trace, lines = run_model(fn, concrete_args, concrete_kwargs, {})
         found.append(facts_of(trace, lines))
         return 0
 

@@ -1,22 +1,20 @@
 """Convergence measures of scalar draws, by ArviZ's definitions."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from arviz_base import rcParams
 from arviz_stats.base import array_stats
 
 from gibbsite.sampling.draws import scalar_labels
 from gibbsite.sampling.snapshot import ScalarStat
 
 _MIN_DRAWS = 8
-_TAIL = (0.05, 0.95)
 
 
 def _measure(fn: Any, x: np.ndarray, **options: Any) -> float:
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # short or odd chains: the answer is NaN, which says it
+    with np.errstate(all="ignore"):  # odd chains: the answer is NaN or infinite, which says it
         return float(fn(x, chain_axis=0, draw_axis=1, **options))
 
 
@@ -33,7 +31,7 @@ def scalar_stat(label: str, site: str, index: tuple[int, ...], x: np.ndarray) ->
     if not finite or x.shape[1] < _MIN_DRAWS or sd == 0:
         return ScalarStat(label, site, index, mean, sd, np.nan, np.nan, np.nan, np.nan, discrete)
     bulk = _measure(array_stats.ess, x, method="bulk")
-    tail = _measure(array_stats.ess, x, method="tail", prob=_TAIL)
+    tail = _measure(array_stats.ess, x, method="tail", prob=rcParams["stats.ci_prob"])
     bulk, tail = (e if np.isfinite(e) and e > 0 else np.nan for e in (bulk, tail))
     rhat = _measure(array_stats.rhat, x, method="rank")
     mcse = _measure(array_stats.mcse, x, method="mean")

@@ -1,0 +1,166 @@
+"""What a run promises: every completed draw is kept, however the run was cut, stopped and resumed."""
+
+import os
+import signal
+import threading
+import time
+
+import gibbsite as gb
+import jax
+import numpy as np
+import pytest
+from gibbsite.errors import OptionError, UnknownNameError
+from gibbsite.sampling import wait_interruptibly
+from numpyro.infer import MCMC, NUTS, Gibbs
+
+OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1}
+
+
+@pytest.fixture(scope="module")
+def whole(model):
+    """An uninterrupted run."""
+    return model.sample(**OPTIONS)
+
+
+def same(a, b):
+    assert a.draws.keys() == b.draws.keys()
+    for name in a.draws:
+        np.testing.assert_array_equal(a.draws[name], b.draws[name], err_msg=name)
+
+
+def test_draws_have_chain_draw_and_site_axes(whole):
+    shapes = {name: v.shape for name, v in whole.draws.items()}
+    assert shapes == {"w": (2, 60, 2), "p": (2, 60, 2), "gap": (2, 60), "z": (2, 60, 12)}
+    np.testing.assert_allclose(whole.draws["gap"], np.diff(whole.draws["p"])[..., 0], rtol=1e-6)
+    assert whole.status == "finished"
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100])
+def test_the_size_of_chunks_does_not_change_the_draws(model, whole, chunk):
+    same(model.sample(**OPTIONS, chunk=chunk), whole)
+
+
+def test_a_run_is_what_numpyro_draws_with_the_same_kernel(model):
+    """The runtime adds nothing to the kernel: NumPyro's own MCMC takes the same first steps."""
+    run = model.sample(draws=5, warmup=0, chains=2, seed=1)
+    kernel = Gibbs([(gb.FiniteGibbs(model.fn), ["z"]), (NUTS(model.fn), ["w", "p"])])
+    mcmc = MCMC(kernel, num_warmup=0, num_samples=5, progress_bar=False)
+    mcmc.run(jax.random.split(jax.random.key(1), 2)[0], *model.args)
+    np.testing.assert_allclose(mcmc.get_samples()["p"], run.draws["p"][0], rtol=1e-3)
+    np.testing.assert_array_equal(mcmc.get_samples()["z"], run.draws["z"][0])
+
+
+@pytest.mark.parametrize("after", [0, 3, 11])
+def test_stopped_at_any_moment_and_resumed_it_is_the_same_run(model, whole, after):
+    run = model.start(**OPTIONS, chunk=5)
+    seen = threading.Event()
+    run.subscribe(
+        lambda r: seen.set() if r.snapshot().warmup_done + r.snapshot().draws_done >= 5 * after else None
+    )
+    seen.wait(60)
+    run.stop()
+    run.wait()
+    kept = {name: v.copy() for name, v in run.draws.items()}
+    assert len({v.shape[1] for v in kept.values()}) == 1
+    assert run.status in ("stopped", "finished")
+    run.resume()
+    same(run, whole)
+    for name, v in kept.items():
+        np.testing.assert_array_equal(v, run.draws[name][:, : v.shape[1]])
+
+
+def test_resume_adds_draws(model, whole):
+    run = model.sample(**{**OPTIONS, "draws": 20})
+    run.resume(draws=40)
+    same(run, whole)
+
+
+def test_an_interrupt_keeps_the_draws(model):
+    run = model.start(draws=10**6, warmup=10, chains=2, seed=0)
+    killer = threading.Thread(target=_interrupt_once_sampling, args=(run,))
+    killer.start()
+    wait_interruptibly(run)
+    killer.join()
+    assert run.status == "stopped"
+    counts = {v.shape[1] for v in run.draws.values()}
+    assert len(counts) == 1 and 0 < counts.pop() < 10**6
+    assert all(np.isfinite(v).all() for v in run.draws.values())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _interrupt_once_sampling(run):
+    while run.snapshot().draws_done < 5:
+        time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_second_run_with_new_data_compiles_nothing(model, whole):
+    other = gb.model(model.fn, model.args[0][::-1].copy())
+    engine = whole._engine
+    run = other.sample(**OPTIONS)
+    assert run._engine._programs is engine._programs
+    # the same data in another order: draws of z differ, its sites' posterior does not
+    assert not np.array_equal(run.draws["z"], whole.draws["z"])
+
+
+def test_snapshot_trace_and_history(whole):
+    s = whole.snapshot(limit=3)
+    assert (s.status, s.draws_done, s.draws_total, s.warmup_done) == ("finished", 60, 60, 40)
+    assert len(s.scalars) == 3 and s.scalars[0].rhat >= s.scalars[1].rhat
+    assert [b.kernel for b in s.blocks] == [b.kernel for b in whole._plan.blocks]
+    trace = whole.trace("p[1]", max_points=15)
+    assert trace.values.shape == (2, 15)
+    x = whole.draws["p"][:, :, 1]
+    assert trace.low.min() == x.min() and trace.high.max() == x.max()
+    assert whole.history().draw[-1] == 60
+    with pytest.raises(UnknownNameError, match="did you mean 'gap'"):
+        whole.trace("gpa")
+
+
+def test_final_diagnostics_are_arviz_own(whole):
+    from arviz_stats import ess, rhat
+
+    tree = whole.to_datatree()["posterior"].to_dataset()[["p"]]
+    ours = {s.label: s for s in whole.diagnostics("p")}
+    for i in range(2):
+        stat = ours[f"p[{i}]"]
+        np.testing.assert_allclose(stat.rhat, rhat(tree)["p"].values[i], rtol=1e-6)
+        np.testing.assert_allclose(stat.ess_bulk, ess(tree, method="bulk")["p"].values[i], rtol=1e-6)
+        np.testing.assert_allclose(stat.ess_tail, ess(tree, method="tail")["p"].values[i], rtol=1e-6)
+
+
+def test_datatree_names_plates(whole):
+    tree = whole.to_datatree()
+    assert tree["posterior"]["z"].dims == ("chain", "draw", "n")
+    assert set(tree.children) == {"posterior", "sample_stats", "observed_data"}
+    assert "diverging" in tree["sample_stats"]
+    assert whole.summary(var_names=["p"]).shape[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("draws", 0),
+        ("draws", -5),
+        ("draws", 2.5),
+        ("warmup", -1),
+        ("chains", 0),
+        ("seed", "x"),
+        ("device", "tpu:9"),
+    ],
+)
+def test_options_that_make_no_sense(model, option, value):
+    with pytest.raises(OptionError, match=option):
+        model.start(**{**OPTIONS, option: value})
+
+
+def test_a_failing_subscriber_fails_the_run_and_keeps_the_draws(model):
+    def broken(run):
+        if run.snapshot().draws_done >= 10:
+            raise RuntimeError("the view broke")
+
+    run = model.start(**OPTIONS, chunk=5)
+    run.subscribe(broken)
+    with pytest.raises(RuntimeError, match="the view broke"):
+        run.wait()
+    assert run.status == "failed" and run.draws["p"].shape[1] >= 10
