@@ -1,5 +1,9 @@
 """Two small analyses of real data, for people who want to see Gibbsite work before they read about it."""
 
+# NumPyro types a sample as `ArrayLike`, which a plain number is too; scikit-learn's data sets are untyped.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false
+# pyright: reportIndexIssue=false, reportOptionalSubscript=false
+
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
