@@ -10,6 +10,8 @@
 // properties by name). The traits survive a page reload and a saved notebook; messages would not.
 
 const loading = (globalThis.__gibbsiteBokeh ??= new Map());
+// Documents of all finished views of this page, in the order in which they were drawn.
+const drawn = (globalThis.__gibbsiteDocuments ??= new Set());
 
 function loadBokeh(version, source) {
   const present = globalThis.Bokeh?.[version];
@@ -179,6 +181,7 @@ function hostWidget(hooks = {}) {
         const roots = views.roots.map((view) => view.model);
         const doc = roots[0].document;
         forget = () => {
+          drawn.delete(doc);
           views.clear();
           const at = Bokeh.documents.indexOf(doc);
           if (at >= 0) Bokeh.documents.splice(at, 1);
@@ -203,6 +206,7 @@ function hostWidget(hooks = {}) {
         hideTwin(model.get("_twin"));
         // The twin's output arrives after this one's: look again when the page has settled.
         for (const wait of [50, 300, 1500]) setTimeout(() => hideTwin(model.get("_twin")), wait);
+        drawn.add(doc);
         cleanup = await hooks.mount?.({ Bokeh, doc, roots, model, el, body, send, kit, repaint });
       } catch (error) {
         console.error(error);

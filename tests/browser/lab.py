@@ -42,7 +42,16 @@ def start_server(folder: Path) -> Server:
         name: str(folder / name.lower())
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "HOME")
     }
-    environment = os.environ | private | {"JUPYTERLAB_SETTINGS_DIR": str(folder / "settings")}
+    environment = (
+        os.environ
+        | private
+        | {
+            "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+            # Kernels share the test session's cache of compiled programs: most of a test's time is XLA's.
+            "JAX_COMPILATION_CACHE_DIR": str(Path(__file__).parents[2] / ".jax_cache"),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
+        }
+    )
     quiet = folder / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     quiet.parent.mkdir(parents=True)
     quiet.write_text('{"fetchNews": "false"}')
@@ -97,7 +106,7 @@ class Lab:
 
     def _route(self, route) -> None:
         url = route.request.url
-        if url.startswith((self.server.url, "blob:", "data:")):
+        if url.startswith((self.server.url, "blob:", "data:", "file:")):
             route.continue_()
         else:
             self.off_site.append(url)

@@ -1,44 +1,176 @@
-"""The dashboard of a run in a real JupyterLab: it follows the run, stops it, and outlives the page."""
+"""A run's dashboard in a real JupyterLab: it follows the run, stops it, and outlives page and kernel."""
 
-from pathlib import Path
+import subprocess
+import sys
 
-SETUP = """
-import sys, threading, time
-sys.path.insert(0, FAKES)
-from fakes import FakeRun
-from gibbsite.views.run_dashboard import Dashboard
-run = FakeRun()
-view = Dashboard(run, interval=0.2)
+import nbformat
+
+LOAD = """
+%load_ext gibbsite
+from sklearn.datasets import load_iris
+x = load_iris().data[:, 2].astype("float32")
 """
-RUN = """
-from IPython.display import display
-display(view)
-time.sleep(1)
-while run.done < run.total and not run.stopped:
-    run.advance(50)
-    time.sleep(0.2)
+MODEL = """
+%%model mixture(x, K=3)
+w  ~ Dirichlet(ones(K))
+mu ~ Normal(0, 5).expand([K])
+with plate("n", len(x)):
+    z ~ Categorical(w)
+    x ~ Normal(mu[z], 1.0)
 """
+LONG = "run = %sample mixture --draws 400000 --warmup 300 --chains 4 --seed 0"
+BACKGROUND = """
+from gibbsite.views import Dashboard
+run = mixture.start(draws=400000, warmup=300, chains=2, seed=0)
+Dashboard(run)
+"""
+# How many draws the traces show, and which parameters: read from the page's own documents.
+TRACES = """() => [...(globalThis.__gibbsiteDocuments ?? [])]
+    .filter(doc => doc.get_model_by_name('trace0'))
+    .map(doc => {
+        const draw = doc.get_model_by_name('trace0').data.draw
+        return {last: draw.length ? draw[draw.length - 1] : -1, points: draw.length,
+                marks: doc.get_model_by_name('run0').data.rhat.length,
+                title: doc.get_model_by_name('title0').text}
+    })"""
 
 
-def test_look(lab):
-    fakes = str(Path(__file__).parents[1] / "views")
-    lab.write("dash.ipynb", f"FAKES = {fakes!r}" + SETUP, RUN)
-    lab.open("dash.ipynb")
-    lab.run_cell(0)
-    lab.run_cell(1, wait=False)
-    lab.page.wait_for_selector(".gb-dash table", state="attached")
-    lab.page.wait_for_timeout(2500)
-    lab.shot("dash_live")
-    lab.page.locator(".gb-dash tbody tr").nth(4).click()
-    lab.page.wait_for_timeout(1500)
-    lab.shot("dash_chosen")
-    lab.page.locator(".gb-stop").click()
-    lab.wait_cell(1)
-    print(lab.python("print(run.done, run.stopped)"))
-    lab.page.evaluate(
-        "() => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'}) }"
+def traces(lab):
+    return lab.page.evaluate(TRACES)
+
+
+def wait_last(lab, beyond, which=0, timeout=120):
+    """Wait until a dashboard's first trace reaches beyond a draw; returns where it is."""
+    lab.page.wait_for_function(
+        f"([k, beyond]) => (({TRACES})()[k]?.last ?? -1) > beyond",
+        arg=[which, beyond],
+        timeout=1000 * timeout,
     )
-    lab.page.set_viewport_size({"width": 1280, "height": 1500})
-    lab.page.wait_for_timeout(1500)
-    lab.shot("dash_dark")
+    return traces(lab)[which]["last"]
+
+
+def prepare(lab, name, *cells):
+    """A notebook whose model is defined."""
+    lab.write(name, LOAD, MODEL, *cells)
+    lab.open(name)
+    lab.run_cell(0)
+    lab.run_cell(1)
+
+
+def test_sample_follows_the_run_and_stop_keeps_its_draws(lab):
+    prepare(lab, "live.ipynb", LONG, "run.status, run.draws['mu'].shape")
+    lab.run_cell(2, wait=False)
+    lab.page.wait_for_selector(".gb-dash .gb-pill")
+    first = wait_last(lab, 0)
+    second = wait_last(lab, first)
+    assert second > first
+    lab.shot("dashboard_live")
+
+    # The chooser works while the cell runs.
+    row = lab.page.locator(".gb-dash tbody tr", has_text="w[2]").first
+    row.click()
+    lab.page.wait_for_function(
+        "() => [...document.querySelectorAll('.gb-dash tbody tr')].some("
+        "tr => tr.textContent.includes('w[2]') && tr.querySelector('.gb-chip').style.background)"
+    )
+    assert traces(lab)[0]["points"] <= 500
+
+    lab.page.locator(".gb-stop").click()
+    lab.wait_cell(2, timeout=60)
+    lab.page.wait_for_selector(".gb-pill:has-text('stopped early, draws kept')")
+    assert lab.page.locator(".gb-stop").count() == 0
+    status, chains, draws = lab.python("print(run.status, *run.draws['mu'].shape[:2])").split()
+    assert (status, chains) == ("stopped", "4")
+    assert second <= int(draws) < 400_000
+    assert lab.python("import numpy; print(numpy.isfinite(run.draws['mu']).all())").strip() == "True"
+    lab.page.set_viewport_size({"width": 1280, "height": 1700})
+    lab.page.wait_for_timeout(800)
+    lab.shot("dashboard_stopped")
+    lab.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
+    lab.page.wait_for_selector(".gb-view.gb-dark")
+    lab.page.wait_for_timeout(800)
+    lab.shot("dashboard_dark")
+    lab.command("apputils:change-theme", {"theme": "JupyterLab Light"})
+    lab.page.wait_for_selector(".gb-view.gb-dark", state="detached")
     lab.assert_quiet()
+
+
+def test_kernel_interrupt_ends_the_run_with_its_draws(lab):
+    prepare(lab, "interrupt.ipynb", LONG)
+    lab.run_cell(2, wait=False)
+    seen = wait_last(lab, 0)
+    lab.command("notebook:interrupt-kernel")
+    lab.wait_cell(2, timeout=60)
+    status, draws = lab.python("print(run.status, run.draws['mu'].shape[1])").split()
+    assert status == "stopped" and seen <= int(draws) < 400_000
+    lab.page.wait_for_selector(".gb-pill:has-text('stopped early, draws kept')")
+    lab.assert_quiet()
+
+
+def test_reload_in_mid_run_brings_the_dashboard_back(lab):
+    prepare(lab, "reload.ipynb", BACKGROUND)
+    lab.run_cell(2)
+    before = wait_last(lab, 0)
+    lab.save()
+    lab.reload()
+    # What was drawn before is there again, and it goes on.
+    after = wait_last(lab, before)
+    wait_last(lab, after)
+    assert traces(lab)[0]["marks"] > 0
+    lab.shot("dashboard_reloaded")
+    lab.page.locator(".gb-stop").click()
+    lab.page.wait_for_selector(".gb-pill:has-text('stopped early, draws kept')")
+    assert lab.python("print(run.wait().status)").strip() == "stopped"
+    lab.assert_quiet()
+
+
+def test_two_runs_at_once(lab):
+    second = BACKGROUND.replace("run =", "other =").replace("(run)", "(other)").replace("seed=0", "seed=1")
+    prepare(lab, "two.ipynb", BACKGROUND, second)
+    # High enough that JupyterLab keeps both outputs in the page.
+    lab.page.set_viewport_size({"width": 1280, "height": 3200})
+    lab.run_cell(2)
+    lab.run_cell(3)
+    first, other = wait_last(lab, 0, 0), wait_last(lab, 0, 1)
+    lab.page.locator(".gb-stop").nth(1).click()
+    lab.page.wait_for_function(
+        "() => document.querySelectorAll('.gb-pill')[1]?.textContent.startsWith('stopped early')"
+    )
+    assert lab.python("print(run.status, other.wait().status)").split() == ["sampling", "stopped"]
+    wait_last(lab, first, 0)
+    lab.python("run.stop(); run.wait()")
+    assert other > 0
+    lab.assert_quiet()
+
+
+def test_saved_notebook_shows_the_finished_run_without_its_kernel(lab):
+    prepare(lab, "saved.ipynb", "run = %sample mixture --draws 400 --warmup 200 --chains 2")
+    lab.run_cell(2)
+    lab.page.wait_for_selector(".gb-pill:has-text('finished')")
+    lab.save()
+    lab.assert_quiet()
+    book = nbformat.read(lab.server.folder / "saved.ipynb", as_version=4)
+    html = [o.data.get("text/html", "") for o in book.cells[2].outputs if "data" in o]
+    assert sum("gibbsite-svg" in text for text in html) == 1
+    assert "finished" in "".join(html)
+    assert sum(map(len, html)) < 600_000
+
+    lab.command("kernelmenu:shutdown")
+    lab.page.wait_for_timeout(1000)
+    lab.reload()
+    picture = lab.page.locator("img.gibbsite-svg").last
+    picture.wait_for(state="visible")
+    picture.scroll_into_view_if_needed()
+    assert picture.evaluate("img => img.complete && img.naturalWidth > 0")
+    assert "finished" in (picture.get_attribute("alt") or "")
+    lab.shot("dashboard_reopened")
+
+    page = lab.server.folder / "saved.html"
+    command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", "saved.ipynb"]
+    subprocess.run(
+        command, cwd=lab.server.folder, env=lab.server.environment, check=True, capture_output=True
+    )
+    lab.page.goto(page.as_uri())
+    converted = lab.page.locator("img.gibbsite-svg").last
+    assert converted.evaluate("img => img.complete && img.naturalWidth > 0")
+    assert converted.is_visible()

@@ -15,7 +15,7 @@ view.on("poke", heard.append)
 view.show()
 """
 # Documents that the page shows now: titles and columns, read through BokehJS.
-SEEN = """() => (globalThis.Bokeh?.documents ?? []).map(doc => {
+SEEN = """() => [...(globalThis.__gibbsiteDocuments ?? [])].map(doc => {
     const y = doc.get_model_by_name('points')?.data.y ?? []
     return {title: doc.roots()[0].title?.text, y: [...y]}
 })"""
@@ -37,7 +37,7 @@ def test_offline_streaming_reload_and_reopen(lab):
     lab.page.wait_for_function(f"() => ({SEEN})().length === 2 && ({SEEN})()[1].y.length === 3")
 
     # The browser speaks to Python.
-    lab.page.evaluate("() => Bokeh.documents[0].gibbsite('poke', {node: 'mu'})")
+    lab.page.evaluate("() => [...__gibbsiteDocuments][0].gibbsite('poke', {node: 'mu'})")
     for _ in range(50):
         if lab.python("print(heard)").strip() != "[]":
             break

@@ -38,7 +38,9 @@ from gibbsite.views import wire
 from gibbsite.views.assets import module
 from gibbsite.views.display import WIDGET_MIME, Content, bundle, resolve, show
 
-_BOKEH_JS = Path(bokeh.__file__).parent / "server" / "static" / "js" / "bokeh.min.js"
+_BOKEH_JS = Path(bokeh.__file__).parent / "server" / "static" / "js"
+# The core, and the widgets that a layout may hold (`Div`, …).
+_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
 
 
 class Library(anywidget.AnyWidget):
@@ -52,7 +54,8 @@ class Library(anywidget.AnyWidget):
 @cache
 def library() -> Library:
     """The library widget of this kernel, made at the first use."""
-    return Library(version=bokeh.__version__, source=_BOKEH_JS.read_text(encoding="utf-8"))
+    source = "\n".join((_BOKEH_JS / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    return Library(version=bokeh.__version__, source=source)
 
 
 class BokehWidget(anywidget.AnyWidget):
