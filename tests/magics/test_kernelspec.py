@@ -45,6 +45,18 @@ def test_the_front_end_gets_more_than_text(client: Any):
     assert {"text/plain", "text/html"} <= kinds
 
 
+def test_a_run_is_shown_live_and_as_what_stays(client: Any):
+    execute(client, "%%model m\na ~ Normal(0, 1)\nb ~ Normal(a, 1)\n")
+    reply, shown = execute(client, "run = %sample m -n 50 -w 50 -c 2")
+    assert reply["status"] == "ok"
+    kinds = {kind for content in shown for kind in content.get("data", {})}
+    assert {"application/vnd.jupyter.widget-view+json", "text/html", "text/plain"} <= kinds
+    still = [content["data"]["text/plain"] for content in shown if "text/html" in content.get("data", {})]
+    assert "finished" in still[-1]
+    reply, _ = execute(client, "assert run.draws['a'].shape == (2, 50)")
+    assert reply["status"] == "ok"
+
+
 def test_a_traceback_shows_the_cell_as_written(client: Any):
     reply, _ = execute(client, "%%model m\na ~ Normal(0, 1)\nif 1:\n    b = [1, 2][5]\n")
     seen = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply["traceback"]))

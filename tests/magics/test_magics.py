@@ -3,9 +3,11 @@
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gibbsite
+import jax
 import numpy as np
 import pytest
 from gibbsite import errors
@@ -93,6 +95,17 @@ def test_long_flags_variables_and_configured_defaults(shell: InteractiveShell, r
     shell.user_ns["n"] = 15
     run("%config Gibbsite.warmup = 10\n%config Gibbsite.chains = 3\na = %sample mixture --draws $n --quiet")
     assert shell.user_ns["a"].draws["mu"].shape[:2] == (3, 15)
+
+
+def test_compiled_programs_may_outlive_the_kernel(run: Run, tmp_path: Path):
+    before = jax.config.jax_compilation_cache_dir
+    try:
+        run(f"%config Gibbsite.compile_cache = {str(tmp_path)!r}")
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path)
+        run("%config Gibbsite.compile_cache = ''")
+        assert jax.config.jax_compilation_cache_dir is None
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
 
 
 @pytest.mark.parametrize("flag", ["--draws -5", "-n 0", "-c 0", "-w -1", "--device nowhere"])
