@@ -152,7 +152,9 @@ class Dashboard:
         self._start(urgent=True)
 
     def _chunk_done(self, _: Any) -> None:
-        self._start(urgent=self._run.status in ENDED)
+        # A person waits for the first draws and for the end: these are shown at once.
+        status = self._run.status
+        self._start(urgent=status in ENDED or status != self._content.snapshot.status)
 
     def _start(self, urgent: bool = False) -> None:
         """Wake the drawing thread; start one if there is none, as after `Run.resume`."""
@@ -185,7 +187,9 @@ class Dashboard:
                         self._thread = None
                         return
             else:
-                self._urgent.wait(max(self._interval, spent / SHARE))
+                # Until there is something to see, look more often.
+                least = self._interval if self._content.parameters else self._interval / 4
+                self._urgent.wait(max(least, spent / SHARE))
 
     # ------------------------------------------------------------ drawing
 
