@@ -208,7 +208,9 @@ def _derive(density: Density, name: str) -> Conditional:
     if not site.latent:
         raise ModelError(f"{name!r} is {site.role}, not latent: it has no conditional to draw from")
     if not site.discrete:
-        return Conditional(density, name, "continuous, and no conjugate form is certified")
+        from gibbsite.conditional.conjugate import conjugate_of  # it builds on this module
+
+        return conjugate_of(density, name)
     if finite_support(density, name) is None:
         return Conditional(
             density,

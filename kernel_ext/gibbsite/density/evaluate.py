@@ -220,6 +220,11 @@ _RULES: dict[str, Callable[[JaxprEqn, list[Any]], list[Any]]] = {
 }
 
 
+def evaluate_lazily(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
+    """One equation applied to other operands; constant axes at size 1 before and after."""
+    return _RULES.get(eqn.primitive.name, _default)(eqn, xs)
+
+
 def producers(closed: ClosedJaxpr) -> dict[Any, JaxprEqn]:
     """Which equation computes each variable."""
     return {v: e for e in closed.jaxpr.eqns for v in e.outvars}

@@ -10,7 +10,7 @@ from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import identity
 
-from gibbsite.conditional import FiniteConditional, conditional_of
+from gibbsite.conditional import Conditional, FiniteConditional, conditional_of
 from gibbsite.density import Density, build_density
 from gibbsite.density.arguments import split_arguments
 from gibbsite.errors import ScheduleError
@@ -41,12 +41,13 @@ class FiniteGibbs(MCMCKernel):
     """
 
     sample_field = "z"
+    _accepted: type[Conditional] = FiniteConditional
 
     def __init__(self, model: Callable, density: Density | None = None):
         self._model = model
         self._traced = model
         self._density = density
-        self._conditionals: dict[str, FiniteConditional] = {}
+        self._conditionals: dict[str, Any] = {}
 
     @property
     def model(self) -> Callable:
@@ -69,8 +70,8 @@ class FiniteGibbs(MCMCKernel):
         for name in names:
             if name not in self._conditionals:
                 conditional = conditional_of(density, name)
-                if not isinstance(conditional, FiniteConditional):
-                    raise ScheduleError(f"FiniteGibbs cannot update {name!r}: {conditional.reason}")
+                if not isinstance(conditional, self._accepted):
+                    raise ScheduleError(f"{type(self).__name__} cannot update {name!r}: {conditional.reason}")
                 self._conditionals[name] = conditional
         z = {
             n: jnp.asarray((init_params or {}).get(n, self._start(n)), density.sites[n].dtype) for n in names

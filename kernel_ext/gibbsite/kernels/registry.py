@@ -14,6 +14,7 @@ from numpyro.infer import HMC, NUTS
 from numpyro.infer.mcmc import MCMCKernel
 
 from gibbsite.errors import ScheduleError
+from gibbsite.kernels.conjugate import ConjugateGibbs
 from gibbsite.kernels.elliptical import GAUSSIAN, EllipticalSlice
 from gibbsite.kernels.finite import FiniteGibbs
 from gibbsite.kernels.metropolis import IndependenceMetropolis, Metropolis
@@ -120,6 +121,11 @@ def _finite(facts: Facts, site: str) -> str | None:
     return None if c.kind in ("finite", "chain") else c.reason
 
 
+def _conjugate(facts: Facts, site: str) -> str | None:
+    c = facts.conditional(site)
+    return None if c.kind == "conjugate" else c.reason
+
+
 def _gaussian(facts: Facts, site: str) -> str | None:
     name = facts.sites[site].fn_name
     # affine transforms of a Gaussian are Gaussian; the kernel itself looks closer when it starts
@@ -174,6 +180,15 @@ def _conditional_cost(facts: Facts, sites: tuple[str, ...], options: Mapping[str
 
 
 for _row in (
+    KernelRow(
+        "Conjugate",
+        _conjugate,
+        lambda facts, sites, options: ConjugateGibbs(facts.runtime_model, facts.density),
+        {},
+        _conditional_cost,
+        "certified conjugate",
+        aliases=("ConjGibbs",),
+    ),
     KernelRow(
         "Gibbs",
         _finite,

@@ -64,3 +64,11 @@ def bind_equation(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     with eqn.ctx.manager:
         out = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
     return list(out) if eqn.primitive.multiple_results else [out]
+
+
+def equation_frames(eqn: JaxprEqn) -> list[tuple[str, int]]:
+    """File names and line numbers of the stack on which an equation was traced, innermost first."""
+    traceback = eqn.source_info.traceback
+    if traceback is None:
+        return []
+    return [(frame.file_name, frame.line_num) for frame in traceback.frames]

@@ -1,0 +1,125 @@
+"""Conjugate conditionals: certified on the jaxpr, then read off it.
+
+The conditional of a continuous site is conjugate where its log density, as a function of the site, is a
+linear combination of the statistics of a family that can be drawn exactly, element by element, or where it
+is a quadratic form of the whole site. Prior art: Lai, Burroni, Guan and Sun, "Automatically marginalized
+MCMC in probabilistic programming" (2023), on jaxprs; AugurV2 and NIMBLE by tables.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.conditional import Conditional
+from gibbsite.conditional.conjugate_families import Family, Support, family_for, support_of
+from gibbsite.conditional.conjugate_forms import Key, key_text
+from gibbsite.conditional.conjugate_gaussian import gaussian_of
+from gibbsite.conditional.conjugate_walk import Refused, statistics
+from gibbsite.conditional.moving import bounded_by
+from gibbsite.density import Density
+
+
+class ConjugateConditional(Conditional):
+    """An exact conditional whose elements are independent members of one family.
+
+    `family` names it. `natural(state)` gives the coefficients of its statistics, `distribution(state)` the
+    NumPyro distribution that is drawn from.
+    """
+
+    kind = "conjugate"
+
+    def __init__(self, density: Density, site: str, support: Support, family: Family, keys: tuple[Key, ...]):
+        self.family, self.support, self.keys = family, support, keys
+        touched = [t for t, _ in density.terms_of(site)]
+        origins = ", ".join(dict.fromkeys(t.origin for t in touched))
+        n = sum(int(np.prod(t.shape, dtype=np.int64)) for t in touched)
+        reason = f"{family.name}: the log density is linear in {family.text}, in the terms of {origins}"
+        super().__init__(density, site, reason, f"one pass over {n} term elements")
+
+    def _stats(self, latents: Mapping[str, Any], data: Any) -> dict[Key, Any]:
+        return statistics(self.density, self.site, self.support.domain, latents, data)
+
+    def _bounds(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+        read = self.density.evaluator({n: v for n, v in latents.items() if n != self.site}, data)
+        ends = (self.support.low, self.support.high)
+        return tuple(e if e is None or isinstance(e, float) else read.full(e) for e in ends)  # type: ignore[return-value]
+
+    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
+        """One exact draw of the site, pure in latent values and data arrays."""
+        site = self.density.sites[self.site]
+        event = 1 if self.support.kind == "simplex" else 0
+        stats = {k: jnp.broadcast_to(v, site.shape) for k, v in self._stats(latents, data).items()}
+        bounds = self._bounds(latents, data)
+        return self.family.sample(key, stats, bounds, site.shape, event).astype(site.dtype)
+
+    def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
+        """An exact joint draw of the site, shape `site.shape`, given the rest of `state`."""
+        latents = self.density.state_values(state, without=(self.site,))
+        return self._sample(key, latents, self._data)
+
+    def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Coefficients of the statistics, each of the site's shape, by the statistic's name."""
+        latents = self.density.state_values(state, without=(self.site,))
+        shape = self.density.sites[self.site].shape
+        found = self._stats(latents, self._data)
+        return {key_text(k, self.site): jnp.broadcast_to(v, shape) for k, v in found.items()}
+
+    def distribution(self, state: Mapping[str, Any]) -> Any:
+        """The NumPyro distribution that is drawn from (of a power of the site, where `family` says so)."""
+        latents = self.density.state_values(state, without=(self.site,))
+        shape = self.density.sites[self.site].shape
+        stats = {k: jnp.broadcast_to(v, shape) for k, v in self._stats(latents, self._data).items()}
+        return self.family.distribution(stats, self._bounds(latents, self._data))
+
+    @property
+    def signature(self) -> str:
+        """Equal for conditionals whose compiled programs are the same for any data they are given."""
+        return repr((self.family.name, self.site, self.keys))
+
+    @property
+    def _data(self) -> tuple[Any, ...]:
+        return tuple(self.density.arguments.arrays)
+
+    @cached_property
+    def _sample(self) -> Any:
+        return jax.jit(self.update)
+
+
+def conjugate_of(density: Density, site: str) -> Conditional:
+    """A conjugate conditional of a continuous latent, or one of kind "none" with the obstacle as reason."""
+    try:
+        return _elementwise(density, site)
+    except Refused as why:
+        first = str(why)
+    try:
+        return gaussian_of(density, site)
+    except Refused as why:
+        # where elements are only coupled, what stops the joint update is the real obstacle
+        told = str(why) if "mixes several elements" in first else first
+        return Conditional(density, site, f"not conjugate: {told}")
+
+
+def _elementwise(density: Density, site: str) -> ConjugateConditional:
+    moved = bounded_by(density, site)
+    if moved:
+        raise Refused(f"it bounds the support of {', '.join(moved)}")
+    support = support_of(density, site)
+    found: list[frozenset[Key]] = []
+
+    def certify(latents: Mapping[str, Any], data: Any) -> Any:
+        stats = statistics(density, site, support.domain, latents, data)
+        found.append(frozenset(stats))
+        return stats
+
+    latents = {
+        n: jax.ShapeDtypeStruct(s.shape, s.dtype)
+        for n, s in density.sites.items()
+        if n in density.latent_vars
+    }
+    jax.eval_shape(certify, latents, tuple(density.arguments.arrays))
+    keys = found[-1]
+    return ConjugateConditional(density, site, support, family_for(support, keys, site), tuple(sorted(keys)))
