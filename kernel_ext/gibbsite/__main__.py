@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from math import prod
 from pathlib import Path
 
 from gibbsite.errors import GibbsiteError
@@ -29,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_demo(options: argparse.Namespace) -> int:
-    """Sample from a demo's model with progress on the terminal; print the summary and write the report."""
+    """Sample from a demo's model with progress on the terminal; write the report."""
     from gibbsite import model as analyse
     from gibbsite.demo import DEMOS
     from gibbsite.progress import Lines
@@ -51,8 +50,6 @@ def run_demo(options: argparse.Namespace) -> int:
         wait_interruptibly(run)
     finally:
         forget()
-    few = [name for name, site in model.sites.items() if site.role != "observed" and prod(site.shape) <= 24]
-    print(f"\n{run.summary(var_names=few).to_string()}")
     if options.report is not None:
         from gibbsite.views.report import write_report
 

@@ -3,7 +3,6 @@
 import sys
 from typing import Any
 
-from gibbsite.progress import Lines
 from IPython.display import display
 
 
@@ -31,6 +30,7 @@ def show(shell: Any, view: str, subject: Any, text: Any) -> None:
 def watch(shell: Any, run: Any, quiet: bool = False) -> Any:
     """Show a run until it ends, and return it. The first interrupt stops it and keeps its draws."""
     __tracebackhide__ = True
+    from gibbsite.progress import Lines
     from gibbsite.sampling import wait_interruptibly
 
     forget = None
