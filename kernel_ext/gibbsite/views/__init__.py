@@ -10,7 +10,7 @@ _WHERE = {
     "GraphWidget": "graph_widget",
     "graph_html": "graph_widget",
     "graph_root": "graph_widget",
-    "graph_svg": "graph_svg",
+    "graph_svg": "graph_picture",
     "show_graph": "graph_widget",
     "write_report": "report",
 }

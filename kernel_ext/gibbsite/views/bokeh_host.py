@@ -58,11 +58,17 @@ def library() -> Library:
     return Library(version=bokeh.__version__, source=source)
 
 
+def serialised(root: BokehModel) -> str:
+    """A layout as JSON text. Worth keeping where several views share one: it costs most of a view's making."""
+    return json.dumps(json_item(root))
+
+
 class BokehWidget(anywidget.AnyWidget):
     """A Bokeh root in a notebook cell.
 
     Args:
-        root: a figure or layout. Data sources and models that will be updated need a `name`.
+        root: a figure or layout, or what `serialised` made of one. Data sources and models that will be
+            updated need a `name`.
         static_html: what a page without a kernel shows (see `static.svg_html`); text, or a function that is
             called when the display is made.
         text: the same for a terminal.
@@ -78,7 +84,7 @@ class BokehWidget(anywidget.AnyWidget):
 
     def __init__(
         self,
-        root: BokehModel,
+        root: BokehModel | str,
         *,
         static_html: Content = "",
         text: Content = "",
@@ -92,7 +98,7 @@ class BokehWidget(anywidget.AnyWidget):
         self.bytes_sent = 0
         super().__init__(
             _library=library(),
-            _item=json.dumps(json_item(root)),
+            _item=root if isinstance(root, str) else serialised(root),
             _twin=f"gibbsite-{uuid.uuid4().hex[:12]}",
             _columns={name: self._encoded(values) for name, values in (columns or {}).items()},
             **traits,

@@ -99,7 +99,7 @@ def _head(content: Content) -> str:
 
 def _graph(model: Any) -> str:
     # Imported late: a page without a graph does not need the layout's packages.
-    return import_module("gibbsite.views.graph_svg").graph_svg(model.graph)
+    return import_module("gibbsite.views.graph_picture").graph_svg(model.graph)
 
 
 def _plots(content: Content) -> str:

@@ -12,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import traitlets
@@ -20,7 +21,7 @@ from ipywidgets import widget_serialization
 
 from gibbsite.views import panels, words
 from gibbsite.views.assets import module
-from gibbsite.views.bokeh_host import BokehWidget
+from gibbsite.views.bokeh_host import BokehWidget, serialised
 from gibbsite.views.colours import BLOCKS, SLOTS, STATUS
 from gibbsite.views.content import ENDED, MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, RunLike, gather
 from gibbsite.views.control import Control
@@ -32,6 +33,12 @@ SLOT_COUNT = 3
 INTERVAL = 1.0
 # Drawing may take this share of the time that passes.
 SHARE = 0.02
+
+
+@cache
+def _layout(chains: int, slots: int) -> str:
+    """The empty layout as text: it depends on nothing else, and takes Bokeh a third of a second."""
+    return serialised(panels.layout(chains, slots))
 
 
 class DashboardWidget(BokehWidget):
@@ -110,7 +117,7 @@ class Dashboard:
         """The live view, made when it is first asked for."""
         if self._widget is None:
             self._widget = DashboardWidget(
-                panels.layout(self._content.snapshot.chains, self._slots),
+                _layout(min(self._content.snapshot.chains, MAX_CHAINS), self._slots),
                 columns=panels.columns(self._content, self._slots),
                 _control=Control(self._heard),
                 _status=self._status(),
