@@ -111,6 +111,9 @@ def test_wheel_holds_both_packages_and_the_kernelspec(tmp_path: Path):
         if p.is_file() and "__pycache__" not in p.parts
     }
     assert sources <= names
+    scripts = {f"gibbsite/views/js/{p.name}" for p in (ROOT / "js").glob("*.mjs") if ".test." not in p.name}
+    assert scripts
+    assert scripts <= names
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     data = f"gibbsite-{version}.data/data/share/jupyter/kernels/gibbsite/kernel.json"
     assert data in names

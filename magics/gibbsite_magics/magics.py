@@ -90,9 +90,6 @@ class Gibbsite(Magics):
     @argument("--seed", "-s", type=int, help="random seed")
     @argument("--schedule", "-k", type=unquoted, help="kernels by site, in quotes: see %%schedule")
     @argument("--device", "-d", type=unquoted, help="where chains run: cpu, gpu, …")
-    @argument("--until", "-u", type=unquoted, help='stop when reached: "ess>400, rhat<1.01"')
-    @argument("--max-draws", "-m", type=int, help="with --until: draws per chain at most")
-    @argument("--store", "-o", type=unquoted, help="folder to keep checkpoints in")
     @argument("--quiet", "-q", action="store_true", help="show no dashboard")
     @line_magic
     def sample(self, line: str) -> Any:
@@ -106,7 +103,6 @@ class Gibbsite(Magics):
         names = ("draws", "warmup", "chains", "seed")
         options = {n: getattr(self, n) if getattr(args, n) is None else getattr(args, n) for n in names}
         options |= {"device": args.device or self.device or None, "schedule": args.schedule}
-        options |= {"until": args.until, "max_draws": args.max_draws, "store": args.store}
         options = {name: value for name, value in options.items() if value is not None}
         return self._plainly(lambda: watch(self._shell, model.start(**options), quiet=args.quiet))
 
@@ -146,18 +142,6 @@ class Gibbsite(Magics):
         text = " ".join(map(unquoted, args.schedule)) or None
         schedule = self._plainly(lambda: model.schedule(text))
         show(self._shell, "show_schedule", schedule, schedule)
-
-    @magic_arguments()
-    @argument("model", help="the name of a model")
-    @argument("--depth", type=int, help="how deep nested calls are shown")
-    @line_magic
-    def trace(self, line: str) -> None:
-        """Show the tape of a model: every statement of one execution, with its values."""
-        __tracebackhide__ = True
-        args = parse_argstring(self.trace, line)
-        model = self._model(args.model)
-        tape = self._plainly(lambda: model.tape)
-        print(tape if args.depth is None else tape.text(depth=args.depth))
 
     @property
     def _shell(self) -> Any:

@@ -130,7 +130,7 @@ def test_stages_are_shown(run: Run, mixture: Any):
 def test_help(shell: InteractiveShell):
     assert "name ~ distribution" in shell.find_cell_magic("model").__doc__
     text = shell.find_line_magic("sample").__doc__
-    flags = "--draws -n --warmup -w --chains -c --seed -s --schedule --device --until --max-draws --store"
+    flags = "--draws -n --warmup -w --chains -c --seed -s --schedule --device"
     assert all(flag in text for flag in flags.split())
 
 
@@ -231,7 +231,7 @@ def completions(shell: InteractiveShell, line: str) -> list[str]:
     [
         ("run = %sample mi", ["mixture"]),
         ("%sample mixture --dr", ["--draws"]),
-        ("%sample mixture -", ["--draws", "-n", "--until"]),
+        ("%sample mixture -", ["--draws", "-n", "--schedule"]),
         ("%sample mixture --device c", ["cpu"]),
         ("%graph ", ["mixture"]),
         ("%sche", ["%schedule"]),
