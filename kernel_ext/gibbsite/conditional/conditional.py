@@ -12,7 +12,7 @@ from gibbsite.conditional.chain import ChainTables, chain_structure, sample_chai
 from gibbsite.conditional.finite import FiniteTables, element_logits, finite_structure, sweep
 from gibbsite.conditional.support import finite_support
 from gibbsite.conditional.text import conditional_text
-from gibbsite.density import Density
+from gibbsite.density import Density, rerolled
 from gibbsite.density.access import Component, Table
 from gibbsite.density.notation import LATEX
 from gibbsite.errors import ModelError
@@ -204,6 +204,9 @@ def conditional_of(density: Density, name: str) -> Conditional:
 
 
 def _derive(density: Density, name: str) -> Conditional:
+    grouped = rerolled(density)
+    if grouped is not density and name in grouped.sites:
+        return conditional_of(grouped, name)  # groups of alike sites are array sites there
     site = density.site(name)
     if not site.latent:
         raise ModelError(f"{name!r} is {site.role}, not latent: it has no conditional to draw from")

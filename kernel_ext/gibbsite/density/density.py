@@ -24,7 +24,8 @@ class Density:
 
     `closed` is the flat jaxpr of everything the model computes, with latents (constrained values) and data
     arrays as inputs; `outputs` names its outputs by kind and site; `terms` are the additive parts of the log
-    joint density that depend on any latent. `cache` keeps what later stages derive from it.
+    joint density that depend on any latent. In a density whose groups were re-rolled, `members` tells which
+    sites each array site stands for. `cache` keeps what later stages derive from it.
     """
 
     sites: Mapping[str, Site]
@@ -40,6 +41,7 @@ class Density:
     outputs: Mapping[str, Mapping[str, Any]]
     maps: Provenance
     terms: tuple[Term, ...]
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -72,14 +74,15 @@ class Density:
     def state_values(self, state: Mapping[str, Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
         """The latent values in `state`, as arrays of the sites' shapes and dtypes.
 
-        A group's stacked value serves its members. Extra entries are ignored; a missing one raises
-        `UnknownNameError`, a wrong shape `DataError`. Sites in `without` may be missing.
+        A group's stacked value serves its members, and members' values their group. Extra entries are
+        ignored; a missing one or a wrong shape raises `DataError`. Sites in `without` may be missing.
         """
         flat = dict(state)
         for group, names in self.groups.items():
             if group in flat:
                 value = jnp.asarray(flat[group])
                 flat.update({n: value[i] for i, n in enumerate(names) if n not in flat})
+        flat = self.packed(flat)
         out = {}
         for name in self.latent_vars:
             if name not in flat:
@@ -93,6 +96,14 @@ class Density:
                     f"the state's value of {name!r} has shape {value.shape}; the site has shape {site.shape}"
                 )
             out[name] = value.astype(site.dtype)
+        return out
+
+    def packed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """`values` with those of members stacked under the names of their array sites."""
+        out = dict(values)
+        for group, names in self.members.items():
+            if group not in out and all(n in out for n in names):
+                out[group] = jnp.stack([jnp.asarray(out[n]) for n in names])
         return out
 
     def log_joint(self, state: Mapping[str, Any]) -> Any:

@@ -8,6 +8,9 @@ the loop is replaced by the batched body (`descan`). Whatever cannot be rewritte
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+from jax import lax
+
 from gibbsite.density.descan import descan
 from gibbsite.trace.compat import (
     ClosedJaxpr,
@@ -20,7 +23,7 @@ from gibbsite.trace.compat import (
 )
 
 
-class _Builder:
+class Builder:
     """Collects equations over fresh variables."""
 
     def __init__(self) -> None:
@@ -61,6 +64,8 @@ class _Builder:
             mapped = descan(eqn)
             if mapped is not None:
                 return self.splice(mapped, operands)
+        if eqn.primitive.name == "stack":
+            return self.splice(_unstacked(eqn), operands)
         key = _value_key(eqn, operands)
         if key is not None and key in self._seen:
             return self._seen[key]
@@ -69,6 +74,17 @@ class _Builder:
         if key is not None:
             self._seen[key] = fresh
         return fresh
+
+
+def _unstacked(eqn: JaxprEqn) -> ClosedJaxpr:
+    """`jnp.stack`, a primitive of its own in recent versions of JAX, as a concatenation."""
+    axis = eqn.params["axis"]
+    specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+
+    def concatenated(*xs: Any) -> Any:
+        return lax.concatenate([lax.expand_dims(x, [axis]) for x in xs], axis)
+
+    return jax.make_jaxpr(concatenated)(*specs)
 
 
 def _value_key(eqn: JaxprEqn, operands: list[Any]) -> Any:
@@ -93,7 +109,7 @@ def flatten(closed: ClosedJaxpr) -> ClosedJaxpr:
     Inputs and outputs keep their number and order.
     """
     live, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
-    builder = _Builder()
+    builder = Builder()
     inputs = [Var(v.aval) for v in live.invars]
     outputs = builder.splice(ClosedJaxpr(live, closed.consts), inputs)
     flat = make_jaxpr_like(live, builder.constvars, inputs, outputs, builder.eqns)

@@ -11,6 +11,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import identity
 
 from gibbsite.conditional import Conditional, FiniteConditional, conditional_of
+from gibbsite.conditional.group import updated_together
 from gibbsite.density import Density, build_density
 from gibbsite.density.arguments import split_arguments
 from gibbsite.errors import ScheduleError
@@ -34,13 +35,14 @@ class FiniteGibbs(MCMCKernel):
         Gibbs([(FiniteGibbs(model), ["z"]), (NUTS(model), None)])
 
     Several sites in one block are updated in turn. Independent elements are drawn in one pass, first-order
-    chains by forward filtering and backward sampling, other coupled elements in a sweep.
+    chains by forward filtering and backward sampling, other coupled elements in a sweep. Sites `s[0]`, …,
+    `s[n-1]` of a Python loop that are all in one block are updated as one array.
 
     `model` is a NumPyro model function. `density` may hand in an analysis made before; without it the model
     is traced in `init`, from the arguments given there.
     """
 
-    sample_field = "z"
+    sample_field = "z"  # type: ignore[assignment]
     _accepted: type[Conditional] = FiniteConditional
 
     def __init__(self, model: Callable, density: Density | None = None):
@@ -48,6 +50,7 @@ class FiniteGibbs(MCMCKernel):
         self._traced = model
         self._density = density
         self._conditionals: dict[str, Any] = {}
+        self._units: dict[str, tuple[str, ...]] = {}
 
     @property
     def model(self) -> Callable:
@@ -67,15 +70,19 @@ class FiniteGibbs(MCMCKernel):
         if density is None:
             density = self._density = build_density(self._traced, tuple(model_args), kwargs)
         names = list(init_params) if init_params else [n for n in density.latents if n not in given]
-        for name in names:
+        self._units = updated_together(density, names)
+        for name in self._units:
             if name not in self._conditionals:
                 conditional = conditional_of(density, name)
                 if not isinstance(conditional, self._accepted):
                     raise ScheduleError(f"{type(self).__name__} cannot update {name!r}: {conditional.reason}")
                 self._conditionals[name] = conditional
-        z = {
-            n: jnp.asarray((init_params or {}).get(n, self._start(n)), density.sites[n].dtype) for n in names
-        }
+        given_values = init_params or {}
+        starts: dict[str, Any] = {}
+        for unit, members in self._units.items():
+            start = self._start(unit)
+            starts.update(dict.fromkeys(members, start if unit in members else start[0]))
+        z = {n: jnp.asarray(given_values.get(n, starts[n]), density.sites[n].dtype) for n in names}
         return FiniteGibbsState(z, rng_key)
 
     def _start(self, name: str) -> Any:
@@ -88,10 +95,14 @@ class FiniteGibbs(MCMCKernel):
         kwargs = dict(model_kwargs or {})
         latents = {**kwargs.pop(GIBBS_SITES_KWARG, {}), **state.z}
         data = self._data(tuple(model_args), kwargs)
-        key, *keys = jax.random.split(state.rng_key, 1 + len(state.z))
+        key, *keys = jax.random.split(state.rng_key, 1 + len(self._units))
         z = dict(state.z)
-        for name, k in zip(state.z, keys, strict=True):
-            z[name] = self._conditionals[name].update(k, {**latents, **z}, data)
+        for (unit, members), k in zip(self._units.items(), keys, strict=True):
+            conditional = self._conditionals[unit]
+            packed = conditional.density.packed({**latents, **z})
+            known = {n: v for n, v in packed.items() if n in conditional.density.latent_vars}
+            drawn = conditional.update(k, known, data)
+            z.update({m: drawn if unit in members else drawn[i] for i, m in enumerate(members)})
         return FiniteGibbsState(z, key)
 
     def _data(self, args: tuple, kwargs: Mapping[str, Any]) -> Any:

@@ -5,6 +5,7 @@ without an upper end; one NUTS block for the remaining continuous sites, but a s
 moves with other sites, where a fixed change of variables would be wrong.
 """
 
+from gibbsite.conditional.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.parse import Spec, Update
 from gibbsite.kernels.registry import Facts, find_kernel
@@ -14,16 +15,16 @@ from gibbsite.kernels.supports import moving_support
 def default_spec(facts: Facts) -> Spec:
     """Updates for every latent, in program order, the NUTS block last."""
     updates, gradients = [], []
-    for name, site in facts.sites.items():
-        if site.role != "latent":
-            continue
+    latents = [n for n, s in facts.sites.items() if s.role == "latent"]
+    for name, members in updated_together(facts.density, latents).items():
+        site = facts.sites[members[0]]
         kind = facts.conditional(name).kind
         if kind == "conjugate":
             updates.append(Update("Conjugate", (name,)))
         elif kind in ("finite", "chain"):
-            updates.append(Update("Gibbs", (name,)))
+            updates.append(Update("Gibbs", members))
         elif site.discrete:
-            updates.append(Update(_integers(facts, name), (name,)))
+            updates += [Update(_integers(facts, m), (m,)) for m in members]
         elif moving_support(facts, name):
             updates.append(Update("Slice", (name,)))
         else:
@@ -44,7 +45,7 @@ def _integers(facts: Facts, name: str) -> str:
 def reason_for(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str | None:
     """Why this kernel for these sites; None where the kernel's own reason says it."""
     if kernel in ("Gibbs", "Conjugate"):
-        return "; ".join(facts.conditional(s).reason for s in sites)
+        return "; ".join(facts.conditional(s).reason for s in updated_together(facts.density, sites))
     if kernel == "Slice":
         moving = [f"{s}: {m}" for s in sites if (m := moving_support(facts, s))]
         return "; ".join(moving) or None
@@ -57,7 +58,7 @@ def blocked_by(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str:
         return ""
     found = []
     for site in sites:
-        c = facts.conditional(site)
+        c = facts.conditional(unit_of(facts.density, site))
         better = {"conjugate": "Conjugate", "finite": "Gibbs", "chain": "Gibbs"}.get(c.kind)
         head = f"{site}: " if len(sites) > 1 else ""
         found.append(head + (f"nothing: {better} fits too" if better else c.reason))

@@ -13,6 +13,7 @@ import numpy as np
 from numpyro.infer import HMC, NUTS
 from numpyro.infer.mcmc import MCMCKernel
 
+from gibbsite.conditional.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.conjugate import ConjugateGibbs
 from gibbsite.kernels.elliptical import GAUSSIAN, EllipticalSlice
@@ -117,7 +118,7 @@ def _smooth(facts: Facts, site: str) -> str | None:
 def _finite(facts: Facts, site: str) -> str | None:
     if not facts.sites[site].discrete:
         return f"{site!r} is continuous: its values cannot be listed"
-    c = facts.conditional(site)
+    c = facts.conditional(unit_of(facts.density, site))
     return None if c.kind in ("finite", "chain") else c.reason
 
 
@@ -176,7 +177,7 @@ def _anything(facts: Facts, site: str) -> str | None:
 
 
 def _conditional_cost(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str:
-    return "; ".join(facts.conditional(s).cost for s in sites)
+    return "; ".join(facts.conditional(s).cost for s in updated_together(facts.density, sites))
 
 
 for _row in (

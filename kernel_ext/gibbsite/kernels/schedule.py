@@ -11,6 +11,7 @@ from typing import Any
 
 from numpyro.infer import Gibbs
 
+from gibbsite.conditional.group import updated_together
 from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat
 from gibbsite.kernels.parse import REST, Spec, Update, at_caret, nearest, parse_schedule
@@ -72,7 +73,8 @@ class Schedule:
             pairs.append((Repeat(kernel, u.repeat) if u.repeat > 1 else kernel, u.sites))
             blocks.append(Block(u.label, u.kernel, u.sites, options))
             if u.kernel in ("Gibbs", "Conjugate"):
-                signatures += [getattr(facts.conditional(s), "signature", s) for s in u.sites]
+                units = updated_together(facts.density, u.sites)
+                signatures += [getattr(facts.conditional(s), "signature", s) for s in units]
             # options that are functions are compiled in: they are part of the key as objects
             signatures += [v if callable(v) else repr(v) for v in options.values()]
         return Plan(

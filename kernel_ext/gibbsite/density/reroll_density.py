@@ -1,0 +1,152 @@
+"""The density of a looped model with every group of alike sites as one array site."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from gibbsite.density.access import of_site
+from gibbsite.density.density import Density
+from gibbsite.density.index_maps import index_maps
+from gibbsite.density.reroll import Reroll, finished
+from gibbsite.density.sites import Site
+from gibbsite.density.terms import Decomposition
+from gibbsite.trace.compat import Literal
+
+_MANY = 8
+_NUMBERED = re.compile(r"^(.*?)_?(\d+)$")
+
+
+def rerolled(density: Density) -> Density:
+    """The same log density over array sites, one per group; `density` itself where there is no group.
+
+    Groups are the indexed sites (`s[0]`, …) and latents with numbered names (`z_0`, `z_1`, …; `z1`, `z2`, …)
+    of equal shape. The members of `z_0` … go by the group name `z`, where that is free. `Density.members`
+    tells which sites each array site stands for, and states given by member are packed.
+    """
+    if "rerolled" not in density.cache:
+        with jax.ensure_compile_time_eval():
+            groups = {**_numbered(density), **density.groups}
+            groups = {g: names for g, names in groups.items() if _alike(density, names)}
+            density.cache["rerolled"] = _rewritten(density, groups) if groups else density
+    return density.cache["rerolled"]
+
+
+def _numbered(density: Density) -> dict[str, tuple[str, ...]]:
+    """Latents `z_0`, `z_1`, … (or from 1 on), by their common name, where there are several."""
+    found: dict[str, dict[int, str]] = {}
+    for name in density.latents:
+        match = _NUMBERED.match(name)
+        if match and match.group(1) and not match.group(1).endswith("]"):
+            found.setdefault(match.group(1), {}).setdefault(int(match.group(2)), name)
+    groups = {}
+    for group, members in found.items():
+        numbers = sorted(members)
+        consecutive = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        taken = group in density.sites or group in density.groups
+        least = 3 if density.sites[members[numbers[0]]].discrete else _MANY
+        if len(members) >= least and numbers[0] in (0, 1) and consecutive and not taken:
+            groups[group] = tuple(members[i] for i in numbers)
+    return groups
+
+
+def _alike(density: Density, names: Sequence[str]) -> bool:
+    first = density.sites[names[0]]
+    facts = (first.shape, first.dtype, first.role, first.discrete, first.plates, first.element_rank)
+    for site in map(density.sites.__getitem__, names):
+        if (site.shape, site.dtype, site.role, site.discrete, site.plates, site.element_rank) != facts:
+            return False
+    supports = [density.enumerated.get(n) for n in names]
+    if any((s is None) != (supports[0] is None) for s in supports):
+        return False
+    if supports[0] is not None and not all(np.array_equal(s, supports[0]) for s in supports):
+        return False
+    bounded = {n in density.outputs["bounds"] for n in names}
+    return len(bounded) == 1
+
+
+def _site(name: str, member: Site, count: int) -> Site:
+    return replace(
+        member,
+        name=name,
+        shape=(count, *member.shape),
+        batch_shape=(count, *member.batch_shape),
+        plate_axes=tuple(a + 1 for a in member.plate_axes),
+        element_rank=member.element_rank + 1,
+        in_scan=True,
+    )
+
+
+def _rewritten(density: Density, groups: Mapping[str, tuple[str, ...]]) -> Density:
+    latent = {g: m for g, m in groups.items() if density.sites[m[0]].latent}
+    reroll = Reroll(density.closed, {g: [density.latent_vars[n] for n in m] for g, m in latent.items()})
+    owner = {n: g for g, members in groups.items() for n in members}
+    sites: dict[str, Site] = {}
+    for name, site in density.sites.items():
+        group = owner.get(name)
+        if group is None:
+            sites[name] = site
+        elif group not in sites:
+            sites[group] = _site(group, site, len(groups[group]))
+    outputs = {kind: _grouped(reroll, kind, atoms, groups, owner) for kind, atoms in density.outputs.items()}
+    names = sorted(n for n, s in sites.items() if s.latent)
+    latent_vars = {n: reroll.inputs[n if n in latent else density.latent_vars[n]] for n in names}
+    data_vars = tuple(reroll.inputs[v] for v in density.data_vars)
+    atoms, tree = jax.tree.flatten(outputs, is_leaf=lambda x: isinstance(x, Literal))
+    closed = finished(reroll, [*latent_vars.values(), *data_vars], atoms)
+    outputs = jax.tree.unflatten(tree, closed.jaxpr.outvars)
+    shapes = {n: sites[n].shape for n in names}
+    maps = index_maps(closed, {v: (n, of_site(shapes[n])) for n, v in latent_vars.items()}, shapes)
+    walk_back = Decomposition(closed, maps)
+    first = {g: m[0] for g, m in groups.items()}
+    return replace(
+        density,
+        sites=sites,
+        groups={},
+        enumerated={n: density.enumerated[o] for n in sites if (o := first.get(n, n)) in density.enumerated},
+        parameter_event_dims={n: density.parameter_event_dims.get(first.get(n, n), {}) for n in sites},
+        closed=closed,
+        latent_vars={n: latent_vars[n] for n in sites if n in latent_vars},
+        data_vars=data_vars,
+        outputs=outputs,
+        maps=maps,
+        terms=tuple(t for origin, a in outputs["log_prob"].items() for t in walk_back.terms(origin, a)),
+        members=dict(latent),
+        cache={},
+    )
+
+
+def _grouped(
+    reroll: Reroll,
+    kind: str,
+    atoms: Mapping[str, Any],
+    groups: Mapping[str, tuple[str, ...]],
+    owner: Mapping[str, str],
+) -> dict[str, Any]:
+    """Outputs by group: those of the members along a new first axis. The order along it is free for log
+    probabilities, which are summed; the others keep the members' order."""
+    out: dict[str, Any] = {}
+    for name, atom in atoms.items():
+        group = owner.get(name)
+        if group is None:
+            out[name] = jax.tree.map(reroll.read, atom, is_leaf=lambda x: isinstance(x, Literal))
+        elif group not in out:
+            members = [atoms[n] for n in groups[group] if n in atoms]
+            if kind == "log_prob":
+                out[group] = reroll.joined(members, ordered=False)
+            else:
+                leaves = [jax.tree.flatten(m, is_leaf=lambda x: isinstance(x, Literal)) for m in members]
+                if len({(len(ls), tree) for ls, tree in leaves}) > 1:
+                    continue  # members whose distributions differ have no parameters in common
+                columns = zip(*[ls for ls, _ in leaves], strict=True)
+                shared = kind == "parameters"
+                stacked = [
+                    reroll.read(c[0]) if shared and reroll.same(c) else reroll.joined(list(c), ordered=True)
+                    for c in columns
+                ]
+                if all(s is not None for s in stacked):
+                    out[group] = jax.tree.unflatten(leaves[0][1], stacked)
+    return out
