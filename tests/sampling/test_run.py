@@ -164,3 +164,13 @@ def test_a_failing_subscriber_fails_the_run_and_keeps_the_draws(model):
     with pytest.raises(RuntimeError, match="the view broke"):
         run.wait()
     assert run.status == "failed" and run.draws["p"].shape[1] >= 10
+
+
+def test_a_scalar_is_found_by_its_label(whole):
+    for site, draws in whole.draws.items():
+        for index in np.ndindex(draws.shape[2:]):
+            label = f"{site}[{', '.join(map(str, index))}]" if index else site
+            assert np.array_equal(whole.values(label), draws[(..., *index)])
+    for wrong in ("nope", "mu[9]", "mu[0", "mu[-1]", "mu[0, 0]", "mu"):
+        with pytest.raises(UnknownNameError):
+            whole.values(wrong)

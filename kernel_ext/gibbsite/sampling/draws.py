@@ -49,9 +49,19 @@ class Draws:
         order += [n for n in self._plan.sites if n in self._stacked[1]]
         return {n: self._stacked[1][n][:, skip:] for n in order}
 
+    def scalar(self, name: str, index: tuple[int, ...], skip: int = 0) -> np.ndarray:
+        """One component of a site, `[chain, draw]`: what a plot asks for, without stacking all the rest."""
+        parts = [values[name][(slice(None), slice(None), *index)] for values, _ in list(self._chunks)]
+        return np.concatenate(parts).T[:, skip:]
+
     def stats(self, skip: int = 0) -> dict[str, np.ndarray]:
         """Statistics `[chain, draw]` by `"<block>.<name>"`, without the first `skip` steps."""
         return {n: v[:, skip:] for n, v in self._stack(1).items()}
+
+
+def label_of(site: str, index: tuple[int, ...]) -> str:
+    """How a component is called: `mu`, `mu[0]`, `mu[0, 1]`."""
+    return f"{site}[{', '.join(map(str, index))}]" if index else site
 
 
 def scalar_labels(values: Mapping[str, np.ndarray]) -> list[tuple[str, str, tuple[int, ...]]]:
@@ -59,8 +69,7 @@ def scalar_labels(values: Mapping[str, np.ndarray]) -> list[tuple[str, str, tupl
     out: list[tuple[str, str, tuple[int, ...]]] = []
     for site, v in values.items():
         for index in np.ndindex(v.shape[2:]):
-            label = f"{site}[{', '.join(map(str, index))}]" if index else site
-            out.append((label, site, tuple(int(i) for i in index)))
+            out.append((label_of(site, index), site, tuple(int(i) for i in index)))
     return out
 
 

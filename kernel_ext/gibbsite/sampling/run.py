@@ -11,7 +11,7 @@ import numpy as np
 from gibbsite.errors import GibbsiteError, ModelError, UnknownNameError
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.diagnostics import all_stats
-from gibbsite.sampling.draws import Draws, empty_like, scalar_labels
+from gibbsite.sampling.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.sampling.engine import Chunk, Engine
 from gibbsite.sampling.snapshot import BlockStat, History, Notice, ScalarStat, Snapshot, TraceView
 
@@ -298,8 +298,7 @@ class Run:
 
     def trace(self, label: str, max_points: int = 500) -> TraceView:
         """A scalar over the whole run, thinned to at most `max_points` points with the range of each."""
-        site, index = self._scalar(label)
-        x = self.draws[site][(..., *index)]
+        x = self.values(label)
         n = x.shape[1]
         if n == 0:
             empty = np.zeros((x.shape[0], 0))
@@ -312,13 +311,23 @@ class Run:
     def values(self, label: str) -> np.ndarray:
         """All draws of one scalar, `[chain, draw]`."""
         site, index = self._scalar(label)
-        return self.draws[site][(..., *index)]
+        if self._draws.steps == 0:
+            return np.zeros((self._engine.chains, 0))
+        return self._draws.scalar(site, index, skip=self._warmup)
 
     def _scalar(self, label: str) -> tuple[str, tuple[int, ...]]:
-        known = {name: (site, index) for name, site, index in scalar_labels(self.draws)}
-        if label not in known:
-            raise UnknownNameError("parameter", label, known)
-        return known[label]
+        """Site and index of a label such as `mu[0]`, read from its text: big sites have many labels."""
+        empty = empty_like(self._plan, 1)
+        shapes = {n: v.shape[2:] for n, v in empty.items()}
+        if shapes.get(label) == ():
+            return label, ()
+        site, _, rest = label.removesuffix("]").rpartition("[")
+        index = tuple(int(i) for i in rest.split(", ") if i.isdecimal())
+        shape = shapes.get(site, ())
+        within = len(index) == len(shape) > 0 and all(i < n for i, n in zip(index, shape, strict=True))
+        if not within or label != label_of(site, index):
+            raise UnknownNameError("parameter", label, (name for name, _, _ in scalar_labels(empty)))
+        return site, index
 
     def history(self) -> History:
         """R-hat and ESS as they went, by label."""
@@ -340,7 +349,7 @@ class Run:
 
     def summary(self, **options: Any) -> Any:
         """ArviZ's summary table of the draws so far."""
-        from arviz_stats import summary
+        from arviz_stats.summary import summary
 
         return summary(self.to_datatree(), **options)
 
