@@ -1,5 +1,6 @@
 """`Model`: a NumPyro model and its arguments, with every stage of the analysis at hand."""
 
+import copy
 import hashlib
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -14,12 +15,12 @@ from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.checks import check_data
 from gibbsite.errors import ModelError
-from gibbsite.graph import DependencyGraph, dependency_graph
+from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket
 from gibbsite.kernels.finite import INPUTS_KWARG
 from gibbsite.kernels.plan import Plan
 from gibbsite.kernels.schedule import Schedule, make_schedule
-from gibbsite.kernels.schedule import Schedule, make_schedule
 from gibbsite.sampling import Run
+from gibbsite.transform import checked_values, conditioned, intervened
 
 
 class Model:
@@ -44,6 +45,7 @@ class Model:
         self.kwargs = dict(kwargs or {})
         self.name = name or getattr(fn, "__name__", "model")
         self._source = source
+        self._schedule: Any = None  # what `with_schedule` chose; None is the default policy
         self.density: Density = build_density(fn, self.args, self.kwargs)
         if not self.density.latents:
             raise ModelError(
@@ -86,6 +88,43 @@ class Model:
         """
         return conditional_of(self.density, site)
 
+    # models made from this one
+
+    def condition(self, values: Mapping[str, Any] | None = None, **named: Any) -> "Model":
+        """A model in which latent sites are observed: `model.condition(z=0)`, or a dict for other names.
+
+        Values broadcast to the sites' shapes; a group's value has its members first. Raises
+        `UnknownNameError`, `DataError` for a shape or a value outside the support, `ModelError` where nothing
+        latent is left.
+        """
+        checked = checked_values(self.density, {**(values or {}), **named}, "condition")
+        return self._remade(*conditioned(self.fn, self.kwargs, checked))
+
+    def do(self, values: Mapping[str, Any] | None = None, **named: Any) -> "Model":
+        """A model in which statements are replaced by values: they no longer depend on what they read.
+
+        Nothing is learnt from an intervened site about its former parents (Pearl 2009, §3.2). Errors as for
+        `condition`.
+        """
+        checked = checked_values(self.density, {**(values or {}), **named}, "do")
+        return self._remade(*intervened(self.fn, self.kwargs, checked))
+
+    def _remade(self, fn: Callable, kwargs: Mapping[str, Any]) -> "Model":
+        return Model(fn, self.args, kwargs, source=self._source, name=self.name)
+
+    def with_schedule(self, schedule: Any) -> "Model":
+        """The same model with another default schedule, checked now: `ScheduleError` if it does not fit."""
+        changed = copy.copy(self)
+        changed._schedule = self.schedule(schedule).text if schedule is not None else None
+        return changed
+
+    def element_blanket(self, site: str, index: int | tuple[int, ...]) -> dict[str, Any]:
+        """Which elements of which sites share a term with one element of a latent site.
+
+        Per site the indices, or None for "any": see `gibbsite.graph.element_blanket`.
+        """
+        return element_blanket(self.density, site, index)
+
     # what compiled runs need
 
     @cached_property
@@ -124,20 +163,13 @@ class Model:
         atoms = self.density.outputs["observed"].items()
         return {n: np.asarray(read(a)) for n, a in atoms if not self.density.maps.latents(a)}
 
-    def schedule(self, schedule: Any = None, **options: Any) -> Schedule:
+    def schedule(self, text: Any = None, **options: Any) -> Schedule:
         """Which kernel updates which sites, in which order and why; checked against the model.
 
-        `schedule` is text such as `"Gibbs z (*) NUTS [w mu]"`, a list of `update(…)`, or None for the default
-        policy; options as for `make_schedule`. Raises `ScheduleError` before anything runs.
+        `text` is a schedule such as `"Gibbs z (*) NUTS [w mu]"`, a list of `update(…)`, or None for the
+        default policy; options as for `make_schedule`. Raises `ScheduleError` before anything runs.
         """
-        return make_schedule(self, schedule, **options)
-
-    def schedule(self, text: Any = None, *, random_scan: bool = False) -> Schedule:
-        """What will run, and why: the default policy, or a schedule as text or as a list of updates.
-
-        Raises `ScheduleError` (a `ValueError`) where it does not parse or does not fit the model.
-        """
-        return make_schedule(self, text, random_scan=random_scan)
+        return make_schedule(self, self._schedule if text is None else text, **options)
 
     def plan(self, schedule: Any = None) -> Plan:
         """The model and a schedule, ready to run."""

@@ -1,7 +1,16 @@
 """`Density` → `DependencyGraph`: plates, Markov blankets, levels, independence queries."""
 
 from gibbsite.graph.build import dependency_graph
+from gibbsite.graph.elements import element_blanket, element_text
 from gibbsite.graph.model_graph import DependencyGraph, Node, PlateBox
 from gibbsite.graph.separation import Independence
 
-__all__ = ["DependencyGraph", "Independence", "Node", "PlateBox", "dependency_graph"]
+__all__ = [
+    "DependencyGraph",
+    "Independence",
+    "Node",
+    "PlateBox",
+    "dependency_graph",
+    "element_blanket",
+    "element_text",
+]

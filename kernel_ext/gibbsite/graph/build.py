@@ -17,6 +17,9 @@ def dependency_graph(density: Density) -> DependencyGraph:
         if name in read and name not in density.sites
     ]
     for name, site in density.sites.items():
+        text = distribution_text(density, name)
+        if site.role == "deterministic" and not parents.get(name) and text.split("[")[0] == name:
+            text = "a given value"  # an intervention: the value is an argument of the site's own name
         nodes.append(
             Node(
                 name,
@@ -24,7 +27,7 @@ def dependency_graph(density: Density) -> DependencyGraph:
                 site.shape,
                 str(site.dtype),
                 site.discrete,
-                distribution_text(density, name),
+                text,
                 site.plates,
                 site.line,
                 name in parents.get(name, ()),
@@ -33,7 +36,7 @@ def dependency_graph(density: Density) -> DependencyGraph:
     nodes += [Node(name, "factor", distribution="factor") for name in density.factor_names]
     known = {n.name for n in nodes}
     edges = [(p, child) for child, ps in parents.items() if child in known for p in ps if p in known]
-    return DependencyGraph(nodes, edges, _plates(density))
+    return DependencyGraph(nodes, edges, _plates(density), density.groups)
 
 
 def _plates(density: Density) -> list[PlateBox]:

@@ -54,8 +54,13 @@ class DependencyGraph:
     """
 
     def __init__(
-        self, nodes: Iterable[Node], edges: Iterable[tuple[str, str]], plates: Iterable[PlateBox] = ()
+        self,
+        nodes: Iterable[Node],
+        edges: Iterable[tuple[str, str]],
+        plates: Iterable[PlateBox] = (),
+        groups: Mapping[str, tuple[str, ...]] | None = None,
     ):
+        self._groups = {g: tuple(names) for g, names in (groups or {}).items()}
         self._nodes = {n.name: n for n in nodes}
         self._edges = tuple(dict.fromkeys(edges))
         self._plates = {p.name: p for p in plates}
@@ -82,6 +87,20 @@ class DependencyGraph:
     def plates(self) -> Mapping[str, PlateBox]:
         """Plates by name."""
         return dict(self._plates)
+
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Indexed sites by group: `s` → `s[0]`, `s[1]`, …"""
+        return dict(self._groups)
+
+    def folded(self) -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
+        """An overview: groups of indexed sites and chains of deterministic values as one node each.
+
+        Returns the smaller graph, and for each merged node the names that it stands for.
+        """
+        from gibbsite.graph.folding import folded
+
+        return folded(self)
 
     def node(self, name: str) -> Node:
         """The node of that name; raises `UnknownNameError` with the nearest one."""

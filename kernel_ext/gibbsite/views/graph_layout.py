@@ -17,6 +17,7 @@ from scipy.sparse import coo_matrix
 
 _GAP_X, _GAP_Y, _PLATE_PAD, _PLATE_LABEL, _MARGIN = 26.0, 44.0, 14.0, 16.0, 14.0
 _SWEEPS = 12
+_FULL = 1200.0  # a row wider than this passes nodes on to the next
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def layout(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> Layout:
     """Place the nodes of `graph`, whose boxes have the given `(width, height)`."""
     if not graph.nodes:
         return Layout(0, 0, {}, {}, {})
-    layer = _layers(graph)
+    layer = _layers(graph, sizes)
     chains = _with_dummies(graph, layer)
     sizes = {**dict.fromkeys((d for c in chains.values() for d in c), (8.0, 0.0)), **sizes}
     paths = _plate_paths(graph)
@@ -72,19 +73,30 @@ def layout(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> Layout:
     return _moved_to_origin(Layout(0, 0, nodes, plates, edges))
 
 
-def _layers(graph: Any) -> dict[str, int]:
+def _layers(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> dict[str, int]:
+    """Layers by longest path; full ones pass nodes on to the next, so that the drawing stays readable."""
     directed = nx.DiGraph()
     directed.add_nodes_from(graph.nodes)
     directed.add_edges_from((a, b) for a, b in graph.edges if a != b)
     layer: dict[str, int] = {}
+    room: dict[int, float] = {}
     for n in nx.topological_sort(directed):
-        layer[n] = max((layer[p] + 1 for p in directed.predecessors(n)), default=0)
+        k = max((layer[p] + 1 for p in directed.predecessors(n)), default=0)
+        width = sizes[n][0] + _GAP_X
+        while room.get(k, 0.0) and room[k] + width > _FULL:
+            k += 1
+        layer[n] = k
+        room[k] = room.get(k, 0.0) + width
     for n in graph.nodes:  # roots stand right above what reads them
         below = [layer[c] for c in directed.successors(n)]
         if below and not list(directed.predecessors(n)):
-            layer[n] = min(below) - 1
-    lowest = min(layer.values())
-    return {n: k - lowest for n, k in layer.items()}
+            width, k = sizes[n][0] + _GAP_X, min(below) - 1
+            if k != layer[n] and room.get(k, 0.0) + width <= _FULL:
+                room[layer[n]] -= width
+                room[k] = room.get(k, 0.0) + width
+                layer[n] = k
+    used = {k: i for i, k in enumerate(sorted(set(layer.values())))}
+    return {n: used[k] for n, k in layer.items()}
 
 
 def _with_dummies(graph: Any, layer: Mapping[str, int]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -127,11 +139,11 @@ def _ordered_rows(
     rank = {n: float(i) for row in rows for i, n in enumerate(row)}
     best, fewest = [list(r) for r in rows], float("inf")
     for sweep in range(_SWEEPS):
-        wish = {n: np.mean([rank[m] for m in near[n]]) if near[n] else rank[n] for n in rank}
+        wish = {n: sum(rank[m] for m in near[n]) / len(near[n]) if near[n] else rank[n] for n in rank}
         plates: dict[str, float] = {}
         for p in graph.plates:  # one place per plate, the same in every layer
             members = [wish[n] for n, path in paths.items() if p in path]
-            plates[p] = float(np.mean(members)) if members else 0.0
+            plates[p] = sum(members) / len(members) if members else 0.0
 
         def key(n: str, wish: Any = wish, plates: Any = plates) -> tuple[Any, ...]:
             return (*((plates[p], p) for p in paths.get(n, ())), (float(wish[n]), n))
@@ -150,7 +162,9 @@ def _crossings(rows: Sequence[Sequence[str]], near: Mapping[str, Sequence[str]])
     total = 0
     for upper, lower in itertools.pairwise(rows):
         place = {n: i for i, n in enumerate(lower)}
-        ends = [place[m] for n in upper for m in sorted((m for m in near[n] if m in place), key=place.get)]
+        ends = [
+            place[m] for n in upper for m in sorted((m for m in near[n] if m in place), key=place.__getitem__)
+        ]
         total += sum(1 for i, a in enumerate(ends) for b in ends[:i] if b > a)
     return total
 
@@ -178,14 +192,21 @@ def _across(
     for row in rows:
         for a, b in itertools.pairwise(row):
             apart.append((a, b, (sizes[a][0] + sizes[b][0]) / 2 + _GAP_X))
+    beside, outside = [], []
+    for row in rows:
         for i, a in enumerate(row):
             for b in row[i + 1 :]:
-                apart += _plate_gaps(a, b, sizes, paths, left, right)
+                beside += _plate_gaps(a, b, sizes, paths, left, right)
     spans = _plate_rows(graph, rows, paths)
     for p, (first, last) in spans.items():
         for row in rows[first : last + 1]:
-            _keep_out(p, row, apart, sizes, paths, left, right)
-    solved = _solve(variables, apart, chains)
+            _keep_out(p, row, outside, sizes, paths, left, right)
+    # plates that lie across each other cannot all be kept clear of strangers: give up the least first
+    for wishes in ([*beside, *outside], beside, []):
+        solved = _solve(variables, [*apart, *wishes], chains)
+        if solved is not None:
+            break
+    assert solved is not None  # order within rows and plates around their members never contradict
     bounds = {p: (solved[left[p]], solved[right[p]]) for p in graph.plates}
     return {n: solved[n] for n in names}, bounds
 
@@ -229,8 +250,9 @@ def _keep_out(p: str, row: Any, apart: Any, sizes: Any, paths: Any, left: Any, r
             apart.append((right[p], n, sizes[n][0] / 2 + _GAP_X / 2))
 
 
-def _solve(variables: Mapping[str, int], apart: Any, chains: Any) -> dict[str, float]:
-    """Places that minimise the summed horizontal length of edges (bent ones cost more)."""
+def _solve(variables: Mapping[str, int], apart: Any, chains: Any) -> dict[str, float] | None:
+    """Places that minimise the summed horizontal length of edges (bent ones cost more); None if there are
+    none."""
     pairs: list[tuple[str, str, float]] = []
     for (a, b), chain in chains.items():
         weight = 4.0 if chain else 1.0
@@ -258,11 +280,8 @@ def _solve(variables: Mapping[str, int], apart: Any, chains: Any) -> dict[str, f
     matrix = coo_matrix((values, (rows, cols)), shape=(k, n + m))
     limits = [(0, None)] * n + [(0, None)] * m
     answer = linprog(cost, A_ub=matrix, b_ub=bound, bounds=limits, method="highs")
-    if answer.x is None:  # orders of two plates contradict each other: place without keeping plates apart
-        own = [t for t in apart if t[0][0] not in "<>" and t[1][0] not in "<>"]
-        if len(own) == len(apart):
-            raise RuntimeError(answer.message)
-        return _solve(variables, own, chains)
+    if answer.x is None:
+        return None
     return _centred(variables, apart, pairs, answer.x[:n])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 TITLE_SIZE, TEXT_SIZE = 14, 11
 _TITLE_CHAR, _TEXT_CHAR = 8.2, 6.1
 _MAX_TEXT = 40
+LEVEL_FILL = {"data": "#eceff1", "model": "#f6dfb8", "generated": "#cfe8dc"}
 # Okabe and Ito's colours, softened: told apart by colour-blind readers, on light and dark grounds
 FILL = {
     "latent": "#dcebf7",
@@ -30,7 +31,7 @@ WORDS = {
     "data": "data",
     "factor": "factor",
 }
-GREEK = dict(
+GREEK: dict[str, str] = dict(
     zip(
         (
             "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
@@ -94,7 +95,7 @@ def _rounded(x: float, y: float, w: float, h: float, r: float) -> list[tuple[flo
         (x - w + r, y - h + r, 180))  # fmt: skip
     out = []
     for cx, cy, start in corners:
-        for step in range(9):
-            angle = math.radians(start + step * 90 / 8)
-            out.append((cx + r * math.cos(angle), cy + r * math.sin(angle)))
+        for step in range(7):
+            angle = math.radians(start + step * 90 / 6)
+            out.append((round(cx + r * math.cos(angle), 1), round(cy + r * math.sin(angle), 1)))
     return out

@@ -1,0 +1,111 @@
+"""The Markov blanket of one element of a site: `z[17]` has `x[17]`, `w` and all of `mu`.
+
+Read off the index maps of the density's terms (the same that the Gibbs kernels are derived from): the term
+elements that may touch the element, and what else those touch. It over-approximates, never the reverse.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density import Density
+from gibbsite.density.access import Access, Whole, component_array
+from gibbsite.errors import DataError
+
+MOST_ELEMENTS = 4_000_000
+Indices = tuple[tuple[int, ...], ...]
+
+
+def element_blanket(density: Density, site: str, index: int | Sequence[int]) -> dict[str, Indices | None]:
+    """Which elements of which sites share a term with one element of the latent `site`.
+
+    Per site the indices, or None for "any of them" (where an index is itself random, as in `mu[z]`, or the
+    program uses the whole array). The site itself is listed where its elements are coupled. Raises
+    `UnknownNameError` for a name and `DataError` for an index that do not exist, or a site too large to list.
+    """
+    shape = density.site(site).shape
+    at = (index,) if isinstance(index, int) else tuple(int(i) for i in index)
+    if len(at) != len(shape) or any(not 0 <= i < n for i, n in zip(at, shape, strict=True)):
+        raise DataError(f"{site}{list(at)} does not exist: {site!r} has shape {shape}")
+    read = density.evaluator({}).full
+    found: dict[str, set[tuple[int, ...]] | None] = {}
+    for term, accesses in density.terms_of(site):
+        if int(np.prod(term.shape, dtype=np.int64)) > MOST_ELEMENTS:
+            raise DataError(f"the terms of {site!r} have too many elements to list them: {term.shape}")
+        touched = np.zeros(term.shape, bool)
+        for access in accesses:
+            touched |= _reads(access, at, term.shape, read)
+        if not touched.any():
+            continue
+        where = np.nonzero(touched)
+        for other, theirs in density.maps[term.atom].items():
+            if other == site and len(theirs) == 1 and theirs[0].single:
+                continue  # each element of the term reads one element of the site: they never meet in it
+            for access in theirs:
+                _add(found, other, _read_by(access, where, term.shape, read))
+        origin = density.sites.get(term.origin)
+        if origin is not None and origin.role == "observed":
+            same = term.shape == origin.shape[: len(term.shape)] and len(term.shape) <= len(origin.shape)
+            _add(found, term.origin, set(zip(*(w.tolist() for w in where), strict=True)) if same else None)
+    mine = found.get(site)
+    if mine is not None:
+        mine.discard(at)
+        if not mine:
+            del found[site]
+    order = [n for n in density.sites if n in found]
+    return {n: None if (got := found[n]) is None else tuple(sorted(got)) for n in order}
+
+
+def _add(found: dict[str, Any], name: str, new: set[tuple[int, ...]] | None) -> None:
+    if new is None or found.get(name, ()) is None:
+        found[name] = None
+    else:
+        found.setdefault(name, set()).update(new)
+
+
+def _inside(access: Access, shape: tuple[int, ...]) -> np.ndarray:
+    box = np.zeros(shape, bool)
+    box[tuple(slice(low, high) for low, high in access.window)] = True
+    return box
+
+
+def _reads(access: Access, at: tuple[int, ...], shape: tuple[int, ...], read: Any) -> np.ndarray:
+    """Which elements of an array of `shape` may read the element `at` through this access."""
+    hit = _inside(access, shape)
+    for component, i in zip(access.index, at, strict=True):
+        if isinstance(component, Whole) or getattr(component, "latents", None):
+            continue
+        hit &= np.broadcast_to(np.asarray(component_array(component, shape, read)) == i, shape)
+    return hit
+
+
+def _read_by(access: Access, where: Any, shape: tuple[int, ...], read: Any) -> set[tuple[int, ...]] | None:
+    """The elements that the array's elements `where` read through this access; None where any may be."""
+    if any(isinstance(c, Whole) or getattr(c, "latents", None) for c in access.index):
+        return None
+    inside = _inside(access, shape)[where]
+    columns = [
+        np.broadcast_to(np.asarray(component_array(c, shape, read)), shape)[where][inside].tolist()  # type: ignore[arg-type]
+        for c in access.index
+    ]
+    if not columns:
+        return {()} if inside.any() else set()
+    return set(zip(*columns, strict=True))
+
+
+def element_text(site: str, index: Sequence[int], blanket: dict[str, Indices | None], most: int = 12) -> str:
+    """In one line: `z[17]: x[17], w, mu[any]`."""
+
+    def name(n: str, i: Sequence[int]) -> str:
+        return f"{n}[{', '.join(map(str, i))}]" if i else n
+
+    parts = []
+    for n, indices in blanket.items():
+        if indices is None:
+            parts.append(f"{n}[any]")
+        else:
+            parts += [name(n, i) for i in indices[:most]]
+            if len(indices) > most:
+                parts.append(f"… {len(indices) - most} more of {n}")
+    return f"{name(site, list(index))}: {', '.join(parts) or 'nothing'}"

@@ -1,0 +1,112 @@
+"""Models made from models: condition on a value, intervene. Plain NumPyro handlers around the function."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpyro import handlers
+from numpyro.primitives import Messenger
+
+from gibbsite.density import Density
+from gibbsite.errors import DataError, ModelError
+
+
+class Intervene(Messenger):
+    """Replaces statements by fixed values: nothing is drawn there and no density is added (Pearl's `do`).
+
+    The values appear as deterministic ones; unlike `numpyro.handlers.do`, no copy of the site stays behind.
+    """
+
+    def __init__(self, fn: Any = None, data: Mapping[str, Any] | None = None):
+        self.data = dict(data or {})
+        super().__init__(fn)
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Turn the statement into a deterministic one."""
+        if msg["type"] in ("sample", "deterministic") and msg.get("name") in self.data:
+            msg["type"] = "deterministic"
+            msg["value"] = self.data[msg["name"]]
+            msg["stop"] = False
+
+
+def conditioned(fn: Callable, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Callable, dict]:
+    """`fn` with latent sites observed at `values`, and its keyword arguments, which now hold the values.
+
+    As arguments the values are data: another value needs no new compilation, and the graph knows their names.
+    """
+    return _given(fn, kwargs, values, handlers.condition)
+
+
+def intervened(fn: Callable, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Callable, dict]:
+    """`fn` with statements replaced by `values`, and its keyword arguments, which now hold the values."""
+    return _given(fn, kwargs, values, Intervene)
+
+
+def _given(
+    fn: Callable, kwargs: Mapping[str, Any], values: Mapping[str, Any], handler: Any
+) -> tuple[Callable, dict]:
+    taken = {*kwargs, *inspect.signature(fn).parameters}
+    keys = {}
+    for name in values:  # an argument of the site's name where that is free
+        key = name
+        while key in taken:
+            key += "′"
+        keys[key] = name
+        taken.add(key)
+
+    @functools.wraps(fn)
+    def model(*args: Any, **named: Any) -> Any:
+        fixed = {name: named.pop(key) for key, name in keys.items()}
+        return handler(fn, data=fixed)(*args, **named)
+
+    return model, {**kwargs, **{key: values[name] for key, name in keys.items()}}
+
+
+def checked_values(density: Density, values: Mapping[str, Any], action: str) -> dict[str, Any]:
+    """Values by site, of the sites' shapes and types; a group's value is spread over its members.
+
+    `action` is "condition" or "do". Raises `UnknownNameError` for a name, `DataError` for a shape or a value
+    outside the support, `ModelError` where the action does not fit the site.
+    """
+    if not values:
+        raise DataError(f"{action}: which site, at which value? For example {action}(z=0)")
+    spread: dict[str, Any] = {}
+    for name, value in values.items():
+        names = density.groups.get(name)
+        if names is None:
+            spread[name] = value
+            continue
+        array = np.asarray(value)
+        if array.ndim and len(array) not in (1, len(names)):
+            raise DataError(f"{action}: {name!r} has {len(names)} members, the value {len(array)}")
+        spread |= {n: array[i if len(array) > 1 else 0] if array.ndim else array for i, n in enumerate(names)}
+    out = {}
+    for name, value in spread.items():
+        site = density.site(name)
+        if action == "condition" and not site.latent:
+            raise ModelError(f"condition: {name!r} is {site.role} already; `do` can replace it")
+        if action == "do" and site.in_scan:
+            raise ModelError(
+                f"do: {name!r} is drawn inside `scan`, where it cannot be replaced; condition it"
+            )
+        try:
+            array = jnp.broadcast_to(jnp.asarray(value, site.dtype), site.shape)
+        except (TypeError, ValueError) as problem:
+            raise DataError(f"{action}: {name!r} has shape {site.shape}; got {value!r}") from problem
+        if site.support is not None and not bool(jnp.all(site.support(array))):
+            raise DataError(
+                f"{action}: {_short(value)} lies outside the support of {name!r} "
+                f"({site.fn_name}: {site.support})"
+            )
+        if site.dtype is not None and not np.allclose(np.asarray(array, float), np.asarray(value, float)):
+            raise DataError(f"{action}: {name!r} takes {np.dtype(site.dtype).name}, got {_short(value)}")
+        out[name] = array
+    return out
+
+
+def _short(value: Any) -> str:
+    words = str(value)
+    return words if len(words) <= 40 else words[:39] + "…"
