@@ -63,7 +63,7 @@ MISTAKES = [
     ("Gibbs z (*) NUTS w", "leaves out the latent site 'mu'. 'mu' can be updated by"),
     (
         "Gibbs z (*) ESlice w (*) NUTS mu",
-        "is Dirichlet, not Gaussian. It can be updated by Slice",
+        "is Dirichlet, not Gaussian. It can be updated by Conjugate",
     ),
     ("Gibbs mu (*) NUTS *", "'mu' is continuous"),
     ("Gibbs z (*) NUTS [w mu centre]", "'centre' is deterministic", "^^^^^^"),

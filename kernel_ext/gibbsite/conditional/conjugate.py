@@ -17,7 +17,7 @@ import numpy as np
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate_families import Family, Support, family_for, support_of
 from gibbsite.conditional.conjugate_forms import Key, key_text
-from gibbsite.conditional.conjugate_gaussian import gaussian_of
+from gibbsite.conditional.conjugate_gaussian import NotReal, gaussian_of
 from gibbsite.conditional.conjugate_walk import Refused, statistics
 from gibbsite.conditional.moving import bounded_by
 from gibbsite.density import Density
@@ -65,8 +65,10 @@ class ConjugateConditional(Conditional):
         """Coefficients of the statistics, each of the site's shape, by the statistic's name."""
         latents = self.density.state_values(state, without=(self.site,))
         shape = self.density.sites[self.site].shape
-        found = self._stats(latents, self._data)
-        return {key_text(k, self.site): jnp.broadcast_to(v, shape) for k, v in found.items()}
+        found = self._natural(latents, self._data)
+        return {
+            key_text(k, self.site): jnp.broadcast_to(v, shape) for k, v in zip(self.keys, found, strict=True)
+        }
 
     def distribution(self, state: Mapping[str, Any]) -> Any:
         """The NumPyro distribution that is drawn from (of a power of the site, where `family` says so)."""
@@ -88,6 +90,10 @@ class ConjugateConditional(Conditional):
     def _sample(self) -> Any:
         return jax.jit(self.update)
 
+    @cached_property
+    def _natural(self) -> Any:
+        return jax.jit(lambda latents, data: tuple(self._stats(latents, data)[k] for k in self.keys))
+
 
 def conjugate_of(density: Density, site: str) -> Conditional:
     """A conjugate conditional of a continuous latent, or one of kind "none" with the obstacle as reason."""
@@ -97,10 +103,12 @@ def conjugate_of(density: Density, site: str) -> Conditional:
         first = str(why)
     try:
         return gaussian_of(density, site)
+    except NotReal:
+        told = first
     except Refused as why:
         # where elements are only coupled, what stops the joint update is the real obstacle
         told = str(why) if "mixes several elements" in first else first
-        return Conditional(density, site, f"not conjugate: {told}")
+    return Conditional(density, site, f"not conjugate: {told}")
 
 
 def _elementwise(density: Density, site: str) -> ConjugateConditional:

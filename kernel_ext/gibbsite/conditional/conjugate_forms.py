@@ -80,7 +80,9 @@ def from_power(power: Power) -> Form:
     """The linear combination that a product is: one statistic per pair of exponents."""
     same = power.uniform
     if same is not None:
-        return Form({(*same, 0.0, 0.0): power.c}, power)
+        # exponents such as 1.7 * (1 / 1.7) in single precision are meant to be 1
+        p, q = (float(np.round(e, 5)) + 0.0 for e in same)
+        return Form({(p, q, 0.0, 0.0): power.c}, power)
     p, q = np.broadcast_arrays(power.p, power.q)
     parts: dict[Key, Coefficient] = {}
     for pair in sorted(set(zip(p.ravel().tolist(), q.ravel().tolist(), strict=True))):

@@ -21,6 +21,10 @@ from gibbsite.density.access import Whole
 MAX_COUPLED = 1500
 
 
+class NotReal(Refused):
+    """The site does not live on the real line."""
+
+
 class GaussianConditional(Conditional):
     """A site whose log density is a quadratic form of all its elements: a multivariate Normal.
 
@@ -120,7 +124,7 @@ def gaussian_of(density: Density, site: str) -> GaussianConditional:
         raise Refused(f"it bounds the support of {', '.join(moved)}")
     support = support_of(density, site)
     if support.kind != "real":
-        raise Refused(f"the support of {site} is of kind {support.kind!r}, not the real line")
+        raise NotReal(f"the support of {site} is of kind {support.kind!r}, not the real line")
     certify_quadratic(density, site)
     found = GaussianConditional(density, site, batch_axes(density, site))
     if found.length > MAX_COUPLED:

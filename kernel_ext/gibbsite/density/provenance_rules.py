@@ -422,10 +422,33 @@ def _matrix(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
             if lead < 0 or len(shape) < lead or arg.shape[:lead] != shape[:lead]:
                 maps.append(blurred([arg], shape, p.site_shapes))
                 continue
-            exprs: list[Component] = [along(len(shape), a) for a in range(lead)] + [WHOLE, WHOLE]
+            exprs: list[Component] = [*(along(len(shape), a) for a in range(lead)), WHOLE, WHOLE]
             maps.append(_moved(arg, exprs, shape))
         outs.append(Arg(shape, merged(maps)))
     return outs
+
+
+def _triangular_solve(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
+    """Each column (or row, from the right) of the solution depends on that one of the right-hand side."""
+    shape = _shape(eqn)
+    rank = len(shape)
+    lead: list[Component] = [along(rank, a) for a in range(rank - 2)]
+    rows, columns = along(rank, rank - 2), along(rank, rank - 1)
+    solved = [*lead, WHOLE, columns] if eqn.params["left_side"] else [*lead, rows, WHOLE]
+    maps = [_moved(args[0], [*lead, WHOLE, WHOLE], shape), _moved(args[1], solved, shape)]
+    return [Arg(shape, merged(maps))]
+
+
+def _stack(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
+    """Concatenation along a new axis."""
+    shape = _shape(eqn)
+    axis = eqn.params["axis"] % len(shape)
+    exprs = [along(len(shape), a + (a >= axis)) for a in range(len(shape) - 1)]
+    maps = []
+    for i, arg in enumerate(args):
+        window = tuple((i, i + 1) if a == axis else (0, n) for a, n in enumerate(shape))
+        maps.append(_moved(arg, exprs, shape, window))
+    return [Arg(shape, merged(maps), None, fold(eqn, args))]
 
 
 def _iota(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
@@ -504,6 +527,8 @@ RULES: dict[str, Rule] = {
     "sort": _sort,
     "top_k": _top_k,
     "concatenate": _concatenate,
+    "stack": _stack,
+    "triangular_solve": _triangular_solve,
     "pad": _pad,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
