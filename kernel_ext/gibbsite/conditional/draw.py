@@ -16,28 +16,33 @@ def draw_index(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
 def invert(uniform: Any, logits: Any) -> Any:
     """The indices at which the distribution functions of `logits`, `(K, *shape)`, pass `uniform`, `(*shape)`.
 
-    Drawing so takes one uniform per element instead of K Gumbel variates. The loop
-    over K is unrolled, because XLA on CPUs is slow on an argmax into which the logits are fused. Entries of
+    Drawing so takes one uniform per element instead of K Gumbel variates. Everything over K is
+    unrolled, because XLA on CPUs is slow on a maximum over a short leading axis. Entries of
     an element whose logits hold NaN, or are all minus infinity, come out as -1.
+
+    A uniform of JAX is a multiple of the last bit of 1 and below it, and the total is at least 1, so that
+    their product rounds to less than the total: a value of probability zero is not chosen at the end.
     """
-    shape = uniform.shape
-    logits = jnp.broadcast_to(logits, (logits.shape[0], *shape))
-    top = jnp.max(logits, axis=0)
-    weights = jnp.exp(logits - jnp.where(jnp.isfinite(top), top, 0))
-    k = logits.shape[0]
+    shape, k = uniform.shape, logits.shape[0]
+    logits = jnp.broadcast_to(logits, (k, *shape))
     if k <= _UNROLL:
-        sums = [weights[0]]
-        for i in range(1, k):
-            sums.append(sums[-1] + weights[i])
+        rows = [logits[i] for i in range(k)]
+        top = rows[0]
+        for row in rows[1:]:
+            top = jnp.maximum(top, row)
+        low = jnp.where(jnp.isfinite(top), top, 0)
+        sums = [jnp.exp(rows[0] - low)]
+        for row in rows[1:]:
+            sums.append(sums[-1] + jnp.exp(row - low))
         total = sums[-1]
-        # strictly below the total, so that a value of probability zero is never chosen at the end
-        mark = jnp.minimum(uniform * total, jnp.nextafter(total, jnp.zeros_like(total)))
+        mark = uniform * total
         index = jnp.zeros(shape, jnp.int32)
         for s in sums[:-1]:
             index = index + (s <= mark)
     else:
-        sums = jnp.cumsum(weights, axis=0)
+        top = jnp.max(logits, axis=0)
+        sums = jnp.cumsum(jnp.exp(logits - jnp.where(jnp.isfinite(top), top, 0)), axis=0)
         total = sums[-1]
-        mark = jnp.minimum(uniform * total, jnp.nextafter(total, jnp.zeros_like(total)))
+        mark = uniform * total
         index = jnp.sum(sums[:-1] <= mark, axis=0, dtype=jnp.int32)
     return jnp.where((total > 0) & (total < jnp.inf), index, -1)

@@ -158,9 +158,19 @@ class FiniteTables:
             mask = ~jnp.asarray(same) if mask is None else mask & ~jnp.asarray(same)
         return mask
 
+    def _picked(self, index: Any) -> Any:
+        """The support's values at `index`, without a gather where they are consecutive integers."""
+        values = self._values
+        if values.ndim == 1 and values.dtype.kind in "iu":
+            if np.array_equal(values, values[0] + np.arange(len(values))):
+                return jnp.maximum(index, 0).astype(values.dtype) + values[0]
+        if values.ndim == 1 and len(values) == 2:
+            return jnp.where(index > 0, values[1], values[0])
+        return jnp.asarray(values)[jnp.maximum(index, 0)]
+
     def chosen(self, index: Any, now: Any) -> Any:
         """Support values at `index`; where the index is -1 (no valid logits) the current value stays."""
-        values = jnp.asarray(self._values)[jnp.maximum(index, 0)]
+        values = self._picked(index)
         keep = (index < 0).reshape(index.shape + (1,) * self._event)
         return jnp.where(keep, now, values).astype(now.dtype)
 
