@@ -15,6 +15,8 @@ const DASHBOARD_STYLE = `
 .gb-dash button:hover:enabled { background: var(--gb-hover); }
 .gb-dash button:disabled { opacity: .55; cursor: default; }
 .gb-dash .gb-stop { border-color: var(--gb-bad); color: var(--gb-bad); font-weight: 600; margin-left: auto; }
+.gb-dash .gb-aside { margin-left: auto; }
+.gb-dash .gb-aside + .gb-stop { margin-left: 0; }
 .gb-dash .gb-progress { margin-bottom: 6px; }
 .gb-dash .gb-message { color: var(--gb-bad); white-space: pre-wrap; margin-bottom: 6px; }
 .gb-dash .gb-chain { display: grid; grid-template-columns: 60px 1fr 200px; align-items: center; gap: 8px;
@@ -24,7 +26,7 @@ const DASHBOARD_STYLE = `
 .gb-dash .gb-warning { border-left: 3px solid var(--gb-warn); padding: 1px 8px; margin: 5px 0; }
 .gb-dash .gb-hint { color: var(--gb-muted); }
 .gb-dash .gb-tools { display: flex; align-items: center; gap: 8px; margin: 8px 0 2px; flex-wrap: wrap; }
-.gb-dash input { font: inherit; font-size: 12px; padding: 1px 6px; width: 11em; color: inherit;
+.gb-dash input { font: inherit; font-size: 12px; padding: 1px 6px; width: 15em; color: inherit;
   background: transparent; border: 1px solid var(--gb-muted); border-radius: 4px; }
 .gb-dash .gb-note { color: var(--gb-muted); font-size: 12px; }
 .gb-dash .gb-scroll { max-height: 232px; overflow-y: auto; }
@@ -64,6 +66,7 @@ function drawHead(status, tell) {
       stop.textContent = "Stopping…";
       tell({ kind: "stop" });
     });
+    if (status.stop_note) head.append(element("span", "gb-note gb-aside", status.stop_note));
     head.append(stop);
   }
   return head;

@@ -93,6 +93,7 @@ class FakeRun:
             self.series[label] = x + k
         self.done, self.status, self.stopped = 0, "compiling", False
         self.marks: list[int] = []
+        self.message = None
         self._subscribers: list = []
         self._lock = threading.Lock()
 
@@ -118,7 +119,7 @@ class FakeRun:
             scalars.append(Scalar(label, label[:-3], (k,), k + 0.01, 1.0, 0.02, rhat, ess, 0.8 * ess))
         scalars.sort(key=lambda s: -s.rhat)
         return Shot(
-            status=self.status, message=None, chains=self.chains,
+            status=self.status, message=self.message, chains=self.chains,
             warmup_done=0 if self.status == "compiling" else 1000, warmup_total=1000, draws_done=n,
             draws_total=self.total, elapsed=0.002 * n, eta=0.002 * (self.total - n), compile_seconds=2.1,
             steps_per_second=500.0, divergences=tuple(3 if c == 1 and n else 0 for c in range(self.chains)),

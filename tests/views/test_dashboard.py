@@ -1,17 +1,22 @@
 """Content, words, pictures and the dashboard, on a simulated run."""
 
+import html.parser
 import json
 import re
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
 
+import gibbsite
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from bokeh.document import Document
 from gibbsite.views import dashboard, panels, wire, words
 from gibbsite.views.content import MAX_CHAINS, MAX_POINTS, choose, gather
 from gibbsite.views.dashboard_svg import dashboard_svg
+from gibbsite.views.report import write_report
 from gibbsite.views.run_dashboard import SLOT_COUNT, Dashboard
 
 
@@ -186,3 +191,44 @@ def test_stop_reaches_the_run(run):
     view.refresh()
     assert view.widget._status["stopping"]
     assert view.widget._status["words"] == "stopping after this chunk"
+
+
+def test_a_failed_run_says_why_even_when_its_error_was_taken(run):
+    view = Dashboard(run)
+    run.message = "the density is not finite"
+    run.advance(10, status="failed")
+    run.message = None
+    view.refresh()
+    assert view.widget._status["words"] == "failed"
+    assert view.widget._status["message"] == "the density is not finite"
+    assert "the density is not finite" in view.text()
+
+
+def test_report_is_one_page_that_asks_for_nothing(run, tmp_path):
+    class Row:
+        sites, kernel, reason, blocked, cost = ("z",), "Gibbs", "finite <support>", None, "3 × 150"
+
+    class Schedule:
+        rows = (Row,)
+
+    model = gibbsite.model(coin, np.ones(20))
+    model.__dict__["schedule"] = lambda: Schedule
+    page = write_report(advanced(run), model, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r"<script|https?://(?!www\.w3\.org)|url\(", page)
+    for part in (
+        "mixture",
+        "R-hat so far",
+        "finite &lt;support&gt;",
+        "mu[0]",
+        "chain 3 has not moved",
+        "def coin",
+    ):
+        assert part in page
+    parser = html.parser.HTMLParser()
+    parser.feed(page)
+
+
+def coin(x):
+    p = numpyro.sample("p", dist.Beta(1, 1))
+    with numpyro.plate("toss", len(x)):
+        numpyro.sample("x", dist.Bernoulli(p), obs=x)

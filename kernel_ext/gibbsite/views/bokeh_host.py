@@ -59,7 +59,7 @@ def library() -> Library:
 
 
 def serialised(root: BokehModel) -> str:
-    """A layout as JSON text. Worth keeping where several views share one: it costs most of a view's making."""
+    """A layout as JSON text. Worth keeping where several views share one: it is most of a view's cost."""
     return json.dumps(json_item(root))
 
 

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import anywidget
+import ipykernel
+
+# Without subshells (before ipykernel 7) a click waits for the running cell.
+HEARD_WHILE_BUSY = ipykernel.version_info[0] >= 7
 
 
 class Control(anywidget.AnyWidget):

@@ -12,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -24,7 +25,7 @@ from gibbsite.views.assets import module
 from gibbsite.views.bokeh_host import BokehWidget, serialised
 from gibbsite.views.colours import BLOCKS, SLOTS, STATUS
 from gibbsite.views.content import ENDED, MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, RunLike, gather
-from gibbsite.views.control import Control
+from gibbsite.views.control import HEARD_WHILE_BUSY, Control
 from gibbsite.views.dashboard_svg import chain_words, dashboard_svg, progress_shares
 from gibbsite.views.display import show, update_twin
 from gibbsite.views.static import svg_html
@@ -62,6 +63,7 @@ class Dashboard:
         self._run, self._slots, self._interval = run, slots, interval
         self._labels: tuple[str, ...] | None = None
         self._note, self._was_auto = "", True
+        self._failure: str | None = None
         self._asked_to_stop = False
         self._wake, self._urgent = threading.Event(), threading.Event()
         self._lock, self._drawing = threading.Lock(), threading.RLock()
@@ -161,6 +163,9 @@ class Dashboard:
     def _chunk_done(self, _: Any) -> None:
         # A person waits for the first draws and for the end: these are shown at once.
         status = self._run.status
+        if status == "failed":
+            # Read here, in the sampling thread: whoever waits for the run takes its error away.
+            self._failure = self._run.snapshot(1).message
         self._start(urgent=status in ENDED or status != self._content.snapshot.status)
 
     def _start(self, urgent: bool = False) -> None:
@@ -211,6 +216,8 @@ class Dashboard:
                 # A name that was typed into the page and does not exist: say so, show the worst instead.
                 self._labels, self._note = None, str(error.args[0]) if error.args else str(error)
                 content = gather(self._run, None, previous, self._slots)
+            if content.snapshot.status == "failed" and not content.snapshot.message:
+                content = replace(content, snapshot=replace(content.snapshot, message=self._failure))
             self._content, self._was_auto = content, self._labels is None
             if content.snapshot.status in ENDED:
                 self._asked_to_stop = False
@@ -238,6 +245,7 @@ class Dashboard:
             "colour": STATUS[snapshot.status],
             "ended": snapshot.status in ENDED,
             "stopping": self._asked_to_stop,
+            "stop_note": "" if HEARD_WHILE_BUSY else "with this ipykernel, use ■ while the cell runs",
             "progress": words.progress(snapshot),
             "message": snapshot.message or "",
             "share": progress_shares(snapshot),
