@@ -212,7 +212,7 @@ def test_report_is_one_page_that_asks_for_nothing(run, tmp_path):
         rows = (Row,)
 
     model = gibbsite.model(coin, np.ones(20))
-    model.__dict__["schedule"] = lambda: Schedule
+    model.__dict__["schedule"] = lambda text: Schedule
     page = write_report(advanced(run), model, tmp_path / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"<script|https?://(?!www\.w3\.org)|url\(", page)
     for part in (

@@ -3,7 +3,7 @@
 import textwrap
 
 from gibbsite.views import plots_svg, svg, words
-from gibbsite.views.colours import BAD, BLOCKS, FAINT, INK, LINE, STATUS, WORN
+from gibbsite.views.colours import BAD, BLOCKS, FAINT, INK, LINE, SLOTS, STATUS, WORN
 from gibbsite.views.content import MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content
 
 WIDTH = 900
@@ -99,7 +99,7 @@ def _plots(content: Content) -> tuple[str, float]:
     parts = []
     for i, parameter in enumerate(content.parameters):
         row = [
-            plots_svg.trace(parameter, content.divergent, wide, PLOT_HEIGHT),
+            plots_svg.trace(parameter, content.divergent, wide, PLOT_HEIGHT, SLOTS[i % len(SLOTS)]),
             plots_svg.ranks(parameter, narrow, PLOT_HEIGHT),
             plots_svg.autocorrelation(parameter, narrow, PLOT_HEIGHT),
         ]

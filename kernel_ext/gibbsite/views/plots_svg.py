@@ -11,20 +11,24 @@ from gibbsite.views.content import RHAT_LIMIT, Content, Parameter
 SOON = "no draws yet"
 
 
-def trace(parameter: Parameter, divergent: np.ndarray, width: float, height: float) -> svg.Axes:
-    """Draws against time, one line per chain; a band where a point stands for several draws."""
+def trace(
+    parameter: Parameter, divergent: np.ndarray, width: float, height: float, colour: str = INK
+) -> svg.Axes:
+    """Draws against time, one line per chain; a band where a point stands for several draws.
+
+    The title has `colour`, which stands for the parameter in the plots of running measures.
+    """
     draw = parameter.draw
     x = (0.0, float(max(draw[-1] if draw.size else 1, 1)))
-    axes = svg.Axes(
-        width, height, x, svg.span(parameter.low, parameter.high), title=parameter.label, x_label="draw"
-    )
+    y = svg.span(parameter.low, parameter.high)
+    axes = svg.Axes(width, height, x, y, title=parameter.label, x_label="draw", title_colour=colour)
     for chain, (values, low, high) in enumerate(
         zip(parameter.values, parameter.low, parameter.high, strict=True)
     ):
-        colour = CHAINS[chain % len(CHAINS)]
+        own = CHAINS[chain % len(CHAINS)]
         if parameter.decimated:
-            axes.band(draw, low, high, colour)
-        axes.line(draw, values, colour, width=0.8, opacity=0.85)
+            axes.band(draw, low, high, own)
+        axes.line(draw, values, own, width=0.8, opacity=0.85)
     axes.rug(divergent, BAD)
     return axes
 
@@ -80,13 +84,9 @@ def running(content: Content, kind: str, width: float, height: float) -> svg.Axe
     for label, line in series.items():
         if label not in chosen:
             axes.line(content.marks, line, OTHERS, width=0.7, opacity=0.5)
-    x = svg.LEFT + 14 + 7.0 * len(axes.title)
     for slot, label in enumerate(chosen):
         if label in series:
             axes.line(content.marks, series[label], SLOTS[slot % len(SLOTS)], width=1.6)
-            axes.over.append(svg.rect(x, 8, 12, 3, SLOTS[slot % len(SLOTS)]))
-            axes.over.append(svg.text(x + 16, 14, label, size=10, fill=INK))
-            x += 30 + 6.2 * len(label)
     return axes
 
 

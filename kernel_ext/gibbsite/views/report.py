@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gibbsite.views import plots_svg, svg, words
-from gibbsite.views.colours import STATUS
+from gibbsite.views.colours import SLOTS, STATUS
 from gibbsite.views.content import RHAT_LIMIT, STATUS_WORDS, Content, RunLike, gather
 
 PLOTTED = 6
@@ -108,7 +108,7 @@ def _plots(content: Content) -> str:
     wide, side, height = WIDTH * 0.54, WIDTH * 0.23, 160
     rows = []
     for i, parameter in enumerate(content.parameters):
-        trace = plots_svg.trace(parameter, content.divergent, wide, height)
+        trace = plots_svg.trace(parameter, content.divergent, wide, height, SLOTS[i % len(SLOTS)])
         parts = [(0.0, trace), (wide, plots_svg.ranks(parameter, side, height))]
         parts.append((wide + side, plots_svg.autocorrelation(parameter, side, height)))
         rows += [svg.shifted(x, i * (height + 6), axes.render()) for x, axes in parts]
@@ -118,7 +118,8 @@ def _plots(content: Content) -> str:
     note = (
         f"The {len(content.parameters)} scalars that are worst off. Lines are chains; a band is the range of "
         f"the draws that a point stands for; red marks are divergences. The rank plot is level, at 1, where "
-        f"chains agree. Dashed: R-hat {RHAT_LIMIT}, and an ESS of {content.ess_limit}."
+        f"chains agree. Below, colours are those of the names above; dashed: "
+        f"R-hat {RHAT_LIMIT}, and an ESS of {content.ess_limit}."
     )
     picture = svg.document(WIDTH, y + 190, rows, ground=None)
     return f'{picture}<p class="muted">{escape(note)}</p>'
@@ -146,7 +147,7 @@ def _table(content: Content) -> str:
 def _schedule(model: Any, content: Content) -> str:
     heads = ("sites", "kernel", "why", "what stood in the way of the alternative", "cost")
     lines = []
-    for row in model.schedule().rows:
+    for row in model.schedule(content.schedule).rows:
         sites = ", ".join(row.sites) if not isinstance(row.sites, str) else row.sites
         values = (f"<code>{escape(sites)}</code>", *(escape(str(v or "")) for v in _cells(row)))
         lines.append("<tr>" + "".join(f"<td>{value}</td>" for value in values) + "</tr>")

@@ -12,7 +12,7 @@ from gibbsite.views.colours import FAINT, INK, LINE
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 SIZE = 11
 # Space around the plotting area: left for numbers, bottom for numbers and the axis' label.
-LEFT, RIGHT, TOP, BOTTOM = 46, 8, 22, 32
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 22, 32
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -88,6 +88,7 @@ class Axes:
     x: tuple[float, float]
     y: tuple[float, float]
     title: str = ""
+    title_colour: str = INK
     x_label: str = ""
     y_ticks: bool = True
     parts: list[str] = field(default_factory=list)
@@ -179,5 +180,5 @@ class Axes:
         if self.x_label:
             back.append(text((LEFT + right) / 2, self.height - 5, self.x_label, size=10, anchor="middle"))
         if self.title:
-            back.append(text(LEFT, 14, self.title, size=12, font_weight="600"))
+            back.append(text(LEFT, 14, self.title, size=12, font_weight="600", fill=self.title_colour))
         return "".join([*back, data, *self.over])
