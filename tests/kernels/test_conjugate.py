@@ -174,3 +174,56 @@ def test_the_kernel_reaches_the_posterior():
     variance = (grid**2 * post).sum() - mean**2
     means, variances = {"m0": mean, "c": chance}, {"m0": variance, "c": chance * (1 - chance)}
     assert check_moments(draws, means, variances) == 4
+
+
+def covariances(y, w):
+    with numpyro.plate("k", 2):
+        cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
+        m = numpyro.sample("m", dist.MultivariateNormal(jnp.zeros(2), cov))
+    with numpyro.plate("n", len(y)):
+        z = numpyro.sample("z", dist.Categorical(jnp.array([0.5, 0.5])))
+        with numpyro.handlers.mask(mask=w):
+            numpyro.sample("y", dist.MultivariateNormal(m[z], cov[z]), obs=y)
+
+
+def test_covariances_are_inverse_wishart():
+    y = np.random.default_rng(2).normal(size=(5, 2)).astype(np.float32)
+    keep, z = np.array([True, True, False, True, True]), np.array([0, 1, 1, 1, 0])
+    c = gb.model(covariances, y, keep).conditional("cov")
+    assert c.kind == "conjugate", c.reason
+    m = np.array([[0.3, -1.0], [1.0, 0.5]])
+    found = c.natural({"m": m, "z": z})
+    for k in range(2):
+        gap = (y - m[k])[(z == k) & keep]
+        np.testing.assert_allclose(found["concentration"][k], 6 + 1 + len(gap), rtol=1e-4)
+        expected = 2 * np.eye(2) + np.outer(m[k], m[k]) + gap.T @ gap
+        np.testing.assert_allclose(found["scale_matrix"][k], expected, rtol=1e-4, atol=1e-5)
+
+
+def shared_factor():
+    cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
+    numpyro.factor("f", -jnp.sum(jnp.array([1.0, 2.0]) * jnp.log(jnp.diagonal(jnp.linalg.cholesky(cov)))))
+
+
+def uneven_rows():
+    cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
+    solved = jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(cov), jnp.ones((2, 1)), lower=True)
+    numpyro.factor("f", -jnp.sum(jnp.array([[1.0], [2.0]]) * solved**2))
+
+
+def scaled_covariance():
+    cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
+    numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(2), cov + jnp.eye(2)), obs=jnp.ones(2))
+
+
+def two_covariances():
+    with numpyro.plate("k", 2):
+        cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
+    numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(2), cov[0] + cov[1]), obs=jnp.ones(2))
+
+
+@pytest.mark.parametrize("model", [shared_factor, uneven_rows, scaled_covariance, two_covariances])
+def test_covariance_near_misses_are_refused(model):
+    c = gb.model(model).conditional("cov")
+    assert c.kind == "none"
+    assert c.reason.startswith("not conjugate: ")

@@ -57,7 +57,19 @@ def bounded(y=None):
         numpyro.sample("y", dist.Uniform(0.0, top), obs=y)
 
 
+def gaussians(y=None):
+    """AugurV2's HGMM: two components in the plane."""
+    w = numpyro.sample("w", dist.Dirichlet(jnp.array([2.0, 2.0])))
+    with numpyro.plate("k", 2):
+        mu = numpyro.sample("mu", dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2)))
+        cov = numpyro.sample("cov", dist.InverseWishart(9.0, 6 * jnp.eye(2)))
+    with numpyro.plate("n", 4):
+        z = numpyro.sample("z", dist.Categorical(w))
+        numpyro.sample("y", dist.MultivariateNormal(mu[z], cov[z]), obs=y)
+
+
 DATA = {
+    gaussians: np.array([[0.2, 1.0], [-1.0, 0.5], [0.3, 0.1], [2.0, -1.0]], np.float32),
     normal_gamma: np.array([0.1, 1.2, -0.4], np.float32),
     mixture: np.array([0.1, 1.2, -4.0, 3.0], np.float32),
     regression: np.array([0.1, 1.2, -0.4], np.float32),
@@ -83,6 +95,7 @@ CASES = [
     (mixture, "Slice w (*) NUTS(step_size=.2) mu (*) Gibbs z"),
     (regression, None),
     (topics, None),
+    (gaussians, None),
     (bounded, None),
 ]
 

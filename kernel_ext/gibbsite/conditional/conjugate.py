@@ -19,6 +19,7 @@ from gibbsite.conditional.conjugate_families import Family, Support, family_for,
 from gibbsite.conditional.conjugate_forms import Key, key_text
 from gibbsite.conditional.conjugate_gaussian import NotReal, gaussian_of
 from gibbsite.conditional.conjugate_walk import Refused, statistics
+from gibbsite.conditional.conjugate_wishart import inverse_wishart_of, is_covariance
 from gibbsite.conditional.moving import bounded_by
 from gibbsite.density import Density
 
@@ -102,12 +103,14 @@ def conjugate_of(density: Density, site: str) -> Conditional:
     except Refused as why:
         first = str(why)
     try:
+        if is_covariance(density, site):
+            return inverse_wishart_of(density, site)
         return gaussian_of(density, site)
     except NotReal:
         told = first
     except Refused as why:
         # where elements are only coupled, what stops the joint update is the real obstacle
-        told = str(why) if "mixes several elements" in first else first
+        told = str(why) if "mixes several elements" in first or is_covariance(density, site) else first
     return Conditional(density, site, f"not conjugate: {told}")
 
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from gibbsite.conditional.conjugate import ConjugateConditional
 from gibbsite.conditional.conjugate_gaussian import GaussianConditional
+from gibbsite.conditional.conjugate_wishart import InverseWishartConditional
 from gibbsite.kernels.finite import FiniteGibbs
 
 
@@ -20,7 +21,7 @@ class ConjugateGibbs(FiniteGibbs):
     `init`, with the expression that stands in the way.
     """
 
-    _accepted = (ConjugateConditional, GaussianConditional)  # type: ignore[assignment]
+    _accepted = (ConjugateConditional, GaussianConditional, InverseWishartConditional)  # type: ignore[assignment]
 
     def _start(self, name: str) -> Any:
         site = self._conditionals[name].density.sites[name]
