@@ -8,7 +8,7 @@
 
 /**
  * @typedef {{kind: string, level: string, parents: string[], children: string[], blanket: string[],
- *   box: number[], panel: string, kernels: string[], kernel: string}} Fact
+ *   box: number[], panel: string, kernels: string[], kernel: string, folded: boolean}} Fact
  * @typedef {Record<string, Fact>} Facts
  * @typedef {Record<string, any[]>} Columns
  * @typedef {{nodes: Columns, edges: Columns, heads: Columns, plates: Columns, size: number[], facts: Facts}} View
@@ -175,6 +175,18 @@ export function clicked(state, name, keys) {
 
 // ------------------------------------------------------------------ in the page
 
+/** The first store leaves out the columns that the page already draws: they are taken from there, once.
+ * @param {Store} store @param {any} args */
+function completed(store, args) {
+  const { folded } = store.views;
+  if (folded.nodes === undefined) {
+    for (const part of /** @type {const} */ (["nodes", "edges", "heads", "plates"])) {
+      folded[part] = { ...args[part].data };
+    }
+  }
+  return store;
+}
+
 /** @param {any} args @param {State} state @param {Store} store */
 function viewOf(args, state, store) {
   return state.open && store.views.open ? store.views.open : store.views.folded;
@@ -212,7 +224,7 @@ function tell(args, state, store) {
   const told = answer(facts, state);
   const reply = told ? `<div class="gp" role="status"><p class="ask">${escaped(told)}</p></div>` : "";
   const shown = name !== null && facts[name] ? facts[name].panel : args.hint;
-  args.panel.text = reply + shown;
+  args.panel.text = args.style + reply + shown;
   const fact = name === null ? undefined : facts[name];
   args.change.visible = Boolean(live && args.changeable && fact && /latent|observed/.test(fact.kind));
   if (fact) {
@@ -226,7 +238,7 @@ export default function react(args, source) {
   const text = args.store.data.json[0];
   if (plot.gibbsiteText !== text) {
     plot.gibbsiteText = text;
-    plot.gibbsiteStore = JSON.parse(text);
+    plot.gibbsiteStore = completed(JSON.parse(text), args);
     plot.gibbsiteState ??= freshState();
   }
   /** @type {Store} */
@@ -242,6 +254,10 @@ export default function react(args, source) {
     if (state.hovered === old.hovered) return;
   } else if (event === "tap") {
     state = clicked(old, nodeAt(facts, source.x, source.y), source.modifiers ?? {});
+  } else if (event === "doubletap") {
+    const name = nodeAt(facts, source.x, source.y);
+    if (name !== null && facts[name].folded) args.fold.setv({ active: true });
+    return;
   } else if (source.name === "graph-search") {
     const found = search(facts, source.value_input ?? source.value);
     state = { ...old, found, selected: found.length === 1 ? found[0] : old.selected };
@@ -249,10 +265,12 @@ export default function react(args, source) {
     state = { ...old, byLevel: source.active === 1 };
   } else if (source.name === "graph-fold") {
     state = { ...freshState(), byLevel: old.byLevel, open: source.active };
+    source.setv({ label: source.active ? "fold" : "unfold" });
     whole = true;
   } else if (source.name === "graph-store") {
     const kept = facts[old.selected ?? ""] ? old.selected : null;
     state = { ...freshState(), byLevel: old.byLevel, open: old.open, selected: kept };
+    args.fold.setv({ visible: store.views.open !== undefined });
     whole = true;
   }
   plot.gibbsiteState = state;

@@ -4,7 +4,7 @@ import { activeTrail, answer, clicked, freshState, highlight, nodeAt, roleOf, se
 
 /** A mixture: w → z → x ← mu, with facts as Python sends them. */
 const fact = (kind, parents, children, blanket, box) => ({
-  kind, parents, children, blanket, box, level: "model", panel: kind, kernels: [], kernel: "",
+  kind, parents, children, blanket, box, level: "model", panel: kind, kernels: [], kernel: "", folded: false,
 });
 const FACTS = {
   w: fact("latent", [], ["z"], ["z"], [0, -10, 10, 0]),

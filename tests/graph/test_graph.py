@@ -140,3 +140,152 @@ def test_unknown_nodes_are_named(graph):
         graph.markov_blanket("tua")
     with pytest.raises(KeyError):
         graph.independent("mu", "nothing")
+
+
+# ------------------------------------------------------------ examples of Gorinova 2022 (thesis, part I)
+
+
+def test_the_sprinkler():
+    def sprinkler():
+        cloudy = numpyro.sample("cloudy", dist.Bernoulli(0.5))
+        sprinkler = numpyro.sample("sprinkler", dist.Bernoulli(jnp.where(cloudy == 1, 0.1, 0.5)))
+        rain = numpyro.sample("rain", dist.Bernoulli(jnp.where(cloudy == 1, 0.8, 0.2)))
+        p = numpyro.deterministic("p", 0.01 + 0.9 * sprinkler + 0.08 * rain)
+        numpyro.sample("wet", dist.Bernoulli(p), obs=jnp.ones(()))
+
+    g = gb.model(sprinkler).graph
+    assert set(g.markov_blanket("rain")) == {"cloudy", "sprinkler", "wet"}
+    assert set(g.markov_blanket("cloudy")) == {"sprinkler", "rain"}
+    assert not g.independent("sprinkler", "rain", ["cloudy"])  # `wet` is seen: explaining away
+    assert g.independent("sprinkler", "rain", ["cloudy"], given_data=False)
+    assert not g.independent("sprinkler", "rain", given_data=False)
+
+
+def test_program_a_a_chain_through_deterministic_values():
+    def program():
+        z1 = numpyro.sample("z1", dist.Bernoulli(0.3))
+        theta1 = numpyro.deterministic("theta1", 0.2 + 0.5 * z1)
+        z2 = numpyro.sample("z2", dist.Bernoulli(theta1))
+        phi1 = numpyro.deterministic("phi1", 0.1 + 0.4 * z1)
+        phi2 = numpyro.deterministic("phi2", 0.1 + 0.4 * z2)
+        numpyro.sample("y1", dist.Normal(phi1, 1), obs=jnp.zeros(()))
+        numpyro.sample("y2", dist.Normal(phi2, 1), obs=jnp.zeros(()))
+        theta2 = numpyro.deterministic("theta2", 0.2 + 0.5 * z2)
+        numpyro.sample("z3", dist.Bernoulli(theta2))
+
+    g = gb.model(program).graph
+    assert set(g.markov_blanket("z1")) == {"z2", "y1"}
+    assert set(g.markov_blanket("z2")) == {"z1", "z3", "y2"}
+    assert g.independent("z1", "z3", ["z2"]) and not g.independent("z1", "z3")
+    assert g.levels()["z3"] == "generated" and g.levels()["phi1"] == "model"
+
+
+def test_the_cross_model():
+    """Two causes, a common middle, two effects: the middle separates after from before."""
+
+    def cross():
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        m = numpyro.sample("m", dist.Normal(a + b, 1))
+        numpyro.sample("c", dist.Normal(m, 1))
+        numpyro.sample("d", dist.Normal(2 * m, 1))
+
+    g = gb.model(cross).graph
+    assert g.independent("a", "b") and not g.independent("a", "b", ["m"])
+    assert g.independent("c", "d", ["m"]) and g.independent("a", "c", ["m"]) and not g.independent("c", "d")
+    assert set(g.markov_blanket("m")) == {"a", "b", "c", "d"} and set(g.markov_blanket("a")) == {"b", "m"}
+
+
+# ------------------------------------------------------------ folding and elements
+
+
+def test_folding_keeps_blankets_and_paths():
+    rng = np.random.default_rng(3)
+    smaller = 0
+    for _ in range(300):
+        graph = random_graph(rng, int(rng.integers(3, 13)))
+        small, members = graph.folded()
+        smaller += bool(members)
+        for name, node in graph.nodes.items():
+            if node.random:
+                assert set(small.markov_blanket(name)) == set(graph.markov_blanket(name))
+        a, b = rng.choice([n for n in small.nodes], 2, replace=len(small.nodes) < 2)
+        if a != b and graph.nodes[a].random and graph.nodes[b].random:
+            assert bool(small.independent(a, b)) == bool(graph.independent(a, b))
+    assert smaller > 20
+
+
+def test_indexed_sites_fold_into_one_node_unless_that_closes_a_circle():
+    names = [f"s[{i}]" for i in range(4)]
+    nodes = [Node(n, "latent") for n in names] + [Node(f"x[{i}]", "observed") for i in range(4)]
+    edges = [(names[i], names[i + 1]) for i in range(3)] + [(names[i], f"x[{i}]") for i in range(4)]
+    groups = {"s": tuple(names), "x": tuple(f"x[{i}]" for i in range(4))}
+    small, members = DependencyGraph(nodes, edges, groups=groups).folded()
+    assert set(small.nodes) == {"s", "x"} and small.nodes["s"].recurrent and members["s"] == tuple(names)
+    back = [*edges, ("x[0]", "s[1]")]
+    small, members = DependencyGraph(nodes, back, groups=groups).folded()
+    assert members == {} and "x[3]" in small.nodes
+
+
+def test_blankets_of_elements():
+    def grouped(g, y):
+        a = numpyro.sample("a", dist.Normal(0, 1).expand([4]))
+        m = numpyro.sample("m", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(a[g] + m, 1), obs=y)
+
+    model = gb.model(grouped, np.array([0, 1, 1, 3]), np.zeros(4, np.float32))
+    assert model.element_blanket("a", 1) == {"m": ((),), "y": ((1,), (2,))}
+    assert model.element_blanket("a", 2) == {}
+    with pytest.raises(ValueError, match="does not exist"):
+        model.element_blanket("a", 4)
+
+    def walk():
+        z = numpyro.sample("z", dist.Categorical(jnp.ones((6, 2))).to_event(1))
+        numpyro.factor("f", jnp.array([[1.0, 0.0], [0.0, 1.0]])[z[:-1], z[1:]].sum())
+
+    assert gb.model(walk).element_blanket("z", (3,)) == {"z": ((2,), (4,))}
+
+
+# ------------------------------------------------------------ models from models
+
+
+def test_conditioning_observes_and_intervening_cuts():
+    base = gb.model(hierarchy, np.arange(3.0), np.zeros(3))
+    seen = base.condition(mu=1.5)
+    assert seen.graph.nodes["mu"].kind == "observed" and ("mu", "b") in seen.graph.edges
+    state = {"tau": 1.0, "b": np.ones(3), "new": 0.0}
+    np.testing.assert_allclose(
+        seen.density.log_joint(state), base.density.log_joint({**state, "mu": 1.5}), rtol=1e-5
+    )
+    cut = base.do(b=[1.0, 2.0, 3.0])
+    assert cut.graph.parents("b") == () and ("b", "y") in cut.graph.edges
+    assert cut.graph.levels()["mu"] == "generated"
+    gone = base.density.log_joint({**state, "mu": 1.5, "b": np.array([1.0, 2.0, 3.0])})
+    prior = dist.Normal(1.5, 2.0).log_prob(jnp.array([1.0, 2.0, 3.0])).sum()
+    now = cut.density.log_joint({"tau": 1.0, "mu": 1.5, "new": 0.0})
+    np.testing.assert_allclose(now, gone - prior, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("action", "values", "words"),
+    [
+        ("condition", {"tau": -1.0}, "outside the support of 'tau'"),
+        ("condition", {"b": [0.0, 1.0]}, "has shape"),
+        ("condition", {"y": 0.0}, "is observed already"),
+        ("condition", {}, "which site"),
+        ("do", {"taw": 1.0}, "did you mean 'tau'"),
+    ],
+)
+def test_changes_that_do_not_fit_say_why(action, values, words):
+    base = gb.model(hierarchy, np.arange(3.0), np.zeros(3))
+    with pytest.raises(gb.GibbsiteError, match=words):
+        getattr(base, action)(values)
+
+
+def test_a_schedule_of_one_s_own_becomes_the_default():
+    base = gb.model(hierarchy, np.arange(3.0), np.zeros(3))
+    mine = base.with_schedule("Slice mu (*) NUTS [tau b new]")
+    assert mine.schedule().text == "Slice mu (*) NUTS [tau b new]" != base.schedule().text
+    assert mine.with_schedule(None).schedule().text == base.schedule().text
+    with pytest.raises(gb.GibbsiteError):
+        base.with_schedule("Gibbs mu")

@@ -73,12 +73,14 @@ def _merged(graph: "DependencyGraph", members: Mapping[str, Sequence[str]]) -> "
     for name, node in graph.nodes.items():
         owner = own.get(name, name)
         if owner == name:
-            nodes[name] = node  # the end of a chain stays what it is
+            nodes[name] = node
+            if name in members:  # the end of a chain
+                nodes[name] = replace(node, distribution=f"⋯ {node.distribution}")
         elif owner not in nodes and owner not in graph.nodes:
             names = members[owner]
             inner = any(a in names and b in names for a, b in graph.edges)
             typical = graph.nodes[names[1]]
-            text = f"{names[1]} ~ {typical.distribution}, …" if inner else typical.distribution
+            text = f"{names[1]} ~ {typical.distribution}, …"
             nodes[owner] = replace(
                 typical,
                 name=owner,

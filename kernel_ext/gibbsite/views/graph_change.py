@@ -68,6 +68,8 @@ def schedule_with(model: Any, site: str, kernel: str) -> str:
     from gibbsite.kernels.parse import Spec, Update
 
     schedule = model.schedule()
+    if not any(site in u.sites for u in schedule.updates):
+        raise ModelError(f"{site!r} has no kernel of its own to change")
     updates: list[Update] = []
     for u in schedule.updates:
         if site not in u.sites:

@@ -19,7 +19,7 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from gibbsite.views.assets import source
-from gibbsite.views.graph_panel import hint_html, kernel_choices, panels
+from gibbsite.views.graph_panel import STYLE, hint_html, kernel_choices, panels
 from gibbsite.views.graph_picture import EDGE, MAX_DRAWN, PLATE, PLATE_TEXT, summary_text
 from gibbsite.views.graph_store import store_text, view_of
 
@@ -35,10 +35,10 @@ def views_of(graph: Any, model: Any = None, use_greek: bool = False, run: Any = 
     views = {}
     if len(small.nodes) <= MAX_DRAWN:
         told = panels(small, model, members, run)
-        views["folded"] = view_of(small, told, kernel_choices(small, model), use_greek)
+        views["folded"] = view_of(small, told, kernel_choices(small, model), use_greek, members)
     if members and len(graph.nodes) <= MAX_DRAWN:
         told = panels(graph, model, {}, run)
-        views["open"] = view_of(graph, told, kernel_choices(graph, model), use_greek)
+        views["open"] = view_of(graph, told, kernel_choices(graph, model), use_greek, ())
     return views
 
 
@@ -50,19 +50,20 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
         return Div(text=words, name="graph-panel")
     view = views["folded"]
     plot, args = _figure(view, summary_text(graph))
-    panel = Div(text=hint_html(), width=_PANEL_WIDTH, name="graph-panel", styles={"color": "inherit"})
+    panel = Div(text=STYLE + hint_html(), width=_PANEL_WIDTH, name="graph-panel", styles={"color": "inherit"})
     wide = view["size"][2] > _BESIDE
     if wide:
         panel.width = min(int(view["size"][2]), 980)
     change = _change_tools(panel.width)
-    store = ColumnDataSource({"json": [store_text(views)]}, name="graph-store")
+    drawn = {k: v for k, v in view.items() if k in ("size", "facts")}  # the columns are in the figure already
+    store = ColumnDataSource({"json": [store_text({**views, "folded": drawn})]}, name="graph-store")
     run = ColumnDataSource({"name": [], "words": [], "colour": []}, name="graph-run")
-    args |= {"plot": plot, "panel": panel, "store": store, "run": run, "hint": hint_html()}
+    args |= {"plot": plot, "panel": panel, "store": store, "run": run, "hint": hint_html(), "style": STYLE}
     args |= {"change": change["row"], "kernel": change["kernel"], "changeable": model is not None}
     script = CustomJS(args=args, code=source("graph.mjs"), module=True)
-    for event in ("mousemove", "mouseleave", "tap"):
+    for event in ("mousemove", "mouseleave", "tap", "doubletap"):
         plot.js_on_event(event, script)
-    tools = _look_tools(script, "open" in views)
+    tools, script.args["fold"] = _look_tools(script, "open" in views)
     store.js_on_change("data", script)
     run.js_on_change("data", script)
     if model is None:
@@ -80,18 +81,15 @@ def _scrolled(plot: Any) -> Any:
     return column(plot, width=980, stylesheets=[InlineStyleSheet(css=css)])
 
 
-def _look_tools(script: CustomJS, can_open: bool) -> Any:
+def _look_tools(script: CustomJS, can_open: bool) -> tuple[Any, Any]:
     look = TextInput(name="graph-search", placeholder="find a node", width=150)
     look.js_on_change("value_input", script)
     look.js_on_change("value", script)
     colour = RadioButtonGroup(name="graph-colour", labels=["kind", "level"], active=0, width=110)
     colour.js_on_change("active", script)
-    parts: list[Any] = [look, colour]
-    if can_open:
-        fold = Toggle(name="graph-fold", label="unfold", active=False, width=80)
-        fold.js_on_change("active", script)
-        parts.append(fold)
-    return row(*parts)
+    fold = Toggle(name="graph-fold", label="unfold", active=False, width=80, visible=can_open)
+    fold.js_on_change("active", script)
+    return row(look, colour, fold), fold
 
 
 def _change_tools(width: int) -> dict[str, Any]:
@@ -126,6 +124,7 @@ def _figure(view: dict, words: str) -> tuple[Any, dict[str, Any]]:
         y_range=Range1d(-height, 0),
         toolbar_location=None,
         tools="",
+        sizing_mode="fixed",
         min_border=0,
         outline_line_color=None,
         background_fill_color=None,

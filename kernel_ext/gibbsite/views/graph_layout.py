@@ -17,6 +17,7 @@ from scipy.sparse import coo_matrix
 
 _GAP_X, _GAP_Y, _PLATE_PAD, _PLATE_LABEL, _MARGIN = 26.0, 44.0, 14.0, 16.0, 14.0
 _SWEEPS = 12
+_LEFT, _RIGHT = "\x01", "\x02"  # before a plate's name: variables for its edges
 _FULL = 1200.0  # a row wider than this passes nodes on to the next
 
 
@@ -63,10 +64,14 @@ def layout(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> Layout:
     x, bounds = _across(graph, rows, chains, sizes, paths)
     y = _down(graph, rows, sizes, paths)
     place = {n: (x[n], y[i]) for i, row in enumerate(rows) for n in row}
+    half = {i: max(sizes[n][1] for n in row) / 2 for i, row in enumerate(rows)}
+    through = {  # an edge crosses a row upright, so that it cannot cut the corners of its neighbours
+        n: ((x[n], y[i] - half[i]), (x[n], y[i] + half[i])) for i, row in enumerate(rows) for n in row
+    }
     nodes = {n: Box(*place[n], *sizes[n]) for n in graph.nodes}
     plates = _plate_boxes(graph, nodes, bounds)
     edges = {
-        (a, b): tuple(_edge(nodes[a], nodes[b], [place[d] for d in chains[a, b]]))
+        (a, b): tuple(_edge(nodes[a], nodes[b], [p for d in chains[a, b] for p in through[d]]))
         for a, b in graph.edges
         if a != b
     }
@@ -136,19 +141,24 @@ def _ordered_rows(
         for u, v in zip((a, *chain), (*chain, b), strict=True):
             near[u].append(v)
             near[v].append(u)
-    rank = {n: float(i) for row in rows for i, n in enumerate(row)}
+    rank = {n: i - (len(row) - 1) / 2 for row in rows for i, n in enumerate(row)}
+    level = {n: k for k, row in enumerate(rows) for n in row}
     best, fewest = [list(r) for r in rows], float("inf")
     for sweep in range(_SWEEPS):
-        wish = {n: sum(rank[m] for m in near[n]) / len(near[n]) if near[n] else rank[n] for n in rank}
         plates: dict[str, float] = {}
         for p in graph.plates:  # one place per plate, the same in every layer
-            members = [wish[n] for n, path in paths.items() if p in path]
-            plates[p] = sum(members) / len(members) if members else 0.0
+            members = [rank[n] for n, path in paths.items() if p in path]
+            plates[p] = float(np.mean(members)) if members else 0.0
+        side = -1 if sweep % 2 == 0 else 1  # look at the row above going down, at the row below going up
+        for k, row in enumerate(rows) if side < 0 else reversed(list(enumerate(rows))):
+            wish = {}
+            for n in row:
+                there = [rank[m] for m in near[n] if level[m] == k + side]
+                wish[n] = float(np.mean(there)) if there else rank[n]
 
-        def key(n: str, wish: Any = wish, plates: Any = plates) -> tuple[Any, ...]:
-            return (*((plates[p], p) for p in paths.get(n, ())), (float(wish[n]), n))
+            def key(n: str, wish: Any = wish, plates: Any = plates) -> tuple[Any, ...]:
+                return (*((plates[p], p) for p in paths.get(n, ())), (wish[n], n))
 
-        for row in rows if sweep % 2 == 0 else reversed(rows):
             row.sort(key=key)  # by plate first, so that the members of a plate stay together
             for i, n in enumerate(row):
                 rank[n] = i - (len(row) - 1) / 2
@@ -178,8 +188,8 @@ def _across(
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
     """Horizontal places of nodes, and left and right edges of plates, by a linear program."""
     names = [n for row in rows for n in row]
-    left = {p: f"<{p}" for p in graph.plates}
-    right = {p: f">{p}" for p in graph.plates}
+    left = {p: _LEFT + p for p in graph.plates}
+    right = {p: _RIGHT + p for p in graph.plates}
     variables = {v: i for i, v in enumerate([*names, *left.values(), *right.values()])}
     apart: list[tuple[str, str, float]] = []  # (a, b, d): b - a >= d
     for n in graph.nodes:
@@ -202,8 +212,17 @@ def _across(
         for row in rows[first : last + 1]:
             _keep_out(p, row, outside, sizes, paths, left, right)
     # plates that lie across each other cannot all be kept clear of strangers: give up the least first
-    for wishes in ([*beside, *outside], beside, []):
-        solved = _solve(variables, [*apart, *wishes], chains)
+    widest = max(sum(sizes[n][0] + _GAP_X for n in row) for row in rows)
+    tight = 1.15 * widest if widest > _FULL else None
+    tries = [
+        ([*beside, *outside], tight),
+        ([*beside, *outside], None),
+        (beside, tight),
+        ([], tight),
+        ([], None),
+    ]
+    for wishes, width in tries[0 if tight else 1 :]:
+        solved = _solve(variables, [*apart, *wishes], chains, width)
         if solved is not None:
             break
     assert solved is not None  # order within rows and plates around their members never contradict
@@ -250,9 +269,13 @@ def _keep_out(p: str, row: Any, apart: Any, sizes: Any, paths: Any, left: Any, r
             apart.append((right[p], n, sizes[n][0] / 2 + _GAP_X / 2))
 
 
-def _solve(variables: Mapping[str, int], apart: Any, chains: Any) -> dict[str, float] | None:
-    """Places that minimise the summed horizontal length of edges (bent ones cost more); None if there are
-    none."""
+def _solve(
+    variables: Mapping[str, int], apart: Any, chains: Any, width: float | None
+) -> dict[str, float] | None:
+    """Places within `width` that minimise the summed horizontal length of edges, where bent ones cost more.
+
+    None if there are none.
+    """
     pairs: list[tuple[str, str, float]] = []
     for (a, b), chain in chains.items():
         weight = 4.0 if chain else 1.0
@@ -276,9 +299,9 @@ def _solve(variables: Mapping[str, int], apart: Any, chains: Any) -> dict[str, f
             k += 1
     cost = np.concatenate([np.zeros(n), [w for *_, w in pairs]])
     for name, i in variables.items():  # plates close tightly around their members
-        cost[i] += {"<": -0.05, ">": 0.05}.get(name[0], 0.0)
+        cost[i] += {_LEFT: -0.05, _RIGHT: 0.05}.get(name[0], 0.0)
     matrix = coo_matrix((values, (rows, cols)), shape=(k, n + m))
-    limits = [(0, None)] * n + [(0, None)] * m
+    limits = [(0, width)] * n + [(0, None)] * m
     answer = linprog(cost, A_ub=matrix, b_ub=bound, bounds=limits, method="highs")
     if answer.x is None:
         return None
@@ -304,10 +327,12 @@ def _centred(variables: Any, apart: Any, pairs: Any, x: np.ndarray) -> dict[str,
             at_most = min((x[j] - d for j, d in high.get(i, ())), default=np.inf)
             x[i] = min(max(wish, at_least), at_most) if at_least <= at_most else x[i]
     for name, i in variables.items():
-        if name[0] == "<":
-            x[i] = min((x[j] - d for j, d in high.get(i, ()) if j != variables[">" + name[1:]]), default=x[i])
+        if name[0] == _LEFT:
+            x[i] = min(
+                (x[j] - d for j, d in high.get(i, ()) if j != variables[_RIGHT + name[1:]]), default=x[i]
+            )
     for name, i in variables.items():
-        if name[0] == ">":
+        if name[0] == _RIGHT:
             x[i] = max((x[j] + d for j, d in low.get(i, ())), default=x[i])
     return {name: float(x[i]) for name, i in variables.items()}
 

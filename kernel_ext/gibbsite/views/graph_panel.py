@@ -31,7 +31,7 @@ def hint_html() -> str:
         "click for its conditional and its kernel. Then Shift-click a second node: are the two independent? "
         "Ctrl-click adds a node to what is given."
     )
-    return f'{STYLE}<div class="gp"><span class="k">{words}</span></div>'
+    return f'<div class="gp"><span class="k">{words}</span></div>'
 
 
 def panels(
@@ -123,7 +123,7 @@ def _panel(graph: Any, name: str, model: Any, row: Any, inside: Sequence[str], r
     if node.line is not None:
         parts.append(_entry("written at", f"line {node.line[1]}"))
     return (
-        f'{STYLE}<div class="gp"><h4>{escape(name)}</h4><span class="k">{escape(" · ".join(facts))}</span>'
+        f'<div class="gp"><h4>{escape(name)}</h4><span class="k">{escape(" · ".join(facts))}</span>'
         f"<dl>{''.join(parts)}</dl></div>"
     )
 

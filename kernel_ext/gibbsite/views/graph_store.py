@@ -1,7 +1,7 @@
 """A graph as plain columns and facts: what the page needs to draw it, light it up and answer questions."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gibbsite.views.graph_geometry import Drawing, arrow_head, draw
@@ -9,7 +9,7 @@ from gibbsite.views.graph_picture import EDGE
 from gibbsite.views.graph_style import FILL, LEVEL_FILL, LINE, TEXT_SIZE, TITLE_SIZE
 
 MAX_WIDTH = 980
-_SMALLEST_SCALE = 0.72  # below, words are too small to read: the page scrolls and zooms instead
+_SMALLEST_SCALE = 0.82  # below, words are too small to read: the page scrolls and zooms instead
 Columns = dict[str, list]
 
 
@@ -94,12 +94,16 @@ def size_of(drawing: Drawing) -> list[float]:
         round(drawing.width * scale),
         round(drawing.height * scale),
         round(TITLE_SIZE * scale, 1),
-        round(max(TEXT_SIZE * scale, 9), 1),
+        round(TEXT_SIZE * scale, 1),
     ]
 
 
 def facts_of(
-    graph: Any, drawing: Drawing, told: Mapping[str, str], kernels: Mapping[str, Sequence[Any]]
+    graph: Any,
+    drawing: Drawing,
+    told: Mapping[str, str],
+    kernels: Mapping[str, Sequence[Any]],
+    folded: Collection[str],
 ) -> dict[str, dict[str, Any]]:
     """What the page knows of each node: place, neighbours, blanket, level, panel, kernels to choose from."""
     levels = graph.levels()
@@ -117,12 +121,15 @@ def facts_of(
             "panel": told.get(name, ""),
             "kernels": list(fitting),
             "kernel": chosen,
+            "folded": name in folded,
         }
     return out
 
 
-def view_of(graph: Any, told: Mapping[str, str], kernels: Mapping[str, Any], use_greek: bool) -> dict:
-    """One way of showing a graph: every column, and the facts."""
+def view_of(
+    graph: Any, told: Mapping[str, str], kernels: Mapping[str, Any], use_greek: bool, folded: Collection[str]
+) -> dict:
+    """One way of showing a graph: every column, and the facts. `folded` names nodes to open."""
     drawing = draw(graph, use_greek)
     return {
         "nodes": node_columns(graph, drawing),
@@ -130,7 +137,7 @@ def view_of(graph: Any, told: Mapping[str, str], kernels: Mapping[str, Any], use
         "heads": head_columns(drawing),
         "plates": plate_columns(drawing),
         "size": size_of(drawing),
-        "facts": facts_of(graph, drawing, told, kernels),
+        "facts": facts_of(graph, drawing, told, kernels, folded),
     }
 
 

@@ -1,0 +1,172 @@
+"""The graph as a picture and as a widget, without a browser."""
+
+import itertools
+import json
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.graph import DependencyGraph, Node, PlateBox
+from gibbsite.views import graph_svg, show_graph
+from gibbsite.views.graph_geometry import draw
+
+
+def mixture(x):
+    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
+    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([3]))
+    with numpyro.plate("n", len(x)):
+        z = numpyro.sample("z", dist.Categorical(w))
+        numpyro.sample("x", dist.Normal(mu[z], 1), obs=x)
+
+
+@pytest.fixture
+def model():
+    return gb.model(mixture, np.linspace(-1, 1, 20, dtype=np.float32))
+
+
+def random_graph(n, seed):
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice(["latent", "observed", "deterministic"], n, p=[0.6, 0.2, 0.2])
+    nodes = [Node(f"node_{i}", str(k), distribution="Normal(0, 1)") for i, k in enumerate(kinds)]
+    edges = {(f"node_{max(0, i - int(rng.integers(1, 9)))}", f"node_{i}") for i in range(1, n)}
+    return DependencyGraph(nodes, edges)
+
+
+@pytest.mark.parametrize("n", [3, 20, 100, 300])
+def test_nodes_do_not_overlap_and_edges_miss_them(n):
+    graph = random_graph(n, n)
+    drawing = draw(graph)
+    boxes = [
+        (s.x - s.width / 2, s.y - s.height / 2, s.x + s.width / 2, s.y + s.height / 2, name)
+        for name, s in drawing.nodes.items()
+    ]
+    for a, b in itertools.combinations(boxes, 2):
+        assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], (a, b)
+    for (start, end), line in drawing.edges.items():
+        assert drawing.nodes[start].y < drawing.nodes[end].y  # top to bottom
+        for x, y in line:
+            for left, top, right, bottom, name in boxes:
+                if name not in (start, end):
+                    assert not (left + 1 < x < right - 1 and top + 1 < y < bottom - 1), (start, end, name)
+
+
+def test_a_plate_holds_its_members_and_nothing_else():
+    nodes = [
+        Node("a", "latent"),
+        Node("b", "latent", plates=("p",)),
+        Node("c", "observed", plates=("p", "q")),
+    ]
+    nodes.append(Node("d", "latent"))
+    graph = DependencyGraph(
+        nodes, [("a", "b"), ("b", "c"), ("d", "c")], [PlateBox("p", 3), PlateBox("q", 2, "p")]
+    )
+    drawing = draw(graph)
+    for name, members in (("p", "bc"), ("q", "c")):
+        box = drawing.plates[name].box
+        for node, s in drawing.nodes.items():
+            inside = abs(s.x - box.x) < box.width / 2 and abs(s.y - box.y) < box.height / 2
+            assert inside == (node in members), (name, node)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        DependencyGraph([Node("only", "latent")], []),
+        DependencyGraph([Node("a", "latent"), Node("b", "latent"), Node("a ", "latent")], []),
+        DependencyGraph([Node('<script>alert("x")</script>&', "latent", distribution="<b>")], []),
+    ],
+)
+def test_odd_graphs_are_drawn_and_markup_is_escaped(graph):
+    picture = graph_svg(graph)
+    assert "<script" not in picture and "<b>" not in picture
+    widget = show_graph(graph)
+    assert "<script>alert" not in widget.static_html()
+    store = json.loads(_model(widget, "graph-store")["json"][0])
+    assert not any("<script" in f["panel"] for f in store["views"]["folded"]["facts"].values())
+
+
+def test_a_thousand_sites_are_summed_up():
+    graph = random_graph(1000, 0)
+    assert "1000 nodes" in graph_svg(graph) and "too many" in graph_svg(graph)
+    assert "1000 nodes" in show_graph(graph)._item
+
+
+def test_greek_letters_are_asked_for(model):
+    assert "μ [3]" in graph_svg(model.graph, use_greek=True) and "mu [3]" in graph_svg(model.graph)
+
+
+def test_the_saved_state_of_a_hundred_nodes_is_small():
+    assert len(show_graph(random_graph(100, 1))._item) < 300_000
+
+
+def _model(widget, name):
+    """The columns of a data source in the widget's document."""
+
+    def find(value):
+        if isinstance(value, dict):
+            if (value.get("attributes") or {}).get("name") == name:
+                yield value
+            for v in value.values():
+                yield from find(v)
+        elif isinstance(value, list):
+            for v in value:
+                yield from find(v)
+
+    found = next(find(json.loads(widget._item)))
+    return dict(found["attributes"]["data"]["entries"])
+
+
+# ------------------------------------------------------------ changing
+
+
+def test_changes_show_the_python_to_keep_and_can_be_undone(model):
+    widget = show_graph(model)
+    widget._receive(None, {"kind": "select", "node": "mu"}, [])
+    widget._receive(None, {"kind": "change", "action": "kernel", "value": "Slice"}, [])
+    assert "Slice mu" in widget.model.schedule().text and ".with_schedule(" in widget.message
+    widget.change("condition", "[0, 1, 2]")
+    assert widget.graph.nodes["mu"].kind == "observed" and ".condition(mu=[0, 1, 2])" in widget.message
+    widget.change("undo")
+    assert widget.graph.nodes["mu"].kind == "latent" and "Slice mu" in widget.model.schedule().text
+    widget.change("undo")
+    assert widget.model is model
+    widget.change("undo")
+    assert "nothing to undo" in widget.message
+
+
+@pytest.mark.parametrize("value", ["9", "", "__import__('os')", "[1, 2]", "0.5"])
+def test_a_value_that_does_not_fit_changes_nothing(model, value):
+    widget = show_graph(model)
+    widget._receive(None, {"kind": "select", "node": "z"}, [])
+    widget.change("condition", value)
+    assert widget.model is model and widget.message
+
+
+def test_clicks_on_what_is_no_longer_there_are_answered(model):
+    widget = show_graph(model)
+    widget._receive(None, {"kind": "select", "node": "gone"}, [])
+    widget.change("condition", "1")
+    assert widget.selected is None and "click on a node" in widget.message
+    widget._receive(None, {"kind": "select", "node": "x"}, [])
+    widget.change("kernel", "NUTS")
+    widget.change("element", "99")
+    assert widget.model is model and widget.message
+
+
+def test_an_element_is_explained(model):
+    widget = show_graph(model)
+    widget.selected = "z"
+    widget.change("element", "17")
+    assert widget.message == "z[17]: w[any], mu[any], x[17]"
+
+
+def test_nodes_carry_the_state_of_a_run(model):
+    run = model.sample(draws=60, warmup=60, chains=2, seed=0)
+    widget = show_graph(model, run=run)
+    columns = widget._columns["graph-run"]["columns"]
+    assert set(columns["name"]) == {"w", "mu", "z"}
+    assert all(words[0] in "✓…!" for words in columns["words"])
+    assert "R-hat" in widget._columns["graph-store"]["columns"]["json"][0]
