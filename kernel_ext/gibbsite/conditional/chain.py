@@ -12,9 +12,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gibbsite.conditional.draw import draw_index, invert
 from gibbsite.conditional.finite import FiniteStructure, FiniteTables
+from gibbsite.conditional.frontier import Frontier, frontier
 from gibbsite.conditional.reduce import reduce_onto
 from gibbsite.conditional.touch import Touch
 from gibbsite.density.access import Access, Affine, Window
@@ -100,12 +102,26 @@ class ChainTables:
         self.tables = tables
         self.chain = chain
         self.length = tables.structure.elements[chain.axis]
+        self.frontiers = self._frontiers()
+
+    def _frontiers(self) -> list[Frontier] | None:
+        """Where to fill each coupling term; None where some term has to be filled through the site."""
+        s = self.tables.structure
+        if s.support.values.ndim != 1:
+            return None
+        axis = self.chain.axis
+        found = [
+            frontier(self.tables.density, s.site, link.touch, link.pairs[0], axis)
+            for link in self.chain.links
+        ]
+        return None if any(f is None for f in found) else [f for f in found if f is not None]
 
     def __call__(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         """`(unary, pairwise)` logits."""
         elements, axis = self.tables.structure.elements, self.chain.axis
         k = self.tables.structure.support.size
-        single, pair = self._linked(latents, data)
+        linked = self._linked if self.frontiers is None else self._linked_at_frontiers
+        single, pair = linked(latents, data)
         unary = jnp.moveaxis(self.tables.single(latents, data) + single, 0, -1)
         unary = jnp.moveaxis(unary, axis, 0)
         pair = jnp.moveaxis(jnp.moveaxis(pair, (0, 1), (-2, -1)), axis, 0)
@@ -114,6 +130,51 @@ class ChainTables:
             pair = pair[: self.length - 1]
         assert unary.ndim == len(elements) + 1 and pair.shape[-1] == k
         return unary, pair
+
+    def _linked_at_frontiers(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+        """As `_linked`, filling copies of the site; what is constant along the chain stays at size 1."""
+        s = self.tables.structure
+        values = jnp.asarray(s.support.values)
+        others = {n: v for n, v in latents.items() if n != s.site}
+        assert self.frontiers is not None
+
+        def pair_at(first: Any, second: Any) -> Any:
+            total: Any = jnp.zeros((1,) * len(s.elements))
+            for link, cut in zip(self.chain.links, self.frontiers, strict=True):
+                term, (access,) = link.touch.term, link.pairs
+                ev = self.tables.density.evaluator(others, data)
+                for filled, variables in ((first, cut.early), (second, cut.late)):
+                    ev.give({v: jnp.full((1,) * v.aval.ndim, filled, v.aval.dtype) for v in variables})
+                part = term.contribution(ev.lazy(term.atom), ev.full)
+                total = total + self._of_pairs(part, term.shape, access, ev.full)
+            return total
+
+        def single_at(value: Any) -> Any:
+            ev = self.tables._with(others, data, self.tables._filled(value))
+            total: Any = jnp.zeros((1,) * len(s.elements))
+            for link in self.chain.links:
+                term = link.touch.term
+                if link.singles:
+                    part = term.contribution(ev.lazy(term.atom), ev.full)
+                    for access in link.singles:
+                        total = total + reduce_onto(part, term.shape, access, s.elements, ev.full)
+            return total
+
+        pair = jax.vmap(jax.vmap(pair_at, (None, 0)), (0, None))(values, values)
+        return jax.vmap(single_at)(values), pair
+
+    def _of_pairs(self, part: Any, shape: tuple[int, ...], access: Access, read: Any) -> Any:
+        s, axis = self.tables.structure, self.chain.axis
+        component = access.index[axis]
+        assert isinstance(component, Affine)
+        (along,) = component.axes
+        low, high = access.window[along]
+        if part.shape[along] != 1 or high - low != self.length - 1:
+            return reduce_onto(part, shape, access, s.elements, read)
+        window = tuple((low, low + 1) if a == along else w for a, w in enumerate(access.window))
+        one = reduce_onto(part, shape, Access(access.index, window), s.elements, read)
+        place = low + component.offset
+        return jax.lax.slice_in_dim(one, place, place + 1, axis=axis)
 
     def _linked(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         """What the coupling terms add: to single elements `(K, *elements)` and to pairs `(K, K, *elements)`,
@@ -151,7 +212,7 @@ def sample_chain(key: Any, unary: Any, pair: Any, parallel: bool = False) -> Any
     `parallel` uses associative scans: `O(log T)` steps and `O(T K^3)` work, for accelerators.
     """
     length, k = unary.shape[0], unary.shape[-1]
-    others = jnp.broadcast_shapes(unary.shape[1:-1], pair.shape[1:-2])
+    others = np.broadcast_shapes(unary.shape[1:-1], pair.shape[1:-2])
     unary = jnp.broadcast_to(unary, (length, *others, k))
     if length == 1:
         return draw_index(key, jnp.moveaxis(unary[0], -1, 0), others)[None]

@@ -17,6 +17,9 @@ from gibbsite.density import Density
 from gibbsite.density.access import component_array
 from gibbsite.density.evaluate import Evaluator
 
+_UNROLL = 24
+_UNROLL_EQUATIONS = 20_000
+
 Latents = Mapping[str, Any]
 
 
@@ -103,7 +106,14 @@ class FiniteTables:
                     total = total + reduce_onto(part, touch.term.shape, access, self._elements, ev.full)
             return total
 
-        logits = jax.vmap(at)(jnp.asarray(self._values))
+        if (
+            len(self._values) <= _UNROLL
+            and len(self._values) * len(self.density.producer) <= _UNROLL_EQUATIONS
+        ):
+            # XLA fuses separate rows into the draw; of one batched array it computes rows again and again
+            logits = jnp.stack([at(value) for value in self._values])
+        else:
+            logits = jax.lax.optimization_barrier(jax.vmap(at)(jnp.asarray(self._values)))
         valid = self.structure.support.valid
         return logits if valid is None else jnp.where(jnp.asarray(valid), logits, -jnp.inf)
 
@@ -161,9 +171,9 @@ class FiniteTables:
     def _picked(self, index: Any) -> Any:
         """The support's values at `index`, without a gather where they are consecutive integers."""
         values = self._values
-        if values.ndim == 1 and values.dtype.kind in "iu":
-            if np.array_equal(values, values[0] + np.arange(len(values))):
-                return jnp.maximum(index, 0).astype(values.dtype) + values[0]
+        integers = values.ndim == 1 and values.dtype.kind in "iu"
+        if integers and np.array_equal(values, values[0] + np.arange(len(values))):
+            return jnp.maximum(index, 0).astype(values.dtype) + values[0]
         if values.ndim == 1 and len(values) == 2:
             return jnp.where(index > 0, values[1], values[0])
         return jnp.asarray(values)[jnp.maximum(index, 0)]

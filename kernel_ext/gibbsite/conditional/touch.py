@@ -33,7 +33,7 @@ def _disjoint(a: Window, b: Window) -> bool:
     return any(ah <= bl or bh <= al for (al, ah), (bl, bh) in zip(a, b, strict=True))
 
 
-def resolved(density: Density, touching: Sequence[tuple[Term, Sequence[Access]]]) -> list[tuple[Access, ...]]:
+def resolved(density: Density, touching: Sequence[tuple[Any, Sequence[Access]]]) -> list[tuple[Access, ...]]:
     """The accesses with tables that turn out to be affine functions written as such.
 
     All tables that need no latent are computed in one compiled call on the bound data.

@@ -16,6 +16,7 @@ from gibbsite.density.provenance_rules import ELEMENTWISE
 from gibbsite.trace.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
 
 _TIMES_SIZE = frozenset(["reduce_sum"])
+_IN_BOUNDS = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 _IDEMPOTENT = frozenset(["reduce_max", "reduce_min", "reduce_and", "reduce_or"])
 
 
@@ -40,13 +41,21 @@ class Evaluator:
         self._producer = producer
         self._values = dict(zip(closed.jaxpr.constvars, map(jnp.asarray, closed.consts), strict=True))
         self._values.update(values)
+        self._waiting: dict[Any, tuple[JaxprEqn, Any]] = {}
+
+    def give(self, values: Mapping[Any, Any]) -> None:
+        """Set variables, before anything that reads them is evaluated."""
+        self._values.update(values)
 
     def lazy(self, atom: Any) -> Any:
         """The value of `atom`, with constant axes at size 1."""
         if isinstance(atom, Literal):
             return jnp.asarray(atom.val, getattr(atom.aval, "dtype", None))
-        if atom not in self._values:
+        if atom not in self._values and atom not in self._waiting:
             self._compute(atom)
+        if atom not in self._values:
+            gather, source = self._waiting[atom]
+            self._values[atom] = _gather(gather, [source, self.lazy(gather.invars[1])])[0]
         return self._values[atom]
 
     def full(self, atom: Any) -> Any:
@@ -57,17 +66,64 @@ class Evaluator:
         stack = [target]
         while stack:
             var = stack[-1]
-            if var in self._values:
+            if var in self._values or var in self._waiting:
                 stack.pop()
                 continue
             eqn = self._producer[var]
-            missing = [a for a in eqn.invars if not isinstance(a, Literal) and a not in self._values]
+            atoms = [a for a in eqn.invars if not isinstance(a, Literal)]
+            missing = [a for a in atoms if a not in self._values and a not in self._waiting]
             if missing:
                 stack += missing
+                continue
+            if self._put_off(eqn):
+                stack.pop()
                 continue
             outs = _RULES.get(eqn.primitive.name, _default)(eqn, [self.lazy(a) for a in eqn.invars])
             self._values.update(zip(eqn.outvars, outs, strict=True))
             stack.pop()
+
+    def _put_off(self, eqn: JaxprEqn) -> bool:
+        """Let a gather that copies elements wait, and work on what it copies from: `log(theta[doc])` takes
+        the logarithm of `theta` once, not of every copy. Whether this equation was dealt with so."""
+        name = eqn.primitive.name
+        if name == "gather" and eqn.params["mode"] in _IN_BOUNDS:
+            source = self.lazy(eqn.invars[0])
+            if source.size < eqn.outvars[0].aval.size:
+                self._waiting[eqn.outvars[0]] = (eqn, source)
+                return True
+            return False
+        if name not in ELEMENTWISE or name == "optimization_barrier":
+            return False
+        gather: JaxprEqn | None = None
+        sources: list[Any] = []
+        for atom in eqn.invars:
+            if not isinstance(atom, Literal) and atom in self._waiting and atom not in self._values:
+                other, source = self._waiting[atom]
+                if gather is not None and not _same_gather(gather, other):
+                    return False
+                gather = other
+                sources.append(source)
+            else:
+                x = self.lazy(atom)
+                if x.size != 1:
+                    return False
+                sources.append(x)
+        if gather is None:
+            return False
+        rank = len(gather.invars[0].aval.shape)
+        sources = [jnp.reshape(x, (1,) * rank) if x.ndim and x.size == 1 else x for x in sources]
+        (source,) = _elementwise(eqn, sources)
+        self._waiting[eqn.outvars[0]] = (gather, source)
+        return True
+
+
+def _same_gather(a: JaxprEqn, b: JaxprEqn) -> bool:
+    """Whether two gathers copy the same places of arrays of one shape."""
+    return a is b or (
+        a.invars[1] is b.invars[1]
+        and _aval_shape(a.invars[0]) == _aval_shape(b.invars[0])
+        and all(a.params[p] == b.params[p] for p in ("dimension_numbers", "slice_sizes", "mode"))
+    )
 
 
 def _default(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
@@ -160,6 +216,52 @@ def _concatenate(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     ]
 
 
+def _same_index_for_all(
+    eqn: JaxprEqn,
+    operand: Any,
+    indices: Any,
+    lifted: list[tuple[int, int]],
+    o_batch: list[int],
+    i_batch: list[int],
+    sizes: list[int],
+) -> Any | None:
+    """A gather whose index is the same all along some batch axes, as one that copies these axes whole.
+
+    None where the output's axes would have to change their order.
+    """
+    dims = eqn.params["dimension_numbers"]
+    rank = len(eqn.outvars[0].aval.shape)
+    batch_axes = [a for a in range(rank) if a not in dims.offset_dims]
+    gone = {i for _, i in lifted}
+    windows = [
+        d
+        for d in range(operand.ndim)
+        if d not in dims.collapsed_slice_dims and d not in dims.operand_batching_dims
+    ]
+    place = dict(zip(windows, dims.offset_dims, strict=True))
+    place.update({d: batch_axes[i] for d, i in lifted})
+    order = sorted(place)
+    if [place[d] for d in order] != sorted(place.values()):
+        return None
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(place[d] for d in order),
+        collapsed_slice_dims=dims.collapsed_slice_dims,
+        start_index_map=dims.start_index_map,
+        operand_batching_dims=tuple(d for d in o_batch if d not in dict(lifted)),
+        start_indices_batching_dims=tuple(i - sum(g < i for g in gone) for i in i_batch if i not in gone),
+    )
+    for d, _ in lifted:
+        sizes = [operand.shape[d] if a == d else n for a, n in enumerate(sizes)]
+    return lax.gather(
+        operand,
+        jnp.squeeze(indices, tuple(gone)),
+        numbers,
+        tuple(sizes),
+        mode=eqn.params["mode"],
+        fill_value=eqn.params["fill_value"],
+    )
+
+
 def _gather(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     operand, indices = xs
     o_shape, i_shape = _aval_shape(eqn.invars[0]), _aval_shape(eqn.invars[1])
@@ -169,7 +271,8 @@ def _gather(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     operand = materialise(operand, o_shape, set(dims.start_index_map))
     indices = materialise(indices, i_shape, {len(i_shape) - 1})
     o_batch, i_batch = list(dims.operand_batching_dims), list(dims.start_indices_batching_dims)
-    dropped = []
+    dropped: list[int] = []
+    lifted: list[tuple[int, int]] = []
     for d, i in zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=True):
         constant = operand.shape[d] == 1 and o_shape[d] != 1
         if constant and indices.shape[i] != 1:
@@ -178,10 +281,17 @@ def _gather(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
             o_batch.remove(d)
             i_batch.remove(i)
         elif not constant and indices.shape[i] != o_shape[d]:
-            indices = materialise(indices, i_shape, {i})
+            lifted.append((d, i))
     for d, n in enumerate(o_shape):
         if d not in dims.operand_batching_dims and operand.shape[d] == 1 and n != 1:
             sizes[d] = 1
+
+    if lifted and not dropped:
+        found = _same_index_for_all(eqn, operand, indices, lifted, o_batch, i_batch, sizes)
+        if found is not None:
+            return [found]
+    for _, i in lifted:
+        indices = materialise(indices, i_shape, {i})
 
     def renumbered(ds: Any) -> tuple[int, ...]:
         return tuple(d - sum(g < d for g in dropped) for d in ds)

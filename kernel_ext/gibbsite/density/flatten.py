@@ -14,6 +14,7 @@ from jax import lax
 from gibbsite.density.descan import descan
 from gibbsite.trace.compat import (
     ClosedJaxpr,
+    Jaxpr,
     JaxprEqn,
     Literal,
     Var,
@@ -74,6 +75,16 @@ class Builder:
         if key is not None:
             self._seen[key] = fresh
         return fresh
+
+
+def jaxpr_of_parts(
+    constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Any], eqns: Sequence[JaxprEqn]
+) -> Jaxpr:
+    """A jaxpr made of equations; its debug information, which names inputs and outputs, is that of another
+    one of the same size."""
+    specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in invars]
+    template = jax.make_jaxpr(lambda *xs: [0.0] * len(outvars))(*specs).jaxpr
+    return make_jaxpr_like(template, constvars, invars, outvars, eqns)
 
 
 def _unstacked(eqn: JaxprEqn) -> ClosedJaxpr:

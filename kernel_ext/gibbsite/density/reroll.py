@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gibbsite.density.flatten import Builder
+from gibbsite.density.flatten import Builder, jaxpr_of_parts
 from gibbsite.trace.compat import (
     ClosedJaxpr,
     JaxprEqn,
@@ -28,7 +28,6 @@ from gibbsite.trace.compat import (
     Var,
     bind_equation,
     dce_jaxpr,
-    make_jaxpr_like,
 )
 
 Ref = tuple[int, int, int]
@@ -350,9 +349,6 @@ def _sliced(eqns: Sequence[JaxprEqn], axis: int | None) -> Any:
 def finished(reroll: Reroll, invars: Sequence[Var], outputs: Sequence[Any]) -> ClosedJaxpr:
     """The rewritten jaxpr with the given inputs and outputs, dead code removed."""
     b = reroll.builder
-    # a jaxpr's debug information names its inputs and outputs, so it is taken from one of the same size
-    specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in invars]
-    template = jax.make_jaxpr(lambda *xs: [jnp.zeros(())] * len(outputs))(*specs).jaxpr
-    jaxpr = make_jaxpr_like(template, b.constvars, invars, outputs, b.eqns)
+    jaxpr = jaxpr_of_parts(b.constvars, invars, outputs, b.eqns)
     jaxpr, _ = dce_jaxpr(jaxpr, [True] * len(outputs), instantiate=True)
     return ClosedJaxpr(jaxpr, b.consts)
