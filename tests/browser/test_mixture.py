@@ -77,12 +77,17 @@ def test_demo_notebook_runs_from_top_to_bottom(lab):
     lab.command("runmenu:run-all")
     book = nbformat.read(DEMOS / "mixture.ipynb", as_version=4)
     last = max(i for i, cell in enumerate(book.cells) if cell.cell_type == "code")
-    lab.wait_cell(last, timeout=300)
-    errors = lab.page.evaluate(
+    errors = (
         "() => window.jupyterapp.shell.currentWidget.content.widgets.flatMap("
         "w => w.model.outputs?.toJSON() ?? []).filter(o => o.output_type === 'error').map(o => o.evalue)"
     )
-    assert errors == []
+    lab.page.wait_for_function(
+        f"i => ({errors})().length"
+        " || window.jupyterapp.shell.currentWidget.content.widgets[i].model.executionCount !== null",
+        arg=last,
+        timeout=300_000,
+    )
+    assert lab.page.evaluate(errors) == []
     assert lab.page.locator(".gb-pill:has-text('finished')").count() >= 1
     lab.page.locator(".gb-pill").first.scroll_into_view_if_needed()
     lab.page.wait_for_timeout(500)

@@ -38,7 +38,7 @@ def autocorrelation(values: np.ndarray, max_lag: int = 40) -> np.ndarray:
     if draws < 2:
         return np.full((x.shape[0], 1), np.nan)
     lags = min(max_lag, draws - 1)
-    good = np.isfinite(x).all(axis=1)
+    good = np.asarray(np.isfinite(x).all(axis=1))
     x = np.where(good[:, None], x, 0.0)
     x = x - x.mean(axis=1, keepdims=True)
     spectrum = np.fft.rfft(x, 1 << (2 * draws - 1).bit_length(), axis=1)

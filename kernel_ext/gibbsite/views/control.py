@@ -6,13 +6,13 @@ nothing but set plain fields: its callbacks run on another thread, in the middle
 """
 
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import anywidget
-import ipykernel
 
 # Without subshells (before ipykernel 7) a click waits for the running cell.
-HEARD_WHILE_BUSY = ipykernel.version_info[0] >= 7
+HEARD_WHILE_BUSY = int(version("ipykernel").split(".")[0]) >= 7
 
 
 class Control(anywidget.AnyWidget):

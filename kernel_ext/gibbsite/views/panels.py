@@ -1,11 +1,13 @@
 """The plots of a run as one Bokeh layout with named sources, and the columns that fill them."""
 
+# Bokeh's properties take more than their declared types; pyright cannot know.
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
+
 from typing import Any
 
 import numpy as np
 from bokeh.layouts import column, row
-from bokeh.models import ColumnDataSource, DataRange1d, Range1d, Span
-from bokeh.models import Model as BokehModel
+from bokeh.models import ColumnDataSource, DataRange1d, LayoutDOM, Range1d, Span
 from bokeh.plotting import figure
 from numpy.typing import ArrayLike
 
@@ -19,7 +21,7 @@ Columns = dict[str, dict[str, ArrayLike]]
 Props = dict[str, dict[str, Any]]
 
 
-def layout(chains: int, slots: int) -> BokehModel:
+def layout(chains: int, slots: int) -> LayoutDOM:
     """A row of trace, ranks and autocorrelation per slot, then running R-hat and ESS; all empty.
 
     Sources: ``trace{i}``, ``marks{i}``, ``ranks{i}``, ``acf{i}``, ``run{i}`` per slot, and ``others``. Rows
@@ -60,7 +62,7 @@ def _figure(**options: Any) -> figure:
     return plot
 
 
-def _slot(i: int, chains: int) -> BokehModel:
+def _slot(i: int, chains: int) -> LayoutDOM:
     trace = _figure(
         height=HEIGHT,
         min_width=TRACE_WIDTH,
@@ -74,15 +76,15 @@ def _slot(i: int, chains: int) -> BokehModel:
     names = [f"{kind}{c}" for c in range(chains) for kind in ("value", "low", "high")]
     source = ColumnDataSource({"draw": [], **{name: [] for name in names}}, name=f"trace{i}")
     for c in range(chains):
-        band = {"fill_color": CHAINS[c], "fill_alpha": 0.25}
+        band: dict[str, Any] = {"fill_color": CHAINS[c], "fill_alpha": 0.25}
         trace.varea("draw", f"low{c}", f"high{c}", source=source, **band)
     for c in range(chains):
         trace.line("draw", f"value{c}", source=source, line_color=CHAINS[c], line_width=0.9, line_alpha=0.9)
     marks = ColumnDataSource({"draw": [], "y": []}, name=f"marks{i}")
-    style = {"marker": "dash", "angle": np.pi / 2, "size": 9, "color": BAD, "line_width": 1.5}
+    style: dict[str, Any] = {"marker": "dash", "angle": np.pi / 2, "size": 9, "color": BAD, "line_width": 1.5}
     trace.scatter("draw", "y", source=marks, **style)
 
-    side = {"height": HEIGHT, "width": SIDE_WIDTH}
+    side: dict[str, Any] = {"height": HEIGHT, "width": SIDE_WIDTH}
     ranks = _figure(title="ranks", x_axis_label="rank of all draws", x_range=Range1d(0, 1), **side)
     ranks.y_range.start = 0
     ranks.xaxis.ticker.desired_num_ticks = 3
@@ -109,8 +111,8 @@ def _running(kind: str, sources: list[ColumnDataSource], others: ColumnDataSourc
         x_range=DataRange1d(range_padding=0, start=0),
         y_range=Range1d(0.99, 1.1, name=f"{kind}_range"),
     )
-    limit = {"dimension": "width", "line_color": BAD, "line_dash": "dashed"}
-    plot.add_layout(Span(location=RHAT_LIMIT, name=f"{kind}_limit", **limit))
+    limit: dict[str, Any] = {"name": f"{kind}_limit", "dimension": "width", "line_color": BAD, "line_dash": "dashed"}
+    plot.add_layout(Span(location=RHAT_LIMIT, **limit))
     plot.line("draw", kind, source=others, line_color=OTHERS, line_alpha=0.5, line_width=0.8)
     for slot, source in enumerate(sources):
         plot.line("draw", kind, source=source, line_color=SLOTS[slot % len(SLOTS)], line_width=2)
