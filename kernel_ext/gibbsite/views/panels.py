@@ -111,8 +111,9 @@ def _running(kind: str, sources: list[ColumnDataSource], others: ColumnDataSourc
         x_range=DataRange1d(range_padding=0, start=0),
         y_range=Range1d(0.99, 1.1, name=f"{kind}_range"),
     )
-    limit: dict[str, Any] = {"name": f"{kind}_limit", "dimension": "width", "line_color": BAD, "line_dash": "dashed"}
-    plot.add_layout(Span(location=RHAT_LIMIT, **limit))
+    limit = Span(location=RHAT_LIMIT, dimension="width", line_color=BAD, line_dash="dashed")
+    limit.name = f"{kind}_limit"
+    plot.add_layout(limit)
     plot.line("draw", kind, source=others, line_color=OTHERS, line_alpha=0.5, line_width=0.8)
     for slot, source in enumerate(sources):
         plot.line("draw", kind, source=source, line_color=SLOTS[slot % len(SLOTS)], line_width=2)
