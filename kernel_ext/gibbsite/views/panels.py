@@ -85,13 +85,13 @@ def _slot(i: int, chains: int) -> LayoutDOM:
     trace.scatter("draw", "y", source=marks, **style)
 
     side: dict[str, Any] = {"height": HEIGHT, "width": SIDE_WIDTH}
-    ranks = _figure(title="ranks", x_axis_label="rank of all draws", x_range=Range1d(0, 1), **side)
+    ranks = _figure(title="ranks", x_axis_label="rank of all draws", x_range=Range1d(start=0, end=1), **side)
     ranks.y_range.start = 0
     ranks.xaxis.ticker.desired_num_ticks = 3
     source = ColumnDataSource({"rank": [], **{f"share{c}": [] for c in range(chains)}}, name=f"ranks{i}")
     ranks.add_layout(Span(location=1, dimension="width", line_color=LINE, line_dash="dashed"))
     acf = _figure(title="autocorrelation", x_axis_label="lag", x_range=DataRange1d(range_padding=0), **side)
-    acf.y_range = Range1d(-0.3, 1.05)
+    acf.y_range = Range1d(start=-0.3, end=1.05)
     correlations = ColumnDataSource({"lag": [], **{f"acf{c}": [] for c in range(chains)}}, name=f"acf{i}")
     acf.add_layout(Span(location=0, dimension="width", line_color=LINE, line_dash="dashed"))
     for c in range(chains):
@@ -109,7 +109,7 @@ def _running(kind: str, sources: list[ColumnDataSource], others: ColumnDataSourc
         title=f"{'R-hat' if kind == 'rhat' else 'bulk ESS'} so far ({about})",
         x_axis_label="draw",
         x_range=DataRange1d(range_padding=0, start=0),
-        y_range=Range1d(0.99, 1.1, name=f"{kind}_range"),
+        y_range=Range1d(start=0.99, end=1.1, name=f"{kind}_range"),
     )
     limit = Span(location=RHAT_LIMIT, dimension="width", line_color=BAD, line_dash="dashed")
     limit.name = f"{kind}_limit"
