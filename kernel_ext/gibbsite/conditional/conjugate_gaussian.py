@@ -79,7 +79,7 @@ class GaussianConditional(Conditional):
         shape = self.density.sites[self.site].shape
         order = (*self.batch, *self.coupled)
         x = blocks.reshape(tuple(shape[a] for a in order))
-        return jnp.transpose(x, np.argsort(order)) if order else x
+        return jnp.transpose(x, tuple(order.index(a) for a in range(len(order)))) if order else x
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         """One exact joint draw of the site, pure in latent values and data arrays."""

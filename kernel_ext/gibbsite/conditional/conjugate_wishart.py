@@ -193,7 +193,9 @@ class InverseWishartConditional(Conditional):
         """Concentration `[*batch]` and scale matrix `[*batch, d, d]`."""
         site = self.density.sites[self.site]
         d = site.shape[-1]
-        identity = jnp.broadcast_to(jnp.eye(d, dtype=site.dtype), site.shape)
+        # hidden from the compiler, which would evaluate whole batches of factorisations of a constant
+        eye = jax.lax.optimization_barrier(jnp.eye(d, dtype=site.dtype))
+        identity = jnp.broadcast_to(eye, site.shape)
 
         def part(kind: str) -> Any:
             def total(x: Any) -> Any:

@@ -68,11 +68,12 @@ def whitening(fn: Any) -> Whitening | None:
     if isinstance(fn, dist.Normal):
         return Whitening(jnp.asarray(fn.loc), jnp.asarray(fn.scale))
     if isinstance(fn, dist.MultivariateNormal):
-        return Whitening(jnp.asarray(fn.loc), fn.scale_tril, triangular=True)
+        return Whitening(jnp.asarray(fn.loc), jnp.asarray(fn.scale_tril), triangular=True)
     if isinstance(fn, dist.LowRankMultivariateNormal):
         return Whitening(jnp.asarray(fn.loc), jnp.linalg.cholesky(fn.covariance_matrix), triangular=True)
     if isinstance(fn, dist.GaussianRandomWalk):
-        return Whitening(jnp.zeros(()), jnp.asarray(fn.scale)[..., None], walk=True)
+        steps = jnp.asarray(fn.scale)[..., None]
+        return Whitening(jnp.zeros(()), steps, walk=True)
     if type(fn) is dist.TransformedDistribution and all(
         isinstance(t, AffineTransform) for t in fn.transforms
     ):
@@ -80,6 +81,7 @@ def whitening(fn: Any) -> Whitening | None:
         if base is None or base.triangular or base.walk:
             return None
         for t in fn.transforms:
+            assert isinstance(t, AffineTransform)
             base = Whitening(t.loc + t.scale * base.loc, t.scale * base.scale)
         return base
     return None

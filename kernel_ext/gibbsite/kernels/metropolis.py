@@ -35,9 +35,12 @@ def _interval(constraint: Any) -> tuple[float | None, float | None] | None:
 
 
 def _number(bound: Any) -> float | None:
-    if isinstance(bound, jax.core.Tracer) or jnp.ndim(bound) != 0:
+    if jnp.ndim(bound) != 0:
         return None
-    return float(bound)
+    try:
+        return float(bound)
+    except jax.errors.ConcretizationTypeError:  # it depends on what is being traced
+        return None
 
 
 def covers(proposal: Any, target: Any) -> bool:

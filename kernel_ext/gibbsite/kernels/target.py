@@ -48,8 +48,9 @@ def _guarded_log_prob(site: Mapping[str, Any]) -> jax.Array:
     fn, value = site["fn"], site["value"]
     log_prob = fn.log_prob(value, site["intermediates"]) if site["intermediates"] else fn.log_prob(value)
     base = fn.base_dist if isinstance(fn, MaskedDistribution) else fn
-    if isinstance(base_constraint(base.support), _COMPARED):
-        inside = base.support(value)
+    support = base.support
+    if support is not None and isinstance(base_constraint(support), _COMPARED):
+        inside = support(value)
         if isinstance(fn, MaskedDistribution):
             inside = inside | ~jnp.broadcast_to(fn._mask, jnp.shape(log_prob))
         log_prob = jnp.where(inside, log_prob, -jnp.inf)
