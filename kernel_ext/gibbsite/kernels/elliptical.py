@@ -82,7 +82,8 @@ def whitening(fn: Any) -> Whitening | None:
             return None
         for t in fn.transforms:
             assert isinstance(t, AffineTransform)
-            base = Whitening(t.loc + t.scale * base.loc, t.scale * base.scale)
+            scale = jnp.asarray(t.scale)
+            base = Whitening(jnp.asarray(t.loc) + scale * base.loc, scale * base.scale)
         return base
     return None
 
