@@ -86,8 +86,15 @@ class Reroll:
         for var in closed.jaxpr.invars:
             if var not in self._refs:
                 self.inputs[var] = self._plain(var, Var(var.aval))
+        alike: dict[Any, Any] = {}  # `jnp.array([.2, .8])` in a loop is a constant of its own in every turn
         for var, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
-            self._plain(var, self.builder.constant(var, value))
+            numeric = var.aval.size <= _SMALL and getattr(value.dtype, "kind", "") in tuple("biuf")
+            content = (str(var.aval.dtype), var.aval.shape, np.asarray(value).tobytes()) if numeric else var
+            if content in alike:
+                self._refs[var] = self._refs[alike[content]]
+            else:
+                alike[content] = var
+                self._plain(var, self.builder.constant(var, value))
         for eqn in closed.jaxpr.eqns:
             self._enter(eqn)
 

@@ -55,9 +55,9 @@ def _numbered(density: Density) -> dict[str, tuple[str, ...]]:
 
 def _alike(density: Density, names: Sequence[str]) -> bool:
     first = density.sites[names[0]]
-    facts = (first.shape, first.dtype, first.role, first.discrete, first.plates, first.element_rank)
+    facts = (first.shape, first.dtype, first.role, first.discrete, first.element_rank)
     for site in map(density.sites.__getitem__, names):
-        if (site.shape, site.dtype, site.role, site.discrete, site.plates, site.element_rank) != facts:
+        if (site.shape, site.dtype, site.role, site.discrete, site.element_rank) != facts:
             return False
     supports = [density.enumerated.get(n) for n in names]
     if any((s is None) != (supports[0] is None) for s in supports):
@@ -68,13 +68,16 @@ def _alike(density: Density, names: Sequence[str]) -> bool:
     return len(bounded) == 1
 
 
-def _site(name: str, member: Site, count: int) -> Site:
+def _site(name: str, members: Sequence[Site]) -> Site:
+    member, count = members[0], len(members)
+    one_plate = len({(m.plates, m.plate_axes) for m in members}) == 1
     return replace(
         member,
         name=name,
         shape=(count, *member.shape),
         batch_shape=(count, *member.batch_shape),
-        plate_axes=tuple(a + 1 for a in member.plate_axes),
+        plates=member.plates if one_plate else (),
+        plate_axes=tuple(a + 1 for a in member.plate_axes) if one_plate else (),
         element_rank=member.element_rank + 1,
         in_scan=True,
     )
@@ -90,7 +93,7 @@ def _rewritten(density: Density, groups: Mapping[str, tuple[str, ...]]) -> Densi
         if group is None:
             sites[name] = site
         elif group not in sites:
-            sites[group] = _site(group, site, len(groups[group]))
+            sites[group] = _site(group, [density.sites[n] for n in groups[group]])
     outputs = {kind: _grouped(reroll, kind, atoms, groups, owner) for kind, atoms in density.outputs.items()}
     names = sorted(n for n, s in sites.items() if s.latent)
     latent_vars = {n: reroll.inputs[n if n in latent else density.latent_vars[n]] for n in names}
