@@ -1,0 +1,56 @@
+"""Size of the analysed program and time to compile one update, at many observations against few.
+
+python benchmarks/flat_cost.py
+"""
+
+import time
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from gibbsite.density import rerolled
+from sweep_handwritten import gmm, hmm_scan
+
+
+def looped(x, K=3):
+    P = numpyro.sample("P", dist.Dirichlet(jnp.ones(K)).expand([K]).to_event(1))
+    m = numpyro.sample("m", dist.Normal(0, 1).expand([K]).to_event(1))
+    p = jnp.ones(K) / K
+    for t in range(len(x)):
+        s = numpyro.sample(f"s[{t}]", dist.Categorical(p))
+        numpyro.sample(f"x[{t}]", dist.Normal(m[s], 0.5), obs=x[t])
+        p = P[s]
+
+
+def measure(fn, site, n):
+    x = jnp.asarray(np.random.default_rng(0).normal(size=n), jnp.float32)
+    start = time.perf_counter()
+    model = gb.model(fn, x)
+    traced = time.perf_counter() - start
+    density = rerolled(model.density)
+    c = model.conditional(site)
+    state = {s: jnp.ones(density.sites[s].shape) / 3 for s in density.latents if s != site}
+    times = []
+    for _ in range(3):
+        jax.clear_caches()
+        start = time.perf_counter()
+        lowered = jax.jit(c.update).lower(jax.random.key(0), state, tuple(model.density.arguments.arrays))
+        lowered.compile()
+        times.append(time.perf_counter() - start)
+    return len(density.closed.jaxpr.eqns), traced, min(times)
+
+
+if __name__ == "__main__":
+    print("| model | N | equations | trace and analysis, s | lower and compile, s | against the smallest |")
+    print("|---|---|---|---|---|---|")
+    cases = [("plate (GMM)", gmm, "z", (100, 100_000)), ("scan (HMM)", hmm_scan, "z", (100, 100_000))]
+    for name, fn, site, sizes in [*cases, ("Python loop (HMM)", looped, "s", (10, 100, 1000))]:
+        first = None
+        for n in sizes:
+            equations, traced, compiled = measure(fn, site, n)
+            first = first or (equations, compiled)
+            ratios = f"{equations / first[0]:.1f}×, {compiled / first[1]:.2f}×"
+            print(f"| {name} | {n} | {equations} | {traced:.2f} | {compiled:.2f} | {ratios} |", flush=True)
