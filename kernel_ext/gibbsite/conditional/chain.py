@@ -136,11 +136,12 @@ class ChainTables:
         s = self.tables.structure
         values = jnp.asarray(s.support.values)
         others = {n: v for n, v in latents.items() if n != s.site}
-        assert self.frontiers is not None
+        frontiers = self.frontiers
+        assert frontiers is not None
 
         def pair_at(first: Any, second: Any) -> Any:
             total: Any = jnp.zeros((1,) * len(s.elements))
-            for link, cut in zip(self.chain.links, self.frontiers, strict=True):
+            for link, cut in zip(self.chain.links, frontiers, strict=True):
                 term, (access,) = link.touch.term, link.pairs
                 ev = self.tables.density.evaluator(others, data)
                 for filled, variables in ((first, cut.early), (second, cut.late)):

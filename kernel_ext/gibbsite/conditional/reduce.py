@@ -80,6 +80,7 @@ def _reduce_aligned(x: Any, shape: Shape, access: Access, axes: Any, elements: S
     # place the window's elements where the site has them
     pads, target = [], []
     for d, (component, a) in enumerate(zip(access.index, axes, strict=True)):
+        assert isinstance(component, Affine)
         low = component.offset if a is None else component.offset + access.window[a][0]
         count = 1 if a is None else inner[a]
         pads.append((low, elements[d] - low - count, 0))

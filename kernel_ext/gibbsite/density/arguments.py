@@ -12,7 +12,9 @@ from gibbsite.errors import DataError
 
 
 def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, np.ndarray | jax.Array | np.generic) and np.asarray(leaf).dtype.kind in "biufc"
+    # `dtype` and not a conversion: kernels also split arguments that are being traced
+    dtype = leaf.dtype if isinstance(leaf, np.ndarray | jax.Array | np.generic) else None
+    return isinstance(dtype, np.dtype) and dtype.kind in "biufc"
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def _checked(name: str, leaf: Any) -> Any:
 def _name(path: Sequence[Any], parameter_names: Sequence[str]) -> str:
     key = path[1]
     if path[0].idx == 0:
-        head = parameter_names[key.idx] if key.idx < len(parameter_names) else f"argument {key.idx}"
+        named = key.idx < len(parameter_names)
+        head = str(parameter_names[key.idx]) if named else f"argument {key.idx}"
     else:
         head = str(key.key)
     return head + jax.tree_util.keystr(tuple(path[2:]))

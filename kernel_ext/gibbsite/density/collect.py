@@ -135,8 +135,6 @@ def _enumerated(fn: Any) -> np.ndarray | None:
         return None
     with jax.ensure_compile_time_eval():
         support = base.enumerate_support(expand=False)
-    if isinstance(support, jax.core.Tracer):
-        return None
     batch = len(base.batch_shape)
     support = np.asarray(support)
     return support.reshape((support.shape[0], *support.shape[1 + batch :]))
@@ -182,7 +180,7 @@ def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] 
         dtype,
         fn.support,
         "observed" if msg["is_observed"] else "latent",
-        bool(fn.support.is_discrete),
+        bool(getattr(fn.support, "is_discrete", False)),
         tuple(f.name for f, _ in inside),
         shape[:cut],
         shape[cut:],

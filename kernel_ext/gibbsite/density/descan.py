@@ -108,4 +108,5 @@ def descan(eqn: JaxprEqn) -> ClosedJaxpr | None:
         return [*last, *ys]
 
     avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
-    return jax.make_jaxpr(mapped)(*avals)
+    traced: Any = jax.make_jaxpr(mapped)(*avals)
+    return traced

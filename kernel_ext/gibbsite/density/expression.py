@@ -107,7 +107,7 @@ class Expression:
             return self._write(moved[0], moved[1], depth + 1)
         operands = [(a, _aligned(a, index)) for a in eqn.invars]
         if name in _PASS and len(operands) == 1:
-            return self._write(*operands[0], depth + 1)
+            return self._write(operands[0][0], operands[0][1], depth + 1)
         if name in _INFIX:
             op, level = _INFIX[name]
             plain = [self._write(*o, depth + 1) for o in operands]
@@ -145,8 +145,9 @@ class Expression:
 
     def _selection(self, eqn: Any, operands: Any, depth: int) -> tuple[str, int]:
         (test, at), *cases = operands
+        first: Any = cases[0]
         if len(cases) == 2 and self._is_wrapped_index(test, eqn.invars[1], eqn.invars[2]):
-            return self._write(*cases[0], depth + 1)
+            return self._write(first[0], first[1], depth + 1)
         texts = [self._in(a, i, depth, 0) for a, i in cases]
         if len(cases) == 2:
             condition = self._in(test, at, depth, 0)
@@ -156,23 +157,22 @@ class Expression:
 
     def _is_wrapped_index(self, test: Any, plain: Any, wrapped: Any) -> bool:
         """The idiom that turns a negative index into one from the end."""
-        lt, add = (self._density.producer.get(a) for a in (test, wrapped) if not isinstance(a, Literal))
+        if isinstance(test, Literal) or isinstance(wrapped, Literal):
+            return False
+        lt, add = self._density.producer.get(test), self._density.producer.get(wrapped)
         return (
-            (
-                lt is not None
-                and add is not None
-                and lt.primitive.name == "lt"
-                and add.primitive.name == "add"
-                and lt.invars[0] is plain
-                and add.invars[0] is plain
-            )
-            if not isinstance(test, Literal) and not isinstance(wrapped, Literal)
-            else False
+            lt is not None
+            and add is not None
+            and (lt.primitive.name, add.primitive.name) == ("lt", "add")
+            and lt.invars[0] is plain
+            and add.invars[0] is plain
         )
 
     def _structural(self, eqn: Any, index: tuple[str, ...]) -> tuple[Any, tuple[str, ...]] | None:
         """The operand element that an output element copies, for primitives that only rearrange."""
-        name, params, x = eqn.primitive.name, eqn.params, eqn.invars[0] if eqn.invars else None
+        if not eqn.invars:
+            return None
+        name, params, x = eqn.primitive.name, eqn.params, eqn.invars[0]
         if name == "broadcast_in_dim":
             shape = np.shape(x.val) if isinstance(x, Literal) else x.aval.shape
             dims = params["broadcast_dimensions"]

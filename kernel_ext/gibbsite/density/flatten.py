@@ -95,7 +95,8 @@ def _unstacked(eqn: JaxprEqn) -> ClosedJaxpr:
     def concatenated(*xs: Any) -> Any:
         return lax.concatenate([lax.expand_dims(x, [axis]) for x in xs], axis)
 
-    return jax.make_jaxpr(concatenated)(*specs)
+    traced: Any = jax.make_jaxpr(concatenated)(*specs)
+    return traced
 
 
 def _value_key(eqn: JaxprEqn, operands: list[Any]) -> Any:

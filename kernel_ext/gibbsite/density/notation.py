@@ -79,7 +79,8 @@ class Latex(Notation):
 
     def infix(self, left: str, op: str, right: str) -> str:
         """A binary operation."""
-        return f"{left} {dict([('*', chr(92) + 'cdot'), ('@', '')]).get(op, op)} {right}"
+        signs = {"*": "\\cdot", "@": ""}
+        return f"{left} {signs.get(op, op)} {right}"
 
 
 TEXT = Notation()

@@ -1,6 +1,6 @@
 """Structured provenance: what is known of every array of a flat jaxpr about the sites it depends on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,7 @@ def blurred(operands: list[Arg], shape: Shape, site_shapes: Mapping[str, Shape])
     return {s: everything(len(site_shapes[s]), shape) for s in sorted(sites)}
 
 
-def merged(several: list[Mapping[str, Accesses]]) -> dict[str, Accesses]:
+def merged(several: Sequence[Mapping[str, Accesses]]) -> dict[str, Accesses]:
     """The union of several dependence maps."""
     out: dict[str, Accesses] = {}
     for maps in several:

@@ -175,7 +175,7 @@ class Reroll:
                 value = np.stack([np.asarray(a.val, a.aval.dtype) for a in items])
                 pieces += self._call(lambda v=value: jnp.asarray(v))
             else:
-                pieces.append(self._taken(*kind, items))
+                pieces.append(self._taken(kind[0], kind[1], items))
         return pieces[0] if len(pieces) == 1 else self._call(lambda *xs: jnp.concatenate(xs), *pieces)[0]
 
     def _read(self, ref: Ref) -> Any:
@@ -189,7 +189,7 @@ class Reroll:
     def _call(self, fn: Any, *atoms: Any) -> list[Any]:
         """Append the equations of `fn(*atoms)`; returns its outputs as a list."""
         specs = [jax.ShapeDtypeStruct(_shape(a), a.aval.dtype) for a in atoms]
-        traced = jax.make_jaxpr(fn)(*specs)
+        traced: Any = jax.make_jaxpr(fn)(*specs)
         return self.builder.splice(traced, atoms)
 
     def _taken(self, key: int, o: int, positions: Sequence[int]) -> Any:

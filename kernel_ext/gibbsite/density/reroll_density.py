@@ -60,9 +60,8 @@ def _alike(density: Density, names: Sequence[str]) -> bool:
         if (site.shape, site.dtype, site.role, site.discrete, site.element_rank) != facts:
             return False
     supports = [density.enumerated.get(n) for n in names]
-    if any((s is None) != (supports[0] is None) for s in supports):
-        return False
-    if supports[0] is not None and not all(np.array_equal(s, supports[0]) for s in supports):
+    lists = [s for s in supports if s is not None]
+    if lists and (len(lists) < len(supports) or not all(np.array_equal(s, lists[0]) for s in lists)):
         return False
     bounded = {n in density.outputs["bounds"] for n in names}
     return len(bounded) == 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from arviz_base import rcParams
-from arviz_stats.base import array_stats
+from arviz_stats.base import array_stats  # pyright: ignore
 
 from gibbsite.sampling.draws import scalar_labels
 from gibbsite.sampling.snapshot import ScalarStat

@@ -1,12 +1,83 @@
 """The one module that touches parts of JAX which JAX does not promise to keep stable."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var, jaxpr_as_fun
-from jax.interpreters.partial_eval import dce_jaxpr
+import jax.extend.core as _core
+from jax.extend.core import Primitive
+from jax.interpreters import partial_eval
 
-__all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "Primitive", "Var", "bind_equation", "closed_call_body", "dce_jaxpr", "jaxpr_as_fun", "jaxpr_outputs", "make_jaxpr_like"]
+if TYPE_CHECKING:  # JAX declares variables over an abstract value that has no shape or dtype
+
+    class Var:
+        """A variable of a jaxpr."""
+
+        aval: Any
+
+        def __init__(self, aval: Any) -> None: ...
+
+    class JaxprEqn:
+        """An equation of a jaxpr."""
+
+        primitive: Any
+        params: dict[str, Any]
+        invars: list[Any]
+        outvars: list[Any]
+        source_info: Any
+        effects: Any
+        ctx: Any
+
+        def replace(self, **changes: Any) -> "JaxprEqn": ...
+
+    class Jaxpr:
+        """An open jaxpr."""
+
+        constvars: list[Any]
+        invars: list[Any]
+        outvars: list[Any]
+        eqns: list[JaxprEqn]
+        effects: Any
+        debug_info: Any
+
+        def __init__(self, *parts: Any, **info: Any) -> None: ...
+
+    class ClosedJaxpr:
+        """A jaxpr with the values of its constants."""
+
+        jaxpr: Jaxpr
+        consts: Sequence[Any]
+
+        def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any]) -> None: ...
+
+    class Literal:
+        """A constant that stands in an equation."""
+
+        val: Any
+        aval: Any
+
+    def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Any, instantiate: Any = False) -> tuple[Jaxpr, list[bool]]: ...
+    def jaxpr_as_fun(closed: ClosedJaxpr) -> Any: ...
+
+else:
+    Jaxpr, JaxprEqn, Var = _core.Jaxpr, _core.JaxprEqn, _core.Var
+    ClosedJaxpr, Literal, jaxpr_as_fun = _core.ClosedJaxpr, _core.Literal, _core.jaxpr_as_fun
+    dce_jaxpr = partial_eval.dce_jaxpr
+
+__all__ = [
+    "ClosedJaxpr",
+    "Jaxpr",
+    "JaxprEqn",
+    "Literal",
+    "Primitive",
+    "Var",
+    "bind_equation",
+    "closed_call_body",
+    "dce_jaxpr",
+    "equation_frames",
+    "jaxpr_as_fun",
+    "jaxpr_outputs",
+    "make_jaxpr_like",
+]
 
 
 # primitives that only wrap a body, with the parameter that holds it
@@ -32,7 +103,9 @@ def closed_call_body(eqn: JaxprEqn) -> ClosedJaxpr | None:
     return body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ())
 
 
-def jaxpr_outputs(jaxpr: Jaxpr, positions: Sequence[int], keep_inputs: bool = False) -> tuple[Jaxpr, list[bool]]:
+def jaxpr_outputs(
+    jaxpr: Jaxpr, positions: Sequence[int], keep_inputs: bool = False
+) -> tuple[Jaxpr, list[bool]]:
     """`jaxpr` cut to the outputs at `positions` (ascending), and which inputs that needs.
 
     With `keep_inputs` the result still takes all inputs.

@@ -54,7 +54,7 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
     wide = view["size"][2] > _BESIDE
     if wide:
         panel.width = min(int(view["size"][2]), 980)
-    change = _change_tools(panel.width)
+    change = _change_tools(int(panel.width or _PANEL_WIDTH))
     drawn = {k: v for k, v in view.items() if k in ("size", "facts")}  # the columns are in the figure already
     store = ColumnDataSource({"json": [store_text({**views, "folded": drawn})]}, name="graph-store")
     run = ColumnDataSource({"name": [], "words": [], "colour": []}, name="graph-run")
@@ -120,8 +120,8 @@ def _figure(view: dict, words: str) -> tuple[Any, dict[str, Any]]:
         name="graph",
         width=across,
         height=down,
-        x_range=Range1d(0, width),
-        y_range=Range1d(-height, 0),
+        x_range=Range1d(start=0, end=width),
+        y_range=Range1d(start=-height, end=0),
         toolbar_location=None,
         tools="",
         sizing_mode="fixed",
@@ -152,12 +152,18 @@ def _figure(view: dict, words: str) -> tuple[Any, dict[str, Any]]:
         fill_alpha="alpha",
         line_alpha="alpha",
     )
-    common = {"source": sources["nodes"], "text_align": "center", "text_alpha": "alpha", "text_font": _FONT}
+    common: dict[str, Any] = {
+        "source": sources["nodes"],
+        "text_align": "center",
+        "text_alpha": "alpha",
+        "text_font": _FONT,
+    }
+    badge: dict[str, Any] = {**common, "text_align": "right"}
     title = plot.text("x", "title_y", text="title", text_font_size=f"{title_size}px", text_color=_INK,
                       text_font_style="bold", **common)  # fmt: skip
     inner = plot.text("x", "text_y", text="words", text_font_size=f"{text_size}px", text_color=_INK, **common)
     plot.text("badge_x", "badge_y", text="badge", text_color="tint", text_font_size="11px",
-              text_font_style="bold", **(common | {"text_align": "right"}))  # fmt: skip
+              text_font_style="bold", **badge)  # fmt: skip
     return plot, {**sources, "plates": plates, "title": title, "words": inner}
 
 
