@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
+import jax.core as _jax_core
 import jax.extend.core as _core
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import partial_eval
 
@@ -69,14 +72,20 @@ __all__ = [
     "JaxprEqn",
     "Literal",
     "Primitive",
+    "RecordedValue",
+    "RecordingTrace",
     "Var",
     "bind_equation",
+    "bind_primitive",
     "closed_call_body",
+    "current_trace",
     "dce_jaxpr",
     "equation_frames",
     "jaxpr_as_fun",
     "jaxpr_outputs",
     "make_jaxpr_like",
+    "outside",
+    "recording",
 ]
 
 
@@ -145,3 +154,88 @@ def equation_frames(eqn: JaxprEqn) -> list[tuple[str, int]]:
     if traceback is None:
         return []
     return [(frame.file_name, frame.line_num) for frame in traceback.frames]
+
+
+class RecordedValue(_jax_core.Tracer):
+    """A value on its way through a recorded run: concrete, so Python may branch on it.
+
+    `value` is what the surrounding computation sees, `ident` the number by which records refer to it.
+    """
+
+    __slots__ = ("ident", "value")
+
+    def __init__(self, trace: Any, value: Any, ident: int):
+        super().__init__(trace, jax.typeof(value))
+        self.value = value
+        self.ident = ident
+
+    def to_concrete_value(self) -> Any:
+        """The value, as JAX asks for it where Python needs a number; the recorder notes the question."""
+        self._trace.recorder.decided(self)
+        return _concrete(self.value)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        value = self.to_concrete_value()
+        if value is None:
+            return super().__array__(*args, **kwargs)
+        return np.asarray(value, *args, **kwargs)
+
+    def tolist(self) -> Any:
+        """The value as Python numbers."""
+        return np.asarray(self).tolist()
+
+
+def _concrete(value: Any) -> Any:
+    if isinstance(value, _jax_core.Tracer):
+        return value.to_concrete_value()
+    return value
+
+
+class RecordingTrace(_jax_core.Trace):
+    """Hands every primitive of a running function to `recorder.primitive(primitive, values, params)`."""
+
+    def __init__(self, recorder: Any):
+        super().__init__()
+        self.recorder = recorder
+
+    def stage_value(self, val: Any) -> Any:
+        """JAX lifts constants through here; they need no record of their own."""
+        return val
+
+    def process_primitive(self, primitive: Any, tracers: Any, params: Any, /) -> Any:
+        """One primitive."""
+        return self.recorder.primitive(primitive, list(tracers), params)
+
+    def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, **_: Any) -> Any:
+        """A function with its own derivative, recorded as a call."""
+        with _core.set_current_trace(self):
+            return self.recorder.custom(primitive.name, fun, list(tracers))
+
+    def process_custom_vjp_call(
+        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Any, /, **_: Any
+    ) -> Any:
+        """A function with its own derivative, recorded as a call."""
+        with _core.set_current_trace(self):
+            return self.recorder.custom(primitive.name, fun, list(tracers))
+
+
+def recording(trace: RecordingTrace) -> Any:
+    """Context manager: primitives go to `trace`."""
+    return _core.set_current_trace(trace)
+
+
+def outside(trace: Any) -> Any:
+    """Context manager: primitives go to `trace`, the one that was current around the recording."""
+    return _core.set_current_trace(trace)
+
+
+def current_trace() -> Any:
+    """The trace that primitives go to now."""
+    with _core.take_current_trace() as trace:
+        return trace
+
+
+def bind_primitive(primitive: Any, operands: Sequence[Any], params: Any) -> list[Any]:
+    """Apply a primitive to operands; always a list of results."""
+    out = primitive.bind(*operands, **primitive.get_bind_params(params))
+    return list(out) if primitive.multiple_results else [out]
