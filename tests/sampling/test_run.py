@@ -13,7 +13,8 @@ from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.sampling import wait_interruptibly
 from numpyro.infer import MCMC, NUTS, Gibbs
 
-OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1}
+SCHEDULE = "Gibbs z (*) NUTS [w p]"
+OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHEDULE}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def test_the_size_of_chunks_does_not_change_the_draws(model, whole, chunk):
 
 def test_a_run_is_what_numpyro_draws_with_the_same_kernel(model):
     """The runtime adds nothing to the kernel: NumPyro's own MCMC takes the same first steps."""
-    run = model.sample(draws=5, warmup=0, chains=2, seed=1)
+    run = model.sample(draws=5, warmup=0, chains=2, seed=1, schedule=SCHEDULE)
     kernel = Gibbs([(gb.FiniteGibbs(model.fn), ["z"]), (NUTS(model.fn), ["w", "p"])])
     mcmc = MCMC(kernel, num_warmup=0, num_samples=5, progress_bar=False)
     mcmc.run(jax.random.split(jax.random.key(1), 2)[0], *model.args)
