@@ -20,6 +20,10 @@ class DataError(GibbsiteError, ValueError):
     """The data bound to a model do not fit it: missing values, NaN, wrong shapes."""
 
 
+class TapeError(GibbsiteError, ValueError):
+    """A function cannot be recorded, or a tape cannot answer a question."""
+
+
 class ArgumentError(GibbsiteError, TypeError):
     """A model was called with missing or unexpected arguments."""
 

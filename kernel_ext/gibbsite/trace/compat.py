@@ -86,6 +86,7 @@ __all__ = [
     "make_jaxpr_like",
     "outside",
     "recording",
+    "stage_custom",
 ]
 
 
@@ -206,17 +207,32 @@ class RecordingTrace(_jax_core.Trace):
         """One primitive."""
         return self.recorder.primitive(primitive, list(tracers), params)
 
-    def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, **_: Any) -> Any:
-        """A function with its own derivative, recorded as a call."""
-        with _core.set_current_trace(self):
-            return self.recorder.custom(primitive.name, fun, list(tracers))
+    def process_custom_jvp_call(
+        self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, *, symbolic_zeros: Any
+    ) -> Any:
+        """A function with its own derivative."""
+
+        def bind(*xs: Any) -> Any:
+            return primitive.bind(fun, jvp, *xs, symbolic_zeros=symbolic_zeros)
+
+        return self.recorder.custom(bind, list(tracers))
 
     def process_custom_vjp_call(
-        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Any, /, **_: Any
+        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Any, /, *, out_trees: Any, symbolic_zeros: Any
     ) -> Any:
-        """A function with its own derivative, recorded as a call."""
-        with _core.set_current_trace(self):
-            return self.recorder.custom(primitive.name, fun, list(tracers))
+        """A function with its own derivative."""
+
+        def bind(*xs: Any) -> Any:
+            return primitive.bind(
+                fun, fwd, bwd, *xs, out_trees=out_trees, symbolic_zeros=symbolic_zeros
+            )
+
+        return self.recorder.custom(bind, list(tracers))
+
+
+def stage_custom(bind: Any, values: Sequence[Any]) -> ClosedJaxpr:
+    """The equation of a function with its own derivative, as a jaxpr."""
+    return jax.make_jaxpr(bind)(*values)
 
 
 def recording(trace: RecordingTrace) -> Any:
