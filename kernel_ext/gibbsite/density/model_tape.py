@@ -29,14 +29,28 @@ class _Statements(Messenger):
             return
         recorder, made = self.recorder, self.recorder.fresh()
         name, parameters = _parameters(msg["fn"])
-        recorder.add("distribution", name, operands=tuple(map(recorder.operand, parameters)), outputs=(made,))
+        plain_parameters = {n: recorder.plain(v) for n, v in parameters.items()}
+        kept = recorder.kept(list(plain_parameters.values()))
+        recorder.add(
+            "distribution",
+            name,
+            operands=tuple(map(recorder.operand, parameters.values())),
+            outputs=(made,),
+            values=None if kept is None else (None,),
+            detail={} if kept is None else {"parameters": plain_parameters},
+        )
         value, site = msg["value"], msg["name"]
         plain = recorder.plain(value)
         shape = (tuple(jax.numpy.shape(plain)), str(jax.numpy.result_type(plain)))
         if msg["is_observed"]:
             operands = (Ref(made), recorder.operand(value))
             recorder.add(
-                "observation", "⩪", operands=operands, shapes=(shape,), values=recorder.kept([plain]), name=site
+                "observation",
+                "⩪",
+                operands=operands,
+                shapes=(shape,),
+                values=recorder.kept([plain]),
+                name=site,
             )
             return
         msg["value"] = wrapped = recorder.wrap(plain)
@@ -51,7 +65,7 @@ class _Statements(Messenger):
         )
 
 
-def _parameters(distribution: Any) -> tuple[str, list[Any]]:
+def _parameters(distribution: Any) -> tuple[str, dict[str, Any]]:
     base = distribution
     while hasattr(base, "base_dist") and not getattr(base, "arg_constraints", None):
         base = base.base_dist
@@ -59,11 +73,16 @@ def _parameters(distribution: Any) -> tuple[str, list[Any]]:
     name = type(base).__name__
     for suffix in ("Probs", "Logits"):
         name = name.removesuffix(suffix)
-    return name, [base.__dict__[n] for n in names]
+    return name, {n: base.__dict__[n] for n in names}
 
 
 def track_model(
-    fn: Callable, args: tuple = (), kwargs: Mapping[str, Any] | None = None, seed: int = 0, *, context: Context | None = None
+    fn: Callable,
+    args: tuple = (),
+    kwargs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    *,
+    context: Context | None = None,
 ) -> Tape:
     """Everything one run of a NumPyro model does, the drawing of its latents included."""
     recorder = Recorder(context or Context(), code_of(fn))
@@ -74,7 +93,12 @@ def track_model(
 
 
 def tape_of_model(
-    fn: Callable, args: tuple = (), kwargs: Mapping[str, Any] | None = None, seed: int = 0, *, context: Context | None = None
+    fn: Callable,
+    args: tuple = (),
+    kwargs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    *,
+    context: Context | None = None,
 ) -> Tape:
     """One run of a model, cut to what its random variables depend on and numbered anew.
 

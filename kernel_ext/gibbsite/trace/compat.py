@@ -213,18 +213,27 @@ class RecordingTrace(_jax_core.Trace):
         """A function with its own derivative."""
 
         def bind(*xs: Any) -> Any:
-            return primitive.bind(fun, jvp, *xs, symbolic_zeros=symbolic_zeros)
+            return primitive.bind(*xs, subfuns=(fun, jvp), symbolic_zeros=symbolic_zeros)
 
         return self.recorder.custom(bind, list(tracers))
 
     def process_custom_vjp_call(
-        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Any, /, *, out_trees: Any, symbolic_zeros: Any
+        self,
+        primitive: Any,
+        fun: Any,
+        fwd: Any,
+        bwd: Any,
+        tracers: Any,
+        /,
+        *,
+        out_trees: Any,
+        symbolic_zeros: Any,
     ) -> Any:
         """A function with its own derivative."""
 
         def bind(*xs: Any) -> Any:
             return primitive.bind(
-                fun, fwd, bwd, *xs, out_trees=out_trees, symbolic_zeros=symbolic_zeros
+                *xs, subfuns=(fun, fwd, bwd), out_trees=out_trees, symbolic_zeros=symbolic_zeros
             )
 
         return self.recorder.custom(bind, list(tracers))

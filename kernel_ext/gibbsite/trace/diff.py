@@ -48,7 +48,9 @@ class TapeDiff:
     def __str__(self) -> str:
         if not self.differences:
             return "the runs are the same"
-        head = "same structure, other values" if self.same_structure else "the structure changes from run to run"
+        head = (
+            "same structure, other values" if self.same_structure else "the structure changes from run to run"
+        )
         lines = [str(d) for d in self.differences[:40]]
         more = len(self.differences) - len(lines)
         return "\n".join([head, *lines, *([f"… and {more} more"] if more > 0 else [])])

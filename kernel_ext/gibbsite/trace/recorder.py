@@ -4,7 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -28,7 +28,7 @@ from gibbsite.trace.compat import (
 )
 from gibbsite.trace.context import Context, Step
 from gibbsite.trace.record import Const, Record, Ref
-from gibbsite.trace.source_line import is_foreign
+from gibbsite.trace.source_line import is_foreign, is_jax
 
 LIMIT = 200  # nested user calls; Python's own limit comes at about a thousand frames of JAX's
 _LOOPS = ("scan", "while")
@@ -43,6 +43,7 @@ class _Open:
     records: list[Record] = field(default_factory=list)
     frame: FrameType | None = None
     code: CodeType | None = None
+    library: bool = False  # a function of JAX's that the user called
     live: bool = False  # whether it has a place among its parent's records
     decision: tuple[int, ...] | None = None
     result: Any = None
@@ -110,7 +111,7 @@ class Recorder:
 
     def _place(self) -> tuple[str, int] | None:
         for call in reversed(self.stack):
-            if call.frame is not None:
+            if call.frame is not None and not call.library:
                 return call.frame.f_code.co_filename, call.frame.f_lineno
         return None
 
@@ -125,6 +126,8 @@ class Recorder:
             if call.live:
                 continue
             call.index, call.live, call.decision = parent.next_index(), True, parent.decision
+            if call.library:
+                continue
             for name, value in _arguments(call.frame):
                 shapes = (_shape(value),) if self._is_array(value) else ()
                 call.records.append(
@@ -153,15 +156,13 @@ class Recorder:
 
     def decided(self, value: RecordedValue) -> None:
         """Python asked for a concrete value: what follows depends on it."""
-        if isinstance(value.value, jax.core.Tracer):
+        if isinstance(value.value, jax.core.Tracer) or not _asked_by_user():
             return
         here = self.stack[-1]
         last = here.records[-1] if here.records else None
         if last is not None and last.kind == "decision" and last.reads == (value.ident,):
             return
-        record = self.add(
-            "decision", "decide", operands=(Ref(value.ident),), values=self.kept([value.value])
-        )
+        record = self.add("decision", "decide", operands=(Ref(value.ident),), values=self.kept([value.value]))
         self.stack[-1].decision = record.index
 
     # JAX
@@ -179,19 +180,33 @@ class Recorder:
         pairs = [(self.operand(v), self.plain(v)) for v in values]
         return [self.wrap(v, i) if i else v for i, v in self._body(closed, pairs)]
 
-    def _run(self, primitive: Any, operands: list, params: Any, eqn: JaxprEqn | None) -> list[tuple[int, Any]]:
+    def _run(
+        self, primitive: Any, operands: list, params: Any, eqn: JaxprEqn | None
+    ) -> list[tuple[int, Any]]:
         """Run one primitive on (operand, value) pairs; returns (number, value) pairs."""
         name = primitive.name
         body = closed_call_body(eqn or _Equation(primitive, params))
         branch = name == "cond" and not isinstance(operands[0][1], jax.core.Tracer)
-        kind = "call" if body is not None else "branch" if name == "cond" else "loop" if name in _LOOPS else "primitive"
+        kind = (
+            "call"
+            if body is not None
+            else "branch"
+            if name == "cond"
+            else "loop"
+            if name in _LOOPS
+            else "primitive"
+        )
 
         def apply(*xs: Any) -> list[Any]:
             return bind_primitive(primitive, xs, params)
 
         plain = tuple(v for _, v in operands)
-        shown = params.get("name", name) if kind == "call" else name
-        step = Step(kind, shown, len(self.root_index()) + 1, plain, apply)
+        shown = name
+        if body is not None and kind == "call":
+            shown = str(params.get("name") or _name_of(body) or name).strip("_")
+        step = Step(
+            kind, name if name.startswith("custom_") else shown, len(self.root_index()) + 1, plain, apply
+        )
         detail: dict[str, Any] = {}
         if name == "cond":
             detail["branches"] = params["branches"]
@@ -203,6 +218,7 @@ class Recorder:
             detail["params"] = params
         if body is not None:
             detail["primitive"] = name
+            detail["body"] = body
         inner = operands[1:] if name == "cond" else operands
         before = self.context.before(step)
         self._materialise()
@@ -215,11 +231,9 @@ class Recorder:
         else:
             self.stack.append(opened)
             try:
-                pairs = self._body(body, inner)
+                pairs = self._outputs(self._body(body, inner), [o for o, _ in inner])
             finally:
                 self.stack.pop()
-            # an output that is a literal or an input has no record of its own inside
-            pairs = [(i or self.fresh(), v) for i, v in pairs]
         values = self.context.replaces(step, [v for _, v in pairs])
         replaced = [a is not b for (_, a), b in zip(pairs, values, strict=True)]
         pairs = [(self.fresh() if r else i, v) for (i, _), v, r in zip(pairs, values, replaced, strict=True)]
@@ -242,6 +256,28 @@ class Recorder:
                 **parts,
             )
         return pairs
+
+    def _outputs(self, pairs: list[tuple[int, Any]], inputs: list[Ref | Const]) -> list[tuple[int, Any]]:
+        """Outputs of a call as values of its own: one that is a literal, an input or a twin is copied."""
+        taken = {0, *(o.ident for o in inputs if isinstance(o, Ref))}
+        made = {i for r in self.stack[-1].records for i in r.outputs}
+        found = []
+        for ident, value in pairs:
+            if ident in taken or ident not in made:
+                source = Ref(ident) if ident else Const(value)
+                ident = self.fresh()
+                self.add(
+                    "primitive",
+                    "copy",
+                    operands=(source,),
+                    outputs=(ident,),
+                    shapes=(_shape(value),),
+                    values=self.kept([value]),
+                    apply=lambda x: [jax.numpy.asarray(x)],
+                )
+            taken.add(ident)
+            found.append((ident, value))
+        return found
 
     def root_index(self) -> tuple[int, ...]:
         """The place of the call that is running."""
@@ -289,6 +325,7 @@ class Recorder:
             user = not is_foreign(code.co_filename) and code.co_name not in _FOLDED
             self._user[code] = user
         if not user:
+            self._library(frame, event, arg)
             return
         if event == "call":
             if code is self._code and not self._root_seen:
@@ -298,11 +335,56 @@ class Recorder:
         elif self.stack[-1].frame is frame and len(self.stack) > 1:
             self._close(arg)
 
+    def _library(self, frame: FrameType, event: str, arg: Any) -> None:
+        """Functions of JAX's count as calls where the user calls them, so that a line reads as written."""
+        if event == "return":
+            if self.stack[-1].frame is frame and len(self.stack) > 1:
+                self._close(arg)
+            return
+        caller = frame.f_back
+        if caller is None or self.stack[-1].frame is not caller or self.stack[-1].library:
+            return
+        if is_jax(frame.f_code.co_filename) and current_trace() is self.trace:
+            self.stack.append(_Open((), frame=frame, code=frame.f_code, library=True))
+
+    def _close_library(self, call: _Open, parent: _Open, result: Any) -> None:
+        if len(call.records) == 1 and call.records[0].kind != "decision":
+            parent.records.append(moved(call.records[0], call.index))
+            return
+        leaves = [v for v in jax.tree.leaves(result) if self._is_array(v)]
+        made = {i for r in call.records for i in r.outputs}
+        reads = dict.fromkeys(i for r in call.records for i in r.reads if i not in made)
+        outs = dict.fromkeys(v.ident for v in leaves if v.ident in made)
+        if not outs:  # nothing that others read: no call worth a name
+            start = len(parent.records)
+            for n, r in enumerate(call.records, start + 1):
+                parent.records.append(moved(r, (*parent.index, n)))
+            return
+        by_ident = {v.ident: v for v in leaves}
+        parent.records.append(
+            Record(
+                call.index,
+                "call",
+                _library_name(call.frame),
+                operands=tuple(map(Ref, reads)),
+                outputs=tuple(outs),
+                shapes=tuple(_shape(by_ident[i]) for i in outs),
+                values=self.kept([by_ident[i].value for i in outs]),
+                place=_caller(parent.frame) if not parent.library else None,
+                decision=parent.decision,
+                children=tuple(call.records),
+                detail={"library": True},
+            )
+        )
+
     def _close(self, result: Any) -> None:
         call = self.stack.pop()
         if not call.live:
             return
         parent = self.stack[-1]
+        if call.library:
+            self._close_library(call, parent, result)
+            return
         leaves = [v for v in jax.tree.leaves(result) if self._is_array(v)] if result is not None else []
         self._return(call, result, leaves)
         name = call.code.co_name if call.code else "call"
@@ -349,6 +431,42 @@ class _Equation:
 
     primitive: Any
     params: Any
+
+
+_QUESTIONS = frozenset("__bool__ __int__ __float__ __complex__ __index__ __array__ tolist item".split())
+
+
+def _asked_by_user() -> bool:
+    """Whether it is the user's own line that wants a concrete value, not a check inside a library."""
+    frame: FrameType | None = sys._getframe(1)
+    inner = ""
+    while frame is not None and is_foreign(frame.f_code.co_filename):
+        inner, frame = frame.f_code.co_name, frame.f_back
+    return inner in _QUESTIONS
+
+
+def _name_of(body: ClosedJaxpr) -> str | None:
+    return getattr(body.jaxpr.debug_info, "func_name", None)
+
+
+def _library_name(frame: FrameType | None) -> str:
+    if frame is None:
+        return "call"
+    name = frame.f_code.co_name
+    if name == "<genexpr>":  # an array that is unpacked
+        return "item"
+    if name == "op":
+        return str(frame.f_locals.get("name", name)).strip("_")
+    if name in ("reraise_with_filtered_traceback", "cache_miss", "wrapper", "fun"):
+        inner = frame.f_locals.get("fun", frame.f_locals.get("f"))
+        name = getattr(inner, "__name__", name)
+    return name.strip("_")
+
+
+def moved(record: Record, index: tuple[int, ...]) -> Record:
+    """A record and what is inside, at another place."""
+    children = tuple(moved(c, (*index, n)) for n, c in enumerate(record.children, 1))
+    return replace(record, index=index, children=children)
 
 
 def _static(result: Any) -> tuple[Any, ...] | None:

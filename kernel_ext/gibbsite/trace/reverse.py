@@ -57,7 +57,11 @@ def _pull(tape: "Tape", record: Record, bars: dict[int, Any]) -> None:
     if record.op == "while":
         raise TapeError(f"{record.ref} is a loop on a traced predicate: no reverse pass (use a bounded loop)")
     values = [tape.value_of(o) for o in record.operands]
-    at = [n for n, (o, v) in enumerate(zip(record.operands, values, strict=True)) if isinstance(o, Ref) and _smooth(v)]
+    at = [
+        n
+        for n, (o, v) in enumerate(zip(record.operands, values, strict=True))
+        if isinstance(o, Ref) and _smooth(v)
+    ]
     if not at:
         return
     smooth_out = [n for n, v in enumerate(record.values or ()) if _smooth(v)]
@@ -70,9 +74,7 @@ def _pull(tape: "Tape", record: Record, bars: dict[int, Any]) -> None:
         return [outs[n] for n in smooth_out]
 
     outs, pull = jax.vjp(partial, *(values[n] for n in at))
-    seeds = [
-        bars.get(record.outputs[n], jnp.zeros_like(v)) for n, v in zip(smooth_out, outs, strict=True)
-    ]
+    seeds = [bars.get(record.outputs[n], jnp.zeros_like(v)) for n, v in zip(smooth_out, outs, strict=True)]
     for n, bar in zip(at, pull(seeds), strict=True):
         operand = record.operands[n]
         if isinstance(operand, Ref):

@@ -31,18 +31,24 @@ def summary(value: Any, width: int = 32) -> str:
         return "random key"
     if isinstance(value, str):
         return repr(value) if len(value) < width else repr(value[: width - 3]) + "…"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(int(value))  # JAX marks some literals by subclasses of int
     if not isinstance(value, jax.Array | np.ndarray | np.generic | float):
-        shown = repr(value) if isinstance(value, int | bool) else getattr(value, "__name__", type(value).__name__)
+        shown = (
+            repr(value) if isinstance(value, int | bool) else getattr(value, "__name__", type(value).__name__)
+        )
         return shown if len(shown) <= width else shown[: width - 1] + "…"
     array = np.asarray(value)
-    if array.size <= 6:
-        shown = np.array2string(array, precision=3, separator=" ", floatmode="maxprec").replace("\n", "")
+    if array.ndim == 0:
+        return _number(array[()])
+    if array.ndim == 1 and array.size <= 6:
+        shown = "[" + " ".join(map(_number, array)) + "]"
         if len(shown) <= width:
             return shown
+    if array.size < 3:
+        return f"{array.dtype}{_shape(array.shape)}"
     flat = array.reshape(-1)
-    if not flat.size:
-        return f"{array.dtype}{list(array.shape)}"
-    return f"[{_number(flat[0])} {_number(flat[1])} … {_number(flat[-1])}]" + _shape(array.shape) if flat.size > 2 else str(list(flat))
+    return f"[{_number(flat[0])} {_number(flat[1])} … {_number(flat[-1])}]{_shape(array.shape)}"
 
 
 def _number(value: Any) -> str:
@@ -82,10 +88,15 @@ def statement(tape: "Tape", record: Record) -> str:
 
 def _value(record: Record) -> str:
     if record.kind == "distribution":
-        return ""
+        return f"{record.op}({summary_of(record.detail)})" if record.values is not None else ""
     if record.values is not None:
         return summary(record.value)
     return ", ".join(f"{dtype}{_shape(shape)}" for shape, dtype in record.shapes)
+
+
+def summary_of(detail: Any) -> str:
+    """Named parameters and their values."""
+    return ", ".join(f"{n}={summary(v, 20)}" for n, v in detail.get("parameters", {}).items())
 
 
 def _number_of(record: Record) -> str:
@@ -97,7 +108,10 @@ def operand(tape: "Tape", record: Record, item: Any) -> str:
     if isinstance(item, Const):
         return summary(item.value, 24)
     maker = tape.seen_from(item.ident, record.index)
-    return "?" if maker is None else _number_of(maker)
+    if maker is None:
+        return "?"
+    several = len(maker.outputs) > 1 and item.ident in maker.outputs
+    return _number_of(maker) + (f"[{maker.outputs.index(item.ident)}]" if several else "")
 
 
 def text(tape: "Tape", depth: int | None, width: int) -> str:

@@ -44,6 +44,7 @@ def _folder(file: str | None) -> str:
 
 
 _LIBRARIES = os.path.dirname(_folder(jax.__file__).rstrip(os.sep)) + os.sep
+_JAX = _folder(jax.__file__)
 _FOREIGN = (
     *(_folder(package.__file__) for package in (jax, jaxlib, gibbsite)),
     _LIBRARIES,
@@ -56,6 +57,11 @@ _FOREIGN = (
 def is_foreign(file: str) -> bool:
     """Whether a file belongs to a library that runs the user's program."""
     return file.startswith(_FOREIGN)
+
+
+def is_jax(file: str) -> bool:
+    """Whether a file is one of JAX's own."""
+    return file.startswith(_JAX)
 
 
 def line_at(file: str, number: int) -> Line:

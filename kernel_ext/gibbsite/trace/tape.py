@@ -43,7 +43,9 @@ class Tape:
         for part in parts:
             found = _at(records, part)
             if found is None:
-                raise UnknownNameError("record", "@" + ".".join(map(str, parts)), [r.ref for r in records[:12]])
+                raise UnknownNameError(
+                    "record", "@" + ".".join(map(str, parts)), [r.ref for r in records[:12]]
+                )
             records = found.children
         if found is None:
             raise TapeError("a record's place has at least one number: tape['@3']")
@@ -56,9 +58,8 @@ class Tape:
         """The innermost record that made each value."""
         found: dict[int, Record] = {}
         for record in self.walk():
-            for ident in record.outputs:
-                if ident not in found or len(record.index) > len(found[ident].index):
-                    found[ident] = record
+            if not record.children or "replaced" in record.metadata:
+                found.update((ident, record) for ident in record.outputs)
         return found
 
     @cached_property
@@ -146,7 +147,9 @@ class Tape:
         queue = [self[i] for i in keep]
         while queue:
             record = queue.pop()
-            needed = [m for inner in record.walk() for i in inner.reads if (m := self.makers.get(i)) is not None]
+            needed = [
+                m for inner in record.walk() for i in inner.reads if (m := self.makers.get(i)) is not None
+            ]
             needed += [r for inner in record.walk() for r in self.controls(inner)] if control else []
             for r in needed:
                 if r.index[:1] not in keep:
@@ -184,6 +187,8 @@ class Tape:
                 raise TapeError("this tape was recorded without values: give the arguments to `replay`")
             env[record.outputs[0]] = jax.numpy.asarray(value)
         for leaf in self.leaves():
+            if any(o.ident not in env for o in leaf.operands if isinstance(o, Ref)):
+                raise TapeError(f"{leaf.ref} reads a value that no record of this tape made")
             values = leaf.apply(*(read_operand(env, o) for o in leaf.operands)) if leaf.apply else leaf.values
             env.update(zip(leaf.outputs, values or (), strict=True))
         return jax.tree.map(

@@ -36,7 +36,9 @@ def record_run(fn: Callable, args: tuple, kwargs: dict[str, Any], recorder: Reco
         label = _label(path, fn)
         if not _follows(value):
             kept = (value,) if recorder.context.keeps_values else None
-            recorder.add("argument", "argument", operands=(Const(value),), values=kept, name=label, place=None)
+            recorder.add(
+                "argument", "argument", operands=(Const(value),), values=kept, name=label, place=None
+            )
             return value
         array = value if isinstance(value, jax.Array) else jax.numpy.asarray(value)
         wrapped = recorder.wrap(array)
