@@ -252,8 +252,8 @@ def topics():
     with plate("k", 3):
         phi = sample("phi", dist.Dirichlet(jnp.full(4, 0.1)))
     with plate("n", N):
-        z = sample("z", dist.Categorical(theta[DOC]))
-        sample("y", dist.Categorical(phi[z]), obs=jnp.asarray(WORD))
+        z = sample("z", dist.Categorical(theta[DOC.copy()]))
+        sample("y", dist.Categorical(phi[z]), obs=jnp.asarray(WORD.copy()))
 
 
 @pair("s", lambda s: {"s^2": -0.5 * (1 / 4 + N), "s": Y.sum()})
