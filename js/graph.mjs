@@ -226,7 +226,9 @@ function tell(args, state, store) {
   const shown = name !== null && facts[name] ? facts[name].panel : args.hint;
   args.panel.text = args.style + reply + shown;
   const fact = name === null ? undefined : facts[name];
-  args.change.visible = Boolean(live && args.changeable && fact && /latent|observed/.test(fact.kind));
+  // What was intervened on is deterministic now: Undo must stay in reach.
+  const fits = fact ? /latent|observed|deterministic/.test(fact.kind) : args.change.visible;
+  args.change.visible = Boolean(live && args.changeable && fits);
   if (fact) {
     args.kernel.setv({ options: fact.kernels, value: fact.kernel, disabled: !fact.kernels.length });
   }

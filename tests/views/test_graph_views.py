@@ -170,3 +170,7 @@ def test_nodes_carry_the_state_of_a_run(model):
     assert set(columns["name"]) == {"w", "mu", "z"}
     assert all(words[0] in "✓…!" for words in columns["words"])
     assert "R-hat" in widget._columns["graph-store"]["columns"]["json"][0]
+    assert widget.message == ""
+    widget.model = model.with_schedule("Slice mu (*) Gibbs z (*) NUTS w")
+    widget.attach(run)
+    assert "another schedule" in widget.message

@@ -99,11 +99,11 @@ def _change_tools(width: int) -> dict[str, Any]:
 
     def button(label: str, action: str) -> Button:
         made = Button(label=label, name=f"graph-{action}", width=74)
-        code = "cb_obj.document.gibbsite?.('change', {action, value: text.value_input ?? text.value})"
+        code = "text.document.gibbsite?.('change', {action, value: text.value_input ?? text.value})"
         made.js_on_event("button_click", CustomJS(args={"text": text, "action": action}, code=code))
         return made
 
-    code = "cb_obj.document.gibbsite?.('change', {action: 'kernel', value: kernel.value})"
+    code = "kernel.document.gibbsite?.('change', {action: 'kernel', value: kernel.value})"
     use = Button(label="use kernel", name="graph-use-kernel", width=90)
     use.js_on_event("button_click", CustomJS(args={"kernel": kernel}, code=code))
     first = row(text, button("element", "element"), button("condition", "condition"))

@@ -96,6 +96,9 @@ class GraphWidget(BokehWidget):
     def attach(self, run: Any) -> None:
         """Show the state of a run on the nodes, now and as it goes on."""
         self._run = run
+        own = self.model.schedule().text if self.model is not None else run.schedule_text
+        if run.schedule_text != own:
+            self._say("The draws shown come from a run with another schedule:", run.schedule_text)
         run.subscribe(self._on_run)
         self._look(run)
 
