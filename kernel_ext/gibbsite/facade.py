@@ -26,7 +26,7 @@ from gibbsite.transform import checked_values, conditioned, intervened
 class Model:
     """A NumPyro model bound to its arguments.
 
-    The stages can each be looked at: `tape`, `density`, `graph`, `conditional(site)`, `schedule()`; then
+    The stages can each be looked at: `density`, `graph`, `conditional(site)`, `schedule()`; then
     `sample(…)` runs it and returns a `Run`, and `start(…)` does so in the background. Calling the model runs
     the NumPyro function itself, so a `Model` can stand wherever NumPyro expects a model.
     """
