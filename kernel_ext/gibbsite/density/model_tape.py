@@ -23,8 +23,6 @@ class _Statements(Messenger):
         self.recorder = recorder
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
-        if msg["type"] == "deterministic":
-            return
         if msg["type"] != "sample" or msg["fn"] is None:
             return
         recorder, made = self.recorder, self.recorder.fresh()

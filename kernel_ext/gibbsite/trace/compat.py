@@ -81,6 +81,7 @@ __all__ = [
     "current_trace",
     "dce_jaxpr",
     "equation_frames",
+    "is_traced",
     "jaxpr_as_fun",
     "jaxpr_outputs",
     "make_jaxpr_like",
@@ -104,7 +105,7 @@ _CALLS = {
 }
 
 
-def closed_call_body(eqn: JaxprEqn) -> ClosedJaxpr | None:
+def closed_call_body(eqn: Any) -> ClosedJaxpr | None:
     """The body of an equation that merely calls a jaxpr (jit, custom derivatives, remat), else None."""
     param = _CALLS.get(eqn.primitive.name)
     if param is None:
@@ -218,30 +219,25 @@ class RecordingTrace(_jax_core.Trace):
         return self.recorder.custom(bind, list(tracers))
 
     def process_custom_vjp_call(
-        self,
-        primitive: Any,
-        fun: Any,
-        fwd: Any,
-        bwd: Any,
-        tracers: Any,
-        /,
-        *,
-        out_trees: Any,
-        symbolic_zeros: Any,
+        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Any, /, **options: Any
     ) -> Any:
         """A function with its own derivative."""
 
         def bind(*xs: Any) -> Any:
-            return primitive.bind(
-                *xs, subfuns=(fun, fwd, bwd), out_trees=out_trees, symbolic_zeros=symbolic_zeros
-            )
+            return primitive.bind(*xs, subfuns=(fun, fwd, bwd), **options)
 
         return self.recorder.custom(bind, list(tracers))
 
 
 def stage_custom(bind: Any, values: Sequence[Any]) -> ClosedJaxpr:
     """The equation of a function with its own derivative, as a jaxpr."""
-    return jax.make_jaxpr(bind)(*values)
+    traced: Any = jax.make_jaxpr(bind)(*values)
+    return traced
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value is a stand-in inside some transformation rather than data."""
+    return isinstance(value, _jax_core.Tracer)
 
 
 def recording(trace: RecordingTrace) -> Any:

@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from gibbsite.trace.compat import is_traced
+
 
 @dataclass(frozen=True)
 class Step:
@@ -115,7 +117,7 @@ class Timing(Context):
 
     def notes(self, step: Step, values: list[Any], before: float) -> dict[str, Any]:
         for value in values:
-            if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
+            if isinstance(value, jax.Array) and not is_traced(value):
                 value.block_until_ready()
         return {"seconds": time.perf_counter() - before}
 

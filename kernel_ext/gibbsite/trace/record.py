@@ -38,7 +38,7 @@ class Const:
     value: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Record:
     """One entry.
 
@@ -107,7 +107,7 @@ class Record:
 
     def walk(self) -> Iterator["Record"]:
         """The record and everything inside, in order of execution."""
-        stack = [self]
+        stack: list[Record] = [self]
         while stack:
             record = stack.pop()
             yield record

@@ -22,6 +22,7 @@ from gibbsite.trace.compat import (
     closed_call_body,
     current_trace,
     equation_frames,
+    is_traced,
     outside,
     recording,
     stage_custom,
@@ -31,7 +32,7 @@ from gibbsite.trace.record import Const, Record, Ref
 from gibbsite.trace.source_line import is_foreign, is_jax
 
 LIMIT = 200  # nested user calls; Python's own limit comes at about a thousand frames of JAX's
-_LOOPS = ("scan", "while")
+_KINDS = {"cond": "branch", "scan": "loop", "while": "loop"}
 _FOLDED = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>")
 
 
@@ -118,9 +119,10 @@ class Recorder:
     def _materialise(self) -> None:
         """Give running Python calls their places, now that something is recorded in them."""
         if len(self.stack) > LIMIT:
+            names = [c.code.co_name for c in self.stack if c.code is not None and not c.library]
             raise TapeError(
-                f"{self.stack[-1].code.co_name if self.stack[-1].code else 'the function'} is nested more than "
-                f"{LIMIT} calls deep: a recursion that does not end? Track it with arguments for which it does"
+                f"{names[-1] if names else 'the function'} is nested more than {LIMIT} calls deep: a "
+                f"recursion that does not end? Track it with arguments for which it does"
             )
         for parent, call in zip(self.stack, self.stack[1:], strict=False):
             if call.live:
@@ -150,20 +152,28 @@ class Recorder:
 
     def kept(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Values as records keep them: none where the context or a surrounding `jit` forbids it."""
-        if not self.context.keeps_values or any(isinstance(v, jax.core.Tracer) for v in values):
+        if not self.context.keeps_values or any(map(is_traced, values)):
             return None
         return tuple(values)
 
     def decided(self, value: RecordedValue) -> None:
         """Python asked for a concrete value: what follows depends on it."""
-        if isinstance(value.value, jax.core.Tracer) or not _asked_by_user():
+        if is_traced(value.value) or not _asked_by_user():
             return
         here = self.stack[-1]
         last = here.records[-1] if here.records else None
-        if last is not None and last.kind == "decision" and last.reads == (value.ident,):
+        again = last is not None and last.kind == "decision" and last.operands == (Ref(value.ident),)
+        if again and last.place == self._place():  # type: ignore[union-attr]
             return
+        asking = []
+        while self.stack[-1].library and not self.stack[-1].records:  # `__bool__` itself
+            asking.append(self.stack.pop())
         record = self.add("decision", "decide", operands=(Ref(value.ident),), values=self.kept([value.value]))
-        self.stack[-1].decision = record.index
+        for call in reversed(self.stack):
+            call.decision = record.index
+            if not call.library:
+                break
+        self.stack += reversed(asking)
 
     # JAX
 
@@ -186,16 +196,8 @@ class Recorder:
         """Run one primitive on (operand, value) pairs; returns (number, value) pairs."""
         name = primitive.name
         body = closed_call_body(eqn or _Equation(primitive, params))
-        branch = name == "cond" and not isinstance(operands[0][1], jax.core.Tracer)
-        kind = (
-            "call"
-            if body is not None
-            else "branch"
-            if name == "cond"
-            else "loop"
-            if name in _LOOPS
-            else "primitive"
-        )
+        branch = name == "cond" and not is_traced(operands[0][1])
+        kind = "call" if body is not None else _KINDS.get(name, "primitive")
 
         def apply(*xs: Any) -> list[Any]:
             return bind_primitive(primitive, xs, params)
@@ -231,7 +233,8 @@ class Recorder:
         else:
             self.stack.append(opened)
             try:
-                pairs = self._outputs(self._body(body, inner), [o for o, _ in inner])
+                records = self._body(body, inner) if body is not None else []
+                pairs = self._outputs(records, [o for o, _ in inner])
             finally:
                 self.stack.pop()
         values = self.context.replaces(step, [v for _, v in pairs])
@@ -366,7 +369,7 @@ class Recorder:
                 call.index,
                 "call",
                 _library_name(call.frame),
-                operands=tuple(map(Ref, reads)),
+                operands=tuple(self._library_operands(call.frame, reads)),
                 outputs=tuple(outs),
                 shapes=tuple(_shape(by_ident[i]) for i in outs),
                 values=self.kept([by_ident[i].value for i in outs]),
@@ -376,6 +379,23 @@ class Recorder:
                 detail={"library": True},
             )
         )
+
+    def _library_operands(self, frame: FrameType | None, reads: dict[int, None]) -> list[Ref | Const]:
+        """What a library's function was called with, in the caller's order; what it only closes over last."""
+        if frame is None:
+            return [Ref(i) for i in reads]
+        code, values = frame.f_code, frame.f_locals
+        count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+        given = jax.tree.leaves([values[n] for n in code.co_varnames[:count] if n in values])
+        constants = _library_name(frame) == "getitem"
+        ordered: list[Ref | Const] = []
+        for value in given:
+            if self._is_array(value):
+                if value.ident in reads and Ref(value.ident) not in ordered:
+                    ordered.append(Ref(value.ident))
+            elif constants and isinstance(value, int):
+                ordered.append(Const(value))
+        return ordered + [Ref(i) for i in reads if Ref(i) not in ordered]
 
     def _close(self, result: Any) -> None:
         call = self.stack.pop()

@@ -161,11 +161,11 @@ class Tape:
         self, name: str | None = None, *, primitive: str | None = None, site: str | None = None
     ) -> Iterator[Record]:
         """Records by name of an argument or call, by primitive, or by site; lazily, in order."""
-        statements = ("assumption", "observation")
+        statements, computing = ("assumption", "observation"), ("primitive", "branch", "loop")
         for r in self.walk():
             if name is not None and name not in (r.name, r.op if r.kind == "call" else None):
                 continue
-            if primitive is not None and r.op != primitive:
+            if primitive is not None and (r.op != primitive or r.kind not in computing):
                 continue
             if site is not None and not (r.name == site and r.kind in statements):
                 continue

@@ -18,7 +18,8 @@ def track(fn: Callable, *args: Any, context: Context | None = None, **kwargs: An
 
     Arrays, floats and random keys (also inside tuples, lists and dicts) are followed as values; other
     arguments are constants of the run. Python may branch, loop and recurse on followed values: each such
-    decision is a record. `context` says what is entered, kept, noted and replaced (`DepthLimit(2) | Timing()`).
+    decision is a record. `context`, such as `DepthLimit(2) | Timing()`, says what is entered, kept, noted and
+    replaced.
 
     Exceptions of `fn` pass through with the tape so far as their attribute `tape`; `TapeError` is raised for
     a recursion that does not end and for values leaked from an earlier run.
@@ -61,6 +62,12 @@ def record_run(fn: Callable, args: tuple, kwargs: dict[str, Any], recorder: Reco
         with recorder.running():
             result = fn(*call_args, **call_kwargs)
         recorder.finish(result)
+    except jax.errors.UnexpectedTracerError as error:
+        failure = TapeError(
+            "a value recorded in an earlier run, or inside a transformation, is used outside it: the tracked "
+            "function left it in a global, a list or an attribute. Return it instead"
+        )
+        raise _with_tape(failure, tape()) from error
     except RecursionError as error:
         failure = TapeError(
             f"{name} calls itself without end (Python's recursion limit was reached while recording). "
@@ -90,8 +97,8 @@ def _label(path: Any, fn: Callable) -> str:
     code = code_of(fn)
     where, first, *rest = path
     if where.idx == 0:
-        names = code.co_varnames[: code.co_argcount] if code is not None else ()
-        head = names[first.idx] if first.idx < len(names) else f"args[{first.idx}]"
+        names: tuple[str, ...] = code.co_varnames[: code.co_argcount] if code is not None else ()
+        head = str(names[first.idx]) if first.idx < len(names) else f"args[{first.idx}]"
     else:
-        head = first.key
+        head = str(first.key)
     return head + jax.tree_util.keystr(tuple(rest))
