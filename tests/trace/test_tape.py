@@ -26,6 +26,19 @@ def test_a_branch_keeps_what_was_not_taken():
     assert [r.op for r in branch.children] == ["cos"]
 
 
+def test_data_and_control_are_told_apart():
+    tape = gibbsite.track(branching, 0.2)
+    (decision,) = (r for r in tape.walk() if r.kind == "decision")
+    (cosine,) = tape.find(primitive="cos")
+    controls = tape.controls(cosine)
+    assert decision in controls
+    assert any(r.kind == "branch" for r in controls)
+    assert decision not in tape.backward(cosine)
+    assert decision in tape.backward(cosine, control=True)
+    assert tape.parent(cosine).kind == "branch"
+    assert cosine in tape.children(tape.parent(cosine))
+
+
 def test_lines_are_the_users():
     tape = gibbsite.track(branching, 0.2)
     (sine,) = tape.find(primitive="sin")

@@ -160,19 +160,18 @@ class Recorder:
         """Python asked for a concrete value: what follows depends on it."""
         if is_traced(value.value) or not _asked_by_user():
             return
-        here = self.stack[-1]
-        last = here.records[-1] if here.records else None
-        again = last is not None and last.kind == "decision" and last.operands == (Ref(value.ident),)
-        if again and last.place == self._place():  # type: ignore[union-attr]
-            return
         asking = []
         while self.stack[-1].library and not self.stack[-1].records:  # `__bool__` itself
             asking.append(self.stack.pop())
-        record = self.add("decision", "decide", operands=(Ref(value.ident),), values=self.kept([value.value]))
-        for call in reversed(self.stack):
-            call.decision = record.index
-            if not call.library:
-                break
+        # JAX asks twice for one `if`; the place tells that from a second question about the same value
+        last = self.stack[-1].records[-1] if self.stack[-1].records else None
+        asked, place = (Ref(value.ident),), self._place()
+        if last is None or (last.kind, last.operands, last.place) != ("decision", asked, place):
+            record = self.add("decision", "decide", operands=asked, values=self.kept([value.value]))
+            for call in reversed(self.stack):
+                call.decision = record.index
+                if not call.library:
+                    break
         self.stack += reversed(asking)
 
     # JAX
