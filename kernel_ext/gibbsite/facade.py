@@ -14,12 +14,14 @@ from gibbsite import sampling
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.checks import check_data
+from gibbsite.density.model_tape import tape_of_model
 from gibbsite.errors import ModelError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket
 from gibbsite.kernels.finite import INPUTS_KWARG
 from gibbsite.kernels.plan import Plan
 from gibbsite.kernels.schedule import Schedule, make_schedule
 from gibbsite.sampling import Run
+from gibbsite.trace.tape import Tape
 from gibbsite.transform import checked_values, conditioned, intervened
 
 
@@ -79,6 +81,11 @@ class Model:
     def graph(self) -> DependencyGraph:
         """The dependency graph: nodes, edges, plates, Markov blankets, independence queries."""
         return dependency_graph(self.density)
+
+    @cached_property
+    def tape(self) -> Tape:
+        """One run of the model as a list of statements with their values, printable; see `gibbsite.track`."""
+        return tape_of_model(self.fn, self.args, self.kwargs)
 
     def conditional(self, site: str) -> Conditional:
         """What the latent `site` is drawn from given the rest.

@@ -6,7 +6,7 @@ from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
-LINE = re.compile(r"(?:^|[=(;]\s*|\s)%(sample|graph|conditional|schedule)\s+([^\n]*)$")
+LINE = re.compile(r"(?:^|[=(;]\s*|\s)%(sample|graph|conditional|schedule|trace)\s+([^\n]*)$")
 DEVICES = ("cpu", "gpu", "tpu")
 
 

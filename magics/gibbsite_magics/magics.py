@@ -143,6 +143,18 @@ class Gibbsite(Magics):
         schedule = self._plainly(lambda: model.schedule(text))
         show(self._shell, "show_schedule", schedule, schedule)
 
+    @magic_arguments()
+    @argument("model", help="the name of a model")
+    @argument("--depth", type=int, default=1, help="how deep nested calls are shown (1)")
+    @line_magic
+    def trace(self, line: str) -> None:
+        """Show the tape of a model: the statements of one run, with their values."""
+        __tracebackhide__ = True
+        args = parse_argstring(self.trace, line)
+        model = self._model(args.model)
+        view = self._plainly(lambda: model.tape.view(args.depth))
+        show(self._shell, "show_tape", view, view)
+
     @property
     def _shell(self) -> Any:
         return self.shell

@@ -127,6 +127,13 @@ def test_stages_are_shown(run: Run, mixture: Any):
     assert str(mixture.schedule()) in run("%schedule mixture")
 
 
+def test_the_tape_is_shown_to_a_depth(run: Run, mixture: Any):
+    printed = run("%trace mixture")
+    assert printed.rstrip("\n") == str(mixture.tape)
+    assert "mu ~ " in printed
+    assert run("%trace mixture --depth 2").rstrip("\n") == mixture.tape.to_text(2)
+
+
 def test_help(shell: InteractiveShell):
     assert "name ~ distribution" in shell.find_cell_magic("model").__doc__
     text = shell.find_line_magic("sample").__doc__
