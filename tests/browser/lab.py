@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 # JupyterLab's own noise: requests for optional things it does without.
 QUIET = re.compile(
@@ -141,6 +141,31 @@ class Lab:
         """Reload the page, as a person does after closing the tab."""
         self.page.reload()
         self.page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.content?.activeCell")
+
+    def scroll_to(self, index: int) -> None:
+        """Bring the cell at `index` into view; JupyterLab keeps no page elements for cells far from it."""
+        self.page.wait_for_function(
+            "i => window.jupyterapp.shell.currentWidget.content.widgets.length > i", arg=index
+        )
+        self.page.evaluate(
+            """i => {
+                const { content } = window.jupyterapp.shell.currentWidget
+                content.activeCellIndex = i
+                return content.scrollToItem(i, 'center')
+            }""",
+            index,
+        )
+
+    def picture(self, words: str) -> Locator:
+        """The static picture whose description has these words, once it is visible and its image loaded."""
+        found = self.page.locator(f"img.gibbsite-svg[alt*='{words}']")
+        found.wait_for(state="visible")
+        self.page.wait_for_function(
+            "words => [...document.querySelectorAll('img.gibbsite-svg')]"
+            ".some(img => img.alt.includes(words) && img.complete && img.naturalWidth > 0)",
+            arg=words,
+        )
+        return found
 
     def wait_idle(self, timeout: float = 120) -> None:
         """Wait until the kernel has nothing to do."""

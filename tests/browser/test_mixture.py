@@ -88,8 +88,10 @@ def test_demo_notebook_runs_from_top_to_bottom(lab):
         timeout=300_000,
     )
     assert lab.page.evaluate(errors) == []
-    assert lab.page.locator(".gb-pill:has-text('finished')").count() >= 1
-    lab.page.locator(".gb-pill").first.scroll_into_view_if_needed()
+    sampled = next(i for i, cell in enumerate(book.cells) if "%sample" in cell.source)
+    lab.scroll_to(sampled)
+    lab.page.locator(".gb-pill:has-text('finished')").first.wait_for()
+    lab.page.locator(".gb-pill:has-text('finished')").first.scroll_into_view_if_needed()
     lab.page.wait_for_timeout(500)
     lab.shot("demo")
     lab.assert_quiet()
