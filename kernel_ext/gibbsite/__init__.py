@@ -8,17 +8,20 @@ from gibbsite.errors import GibbsiteError
 if TYPE_CHECKING:
     from gibbsite.facade import Model, model
     from gibbsite.kernels.finite import FiniteGibbs
+    from gibbsite.sampling import Run, load
     from gibbsite.trace.tape import Tape
     from gibbsite.trace.track import track
 
-__all__ = ["FiniteGibbs", "GibbsiteError", "Model", "Tape", "model", "track"]
+__all__ = ["FiniteGibbs", "GibbsiteError", "Model", "Run", "Tape", "load", "model", "track"]
 __version__ = "0.1.0"
 
 # imported when first used, so that `%load_ext gibbsite` does not have to wait for JAX
 _LAZY = {
     "FiniteGibbs": "gibbsite.kernels.finite",
     "Model": "gibbsite.facade",
+    "Run": "gibbsite.sampling",
     "Tape": "gibbsite.trace.tape",
+    "load": "gibbsite.sampling",
     "model": "gibbsite.facade",
     "track": "gibbsite.trace.track",
 }

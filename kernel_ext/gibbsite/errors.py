@@ -40,6 +40,14 @@ class CheckpointError(GibbsiteError, ValueError):
     """A saved run cannot be read, or belongs to another model, version or schedule."""
 
 
+class StoreError(GibbsiteError, OSError):
+    """A folder for draws is taken, full, or cannot be written to."""
+
+
+class ResourceError(GibbsiteError, MemoryError):
+    """A run does not fit into memory."""
+
+
 class UnknownNameError(GibbsiteError, KeyError):
     """A site, node or model name that does not exist; the nearest existing name is suggested.
 

@@ -90,6 +90,13 @@ class Gibbsite(Magics):
     @argument("--seed", "-s", type=int, help="random seed")
     @argument("--schedule", "-k", type=unquoted, help="kernels by site, in quotes: see %%schedule")
     @argument("--device", "-d", type=unquoted, help="where chains run: cpu, gpu, …")
+    @argument(
+        "--store",
+        type=unquoted,
+        help="a new folder to stream draws and state to; gibbsite.load reads it, even after a crash",
+    )
+    @argument("--keep-warmup", action="store_true", help="keep the draws of warm-up too")
+    @argument("--thin", type=int, help="keep one draw of so many sweeps (1)")
     @argument("--quiet", "-q", action="store_true", help="show no dashboard")
     @line_magic
     def sample(self, line: str) -> Any:
@@ -103,6 +110,8 @@ class Gibbsite(Magics):
         names = ("draws", "warmup", "chains", "seed")
         options = {n: getattr(self, n) if getattr(args, n) is None else getattr(args, n) for n in names}
         options |= {"device": args.device or self.device or None, "schedule": args.schedule}
+        options |= {n: getattr(args, n) for n in ("store", "thin")}
+        options |= {"keep_warmup": True if args.keep_warmup else None}
         options = {name: value for name, value in options.items() if value is not None}
         return self._plainly(lambda: watch(self._shell, model.start(**options), quiet=args.quiet))
 

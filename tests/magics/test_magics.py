@@ -97,6 +97,14 @@ def test_long_flags_variables_and_configured_defaults(shell: InteractiveShell, r
     assert shell.user_ns["a"].draws["mu"].shape[:2] == (3, 15)
 
 
+def test_a_run_is_streamed_to_a_folder(shell: InteractiveShell, run: Run, mixture: Any, tmp_path: Path):
+    run(f"a = %sample mixture {SHORT} -q --store '{tmp_path / 'a run'}' --keep-warmup --thin 2")
+    back = gibbsite.load(tmp_path / "a run", model=mixture)
+    np.testing.assert_array_equal(back.draws["z"], shell.user_ns["a"].draws["z"])
+    assert back.to_datatree()["warmup_posterior"].sizes["draw"] == 20
+    assert back.settings.thin == 2
+
+
 def test_compiled_programs_may_outlive_the_kernel(run: Run, tmp_path: Path):
     before = jax.config.jax_compilation_cache_dir
     try:
@@ -222,10 +230,10 @@ def test_an_interrupt_stops_the_run_and_keeps_its_draws(shell: InteractiveShell,
         return result
 
     mixture.start = start_and_interrupt
-    run("run = %sample mixture -n 100000000 -w 10 -c 1 -q")
+    run("run = %sample mixture -n 10000000 -w 10 -c 1 -q")
     result = shell.user_ns["run"]
     assert result.status == "stopped"
-    assert 0 < result.draws["mu"].shape[1] < 100000000
+    assert 0 < result.draws["mu"].shape[1] < 10000000
 
 
 def completions(shell: InteractiveShell, line: str) -> list[str]:
@@ -239,6 +247,7 @@ def completions(shell: InteractiveShell, line: str) -> list[str]:
         ("run = %sample mi", ["mixture"]),
         ("%sample mixture --dr", ["--draws"]),
         ("%sample mixture -", ["--draws", "-n", "--schedule"]),
+        ("%sample mixture --", ["--store", "--keep-warmup", "--thin"]),
         ("%sample mixture --device c", ["cpu"]),
         ("%graph ", ["mixture"]),
         ("%sche", ["%schedule"]),

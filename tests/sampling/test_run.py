@@ -17,12 +17,6 @@ SCHEDULE = "Gibbs z (*) NUTS [w p]"
 OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHEDULE}
 
 
-@pytest.fixture(scope="module")
-def whole(model):
-    """An uninterrupted run."""
-    return model.sample(**OPTIONS)
-
-
 def same(a, b):
     assert a.draws.keys() == b.draws.keys()
     for name in a.draws:
@@ -77,7 +71,7 @@ def test_resume_adds_draws(model, whole):
 
 
 def test_an_interrupt_keeps_the_draws(model):
-    run = model.start(draws=10**6, warmup=10, chains=2, seed=0)
+    run = model.start(**{**OPTIONS, "draws": 10**6})
     killer = threading.Thread(target=_interrupt_once_sampling, args=(run,))
     killer.start()
     wait_interruptibly(run)

@@ -1,6 +1,7 @@
-"""`Plan` → `Run`: chains in chunks on a device, warm-up, diagnostics."""
+"""`Plan` → `Run`: chains in chunks on a device, warm-up, diagnostics, checkpoints."""
 
-from gibbsite.sampling.run import Run
+from gibbsite.sampling.load import load
+from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.snapshot import BlockStat, History, Notice, ScalarStat, Snapshot, TraceView
 from gibbsite.sampling.start import sample, start, wait_interruptibly
 
@@ -10,8 +11,10 @@ __all__ = [
     "Notice",
     "Run",
     "ScalarStat",
+    "Settings",
     "Snapshot",
     "TraceView",
+    "load",
     "sample",
     "start",
     "wait_interruptibly",

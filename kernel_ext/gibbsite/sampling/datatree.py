@@ -1,37 +1,62 @@
 """Draws as the tree of data sets that ArviZ reads."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from arviz_base import from_dict
 
 from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.draws import Draws, empty_like
+from gibbsite.sampling.names import dims_of, stat_names
 
 
-def _dims(plan: Plan, name: str, shape: tuple[int, ...]) -> list[str]:
-    """Dimension names of a site: plates where it has them, else `<site>_dim_<i>`."""
-    site = plan.sites.get(name)
-    axes = {} if site is None else dict(zip(site.plate_axes, site.plates, strict=True))
-    return [axes.get(a, f"{name}_dim_{a}") for a in range(len(shape))]
+def named_stats(plan: Plan, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Statistics under ArviZ's names, with those that follow from others: `tree_depth` of NUTS blocks, and
+    `lp`, the joint logdensity in unconstrained space where the last block of the sweep tells it."""
+    more = dict(stats)
+    for i, block in enumerate(plan.blocks):
+        steps = stats.get(f"{i}.n_steps")
+        if steps is not None and block.kernel == "NUTS":
+            more[f"{i}.tree_depth"] = np.ceil(np.log2(steps + 1.0)).astype(np.int32)
+    last = stats.get(f"{len(plan.blocks) - 1}.potential_energy")
+    names = stat_names(plan, list(more))
+    out = {names[k]: v for k, v in more.items()}
+    if last is not None:
+        out["lp"] = -last
+    return out
 
 
-def to_datatree(plan: Plan, draws: Mapping[str, np.ndarray], stats: Mapping[str, np.ndarray]) -> Any:
-    """Groups `posterior`, `sample_stats` and `observed_data`, with plates as dimensions.
-
-    Statistics of a single block keep ArviZ's names; of several, the first block that has one keeps the name
-    and the others are prefixed with their label.
-    """
-    dims = {n: _dims(plan, n, v.shape[2:]) for n, v in draws.items()}
-    observed = {n: np.asarray(v) for n, v in plan.observed.items()}
-    dims |= {n: _dims(plan, n, v.shape) for n, v in observed.items()}
-    named: dict[str, np.ndarray] = {}
-    for key, v in stats.items():
-        block, name = key.split(".", 1)
-        named[name if name not in named else f"{plan.blocks[int(block)].label}_{name}"] = v
-    groups: dict[str, Any] = {"posterior": dict(draws)}
-    if named:
-        groups["sample_stats"] = named
-    if observed:
-        groups["observed_data"] = observed
-    return from_dict(groups, dims=dims)
+def to_datatree(
+    plan: Plan,
+    draws: Draws,
+    chains: int,
+    *,
+    extra: Mapping[str, Mapping[str, np.ndarray]],
+    warmup: bool,
+    dims: Mapping[str, Sequence[str]] | None,
+    coords: Mapping[str, Any] | None,
+    attrs: Mapping[str, Any],
+) -> Any:
+    """Groups `posterior`, `sample_stats`, `observed_data`, those in `extra`, and on request those of
+    warm-up; plates are dimensions, unless `dims` names others."""
+    groups: dict[str, Any] = {"posterior": draws.sampled.read() or empty_like(plan, chains)}
+    stats = named_stats(plan, draws.sampled_stats.read())
+    if stats:
+        groups["sample_stats"] = stats
+    groups |= {name: dict(values) for name, values in extra.items()}
+    if warmup:
+        groups["warmup_posterior"] = draws.warm.read()
+        warm = named_stats(plan, draws.warm_stats.read())
+        if warm:
+            groups["warmup_sample_stats"] = warm
+    if plan.observed:
+        groups["observed_data"] = {n: np.asarray(v) for n, v in plan.observed.items()}
+    names: dict[str, list[str]] = {}
+    for group, values in groups.items():
+        leading = 0 if group == "observed_data" else 2
+        if "sample_stats" not in group:
+            names |= {n: dims_of(plan, n, np.shape(v)[leading:], dims) for n, v in values.items()}
+    tree = from_dict(groups, dims=names, coords=None if coords is None else dict(coords), save_warmup=warmup)
+    tree.attrs.update(attrs)
+    return tree

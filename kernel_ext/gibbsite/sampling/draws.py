@@ -1,4 +1,4 @@
-"""The draws of a run, kept as chunks and stacked when asked for."""
+"""The draws of a run, in arrays that grow."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,55 +8,97 @@ import numpy as np
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.engine import Chunk
 
+Arrays = dict[str, np.ndarray]
 
-class Draws:
-    """Completed steps of all chains. Appended to by the sampling thread, read by any.
 
-    Chunks are never changed once appended, so a reader only needs the list as it is at one moment.
+class Part:
+    """Arrays `[chain, step, …]` that are appended to by one thread and read by any.
+
+    What was written is never changed: a reader sees the first `steps` entries of arrays that may be replaced
+    by longer copies. Room that is not used yet costs address space, not memory.
     """
 
-    def __init__(self, plan: Plan):
-        self._plan = plan
-        self._members = {m: g for g, names in plan.groups.items() for m in names}
-        self._chunks: list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = []
-        self._stacked: tuple[int, dict[str, np.ndarray]] = (0, {})
+    def __init__(self, room: int):
+        self._room = room
+        self._arrays: Arrays = {}
         self.steps = 0
 
-    def append(self, chunk: Chunk) -> None:
-        """Add a chunk's arrays, `[step, chain, …]` on the device."""
+    def reserve(self, room: int) -> None:
+        """Make room for so many steps in all."""
+        self._room = max(room, self._room)
+
+    def append(self, arrays: Mapping[str, np.ndarray], n: int) -> None:
+        """Add `n` steps of arrays `[step, chain, …]`."""
+        end = self.steps + n
+        if not self._arrays:
+            self._arrays = {k: self._new(v.shape[1], v.shape[2:], v.dtype, end) for k, v in arrays.items()}
+        if any(v.shape[1] < end for v in self._arrays.values()):
+            longer = {k: self._new(v.shape[0], v.shape[2:], v.dtype, end) for k, v in self._arrays.items()}
+            for k, v in longer.items():
+                v[:, : self.steps] = self._arrays[k][:, : self.steps]
+            self._arrays = longer
+        for k, v in arrays.items():
+            self._arrays[k][:, self.steps : end] = np.moveaxis(v, 0, 1)
+        self.steps = end
+
+    def _new(self, chains: int, shape: tuple[int, ...], dtype: Any, least: int) -> np.ndarray:
+        return np.empty((chains, max(self._room, least), *shape), dtype)
+
+    def read(self, start: int = 0) -> Arrays:
+        """What is complete, from step `start` on: views that must not be written to."""
+        steps = self.steps
+        out = {k: v[:, start:steps] for k, v in self._arrays.items()}
+        for v in out.values():
+            v.flags.writeable = False
+        return out
+
+
+class Draws:
+    """Completed steps of all chains: values after warm-up (and of warm-up, if kept), statistics of all."""
+
+    def __init__(self, plan: Plan, warmup: int, draws: int, keep_warmup: bool = False):
+        self._plan, self.warmup, self.keep_warmup = plan, warmup, keep_warmup
+        self.sampled, self.sampled_stats = Part(draws), Part(draws)
+        self.warm, self.warm_stats = Part(warmup), Part(warmup)
+        self._order = [*plan.groups, *plan.sites]
+
+    @property
+    def steps(self) -> int:
+        """Steps done, those of warm-up included."""
+        return self.warm_stats.steps + self.sampled.steps
+
+    def append(self, chunk: Chunk, n: int) -> tuple[Arrays, Arrays]:
+        """Add a chunk of `n` steps, all in warm-up or all after it; returns it as arrays `[step, chain, …]`,
+        indexed sites stacked under their group's name."""
+        stats = {k: np.asarray(v) for k, v in chunk.stats.items()}
+        warming = self.warm_stats.steps < self.warmup
+        values = self._grouped(chunk) if self.keep_warmup or not warming else {}
+        into, stats_into = (self.warm, self.warm_stats) if warming else (self.sampled, self.sampled_stats)
+        before = stats_into.steps
+        stats_into.append(stats, n)
+        try:
+            if values:
+                into.append(values, n)
+        except BaseException:  # no room: a step is complete with both, or not there
+            stats_into.steps = before
+            raise
+        return values, stats
+
+    def _grouped(self, chunk: Chunk) -> Arrays:
         values = {n: np.asarray(v) for n, v in chunk.values.items()}
-        stats = {n: np.asarray(v) for n, v in chunk.stats.items()}
         for group, names in self._plan.groups.items():
             if all(n in values for n in names):
                 values[group] = np.stack([values.pop(n) for n in names], axis=2)
-        n = next(iter(values.values())).shape[0]
-        self._chunks.append((values, stats))
-        self.steps += n
+        return {n: values[n] for n in self._order if n in values}
 
-    def _stack(self, which: int, names: list[str] | None = None) -> dict[str, np.ndarray]:
-        chunks = list(self._chunks)
-        if not chunks:
-            return {}
-        names = names or list(chunks[0][which])
-        return {n: np.moveaxis(np.concatenate([c[which][n] for c in chunks]), 0, 1) for n in names}
+    def scalar(self, name: str, index: tuple[int, ...]) -> np.ndarray:
+        """One component of a site, `[chain, draw]`."""
+        return np.array(self.sampled.read()[name][(slice(None), slice(None), *index)])
 
-    def values(self, skip: int = 0) -> dict[str, np.ndarray]:
-        """Draws `[chain, draw, …]` by name, without the first `skip` steps."""
-        chunks = len(self._chunks)
-        if self._stacked[0] != chunks:
-            self._stacked = (chunks, self._stack(0))
-        order = [n for n in self._plan.groups if n in self._stacked[1]]
-        order += [n for n in self._plan.sites if n in self._stacked[1]]
-        return {n: self._stacked[1][n][:, skip:] for n in order}
-
-    def scalar(self, name: str, index: tuple[int, ...], skip: int = 0) -> np.ndarray:
-        """One component of a site, `[chain, draw]`: what a plot asks for, without stacking all the rest."""
-        parts = [values[name][(slice(None), slice(None), *index)] for values, _ in list(self._chunks)]
-        return np.concatenate(parts).T[:, skip:]
-
-    def stats(self, skip: int = 0) -> dict[str, np.ndarray]:
-        """Statistics `[chain, draw]` by `"<block>.<name>"`, without the first `skip` steps."""
-        return {n: v[:, skip:] for n, v in self._stack(1).items()}
+    def recent_stats(self, most: int = 200) -> Arrays:
+        """Statistics `[chain, step]` of the last steps of the phase that the run is in."""
+        part = self.sampled_stats if self.sampled_stats.steps else self.warm_stats
+        return part.read(max(0, part.steps - most))
 
 
 def label_of(site: str, index: tuple[int, ...]) -> str:
@@ -73,10 +115,10 @@ def scalar_labels(values: Mapping[str, np.ndarray]) -> list[tuple[str, str, tupl
     return out
 
 
-def empty_like(plan: Plan, chains: int) -> dict[str, Any]:
+def empty_like(plan: Plan, chains: int) -> Arrays:
     """No draws yet: arrays `[chain, 0, …]` of the recorded sites."""
     members = {m for names in plan.groups.values() for m in names}
-    out: dict[str, Any] = {}
+    out: Arrays = {}
     for group, names in plan.groups.items():
         site = plan.sites[names[0]]
         out[group] = np.zeros((chains, 0, len(names), *site.shape), site.dtype)

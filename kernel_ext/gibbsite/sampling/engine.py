@@ -1,14 +1,19 @@
-"""The compiled part of a run: all chains at once on one device, any number of steps per call."""
+"""The compiled part of a run: all chains at once on one or several devices, any number of steps per call."""
 
 import copy
+import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.initial import logdensity_at_start, native_values
 
 INPUTS = "_gibbsite_inputs"
 # fields of block states that are worth recording, by the name under which people know them
@@ -19,6 +24,8 @@ _FIELDS = {
     "energy": "energy",
     "potential_energy": "potential_energy",
 }
+# what the steps that thinning leaves out add to the one that is kept
+_GATHERED = {"diverging": jnp.logical_or, "n_steps": jnp.add}
 
 
 @dataclass(frozen=True)
@@ -53,12 +60,19 @@ class Engine:
     """Initialises and advances the chains of one plan.
 
     One step loop is compiled, with the number of steps as an argument, so the draws do not depend on how
-    the run was cut into chunks. `capacity` bounds the steps of one call.
+    the run was cut into chunks. `capacity` bounds the steps of one call. After warm-up a step is `thin`
+    sweeps, of which the last is recorded. With several `devices` the chains are dealt out evenly; each
+    device runs its own loop, so none waits for another's trajectories.
     """
 
-    def __init__(self, plan: Plan, chains: int, warmup: int, capacity: int):
+    def __init__(
+        self, plan: Plan, chains: int, warmup: int, capacity: int, devices: tuple[Any, ...], thin: int = 1
+    ):
         self.plan, self.chains, self.warmup, self.capacity = plan, chains, warmup, capacity
+        self.devices, self.thin = devices, thin
         self._programs: dict[str, Any] = {}
+        self._compiling = threading.Lock()
+        self._mesh = Mesh(np.array(devices), ("chain",)) if len(devices) > 1 else None
 
     def rebound(self, plan: Plan) -> "Engine":
         """The same compiled programs for a plan of equal `cache_key` with other data."""
@@ -66,51 +80,120 @@ class Engine:
         engine.plan = plan
         return engine
 
+    @property
+    def template(self) -> Any:
+        """Shapes and dtypes of a state, as a tree of `jax.ShapeDtypeStruct`. Only after `compile`."""
+        return self._programs["template"]
+
     def compile(self) -> None:
         """Compile both programs, side by side; does nothing where that is done already."""
-        if self._programs:
-            return
-        keys = jax.random.split(jax.random.key(0), self.chains)
-        init = jax.jit(self._init_chains).lower(keys, self.plan.inputs)
-        fast = _COMPILE_FAST if jax.default_backend() == "cpu" else None
+        with self._compiling:
+            if not self._programs:
+                self._compile()
+
+    def _compile(self) -> None:
+        keys = self._keys(jax.random.key(0))
+        init = self._jit(self._init_chains, ("chain", None), "chain").lower(keys, self.plan.inputs)
+        template, _ = init.out_info
         with ThreadPoolExecutor(1) as other:
-            compiled_init = other.submit(init.compile, compiler_options=fast)
-            steps = jax.ShapeDtypeStruct((), jnp.int32)
-            advance = jax.jit(self._advance_chains).lower(init.out_info, self.plan.inputs, steps).compile()
-            self._programs.update(init=compiled_init.result(), advance=advance)
+            compiled_init = other.submit(init.compile, compiler_options=self._fast())
+            count = jax.ShapeDtypeStruct((), jnp.int32)
+            program = self._jit(self._advance_chains, ("chain", None, None, None), ("chain", "buffers"))
+            advance = program.lower(template, self.plan.inputs, count, count).compile()
+            self._programs.update(init=compiled_init.result(), template=template, advance=advance)
 
-    def init(self, key: Any) -> Any:
-        """Initial state of all chains, leading axis chain."""
-        return self._programs["init"](jax.random.split(key, self.chains), self.plan.inputs)
+    def _fast(self) -> Any:
+        return _COMPILE_FAST if self.devices[0].platform == "cpu" else None
 
-    def advance(self, state: Any, steps: int) -> tuple[Any, Chunk]:
-        """Make `steps` sweeps (at most `capacity`) in every chain."""
+    def _jit(self, fn: Any, ins: tuple[str | None, ...], outs: Any) -> Any:
+        """`fn` compiled; over several devices, with the marked arguments and results split by chain."""
+        if self._mesh is None:
+            return jax.jit(fn)
+        specs: dict[str | None, Any] = {
+            "chain": PartitionSpec("chain"),
+            "buffers": PartitionSpec(None, "chain"),
+            None: PartitionSpec(),
+        }
+        in_specs = tuple(specs[i] for i in ins)
+        out_specs = specs[outs] if isinstance(outs, str) else tuple(specs[o] for o in outs)
+        local = jax.shard_map(fn, mesh=self._mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+        return jax.jit(local, in_shardings=tuple(NamedSharding(self._mesh, s) for s in in_specs))
+
+    def placed(self, tree: Any, by_chain: bool) -> Any:
+        """`tree` where the programs want it; moves nothing on a single device."""
+        if self._mesh is None:
+            return tree
+        spec = PartitionSpec("chain") if by_chain else PartitionSpec()
+        return jax.device_put(tree, NamedSharding(self._mesh, spec))
+
+    def _keys(self, key: Any) -> Any:
+        return self.placed(jax.random.split(key, self.chains), by_chain=True)
+
+    def init(self, key: Any, values: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+        """Initial state of all chains, leading axis chain, and the chains' logdensity where the state of no
+        block tells it. `values` are constrained starts `[chain, *shape]` of any of the latent sites."""
+        keys, inputs = self._keys(key), self.placed(self.plan.inputs, by_chain=False)
+        if not values:
+            return self._programs["init"](keys, inputs)
+        given = self.placed({n: jnp.asarray(v) for n, v in values.items()}, by_chain=True)
+        program = self._jit(self._init_chains, ("chain", None, "chain"), "chain")
+        return program.lower(keys, inputs, given).compile(compiler_options=self._fast())(keys, inputs, given)
+
+    def advance(self, state: Any, steps: int, warming: bool) -> tuple[Any, Chunk]:
+        """Make `steps` steps (at most `capacity`) in every chain."""
         count = jnp.asarray(steps, jnp.int32)
-        state, buffers = self._programs["advance"](state, self.plan.inputs, count)
+        sweeps = jnp.asarray(1 if warming else self.thin, jnp.int32)
+        arguments = self.placed((self.plan.inputs, count, sweeps), by_chain=False)
+        state, buffers = self._programs["advance"](state, *arguments)
         values, stats = jax.tree.map(lambda b: b[:steps], buffers)
         return state, Chunk(values, stats)
 
-    def _init_chains(self, keys: Any, inputs: Any) -> Any:
-        kwargs = {INPUTS: inputs}
-        return jax.vmap(lambda k: self.plan.kernel.init(k, self.warmup, None, (), kwargs))(keys)
+    def _init_chains(self, keys: Any, inputs: Any, given: Any = None) -> Any:
+        kernel, kwargs = self.plan.kernel, {INPUTS: inputs}
 
-    def _advance_chains(self, state: Any, inputs: Any, steps: Any) -> Any:
+        def start(key: Any, values: Any) -> Any:
+            params = None if values is None else native_values(kernel, key, kwargs, values)
+            state = kernel.init(key, self.warmup, params, (), kwargs)
+            return state, logdensity_at_start(kernel, state, kwargs)
+
+        return jax.vmap(start, in_axes=(0, None if given is None else 0))(keys, given)
+
+    def _advance_chains(self, state: Any, inputs: Any, steps: Any, sweeps: Any) -> Any:
         kwargs = {INPUTS: inputs}
+        sample = jax.vmap(lambda s: self.plan.kernel.sample(s, (), kwargs))
+
+        def values(s: Any) -> Any:
+            found = self.plan.kernel.postprocess_fn((), kwargs)(s.z)
+            return {n: v for n, v in found.items() if n in self.plan.sites}
 
         def record(s: Any) -> Any:
-            values = self.plan.kernel.postprocess_fn((), kwargs)(s.z)
-            return {n: v for n, v in values.items() if n in self.plan.sites}, block_stats(s.block_states)
+            return values(s), block_stats(s.block_states)
 
-        def sweep(s: Any) -> Any:
-            s = self.plan.kernel.sample(s, (), kwargs)
-            return s, record(s)
+        def gathered(stats: Any, more: Any) -> Any:
+            def latest(before: Any, now: Any) -> Any:
+                return now
+
+            return {n: _GATHERED.get(n.partition(".")[2], latest)(stats[n], v) for n, v in more.items()}
+
+        def step(s: Any) -> Any:
+            s = sample(s)
+            if self.thin == 1:
+                return s, jax.vmap(record)(s)
+
+            def again(_: Any, carry: Any) -> Any:
+                s, stats = carry
+                s = sample(s)
+                return s, gathered(stats, block_stats(s.block_states))
+
+            s, stats = jax.lax.fori_loop(1, sweeps, again, (s, block_stats(s.block_states)))
+            return s, (jax.vmap(values)(s), stats)
 
         shapes = jax.eval_shape(jax.vmap(record), state)
         buffers = jax.tree.map(lambda a: jnp.zeros((self.capacity, *a.shape), a.dtype), shapes)
 
         def body(carry: Any) -> Any:
             i, s, bufs = carry
-            s, out = jax.vmap(sweep)(s)
+            s, out = step(s)
             return i + 1, s, jax.tree.map(lambda b, v: b.at[i].set(v), bufs, out)
 
         start = (jnp.zeros((), jnp.int32), state, buffers)

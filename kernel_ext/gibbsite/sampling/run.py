@@ -2,51 +2,75 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from gibbsite.errors import GibbsiteError, ModelError, UnknownNameError
+from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError
 from gibbsite.kernels.plan import Plan
-from gibbsite.sampling.diagnostics import all_stats
-from gibbsite.sampling.draws import Draws, empty_like, label_of, scalar_labels
-from gibbsite.sampling.engine import Chunk, Engine
-from gibbsite.sampling.snapshot import BlockStat, History, Notice, ScalarStat, Snapshot, TraceView
+from gibbsite.sampling import checkpoint
+from gibbsite.sampling.draws import Draws, empty_like
+from gibbsite.sampling.engine import INPUTS, Engine
+from gibbsite.sampling.initial import check_start
+from gibbsite.sampling.looking import Looking
+from gibbsite.sampling.monitor import Monitor
+from gibbsite.sampling.resources import Place
+from gibbsite.sampling.store import Store, discard
+from gibbsite.sampling.until import Until
 
 _CHUNK_SECONDS = 0.2
-_WATCHED_PER_SITE = 24
-# in-run measures may take this share of the time that passes between them
-_DIAGNOSTIC_SHARE = 0.02
+# streaming to disk may take this share of the time that passes between commits
+_STORE_SHARE = 0.1
 
 
-class Run:
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for. `draws` is the target per chain, which `resume` and `extend` move."""
+
+    draws: int
+    warmup: int
+    chains: int
+    seed: int
+    thin: int = 1
+    keep_warmup: bool = False
+    chunk: int | None = None
+
+
+class Run(Looking):
     """Chains of one plan, sampled in chunks in a background thread.
 
-    Made by `Model.sample` and `Model.start`. `draws` holds what is completed at any moment; `stop` ends at
-    the next chunk and keeps everything; `resume` goes on from there. The draws are the same however the run
-    was cut into chunks, stopped and resumed.
+    Made by `Model.sample`, `Model.start` and `gibbsite.load`. `draws` holds what is completed at any moment;
+    `stop` ends at the next chunk and keeps everything; `resume` and `extend` go on from there. The draws are
+    the same however the run was cut into chunks, stopped, saved and resumed.
     """
 
     def __init__(
         self,
         plan: Plan,
-        engine: Engine,
+        engine: Engine | None,
+        settings: Settings,
         *,
-        draws: int,
-        warmup: int,
-        seed: int,
-        chunk: int | None,
-        device: Any = None,
+        place: Place | None = None,
+        init: Mapping[str, np.ndarray] | None = None,
+        store: Store | None = None,
+        until: Until | None = None,
+        max_draws: int | None = None,
     ):
-        self._plan, self._engine, self._device = plan, engine, device
-        self._warmup, self._target, self._seed = warmup, draws, seed
-        self._fixed_chunk = chunk
-        self._draws = Draws(plan)
+        self._plan, self._engine, self._place, self.settings = plan, engine, place, settings
+        self._init, self._store = init, store
+        self._until, self._max_draws = until, max_draws
+        self._warmup, self._target, self._chains = settings.warmup, settings.draws, settings.chains
+        self.kept = Draws(plan, settings.warmup, settings.draws, settings.keep_warmup)
+        self._monitor = Monitor(plan, settings.chains)
         self._state: Any = None
+        self._saved_state: dict[str, np.ndarray] | None = None
         self._status = "compiling"
         self._error: BaseException | None = None
+        self._message: str | None = None
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -54,46 +78,8 @@ class Run:
         self._elapsed, self._began = 0.0, None
         self._compile_seconds = 0.0
         self._step_seconds = float("nan")
-        self._scalars: list[ScalarStat] = []
-        self._marks: list[tuple[int, dict[str, tuple[float, float]]]] = []
-        self._next_measure = 0.0
-
-    # what it is
-
-    @property
-    def model_name(self) -> str:
-        """The model's name."""
-        return self._plan.model_name
-
-    @property
-    def schedule_text(self) -> str:
-        """The schedule, as text."""
-        return self._plan.schedule_text
-
-    @property
-    def status(self) -> str:
-        """ "compiling", "warmup", "sampling", "finished", "stopped" or "failed"."""
-        return self._status
-
-    @property
-    def draws(self) -> Mapping[str, np.ndarray]:
-        """Completed draws after warm-up, `[chain, draw, *shape]` by site; equal counts over chains."""
-        values = self._draws.values(skip=self._warmup)
-        return values or empty_like(self._plan, self._engine.chains)
-
-    @property
-    def info(self) -> dict[str, dict[str, np.ndarray]]:
-        """Per block, statistics `[chain, draw]` after warm-up: acceptance, step size, divergences, …"""
-        out: dict[str, dict[str, np.ndarray]] = {b.label: {} for b in self._plan.blocks}
-        for key, v in self._draws.stats(skip=self._warmup).items():
-            block, name = key.split(".", 1)
-            out[self._plan.blocks[int(block)].label][name] = v
-        return out
-
-    def __repr__(self) -> str:
-        s = self.snapshot(limit=1)
-        text = f"<Run of {self.model_name}: {s.status}, {s.chains} chains × {s.draws_done} draws"
-        return text + (f", {sum(s.divergences)} divergences>" if any(s.divergences) else ">")
+        self._shares: tuple[float, ...] | None = None
+        self._next_commit = 0.0
 
     # running
 
@@ -102,6 +88,7 @@ class Run:
         if self._thread is not None and self._thread.is_alive():
             return
         self._stop.clear()
+        self._error = self._message = None
         self._thread = threading.Thread(target=self._sample, name=f"gibbsite {self.model_name}", daemon=True)
         self._thread.start()
 
@@ -135,11 +122,25 @@ class Run:
         """As `resume`, in the background."""
         if self._thread is not None and self._thread.is_alive():
             raise GibbsiteError("the run is still going; stop it, or wait for it, before resuming")
+        if self._engine is None:
+            raise ModelError(
+                f"this run was loaded without its model; to go on: "
+                f"gibbsite.load(path, model={self.model_name})"
+            )
         if draws is not None:
-            self._target = max(0, self._draws.steps - self._warmup) + draws
+            if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+                raise OptionError(f"draws must be a whole number above 0, not {draws!r}")
+            self._target = self.kept.sampled.steps + int(draws)
+        self.settings = replace(self.settings, draws=self._target)
         self._status = "compiling" if self._state is None else self._phase()
         self.start()
         return self
+
+    def extend(self, until: str, max_draws: int = 20_000) -> "Run":
+        """Go on until every scalar meets `until` (such as "ess>400, rhat<1.01") or there are `max_draws`
+        draws per chain in all; blocks. Conditions are looked at whenever the draws have grown by half."""
+        self._until, self._max_draws = Until.parse(until), max_draws
+        return self.resume()
 
     def subscribe(self, callback: Callable[["Run"], Any]) -> Callable[[], None]:
         """Call `callback(run)` from the sampling thread after every chunk and change of status.
@@ -150,7 +151,7 @@ class Run:
         return lambda: self._subscribers.remove(callback) if callback in self._subscribers else None
 
     def _phase(self) -> str:
-        return "warmup" if self._draws.steps < self._warmup else "sampling"
+        return "warmup" if self.kept.steps < self._warmup else "sampling"
 
     def _notify(self) -> None:
         for callback in list(self._subscribers):
@@ -159,214 +160,223 @@ class Run:
     def _sample(self) -> None:
         self._began = time.monotonic()
         try:
-            with jax.default_device(self._device):
-                self._loop()
+            assert self._engine is not None
+            with jax.default_device(self._engine.devices[0]):
+                self._loop(self._engine)
         except BaseException as error:
-            self._error, self._status = error, "failed"
+            self._fail(_explained(error, self))
         finally:
             self._elapsed += time.monotonic() - self._began
             self._began = None
-        if self._status != "failed":
-            self._measure(force=True)
         try:
+            if self._status != "failed":
+                self._monitor.measure(self.kept, ended=True)
+            self._commit(now=self._status != "failed")
             self._notify()
         except BaseException as error:
-            self._error = self._error or error
+            self._fail(self._error or error)
 
-    def _loop(self) -> None:
-        total = self._warmup + self._target
-        if self._state is None:
-            self._notify()
-            began = time.monotonic()
-            self._engine.compile()
-            self._state = jax.block_until_ready(self._engine.init(jax.random.key(self._seed)))
-            _check_start(self._state)
-            self._compile_seconds += time.monotonic() - began
-        size = self._fixed_chunk or 1
-        while self._draws.steps < total:
+    def _fail(self, error: BaseException) -> None:
+        self._error, self._message, self._status = error, str(error) or repr(error), "failed"
+
+    def _loop(self, engine: Engine) -> None:
+        self._prepare(engine)
+        size = self.settings.chunk or 1
+        while self.kept.steps < self._warmup + self._target or self._wants_more():
             if self._stop.is_set():
                 self._status = "stopped"
                 return
             self._status = self._phase()
-            edge = self._warmup if self._draws.steps < self._warmup else total
-            n = min(size, self._engine.capacity, edge - self._draws.steps)
+            warming = self._status == "warmup"
+            edge = self._warmup if warming else self._warmup + self._target
+            n = min(size, engine.capacity, edge - self.kept.steps)
             began = time.monotonic()
-            state, chunk = self._engine.advance(self._state, n)
+            state, chunk = engine.advance(self._state, n, warming)
             jax.block_until_ready(state)
             seconds = time.monotonic() - began
-            self._record(state, chunk)
+            with self._lock:
+                values, stats = self.kept.append(chunk, n)
+                self._state = state
+            if not warming:
+                self._monitor.add(values, stats)
             self._step_seconds = seconds / n
-            if self._fixed_chunk is None:
+            if self.settings.chunk is None:
                 size = int(np.clip(_CHUNK_SECONDS / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))
-            self._status = self._phase() if self._draws.steps < total else self._status
-            self._measure()
+            if self.kept.steps < self._warmup + self._target:
+                self._status = self._phase()
+            self._monitor.measure(self.kept)
+            self._commit()
             self._notify()
         self._status = "finished"
 
-    def _record(self, state: Any, chunk: Chunk) -> None:
-        with self._lock:
-            self._draws.append(chunk)
+    def _prepare(self, engine: Engine) -> None:
+        """Compile, and make the state: initial, or as it was saved."""
+        if self._state is not None:
+            return
+        self._notify()
+        began = time.monotonic()
+        engine.compile()
+        if self._saved_state is not None:
+            self._state = engine.placed(checkpoint.unpack(engine.template, self._saved_state), by_chain=True)
+        else:
+            state, logdensity = engine.init(jax.random.key(self.settings.seed), self._init)
+            jax.block_until_ready(state)
+            check_start(self._plan, self._kwargs, state, logdensity)
             self._state = state
+        self._compile_seconds += time.monotonic() - began
 
-    # looking at it
+    @property
+    def _kwargs(self) -> dict[str, Any]:
+        return {INPUTS: self._plan.inputs}
 
-    def _measure(self, force: bool = False) -> None:
-        done = self._draws.steps - self._warmup
-        if done <= 0 or (not force and time.monotonic() < self._next_measure):
+    def _wants_more(self) -> bool:
+        """Whether the target was reached but not what the run goes on until; moves the target then."""
+        if self._until is None:
+            return False
+        most = self._max_draws or 0
+        if self.kept.sampled.steps >= most or self._until.met(self._monitor.worst(self.kept)):
+            self._until = None
+            return False
+        self._target = min(most, max(self._target + 100, self._target * 3 // 2))
+        self.settings = replace(self.settings, draws=self._target)
+        return True
+
+    # keeping it
+
+    def _facts(self, live: bool) -> dict[str, Any]:
+        return {
+            "settings": asdict(self.settings),
+            "live": live,
+            "elapsed": self.elapsed,
+            "compile_seconds": self._compile_seconds,
+            "finished": self._status == "finished",
+            "versions": checkpoint.versions(),
+        }
+
+    def _commit(self, now: bool = False) -> None:
+        """Stream to the store, at most as often as its share of time allows."""
+        if self._store is None or self._state is None or (not now and time.monotonic() < self._next_commit):
             return
         began = time.monotonic()
-        self._scalars = all_stats(self.draws, per_site=_WATCHED_PER_SITE)
-        self._marks.append((done, {s.label: (s.rhat, s.ess_bulk) for s in self._scalars}))
-        self._next_measure = time.monotonic() + (time.monotonic() - began) / _DIAGNOSTIC_SHARE
+        self._store.commit(self.kept, self._facts(live=True), checkpoint.pack(self._state))
+        self._next_commit = time.monotonic() + (time.monotonic() - began) / _STORE_SHARE
 
-    def _divergences(self) -> tuple[int, ...]:
-        stats = self._draws.stats(skip=self._warmup)
-        total = np.zeros(self._engine.chains, int)
-        for key, v in stats.items():
-            if key.endswith(".diverging"):
-                total += v.sum(axis=1).astype(int)
-        return tuple(total.tolist())
+    def save(self, path: str | Path) -> None:
+        """Write draws, statistics and state to a new folder, which `gibbsite.load` and xarray read.
 
-    def snapshot(self, limit: int = 12) -> Snapshot:
-        """The state of the run now; `limit` bounds the scalars listed, worst first."""
-        steps, warmup = self._draws.steps, self._warmup
+        While the run goes on, what is complete now is written. Raises `StoreError` where the path is taken
+        or cannot be written to, `CheckpointError` before there is anything to save.
+        """
+        if self._plan.kernel is None:
+            raise ModelError("a run that was loaded without its model is on disk already; copy the folder")
+        with self._lock:  # the sampling thread waits at the end of its chunk: state and draws fit
+            state = self._saved_state if self._state is None else checkpoint.pack(self._state)
+            if state is None:
+                raise CheckpointError(
+                    "the run has not begun yet: there is nothing to save before its first chunk"
+                )
+            store = Store.create(path, self._plan)
+            try:
+                store.commit(self.kept, self._facts(live=False), state)
+            except BaseException:
+                discard(store.path)
+                raise
+
+    # what `load` puts in
+
+    def take_up(self, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
+        """Be the run that was saved: for `load`."""
+        self._saved_state = state
+        self._elapsed, self._compile_seconds = facts["elapsed"], facts["compile_seconds"]
+        self._status = "finished" if facts["finished"] else "stopped"
+        if self.kept.sampled.steps:
+            values, stats = self.kept.sampled.read(), self.kept.sampled_stats.read()
+            self._monitor.add(_by_step(values), _by_step(stats))
+            self._monitor.measure(self.kept, ended=True)
+
+    def attach_store(self, store: Store) -> None:
+        """Stream to `store` when the run goes on."""
+        self._store = store
+
+    def give_engine(self, engine: Engine, place: Place) -> None:
+        """Make it possible to go on."""
+        self._engine, self._place = engine, place
+
+    # what it shows (the rest is in `Looking`)
+
+    @property
+    def draws(self) -> Mapping[str, np.ndarray]:
+        """Completed draws after warm-up, `[chain, draw, *shape]` by site; equal counts over chains.
+
+        Read-only views of the arrays that the run writes to: copy what you want to change.
+        """
+        return self.kept.sampled.read() or empty_like(self._plan, self._chains)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds spent so far, compiling included."""
         began = self._began
-        elapsed = self._elapsed + (time.monotonic() - began if began is not None else 0.0)
-        left = warmup + self._target - steps
-        going = self._status in ("warmup", "sampling") and steps > 0
-        spent = max(elapsed - self._compile_seconds, 1e-9)
-        return Snapshot(
-            status=self._status,
-            message=str(self._error) if self._error is not None else None,
-            chains=self._engine.chains,
-            warmup_done=min(steps, warmup),
-            warmup_total=warmup,
-            draws_done=max(0, steps - warmup),
-            draws_total=self._target,
-            elapsed=elapsed,
-            eta=left * self._step_seconds if going else None,
-            compile_seconds=self._compile_seconds,
-            steps_per_second=steps / spent if steps else 0.0,
-            divergences=self._divergences(),
-            chain_states=(self._status,) * self._engine.chains,
-            blocks=self._block_stats(),
-            scalars=tuple(self._scalars[:limit]),
-            warnings=self._notices(),
-        )
+        return self._elapsed + (time.monotonic() - began if began is not None else 0.0)
 
-    def _block_stats(self) -> tuple[BlockStat, ...]:
-        stats = self._draws.stats(skip=max(0, self._draws.steps - 200))
+    def to_datatree(
+        self,
+        *,
+        posterior_predictive: bool = False,
+        log_likelihood: bool = False,
+        warmup: bool | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        coords: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The draws as the `xarray.DataTree` that ArviZ reads.
 
-        def mean(i: int, name: str) -> float | None:
-            v = stats.get(f"{i}.{name}")
-            return float(np.mean(v)) if v is not None and v.size else None
-
-        out = []
-        for i, b in enumerate(self._plan.blocks):
-            steps = mean(i, "n_steps")
-            out.append(
-                BlockStat(
-                    b.label,
-                    b.kernel,
-                    b.sites,
-                    None,
-                    mean(i, "acceptance_rate"),
-                    mean(i, "step_size"),
-                    None if steps is None else float(np.log2(steps + 1)),
-                )
-            )
-        return tuple(out)
-
-    def _notices(self) -> tuple[Notice, ...]:
-        out = []
-        divergent = sum(self._divergences())
-        if divergent:
-            done = max(1, (self._draws.steps - self._warmup) * self._engine.chains)
-            out.append(
-                Notice(
-                    f"{divergent} divergent transitions ({100 * divergent / done:.1f} % of draws)",
-                    "raise target_accept_prob, or write hierarchies in non-centred form",
-                )
-            )
-        bad = [s for s in self._scalars if s.rhat > 1.01]
-        if bad and self._status in ("finished", "stopped"):
-            names = ", ".join(s.label for s in bad[:3]) + (", …" if len(bad) > 3 else "")
-            out.append(
-                Notice(f"R-hat is above 1.01 for {names}", "draw more, or look whether chains swapped labels")
-            )
-        return tuple(out)
-
-    def trace(self, label: str, max_points: int = 500) -> TraceView:
-        """A scalar over the whole run, thinned to at most `max_points` points with the range of each."""
-        x = self.values(label)
-        n = x.shape[1]
-        if n == 0:
-            empty = np.zeros((x.shape[0], 0))
-            return TraceView(np.zeros(0, int), empty, empty, empty)
-        edges = np.unique(np.linspace(0, n, min(n, max_points) + 1).astype(int))
-        starts = edges[:-1]
-        low, high = np.minimum.reduceat(x, starts, axis=1), np.maximum.reduceat(x, starts, axis=1)
-        return TraceView(starts, x[:, starts], low, high)
-
-    def values(self, label: str) -> np.ndarray:
-        """All draws of one scalar, `[chain, draw]`."""
-        site, index = self._scalar(label)
-        if self._draws.steps == 0:
-            return np.zeros((self._engine.chains, 0))
-        return self._draws.scalar(site, index, skip=self._warmup)
-
-    def _scalar(self, label: str) -> tuple[str, tuple[int, ...]]:
-        """Site and index of a label such as `mu[0]`, read from its text: big sites have many labels."""
-        empty = empty_like(self._plan, 1)
-        shapes = {n: v.shape[2:] for n, v in empty.items()}
-        if shapes.get(label) == ():
-            return label, ()
-        site, _, rest = label.removesuffix("]").rpartition("[")
-        index = tuple(int(i) for i in rest.split(", ") if i.isdecimal())
-        shape = shapes.get(site, ())
-        within = len(index) == len(shape) > 0 and all(i < n for i, n in zip(index, shape, strict=True))
-        if not within or label != label_of(site, index):
-            raise UnknownNameError("parameter", label, (name for name, _, _ in scalar_labels(empty)))
-        return site, index
-
-    def history(self) -> History:
-        """R-hat and ESS as they went, by label."""
-        marks = list(self._marks)
-        labels = {label for _, m in marks for label in m}
-        nan = (np.nan, np.nan)
-        return History(
-            np.array([d for d, _ in marks], int),
-            {n: np.array([m.get(n, nan)[0] for _, m in marks]) for n in labels},
-            {n: np.array([m.get(n, nan)[1] for _, m in marks]) for n in labels},
-        )
-
-    def diagnostics(self, site: str | None = None) -> list[ScalarStat]:
-        """The measures of every scalar (of `site`, or of all sites), worst first."""
-        draws = self.draws
-        if site is not None and site not in draws:
-            raise UnknownNameError("site", site, draws)
-        return all_stats(draws if site is None else {site: draws[site]})
-
-    def summary(self, **options: Any) -> Any:
-        """ArviZ's summary table of the draws so far."""
-        from arviz_stats.summary import summary
-
-        return summary(self.to_datatree(), **options)
-
-    def to_datatree(self) -> Any:
-        """The draws as the `xarray.DataTree` that ArviZ reads; see `datatree.to_datatree`."""
+        Dimensions are named after plates, unless `dims` names those of a site; `coords` labels dimensions.
+        New data and pointwise log-likelihoods are computed on request; warm-up is there if it was kept.
+        """
+        from gibbsite.sampling import predict
         from gibbsite.sampling.datatree import to_datatree
 
-        return to_datatree(self._plan, self.draws, self._draws.stats(skip=self._warmup))
+        with_warmup = self.settings.keep_warmup if warmup is None else warmup
+        if with_warmup and not self.settings.keep_warmup:
+            raise OptionError("warm-up was not kept; sample with keep_warmup=True")
+        extra = {}
+        for wanted, name in (
+            (posterior_predictive, "posterior_predictive"),
+            (log_likelihood, "log_likelihood"),
+        ):
+            if wanted:
+                fn = getattr(predict, name)
+                extra[name] = fn(self._plan, self._kwargs, self.draws, self.settings.seed)
+        attrs = {
+            "model": self.model_name,
+            "schedule": self.schedule_text,
+            "seed": self.settings.seed,
+            "thin": self.settings.thin,
+            "sampling_time": self.elapsed - self._compile_seconds,
+            "tuning_steps": self._warmup,
+        }
+        return to_datatree(
+            self._plan,
+            self.kept,
+            self._chains,
+            extra=extra,
+            warmup=with_warmup,
+            dims=dims,
+            coords=coords,
+            attrs=attrs,
+        )
 
 
-def _check_start(state: Any) -> None:
-    """Refuse chains that start at a non-finite density."""
-    for block in state.block_states:
-        energy = getattr(block, "potential_energy", None)
-        if energy is not None and not np.all(np.isfinite(np.asarray(energy))):
-            bad = int(np.sum(~np.isfinite(np.asarray(energy))))
-            raise ModelError(
-                f"{bad} chains start at a point of zero or undefined density; look for data outside the "
-                f"support of their distribution, or for a prior that allows impossible parameters"
-            )
+def _by_step(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {n: np.moveaxis(v, 1, 0) for n, v in arrays.items()}
+
+
+def _explained(error: BaseException, run: Run) -> BaseException:
+    """The error, or for a device that ran out of memory one that says what to lower."""
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+        explained = ResourceError(
+            f"out of memory: {run.memory} were planned, for {run.settings.chains} chains. Lower chains, or "
+            f"raise thin; draws that are complete are kept"
+        )
+        explained.__cause__ = error
+        return explained
+    return error

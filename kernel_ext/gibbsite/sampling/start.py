@@ -2,20 +2,24 @@
 
 import signal
 import threading
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from gibbsite.errors import OptionError
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.engine import Engine
-from gibbsite.sampling.run import Run
+from gibbsite.sampling.initial import checked_starts
+from gibbsite.sampling.resources import Place, capacity, choose_device, planned
+from gibbsite.sampling.run import Run, Settings
+from gibbsite.sampling.store import Store
+from gibbsite.sampling.until import Until
 
-_BUFFER_BYTES = 64 * 2**20
-_MAX_CAPACITY = 1024
-_ENGINES: dict[Any, Engine] = {}
+_KEPT_ENGINES = 32
+_ENGINES: OrderedDict[Any, Engine] = OrderedDict()
 
 
 def _count(name: str, value: Any, least: int) -> int:
@@ -26,24 +30,18 @@ def _count(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def _capacity(plan: Plan, chains: int) -> int:
-    per_step = sum(
-        int(np.prod(s.shape, dtype=np.int64)) * np.dtype(s.dtype).itemsize for s in plan.sites.values()
-    )
-    return int(np.clip(_BUFFER_BYTES // max(1, per_step * chains), 1, _MAX_CAPACITY))
-
-
-def choose_device(device: str | None) -> Any:
-    """The JAX device that `device` names ("cpu", "gpu", "cuda:1", None or "auto" for JAX's default)."""
-    if device in (None, "", "auto"):
-        return jax.devices()[0]
-    kind, _, number = str(device).partition(":")
-    try:
-        found = jax.devices(kind)
-        return found[int(number or 0)]
-    except (RuntimeError, ValueError, IndexError):
-        there = ", ".join(sorted({d.platform for d in jax.devices()} | {"cpu"}))
-        raise OptionError(f"there is no device {device!r} here; JAX sees: {there}") from None
+def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engine, Place]:
+    """A compiled or yet to be compiled engine, and where it runs. Plans of equal `cache_key` share one."""
+    place = choose_device(device, plan, settings.chains)
+    shape = (settings.chains, settings.warmup, capacity(plan, settings.chains), place.devices, settings.thin)
+    key = (plan.cache_key, *shape)
+    if key not in _ENGINES:
+        _ENGINES[key] = Engine(plan, *shape)
+        while len(_ENGINES) > _KEPT_ENGINES:
+            _ENGINES.popitem(last=False)
+    _ENGINES.move_to_end(key)
+    engine = _ENGINES[key]
+    return (engine if engine.plan is plan else engine.rebound(plan)), place
 
 
 def start(
@@ -54,24 +52,49 @@ def start(
     chains: int = 4,
     seed: int = 0,
     device: str | None = None,
+    store: str | Path | None = None,
+    keep_warmup: bool = False,
+    thin: int = 1,
     chunk: int | None = None,
+    init: Mapping[str, Any] | None = None,
+    until: str | None = None,
+    max_draws: int = 20_000,
 ) -> Run:
     """Start sampling in the background and return the `Run` at once.
 
-    `draws` and `warmup` count steps per chain; `chunk` fixes the steps per chunk (default: about 200 ms).
-    Raises `OptionError` for values that make no sense.
+    `draws` and `warmup` count steps per chain; of every `thin` sweeps after warm-up the last is a draw.
+    `init` gives starting values by site, for all chains or one per chain. `store` is a new folder to stream
+    draws and state to. With `until` (such as "ess>400, rhat<1.01") the run goes on past `draws` until all
+    scalars meet it, up to `max_draws`. `device`: see `choose_device`. `chunk` fixes the steps per chunk
+    (default: about 200 ms). Computes in JAX's default precision: set `jax_enable_x64` before the model is
+    made for float64.
+
+    Raises `OptionError` for values that make no sense, `ResourceError` where the draws cannot fit into
+    memory, `StoreError` where the store cannot be made.
     """
-    draws = _count("draws", draws, 1)
-    warmup, chains = _count("warmup", warmup, 0), _count("chains", chains, 1)
-    seed = _count("seed", seed, 0)
-    chunk = None if chunk is None else _count("chunk", chunk, 1)
-    place = choose_device(device)
-    capacity = _capacity(plan, chains)
-    key = (plan.cache_key, chains, warmup, capacity, place)
-    if key not in _ENGINES:
-        _ENGINES[key] = Engine(plan, chains, warmup, capacity)
-    engine = _ENGINES[key].rebound(plan) if _ENGINES[key].plan is not plan else _ENGINES[key]
-    run = Run(plan, engine, draws=draws, warmup=warmup, seed=seed, chunk=chunk, device=place)
+    settings = Settings(
+        draws=_count("draws", draws, 1),
+        warmup=_count("warmup", warmup, 0),
+        chains=_count("chains", chains, 1),
+        seed=_count("seed", seed, 0),
+        thin=_count("thin", thin, 1),
+        keep_warmup=bool(keep_warmup),
+        chunk=None if chunk is None else _count("chunk", chunk, 1),
+    )
+    condition = None if until is None else Until.parse(until)
+    starts = None if not init else checked_starts(plan, settings.chains, init)
+    engine, place = engine_for(plan, settings, device)
+    planned(plan, settings.chains, settings.draws, settings.warmup, settings.keep_warmup)
+    run = Run(
+        plan,
+        engine,
+        settings,
+        place=place,
+        init=starts,
+        store=None if store is None else Store.create(store, plan),
+        until=condition,
+        max_draws=_count("max_draws", max_draws, 1),
+    )
     run.start()
     return run
 

@@ -1,0 +1,108 @@
+"""Runs read back from disk. Nothing in the file is executed."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from gibbsite.density import Site
+from gibbsite.errors import CheckpointError, ScheduleError
+from gibbsite.kernels.plan import Block, Plan
+from gibbsite.sampling import checkpoint
+from gibbsite.sampling.run import Run, Settings
+from gibbsite.sampling.store import Store, read_description, read_draws
+
+
+def load(path: str | Path, model: Any = None, device: str | None = None) -> Run:
+    """The run saved, or streamed, in the folder `path`.
+
+    Its draws, statistics and diagnostics are there at once; to `resume`, give the `model`: the same program
+    and data (names of Python objects do not matter). A run that streamed to `path` goes on doing so; let only
+    one process do that. Raises `CheckpointError` where the folder holds no run, or one of another format, or,
+    given a model, of another model, data or schedule, or by other versions of Gibbsite, JAX or NumPyro, whose
+    draws would not be the same.
+    """
+    folder = Path(path).expanduser()
+    facts, state = checkpoint.read(folder)
+    described = read_description(folder)
+    settings = Settings(**facts["settings"])
+    if model is None:
+        plan = _plan_without_model(described)
+    else:
+        checkpoint.same_versions(facts["versions"])
+        plan = _matching_plan(model, described)
+    run = Run(plan, None, settings)
+    read_draws(folder, facts["draws"], run.kept)
+    run.take_up(facts, state)
+    if facts["live"]:
+        store = Store(folder, plan)
+        store.expect(facts["draws"])
+        run.attach_store(store)
+    if model is not None:
+        from gibbsite.sampling.start import engine_for
+
+        run.give_engine(*engine_for(plan, settings, device))
+    return run
+
+
+def _plan_without_model(described: dict[str, Any]) -> Plan:
+    sites = {
+        s["name"]: Site(
+            name=s["name"],
+            shape=tuple(s["shape"]),
+            dtype=np.dtype(s["dtype"]),
+            support=None,
+            role=s["role"],
+            discrete=s["discrete"],
+            plates=tuple(s["plates"]),
+            batch_shape=(),
+            event_shape=(),
+            fn_name=s["fn_name"],
+            line=None,
+            plate_axes=tuple(s["plate_axes"]),
+        )
+        for s in described["sites"]
+    }
+    return Plan(
+        kernel=cast(Any, None),
+        inputs=(),
+        blocks=tuple(Block(b["label"], b["kernel"], tuple(b["sites"])) for b in described["blocks"]),
+        sites=sites,
+        observed=described["observed"],
+        groups={g: tuple(names) for g, names in described["groups"].items()},
+        fingerprint=described["fingerprint"],
+        cache_key=None,
+        model_name=described["model"],
+        schedule_text=described["schedule"],
+    )
+
+
+def _matching_plan(model: Any, described: dict[str, Any]) -> Plan:
+    """The model's plan under the saved schedule, if it is the same model, data and schedule."""
+    own = getattr(model, "_schedule", None)
+    try:
+        plan = model.plan(described["schedule"] if own is None else None)
+    except ScheduleError as problem:
+        raise CheckpointError(
+            f"the saved run is of the schedule {described['schedule']!r}, which does not fit this model: "
+            f"{problem}"
+        ) from problem
+    name = described["model"]
+    if plan.fingerprint != described["fingerprint"]:
+        mine = {n: (s.shape, str(np.dtype(s.dtype))) for n, s in plan.sites.items()}
+        saved = {s["name"]: (tuple(s["shape"]), s["dtype"]) for s in described["sites"]}
+        differ = [n for n in {**saved, **mine} if saved.get(n) != mine.get(n)]
+        what = f"sites differ: {', '.join(differ[:4])}" if differ else "the sites agree, the program does not"
+        raise CheckpointError(
+            f"the saved run is of another model than {plan.model_name!r} ({name!r}): {what}"
+        )
+    if checkpoint.data_hash(plan) != described["data"]:
+        raise CheckpointError(
+            f"the saved run of {name!r} is on other data than this model; bind the model to the same data"
+        )
+    if plan.schedule_text != described["schedule"]:
+        raise CheckpointError(
+            f"the saved run was made by the schedule {described['schedule']!r}, this model has "
+            f"{plan.schedule_text!r}; continue with the saved one, or start a new run"
+        )
+    return plan

@@ -1,0 +1,168 @@
+"""What a run shows of itself."""
+
+from typing import Any
+
+import numpy as np
+
+from gibbsite.errors import UnknownNameError
+from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.diagnostics import all_stats
+from gibbsite.sampling.draws import Draws, empty_like, label_of, scalar_labels
+from gibbsite.sampling.monitor import Monitor
+from gibbsite.sampling.resources import Estimate, Place, bytes_per_draw, capacity
+from gibbsite.sampling.snapshot import BlockStat, History, ScalarStat, Snapshot, TraceView
+
+
+class Looking:
+    """The reading side of `Run`, safe from any thread: nothing here changes a run."""
+
+    kept: Draws
+    settings: Any
+    elapsed: Any
+    draws: Any
+    to_datatree: Any
+    _plan: Plan
+    _monitor: Monitor
+    _place: Place | None
+    _status: str
+    _message: str | None
+    _warmup: int
+    _target: int
+    _chains: int
+    _step_seconds: float
+    _compile_seconds: float
+    _shares: tuple[float, ...] | None
+
+    @property
+    def model_name(self) -> str:
+        """The model's name."""
+        return self._plan.model_name
+
+    @property
+    def schedule_text(self) -> str:
+        """The schedule, as text."""
+        return self._plan.schedule_text
+
+    @property
+    def status(self) -> str:
+        """ "compiling", "warmup", "sampling", "finished", "stopped" or "failed"."""
+        return self._status
+
+    @property
+    def device(self) -> str:
+        """Where it runs, and why there."""
+        if self._place is None:
+            return "nowhere: loaded without its model"
+        return f"{', '.join(map(str, self._place.devices))}: {self._place.reason}"
+
+    @property
+    def memory(self) -> Estimate:
+        """Bytes that the draws take when the run is complete."""
+        per_draw = bytes_per_draw(self._plan) * self._chains
+        steps = self._target + (self._warmup if self.settings.keep_warmup else 0)
+        return Estimate(per_draw * steps, 2 * per_draw * capacity(self._plan, self._chains))
+
+    @property
+    def info(self) -> dict[str, dict[str, np.ndarray]]:
+        """Per block, statistics `[chain, draw]` after warm-up: acceptance, step size, divergences, …"""
+        out: dict[str, dict[str, np.ndarray]] = {b.label: {} for b in self._plan.blocks}
+        for key, v in self.kept.sampled_stats.read().items():
+            block, name = key.split(".", 1)
+            out[self._plan.blocks[int(block)].label][name] = v
+        return out
+
+    def __repr__(self) -> str:
+        s = self.snapshot(limit=1)
+        text = f"<Run of {self.model_name}: {s.status}, {s.chains} chains × {s.draws_done} draws"
+        return text + (f", {sum(s.divergences)} divergences>" if any(s.divergences) else ">")
+
+    def snapshot(self, limit: int = 12) -> Snapshot:
+        """The state of the run now; `limit` bounds the scalars listed, worst first."""
+        steps, warmup, elapsed = self.kept.steps, self._warmup, self.elapsed
+        going = self._status in ("warmup", "sampling") and steps > 0
+        spent = max(elapsed - self._compile_seconds, 1e-9)
+        stuck = self._monitor.stuck
+        return Snapshot(
+            status=self._status,
+            message=self._message,
+            chains=self._chains,
+            warmup_done=min(steps, warmup),
+            warmup_total=warmup,
+            draws_done=self.kept.sampled.steps,
+            draws_total=self._target,
+            elapsed=elapsed,
+            eta=(warmup + self._target - steps) * self._step_seconds if going else None,
+            compile_seconds=self._compile_seconds,
+            steps_per_second=steps / spent if steps else 0.0,
+            divergences=tuple(self._monitor.divergences.tolist()),
+            chain_states=tuple("stuck" if c in stuck else self._status for c in range(self._chains)),
+            blocks=self._block_stats(),
+            scalars=tuple(self._monitor.scalars[:limit]),
+            warnings=self._monitor.notices,
+        )
+
+    def _block_stats(self) -> tuple[BlockStat, ...]:
+        stats = self.kept.recent_stats()
+
+        def mean(i: int, name: str) -> float | None:
+            v = stats.get(f"{i}.{name}")
+            return float(np.mean(v)) if v is not None and v.size else None
+
+        out = []
+        for i, b in enumerate(self._plan.blocks):
+            steps = mean(i, "n_steps")
+            share = None if self._shares is None else self._shares[i]
+            depth = None if steps is None else float(np.log2(steps + 1))
+            accept, size = mean(i, "acceptance_rate"), mean(i, "step_size")
+            out.append(BlockStat(b.label, b.kernel, b.sites, share, accept, size, depth))
+        return tuple(out)
+
+    def trace(self, label: str, max_points: int = 500) -> TraceView:
+        """A scalar over the whole run, thinned to at most `max_points` points with the range of each."""
+        x = self.values(label)
+        n = x.shape[1]
+        if n == 0:
+            empty = np.zeros((x.shape[0], 0))
+            return TraceView(np.zeros(0, int), empty, empty, empty)
+        edges = np.unique(np.linspace(0, n, min(n, max_points) + 1).astype(int))
+        starts = edges[:-1]
+        low, high = np.minimum.reduceat(x, starts, axis=1), np.maximum.reduceat(x, starts, axis=1)
+        return TraceView(starts, x[:, starts], low, high)
+
+    def values(self, label: str) -> np.ndarray:
+        """All draws of one scalar, `[chain, draw]`."""
+        site, index = self._scalar(label)
+        if self.kept.sampled.steps == 0:
+            return np.zeros((self._chains, 0))
+        return self.kept.scalar(site, index)
+
+    def _scalar(self, label: str) -> tuple[str, tuple[int, ...]]:
+        """Site and index of a label such as `mu[0]`, read from its text: big sites have many labels."""
+        empty = empty_like(self._plan, 1)
+        shapes = {n: v.shape[2:] for n, v in empty.items()}
+        if shapes.get(label) == ():
+            return label, ()
+        site, _, rest = label.removesuffix("]").rpartition("[")
+        index = tuple(int(i) for i in rest.split(", ") if i.isdecimal())
+        shape = shapes.get(site, ())
+        within = len(index) == len(shape) > 0 and all(i < n for i, n in zip(index, shape, strict=True))
+        if not within or label != label_of(site, index):
+            raise UnknownNameError("parameter", label, (name for name, _, _ in scalar_labels(empty)))
+        return site, index
+
+    def history(self) -> History:
+        """R-hat and ESS as they went, by label."""
+        return self._monitor.history()
+
+    def diagnostics(self, site: str | None = None) -> list[ScalarStat]:
+        """The measures of every scalar (of `site`, or of all sites), worst first."""
+        draws = self.draws
+        if site is not None and site not in draws:
+            raise UnknownNameError("site", site, draws)
+        return all_stats(draws if site is None else {site: draws[site]})
+
+    def summary(self, **options: Any) -> Any:
+        """ArviZ's summary table of the draws so far."""
+        from arviz_stats.summary import summary
+
+        return summary(self.to_datatree(), **options)

@@ -1,0 +1,79 @@
+"""What is measured while a run goes on: cheap running moments of all, exact measures of the worst."""
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.diagnostics import some_stats
+from gibbsite.sampling.draws import Draws
+from gibbsite.sampling.moments import Moments
+from gibbsite.sampling.notices import disagreement, divergence_notice, missing_information, stuck_chains
+from gibbsite.sampling.snapshot import History, Notice, ScalarStat
+
+_WATCHED_PER_SITE = 24
+_JUDGED_PER_SITE = 200
+# in-run measures may take this share of the time that passes between them
+_SHARE = 0.02
+
+
+class Monitor:
+    """Fed with each chunk by the sampling thread; read by any thread."""
+
+    def __init__(self, plan: Plan, chains: int):
+        self._plan = plan
+        self.moments = Moments()
+        self.scalars: list[ScalarStat] = []
+        self.divergences = np.zeros(chains, int)
+        self.stuck: dict[int, str] = {}
+        self.notices: tuple[Notice, ...] = ()
+        self._marks: list[tuple[int, dict[str, tuple[float, float]]]] = []
+        self._next = 0.0
+
+    def add(self, values: Mapping[str, np.ndarray], stats: Mapping[str, np.ndarray]) -> None:
+        """Take in draws after warm-up, arrays `[step, chain, …]`."""
+        self.moments.update(values)
+        for key, v in stats.items():
+            if key.endswith(".diverging"):
+                self.divergences = self.divergences + v.sum(axis=0).astype(int)
+
+    def measure(self, draws: Draws, ended: bool = False) -> None:
+        """Measure the worst scalars, unless that was done only just."""
+        done = draws.sampled.steps
+        if done == 0 or (not ended and time.monotonic() < self._next):
+            return
+        began = time.monotonic()
+        values = draws.sampled.read()
+        worst = {n: m.worst(_WATCHED_PER_SITE) for n, m in self.moments.sites.items()}
+        self.scalars = some_stats(values, worst)
+        mark = (done, {s.label: (s.rhat, s.ess_bulk) for s in self.scalars})
+        if self._marks and self._marks[-1][0] == done:
+            self._marks[-1] = mark
+        else:
+            self._marks.append(mark)
+        stats = draws.sampled_stats.read()
+        chains = len(self.divergences)
+        self.stuck, still = stuck_chains(self._plan, self.moments)
+        found = divergence_notice(int(self.divergences.sum()), done * chains) + still
+        found += missing_information(self._plan, stats)
+        if ended:
+            found += disagreement(self.scalars, values)
+        self.notices = tuple(found)
+        self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
+
+    def worst(self, draws: Draws) -> list[ScalarStat]:
+        """Exact measures of up to 200 scalars of each site: those that running moments find worst."""
+        worst = {n: m.worst(_JUDGED_PER_SITE) for n, m in self.moments.sites.items()}
+        return some_stats(draws.sampled.read(), worst)
+
+    def history(self) -> History:
+        """R-hat and ESS as they went, by label."""
+        marks = list(self._marks)
+        labels = dict.fromkeys(label for _, m in marks for label in m)
+        nan = (np.nan, np.nan)
+        return History(
+            np.array([d for d, _ in marks], int),
+            {n: np.array([m.get(n, nan)[0] for _, m in marks]) for n in labels},
+            {n: np.array([m.get(n, nan)[1] for _, m in marks]) for n in labels},
+        )

@@ -1,0 +1,62 @@
+"""What the model says at given draws: new data, and how likely the observed ones are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from numpyro import handlers
+
+from gibbsite.errors import ModelError
+from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.initial import model_of
+
+_AT_ONCE = 64
+
+
+def _ungrouped(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Draws of latent sites by the model's own names, leading axis chain × draw."""
+    flat = {}
+    for name, v in draws.items():
+        v = v.reshape(-1, *v.shape[2:])
+        members = plan.groups.get(name)
+        flat.update({name: v} if members is None else {m: v[:, i] for i, m in enumerate(members)})
+    return {n: v for n, v in flat.items() if plan.sites[n].role == "latent"}
+
+
+def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -> dict[str, np.ndarray]:
+    if plan.kernel is None:
+        raise ModelError("this run was loaded without its model; give it: gibbsite.load(path, model=…)")
+    flat = _ungrouped(plan, draws)
+    shape = next(iter(draws.values())).shape[:2]
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), shape[0] * shape[1])
+    program = jax.jit(lambda k, v: jax.lax.map(lambda kv: fn(*kv), (k, v), batch_size=_AT_ONCE))
+    out = program(keys, flat)
+    return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
+
+
+def posterior_predictive(
+    plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int
+) -> dict[str, np.ndarray]:
+    """One data set drawn at every draw: `[chain, draw, *shape]` by observed site."""
+
+    def one(key: Any, values: Any) -> Any:
+        model = handlers.uncondition(handlers.substitute(model_of(plan.kernel), data=values))
+        traced = handlers.trace(handlers.seed(model, key)).get_trace(**kwargs)
+        return {n: traced[n]["value"] for n in plan.observed if n in traced}
+
+    return _at_draws(plan, draws, one, seed)
+
+
+def log_likelihood(
+    plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int
+) -> dict[str, np.ndarray]:
+    """Log-probability of every observed element at every draw: `[chain, draw, *batch_shape]` by site."""
+
+    def one(key: Any, values: Any) -> Any:
+        model = handlers.seed(handlers.substitute(model_of(plan.kernel), data=values), key)
+        traced = handlers.trace(model).get_trace(**kwargs)
+        sites = ((n, traced[n]) for n in plan.observed if n in traced)
+        return {n: s["fn"].log_prob(s["value"]) for n, s in sites}
+
+    return _at_draws(plan, draws, one, seed)

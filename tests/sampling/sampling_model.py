@@ -1,0 +1,21 @@
+"""A mixture of two coins, for the tests of runs and for processes that they start."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+
+
+def coins(y, K=2):
+    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(K)))
+    p = numpyro.sample("p", dist.Beta(2.0, 2.0).expand([K]))
+    numpyro.deterministic("gap", p[1] - p[0])
+    with numpyro.plate("n", len(y)):
+        z = numpyro.sample("z", dist.Categorical(w))
+        numpyro.sample("y", dist.Binomial(10, p[z]), obs=y)
+
+
+def data():
+    """Heads in ten throws of twelve coins."""
+    rng = np.random.default_rng(3)
+    return rng.binomial(10, np.where(rng.random(12) < 0.5, 0.2, 0.8))
