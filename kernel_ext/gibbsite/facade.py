@@ -15,9 +15,11 @@ from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.checks import check_data
 from gibbsite.density.model_tape import tape_of_model
-from gibbsite.errors import ModelError
+from gibbsite.density.observed import observed_values
+from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket
 from gibbsite.kernels.finite import INPUTS_KWARG
+from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
 from gibbsite.kernels.plan import Plan
 from gibbsite.kernels.schedule import Schedule, make_schedule
 from gibbsite.sampling import Run
@@ -166,9 +168,17 @@ class Model:
     @cached_property
     def observed(self) -> dict[str, np.ndarray]:
         """The observed values by site."""
-        read = self.density.evaluator({}).full
-        atoms = self.density.outputs["observed"].items()
-        return {n: np.asarray(read(a)) for n, a in atoms if not self.density.maps.latents(a)}
+        return observed_values(self.density)
+
+    @property
+    def recorded(self) -> dict[str, Site]:
+        """The sites whose draws a run keeps: latent and deterministic ones."""
+        return {n: s for n, s in self.density.sites.items() if s.role != "observed"}
+
+    @cached_property
+    def grouped(self) -> GroupedModel | None:
+        """The model with every group of alike sites as one array, for runs; None where it has none."""
+        return grouped_model(self)
 
     def schedule(self, text: Any = None, **options: Any) -> Schedule:
         """Which kernel updates which sites, in which order and why; checked against the model.
@@ -176,7 +186,19 @@ class Model:
         `text` is a schedule such as `"Gibbs z (*) NUTS [w mu]"`, a list of `update(…)`, or None for the
         default policy; options as for `make_schedule`. Raises `ScheduleError` before anything runs.
         """
-        return make_schedule(self, self._schedule if text is None else text, **options)
+        asked = self._schedule if text is None else text
+        return self._grouped_schedule(asked, options) or make_schedule(self, asked, **options)
+
+    def _grouped_schedule(self, asked: Any, options: Mapping[str, Any]) -> Schedule | None:
+        """The schedule over array sites; None where it names members of groups, or has a kernel that needs
+        the model as written (or is wrong: the model as written then tells in the user's own names)."""
+        if self.grouped is None:
+            return None
+        try:
+            schedule = make_schedule(self.grouped, asked, **options)
+        except ScheduleError:
+            return None
+        return schedule if GROUPED_KERNELS.issuperset(u.kernel for u in schedule.updates) else None
 
     def plan(self, schedule: Any = None) -> Plan:
         """The model and a schedule, ready to run."""

@@ -1,8 +1,14 @@
 """Which sites are updated together because a group of them is one array site in the re-rolled density."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gibbsite.density import Density, rerolled
+
+
+def _groups(density: Density) -> Mapping[str, tuple[str, ...]]:
+    """The groups that re-rolling makes of the sites; a density that is re-rolled already has none."""
+    grouped = rerolled(density)
+    return {} if grouped is density else grouped.members
 
 
 def updated_together(density: Density, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -12,7 +18,7 @@ def updated_together(density: Density, names: Iterable[str]) -> dict[str, tuple[
     """
     names = tuple(names)
     owner: dict[str, str] = {}
-    for group, members in rerolled(density).members.items():
+    for group, members in _groups(density).items():
         if density.sites[members[0]].discrete and set(members) <= set(names):
             owner.update(dict.fromkeys(members, group))
     out: dict[str, tuple[str, ...]] = {}
@@ -25,7 +31,7 @@ def updated_together(density: Density, names: Iterable[str]) -> dict[str, tuple[
 def unit_of(density: Density, name: str) -> str:
     """The group whose conditional serves a discrete site `name` as well, or `name` itself."""
     if name in density.sites and density.sites[name].discrete:
-        for group, members in rerolled(density).members.items():
+        for group, members in _groups(density).items():
             if name in members:
                 return group
     return name

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 
 from gibbsite.density.access import of_site
 from gibbsite.density.arguments import Arguments, fixed_arguments, split_arguments
+from gibbsite.density.bounds import computed_bounds, with_known_supports
 from gibbsite.density.collect import (
     ModelFacts,
     base_distribution,
@@ -122,6 +124,13 @@ def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays
                 for n, m in trace.items()
                 if n in values and found[0].sites[n].discrete and (b := integer_bounds(m["fn"])) is not None
             },
+            "supports": {
+                n: bounds
+                for n, m in trace.items()
+                if n in values
+                and not found[0].sites[n].discrete
+                and (bounds := computed_bounds(m["fn"].support)) is not None
+            },
             "parameters": {n: _parameter_arrays(m["fn"]) for n, m in trace.items() if m["type"] == "sample"},
         }
 
@@ -164,7 +173,7 @@ def _assemble(closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments
     walk_back = Decomposition(flat, maps)
     terms = tuple(t for origin, atom in atoms["log_prob"].items() for t in walk_back.terms(origin, atom))
     order = list(facts.sites)
-    return Density(
+    density = Density(
         sites=facts.sites,
         plates=facts.plates,
         groups=_groups(facts),
@@ -179,6 +188,11 @@ def _assemble(closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments
         maps=maps,
         terms=terms,
     )
+    if not atoms["supports"]:
+        return density
+    read = density.evaluator({}).full
+    sites = with_known_supports(facts.sites, atoms["supports"], lambda a: bool(maps.latents(a)), read)
+    return replace(density, sites=sites)
 
 
 def _groups(facts: ModelFacts) -> dict[str, tuple[str, ...]]:

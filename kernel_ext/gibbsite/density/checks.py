@@ -3,18 +3,14 @@
 import numpy as np
 
 from gibbsite.density.density import Density
+from gibbsite.density.observed import observed_values
 from gibbsite.errors import DataError
 
 
 def check_data(density: Density) -> None:
     """Refuse NaN in observed values that no mask takes out; raises `DataError` naming site and place."""
-    suspects = {
-        name: value
-        for name, atom in density.outputs["observed"].items()
-        if not density.maps.latents(atom)
-        and (value := np.asarray(density.evaluator({}).full(atom))).dtype.kind == "f"
-        and np.isnan(value).any()
-    }
+    values = observed_values(density)
+    suspects = {n: v for n, v in values.items() if v.dtype.kind == "f" and np.isnan(v).any()}
     for name, value in suspects.items():
         counted = [t for t in density.terms if t.origin == name]
         if counted and all(t.weight.scalar is not None for t in counted):

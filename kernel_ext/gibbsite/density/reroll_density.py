@@ -93,7 +93,11 @@ def _rewritten(density: Density, groups: Mapping[str, tuple[str, ...]]) -> Densi
             sites[name] = site
         elif group not in sites:
             sites[group] = _site(group, [density.sites[n] for n in groups[group]])
-    outputs = {kind: _grouped(reroll, kind, atoms, groups, owner) for kind, atoms in density.outputs.items()}
+    outputs = {
+        kind: _grouped(reroll, kind, atoms, groups, owner)
+        for kind, atoms in density.outputs.items()
+        if kind != "supports"  # the sites know them by now
+    }
     names = sorted(n for n, s in sites.items() if s.latent)
     latent_vars = {n: reroll.inputs[n if n in latent else density.latent_vars[n]] for n in names}
     data_vars = tuple(reroll.inputs[v] for v in density.data_vars)

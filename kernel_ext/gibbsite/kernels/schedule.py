@@ -61,6 +61,11 @@ class Schedule:
             rows.append(Row(u.sites, name, reason, blocked_by(self.facts, u.kernel, u.sites), times))
         return tuple(rows)
 
+    def members(self, sites: Sequence[str]) -> tuple[str, ...]:
+        """The model's own sites behind the names in an update: those of a group for the group's name."""
+        grouped = self.facts.density.members
+        return tuple(m for s in sites for m in grouped.get(s, (s,)))
+
     def plan(self) -> Plan:
         """The schedule compiled to one NumPyro kernel, with what a run needs beside it."""
         facts, pairs, blocks, signatures = self.facts, [], [], []
@@ -81,7 +86,7 @@ class Schedule:
             kernel=RandomScanGibbs(pairs) if self.random_scan else Gibbs(pairs),
             inputs=facts.inputs,
             blocks=tuple(blocks),
-            sites={n: s for n, s in facts.sites.items() if s.role != "observed"},
+            sites=facts.recorded,
             observed=facts.observed,
             groups=facts.density.groups,
             fingerprint=facts.fingerprint,

@@ -68,14 +68,15 @@ def schedule_with(model: Any, site: str, kernel: str) -> str:
     from gibbsite.kernels.parse import Spec, Update
 
     schedule = model.schedule()
-    if not any(site in u.sites for u in schedule.updates):
+    if not any(site in schedule.members(u.sites) for u in schedule.updates):
         raise ModelError(f"{site!r} has no kernel of its own to change")
     updates: list[Update] = []
     for u in schedule.updates:
-        if site not in u.sites:
+        members = schedule.members(u.sites)
+        if site not in members:
             updates.append(u)
             continue
-        rest = tuple(s for s in u.sites if s != site)
+        rest = tuple(s for s in members if s != site)
         if rest:
             updates.append(Update(u.kernel, rest, u.options, u.repeat))
         updates.append(Update(kernel, (site,)))

@@ -73,10 +73,11 @@ def _kernel_rows(model: Any) -> Mapping[str, Any]:
     if model is None:
         return {}
     try:
-        rows = model.schedule().rows
+        schedule = model.schedule()
+        rows = schedule.rows
     except GibbsiteError:
         return {}  # a model that cannot be sampled can still be looked at
-    return {site: row for row in rows for site in row.sites}
+    return {site: row for row in rows for site in schedule.members(row.sites)}
 
 
 def _entry(term: str, words: str, code: bool = False) -> str:

@@ -1,0 +1,27 @@
+"""The observed values of a model."""
+
+import numpy as np
+
+from gibbsite.density.density import Density
+from gibbsite.density.reroll_density import rerolled
+
+
+def observed_values(density: Density) -> dict[str, np.ndarray]:
+    """The value of every observed site that no latent reaches, by site, in program order.
+
+    They are read from the re-rolled density, so that the sites of a loop cost one array together.
+    """
+    if "observed_values" not in density.cache:
+        grouped = rerolled(density)
+        read = grouped.evaluator({}).full
+        found: dict[str, np.ndarray] = {}
+        for name, atom in grouped.outputs["observed"].items():
+            if grouped.maps.latents(atom):
+                continue
+            value = np.asarray(read(atom))
+            if name in density.sites:
+                found[name] = value
+            else:
+                found.update(zip(density.groups[name], value, strict=True))
+        density.cache["observed_values"] = {n: found[n] for n in density.sites if n in found}
+    return density.cache["observed_values"]

@@ -1,0 +1,191 @@
+"""A model as compiled runs see it: every group of alike sites is one array site, every bound is known.
+
+A loop of the model would be traced and compiled again by every kernel, at a cost that grows with the number
+of sites; and a support whose bounds the model computes from its data is taken by NumPyro's composite for one
+that moves. Kernels that need no more of the model than its logdensity and the supports of its sites
+(`GROUPED_KERNELS`) run on the analysed density instead.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from numpyro.distributions import Distribution, constraints
+from numpyro.distributions.transforms import biject_to
+
+from gibbsite.conditional import Conditional, conditional_of
+from gibbsite.conditional.moving import support_movers
+from gibbsite.density import Density, Site, rerolled
+from gibbsite.density.bounds import computed_bounds
+from gibbsite.kernels.finite import INPUTS_KWARG
+from gibbsite.trace.compat import is_traced, jaxpr_as_fun
+
+GROUPED_KERNELS = frozenset({"Gibbs", "Conjugate", "NUTS", "HMC"})
+"""Kernels that ask a model for nothing but its logdensity and the supports of its sites."""
+
+_MANY = 8
+_START = 2.0  # Stan's and NumPyro's starting interval of unconstrained coordinates
+
+
+class _Known(constraints.Constraint):
+    """A support whose bounds are compiled in.
+
+    NumPyro's composite takes any bound that is not a Python number for one that moves with other sites.
+    """
+
+    def __init__(self, support: Any):
+        self.support = support
+
+    @property
+    def event_dim(self) -> int:
+        return self.support.event_dim
+
+    def __call__(self, x: Any) -> Any:
+        return self.support(x)
+
+    def feasible_like(self, prototype: Any) -> Any:
+        return self.support.feasible_like(prototype)
+
+    def tree_flatten(self) -> Any:
+        return (self.support,), (("support",), {})
+
+
+@biject_to.register(_Known)
+def _known(constraint: _Known) -> Any:
+    return biject_to(constraint.support)
+
+
+class _Flat(Distribution):
+    """A site of known support whose density stands in factors of its own."""
+
+    def __init__(self, site: Site, first: Any):
+        self._support = site.support if site.discrete else _Known(site.support)
+        self._first = first
+        rank = len(site.shape) - len(site.event_shape)
+        super().__init__(site.shape[:rank], site.shape[rank:], validate_args=False)
+
+    @property
+    def support(self) -> Any:
+        return self._support
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        shape = (*sample_shape, *self.batch_shape, *self.event_shape)
+        if self._first is not None:
+            return jnp.broadcast_to(self._first, shape)
+        transform = biject_to(self._support)
+        return transform(
+            jax.random.uniform(key, transform.inverse_shape(shape), minval=-_START, maxval=_START)
+        )
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> Any:
+        return jnp.zeros(jnp.shape(value)[: jnp.ndim(value) - self.event_dim])
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedModel:
+    """What schedules and plans ask of a model, over its re-rolled density.
+
+    `recorded` are the sites whose draws are kept: groups under their own names, but the members of sites
+    that are only numbered (`z_0`, `z_1`, …) each under its own.
+    """
+
+    name: str
+    density: Density
+    recorded: Mapping[str, Site]
+    inputs: Mapping[str, Any]
+    observed: Mapping[str, Any]
+    fingerprint: str
+    unpacked: Mapping[str, tuple[str, ...]]
+
+    @property
+    def sites(self) -> Mapping[str, Site]:
+        """Array sites by name."""
+        return self.density.sites
+
+    def conditional(self, site: str) -> Conditional:
+        """As `Model.conditional`."""
+        return conditional_of(self.density, site)
+
+    @property
+    def runtime_model(self) -> Callable[..., None]:
+        """A NumPyro model with the array sites as latents and the re-rolled log densities as factors."""
+        if "runtime" not in self.density.cache:
+            self.density.cache["runtime"] = _runtime_model(self.density, self.unpacked, self.name)
+        return self.density.cache["runtime"]
+
+
+def grouped_model(model: Any) -> GroupedModel | None:
+    """The form of a model that compiled runs prefer; None where the model as written does as well.
+
+    That is where groups can be made, and where bounds of supports are computed from the data.
+    """
+    latents = [s for s in model.density.sites.values() if s.latent and not s.discrete]
+    bounds = {s.name: _bounds(s.support) for s in latents}
+    if None in bounds.values() or any(support_movers(model.density, s.name) for s in latents):
+        return None
+    density = rerolled(model.density)
+    unpacked = {g: m for g, m in density.members.items() if g not in model.density.groups}
+    # a few numbered sites are better shown and updated under their own names
+    few = any(len(members) < _MANY for members in unpacked.values())
+    if few or any(len({bounds.get(n) for n in members}) > 1 for members in density.members.values()):
+        density, unpacked = model.density, {}
+    if density is model.density and all(computed_bounds(s.support) is None for s in latents):
+        return None
+    recorded = {n: s for n, s in density.sites.items() if s.role != "observed" and n not in unpacked}
+    recorded.update({n: model.density.sites[n] for m in unpacked.values() for n in m})
+    # bounds are compiled in, whereas the model as written may read them from its data
+    digest = hashlib.sha256(repr(sorted(bounds.items())).encode()).hexdigest()[:8]
+    return GroupedModel(
+        model.name, density, recorded, model.inputs, model.observed, f"{model.fingerprint}-{digest}", unpacked
+    )
+
+
+def _bounds(support: Any) -> tuple[Any, ...] | None:
+    """A constraint as a value to compare by; None where a bound is not known before the run."""
+    out: list[Any] = [type(support).__name__]
+    for name, value in sorted(vars(support).items()):
+        if isinstance(value, constraints.Constraint):
+            inner = _bounds(value)
+            if inner is None:
+                return None
+            out += [name, inner]
+        elif is_traced(value):
+            return None
+        else:
+            array = np.asarray(value)
+            out += [name, array.shape, array.tobytes() if array.dtype != object else repr(value)]
+    return tuple(out)
+
+
+def _runtime_model(
+    density: Density, unpacked: Mapping[str, tuple[str, ...]], name: str
+) -> Callable[..., None]:
+    ordered = sorted(density.latent_vars)
+    tree = jax.tree.structure(density.outputs)
+    fn = jaxpr_as_fun(density.closed)
+    sites = density.sites
+    first = {
+        n: conditional_of(density, n).support[0] if sites[n].discrete else None for n in density.latent_vars
+    }
+
+    def model(**kwargs: Any) -> None:
+        latents: dict[str, Any] = {
+            n: numpyro.sample(n, _Flat(sites[n], first.get(n))) for n in density.latent_vars
+        }
+        out = fn(*[latents[n] for n in ordered], *kwargs[INPUTS_KWARG]["data"])
+        parts = jax.tree.unflatten(tree, out)
+        for origin, value in parts["log_prob"].items():
+            numpyro.factor(f"log p({origin})", value)
+        for n, value in parts["deterministic"].items():
+            numpyro.deterministic(n, value)
+        for group, members in unpacked.items():
+            for i, member in enumerate(members):
+                numpyro.deterministic(member, latents[group][i])
+
+    model.__name__ = name
+    return model
