@@ -20,6 +20,7 @@ from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.moving import support_movers
+from gibbsite.conditional.support import finite_support
 from gibbsite.density import Density, Site, rerolled
 from gibbsite.density.bounds import computed_bounds
 from gibbsite.kernels.finite import INPUTS_KWARG
@@ -169,9 +170,8 @@ def _runtime_model(
     tree = jax.tree.structure(density.outputs)
     fn = jaxpr_as_fun(density.closed)
     sites = density.sites
-    first = {
-        n: conditional_of(density, n).support[0] if sites[n].discrete else None for n in density.latent_vars
-    }
+    supports = {n: finite_support(density, n) for n in density.latent_vars if sites[n].discrete}
+    first = {n: s.values[0] for n, s in supports.items() if s is not None}
 
     def model(**kwargs: Any) -> None:
         latents: dict[str, Any] = {
