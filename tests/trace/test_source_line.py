@@ -5,7 +5,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
-from gibbsite.trace.source_line import line_at, user_line
+from gibbsite.trace.source_line import equation_line, line_at
 
 CELL = """
 import jax, gibbsite
@@ -26,8 +26,9 @@ print(next(tape.find(primitive="sin")).line)
 
 def test_a_line_in_a_file():
     (eqn,) = jax.make_jaxpr(lambda x: jnp.sin(x))(1.0).jaxpr.eqns
-    line = user_line(eqn)
-    assert line is not None
+    place = equation_line(eqn)
+    assert place is not None
+    line = line_at(*place)
     assert line.text == "(eqn,) = jax.make_jaxpr(lambda x: jnp.sin(x))(1.0).jaxpr.eqns"
     assert line.cell is None
     assert str(line).startswith("test_source_line.py:")

@@ -116,7 +116,7 @@ def test_printing_fits_and_folds():
     assert max(map(len, tape.to_text(None).splitlines())) <= 80
     assert len(str(tape).splitlines()) < len(tape.to_text(None).splitlines())
     page = tape.view(3)._repr_html_()
-    assert "<details>" in page
+    assert "<details" in page
     assert "var(--jp-content-font-color1" in page
     assert repr(tape.view(1)) == tape.to_text(1)
 
@@ -128,7 +128,9 @@ def test_dot_draws_statements_as_circles():
 
 
 def test_html_escapes():
-    assert "<b>" not in gibbsite.track(lambda x, s: x, 1.0, "<b>bold</b>")._repr_html_()
+    page = gibbsite.track(lambda x, s: x, 1.0, "<i>leaning</i>")._repr_html_()
+    assert "leaning" in page
+    assert "<i>" not in page
 
 
 # bad input

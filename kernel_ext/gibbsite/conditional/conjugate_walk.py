@@ -16,9 +16,9 @@ from gibbsite.density import Density
 from gibbsite.density.access import Accesses
 from gibbsite.density.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.expression import Expression
-from gibbsite.density.lines import is_foreign
 from gibbsite.density.terms import Term
 from gibbsite.trace.compat import Literal, bind_equation, equation_frames
+from gibbsite.trace.source_line import is_foreign
 
 _KNOWN_SIZE = 4096
 _LETTERS = "ijklmnop"

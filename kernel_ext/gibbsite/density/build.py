@@ -23,9 +23,9 @@ from gibbsite.density.collect import (
 from gibbsite.density.density import Density
 from gibbsite.density.flatten import flatten
 from gibbsite.density.index_maps import index_maps
-from gibbsite.density.lines import user_line_of_exception
 from gibbsite.density.terms import Decomposition
 from gibbsite.errors import ModelError
+from gibbsite.trace.source_line import user_line_of_exception
 
 _TRACER_ERRORS = (
     jax.errors.ConcretizationTypeError,

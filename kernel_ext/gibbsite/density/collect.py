@@ -15,9 +15,9 @@ from numpyro import handlers
 from numpyro.distributions import Distribution
 from numpyro.primitives import Messenger
 
-from gibbsite.density.lines import calling_line
 from gibbsite.density.sites import Plate, Site
 from gibbsite.errors import ModelError
+from gibbsite.trace.source_line import calling_line
 
 
 class _Lines(Messenger):

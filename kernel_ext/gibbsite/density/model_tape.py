@@ -4,62 +4,92 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import jax
 from numpyro import handlers
+from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
 from gibbsite.trace.context import Context
-from gibbsite.trace.record import Record, Ref
-from gibbsite.trace.recorder import Recorder, code_of
+from gibbsite.trace.python_calls import code_of
+from gibbsite.trace.record import STATEMENTS, Record, Ref, shape_of
+from gibbsite.trace.recorder import Recorder
 from gibbsite.trace.tape import Tape
 from gibbsite.trace.track import record_run
 
 
+class _Seed(handlers.seed):
+    """Hands out random keys off the record: they are no part of the model."""
+
+    def __init__(self, recorder: Recorder, seed: int):
+        super().__init__(rng_seed=seed)
+        self.recorder = recorder
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        with self.recorder.paused():
+            super().process_message(msg)
+
+
 class _Statements(Messenger):
-    """Notes every `sample` statement on the recorder: its distribution, then the tilde."""
+    """Notes every statement of a model on the recorder: for a tilde, its distribution, then the tilde."""
 
     def __init__(self, fn: Callable, recorder: Recorder):
         super().__init__(fn)
         self.recorder = recorder
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
-        if msg["type"] != "sample" or msg["fn"] is None:
-            return
+        kind = msg["type"]
+        if kind == "sample" and isinstance(msg["fn"], Unit):
+            self._add("factor", "∝", msg, [msg["fn"].log_factor], value=msg["fn"].log_factor)
+        elif kind == "sample" and msg["fn"] is not None:
+            made = Ref(self._distribution(msg["fn"]))
+            if msg["is_observed"]:
+                self._add("observation", "⩪", msg, [made, msg["value"]], value=msg["value"])
+            else:
+                msg["value"] = self._drawn("assumption", "~", msg, [made])
+        elif kind == "deterministic" and self.recorder.is_mine(msg["value"]):
+            msg["value"] = self._drawn("deterministic", ":=", msg, [msg["value"]], apply=lambda x: [x])
+        elif kind == "deterministic":
+            self._add("deterministic", ":=", msg, [msg["value"]], value=msg["value"])
+        elif kind == "plate" and self.recorder.is_mine(msg["value"]):
+            whole, some = msg["args"]
+            if some is not None and some < whole:
+                sizes = {"all": whole, "some": some}
+                msg["value"] = self._drawn("subsample", "subsample", msg, [], detail=sizes)
+
+    def _distribution(self, distribution: Any) -> int:
         recorder, made = self.recorder, self.recorder.fresh()
-        name, parameters = _parameters(msg["fn"])
-        plain_parameters = {n: recorder.plain(v) for n, v in parameters.items()}
-        kept = recorder.kept(list(plain_parameters.values()))
+        name, parameters = _parameters(distribution)
+        plain = {n: recorder.plain(v) for n, v in parameters.items()}
+        kept = recorder.kept(list(plain.values()))
         recorder.add(
             "distribution",
             name,
             operands=tuple(map(recorder.operand, parameters.values())),
             outputs=(made,),
             values=None if kept is None else (None,),
-            detail={} if kept is None else {"parameters": plain_parameters},
+            detail={} if kept is None else {"parameters": plain},
         )
-        value, site = msg["value"], msg["name"]
-        plain = recorder.plain(value)
-        shape = (tuple(jax.numpy.shape(plain)), str(jax.numpy.result_type(plain)))
-        if msg["is_observed"]:
-            operands = (Ref(made), recorder.operand(value))
-            recorder.add(
-                "observation",
-                "⩪",
-                operands=operands,
-                shapes=(shape,),
-                values=recorder.kept([plain]),
-                name=site,
-            )
-            return
-        msg["value"] = wrapped = recorder.wrap(plain)
+        return made
+
+    def _drawn(self, kind: str, op: str, msg: dict[str, Any], operands: list[Any], **parts: Any) -> Any:
+        """The statement's value, from now on known as what this statement made."""
+        wrapped = self.recorder.wrap(self.recorder.plain(msg["value"]))
+        self._add(kind, op, msg, operands, msg["value"], outputs=(wrapped.ident,), **parts)
+        return wrapped
+
+    def _add(
+        self, kind: str, op: str, msg: dict[str, Any], operands: list[Any], value: Any, **parts: Any
+    ) -> None:
+        recorder, plain = self.recorder, self.recorder.plain(value)
+        notes = {n: recorder.plain(msg[n]) for n in ("scale", "mask") if msg.get(n) is not None}
         recorder.add(
-            "assumption",
-            "~",
-            operands=(Ref(made),),
-            outputs=(wrapped.ident,),
-            shapes=(shape,),
+            kind,
+            op,
+            operands=tuple(o if isinstance(o, Ref) else recorder.operand(o) for o in operands),
+            shapes=(shape_of(plain),),
             values=recorder.kept([plain]),
-            name=site,
+            name=msg["name"],
+            metadata=notes,
+            **parts,
         )
 
 
@@ -82,9 +112,13 @@ def track_model(
     *,
     context: Context | None = None,
 ) -> Tape:
-    """Everything one run of a NumPyro model does, the drawing of its latents included."""
+    """Everything one run of a NumPyro model does, the drawing of its latents included.
+
+    A latent's draw is computed by records before its statement; from there on it is a value that was given,
+    so that the model depends on its statements and not on a random number generator.
+    """
     recorder = Recorder(context or Context(), code_of(fn))
-    with handlers.seed(rng_seed=seed):
+    with _Seed(recorder, seed):
         run = _Statements(fn, recorder)
         run.__name__ = getattr(fn, "__name__", "model")  # type: ignore[attr-defined]
         return record_run(run, args, dict(kwargs or {}), recorder)
@@ -98,13 +132,15 @@ def tape_of_model(
     *,
     context: Context | None = None,
 ) -> Tape:
-    """One run of a model, cut to what its random variables depend on and numbered anew.
+    """One run of a model, cut to what its statements depend on and numbered anew.
 
-    Prints as AutoGibbs's listing does: `⟨4⟩ = w ~ ⟨3⟩ → [0.82 0.17]`, `⟨8⟩ = x ⩪ ⟨7⟩ ← ⟨2⟩`. `track_model`
-    keeps everything. Exceptions of the model pass through with the tape so far as their attribute `tape`.
+    Prints as AutoGibbs's listing does: `⟨4⟩ = w ~ ⟨3⟩ → [0.82 0.17]`, `⟨8⟩ = x ⩪ ⟨7⟩ ← ⟨2⟩`; also
+    `⟨5⟩ = theta := ⟨4⟩ → 0.3` for a deterministic site, `⟨6⟩ = f ∝ exp(⟨5⟩)` for a factor and
+    `⟨7⟩ = n ~ 3 of 6 → [3 2 4]` for the subsample of a plate. `track_model` keeps everything. Exceptions of
+    the model pass through with the tape so far as their attribute `tape`.
     """
     full = track_model(fn, args, kwargs, seed, context=context)
-    statements = [r for r in full.walk() if r.kind in ("assumption", "observation")]
+    statements = [r for r in full.walk() if r.kind in STATEMENTS]
     return renumbered(full.slice(*statements)) if statements else full
 
 

@@ -81,6 +81,7 @@ __all__ = [
     "current_trace",
     "dce_jaxpr",
     "equation_frames",
+    "innermost",
     "is_traced",
     "jaxpr_as_fun",
     "jaxpr_outputs",
@@ -182,9 +183,25 @@ class RecordedValue(_jax_core.Tracer):
             return super().__array__(*args, **kwargs)
         return np.asarray(value, *args, **kwargs)
 
+    def __float__(self) -> float:
+        value = self.to_concrete_value()
+        return super().__float__() if value is None else float(value)
+
+    def __complex__(self) -> complex:
+        value = self.to_concrete_value()
+        return super().__complex__() if value is None else complex(value)
+
+    def __format__(self, how: str) -> str:
+        value = _concrete(self.value)  # to be read by a person: nothing depends on it
+        return super().__format__(how) if value is None else format(value, how)
+
     def tolist(self) -> Any:
         """The value as Python numbers."""
         return np.asarray(self).tolist()
+
+    def item(self, *args: int) -> Any:
+        """One element as a Python number."""
+        return np.asarray(self).item(*args)
 
 
 def _concrete(value: Any) -> Any:
@@ -238,6 +255,16 @@ def stage_custom(bind: Any, values: Sequence[Any]) -> ClosedJaxpr:
 def is_traced(value: Any) -> bool:
     """Whether a value is a stand-in inside some transformation rather than data."""
     return isinstance(value, _jax_core.Tracer)
+
+
+def innermost(value: Any) -> Any:
+    """What `vmap` or a derivative inside the recorded function wraps; the value itself where none does."""
+    while isinstance(value, _jax_core.Tracer) and not isinstance(value, RecordedValue):
+        inner = getattr(value, "val", getattr(value, "primal", None))
+        if inner is None:
+            break
+        value = inner
+    return value
 
 
 def recording(trace: RecordingTrace) -> Any:

@@ -6,6 +6,7 @@ from left to right, so that what stands further right has the last word and sees
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +18,18 @@ from gibbsite.trace.compat import is_traced
 
 @dataclass(frozen=True)
 class Step:
-    """What a context is asked about: `kind`, `op`, `depth` (1 at the top), operand values, parameters."""
+    """What a context is asked about: one step of the run, before or after it is taken.
+
+    `kind` and `op` as its record will have them; `depth` (1 at the top); values of the operands; `apply`
+    takes such values and returns the list of results; `primitive` is the name of JAX's primitive under `op`.
+    """
 
     kind: str
     op: str
     depth: int
-    operands: tuple[Any, ...] = ()
-    apply: Any = None
+    operands: tuple[Any, ...]
+    apply: Callable[..., list[Any]]
+    primitive: str
 
 
 class Context:

@@ -6,8 +6,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+import jax
+
 from gibbsite.trace.source_line import Line, line_at
 
+STATEMENTS = ("assumption", "observation", "deterministic", "factor", "subsample")
 KINDS = (
     "argument",
     "constant",
@@ -17,8 +20,7 @@ KINDS = (
     "loop",
     "decision",
     "distribution",
-    "assumption",
-    "observation",
+    *STATEMENTS,
     "return",
 )
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -112,3 +114,9 @@ class Record:
             record = stack.pop()
             yield record
             stack.extend(reversed(record.children))
+
+
+def shape_of(value: Any) -> tuple[tuple[int, ...], str]:
+    """Shape and name of the dtype, as records keep them."""
+    aval = jax.typeof(value)
+    return tuple(getattr(aval, "shape", ())), str(getattr(aval, "dtype", type(value).__name__))

@@ -19,7 +19,7 @@ class ReverseMode(Context):
     """Enters no function with a derivative of its own, so that its rule is the one that is used."""
 
     def enters(self, step: Step) -> bool:
-        return not step.op.startswith("custom_")
+        return not step.primitive.startswith("custom_")
 
 
 def gradients(tape: "Tape") -> tuple[Any, ...]:

@@ -1,19 +1,17 @@
 """The line of the user's program that an equation or a record came from, "as the user wrote it"."""
 
-import contextlib
 import functools
+import importlib.util
 import linecache
 import os
 import re
 import sys
+import sysconfig
+import traceback
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-import jax
-import jaxlib
-
-import gibbsite
 from gibbsite.trace.compat import equation_frames
 
 
@@ -29,39 +27,41 @@ class Line:
     @property
     def where(self) -> str:
         """`In [3]:2` in a notebook, `model.py:12` in a file."""
-        return f"In [{self.cell}]:{self.line}" if self.cell is not None else f"{_base(self.file)}:{self.line}"
+        place = os.path.basename(self.file) if self.cell is None else f"In [{self.cell}]"
+        return f"{place}:{self.line}"
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}" if self.text else self.where
 
 
-def _base(file: str) -> str:
-    return os.path.basename(file)
+# What runs a user's program rather than being it. Folders of packages, not their names, are compared: a clone
+# of this project, tests and all, may lie in `gibbsite/`. Found without importing: most need not be installed.
+_PACKAGES = ("jax", "jaxlib", "numpyro", "numpy", "scipy", "gibbsite", "gibbsite_magics", "IPython")
 
 
-def _folder(file: str | None) -> str:
-    return os.path.dirname(os.path.abspath(file or "")) + os.sep
+def _folder(package: str) -> str | None:
+    spec = importlib.util.find_spec(package)
+    return None if spec is None or spec.origin is None else os.path.dirname(spec.origin) + os.sep
 
 
-_LIBRARIES = os.path.dirname(_folder(jax.__file__).rstrip(os.sep)) + os.sep
-_JAX = _folder(jax.__file__)
-_FOREIGN = (
-    *(_folder(package.__file__) for package in (jax, jaxlib, gibbsite)),
-    _LIBRARIES,
-    contextlib.__file__,
-    functools.__file__,
-    "<frozen",
-)
+_FOLDERS = {name: folder for name in _PACKAGES if (folder := _folder(name)) is not None}
+_FOREIGN = tuple(_FOLDERS.values())
+_STANDARD = (sysconfig.get_path("stdlib") + os.sep, "<frozen")
+_INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")  # lies inside the standard library's folder
 
 
+@functools.cache
 def is_foreign(file: str) -> bool:
-    """Whether a file belongs to a library that runs the user's program."""
-    return file.startswith(_FOREIGN)
+    """Whether a file belongs to a library that runs the user's program, or to Python itself."""
+    if file.startswith(_FOREIGN):
+        return True
+    return file.startswith(_STANDARD) and _INSTALLED.search(file) is None
 
 
+@functools.cache
 def is_jax(file: str) -> bool:
     """Whether a file is one of JAX's own."""
-    return file.startswith(_JAX)
+    return file.startswith(_FOLDERS["jax"])
 
 
 def line_at(file: str, number: int) -> Line:
@@ -69,23 +69,27 @@ def line_at(file: str, number: int) -> Line:
     return Line(file, number, _cell(file), linecache.getline(file, number).strip())
 
 
-def user_line(eqn: Any) -> Line | None:
-    """The innermost user line on whose behalf `eqn` was traced; None where there is none."""
-    for file, number in equation_frames(eqn):
-        if not is_foreign(file):
-            return line_at(file, number)
-    return None
+def equation_line(eqn: Any) -> tuple[str, int] | None:
+    """File and line number of the innermost user frame on whose behalf `eqn` was traced."""
+    return next(((f, n) for f, n in equation_frames(eqn) if not is_foreign(f)), None)
 
 
-def user_frames(stop: FrameType | None = None) -> list[FrameType]:
-    """User frames on the running stack, innermost first, down to but without the frame `stop`."""
-    found: list[FrameType] = []
+def calling_line() -> tuple[str, int] | None:
+    """File and line number of the innermost user frame on the running stack."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame is not stop:
-        if not is_foreign(frame.f_code.co_filename):
-            found.append(frame)
+    while frame is not None and is_foreign(frame.f_code.co_filename):
         frame = frame.f_back
-    return found
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def user_line_of_exception(error: BaseException) -> str | None:
+    """`line N: source text` of the innermost user frame of an exception."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_foreign(f.filename)]
+    if not frames:
+        return None
+    last = frames[-1]
+    text = f": `{last.line}`" if last.line else ""
+    return f"line {last.lineno}{text}"
 
 
 def _cell(file: str) -> int | None:

@@ -1,16 +1,18 @@
 """`Tape`: the record of one run, an extended Wengert list, and the questions one can ask it."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
-
 from gibbsite.errors import TapeError, UnknownNameError
+from gibbsite.trace import queries
 from gibbsite.trace.diff import TapeDiff, compare
-from gibbsite.trace.record import Const, Record, Ref
-from gibbsite.trace.show import html, text
+from gibbsite.trace.page import TapeView, html
+from gibbsite.trace.record import STATEMENTS, Const, Record, Ref
+from gibbsite.trace.replay import leaves, replay
+from gibbsite.trace.show import text
+from gibbsite.trace.slicing import cut
 
 
 @dataclass(frozen=True)
@@ -39,16 +41,22 @@ class Tape:
 
     def __getitem__(self, place: str | int | Sequence[int]) -> Record:
         parts = _place(place)
+        if not parts:
+            raise TapeError("a record's place has at least one number: tape['@3']")
+        found = self.get(parts)
+        if found is None:
+            known = [r.ref for r in self.records[:12]]
+            raise UnknownNameError("record", "@" + ".".join(map(str, parts)), known)
+        return found
+
+    def get(self, place: Sequence[int]) -> Record | None:
+        """The record at a place, None where there is none."""
         records, found = self.records, None
-        for part in parts:
+        for part in place:
             found = _at(records, part)
             if found is None:
-                raise UnknownNameError(
-                    "record", "@" + ".".join(map(str, parts)), [r.ref for r in records[:12]]
-                )
+                return None
             records = found.children
-        if found is None:
-            raise TapeError("a record's place has at least one number: tape['@3']")
         return found
 
     # indices, built when first asked for
@@ -83,91 +91,44 @@ class Tape:
 
     def seen_from(self, ident: int, index: tuple[int, ...]) -> Record | None:
         """The record that made a value, or the call around it, as a record at `index` sees it."""
-        maker = self.makers.get(ident)
-        if maker is None:
-            return None
-        common = 0
-        for a, b in zip(maker.index, index, strict=False):
-            if a != b:
-                break
-            common += 1
-        return self[maker.index[: common + 1]]
+        return queries.seen_from(self, ident, index)
 
     def references(self, record: Record) -> tuple[Record, ...]:
         """Data dependences: the records whose values it reads."""
-        found = (self.seen_from(i, record.index) for i in record.reads)
-        return tuple(dict.fromkeys(r for r in found if r is not None and r.index != record.index))
+        return queries.references(self, record)
 
     def controls(self, record: Record) -> tuple[Record, ...]:
         """Control dependences: the Python decisions taken before it, and the branches that hold it."""
-        found = []
-        for n in range(1, len(record.index)):
-            around = self[record.index[:n]]
-            if around.kind == "branch":
-                found.append(around)
-        place = record.decision
-        while place is not None:
-            found.append(self[place])
-            place = found[-1].decision
-        return tuple(found)
+        return queries.controls(self, record)
 
     def backward(self, record: Record, *, control: bool = False, across: bool = False) -> tuple[Record, ...]:
         """Everything it depends on, in order; `across` goes inside calls, `control` follows decisions."""
-
-        def sources(r: Record) -> Iterable[Record]:
-            if across:
-                yield from (self.makers[i] for i in r.reads if i in self.makers)
-                if r.children:  # the call's values were made inside
-                    yield from (self.makers[i] for i in r.outputs)
-            else:
-                yield from self.references(r)
-            if control:
-                yield from self.controls(r)
-
-        return _closure(record, sources)
+        return queries.backward(self, record, control, across)
 
     def forward(self, record: Record, *, across: bool = False) -> tuple[Record, ...]:
         """Everything that depends on it, in order; within its call, or `across` calls."""
-        depth = len(record.index)
+        return queries.forward(self, record, across)
 
-        def users(r: Record) -> Iterable[Record]:
-            for ident in r.outputs:
-                for reader in self.readers.get(ident, ()):
-                    if across:
-                        yield reader
-                    elif reader.index[: depth - 1] == record.index[:-1]:
-                        yield self[reader.index[:depth]]
+    def slice(self, *wanted: Record, control: bool = True, inside: bool = False) -> "Tape":
+        """A tape of the records that `wanted` (by default what is returned) needs.
 
-        return _closure(record, users)
-
-    def slice(self, *wanted: Record, control: bool = True) -> "Tape":
-        """A tape of the top-level records that `wanted` (by default what is returned) needs."""
+        Top-level records are kept or dropped whole; with `inside`, what a kept call computed in vain is
+        dropped too. `control` keeps the decisions that led there. Records keep their places.
+        """
         roots = wanted or tuple(r for r in self.records if r.kind == "return")
-        keep = {r.index[:1] for r in roots}
-        queue = [self[i] for i in keep]
-        while queue:
-            record = queue.pop()
-            needed = [
-                m for inner in record.walk() for i in inner.reads if (m := self.makers.get(i)) is not None
-            ]
-            needed += [r for inner in record.walk() for r in self.controls(inner)] if control else []
-            for r in needed:
-                if r.index[:1] not in keep:
-                    keep.add(r.index[:1])
-                    queue.append(self[r.index[:1]])
-        return replace(self, records=tuple(r for r in self.records if r.index[:1] in keep))
+        return cut(self, roots, control, inside)
 
     def find(
         self, name: str | None = None, *, primitive: str | None = None, site: str | None = None
     ) -> Iterator[Record]:
         """Records by name of an argument or call, by primitive, or by site; lazily, in order."""
-        statements, computing = ("assumption", "observation"), ("primitive", "branch", "loop")
+        computing = ("primitive", "branch", "loop")
         for r in self.walk():
             if name is not None and name not in (r.name, r.op if r.kind == "call" else None):
                 continue
             if primitive is not None and (r.op != primitive or r.kind not in computing):
                 continue
-            if site is not None and not (r.name == site and r.kind in statements):
+            if site is not None and not (r.name == site and r.kind in STATEMENTS):
                 continue
             yield r
 
@@ -178,34 +139,11 @@ class Tape:
 
         `args` replace the followed arguments, in order; without any, the recorded values are used.
         """
-        followed = [r for r in self.records if r.kind == "argument" and r.outputs]
-        if args and len(args) != len(followed):
-            raise TapeError(f"{self.name} was recorded with {len(followed)} arrays; replay got {len(args)}")
-        env: dict[int, Any] = {}
-        for record, value in zip(followed, args or [r.value for r in followed], strict=True):
-            if value is None:
-                raise TapeError("this tape was recorded without values: give the arguments to `replay`")
-            env[record.outputs[0]] = jax.numpy.asarray(value)
-        for leaf in self.leaves():
-            if any(o.ident not in env for o in leaf.operands if isinstance(o, Ref)):
-                raise TapeError(f"{leaf.ref} reads a value that no record of this tape made")
-            values = leaf.apply(*(read_operand(env, o) for o in leaf.operands)) if leaf.apply else leaf.values
-            env.update(zip(leaf.outputs, values or (), strict=True))
-        return jax.tree.map(
-            lambda o: read_operand(env, o), self.structure, is_leaf=lambda o: isinstance(o, Ref | Const)
-        )
+        return replay(self, args)
 
     def leaves(self) -> Iterator[Record]:
         """The records that compute: primitives, loops, and calls that were not entered."""
-        stack = list(reversed(self.records))
-        while stack:
-            r = stack.pop()
-            if r.children and "replaced" not in r.metadata:
-                stack.extend(reversed(r.children))
-            elif "replaced" in r.metadata or r.kind in ("assumption",):
-                yield replace(r, apply=None)
-            elif r.apply is not None:
-                yield r
+        return leaves(self.records)
 
     def iterations(self, record: Record | str) -> Iterator["Tape"]:
         """One tape per iteration of a `scan` or `while` loop, made when asked for."""
@@ -247,7 +185,7 @@ class Tape:
     def _repr_html_(self) -> str:
         return html(self, None)
 
-    def view(self, depth: int | None = None) -> "TapeView":
+    def view(self, depth: int | None = None) -> TapeView:
         """The tape to a depth, to be displayed."""
         return TapeView(self, depth)
 
@@ -256,25 +194,6 @@ class Tape:
         from gibbsite.trace.dot import dot
 
         return dot(self, depth)
-
-
-@dataclass(frozen=True)
-class TapeView:
-    """A tape shown to a depth: text in a terminal, collapsible in a notebook."""
-
-    tape: Tape
-    depth: int | None = None
-
-    def __repr__(self) -> str:
-        return self.tape.to_text(self.depth)
-
-    def _repr_html_(self) -> str:
-        return html(self.tape, self.depth)
-
-
-def read_operand(env: dict[int, Any], operand: Ref | Const) -> Any:
-    """The value of an operand among those of a run."""
-    return env[operand.ident] if isinstance(operand, Ref) else operand.value
 
 
 def _place(place: str | int | Sequence[int]) -> tuple[int, ...]:
@@ -292,14 +211,3 @@ def _at(records: tuple[Record, ...], part: int) -> Record | None:
     if 0 < part <= len(records) and records[part - 1].index[-1] == part:
         return records[part - 1]
     return next((r for r in records if r.index[-1] == part), None)  # a slice has gaps
-
-
-def _closure(record: Record, step: Any) -> tuple[Record, ...]:
-    seen: dict[tuple[int, ...], Record] = {}
-    queue = [record]
-    while queue:
-        for r in step(queue.pop()):
-            if r.index not in seen and r.index != record.index:
-                seen[r.index] = r
-                queue.append(r)
-    return tuple(seen[k] for k in sorted(seen))

@@ -8,8 +8,9 @@ import numpy as np
 
 from gibbsite.errors import TapeError
 from gibbsite.trace.context import Context
-from gibbsite.trace.record import Const
-from gibbsite.trace.recorder import Recorder, _shape, code_of
+from gibbsite.trace.python_calls import code_of
+from gibbsite.trace.record import Const, shape_of
+from gibbsite.trace.recorder import Recorder
 from gibbsite.trace.tape import Tape
 
 
@@ -47,7 +48,7 @@ def record_run(fn: Callable, args: tuple, kwargs: dict[str, Any], recorder: Reco
             "argument",
             "argument",
             outputs=(wrapped.ident,),
-            shapes=(_shape(array),),
+            shapes=(shape_of(array),),
             values=recorder.kept([array]),
             name=label,
             place=None,
