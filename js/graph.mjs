@@ -2,283 +2,231 @@
 // them; a click shows the node's panel; a second node, with Shift, asks whether the two are independent.
 // Runs as a Bokeh CustomJS, in a notebook and in an exported page: nothing here needs a kernel.
 //
-// Everything that can be shown is in the data source "graph-store", as one JSON text: two views of the graph
-// (folded and open), each with its columns and with facts about its nodes. Python replaces the text when the
-// model changes.
+// Everything that can be shown is in the data source "graph-store", as compressed JSON: the views of the graph
+// (overview, folded, open) with the places of their nodes and edges, and what there is to tell of each node.
+// Python replaces the text when the model changes.
+
+import { layKeys, labelKeys } from "./graph_keys.mjs";
+import { blanketOf, joined, levelsOf, search } from "./graph_model.mjs";
+import { panelHtml, panelOf } from "./graph_panel.mjs";
+import { boxOf, columnsOf } from "./graph_shapes.mjs";
+import { answer, clicked, freshState, highlight, nodeAt } from "./graph_state.mjs";
 
 /**
- * @typedef {{kind: string, level: string, parents: string[], children: string[], blanket: string[],
- *   box: number[], panel: string, kernels: string[], kernel: string, folded: boolean}} Fact
- * @typedef {Record<string, Fact>} Facts
- * @typedef {Record<string, any[]>} Columns
- * @typedef {{nodes: Columns, edges: Columns, heads: Columns, plates: Columns, size: number[], facts: Facts}} View
- * @typedef {{views: {folded: View, open?: View}, colours: Record<string, Record<string, string>>}} Store
- * @typedef {{hovered: string|null, selected: string|null, other: string|null, given: string[], found: string[],
- *   byLevel: boolean, open: boolean}} State
+ * @typedef {import("./graph_model.mjs").Facts} Facts
+ * @typedef {import("./graph_model.mjs").Told} Told
+ * @typedef {import("./graph_shapes.mjs").Colours} Colours
+ * @typedef {import("./graph_state.mjs").State} State
+ * @typedef {import("./graph_state.mjs").View} View
+ * @typedef {{nodes: import("./graph_shapes.mjs").Places, edges: import("./graph_shapes.mjs").Lines,
+ *   plates: import("./graph_shapes.mjs").Columns, size: number[]}} Sent
+ * @typedef {{views: Record<string, Sent>, start: string, told: Record<string, Told>, colours: Colours}} Store
  */
 
-const FAINT = 0.22;
-const PARENT = "#0072b2";
-const CHILD = "#d55e00";
-const TRAIL = "#c2185b";
+const LABELS = /** @type {Record<string, string>} */ ({ overview: "overview", folded: "folded", open: "all" });
+const FIT = [980, 700];
+const LEAST_TEXT = 5;
 
-/** @returns {State} */
-export function freshState() {
-  return { hovered: null, selected: null, other: null, given: [], found: [], byLevel: false, open: false };
+/** @param {string} text base64 of zlib @returns {Promise<Store>} */
+export async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
 }
 
-/** The node whose box holds the point, or null. @param {Facts} facts @param {number} x @param {number} y */
-export function nodeAt(facts, x, y) {
-  for (const [name, { box }] of Object.entries(facts)) {
-    if (x >= box[0] && y >= box[1] && x <= box[2] && y <= box[3]) return name;
-  }
-  return null;
-}
-
-/** What another node is to `name`: "self", "parent", "child", "co-parent" or "". In words, for each node.
- * @param {Facts} facts @param {string} name @param {string} other */
-export function roleOf(facts, name, other) {
-  const fact = facts[name];
-  if (other === name) return "self";
-  if (fact.parents.includes(other)) return "parent";
-  if (fact.children.includes(other)) return "child";
-  return fact.blanket.includes(other) ? "co-parent" : "";
-}
-
-/** A trail from `a` to `b` that `given` leaves open, or [] if they are d-separated (Shachter's Bayes-ball).
- * Observed sites and factors count as given, as in a posterior.
- * @param {Facts} facts @param {string} a @param {string} b @param {string[]} given @returns {string[]} */
-export function activeTrail(facts, a, b, given) {
-  if (a === b) return [a];
-  const fixed = new Set(given);
-  for (const [n, { kind }] of Object.entries(facts)) if (kind === "observed" || kind === "factor") fixed.add(n);
-  fixed.delete(a);
-  fixed.delete(b);
-  const opened = new Set(fixed);
-  const stack = [...fixed];
-  while (stack.length) {
-    for (const p of facts[/** @type {string} */ (stack.pop())].parents) {
-      if (!opened.has(p)) {
-        opened.add(p);
-        stack.push(p);
-      }
-    }
-  }
-  /** @type {{node: string, up: boolean, from: any}[]} */
-  const queue = [{ node: a, up: true, from: null }];
-  const seen = new Set([`u${a}`]);
-  for (let at = 0; at < queue.length; at++) {
-    const state = queue[at];
-    const { node, up } = state;
-    if (node === b) {
-      const trail = [];
-      for (let s = state; s !== null; s = s.from) trail.push(s.node);
-      return trail.reverse();
-    }
-    const { parents, children } = facts[node];
-    /** @type {[string, boolean][]} */
-    const steps = [];
-    if (up ? !fixed.has(node) : opened.has(node)) for (const p of parents) steps.push([p, true]);
-    if (!fixed.has(node)) for (const c of children) steps.push([c, false]);
-    for (const [n, goingUp] of steps) {
-      const key = (goingUp ? "u" : "d") + n;
-      if (seen.has(key)) continue;
-      seen.add(key);
-      queue.push({ node: n, up: goingUp, from: state });
-    }
-  }
-  return [];
-}
-
-/** Nodes whose name contains the words, exact names first. @param {Facts} facts @param {string} words */
-export function search(facts, words) {
-  const text = words.trim().toLowerCase();
-  if (!text) return [];
-  const names = Object.keys(facts).filter((n) => n.toLowerCase().includes(text));
-  return names.sort((a, b) => Number(b.toLowerCase() === text) - Number(a.toLowerCase() === text));
-}
-
-/** Columns that depend on the state. `lit` marks exactly the Markov blanket of the hovered node.
- * @param {View} view @param {State} state @param {Store["colours"]} colours */
-export function highlight(view, state, colours) {
-  const { facts } = view;
-  const centre = state.hovered ?? (state.other ? null : state.selected);
-  const trail = state.other && state.selected ? activeTrail(facts, state.selected, state.other, state.given) : [];
-  const pairs = new Set(trail.slice(1).flatMap((n, i) => [`${trail[i]}\n${n}`, `${n}\n${trail[i]}`]));
-  const asked = new Set([state.selected, state.other, ...state.given, ...trail]);
-  /** @param {string} n */
-  const on = (n) => {
-    if (state.found.length) return state.found.includes(n);
-    if (centre) return roleOf(facts, centre, n) !== "";
-    return state.other ? asked.has(n) : true;
-  };
-  /** @param {string} n */
-  const width = (n) => {
-    if (n === centre || n === state.selected || n === state.other) return 3.4;
-    return centre && facts[centre].blanket.includes(n) ? 2.6 : state.given.includes(n) ? 2.6 : 1.6;
-  };
-  const names = view.nodes.name;
-  const ends = view.edges.start.map((a, i) => [a, view.edges.end[i]]);
-  const colour = ends.map(([a, b]) => {
-    if (pairs.has(`${a}\n${b}`)) return TRAIL;
-    if (centre && b === centre) return PARENT;
-    return centre && a === centre ? CHILD : "#6b7680";
+/** One way of showing the graph, with all that follows from its edges. @param {Store} store @param {string} name
+ * @returns {View} */
+export function viewOf(store, name) {
+  const sent = store.views[name];
+  const { nodes, edges } = sent;
+  const graph = joined(nodes.name, nodes.kind, edges.start, edges.end);
+  const levels = levelsOf(graph);
+  /** @type {Facts} */
+  const facts = Object.create(null);
+  nodes.name.forEach((n, i) => {
+    /** @type {string[]|undefined} */
+    let blanket;
+    facts[n] = {
+      ...graph[n],
+      level: levels[n],
+      box: boxOf(nodes, i),
+      told: store.told[n] ?? {},
+      get blanket() {
+        return (blanket ??= blanketOf(graph, n));
+      },
+    };
   });
-  const alpha = ends.map(([a, b]) => (on(a) && on(b) ? 1 : FAINT * 0.7));
-  return {
-    nodes: {
-      alpha: names.map((n) => (on(n) ? 1 : FAINT)),
-      width: names.map(width),
-      lit: names.map((n) => (state.hovered && facts[state.hovered].blanket.includes(n) ? 1 : 0)),
-      role: names.map((n) => (centre ? roleOf(facts, centre, n) : "")),
-      fill: names.map((n, i) => (state.byLevel ? colours.level[facts[n].level] : view.nodes.fill[i])),
-      dash: names.map((n, i) => (state.given.includes(n) ? [2, 2] : view.nodes.dash[i])),
-    },
-    edges: {
-      alpha,
-      colour,
-      width: ends.map((_, i) => (colour[i] === "#6b7680" ? 1.4 : 2.6)),
-    },
-    heads: { alpha, colour },
-  };
-}
-
-/** @param {string} text */
-function escaped(text) {
-  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
-}
-
-/** The answer to an independence question, in words. @param {Facts} facts @param {State} state */
-export function answer(facts, state) {
-  if (!state.selected || !state.other) return "";
-  const trail = activeTrail(facts, state.selected, state.other, state.given);
-  const given = ["the data", ...state.given].join(", ");
-  const pair = `${state.selected} and ${state.other}`;
-  if (!trail.length) return `${pair} are independent given ${given}.`;
-  return `${pair} depend on each other given ${given}: through ${trail.join(" – ")}.`;
-}
-
-/** State after a click: Shift asks about a second node, Ctrl (or Alt) adds a node to what is given.
- * @param {State} state @param {string|null} name @param {{shift?: boolean, ctrl?: boolean, alt?: boolean}} keys
- * @returns {State} */
-export function clicked(state, name, keys) {
-  if (name === null) return { ...state, selected: null, other: null, given: [], found: [] };
-  if (keys.shift && state.selected && name !== state.selected) {
-    return { ...state, other: name, given: state.given.filter((n) => n !== name), found: [] };
-  }
-  if ((keys.ctrl || keys.alt) && state.selected && name !== state.selected && name !== state.other) {
-    const given = state.given.includes(name) ? state.given.filter((n) => n !== name) : [...state.given, name];
-    return { ...state, given };
-  }
-  return { ...state, selected: name, other: null, given: [], found: [] };
+  return { ...columnsOf(nodes, edges, store.colours), plates: sent.plates, size: sent.size, facts };
 }
 
 // ------------------------------------------------------------------ in the page
 
-/** The first store leaves out the columns that the page already draws: they are taken from there, once.
- * @param {Store} store @param {any} args */
-function completed(store, args) {
-  const { folded } = store.views;
-  if (folded.nodes === undefined) {
-    for (const part of /** @type {const} */ (["nodes", "edges", "heads", "plates"])) {
-      folded[part] = { ...args[part].data };
-    }
-  }
-  return store;
+/** @param {any} plot @param {Store} store @param {string} name @returns {View} */
+function cached(plot, store, name) {
+  if (plot.gibbsiteViews?.store !== store) plot.gibbsiteViews = { store, views: new Map() };
+  const { views } = plot.gibbsiteViews;
+  if (!views.has(name)) views.set(name, viewOf(store, name));
+  return views.get(name);
 }
 
-/** @param {any} args @param {State} state @param {Store} store */
-function viewOf(args, state, store) {
-  return state.open && store.views.open ? store.views.open : store.views.folded;
+/** The figure as it is on the page. @param {any} plot */
+function figureOf(plot) {
+  const index = /** @type {any} */ (globalThis).Bokeh?.index;
+  return plot.document?.views_manager?.find_one(plot) ?? index?.find_one(plot) ?? null;
+}
+
+/** Sizes of the figure and its words, and which controls there are. @param {any} args @param {State} state
+ * @param {Store} store @param {View} view */
+function arrange(args, state, store, view) {
+  const { plot, fit, detail, panel } = args;
+  const [width, height, across, down, title, text] = view.size;
+  const large = across > FIT[0] || down > FIT[1] + 200;
+  const scale = state.fit && large ? Math.min(FIT[0] / across, FIT[1] / down) : 1;
+  plot.x_range.setv({ start: 0, end: width });
+  plot.y_range.setv({ start: -height, end: 0 });
+  plot.setv({ width: Math.round(across * scale), height: Math.round(down * scale) });
+  const sizes = [title * scale, text * scale];
+  [args.title, args.words].forEach((renderer, i) => {
+    renderer.visible = sizes[i] >= LEAST_TEXT;
+    renderer.glyph.setv({ text_font_size: `${sizes[i]}px` });
+  });
+  fit.setv({ visible: large, active: state.fit && large });
+  const names = Object.keys(LABELS).filter((n) => n in store.views);
+  detail.setv({ labels: names.map((n) => LABELS[n]), active: names.indexOf(state.view), visible: names.length > 1 });
+  const wide = across * scale > 620;
+  panel.setv({ width: wide ? Math.min(Math.round(across * scale), FIT[0]) : 330 });
 }
 
 /** @param {any} args @param {State} state @param {Store} store @param {boolean} whole */
 function paint(args, state, store, whole) {
-  const view = viewOf(args, state, store);
+  const { plot } = args;
+  const view = cached(plot, store, state.view);
   const next = highlight(view, state, store.colours);
   if (whole) {
     args.plates.data = view.plates;
-    const { plot } = args;
-    plot.x_range.setv({ start: 0, end: view.size[0] });
-    plot.y_range.setv({ start: -view.size[1], end: 0 });
-    plot.setv({ width: view.size[2], height: view.size[3] });
-    args.title.glyph.setv({ text_font_size: `${view.size[4]}px` });
-    args.words.glyph.setv({ text_font_size: `${view.size[5]}px` });
+    arrange(args, state, store, view);
   }
   const run = args.run.data;
-  const at = new Map([...run.name].map((n, i) => [n, i]));
+  const at = new Map([...(run.name ?? [])].map((n, i) => [n, i]));
   /** @param {string} n @param {any[]} column @param {string} none */
   const told = (n, column, none) => column[at.get(n) ?? -1] ?? none;
   const badge = view.nodes.name.map((n) => told(n, run.words, ""));
-  const tint = view.nodes.name.map((n) => told(n, run.colour, "#6b7680"));
+  const tint = view.nodes.name.map((n) => told(n, run.colour, store.colours.edge));
   args.nodes.data = { ...view.nodes, ...next.nodes, badge, tint };
   args.edges.data = { ...view.edges, ...next.edges };
   args.heads.data = { ...view.heads, ...next.heads };
+  return badge;
 }
 
-/** @param {any} args @param {State} state @param {Store} store */
-function tell(args, state, store) {
-  const { facts } = viewOf(args, state, store);
+/** @param {any} args @param {State} state @param {Facts} facts */
+function tell(args, state, facts) {
   const name = state.selected;
-  const live = Boolean(args.plot.document?.gibbsite);
-  const told = answer(facts, state);
-  const reply = told ? `<div class="gp" role="status"><p class="ask">${escaped(told)}</p></div>` : "";
-  const shown = name !== null && facts[name] ? facts[name].panel : args.hint;
-  args.panel.text = args.style + reply + shown;
   const fact = name === null ? undefined : facts[name];
+  const live = Boolean(args.plot.document?.gibbsite);
+  const run = args.run.data;
+  const at = [...(run.name ?? [])].indexOf(name);
+  const { draws } = args;
+  const html = draws.data.name?.[0] === name ? draws.data.html[0] : at < 0 ? "" : run.told[at];
+  args.panel.text = panelHtml(answer(facts, state), fact && name !== null ? panelOf(facts, name, html) : "");
   // What was intervened on is deterministic now: Undo must stay in reach.
   const fits = fact ? /latent|observed|deterministic/.test(fact.kind) : args.change.visible;
   args.change.visible = Boolean(live && args.changeable && fits);
   if (fact) {
-    args.kernel.setv({ options: fact.kernels, value: fact.kernel, disabled: !fact.kernels.length });
+    const { kernels = [], kernel = "" } = fact.told;
+    const now = kernel.split("(")[0].trim();
+    args.kernel.setv({ options: kernels, value: kernels.includes(now) ? now : (kernels[0] ?? "") });
+    for (const control of [args.kernel, args.use]) control.visible = kernels.length > 0;
   }
 }
 
-/** @param {any} args @param {any} source */
-export default function react(args, source) {
+/** Show a new state. @param {any} args @param {Store} store @param {State} state @param {boolean} [whole] */
+function show(args, store, state, whole = false) {
   const { plot } = args;
-  const text = args.store.data.json[0];
-  if (plot.gibbsiteText !== text) {
-    plot.gibbsiteText = text;
-    plot.gibbsiteStore = completed(JSON.parse(text), args);
-    plot.gibbsiteState ??= freshState();
-  }
-  /** @type {Store} */
-  const store = plot.gibbsiteStore;
   /** @type {State} */
   const old = plot.gibbsiteState;
-  const { facts } = viewOf(args, old, store);
-  let state = old;
-  let whole = false;
+  plot.gibbsiteState = state;
+  const badges = paint(args, state, store, whole);
+  const view = cached(plot, store, state.view);
+  const chosen = state.selected !== old.selected;
+  if (chosen || state.other !== old.other || state.given !== old.given || whole) tell(args, state, view.facts);
+  const figure = figureOf(plot);
+  if (figure && whole) layKeys(figure, view, actsOf(args, store));
+  if (figure && (chosen || whole)) labelKeys(figure, view, state.selected, badges);
+  if (chosen) plot.document?.gibbsite?.("select", { node: state.selected });
+}
+
+/** What the keyboard does. @param {any} args @param {Store} store */
+function actsOf(args, store) {
+  const { plot } = args;
+  return {
+    /** @param {string|null} name */
+    focus: (name) => show(args, store, { ...plot.gibbsiteState, hovered: name }),
+    /** @param {string|null} name @param {KeyboardEvent} event */
+    press: (name, event) => {
+      const keys = { shift: event.shiftKey, ctrl: event.ctrlKey || event.metaKey, alt: event.altKey };
+      show(args, store, clicked(plot.gibbsiteState, name, keys));
+    },
+  };
+}
+
+/** The state after an event, or null if nothing changes. @param {State} old @param {any} source @param {View} view
+ * @param {Store} store @returns {State|null} */
+function after(old, source, view, store) {
+  const { facts } = view;
   const event = source.event_name;
   if (event === "mousemove" || event === "mouseleave") {
-    state = { ...old, hovered: event === "mouseleave" ? null : nodeAt(facts, source.x, source.y) };
-    if (state.hovered === old.hovered) return;
-  } else if (event === "tap") {
-    state = clicked(old, nodeAt(facts, source.x, source.y), source.modifiers ?? {});
-  } else if (event === "doubletap") {
-    const name = nodeAt(facts, source.x, source.y);
-    if (name !== null && facts[name].folded) args.fold.setv({ active: true });
-    return;
-  } else if (source.name === "graph-search") {
-    const found = search(facts, source.value_input ?? source.value);
-    state = { ...old, found, selected: found.length === 1 ? found[0] : old.selected };
-  } else if (source.name === "graph-colour") {
-    state = { ...old, byLevel: source.active === 1 };
-  } else if (source.name === "graph-fold") {
-    state = { ...freshState(), byLevel: old.byLevel, open: source.active };
-    source.setv({ label: source.active ? "fold" : "unfold" });
-    whole = true;
-  } else if (source.name === "graph-store") {
-    const kept = facts[old.selected ?? ""] ? old.selected : null;
-    state = { ...freshState(), byLevel: old.byLevel, open: old.open, selected: kept };
-    args.fold.setv({ visible: store.views.open !== undefined });
-    whole = true;
+    const hovered = event === "mouseleave" ? null : nodeAt(facts, source.x, source.y);
+    return hovered === old.hovered ? null : { ...old, hovered };
   }
-  plot.gibbsiteState = state;
-  paint(args, state, store, whole);
-  if (state.selected !== old.selected || state.other !== old.other || state.given !== old.given || whole) {
-    tell(args, state, store);
-    if (state.selected !== old.selected) plot.document?.gibbsite?.("select", { node: state.selected });
+  if (event === "tap") return clicked(old, nodeAt(facts, source.x, source.y), source.modifiers ?? {});
+  if (event === "doubletap") {
+    const name = nodeAt(facts, source.x, source.y);
+    if (name === null) return old.fit ? { ...old, fit: false } : null;
+    if (!facts[name].told.stands) return null;
+    const finer = Object.keys(LABELS).filter((n) => n in store.views);
+    const next = finer[finer.indexOf(old.view) + 1];
+    return next ? { ...freshState(next), byLevel: old.byLevel } : null;
+  }
+  if (source.name === "graph-search") {
+    const found = search(facts, source.value_input ?? source.value);
+    return { ...old, found, selected: found.length === 1 ? found[0] : old.selected };
+  }
+  if (source.name === "graph-colour") return { ...old, byLevel: source.active === 1 };
+  if (source.name === "graph-fit") return old.fit === source.active ? null : { ...old, fit: source.active };
+  if (source.name === "graph-detail") {
+    const view = Object.keys(LABELS).find((n) => LABELS[n] === source.labels[source.active]);
+    return !view || view === old.view ? null : { ...freshState(view), byLevel: old.byLevel, fit: old.fit };
+  }
+  return source.name === "graph-run" ? { ...old } : null;
+}
+
+/** @param {any} args @param {any} source */
+export default async function react(args, source) {
+  const { plot } = args;
+  const text = args.store.data.text[0];
+  if (plot.gibbsiteText !== text) {
+    plot.gibbsiteText = text;
+    plot.gibbsiteStore = unpacked(text);
+  }
+  /** @type {Store} */
+  const store = await plot.gibbsiteStore;
+  if (plot.gibbsiteText !== text) return; // a newer text has come in meanwhile: its own event shows it
+  plot.gibbsiteState ??= freshState(store.start);
+  const fresh = plot.gibbsitePainted !== text;
+  if (fresh) {
+    plot.gibbsitePainted = text;
+    /** @type {State} */
+    const old = plot.gibbsiteState;
+    const view = old.view in store.views ? old.view : store.start;
+    const kept = old.selected !== null && store.views[view].nodes.name.includes(old.selected);
+    const { byLevel, fit } = old;
+    show(args, store, { ...freshState(view), byLevel, fit, selected: kept ? old.selected : null }, true);
+  }
+  /** @type {State} */
+  const old = plot.gibbsiteState;
+  const next = after(old, source, cached(plot, store, old.view), store);
+  if (next !== null) show(args, store, next, next.view !== old.view || next.fit !== old.fit);
+  if (source.name === "graph-run" || source.name === "graph-draws") {
+    tell(args, plot.gibbsiteState, cached(plot, store, old.view).facts);
   }
 }

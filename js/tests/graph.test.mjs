@@ -1,28 +1,76 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { activeTrail, answer, clicked, freshState, highlight, nodeAt, roleOf, search } from "../graph.mjs";
+import { deflateSync } from "node:zlib";
+import { unpacked, viewOf } from "../graph.mjs";
+import { spoken } from "../graph_keys.mjs";
+import { activeTrail, blanketOf, joined, levelsOf, search } from "../graph_model.mjs";
+import { panelOf } from "../graph_panel.mjs";
+import { arrowHead, outline, smooth } from "../graph_shapes.mjs";
+import { answer, clicked, freshState, highlight, neighbour, nodeAt, roleOf } from "../graph_state.mjs";
 
-/** A mixture: w → z → x ← mu, with facts as Python sends them. */
-const fact = (kind, parents, children, blanket, box) => ({
-  kind, parents, children, blanket, box, level: "model", panel: kind, kernels: [], kernel: "", folded: false,
+/** A mixture, w → z → x ← mu, as Python sends it. */
+const STORE = {
+  views: {
+    folded: {
+      nodes: {
+        name: ["w", "mu", "z", "x"],
+        kind: ["latent", "latent", "latent", "observed"],
+        discrete: [0, 0, 1, 0],
+        x: [50, 150, 50, 100],
+        y: [20, 20, 80, 140],
+        w: [60, 60, 60, 60],
+        h: [40, 40, 40, 40],
+        title: ["w [3]", "mu [3]", "z", "x"],
+        text: ["Dirichlet", "Normal", "", "Normal"],
+      },
+      edges: { start: [0, 2, 1], end: [2, 3, 3], points: [[50, 40, 50, 60], [50, 100, 90, 120], [150, 40, 110, 120]] },
+      plates: { x: [], y: [], width: [], height: [], label_x: [], label_y: [], label: [], align: [] },
+      size: [200, 160, 200, 160, 14, 11],
+    },
+  },
+  start: "folded",
+  told: {
+    w: { shape: [3], kernel: "Conjugate", reason: "Dirichlet", statement: "Dirichlet(<b>)" },
+    mu: {},
+    z: { discrete: true, plates: ["n"], blocked: "" },
+    x: { line: 7 },
+  },
+  colours: {
+    fill: { latent: "blue", observed: "amber" },
+    line: { latent: "navy", observed: "brown" },
+    level: { data: "grey", model: "sand", generated: "green" },
+    edge: "#666666",
+  },
+};
+const VIEW = viewOf(STORE, "folded");
+const FACTS = VIEW.facts;
+const COLOURS = STORE.colours;
+
+test("a store comes out as it was packed", async () => {
+  const text = deflateSync(JSON.stringify(STORE)).toString("base64");
+  assert.deepEqual(await unpacked(text), STORE);
 });
-const FACTS = {
-  w: fact("latent", [], ["z"], ["z"], [0, -10, 10, 0]),
-  mu: fact("latent", [], ["x"], ["z", "x"], [20, -10, 30, 0]),
-  z: fact("latent", ["w"], ["x"], ["w", "mu", "x"], [0, -30, 10, -20]),
-  x: fact("observed", ["z", "mu"], [], ["mu", "z"], [0, -50, 10, -40]),
-};
-const VIEW = {
-  nodes: { name: ["w", "mu", "z", "x"], fill: ["a", "b", "c", "d"], dash: [[], [], [], []] },
-  edges: { start: ["w", "z", "mu"], end: ["z", "x", "x"] },
-  facts: FACTS,
-};
-const COLOURS = { level: { data: "grey", model: "amber", generated: "green" } };
 
-test("a node is found at a point, edges included, and nothing between nodes", () => {
-  assert.equal(nodeAt(FACTS, 5, -5), "w");
-  assert.equal(nodeAt(FACTS, 10, -20), "z");
-  assert.equal(nodeAt(FACTS, 15, -15), null);
+test("neighbours, blankets and levels follow from the edges", () => {
+  assert.deepEqual(FACTS.x.parents, ["mu", "z"]);
+  assert.deepEqual(FACTS.z.children, ["x"]);
+  assert.deepEqual(FACTS.z.blanket, ["w", "mu", "x"]);
+  assert.deepEqual(FACTS.w.blanket, ["z"]);
+  const chain = joined(["a", "d", "b", "new", "k"], ["latent", "deterministic", "observed", "latent", "data"],
+    [0, 1, 1, 4], [1, 2, 3, 2]);
+  assert.deepEqual(blanketOf(chain, "a"), ["b", "new"]);
+  assert.deepEqual(levelsOf(chain), { a: "model", d: "model", b: "model", new: "generated", k: "data" });
+});
+
+test("names of JavaScript's own properties are names like others", () => {
+  const graph = joined(["constructor", "__proto__"], ["latent", "observed"], [0], [1]);
+  assert.deepEqual(blanketOf(graph, "constructor"), ["__proto__"]);
+});
+
+test("a node is found at a point, and nothing between nodes", () => {
+  assert.equal(nodeAt(FACTS, 50, -20), "w");
+  assert.equal(nodeAt(FACTS, 80, -100), "z");
+  assert.equal(nodeAt(FACTS, 100, -60), null);
 });
 
 test("hovering lights exactly the blanket and tells parents from children", () => {
@@ -45,7 +93,7 @@ test("nothing hovered: everything at full strength", () => {
 test("observed colliders open trails, given nodes close them", () => {
   assert.deepEqual(activeTrail(FACTS, "w", "mu", []), ["w", "z", "x", "mu"]);
   assert.deepEqual(activeTrail(FACTS, "w", "mu", ["z"]), []);
-  const latent = { ...FACTS, x: { ...FACTS.x, kind: "latent" } };
+  const latent = { ...FACTS, x: { kind: "latent", parents: FACTS.x.parents, children: [] } };
   assert.deepEqual(activeTrail(latent, "w", "mu", []), []);
 });
 
@@ -68,5 +116,32 @@ test("search finds parts of names, exact ones first", () => {
 
 test("levels recolour the nodes", () => {
   const { nodes } = highlight(VIEW, { ...freshState(), byLevel: true }, COLOURS);
-  assert.deepEqual(nodes.fill, ["amber", "amber", "amber", "amber"]);
+  assert.deepEqual(nodes.fill, ["sand", "sand", "sand", "sand"]);
+});
+
+test("arrows go to the nearest node in their direction, and stay where there is none", () => {
+  assert.equal(neighbour(FACTS, "w", "ArrowRight"), "mu");
+  assert.equal(neighbour(FACTS, "w", "ArrowDown"), "z");
+  assert.equal(neighbour(FACTS, "z", "ArrowDown"), "x");
+  assert.equal(neighbour(FACTS, "w", "ArrowUp"), "w");
+});
+
+test("the panel escapes what the model's names and texts hold", () => {
+  const html = panelOf(FACTS, "w");
+  assert.ok(html.includes("Dirichlet(&lt;b&gt;)") && !html.includes("<b>"));
+  assert.ok(html.includes("Conjugate: Dirichlet") && html.includes("model: in the inner loop"));
+  assert.ok(panelOf(FACTS, "x").includes("line 7"));
+});
+
+test("a node is described in words", () => {
+  assert.equal(spoken(FACTS, "z", "✓ ESS 400"), "z: latent · discrete · in plate n; reads w; read by x; ✓ ESS 400");
+});
+
+test("shapes: discrete nodes are hexagons, lines arrive upright, heads end where lines do", () => {
+  assert.equal(outline("latent", true, 0, 0, 60, 40).length, 6);
+  assert.equal(outline("latent", false, 0, 0, 60, 40).length, 20);
+  const line = smooth([[0, 0], [40, 50]]);
+  assert.deepEqual(line[line.length - 1], [40, 50]);
+  assert.deepEqual(arrowHead(line)[0], [40, 50]);
+  assert.equal(smooth([[5, 0], [5, 50]]).length, 2);
 });

@@ -15,7 +15,7 @@ from bokeh.embed import file_html
 from bokeh.resources import INLINE
 from gibbsite.graph import DependencyGraph, Node
 from gibbsite.views import graph_root
-from gibbsite.views.assets import source
+from gibbsite.views.assets import joined
 
 DOC = "(globalThis.Bokeh.documents.find(d => d.get_model_by_name('graph')))"
 PLACE = """([name, doc]) => {
@@ -41,7 +41,8 @@ class Graph:
 
     def __init__(self, page, doc=DOC):
         self.page, self.doc = page, doc
-        page.wait_for_function(f"() => {doc}?.get_model_by_name('graph')", timeout=60_000)
+        drawn = f"{doc}?.get_model_by_name('graph-nodes')?.data.name.length > 0"
+        page.wait_for_function(f"() => {drawn}", timeout=60_000)
         page.wait_for_timeout(300)
 
     def ask(self, expression):
@@ -157,7 +158,7 @@ MODELS = {
 def test_an_exported_page_answers_hover_and_click_without_a_kernel(page, tmp_path, name):
     model = MODELS[name]()
     graph = show(page, tmp_path, model)
-    small, _ = model.graph.folded()
+    small, _ = model.graph.folded() if len(model.graph.nodes) <= 60 else model.graph.overview()
     assert graph.names == list(small.nodes)
     for node in list(small.nodes)[:8]:
         graph.hover(node)
@@ -175,13 +176,13 @@ def test_roles_folding_search_and_levels(page, tmp_path):
     graph.lit(["tau", "y", "y_new"])
     roles = graph.column("role")
     assert roles["y"] == "child" and roles["tau"] == "co-parent" and roles["mu"] == "self"
-    page.get_by_role("button", name="unfold", exact=True).click()
+    page.get_by_role("button", name="all", exact=True).click()
     graph.until("[...doc.get_model_by_name('graph-nodes').data.name].includes('scaled')")
     graph.hover("sd")
     graph.until("[...doc.get_model_by_name('graph-nodes').data.role].includes('parent')")
     assert graph.column("role")["scaled"] == "parent"
     shot(page, "graph_unfolded")
-    page.get_by_role("button", name="fold", exact=True).click()
+    page.get_by_role("button", name="folded", exact=True).click()
     graph.until("![...doc.get_model_by_name('graph-nodes').data.name].includes('scaled')")
     page.mouse.dblclick(*graph.place("sd"))
     graph.until("[...doc.get_model_by_name('graph-nodes').data.name].includes('scaled')")
@@ -255,7 +256,7 @@ def test_the_page_s_independence_answers_are_d_separation(page):
             const { activeTrail } = await import(url)
             return questions.map(q => activeTrail(...q).length === 0)
         }""",
-        [source("graph.mjs"), questions],
+        [joined("graph_model.mjs"), questions],
     )
     assert answers == truths and 50 < sum(truths) < 350
 

@@ -12,6 +12,7 @@ import pytest
 from gibbsite.graph import DependencyGraph, Node, PlateBox
 from gibbsite.views import graph_svg, show_graph
 from gibbsite.views.graph_geometry import draw
+from gibbsite.views.graph_store import unpacked
 
 
 def mixture(x):
@@ -84,8 +85,8 @@ def test_odd_graphs_are_drawn_and_markup_is_escaped(graph):
     assert "<script" not in picture and "<b>" not in picture
     widget = show_graph(graph)
     assert "<script>alert" not in widget.static_html()
-    store = json.loads(_model(widget, "graph-store")["json"][0])
-    assert not any("<script" in f["panel"] for f in store["views"]["folded"]["facts"].values())
+    store = unpacked(_model(widget, "graph-store")["text"][0])
+    assert store["views"]["folded"]["nodes"]["name"] == list(graph.nodes)
 
 
 def test_a_thousand_sites_are_summed_up():
@@ -169,8 +170,38 @@ def test_nodes_carry_the_state_of_a_run(model):
     columns = widget._columns["graph-run"]["columns"]
     assert set(columns["name"]) == {"w", "mu", "z"}
     assert all(words[0] in "✓…!" for words in columns["words"])
-    assert "R-hat" in widget._columns["graph-store"]["columns"]["json"][0]
+    assert all("R-hat" in told for told in columns["told"])
+    widget._receive(None, {"kind": "select", "node": "mu"}, [])
+    assert "<svg" in widget._columns["graph-draws"]["columns"]["html"][0]
     assert widget.message == ""
     widget.model = model.with_schedule("Slice mu (*) Gibbs z (*) NUTS w")
     widget.attach(run)
     assert "another schedule" in widget.message
+
+
+# ------------------------------------------------------------ what a saved notebook holds
+
+
+def regression(y):
+    """Twenty sites, and as many again observed with `y`."""
+    values = [numpyro.sample("root", dist.Normal(0, 1))]
+    for i in range(len(y)):
+        values.append(numpyro.sample(f"effect_{i}", dist.Normal(values[i // 3], 1.0)))
+        numpyro.sample(f"obs_{i}", dist.Normal(values[-1], 1.0), obs=y[i])
+
+
+def saved_bytes(widget):
+    """The widget's part of a saved notebook, without the library that all views share."""
+    state = {k: v for k, v in widget.get_state().items() if k != "_library"}
+    return len(json.dumps(state, default=lambda value: bytes(value).hex()))
+
+
+@pytest.mark.parametrize(("nodes", "limit"), [(21, 100_000), (299, 300_000)])
+def test_a_saved_graph_is_small(nodes, limit):
+    model = gb.model(regression, np.zeros(nodes // 2, np.float32))
+    assert len(model.graph.nodes) == nodes
+    widget = show_graph(model)
+    store = unpacked(_model(widget, "graph-store")["text"][0])
+    assert len(store["views"]["folded"]["nodes"]["name"]) == len(model.graph.nodes)
+    assert "Normal(effect_3 | effect_0, 1)" in store["told"]["effect_3"]["conditional"]
+    assert saved_bytes(widget) < limit

@@ -1,6 +1,8 @@
 """An overview of a graph: indexed sites as one node each, chains of deterministic values as one node."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import networkx as nx
@@ -9,6 +11,7 @@ if TYPE_CHECKING:
     from gibbsite.graph.model_graph import DependencyGraph
 
 SMALLEST_GROUP = 3
+_NUMBERED = re.compile(r"(.*?\D)[_.]?(\d+)$")
 
 
 def folded(graph: "DependencyGraph") -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
@@ -31,6 +34,47 @@ def folded(graph: "DependencyGraph") -> tuple["DependencyGraph", dict[str, tuple
         merged = _merged(merged, {last: (*inner, last) for last, inner in chains.items()})
         members.update({last: (*inner, last) for last, inner in chains.items()})
     return merged, members
+
+
+def overview(graph: "DependencyGraph") -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
+    """The folded graph with more merged: sites that differ by a number, then a plate's sites of one kind.
+
+    A merge that would close a circle is left out, so that the result is a graph of vectors whose density
+    factorises along it: its independences hold for the vectors.
+    """
+    merged, members = folded(graph)
+    for family in (_stem, _in_plate):
+        groups: dict[tuple, list[str]] = {}
+        for name, node in merged.nodes.items():
+            key = family(name, node.plates)
+            if key is not None and node.kind in ("latent", "observed", "deterministic"):
+                groups.setdefault((key, node.kind, node.discrete, node.plates), []).append(name)
+        chosen: dict[str, tuple[str, ...]] = {}
+        for (key, *_), names in groups.items():
+            title = _title(key, names, {*merged.nodes, *chosen})
+            if len(names) >= SMALLEST_GROUP and _acyclic(merged, trial := {**chosen, title: tuple(names)}):
+                chosen = trial
+        if chosen:
+            merged = _merged(merged, chosen)
+            members |= {t: tuple(m for n in ns for m in members.get(n, (n,))) for t, ns in chosen.items()}
+    return merged, {n: m for n, m in members.items() if n in merged.nodes}
+
+
+def _stem(name: str, _: tuple[str, ...]) -> str | None:
+    found = _NUMBERED.match(name)
+    return found[1].rstrip("_.") if found else None
+
+
+def _in_plate(_: str, plates: tuple[str, ...]) -> str | None:
+    return ", ".join(plates) or None
+
+
+def _title(key: str, names: Sequence[str], taken: Collection[str]) -> str:
+    """A name for a merged node that no other node has."""
+    wish = f"{key}*" if all(n.startswith(key) for n in names) else f"{names[0]} … {names[-1]}"
+    while wish in taken:
+        wish += "′"
+    return wish
 
 
 def _alike(graph: "DependencyGraph", names: Sequence[str]) -> bool:
@@ -64,8 +108,6 @@ def _chains(graph: "DependencyGraph") -> dict[str, tuple[str, ...]]:
 
 
 def _merged(graph: "DependencyGraph", members: Mapping[str, Sequence[str]]) -> "DependencyGraph":
-    from dataclasses import replace
-
     from gibbsite.graph.model_graph import DependencyGraph
 
     own = _owners(members)
@@ -78,13 +120,17 @@ def _merged(graph: "DependencyGraph", members: Mapping[str, Sequence[str]]) -> "
                 nodes[name] = replace(node, distribution=f"⋯ {node.distribution}")
         elif owner not in nodes and owner not in graph.nodes:
             names = members[owner]
-            inner = any(a in names and b in names for a, b in graph.edges)
+            own_names = set(names)
+            inner = any(a in own_names and b in own_names for a, b in graph.edges)
             typical = graph.nodes[names[1]]
-            text = f"{names[1]} ~ {typical.distribution}, …"
+            sign = "=" if typical.kind == "deterministic" else "~"
+            text = f"{names[1]} {sign} {typical.distribution}, …"
+            one_shape = len({graph.nodes[n].shape for n in names}) == 1
             nodes[owner] = replace(
                 typical,
                 name=owner,
-                shape=(len(names), *typical.shape),
+                shape=(len(names), *typical.shape) if one_shape else (len(names),),
+                line=None,
                 distribution=text,
                 recurrent=inner or typical.recurrent,
             )

@@ -1,6 +1,6 @@
 """The dependency graph of a model: who is computed or drawn from whom."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -44,6 +44,17 @@ class PlateBox:
     name: str
     size: int
     parent: str | None = None
+
+
+def _reached(start: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
+    """`start` and all that can be reached from it."""
+    found = set(start)
+    stack = list(found)
+    while stack:
+        new = set(step(stack.pop())) - found
+        found |= new
+        stack += new
+    return found
 
 
 class DependencyGraph:
@@ -101,6 +112,17 @@ class DependencyGraph:
         from gibbsite.graph.folding import folded
 
         return folded(self)
+
+    def overview(self) -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
+        """A larger picture: besides what `folded` merges, sites that differ by a number (`effect_0`,
+        `effect_1`, …) and, plate by plate, sites of one kind, as one node each.
+
+        Returns the smaller graph, and for each merged node the names that it stands for. Its blankets and
+        independences are those of the merged vectors.
+        """
+        from gibbsite.graph.folding import overview
+
+        return overview(self)
 
     def node(self, name: str) -> Node:
         """The node of that name; raises `UnknownNameError` with the nearest one."""
@@ -178,9 +200,10 @@ class DependencyGraph:
         (information-flow levels), as two passes of reachability.
         """
         informed = {n for n, node in self._nodes.items() if node.kind in ("observed", "factor")}
-        seen = informed | {a for n in informed for a in nx.ancestors(self._graph, n)}
-        latents = [n for n, node in self._nodes.items() if node.kind == "latent"]
-        touched = set(latents) | {d for n in latents for d in nx.descendants(self._graph, n)}
+        seen = _reached(informed, self._graph.predecessors)
+        touched = _reached(
+            (n for n, node in self._nodes.items() if node.kind == "latent"), self._graph.successors
+        )
         out = {}
         for name, node in self._nodes.items():
             if name not in touched and node.kind not in ("observed", "factor"):

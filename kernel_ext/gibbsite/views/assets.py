@@ -1,7 +1,10 @@
 """The browser side of the views: the modules of `js/`, from the installed package or the source tree."""
 
+import re
 from functools import cache
 from pathlib import Path
+
+_IMPORT = re.compile(r'^import .* from "\./([\w.]+)";$', re.MULTILINE)
 
 # A wheel carries the files beside this one; an editable install finds them at the root of the source tree.
 _PLACES = (Path(__file__).parent / "js", Path(__file__).parents[3] / "js")
@@ -24,3 +27,25 @@ def source(name: str) -> str:
 def module(*names: str) -> str:
     """Several files joined into one ES module: anywidget takes one text and resolves no imports."""
     return "\n".join(source(name) for name in names)
+
+
+@cache
+def joined(name: str) -> str:
+    """A module of `js/` with all that it imports from beside it, as one text without imports.
+
+    Names must differ between the files. Bokeh and anywidget each take one text and resolve no imports.
+    """
+    seen: dict[str, str] = {}
+
+    def add(file: str) -> None:
+        if file in seen:
+            return
+        seen[file] = ""
+        text = source(file)
+        for other in _IMPORT.findall(text):
+            add(other)
+        del seen[file]  # what a file imports stands before it
+        seen[file] = _IMPORT.sub("", text)
+
+    add(name)
+    return "\n".join(seen.values())

@@ -3,6 +3,8 @@
 from typing import Any
 
 from bokeh.core.properties import value
+from bokeh.document import Document
+from bokeh.events import DocumentReady
 from bokeh.layouts import column, row
 from bokeh.models import (
     Button,
@@ -18,87 +20,98 @@ from bokeh.models import (
 )  # fmt: skip
 from bokeh.plotting import figure
 
-from gibbsite.views.assets import source
-from gibbsite.views.graph_panel import STYLE, hint_html, kernel_choices, panels
-from gibbsite.views.graph_picture import EDGE, MAX_DRAWN, PLATE, PLATE_TEXT, summary_text
-from gibbsite.views.graph_store import store_text, view_of
+from gibbsite.views.assets import joined
+from gibbsite.views.graph_picture import PLATE, PLATE_TEXT, summary_html, summary_text
+from gibbsite.views.graph_store import MAX_WIDTH, packed, store_of
+from gibbsite.views.graph_style import TEXT_SIZE, TITLE_SIZE
 
 _INK = "#2b3036"
 _PANEL_WIDTH = 330
-_BESIDE = 620  # wider drawings have their panel below
 _FONT = value("system-ui, sans-serif")
-
-
-def views_of(graph: Any, model: Any = None, use_greek: bool = False, run: Any = None) -> dict[str, Any]:
-    """The folded view and, where it differs and is not too large, the open one."""
-    small, members = graph.folded()
-    views = {}
-    if len(small.nodes) <= MAX_DRAWN:
-        told = panels(small, model, members, run)
-        views["folded"] = view_of(small, told, kernel_choices(small, model), use_greek, members)
-    if members and len(graph.nodes) <= MAX_DRAWN:
-        told = panels(graph, model, {}, run)
-        views["open"] = view_of(graph, told, kernel_choices(graph, model), use_greek, ())
-    return views
+# What the glyphs read; js/graph_shapes.mjs fills it.
+_COLUMNS = {
+    "nodes": "name xs ys x title title_y words text_y badge_x badge_y fill line dash width alpha lit role "
+    "badge tint".split(),
+    "edges": "start end xs ys width alpha colour".split(),
+    "heads": "xs ys alpha colour".split(),
+    "plates": "x y width height label_x label_y label align".split(),
+}
 
 
 def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
-    """The whole display; beyond 300 nodes (after folding), a summary in words."""
-    views = views_of(graph, model, use_greek)
-    if not graph.nodes or "folded" not in views:
-        words = f"{summary_text(graph)}: too many to draw at once." if graph.nodes else "An empty graph."
-        return Div(text=words, name="graph-panel")
-    view = views["folded"]
-    plot, args = _figure(view, summary_text(graph))
-    panel = Div(text=STYLE + hint_html(), width=_PANEL_WIDTH, name="graph-panel", styles={"color": "inherit"})
-    wide = view["size"][2] > _BESIDE
-    if wide:
-        panel.width = min(int(view["size"][2]), 980)
-    change = _change_tools(int(panel.width or _PANEL_WIDTH))
-    drawn = {k: v for k, v in view.items() if k in ("size", "facts")}  # the columns are in the figure already
-    store = ColumnDataSource({"json": [store_text({**views, "folded": drawn})]}, name="graph-store")
-    run = ColumnDataSource({"name": [], "words": [], "colour": []}, name="graph-run")
-    args |= {"plot": plot, "panel": panel, "store": store, "run": run, "hint": hint_html(), "style": STYLE}
-    args |= {"change": change["row"], "kernel": change["kernel"], "changeable": model is not None}
-    script = CustomJS(args=args, code=source("graph.mjs"), module=True)
+    """The whole display, the root of a Bokeh document of its own; for a graph that is too large to draw even
+    in overview, a summary in words."""
+    store = store_of(graph, model, use_greek)
+    if not graph.nodes or not store["views"]:
+        return Div(text=summary_html(graph), name="graph-panel")
+    plot, args = _figure(summary_text(graph))
+    panel = Div(
+        name="graph-panel",
+        width=_PANEL_WIDTH,
+        styles={"color": "inherit"},
+        html_attributes={"role": "region", "aria-label": "About the chosen node", "aria-live": "polite"},
+    )
+    change = _change_tools()
+    sources = {
+        "store": ColumnDataSource({"text": [packed(store)]}, name="graph-store"),
+        "run": ColumnDataSource({"name": [], "words": [], "colour": [], "told": []}, name="graph-run"),
+        "draws": ColumnDataSource({"name": [], "html": []}, name="graph-draws"),
+    }
+    args |= {"plot": plot, "panel": panel, "changeable": model is not None, **sources}
+    args |= {"change": change["row"], "kernel": change["kernel"], "use": change["use"]}
+    script = CustomJS(args=args, code=joined("graph.mjs"), module=True)
     for event in ("mousemove", "mouseleave", "tap", "doubletap"):
         plot.js_on_event(event, script)
-    tools, script.args["fold"] = _look_tools(script, "open" in views)
-    store.js_on_change("data", script)
-    run.js_on_change("data", script)
-    if model is None:
-        below = [panel]
-    else:
-        message = Div(text="", name="graph-message", width=panel.width, styles={"color": "inherit"})
-        below = [panel, change["row"], message]
-    scroll = _scrolled(plot) if view["size"][2] > 980 else plot
-    side = column(*below)
-    return column(tools, column(scroll, side) if wide else row(scroll, side))
+    for changed in sources.values():
+        changed.js_on_change("data", script)
+    tools, more = _look_tools(script)
+    script.args |= more  # type: ignore[operator]
+    below = [panel]
+    if model is not None:
+        message = Div(
+            text="",
+            name="graph-message",
+            styles={"color": "inherit"},
+            html_attributes={"aria-live": "polite"},
+        )
+        below += [change["row"], message]
+    root = column(tools, _wrapped(_scrolled(plot), column(*below)))
+    document = Document()
+    document.add_root(root)
+    document.js_on_event(DocumentReady, script)
+    return root
+
+
+def _wrapped(*children: Any) -> Any:
+    """Side by side where there is room, else one below the other."""
+    return row(*children, stylesheets=[InlineStyleSheet(css=":host { flex-wrap: wrap; }")])
 
 
 def _scrolled(plot: Any) -> Any:
-    css = ":host { overflow: auto; max-width: 100%; max-height: 900px; }"
-    return column(plot, width=980, stylesheets=[InlineStyleSheet(css=css)])
+    css = f":host {{ overflow: auto; max-width: min(100%, {MAX_WIDTH}px); max-height: 900px; }}"
+    return column(plot, stylesheets=[InlineStyleSheet(css=css)])
 
 
-def _look_tools(script: CustomJS, can_open: bool) -> tuple[Any, Any]:
+def _look_tools(script: CustomJS) -> tuple[Any, dict[str, Any]]:
     look = TextInput(name="graph-search", placeholder="find a node", width=150)
     look.js_on_change("value_input", script)
     look.js_on_change("value", script)
-    colour = RadioButtonGroup(name="graph-colour", labels=["kind", "level"], active=0, width=110)
+    colour = RadioButtonGroup(name="graph-colour", labels=["kind", "level"], active=0)
     colour.js_on_change("active", script)
-    fold = Toggle(name="graph-fold", label="unfold", active=False, width=80, visible=can_open)
-    fold.js_on_change("active", script)
-    return row(look, colour, fold), fold
+    detail = RadioButtonGroup(name="graph-detail", labels=[], active=None, visible=False)
+    detail.js_on_change("active", script)
+    fit = Toggle(name="graph-fit", label="fit", active=False, width=60, visible=False)
+    fit.js_on_change("active", script)
+    return _wrapped(look, colour, detail, fit), {"detail": detail, "fit": fit}
 
 
-def _change_tools(width: int) -> dict[str, Any]:
+def _change_tools() -> dict[str, Any]:
     """What one can do to the chosen node; each sends what is asked to Python."""
     text = TextInput(name="graph-value", placeholder="value or [index]", width=130)
     kernel = Select(name="graph-kernel", options=[], width=150)
 
     def button(label: str, action: str) -> Button:
-        made = Button(label=label, name=f"graph-{action}", width=74)
+        made = Button(label=label, name=f"graph-{action}", width=80)
         code = "text.document.gibbsite?.('change', {action, value: text.value_input ?? text.value})"
         made.js_on_event("button_click", CustomJS(args={"text": text, "action": action}, code=code))
         return made
@@ -106,22 +119,20 @@ def _change_tools(width: int) -> dict[str, Any]:
     code = "kernel.document.gibbsite?.('change', {action: 'kernel', value: kernel.value})"
     use = Button(label="use kernel", name="graph-use-kernel", width=90)
     use.js_on_event("button_click", CustomJS(args={"kernel": kernel}, code=code))
-    first = row(text, button("element", "element"), button("condition", "condition"))
-    second = row(button("do", "do"), button("undo", "undo"))
-    tools = column(first, second, row(kernel, use), visible=False, name="graph-change", width=width)
-    if width > _PANEL_WIDTH:
-        tools = row(*first.children, *second.children, kernel, use, visible=False, name="graph-change")
-    return {"row": tools, "kernel": kernel}
+    buttons = [button(a, a) for a in ("element", "condition", "do", "undo")]
+    tools = _wrapped(text, *buttons, kernel, use)
+    tools.update(visible=False, name="graph-change", width=_PANEL_WIDTH)
+    return {"row": tools, "kernel": kernel, "use": use}
 
 
-def _figure(view: dict, words: str) -> tuple[Any, dict[str, Any]]:
-    width, height, across, down, title_size, text_size = view["size"]
+def _figure(words: str) -> tuple[Any, dict[str, Any]]:
+    """The figure, still empty: the page fills it from the store."""
     plot = figure(
         name="graph",
-        width=across,
-        height=down,
-        x_range=Range1d(start=0, end=width),
-        y_range=Range1d(start=-height, end=0),
+        width=300,
+        height=100,
+        x_range=Range1d(start=0, end=300),
+        y_range=Range1d(start=-100, end=0),
         toolbar_location=None,
         tools="",
         sizing_mode="fixed",
@@ -129,14 +140,13 @@ def _figure(view: dict, words: str) -> tuple[Any, dict[str, Any]]:
         outline_line_color=None,
         background_fill_color=None,
         border_fill_color=None,
-        html_attributes={"role": "img", "aria-label": f"Dependency graph: {words}"},
+        html_attributes={"role": "group", "aria-label": f"Dependency graph: {words}"},
         stylesheets=[InlineStyleSheet(css=":host(:focus), .bk-events:focus { outline: none; }")],
     )
     plot.axis.visible = False
     plot.grid.visible = False
-    sources = {k: ColumnDataSource(dict(view[k]), name=f"graph-{k}") for k in ("nodes", "edges", "heads")}
-    plates = ColumnDataSource(dict(view["plates"]), name="graph-plates")
-    _draw_plates(plot, plates, text_size)
+    sources = {k: ColumnDataSource({c: [] for c in v}, name=f"graph-{k}") for k, v in _COLUMNS.items()}
+    _draw_plates(plot, sources["plates"])
     plot.multi_line(
         "xs", "ys", source=sources["edges"], line_color="colour", line_width="width", line_alpha="alpha"
     )
@@ -156,18 +166,19 @@ def _figure(view: dict, words: str) -> tuple[Any, dict[str, Any]]:
         "source": sources["nodes"],
         "text_align": "center",
         "text_alpha": "alpha",
+        "text_baseline": "middle",
         "text_font": _FONT,
     }
     badge: dict[str, Any] = {**common, "text_align": "right"}
-    title = plot.text("x", "title_y", text="title", text_font_size=f"{title_size}px", text_color=_INK,
+    title = plot.text("x", "title_y", text="title", text_font_size=f"{TITLE_SIZE}px", text_color=_INK,
                       text_font_style="bold", **common)  # fmt: skip
-    inner = plot.text("x", "text_y", text="words", text_font_size=f"{text_size}px", text_color=_INK, **common)
+    inner = plot.text("x", "text_y", text="words", text_font_size=f"{TEXT_SIZE}px", text_color=_INK, **common)
     plot.text("badge_x", "badge_y", text="badge", text_color="tint", text_font_size="11px",
               text_font_style="bold", **badge)  # fmt: skip
-    return plot, {**sources, "plates": plates, "title": title, "words": inner}
+    return plot, {**sources, "title": title, "words": inner}
 
 
-def _draw_plates(plot: Any, plates: ColumnDataSource, size: float) -> None:
+def _draw_plates(plot: Any, plates: ColumnDataSource) -> None:
     plot.block(
         "x",
         "y",
@@ -180,7 +191,4 @@ def _draw_plates(plot: Any, plates: ColumnDataSource, size: float) -> None:
         line_color=PLATE,
     )
     plot.text("label_x", "label_y", text="label", text_align="align", source=plates, text_font=_FONT,
-              text_font_size=f"{max(size, 11)}px", text_color=PLATE_TEXT)  # fmt: skip
-
-
-__all__ = ["EDGE", "graph_root", "views_of"]
+              text_font_size="11px", text_color=PLATE_TEXT)  # fmt: skip

@@ -46,13 +46,17 @@ class PlateShape:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Everything to be drawn, in pixels, y downwards. Loops stand among the edges as `(name, name)`."""
+    """Everything to be drawn, in pixels, y downwards. Loops stand among the edges as `(name, name)`.
+
+    `edges` holds smooth lines, `bends` the few points that they run through.
+    """
 
     width: float
     height: float
     nodes: Mapping[str, NodeShape]
     plates: Mapping[str, PlateShape]
     edges: Mapping[tuple[str, str], Points]
+    bends: Mapping[tuple[str, str], Points]
 
 
 def draw(graph: Any, use_greek: bool = False) -> Drawing:
@@ -66,9 +70,10 @@ def draw(graph: Any, use_greek: bool = False) -> Drawing:
         nodes[name] = NodeShape(box.x, box.y, words.width, words.height, shape, words.title, words.text)
         if node.recurrent:
             edges[name, name] = loop(box.x, box.y, words.width)
+    bends = {e: at.edges.get(e, ()) for e in edges}
     fine = [smooth(line, 24) for line in at.edges.values()]
     plates = {n: _plate(box, f"{n}: {graph.plates[n].size}", fine) for n, box in at.plates.items()}
-    return Drawing(at.width, at.height, nodes, plates, edges)
+    return Drawing(at.width, at.height, nodes, plates, edges, bends)
 
 
 def loop(x: float, y: float, width: float) -> list[tuple[float, float]]:

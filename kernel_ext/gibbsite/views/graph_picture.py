@@ -1,7 +1,10 @@
 """A dependency graph as one static SVG picture."""
 
+from collections import Counter
 from html import escape
 from typing import Any
+
+import networkx as nx
 
 from gibbsite.views.graph_geometry import Drawing, arrow_head, draw
 from gibbsite.views.graph_style import FILL, LINE, TEXT_SIZE, TITLE_SIZE
@@ -9,6 +12,7 @@ from gibbsite.views.svg import document, text
 
 EDGE, PLATE, PLATE_TEXT = "#6b7680", "#8a949e", "#5b656e"
 MAX_DRAWN = 300
+READABLE = 60  # a graph of more nodes is shown in its overview first
 
 
 def _points(points: Any) -> str:
@@ -22,10 +26,19 @@ def _arrow(points: Any) -> str:
     )
 
 
+def shown(graph: Any) -> Any:
+    """The graph itself up to 60 nodes, else its overview where that is smaller."""
+    if len(graph.nodes) <= READABLE:
+        return graph
+    whole, _ = graph.overview()
+    return whole if len(whole.nodes) < len(graph.nodes) else graph
+
+
 def graph_svg(graph: Any, use_greek: bool = False) -> str:
-    """The whole graph as an SVG document; beyond 300 nodes, a summary in words."""
+    """The graph as an SVG document, folded, or in overview where it is large; beyond that, in words."""
+    whole, graph = graph, shown(graph)
     if len(graph.nodes) > MAX_DRAWN:
-        return _summary(graph)
+        return _summary(whole)
     drawing = draw(graph, use_greek)
     parts = [*_plates(drawing), *map(_arrow, drawing.edges.values())]
     for name, node in graph.nodes.items():
@@ -63,7 +76,30 @@ def summary_text(graph: Any) -> str:
     return f"{len(graph.nodes)} nodes ({words}) and {len(graph.edges)} edges"
 
 
+def summary_lines(graph: Any) -> list[str]:
+    """What can be said in words of a graph that is too large to draw."""
+    depth = nx.dag_longest_path_length(nx.DiGraph([e for e in graph.edges if e[0] != e[1]]))
+    degree = Counter(n for a, b in graph.edges if a != b for n in (a, b))
+    plates = sorted(graph.plates.values(), key=lambda p: -p.size)
+    lines = [f"{summary_text(graph)}: too many to draw at once."]
+    lines.append(f"The longest path has {depth} edges.")
+    if degree:
+        busiest = ", ".join(f"{n} ({k})" for n, k in degree.most_common(5))
+        lines.append(f"Nodes with the most neighbours: {busiest}.")
+    if plates:
+        lines.append("Plates: " + ", ".join(f"{p.name} ({p.size})" for p in plates[:8]) + ".")
+    lines.append("Alike sites in a plate or an array would be one node. Print the graph to read all of it.")
+    return lines
+
+
+def summary_html(graph: Any) -> str:
+    """The same as HTML."""
+    if not graph.nodes:
+        return "An empty graph."
+    return "".join(f"<p>{escape(line)}</p>" for line in summary_lines(graph))
+
+
 def _summary(graph: Any) -> str:
-    lines = [summary_text(graph) + ":", "too many to draw at once."]
+    lines = summary_lines(graph)
     parts = [text(16, 26 + 20 * i, line, size=13) for i, line in enumerate(lines)]
-    return document(620, 64, parts)
+    return document(max(620, 7 * max(map(len, lines))), 28 + 20 * len(lines), parts)

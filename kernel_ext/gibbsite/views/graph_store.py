@@ -1,91 +1,71 @@
-"""A graph as plain columns and facts: what the page needs to draw it, light it up and answer questions."""
+"""A graph as the page receives it: places, edges and what there is to tell, as small as it goes.
 
+Outlines, curves, neighbours, Markov blankets, levels and panels are made by the page (`js/graph*.mjs`) from
+these columns, so that exported pages answer without a kernel and saved notebooks stay small.
+"""
+
+import base64
 import json
-from collections.abc import Collection, Mapping, Sequence
+import zlib
+from collections.abc import Mapping
 from typing import Any
 
-from gibbsite.views.graph_geometry import Drawing, arrow_head, draw
-from gibbsite.views.graph_picture import EDGE
+from gibbsite.views.graph_geometry import Drawing, draw
+from gibbsite.views.graph_picture import EDGE, MAX_DRAWN, READABLE
 from gibbsite.views.graph_style import FILL, LEVEL_FILL, LINE, TEXT_SIZE, TITLE_SIZE
+from gibbsite.views.graph_told import told
 
 MAX_WIDTH = 980
-_SMALLEST_SCALE = 0.82  # below, words are too small to read: the page scrolls and zooms instead
-Columns = dict[str, list]
+_SMALLEST_SCALE = 0.82  # below, words are too small to read: the page scrolls instead
 
 
-def _round(points: Any, sign: int = 1) -> list[float]:
-    return [round(sign * float(v), 1) for v in points]
+def _round(numbers: Any) -> list[float]:
+    return [round(float(v), 1) for v in numbers]
 
 
-def node_columns(graph: Any, drawing: Drawing) -> Columns:
-    """One row per node: outline, words, colours; `alpha`, `width`, `lit`, … change while one looks."""
+def _nodes(graph: Any, drawing: Drawing) -> dict[str, list]:
     shapes = [drawing.nodes[n] for n in graph.nodes]
-    kinds = [node.kind for node in graph.nodes.values()]
-    n = len(shapes)
+    nodes = graph.nodes.values()
     return {
         "name": list(graph.nodes),
-        "xs": [_round(x for x, _ in s.outline) for s in shapes],
-        "ys": [_round((y for _, y in s.outline), -1) for s in shapes],
+        "kind": [n.kind for n in nodes],
+        "discrete": [int(n.discrete) for n in nodes],
         "x": _round(s.x for s in shapes),
+        "y": _round(s.y for s in shapes),
+        "w": _round(s.width for s in shapes),
+        "h": _round(s.height for s in shapes),
         "title": [s.title for s in shapes],
-        "title_y": _round((s.title_y for s in shapes), -1),
-        "words": [s.text for s in shapes],
-        "text_y": _round((s.text_y for s in shapes), -1),
-        "badge_x": _round(s.x + s.width / 2 - 4 for s in shapes),
-        "badge_y": _round((s.y - s.height / 2 - 3 for s in shapes), -1),
-        "fill": [FILL[k] for k in kinds],
-        "line": [LINE[k] for k in kinds],
-        "dash": [[5, 3] if k == "deterministic" else [] for k in kinds],
-        "width": [1.6] * n,
-        "alpha": [1.0] * n,
-        "lit": [0] * n,
-        "role": [""] * n,
-        "badge": [""] * n,
-        "tint": [EDGE] * n,
+        "text": [s.text for s in shapes],
     }
 
 
-def edge_columns(drawing: Drawing) -> Columns:
-    """One row per edge."""
-    lines, n = drawing.edges.values(), len(drawing.edges)
+def _edges(graph: Any, drawing: Drawing) -> dict[str, list]:
+    """Ends by place among the nodes, and the points between which the page draws smooth lines."""
+    at = {n: i for i, n in enumerate(graph.nodes)}
     return {
-        "start": [a for a, _ in drawing.edges],
-        "end": [b for _, b in drawing.edges],
-        "xs": [_round(x for x, _ in line) for line in lines],
-        "ys": [_round((y for _, y in line), -1) for line in lines],
-        "width": [1.4] * n,
-        "alpha": [1.0] * n,
-        "colour": [EDGE] * n,
+        "start": [at[a] for a, _ in drawing.edges],
+        "end": [at[b] for _, b in drawing.edges],
+        "points": [
+            [] if a == b else _round(v for p in line for v in p) for (a, b), line in drawing.bends.items()
+        ],
     }
 
 
-def head_columns(drawing: Drawing) -> Columns:
-    """The arrow heads, in the order of the edges."""
-    heads = [arrow_head(line) for line in drawing.edges.values()]
-    return {
-        "xs": [_round(x for x, _ in h) for h in heads],
-        "ys": [_round((y for _, y in h), -1) for h in heads],
-        "alpha": [1.0] * len(heads),
-        "colour": [EDGE] * len(heads),
-    }
-
-
-def plate_columns(drawing: Drawing) -> Columns:
-    """The boxes of plates with their labels."""
+def _plates(drawing: Drawing) -> dict[str, list]:
     plates = list(drawing.plates.values())
     return {
         "x": _round(p.box.left for p in plates),
-        "y": _round((p.box.top + p.box.height for p in plates), -1),
+        "y": _round(-p.box.top - p.box.height for p in plates),
         "width": _round(p.box.width for p in plates),
         "height": _round(p.box.height for p in plates),
         "label_x": _round(p.corner[0] for p in plates),
-        "label_y": _round((p.corner[1] for p in plates), -1),
+        "label_y": _round(-p.corner[1] for p in plates),
         "label": [p.words for p in plates],
         "align": ["left" if p.anchor == "start" else "right" for p in plates],
     }
 
 
-def size_of(drawing: Drawing) -> list[float]:
+def _size(drawing: Drawing) -> list[float]:
     """Width and height of the drawing, of the figure, and the sizes of titles and texts, in pixels."""
     scale = max(min(1.0, MAX_WIDTH / drawing.width), _SMALLEST_SCALE)
     return [
@@ -98,49 +78,48 @@ def size_of(drawing: Drawing) -> list[float]:
     ]
 
 
-def facts_of(
-    graph: Any,
-    drawing: Drawing,
-    told: Mapping[str, str],
-    kernels: Mapping[str, Sequence[Any]],
-    folded: Collection[str],
-) -> dict[str, dict[str, Any]]:
-    """What the page knows of each node: place, neighbours, blanket, level, panel, kernels to choose from."""
-    levels = graph.levels()
-    out = {}
-    for name, s in drawing.nodes.items():
-        fitting, chosen = kernels.get(name, ((), ""))
-        box = (s.x - s.width / 2, -s.y - s.height / 2, s.x + s.width / 2, -s.y + s.height / 2)
-        out[name] = {
-            "kind": graph.nodes[name].kind,
-            "level": levels[name],
-            "parents": [n for n in graph.parents(name) if n != name],
-            "children": [n for n in graph.children(name) if n != name],
-            "blanket": list(graph.markov_blanket(name)),
-            "box": _round(box),
-            "panel": told.get(name, ""),
-            "kernels": list(fitting),
-            "kernel": chosen,
-            "folded": name in folded,
-        }
-    return out
-
-
-def view_of(
-    graph: Any, told: Mapping[str, str], kernels: Mapping[str, Any], use_greek: bool, folded: Collection[str]
-) -> dict:
-    """One way of showing a graph: every column, and the facts. `folded` names nodes to open."""
+def view_of(graph: Any, use_greek: bool = False) -> dict[str, Any]:
+    """One way of showing a graph: its columns and sizes."""
     drawing = draw(graph, use_greek)
     return {
-        "nodes": node_columns(graph, drawing),
-        "edges": edge_columns(drawing),
-        "heads": head_columns(drawing),
-        "plates": plate_columns(drawing),
-        "size": size_of(drawing),
-        "facts": facts_of(graph, drawing, told, kernels, folded),
+        "nodes": _nodes(graph, drawing),
+        "edges": _edges(graph, drawing),
+        "plates": _plates(drawing),
+        "size": _size(drawing),
     }
 
 
-def store_text(views: Mapping[str, Any]) -> str:
-    """The views as the JSON text that the page reads."""
-    return json.dumps({"views": views, "colours": {"level": LEVEL_FILL}}, separators=(",", ":"))
+def store_of(graph: Any, model: Any = None, use_greek: bool = False) -> dict[str, Any]:
+    """All views that are not too large to draw: "overview", "folded" and "open", where they differ.
+
+    `start` names the one to begin with; `views` is empty where even the overview is too large.
+    """
+    shown: dict[str, tuple[Any, Mapping[str, Any]]] = {}
+    small, members = graph.folded()
+    whole, groups = graph.overview()
+    if groups and len(whole.nodes) <= MAX_DRAWN and len(whole.nodes) < len(small.nodes):
+        shown["overview"] = (whole, groups)
+    if len(small.nodes) <= MAX_DRAWN:
+        shown["folded"] = (small, members)
+    if members and len(graph.nodes) <= MAX_DRAWN:
+        shown["open"] = (graph, {})
+    entries: dict[str, dict] = {}
+    for seen, inside in reversed(shown.values()):
+        entries |= told(seen, model, inside)
+    large = "overview" in shown and len(small.nodes) > READABLE
+    return {
+        "views": {name: view_of(seen, use_greek) for name, (seen, _) in shown.items()},
+        "start": "overview" if large else "folded",
+        "told": entries,
+        "colours": {"fill": FILL, "line": LINE, "level": LEVEL_FILL, "edge": EDGE},
+    }
+
+
+def packed(store: Mapping[str, Any]) -> str:
+    """A store as text: JSON, compressed, in base64."""
+    return base64.b64encode(zlib.compress(json.dumps(store, separators=(",", ":")).encode(), 9)).decode()
+
+
+def unpacked(text: str) -> dict[str, Any]:
+    """The inverse of `packed`."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))

@@ -1,7 +1,8 @@
 """The state of a run on the nodes of a graph: converged, not yet, stuck; and a small plot of the draws."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ STUCK_RHAT = 1.1
 _WIDTH, _HEIGHT, _POINTS = 300, 54, 150
 
 
-def worst_by_site(run: Any) -> dict[str, Any]:
+def worst_by_site(snapshot: Any) -> dict[str, Any]:
     """The worst scalar of each site, as the run measured last."""
     out: dict[str, Any] = {}
-    for scalar in run.snapshot(limit=10**9).scalars:  # worst first
+    for scalar in snapshot.scalars:  # worst first
         out.setdefault(scalar.site, scalar)
     return out
 
@@ -37,36 +38,69 @@ def state_of(scalar: Any, chains: int, ended: bool) -> tuple[str, str]:
     return f"… {word}", WAIT
 
 
-def badges(run: Any, names: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Columns of the badges on the nodes: name, words and colour."""
-    snapshot = run.snapshot(limit=1)
-    columns: dict[str, list[str]] = {"name": [], "words": [], "colour": []}
-    for site, scalar in worst_by_site(run).items():
-        if site in names:
-            words, colour = state_of(scalar, snapshot.chains, snapshot.status in ENDED)
-            for column, value in zip(columns.values(), (site, words, colour), strict=True):
+def badges(
+    run: Any, names: Collection[str], members: Mapping[str, Collection[str]] | None = None
+) -> dict[str, list[str]]:
+    """Columns by node: the badge's words and colour, and the figures behind it as HTML for the panel.
+
+    A node of `members` stands for several: it carries the badge of the worst, and how many are done.
+    """
+    snapshot = run.snapshot(limit=10**9)
+    columns: dict[str, list[str]] = {"name": [], "words": [], "colour": [], "told": []}
+    divergences = sum(snapshot.divergences)
+    for site, scalar in worst_by_site(snapshot).items():
+        if site not in names:
+            continue
+        words, colour = state_of(scalar, snapshot.chains, snapshot.status in ENDED)
+        if divergences and _by_gradient(snapshot, site):
+            words, colour = f"{words} · {divergences} div.", BAD
+        told = _entries(_figures(snapshot, site, scalar))
+        for column, value in zip(columns.values(), (site, words, colour, told), strict=True):
+            column.append(value)
+    rows = dict(zip(columns["name"], zip(*list(columns.values())[1:], strict=True), strict=True))
+    for merged, inside in (members or {}).items():
+        known = [rows[n] for n in inside if n in rows]
+        if known and merged not in rows:
+            words, colour, told = max(known, key=lambda row: (GOOD, WAIT, BAD).index(row[1]))
+            done = sum(row[1] == GOOD for row in known)
+            words = f"{words} · {done} of {len(known)} ✓" if colour != GOOD else f"✓ all {len(known)}"
+            for column, value in zip(columns.values(), (merged, words, colour, told), strict=True):
                 column.append(value)
     return columns
 
 
-def run_entries(run: Any, name: str) -> list[tuple[str, str]]:
-    """What a panel tells of a node's draws, as `(term, html)`; empty where there are none."""
-    scalar = worst_by_site(run).get(name)
-    if scalar is None:
-        return []
-    values = run.values(scalar.label)
+def _by_gradient(snapshot: Any, site: str) -> bool:
+    """Whether the block that updates a site follows gradients, so that divergences are its own."""
+    return any(site in b.sites and b.tree_depth is not None for b in snapshot.blocks)
+
+
+def _figures(snapshot: Any, site: str, scalar: Any) -> list[tuple[str, str]]:
     words = (
         f"R-hat {fixed(scalar.rhat)} · ESS {whole(scalar.ess_bulk)} · mean {number(scalar.mean)} "
         f"± {number(scalar.sd)}"
     )
     out = [(f"draws so far, worst element {scalar.label}", words)]
-    for block in run.snapshot(limit=1).blocks:
-        if name in block.sites and block.seconds_share is not None and math.isfinite(block.seconds_share):
+    for block in snapshot.blocks:
+        if site in block.sites and block.seconds_share is not None and math.isfinite(block.seconds_share):
             out.append(("share of a sweep's time", f"{100 * block.seconds_share:.0f} % in {block.kernel}"))
-    divergences = sum(run.snapshot(limit=1).divergences)
-    if divergences:
-        out.append(("divergences", str(divergences)))
-    return [*out, ("", _plot(values))] if values.shape[1] > 1 else out
+    if sum(snapshot.divergences) and _by_gradient(snapshot, site):
+        out.append(("divergences", f"{sum(snapshot.divergences)} of the block's transitions"))
+    return out
+
+
+def _entries(entries: list[tuple[str, str]]) -> str:
+    return "".join(f"<dt>{escape(term)}</dt><dd>{escape(words)}</dd>" for term, words in entries)
+
+
+def draws_html(run: Any, site: str) -> str:
+    """What a panel tells of a node's draws, with a small trace and histogram; empty where there are none."""
+    snapshot = run.snapshot(limit=10**9)
+    scalar = worst_by_site(snapshot).get(site)
+    if scalar is None:
+        return ""
+    values = run.values(scalar.label)
+    plot = f"<dd>{_plot(values)}</dd>" if values.shape[1] > 1 else ""
+    return _entries(_figures(snapshot, site, scalar)) + plot
 
 
 def _plot(values: np.ndarray) -> str:

@@ -12,14 +12,17 @@ from typing import Any
 from gibbsite.errors import GibbsiteError
 from gibbsite.views.bokeh_host import BokehWidget
 from gibbsite.views.graph_change import Change, apply
-from gibbsite.views.graph_figure import graph_root, views_of
-from gibbsite.views.graph_panel import STYLE
+from gibbsite.views.graph_figure import graph_root
 from gibbsite.views.graph_picture import graph_svg, summary_text
-from gibbsite.views.graph_store import store_text
-from gibbsite.views.graph_watch import badges
+from gibbsite.views.graph_store import packed, store_of
+from gibbsite.views.graph_watch import badges, draws_html
 from gibbsite.views.static import svg_html
 
 _EVERY = 1.0  # seconds between two looks at a run
+_STYLE = (
+    "<style>div{font:13px/1.5 system-ui,sans-serif}code{font:12px/1.5 ui-monospace,Menlo,Consolas,monospace;"
+    "overflow-wrap:anywhere;background:rgba(127,127,127,.12);border-radius:4px;padding:1px 4px}</style>"
+)
 
 
 class GraphWidget(BokehWidget):
@@ -52,6 +55,7 @@ class GraphWidget(BokehWidget):
         name = detail.get("node")
         known = name in self.graph.nodes or name in self.graph.groups
         self.selected = name if known else None
+        self._show_draws()
 
     # ------------------------------------------------------------ changing
 
@@ -84,12 +88,12 @@ class GraphWidget(BokehWidget):
         self.model, self.graph = model, model.graph
         if self.selected not in self.graph.nodes:
             self.selected = None
-        self.push("graph-store", json=[store_text(views_of(self.graph, model, self._use_greek))])
+        self.push("graph-store", text=[packed(store_of(self.graph, model, self._use_greek))])
 
     def _say(self, words: str, code: str = "") -> None:
         self.message = f"{words}\n{code}".strip()
         more = f"<br><code>{escape(code)}</code>" if code else ""
-        self.patch("graph-message", text=f'{STYLE}<div class="gp" role="status">{escape(words)}{more}</div>')
+        self.patch("graph-message", text=f"{_STYLE}<div>{escape(words)}{more}</div>")
 
     # ------------------------------------------------------------ watching
 
@@ -110,12 +114,15 @@ class GraphWidget(BokehWidget):
 
     def _look(self, run: Any) -> None:
         self._looked = time.monotonic()
-        names = {**self.graph.nodes, **self.graph.groups}
         with self.batch():
-            self.push("graph-run", **badges(run, names))
-            if run.status in ("finished", "stopped"):
-                views = views_of(self.graph, self.model, self._use_greek, run)
-                self.push("graph-store", json=[store_text(views)])
+            names = {**self.graph.nodes, **self.graph.groups}
+            self.push("graph-run", **badges(run, names, self.graph.overview()[1]))
+            self._show_draws()
+
+    def _show_draws(self) -> None:
+        """A small trace and histogram of the chosen node; of one node at a time, to keep the page light."""
+        if self._run is not None and self.selected is not None:
+            self.push("graph-draws", name=[self.selected], html=[draws_html(self._run, self.selected)])
 
 
 def graph_html(graph: Any, use_greek: bool = False) -> str:

@@ -1,0 +1,144 @@
+// What one looks at in a graph, and how that lights up: pure functions of a view and a state.
+
+import { activeTrail } from "./graph_model.mjs";
+
+/**
+ * @typedef {import("./graph_model.mjs").Facts} Facts
+ * @typedef {import("./graph_shapes.mjs").Columns} Columns
+ * @typedef {import("./graph_shapes.mjs").Colours} Colours
+ * @typedef {{nodes: Columns, edges: Columns, heads: Columns, plates: Columns, size: number[], facts: Facts}} View
+ * @typedef {{hovered: string|null, selected: string|null, other: string|null, given: string[], found: string[],
+ *   byLevel: boolean, fit: boolean, view: string}} State
+ */
+
+const FAINT = 0.22;
+const PARENT = "#0072b2";
+const CHILD = "#d55e00";
+const TRAIL = "#c2185b";
+
+/** @returns {State} */
+export function freshState(view = "folded") {
+  return {
+    hovered: null, selected: null, other: null, given: [], found: [], byLevel: false, fit: false, view,
+  };
+}
+
+/** The node whose box holds the point, or null. @param {Facts} facts @param {number} x @param {number} y */
+export function nodeAt(facts, x, y) {
+  for (const [name, { box }] of Object.entries(facts)) {
+    if (x >= box[0] && y >= box[1] && x <= box[2] && y <= box[3]) return name;
+  }
+  return null;
+}
+
+/** What another node is to `name`: "self", "parent", "child", "co-parent" or "". In words, for each node.
+ * @param {Facts} facts @param {string} name @param {string} other */
+export function roleOf(facts, name, other) {
+  const fact = facts[name];
+  if (other === name) return "self";
+  if (fact.parents.includes(other)) return "parent";
+  if (fact.children.includes(other)) return "child";
+  return fact.blanket.includes(other) ? "co-parent" : "";
+}
+
+/** Columns that depend on the state. `lit` marks exactly the Markov blanket of the hovered node.
+ * @param {View} view @param {State} state @param {Colours} colours */
+export function highlight(view, state, colours) {
+  const { facts } = view;
+  const centre = state.hovered ?? (state.other ? null : state.selected);
+  const trail = state.other && state.selected ? activeTrail(facts, state.selected, state.other, state.given) : [];
+  const pairs = new Set(trail.slice(1).flatMap((n, i) => [`${trail[i]}\n${n}`, `${n}\n${trail[i]}`]));
+  const asked = new Set([state.selected, state.other, ...state.given, ...trail]);
+  const roles = new Map(view.nodes.name.map((n) => [n, centre ? roleOf(facts, centre, n) : ""]));
+  const found = new Set(state.found);
+  /** @param {string} n */
+  const on = (n) => {
+    if (found.size) return found.has(n);
+    if (centre) return roles.get(n) !== "";
+    return state.other ? asked.has(n) : true;
+  };
+  const near = new Set(centre ? facts[centre].blanket : []);
+  const lit = new Set(state.hovered ? facts[state.hovered].blanket : []);
+  /** @param {string} n */
+  const width = (n) => {
+    if (n === centre || n === state.selected || n === state.other) return 3.4;
+    return near.has(n) || state.given.includes(n) ? 2.6 : 1.6;
+  };
+  const names = view.nodes.name;
+  const ends = view.edges.start.map((a, i) => [a, view.edges.end[i]]);
+  const colour = ends.map(([a, b]) => {
+    if (pairs.has(`${a}\n${b}`)) return TRAIL;
+    if (centre && b === centre) return PARENT;
+    return centre && a === centre ? CHILD : colours.edge;
+  });
+  const alpha = ends.map(([a, b]) => (on(a) && on(b) ? 1 : FAINT * 0.7));
+  return {
+    nodes: {
+      alpha: names.map((n) => (on(n) ? 1 : FAINT)),
+      width: names.map(width),
+      lit: names.map((n) => (lit.has(n) ? 1 : 0)),
+      role: names.map((n) => roles.get(n)),
+      fill: names.map((n, i) => (state.byLevel ? colours.level[facts[n].level] : view.nodes.fill[i])),
+      dash: names.map((n, i) => (state.given.includes(n) ? [2, 2] : view.nodes.dash[i])),
+    },
+    edges: {
+      alpha,
+      colour,
+      width: colour.map((c) => (c === colours.edge ? 1.4 : 2.6)),
+    },
+    heads: { alpha, colour },
+  };
+}
+
+/** The answer to an independence question, in words. @param {Facts} facts @param {State} state */
+export function answer(facts, state) {
+  if (!state.selected || !state.other) return "";
+  const trail = activeTrail(facts, state.selected, state.other, state.given);
+  const given = ["the data", ...state.given].join(", ");
+  const pair = `${state.selected} and ${state.other}`;
+  if (!trail.length) return `${pair} are independent given ${given}.`;
+  return `${pair} depend on each other given ${given}: through ${trail.join(" – ")}.`;
+}
+
+/** State after a click: Shift asks about a second node, Ctrl (or Alt) adds a node to what is given.
+ * @param {State} state @param {string|null} name @param {{shift?: boolean, ctrl?: boolean, alt?: boolean}} keys
+ * @returns {State} */
+export function clicked(state, name, keys) {
+  if (name === null) return { ...state, selected: null, other: null, given: [], found: [] };
+  if (keys.shift && state.selected && name !== state.selected) {
+    return { ...state, other: name, given: state.given.filter((n) => n !== name), found: [] };
+  }
+  if ((keys.ctrl || keys.alt) && state.selected && name !== state.selected && name !== state.other) {
+    const given = state.given.includes(name) ? state.given.filter((n) => n !== name) : [...state.given, name];
+    return { ...state, given };
+  }
+  return { ...state, selected: name, other: null, given: [], found: [] };
+}
+
+const DIRECTIONS = /** @type {Record<string, [number, number]>} */ ({
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, 1],
+  ArrowDown: [0, -1],
+});
+
+/** The nearest node in an arrow key's direction, or `name` itself. Sideways distance counts double.
+ * @param {Facts} facts @param {string} name @param {string} key */
+export function neighbour(facts, name, key) {
+  const [dx, dy] = DIRECTIONS[key];
+  /** @param {number[]} box */
+  const centre = (box) => [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];
+  const [x, y] = centre(facts[name].box);
+  let best = name;
+  let least = Infinity;
+  for (const [other, { box }] of Object.entries(facts)) {
+    const [u, v] = centre(box);
+    const along = (u - x) * dx + (v - y) * dy;
+    const aside = Math.abs((u - x) * dy) + Math.abs((v - y) * dx);
+    if (along > 1 && along + 2 * aside < least) {
+      best = other;
+      least = along + 2 * aside;
+    }
+  }
+  return best;
+}
