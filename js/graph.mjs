@@ -97,15 +97,9 @@ function arrange(args, state, store, view) {
   panel.setv({ width: wide ? Math.min(Math.round(across * scale), FIT[0]) : 330 });
 }
 
-/** @param {any} args @param {State} state @param {Store} store @param {boolean} whole */
-function paint(args, state, store, whole) {
-  const { plot } = args;
-  const view = cached(plot, store, state.view);
+/** @param {any} args @param {State} state @param {Store} store @param {View} view */
+function paint(args, state, store, view) {
   const next = highlight(view, state, store.colours);
-  if (whole) {
-    args.plates.data = view.plates;
-    arrange(args, state, store, view);
-  }
   const run = args.run.data;
   const at = new Map([...(run.name ?? [])].map((n, i) => [n, i]));
   /** @param {string} n @param {any[]} column @param {string} none */
@@ -145,14 +139,34 @@ function show(args, store, state, whole = false) {
   /** @type {State} */
   const old = plot.gibbsiteState;
   plot.gibbsiteState = state;
-  const badges = paint(args, state, store, whole);
   const view = cached(plot, store, state.view);
   const chosen = state.selected !== old.selected;
+  if (whole) arrange(args, state, store, view);
   if (chosen || state.other !== old.other || state.given !== old.given || whole) tell(args, state, view.facts);
-  const figure = figureOf(plot);
-  if (figure && whole) layKeys(figure, view, actsOf(args, store));
-  if (figure && (chosen || whole)) labelKeys(figure, view, state.selected, badges);
   if (chosen) plot.document?.gibbsite?.("select", { node: state.selected });
+  if (!whole) {
+    if (!plot.gibbsiteComing) draw(args, store, chosen);
+    return;
+  }
+  // Bokeh takes up new rows in several steps and may not lay out the page between them: let that settle first.
+  clearTimeout(plot.gibbsiteComing);
+  plot.gibbsiteComing = setTimeout(() => {
+    plot.gibbsiteComing = undefined;
+    const { plates } = cached(plot, store, plot.gibbsiteState.view);
+    args.plates.data = plates;
+    draw(args, store, true, true);
+  });
+}
+
+/** @param {any} args @param {Store} store @param {boolean} label @param {boolean} [lay] */
+function draw(args, store, label, lay = false) {
+  const { plot } = args;
+  const state = plot.gibbsiteState;
+  const view = cached(plot, store, state.view);
+  const badges = paint(args, state, store, view);
+  const figure = figureOf(plot);
+  if (figure && lay) layKeys(figure, view, actsOf(args, store));
+  if (figure && label) labelKeys(figure, view, state.selected, badges);
 }
 
 /** What the keyboard does. @param {any} args @param {Store} store */
@@ -197,7 +211,7 @@ function after(old, source, view, store) {
     const view = Object.keys(LABELS).find((n) => LABELS[n] === source.labels[source.active]);
     return !view || view === old.view ? null : { ...freshState(view), byLevel: old.byLevel, fit: old.fit };
   }
-  return source.name === "graph-run" ? { ...old } : null;
+  return null;
 }
 
 /** @param {any} args @param {any} source */
@@ -226,6 +240,7 @@ export default async function react(args, source) {
   const old = plot.gibbsiteState;
   const next = after(old, source, cached(plot, store, old.view), store);
   if (next !== null) show(args, store, next, next.view !== old.view || next.fit !== old.fit);
+  if (source.name === "graph-run" && !plot.gibbsiteComing) draw(args, store, true);
   if (source.name === "graph-run" || source.name === "graph-draws") {
     tell(args, plot.gibbsiteState, cached(plot, store, old.view).facts);
   }
