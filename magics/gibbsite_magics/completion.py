@@ -7,7 +7,11 @@ from typing import Any
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
 LINE = re.compile(r"(?:^|[=(;]\s*|\s)%(sample|graph|conditional|schedule|trace)\s+([^\n]*)$")
-DEVICES = ("cpu", "gpu", "tpu")
+# what may follow a flag
+VALUES = {
+    "--device": ("auto", "cpu", "cpu:all", "gpu", "tpu"),
+    "--until": ("'ess>400, rhat<1.01'", "'ess>400'", "'rhat<1.01'"),
+}
 
 
 def candidates(shell: Any, before: str) -> list[str] | None:
@@ -21,7 +25,7 @@ def candidates(shell: Any, before: str) -> list[str] | None:
     parser = shell.find_line_magic(magic).parser
     flags = {flag: action for action in parser._actions for flag in action.option_strings}
     if words and words[-1] in flags and flags[words[-1]].nargs != 0:
-        known = list(DEVICES) if "--device" in flags[words[-1]].option_strings else []
+        known = [v for flag in flags[words[-1]].option_strings for v in VALUES.get(flag, ())]
     elif current.startswith("-"):
         known = [flag for flag in flags if flag.startswith("--") or len(current) < 2]
     else:

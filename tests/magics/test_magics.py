@@ -249,6 +249,7 @@ def completions(shell: InteractiveShell, line: str) -> list[str]:
         ("%sample mixture -", ["--draws", "-n", "--schedule"]),
         ("%sample mixture --", ["--store", "--keep-warmup", "--thin"]),
         ("%sample mixture --device c", ["cpu"]),
+        ("%sample mixture --until ", ["'ess>400, rhat<1.01'"]),
         ("%graph ", ["mixture"]),
         ("%sche", ["%schedule"]),
     ],

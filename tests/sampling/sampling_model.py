@@ -15,6 +15,12 @@ def coins(y, K=2):
         numpyro.sample("y", dist.Binomial(10, p[z]), obs=y)
 
 
+def rates(y, x):
+    a = numpyro.sample("a", dist.Normal(0.0, 1.0))
+    with numpyro.plate("row", len(x)):
+        numpyro.sample("y", dist.Normal(a * x, 1.0), obs=y)
+
+
 def data():
     """Heads in ten throws of twelve coins."""
     rng = np.random.default_rng(3)

@@ -9,8 +9,10 @@ import gibbsite as gb
 import jax
 import numpy as np
 import pytest
+from gibbsite import sampling
 from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.sampling import wait_interruptibly
+from gibbsite.sampling.pace import Pace
 from numpyro.infer import MCMC, NUTS, Gibbs
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
@@ -96,6 +98,34 @@ def test_a_second_run_with_new_data_compiles_nothing(model, whole):
     assert run._engine._programs is engine._programs
     # the same data in another order: draws of z differ, its sites' posterior does not
     assert not np.array_equal(run.draws["z"], whole.draws["z"])
+
+
+def test_a_second_run_of_the_same_structure_compiles_nothing(model, whole, caplog):
+    """No program at all, small ones included: JAX says so itself."""
+    other = gb.model(model.fn, model.args[0][::-1].copy())
+    plan = other.plan(SCHEDULE)  # the analysis of the new data runs small operations of its own
+    options = {name: v for name, v in OPTIONS.items() if name != "schedule"}
+    jax.config.update("jax_log_compiles", True)
+    try:
+        with caplog.at_level("WARNING", "jax"):
+            jax.jit(lambda x: x + len(caplog.text))(1.0)
+            assert "Compiling" in caplog.text
+            caplog.clear()
+            run = sampling.sample(plan, **options)
+    finally:
+        jax.config.update("jax_log_compiles", False)
+    assert run.status == "finished"
+    assert "Compiling" not in caplog.text
+
+
+def test_time_left_is_of_the_mean_pace_of_each_phase():
+    pace = Pace()
+    assert pace.eta(10, 10) is None
+    pace.add(True, 100, 20.0)
+    assert pace.eta(50, 1000) == pytest.approx(50 * 0.2 + 1000 * 0.2)
+    pace.add(False, 10, 0.5)
+    pace.add(False, 10, 1.5)
+    assert pace.eta(0, 1000) == pytest.approx(1000 * 0.1)
 
 
 def test_snapshot_trace_and_history(whole):

@@ -26,7 +26,8 @@ class Plan:
     `kernel` is a `numpyro.infer.Gibbs` composite; `inputs` are the arrays that every step takes as
     arguments (`model_kwargs={"_gibbsite_inputs": inputs}`), so that plans with equal `cache_key` share one
     compiled program whatever their data. `blocks` stand in sweep order; `sites` are those to be recorded,
-    `groups` the indexed ones to be stacked under one name. `fingerprint` is a stable hash of the structure,
+    `groups` the indexed ones to be stacked under one name; `observed` holds data by the names of
+    `observed_sites`. `fingerprint` is a stable hash of the structure,
     by which a saved run knows its model.
     """
 
@@ -40,3 +41,4 @@ class Plan:
     cache_key: Hashable
     model_name: str
     schedule_text: str
+    observed_sites: Mapping[str, Site] = field(default_factory=dict)

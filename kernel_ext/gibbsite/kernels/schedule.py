@@ -93,6 +93,7 @@ class Schedule:
             cache_key=(facts.fingerprint, self.text, tuple(signatures)),
             model_name=facts.name,
             schedule_text=self.text,
+            observed_sites={n: facts.sites[n] for n in facts.observed},
         )
 
     def __str__(self) -> str:

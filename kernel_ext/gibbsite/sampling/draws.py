@@ -70,7 +70,7 @@ class Draws:
     def append(self, chunk: Chunk, n: int) -> tuple[Arrays, Arrays]:
         """Add a chunk of `n` steps, all in warm-up or all after it; returns it as arrays `[step, chain, …]`,
         indexed sites stacked under their group's name."""
-        stats = {k: np.asarray(v) for k, v in chunk.stats.items()}
+        stats = chunk.stats
         warming = self.warm_stats.steps < self.warmup
         values = self._grouped(chunk) if self.keep_warmup or not warming else {}
         into, stats_into = (self.warm, self.warm_stats) if warming else (self.sampled, self.sampled_stats)
@@ -85,7 +85,7 @@ class Draws:
         return values, stats
 
     def _grouped(self, chunk: Chunk) -> Arrays:
-        values = {n: np.asarray(v) for n, v in chunk.values.items()}
+        values = dict(chunk.values)
         for group, names in self._plan.groups.items():
             if all(n in values for n in names):
                 values[group] = np.stack([values.pop(n) for n in names], axis=2)

@@ -52,6 +52,10 @@ def _checked(name: str, site: Any, chains: int, value: Any) -> np.ndarray:
             f"init: {name!r} has shape {site.shape}; got {value.shape}. Give one value for all chains, or "
             f"one per chain: {(chains, *site.shape)}"
         )
+    if site.discrete and not np.array_equal(value, np.round(value)):
+        raise OptionError(
+            f"init: {name!r} holds whole numbers; got {value.ravel()[value.ravel() % 1 != 0][0]}"
+        )
     out = np.broadcast_to(value, (chains, *site.shape)).astype(site.dtype)
     if site.support is not None:
         inside = np.asarray(site.support(jnp.asarray(out)))

@@ -46,8 +46,8 @@ def load(path: str | Path, model: Any = None, device: str | None = None) -> Run:
 
 
 def _plan_without_model(described: dict[str, Any]) -> Plan:
-    sites = {
-        s["name"]: Site(
+    def of(s: dict[str, Any]) -> Site:
+        return Site(
             name=s["name"],
             shape=tuple(s["shape"]),
             dtype=np.dtype(s["dtype"]),
@@ -61,19 +61,19 @@ def _plan_without_model(described: dict[str, Any]) -> Plan:
             line=None,
             plate_axes=tuple(s["plate_axes"]),
         )
-        for s in described["sites"]
-    }
+
     return Plan(
         kernel=cast(Any, None),
         inputs=(),
         blocks=tuple(Block(b["label"], b["kernel"], tuple(b["sites"])) for b in described["blocks"]),
-        sites=sites,
+        sites={s["name"]: of(s) for s in described["sites"]},
         observed=described["observed"],
         groups={g: tuple(names) for g, names in described["groups"].items()},
         fingerprint=described["fingerprint"],
         cache_key=None,
         model_name=described["model"],
         schedule_text=described["schedule"],
+        observed_sites={s["name"]: of(s) for s in described["observed_sites"]},
     )
 
 

@@ -9,6 +9,7 @@ from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.diagnostics import all_stats
 from gibbsite.sampling.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.sampling.monitor import Monitor
+from gibbsite.sampling.pace import Pace
 from gibbsite.sampling.resources import Estimate, Place, bytes_per_draw, capacity
 from gibbsite.sampling.snapshot import BlockStat, History, ScalarStat, Snapshot, TraceView
 
@@ -29,7 +30,7 @@ class Looking:
     _warmup: int
     _target: int
     _chains: int
-    _step_seconds: float
+    _pace: Pace
     _compile_seconds: float
     _shares: tuple[float, ...] | None
 
@@ -79,7 +80,8 @@ class Looking:
     def snapshot(self, limit: int = 12) -> Snapshot:
         """The state of the run now; `limit` bounds the scalars listed, worst first."""
         steps, warmup, elapsed = self.kept.steps, self._warmup, self.elapsed
-        going = self._status in ("warmup", "sampling") and steps > 0
+        going = self._status in ("warmup", "sampling")
+        warmup_left, draws_left = max(0, warmup - steps), self._target - self.kept.sampled.steps
         spent = max(elapsed - self._compile_seconds, 1e-9)
         stuck = self._monitor.stuck
         return Snapshot(
@@ -91,7 +93,7 @@ class Looking:
             draws_done=self.kept.sampled.steps,
             draws_total=self._target,
             elapsed=elapsed,
-            eta=(warmup + self._target - steps) * self._step_seconds if going else None,
+            eta=self._pace.eta(warmup_left, draws_left) if going else None,
             compile_seconds=self._compile_seconds,
             steps_per_second=steps / spent if steps else 0.0,
             divergences=tuple(self._monitor.divergences.tolist()),

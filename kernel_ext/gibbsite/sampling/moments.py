@@ -76,6 +76,14 @@ class SiteMoments:
         self.unmoved = np.where(moved.any(axis=0), since, self.unmoved + len(flat))
         self._last = flat[-1:].copy()
 
+    def apart(self) -> np.ndarray:
+        """For the last draw: where `[chain, element]` differs from the middle chain's value, which is that of
+        most chains if most agree."""
+        if self._last is None:
+            return np.zeros((0, len(self.elements)), bool)
+        last = self._last[0]
+        return last != np.sort(last, axis=0)[last.shape[0] // 2]
+
     def rhat_and_ess(self) -> tuple[np.ndarray, np.ndarray]:
         """Split R-hat (Gelman and others 2013, §11.4; without ranks) and ESS by batch means, per element.
 

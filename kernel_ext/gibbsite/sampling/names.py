@@ -14,7 +14,7 @@ def dims_of(
     """
     if given and name in given:
         return list(given[name])
-    site, shift = plan.sites.get(name), 0
+    site, shift = plan.sites.get(name) or plan.observed_sites.get(name), 0
     if site is None and name in plan.groups:
         site, shift = plan.sites.get(plan.groups[name][0]), 1
     axes = {} if site is None else dict(zip(site.plate_axes, site.plates, strict=True))

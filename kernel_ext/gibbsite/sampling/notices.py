@@ -28,9 +28,9 @@ def divergence_notice(divergent: int, draws: int) -> list[Notice]:
 
 
 def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Notice]]:
-    """Chains in which a continuous scalar has kept its value for 500 draws: the label by chain, and a notice
-    for each. Discrete scalars may rest: those count only where no element of the site moves in any chain
-    and the chains disagree."""
+    """Chains in which a latent scalar has kept its value for 500 draws: the label by chain, and a notice for
+    each. Discrete scalars may rest where all chains agree: of them those count that rest in all chains, at
+    different values, in the chains that are not with the most."""
     stuck: dict[int, str] = {}
     notices = []
     for site, m in moments.sites.items():
@@ -39,7 +39,7 @@ def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Not
             continue
         still = m.unmoved >= _STUCK
         if info.discrete:
-            continue
+            still = still.all(axis=0) & m.apart()
         for chain in np.flatnonzero(still.any(axis=1)):
             k = int(np.argmax(still[chain]))
             shape = info.shape if site in plan.sites else (len(plan.groups[site]), *info.shape)

@@ -101,7 +101,7 @@ class Estimate:
     device: int
 
     def __str__(self) -> str:
-        return f"about {readable(self.host)} of memory for the draws, {readable(self.device)} on the device"
+        return f"{readable(self.host)} of memory for the draws, {readable(self.device)} on the device"
 
 
 def planned(plan: Plan, chains: int, draws: int, warmup: int, keep_warmup: bool) -> Estimate:
@@ -114,7 +114,7 @@ def planned(plan: Plan, chains: int, draws: int, warmup: int, keep_warmup: bool)
         big = max(plan.sites.values(), key=lambda s: int(np.prod(s.shape, dtype=np.int64)))
         fits = max(1, room // max(1, per_draw))
         raise ResourceError(
-            f"the draws need {estimate}, but {readable(room)} are free. Keep fewer: draws={fits} would fit; "
+            f"this run needs {estimate}, but {readable(room)} are free. Keep fewer: draws={fits} would fit; "
             f"or raise thin, or lower chains ({chains}). The largest site is {big.name!r}, {list(big.shape)}"
         )
     return estimate

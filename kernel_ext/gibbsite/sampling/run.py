@@ -18,6 +18,7 @@ from gibbsite.sampling.engine import INPUTS, Engine
 from gibbsite.sampling.initial import check_start
 from gibbsite.sampling.looking import Looking
 from gibbsite.sampling.monitor import Monitor
+from gibbsite.sampling.pace import Pace
 from gibbsite.sampling.resources import Place
 from gibbsite.sampling.store import Store, discard
 from gibbsite.sampling.until import Until
@@ -77,7 +78,7 @@ class Run(Looking):
         self._subscribers: list[Callable[[Run], Any]] = []
         self._elapsed, self._began = 0.0, None
         self._compile_seconds = 0.0
-        self._step_seconds = float("nan")
+        self._pace = Pace()
         self._shares: tuple[float, ...] | None = None
         self._next_commit = 0.0
 
@@ -139,7 +140,7 @@ class Run(Looking):
     def extend(self, until: str, max_draws: int = 20_000) -> "Run":
         """Go on until every scalar meets `until` (such as "ess>400, rhat<1.01") or there are `max_draws`
         draws per chain in all; blocks. Conditions are looked at whenever the draws have grown by half."""
-        self._until, self._max_draws = Until.parse(until), max_draws
+        self._until, self._max_draws = Until.parse(until, self._chains), max_draws
         return self.resume()
 
     def subscribe(self, callback: Callable[["Run"], Any]) -> Callable[[], None]:
@@ -182,6 +183,7 @@ class Run(Looking):
     def _loop(self, engine: Engine) -> None:
         self._prepare(engine)
         size = self.settings.chunk or 1
+        self._pace = Pace()
         while self.kept.steps < self._warmup + self._target or self._wants_more():
             if self._stop.is_set():
                 self._status = "stopped"
@@ -199,13 +201,13 @@ class Run(Looking):
                 self._state = state
             if not warming:
                 self._monitor.add(values, stats)
-            self._step_seconds = seconds / n
             if self.settings.chunk is None:
                 size = int(np.clip(_CHUNK_SECONDS / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))
             if self.kept.steps < self._warmup + self._target:
                 self._status = self._phase()
             self._monitor.measure(self.kept)
             self._commit()
+            self._pace.add(warming, n, time.monotonic() - began)
             self._notify()
         self._status = "finished"
 
@@ -234,7 +236,10 @@ class Run(Looking):
         if self._until is None:
             return False
         most = self._max_draws or 0
-        if self.kept.sampled.steps >= most or self._until.met(self._monitor.worst(self.kept)):
+        met = self._until.met(self._monitor.worst(self.kept))
+        if met or self.kept.sampled.steps >= most:
+            reached = "reached" if met else "not reached"
+            self._message = f"{self._until.text}: {reached} after {self.kept.sampled.steps} draws per chain"
             self._until = None
             return False
         self._target = min(most, max(self._target + 100, self._target * 3 // 2))
@@ -246,6 +251,8 @@ class Run(Looking):
     def _facts(self, live: bool) -> dict[str, Any]:
         return {
             "settings": asdict(self.settings),
+            "until": None if self._until is None else self._until.text,
+            "max_draws": self._max_draws,
             "live": live,
             "elapsed": self.elapsed,
             "compile_seconds": self._compile_seconds,
@@ -287,6 +294,8 @@ class Run(Looking):
     def take_up(self, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
         """Be the run that was saved: for `load`."""
         self._saved_state = state
+        if facts["until"] is not None:
+            self._until, self._max_draws = Until.parse(facts["until"], self._chains), facts["max_draws"]
         self._elapsed, self._compile_seconds = facts["elapsed"], facts["compile_seconds"]
         self._status = "finished" if facts["finished"] else "stopped"
         if self.kept.sampled.steps:

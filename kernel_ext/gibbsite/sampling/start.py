@@ -65,9 +65,9 @@ def start(
     `draws` and `warmup` count steps per chain; of every `thin` sweeps after warm-up the last is a draw.
     `init` gives starting values by site, for all chains or one per chain. `store` is a new folder to stream
     draws and state to. With `until` (such as "ess>400, rhat<1.01") the run goes on past `draws` until all
-    scalars meet it, up to `max_draws`. `device`: see `choose_device`. `chunk` fixes the steps per chunk
-    (default: about 200 ms). Computes in JAX's default precision: set `jax_enable_x64` before the model is
-    made for float64.
+    scalars meet it, up to `max_draws`; of sites with more than 2048 elements, evenly spaced ones are
+    judged. `device`: see `choose_device`. `chunk` fixes the steps per chunk (default: about 200 ms). Computes
+    in JAX's default precision: set `jax_enable_x64` before the model is made for float64.
 
     Raises `OptionError` for values that make no sense, `ResourceError` where the draws cannot fit into
     memory, `StoreError` where the store cannot be made.
@@ -81,7 +81,7 @@ def start(
         keep_warmup=bool(keep_warmup),
         chunk=None if chunk is None else _count("chunk", chunk, 1),
     )
-    condition = None if until is None else Until.parse(until)
+    condition = None if until is None else Until.parse(until, settings.chains)
     starts = None if not init else checked_starts(plan, settings.chains, init)
     engine, place = engine_for(plan, settings, device)
     planned(plan, settings.chains, settings.draws, settings.warmup, settings.keep_warmup)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from gibbsite.density import Site
 from gibbsite.errors import CheckpointError, StoreError
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling import checkpoint
@@ -154,8 +155,9 @@ def read_description(path: Path) -> dict[str, Any]:
 
 def described(plan: Plan) -> dict[str, Any]:
     """What is worth knowing of a plan without its model, as JSON."""
-    sites = [
-        {
+
+    def of(s: Site) -> dict[str, Any]:
+        return {
             "name": s.name,
             "shape": list(s.shape),
             "dtype": str(np.dtype(s.dtype)),
@@ -165,8 +167,7 @@ def described(plan: Plan) -> dict[str, Any]:
             "plate_axes": list(s.plate_axes),
             "fn_name": s.fn_name,
         }
-        for s in plan.sites.values()
-    ]
+
     blocks = [{"label": b.label, "kernel": b.kernel, "sites": list(b.sites)} for b in plan.blocks]
     return {
         "model": plan.model_name,
@@ -174,7 +175,8 @@ def described(plan: Plan) -> dict[str, Any]:
         "fingerprint": plan.fingerprint,
         "data": checkpoint.data_hash(plan),
         "observed": list(plan.observed),
-        "sites": sites,
+        "observed_sites": [of(s) for s in plan.observed_sites.values()],
+        "sites": [of(s) for s in plan.sites.values()],
         "blocks": blocks,
         "groups": {g: list(names) for g, names in plan.groups.items()},
     }

@@ -4,8 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from gibbsite.errors import OptionError
 from gibbsite.sampling.snapshot import ScalarStat
 
@@ -27,8 +25,8 @@ class Until:
     clauses: tuple[tuple[str, str, float], ...]
 
     @classmethod
-    def parse(cls, text: str) -> "Until":
-        """Read `measure < number` or `measure > number`, separated by commas.
+    def parse(cls, text: str, chains: int) -> "Until":
+        """Read `measure < number` or `measure > number`, separated by commas, for a run of so many chains.
 
         Measures: ess (the lower of bulk and tail), ess_bulk, ess_tail, rhat, mcse. Raises `OptionError`.
         """
@@ -41,17 +39,16 @@ class Until:
                     f"until: {part.strip()!r} is no condition; write such as 'ess>400, rhat<1.01' ({known})"
                 )
             clauses.append((match[1].lower(), match[2][0], float(match[3])))
+        if chains < 2 and any(measure == "rhat" for measure, _, _ in clauses):
+            raise OptionError("until: rhat compares chains, and there is one; ask for more, or for ess")
         return cls(text, tuple(clauses))
 
     def met(self, scalars: Sequence[ScalarStat]) -> bool:
-        """Whether all hold. Scalars without measures (constant ones) do not count; some must have them."""
-        seen = False
-        for measure, sign, bound in self.clauses:
-            for s in scalars:
-                value = _MEASURES[measure](s)
-                if np.isnan(value):
-                    continue
-                seen = True
-                if not (value < bound if sign == "<" else value > bound):
-                    return False
-        return seen
+        """Whether all hold. Constant scalars do not count, but not all may be constant; a measure that is not
+        defined (too few draws, non-finite ones) does not meet anything."""
+        moving = [s for s in scalars if s.sd != 0]
+        return bool(moving) and all(
+            _MEASURES[measure](s) < bound if sign == "<" else _MEASURES[measure](s) > bound
+            for measure, sign, bound in self.clauses
+            for s in moving
+        )

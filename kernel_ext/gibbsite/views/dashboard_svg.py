@@ -39,7 +39,8 @@ def _header(content: Content) -> tuple[str, float]:
     ]
     height = 42.0
     if snapshot.message:
-        parts.append(svg.text(0, 56, _clipped(snapshot.message, 130), size=12, fill=BAD))
+        colour = BAD if snapshot.status == "failed" else INK
+        parts.append(svg.text(0, 56, _clipped(snapshot.message, 130), size=12, fill=colour))
         height += 18
     return "".join(parts), height
 

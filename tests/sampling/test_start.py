@@ -1,0 +1,156 @@
+"""What a run refuses to start from, in words that say where to look."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from gibbsite.errors import ModelError, OptionError, ResourceError, UnknownNameError
+from gibbsite.sampling import resources
+from sampling_model import coins, data, rates
+
+OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": "Gibbs z (*) NUTS [w p]"}
+
+
+def test_starting_values_are_where_chains_start(model):
+    z = np.arange(12) % 2
+    p = np.array([[0.2, 0.8], [0.7, 0.1]])
+    plan = model.plan(OPTIONS["schedule"])
+    import jax
+    from gibbsite.sampling.initial import checked_starts
+    from gibbsite.sampling.run import Settings
+    from gibbsite.sampling.start import engine_for
+
+    starts = checked_starts(plan, 2, {"z": z, "p": p})
+    assert starts["z"].shape == (2, 12) and starts["p"].shape == (2, 2)
+    engine, _ = engine_for(plan, Settings(60, 40, 2, 1), None)
+    engine.compile()
+    state, _ = engine.init(jax.random.key(0), starts)
+    found = jax.vmap(plan.kernel.postprocess_fn((), {"_gibbsite_inputs": plan.inputs}))(state.z)
+    np.testing.assert_array_equal(found["z"], np.stack([z, z]))
+    np.testing.assert_allclose(found["p"], p, rtol=1e-5)
+    run = model.sample(**OPTIONS, init={"z": z, "p": p})
+    again = model.sample(**OPTIONS, init={"z": z, "p": p}, chunk=3)
+    np.testing.assert_array_equal(run.draws["z"], again.draws["z"])
+
+
+@pytest.mark.parametrize(
+    ("init", "said"),
+    [
+        ({"p": [0.5, 1.5]}, r"'p' is outside its support .* at index \[1\]: 1.5"),
+        ({"p": np.nan * np.ones(2)}, r"'p' is outside its support"),
+        ({"z": np.full(12, 2)}, r"'z' is outside its support"),
+        ({"p": 0.5}, r"'p' has shape \(2,\); got \(\)"),
+        ({"p": np.ones((3, 2)) / 2}, r"one per chain: \(2, 2\)"),
+        ({"z": np.full(12, 0.5)}, r"'z' holds whole numbers"),
+    ],
+)
+def test_starting_values_that_cannot_be(model, init, said):
+    with pytest.raises(OptionError, match=said):
+        model.start(**OPTIONS, init=init)
+
+
+def test_starting_values_of_what_is_no_latent_site(model):
+    for name in ("y", "gap", "q"):
+        with pytest.raises(UnknownNameError, match=f"no latent site named '{name}'"):
+            model.start(**OPTIONS, init={name: 1.0})
+
+
+def test_a_density_that_is_not_finite_names_site_row_and_value():
+    x = np.ones(6, np.float32)
+    x[4] = np.inf
+    y = np.arange(6, dtype=np.float32)
+    bad = gb.model(rates, y, x)
+    said = r"2 of 2 chains .* observed site 'y', at index \[4\].*log-probability (-inf|nan) for the value 4"
+    with pytest.raises(ModelError, match=said):
+        bad.sample(draws=5, warmup=5, chains=2, schedule="NUTS a")
+
+
+def test_a_density_that_is_not_finite_under_blocks_without_gradients():
+    x = np.ones(6, np.float32)
+    x[2] = np.inf
+    bad = gb.model(rates, np.arange(6, dtype=np.float32), x)
+    with pytest.raises(ModelError, match=r"observed site 'y', at index \[2\]"):
+        bad.sample(draws=5, warmup=5, chains=2, schedule="RandomWalk a")
+
+
+def test_devices(model):
+    with pytest.raises(OptionError, match=r"no device 'cpu:99' here; JAX sees: cpu"):
+        model.start(**OPTIONS, device="cpu:99")
+    with pytest.raises(OptionError, match="no device 'quantum' here"):
+        model.start(**OPTIONS, device="quantum")
+    run = model.sample(**OPTIONS, device="auto")
+    assert "JAX sees no accelerator" in run.device
+
+
+class Accelerator:
+    platform = "gpu"
+
+
+@pytest.mark.parametrize(("chains", "chosen"), [(2, "cpu"), (100_000, "gpu")])
+def test_auto_weighs_the_size_of_a_step(model, monkeypatch, chains, chosen):
+    plan = model.plan(OPTIONS["schedule"])
+    real = resources.jax.devices
+    monkeypatch.setattr(resources.jax, "devices", lambda kind=None: real(kind) if kind else [Accelerator()])
+    place = resources.choose_device("auto", plan, chains)
+    assert place.devices[0].platform == chosen
+    size = chains * (2 + 2 + 1 + 12 + 12)
+    assert f"{size:,} numbers" in place.reason
+
+
+def test_draws_that_do_not_fit_into_memory(model, monkeypatch):
+    monkeypatch.setattr(resources, "available_memory", lambda: 2**20)
+    with pytest.raises(
+        ResourceError, match=r"needs 13\.0 MiB .* 1\.0 MiB are free.*draws=7710 would fit.*'z'"
+    ):
+        model.start(**{**OPTIONS, "draws": 100_000})
+    monkeypatch.undo()
+    assert "KiB of memory for the draws" in str(model.sample(**OPTIONS).memory)
+
+
+def test_a_device_that_runs_out_of_memory(model, whole, monkeypatch):
+    run = model.start(**OPTIONS, chunk=10)
+    real, calls = run._engine.advance, []
+
+    def full(*args):
+        calls.append(args)
+        if len(calls) == 6:
+            raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 123 bytes")
+        return real(*args)
+
+    run.stop()
+    run.wait()
+    monkeypatch.setattr(run._engine, "advance", full)
+    with pytest.raises(ResourceError, match="Lower chains, or raise thin; draws that are complete are kept"):
+        run.resume()
+    monkeypatch.undo()
+    assert run.status == "failed" and 0 < run.draws["p"].shape[1] < 60
+    run.resume()
+    for name, v in whole.draws.items():
+        np.testing.assert_array_equal(run.draws[name], v)
+
+
+def test_new_data_and_pointwise_likelihoods(model, whole):
+    tree = whole.to_datatree(posterior_predictive=True, log_likelihood=True)
+    y, p, z = model.args[0], whole.draws["p"], whole.draws["z"]
+    new = tree["posterior_predictive"]["y"]
+    assert new.dims == ("chain", "draw", "n") and new.shape == (2, 60, 12)
+    assert new.values.min() >= 0 and new.values.max() <= 10
+    expected = 10 * np.take_along_axis(p, z, axis=2)
+    error = (new.values - expected).mean()
+    assert abs(error) < 4 * np.sqrt(10 * 0.25 / new.size)
+    ours = dist.Binomial(10, jnp.asarray(np.take_along_axis(p, z, axis=2))).log_prob(y)
+    np.testing.assert_allclose(tree["log_likelihood"]["y"].values, ours, rtol=1e-4, atol=1e-4)
+    again = whole.to_datatree(posterior_predictive=True)["posterior_predictive"]["y"]
+    np.testing.assert_array_equal(again.values, new.values)
+
+
+def test_names_of_dimensions(whole):
+    tree = whole.to_datatree(dims={"p": ["coin"]}, coords={"coin": ["bent", "fair"]})
+    assert tree["posterior"]["p"].dims == ("chain", "draw", "coin")
+    assert tree["posterior"]["coin"].values.tolist() == ["bent", "fair"]
+    assert tree["posterior"]["z"].dims == ("chain", "draw", "n")
+
+
+def test_the_data_are_those_of_the_model():
+    assert gb.model(coins, data, rates()).observed["y"].tolist() == data().tolist()
