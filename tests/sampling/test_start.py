@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ModelError, OptionError, ResourceError, UnknownNameError
 from gibbsite.sampling import resources
-from sampling_model import coins, data, rates
+from sampling_model import rates
 
 OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": "Gibbs z (*) NUTS [w p]"}
 
@@ -150,7 +150,3 @@ def test_names_of_dimensions(whole):
     assert tree["posterior"]["p"].dims == ("chain", "draw", "coin")
     assert tree["posterior"]["coin"].values.tolist() == ["bent", "fair"]
     assert tree["posterior"]["z"].dims == ("chain", "draw", "n")
-
-
-def test_the_data_are_those_of_the_model():
-    assert gb.model(coins, data, rates()).observed["y"].tolist() == data().tolist()

@@ -38,6 +38,12 @@ class Warned:
 
 
 @dataclass(frozen=True)
+class Efficiency:
+    ess_per_second: float | None
+    ess_per_gradient: float | None
+
+
+@dataclass(frozen=True)
 class Shot:
     status: str
     message: str | None
@@ -55,6 +61,7 @@ class Shot:
     blocks: tuple[Block, ...]
     scalars: tuple[Scalar, ...]
     warnings: tuple[Warned, ...]
+    efficiency: Efficiency = Efficiency(120.0, 0.02)
 
 
 @dataclass(frozen=True)

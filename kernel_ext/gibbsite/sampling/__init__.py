@@ -2,11 +2,12 @@
 
 from gibbsite.sampling.load import load
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.snapshot import BlockStat, History, Notice, ScalarStat, Snapshot, TraceView
+from gibbsite.sampling.snapshot import BlockStat, Efficiency, History, Notice, ScalarStat, Snapshot, TraceView
 from gibbsite.sampling.start import sample, start, wait_interruptibly
 
 __all__ = [
     "BlockStat",
+    "Efficiency",
     "History",
     "Notice",
     "Run",

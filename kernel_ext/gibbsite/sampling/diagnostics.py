@@ -76,7 +76,7 @@ def bfmi(energy: np.ndarray) -> np.ndarray:
     `[chain, draw]`; NaN where the energy does not vary."""
     energy = energy.astype(np.float64)
     with np.errstate(all="ignore"):
-        out = (np.diff(energy, axis=1) ** 2).mean(axis=1) / energy.var(axis=1)
+        out = (np.diff(energy, axis=1) ** 2).mean(axis=1) / energy.var(axis=1, ddof=1)
     return np.where(np.isfinite(out), out, np.nan)
 
 

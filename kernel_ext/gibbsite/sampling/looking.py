@@ -11,7 +11,7 @@ from gibbsite.sampling.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.sampling.monitor import Monitor
 from gibbsite.sampling.pace import Pace
 from gibbsite.sampling.resources import Estimate, Place, bytes_per_draw, capacity
-from gibbsite.sampling.snapshot import BlockStat, History, ScalarStat, Snapshot, TraceView
+from gibbsite.sampling.snapshot import BlockStat, Efficiency, History, ScalarStat, Snapshot, TraceView
 
 
 class Looking:
@@ -101,6 +101,16 @@ class Looking:
             blocks=self._block_stats(),
             scalars=tuple(self._monitor.scalars[:limit]),
             warnings=self._monitor.notices,
+            efficiency=self._efficiency(),
+        )
+
+    def _efficiency(self) -> Efficiency:
+        latent = {n for n, s in self._plan.sites.items() if s.role == "latent"} | set(self._plan.groups)
+        found = [s.ess_bulk for s in self._monitor.scalars if s.site in latent and np.isfinite(s.ess_bulk)]
+        seconds, gradients = self._pace.seconds[1], self._monitor.gradients
+        return Efficiency(
+            min(found) / seconds if found and seconds else None,
+            min(found) / gradients if found and gradients else None,
         )
 
     def _block_stats(self) -> tuple[BlockStat, ...]:

@@ -20,14 +20,16 @@ class _Batch:
     def joined(self, other: "_Batch") -> "_Batch":
         """Both, by the update of Chan, Golub and LeVeque (1983)."""
         n = self.n + other.n
-        delta = other.mean - self.mean
-        mean = self.mean + delta * (other.n / n)
-        return _Batch(n, mean, self.m2 + other.m2 + delta**2 * (self.n * other.n / n))
+        with np.errstate(all="ignore"):  # of non-finite draws: the measures say so
+            delta = other.mean - self.mean
+            mean = self.mean + delta * (other.n / n)
+            return _Batch(n, mean, self.m2 + other.m2 + delta**2 * (self.n * other.n / n))
 
 
 def _batch(x: np.ndarray) -> _Batch:
-    mean = x.mean(axis=0)
-    return _Batch(x.shape[0], mean, ((x - mean) ** 2).sum(axis=0))
+    with np.errstate(all="ignore"):
+        mean = x.mean(axis=0)
+        return _Batch(x.shape[0], mean, ((x - mean) ** 2).sum(axis=0))
 
 
 class SiteMoments:
@@ -41,6 +43,7 @@ class SiteMoments:
         size = int(np.prod(shape, dtype=np.int64))
         self.elements = np.unique(np.linspace(0, max(size - 1, 0), min(size, _MOST_ELEMENTS)).astype(int))
         self._length = 8
+        self._draws = 0
         self._full: list[_Batch] = []
         self._open: _Batch | None = None
         self._last: np.ndarray | None = None
@@ -52,6 +55,7 @@ class SiteMoments:
         if flat.shape[2] != len(self.elements):
             flat = flat[:, :, self.elements]
         self._count_unmoved(flat)
+        self._draws += len(flat)
         flat = flat.astype(np.float64)
         while len(flat):
             room = self._length - (self._open.n if self._open else 0)
@@ -70,7 +74,7 @@ class SiteMoments:
         """For how many draws each `[chain, element]` has had the value that it has now."""
         last = flat[:1] if self._last is None else self._last
         if self._last is None:
-            self.unmoved = np.zeros(flat.shape[1:], int)
+            self.unmoved = np.full(flat.shape[1:], -1)  # the first draw rests after none
         moved = np.concatenate([last, flat[:-1]]) != flat
         since = np.argmax(moved[::-1], axis=0)  # draws since the last move, if there was one
         self.unmoved = np.where(moved.any(axis=0), since, self.unmoved + len(flat))
@@ -108,7 +112,7 @@ class SiteMoments:
             rhat = np.sqrt((within * (n - 1) / n + between) / within)
             batch_means = np.concatenate([b.mean for b in full])
             spread = batch_means.var(axis=0, ddof=1)
-            total = n * len(means)
+            total = self._draws * full[0].mean.shape[0]  # those in open batches too
             variance = within * (n - 1) / n + between
             ess = total * variance / (self._length * spread)
         bad = ~np.isfinite(rhat) | (within <= 0)

@@ -26,6 +26,7 @@ class Monitor:
         self.moments = Moments()
         self.scalars: list[ScalarStat] = []
         self.divergences = np.zeros(chains, int)
+        self.gradients = 0
         self.stuck: dict[int, str] = {}
         self.notices: tuple[Notice, ...] = ()
         self._marks: list[tuple[int, dict[str, tuple[float, float]]]] = []
@@ -37,6 +38,8 @@ class Monitor:
         for key, v in stats.items():
             if key.endswith(".diverging"):
                 self.divergences = self.divergences + v.sum(axis=0).astype(int)
+            if key.endswith(".n_steps"):
+                self.gradients += int(v.sum(dtype=np.int64))
 
     def measure(self, draws: Draws, ended: bool = False) -> None:
         """Measure the worst scalars, unless that was done only just."""

@@ -183,7 +183,6 @@ class Run(Looking):
     def _loop(self, engine: Engine) -> None:
         self._prepare(engine)
         size = self.settings.chunk or 1
-        self._pace = Pace()
         while self.kept.steps < self._warmup + self._target or self._wants_more():
             if self._stop.is_set():
                 self._status = "stopped"
@@ -255,6 +254,7 @@ class Run(Looking):
             "max_draws": self._max_draws,
             "live": live,
             "elapsed": self.elapsed,
+            "pace": asdict(self._pace),
             "compile_seconds": self._compile_seconds,
             "finished": self._status == "finished",
             "versions": checkpoint.versions(),
@@ -296,6 +296,7 @@ class Run(Looking):
         self._saved_state = state
         if facts["until"] is not None:
             self._until, self._max_draws = Until.parse(facts["until"], self._chains), facts["max_draws"]
+        self._pace = Pace(**facts["pace"])
         self._elapsed, self._compile_seconds = facts["elapsed"], facts["compile_seconds"]
         self._status = "finished" if facts["finished"] else "stopped"
         if self.kept.sampled.steps:

@@ -36,6 +36,15 @@ class ScalarStat:
 
 
 @dataclass(frozen=True)
+class Efficiency:
+    """The lowest bulk ESS of a latent scalar, per second of sampling and per gradient of the logdensity, all
+    chains together; warm-up does not count. None where that is not defined (yet)."""
+
+    ess_per_second: float | None = None
+    ess_per_gradient: float | None = None
+
+
+@dataclass(frozen=True)
 class Notice:
     """A warning in words, and what to try."""
 
@@ -66,6 +75,7 @@ class Snapshot:
     blocks: tuple[BlockStat, ...]
     scalars: tuple[ScalarStat, ...]
     warnings: tuple[Notice, ...]
+    efficiency: Efficiency = Efficiency()
 
 
 @dataclass(frozen=True)

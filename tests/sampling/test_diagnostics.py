@@ -1,0 +1,218 @@
+"""Measures against ArviZ, against chains whose ESS is known, and against draws that break them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from arviz_base import from_dict
+from arviz_stats import bfmi as arviz_bfmi
+from arviz_stats import ess, mcse, rhat
+from gibbsite.sampling.diagnostics import all_stats, bfmi, scalar_stat
+from gibbsite.sampling.moments import SiteMoments
+from gibbsite.sampling.monitor import Monitor
+from gibbsite.sampling.notices import disagreement, divergence_notice, missing_information, stuck_chains
+from scipy.signal import lfilter
+
+RNG = np.random.default_rng
+
+
+def ar1(seed, phi, chains=4, draws=1000, shape=()):
+    """Stationary chains x' = phi x + e of unit variance, `[chain, draw, *shape]`."""
+    noise = RNG(seed).normal(size=(chains, draws, *shape)) * np.sqrt(1 - phi**2)
+    noise[:, 0] /= np.sqrt(1 - phi**2)
+    return lfilter([1.0], [1.0, -phi], noise, axis=1)
+
+
+def funnel(seed):
+    v = ar1(seed, 0.8) * 3
+    return {"v": v, "x": np.exp(v / 2)[..., None] * ar1(seed + 1, 0.3, shape=(4,))}
+
+
+def switched(seed):
+    mu = np.array([-2.0, 2.0]) + 0.1 * ar1(seed, 0.2, shape=(2,))
+    mu[2] = mu[2, :, ::-1]
+    return {"mu": mu, "gap": mu[..., 1] - mu[..., 0]}
+
+
+POSTERIORS = {
+    "independent normals": lambda: {"x": RNG(0).normal(size=(4, 1000, 3))},
+    "autocorrelated": lambda: {"x": ar1(1, 0.9, shape=(2, 2))},
+    "antithetic": lambda: {"x": ar1(2, -0.7), "y": ar1(3, -0.99)},
+    "heavy tails": lambda: {"x": RNG(4).standard_cauchy((4, 800)), "y": RNG(5).standard_t(3, (4, 800))},
+    "funnel": lambda: funnel(6),
+    "labels switched": lambda: switched(8),
+    "chains far apart": lambda: {"x": ar1(9, 0.5) + 3 * np.arange(4.0)[:, None]},
+    "whole numbers": lambda: {"n": RNG(10).poisson(3.0, (4, 999)), "z": RNG(11).integers(0, 2, (4, 999, 3))},
+    "float32, odd counts": lambda: {"x": ar1(12, 0.6, chains=3, draws=501).astype(np.float32) + 100},
+    "drifting": lambda: {"x": np.cumsum(RNG(13).normal(size=(2, 600)), axis=1) * 1e-3 + 1e3},
+}
+
+
+@pytest.mark.parametrize("name", POSTERIORS)
+def test_final_measures_are_arviz_own(name):
+    draws = POSTERIORS[name]()
+    data = from_dict({"posterior": draws})["posterior"].to_dataset()
+    found = {
+        "rhat": rhat(data),
+        "ess_bulk": ess(data, method="bulk"),
+        "ess_tail": ess(data, method="tail"),
+        "mcse": mcse(data),
+        "mean": data.mean(("chain", "draw")),
+        "sd": data.std(("chain", "draw"), ddof=1),
+    }
+    stats = all_stats(draws)
+    assert len(stats) == sum(int(np.prod(v.shape[2:])) for v in draws.values())
+    for s in stats:
+        for measure, values in found.items():
+            theirs = float(values[s.site].values[s.index])
+            np.testing.assert_allclose(getattr(s, measure), theirs, rtol=1e-6, err_msg=f"{s.label} {measure}")
+    order = [round(s.rhat, 2) for s in stats]
+    assert order == sorted(order, reverse=True)
+
+
+@pytest.mark.parametrize("phi", [-0.5, 0.0, 0.5, 0.9, 0.97])
+def test_chains_of_known_ess(phi):
+    x = ar1(20, phi, draws=40_000)
+    known = x.size * (1 - phi) / (1 + phi)
+    assert scalar_stat("x", "x", (), x).ess_bulk == pytest.approx(known, rel=0.1)
+
+
+@pytest.mark.parametrize("phi", [-0.5, 0.0, 0.5, 0.9])
+def test_streamed_ess_of_chains_of_known_ess(phi):
+    x = ar1(21, phi, draws=20_000, shape=(200,))
+    moments = SiteMoments((200,))
+    for chunk in np.array_split(np.moveaxis(x, 1, 0), 37):
+        moments.update(chunk)
+    found = moments.rhat_and_ess()
+    assert np.median(found[1]) == pytest.approx(80_000 * (1 - phi) / (1 + phi), rel=0.1)
+    assert np.nanmax(found[0]) < 1.01
+
+
+@pytest.mark.parametrize("cuts", [1, 7, 300])
+def test_streamed_measures_do_not_depend_on_the_cut_and_are_those_of_all_draws(cuts):
+    x = ar1(22, 0.6, draws=1024, shape=(3,)) + np.array([0.0, 1e3, 0.0]) + np.arange(4.0)[:, None, None]
+    moments = SiteMoments((3,))
+    for chunk in np.array_split(np.moveaxis(x, 1, 0), cuts):
+        moments.update(chunk)
+    halves = np.concatenate([x[:, :512], x[:, 512:]])
+    within, between = halves.var(axis=1, ddof=1).mean(axis=0), halves.mean(axis=1).var(axis=0, ddof=1)
+    np.testing.assert_allclose(moments.rhat_and_ess()[0], np.sqrt(511 / 512 + between / within), rtol=1e-9)
+
+
+def test_the_worst_of_many_elements_are_found():
+    x = RNG(23).normal(size=(1000, 4, 500))
+    x[:, :, 123] = np.moveaxis(ar1(24, 0.98), 1, 0)
+    x[:, 2, 321] += 1.0
+    moments = SiteMoments((50, 10))
+    moments.update(x)
+    assert set(moments.worst(2)) == {123, 321}
+
+
+def test_memory_and_work_do_not_grow_with_the_run():
+    moments = SiteMoments((4,))
+    for _ in range(3000):
+        moments.update(RNG(25).normal(size=(50, 2, 4)))
+    assert len(moments._full) < 16
+
+
+BROKEN = {
+    "constant": np.ones((4, 100)),
+    "constant whole numbers": np.ones((4, 100), int),
+    "constant after rounding": np.full((4, 100), 0.1, np.float32),
+    "infinite": np.where(np.arange(400).reshape(4, 100) == 7, np.inf, 1.0 * np.arange(100)),
+    "not a number": np.where(np.arange(400).reshape(4, 100) == 7, np.nan, 1.0 * np.arange(100)),
+    "too few": RNG(26).normal(size=(4, 5)),
+    "one draw": RNG(27).normal(size=(1, 1)),
+    "none": np.zeros((4, 0)),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_measures_that_are_not_defined(name):
+    s = scalar_stat("x", "x", (), BROKEN[name])
+    assert np.isnan([s.rhat, s.ess_bulk, s.ess_tail, s.mcse]).all()
+    moments = SiteMoments(())
+    if BROKEN[name].size:
+        moments.update(np.moveaxis(BROKEN[name], 1, 0))
+    assert np.isnan(moments.rhat_and_ess()).all()
+
+
+def test_antithetic_chains_beat_independent_ones_within_bounds():
+    s = scalar_stat("x", "x", (), ar1(28, -0.9, draws=2000))
+    assert 8000 < s.ess_bulk <= 8000 * np.log10(8000)
+    flipping = scalar_stat("z", "z", (), np.arange(2000) % 2 + np.zeros((4, 1), int))
+    assert np.isfinite(flipping.ess_bulk) and flipping.discrete
+
+
+def test_chains_that_never_move_and_disagree():
+    s = scalar_stat("z", "z", (), np.repeat(np.arange(4)[:, None], 500, axis=1))
+    assert s.rhat > 1e6 and s.ess_bulk < 10
+
+
+def test_bfmi():
+    energy = np.stack([ar1(29, 0.0)[0], ar1(30, 0.97)[0]])
+    data = from_dict({"posterior": {"x": energy}, "sample_stats": {"energy": energy}})
+    np.testing.assert_allclose(bfmi(energy), arviz_bfmi(data)["energy"].values, rtol=1e-6)
+    assert np.isnan(bfmi(np.ones((1, 100)))).all()
+
+
+# notices
+
+
+def site(shape=(), discrete=False, role="latent"):
+    return SimpleNamespace(shape=shape, discrete=discrete, role=role)
+
+
+def plan(blocks=1, **sites):
+    return SimpleNamespace(sites=sites, groups={}, blocks=(None,) * blocks)
+
+
+def followed(values):
+    monitor = Monitor(plan(), 4)  # type: ignore[arg-type]
+    for chunk in np.array_split(np.arange(len(next(iter(values.values())))), 11):
+        monitor.add({n: v[chunk] for n, v in values.items()}, {})
+    return monitor.moments
+
+
+def test_a_chain_that_has_not_moved():
+    mu = RNG(31).normal(size=(900, 4, 3))
+    mu[380:, 3, 1] = mu[379, 3, 1]
+    tau = RNG(32).normal(size=(900, 4))
+    facts = plan(mu=site((3,)), tau=site())
+    stuck, notices = stuck_chains(facts, followed({"mu": mu, "tau": tau}))  # type: ignore[arg-type]
+    assert stuck == {3: "mu[1]"}
+    assert [n.text for n in notices] == ["chain 3 has not moved for 520 draws: mu[1]"]
+    assert "another kernel" in notices[0].hint
+    assert stuck_chains(facts, followed({"mu": mu[:870], "tau": tau[:870]}))[0] == {}  # type: ignore[arg-type]
+
+
+def test_discrete_sites_may_rest_where_all_chains_agree():
+    z = RNG(33).integers(0, 2, (600, 4, 20))
+    z[:, :, 5] = 1
+    facts = plan(z=site((20,), discrete=True))
+    assert stuck_chains(facts, followed({"z": z})) == ({}, [])  # type: ignore[arg-type]
+    z[:, 3, 5] = 0
+    z[:, :, 12], z[:, 3, 12] = 0, 1
+    stuck, notices = stuck_chains(facts, followed({"z": z}))  # type: ignore[arg-type]
+    assert stuck == {3: "z[5]"}
+    assert [n.text for n in notices] == ["chain 3 has not moved for 599 draws: z[5] and 1 more of 'z'"]
+
+
+def test_divergences_and_low_energy_information():
+    assert divergence_notice(0, 100) == []
+    assert divergence_notice(5, 100)[0].text == "5 divergent transitions (5.0 % of draws)"
+    energy = np.stack([ar1(34, 0.0)[0], ar1(35, 0.97)[0]])
+    assert missing_information(plan(), {"0.energy": energy[:1]}) == []  # type: ignore[arg-type]
+    found = missing_information(plan(), {"0.energy": energy})  # type: ignore[arg-type]
+    assert "E-BFMI is below 0.3 in chain 1 (" in found[0].text
+    assert missing_information(plan(blocks=2), {"0.energy": energy}) == []  # type: ignore[arg-type]
+
+
+def test_label_switching_is_told_from_disagreement():
+    draws = switched(36)
+    found = disagreement(all_stats(draws), draws)
+    assert [n.text for n in found] == ["labels switched: the components of mu differ in order between chains"]
+    apart = {"x": ar1(37, 0.5) + 3 * np.arange(4.0)[:, None]}
+    assert [n.text for n in disagreement(all_stats(apart), apart)] == ["R-hat is above 1.01 for x"]
+    fine = {"x": ar1(38, 0.1)}
+    assert disagreement(all_stats(fine), fine) == []
