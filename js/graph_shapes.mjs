@@ -22,8 +22,8 @@ function rounded(x, y, w, h, r) {
     [x - w + r, y - h + r, 180],
   ];
   return corners.flatMap(([cx, cy, start]) =>
-    [0, 1, 2, 3, 4].map((step) => {
-      const angle = ((start + step * 22.5) * Math.PI) / 180;
+    [0, 1, 2, 3, 4, 5, 6, 7, 8].map((step) => {
+      const angle = ((start + step * 11.25) * Math.PI) / 180;
       return /** @type {[number, number]} */ ([cx + r * Math.cos(angle), cy + r * Math.sin(angle)]);
     }),
   );

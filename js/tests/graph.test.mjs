@@ -139,7 +139,7 @@ test("a node is described in words", () => {
 
 test("shapes: discrete nodes are hexagons, lines arrive upright, heads end where lines do", () => {
   assert.equal(outline("latent", true, 0, 0, 60, 40).length, 6);
-  assert.equal(outline("latent", false, 0, 0, 60, 40).length, 20);
+  assert.equal(outline("latent", false, 0, 0, 60, 40).length, 36);
   const line = smooth([[0, 0], [40, 50]]);
   assert.deepEqual(line[line.length - 1], [40, 50]);
   assert.deepEqual(arrowHead(line)[0], [40, 50]);

@@ -54,22 +54,50 @@ def test_nodes_do_not_overlap_and_edges_miss_them(n):
                     assert not (left + 1 < x < right - 1 and top + 1 < y < bottom - 1), (start, end, name)
 
 
-def test_a_plate_holds_its_members_and_nothing_else():
-    nodes = [
-        Node("a", "latent"),
-        Node("b", "latent", plates=("p",)),
-        Node("c", "observed", plates=("p", "q")),
+def sites(**plates):
+    """A latent node per name, in the plates given as text."""
+    return [
+        Node(name, "latent", (3,), distribution="Normal(0, 1)", plates=tuple(p)) for name, p in plates.items()
     ]
-    nodes.append(Node("d", "latent"))
-    graph = DependencyGraph(
-        nodes, [("a", "b"), ("b", "c"), ("d", "c")], [PlateBox("p", 3), PlateBox("q", 2, "p")]
-    )
+
+
+PLATED = {
+    "nested": DependencyGraph(
+        sites(a="", b="p", c="pq", d=""),
+        [("a", "b"), ("b", "c"), ("d", "c")],
+        [PlateBox("p", 3), PlateBox("q", 2, "p")],
+    ),
+    "crossing": DependencyGraph(
+        sites(mu="", tau="", theta="p", beta="q", gamma="q", y="pq"),
+        [("mu", "theta"), ("tau", "theta"), ("theta", "y"), ("beta", "y"), ("gamma", "y")],
+        [PlateBox("p", 40), PlateBox("q", 12)],
+    ),
+    "crossing in a row": DependencyGraph(
+        sites(u="p", v="q", t="r", y="pq", w="qr", g=""),
+        [("u", "y"), ("v", "y"), ("v", "w"), ("t", "w"), ("g", "y"), ("g", "w")],
+        [PlateBox("p", 4), PlateBox("q", 3), PlateBox("r", 20)],
+    ),
+    "crossing inside another": DependencyGraph(
+        sites(g="", a="o", b="op", c="oq", y="opq", out=""),
+        [("g", "a"), ("a", "b"), ("b", "y"), ("c", "y"), ("out", "y")],
+        [PlateBox("o", 2), PlateBox("p", 4, "o"), PlateBox("q", 3, "o")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLATED)
+def test_a_plate_holds_its_members_and_nothing_else(name):
+    graph = PLATED[name]
     drawing = draw(graph)
-    for name, members in (("p", "bc"), ("q", "c")):
-        box = drawing.plates[name].box
+    for plate, shape in drawing.plates.items():
+        box = shape.box
         for node, s in drawing.nodes.items():
-            inside = abs(s.x - box.x) < box.width / 2 and abs(s.y - box.y) < box.height / 2
-            assert inside == (node in members), (name, node)
+            across, down = abs(s.x - box.x), abs(s.y - box.y)
+            inside = across + s.width / 2 < box.width / 2 and down + s.height / 2 < box.height / 2
+            apart = across - s.width / 2 > box.width / 2 or down - s.height / 2 > box.height / 2
+            assert (inside, apart) == ((plate in graph.nodes[node].plates), not inside), (plate, node)
+    corners = [(p.corner, p.anchor) for p in drawing.plates.values()]
+    assert len({(round(x / 20), round(y / 12), anchor) for (x, y), anchor in corners}) == len(corners)
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,11 @@ def draw(graph: Any, use_greek: bool = False) -> Drawing:
         if node.recurrent:
             edges[name, name] = loop(box.x, box.y, words.width)
     bends = {e: at.edges.get(e, ()) for e in edges}
-    fine = [smooth(line, 24) for line in at.edges.values()]
-    plates = {n: _plate(box, f"{n}: {graph.plates[n].size}", fine) for n, box in at.plates.items()}
+    fine = [smooth(line, 24) for line in at.edges.values()] if at.plates else []
+    plates = {
+        n: _plate(box, f"{n}: {graph.plates[n].size}", fine, [b for m, b in at.plates.items() if m != n])
+        for n, box in at.plates.items()
+    }
     return Drawing(at.width, at.height, nodes, plates, edges, bends)
 
 
@@ -93,14 +96,32 @@ def arrow_head(points: Points, size: float = 7.0) -> list[tuple[float, float]]:
     return [(x1, y1), (bx - uy * half, by + ux * half), (bx + uy * half, by - ux * half)]
 
 
-def _plate(box: Box, words: str, lines: Sequence[Points]) -> PlateShape:
-    """The label stands in the lower right corner, or in the left one if an edge runs through the right."""
+def _plate(box: Box, words: str, lines: Sequence[Points], others: Sequence[Box]) -> PlateShape:
+    """The label stands in the lower right corner, or in the left one if something lies across the right."""
     width, y = 7.0 * len(words), box.top + box.height - 8
     left, right = box.left + 10, box.left + box.width - 10
 
     def crossed(low: float, high: float) -> bool:
-        return any(low - 6 < px < high + 6 and y - 16 < py < y + 6 for line in lines for px, py in line)
+        cut = any(low < b.left + b.width and b.left < high and _cuts(b, box) for b in others)
+        return cut or any(
+            low - 6 < px < high + 6 and y - 16 < py < y + 6 for line in lines for px, py in line
+        )
 
     if crossed(right - width, right) and not crossed(left, left + width):
         return PlateShape(box, words, (left, y), "start")
     return PlateShape(box, words, (right, y), "end")
+
+
+def _cuts(a: Box, b: Box) -> bool:
+    """Whether two boxes overlap though neither is inside the other."""
+    apart = abs(a.x - b.x) >= (a.width + b.width) / 2 or abs(a.y - b.y) >= (a.height + b.height) / 2
+    return not apart and not _inside(a, b) and not _inside(b, a)
+
+
+def _inside(a: Box, b: Box) -> bool:
+    return (
+        b.left <= a.left
+        and b.top <= a.top
+        and a.left + a.width <= b.left + b.width
+        and (a.top + a.height <= b.top + b.height)
+    )

@@ -6,7 +6,7 @@ by a linear program that shortens edges under minimal distances (after Gansner, 
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,10 @@ from scipy.sparse import coo_matrix
 _GAP_X, _GAP_Y, _PLATE_PAD, _PLATE_LABEL, _MARGIN = 26.0, 44.0, 14.0, 16.0, 14.0
 _SWEEPS = 12
 _LEFT, _RIGHT = "\x01", "\x02"  # before a plate's name: variables for its edges
-_FULL = 1200.0  # a row wider than this passes nodes on to the next
+_FULL = (
+    1200.0  # a row wider than this passes nodes on to the next; more in large graphs, to keep them compact
+)
+_GAP_LINE = 8.0  # beside an edge that passes through a row
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def layout(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> Layout:
         return Layout(0, 0, {}, {}, {})
     layer = _layers(graph, sizes)
     chains = _with_dummies(graph, layer)
-    sizes = {**dict.fromkeys((d for c in chains.values() for d in c), (8.0, 0.0)), **sizes}
+    sizes = {**dict.fromkeys((d for c in chains.values() for d in c), (4.0, 0.0)), **sizes}
     paths = _plate_paths(graph)
     rows = _ordered_rows(graph, layer, chains, paths)
     x, bounds = _across(graph, rows, chains, sizes, paths)
@@ -83,12 +86,13 @@ def _layers(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> dict[str, i
     directed = nx.DiGraph()
     directed.add_nodes_from(graph.nodes)
     directed.add_edges_from((a, b) for a, b in graph.edges if a != b)
+    full = _full(sizes[n] for n in graph.nodes)
     layer: dict[str, int] = {}
     room: dict[int, float] = {}
     for n in nx.topological_sort(directed):
         k = max((layer[p] + 1 for p in directed.predecessors(n)), default=0)
         width = sizes[n][0] + _GAP_X
-        while room.get(k, 0.0) and room[k] + width > _FULL:
+        while room.get(k, 0.0) and room[k] + width > full:
             k += 1
         layer[n] = k
         room[k] = room.get(k, 0.0) + width
@@ -96,12 +100,17 @@ def _layers(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> dict[str, i
         below = [layer[c] for c in directed.successors(n)]
         if below and not list(directed.predecessors(n)):
             width, k = sizes[n][0] + _GAP_X, min(below) - 1
-            if k != layer[n] and room.get(k, 0.0) + width <= _FULL:
+            if k != layer[n] and room.get(k, 0.0) + width <= full:
                 room[layer[n]] -= width
                 room[k] = room.get(k, 0.0) + width
                 layer[n] = k
     used = {k: i for i, k in enumerate(sorted(set(layer.values())))}
     return {n: used[k] for n, k in layer.items()}
+
+
+def _full(sizes: Iterable[tuple[float, float]]) -> float:
+    """How wide a row may be: a large graph is to be about as wide as high."""
+    return max(_FULL, 1.25 * sum((w + _GAP_X) * (h + _GAP_Y) for w, h in sizes) ** 0.5)
 
 
 def _with_dummies(graph: Any, layer: Mapping[str, int]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -112,16 +121,43 @@ def _with_dummies(graph: Any, layer: Mapping[str, int]) -> dict[tuple[str, str],
 
 
 def _plate_paths(graph: Any) -> dict[str, tuple[str, ...]]:
-    """The plates around each node that are drawn, outermost first."""
+    """The drawn plates around each node, outermost first; several of one depth lie across each other."""
+    depth = _depths(graph)
 
     def path(plate: str | None) -> tuple[str, ...]:
         return () if plate is None else (*path(graph.plates[plate].parent), plate)
 
     out = {}
     for name, node in graph.nodes.items():
-        drawn = [p for p in node.plates if p in graph.plates]
-        out[name] = path(max(drawn, key=lambda p: len(path(p)))) if drawn else ()
+        around = dict.fromkeys(q for p in node.plates if p in graph.plates for q in path(p))
+        out[name] = tuple(sorted(around, key=depth.__getitem__))
     return out
+
+
+def _depths(graph: Any) -> dict[str, int]:
+    def depth(plate: str) -> int:
+        parent = graph.plates[plate].parent
+        return 0 if parent is None else 1 + depth(parent)
+
+    return {p: depth(p) for p in graph.plates}
+
+
+def _crossing(graph: Any, paths: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
+    """Per plate those that share a node with it though neither is inside the other, and itself."""
+    depth = _depths(graph)
+    out = {p: {p} for p in graph.plates}
+    for path in paths.values():
+        for p, q in itertools.combinations(path, 2):
+            if depth[p] == depth[q]:
+                out[p].add(q)
+                out[q].add(p)
+    return {p: frozenset(qs) for p, qs in out.items()}
+
+
+def _clusters(crossing: Mapping[str, frozenset[str]]) -> dict[str, str]:
+    """Plates that hang together by crossing, by the name of one of them."""
+    graph = nx.Graph([(p, q) for p, qs in crossing.items() for q in qs])
+    return {p: min(group) for group in nx.connected_components(graph) for p in group}
 
 
 def _ordered_rows(
@@ -142,6 +178,7 @@ def _ordered_rows(
             near[u].append(v)
             near[v].append(u)
     rank = {n: i - (len(row) - 1) / 2 for row in rows for i, n in enumerate(row)}
+    depth, cluster = _depths(graph), _clusters(_crossing(graph, paths))
     level = {n: k for k, row in enumerate(rows) for n in row}
     best, fewest = [list(r) for r in rows], float("inf")
     for sweep in range(_SWEEPS):
@@ -149,6 +186,9 @@ def _ordered_rows(
         for p in graph.plates:  # one place per plate, the same in every layer
             members = [rank[n] for n, path in paths.items() if p in path]
             plates[p] = float(np.mean(members)) if members else 0.0
+        together = {
+            c: float(np.mean([plates[p] for p in graph.plates if cluster[p] == c])) for c in cluster.values()
+        }
         side = -1 if sweep % 2 == 0 else 1  # look at the row above going down, at the row below going up
         for k, row in enumerate(rows) if side < 0 else reversed(list(enumerate(rows))):
             wish = {}
@@ -156,8 +196,15 @@ def _ordered_rows(
                 there = [rank[m] for m in near[n] if level[m] == k + side]
                 wish[n] = float(np.mean(there)) if there else rank[n]
 
-            def key(n: str, wish: Any = wish, plates: Any = plates) -> tuple[Any, ...]:
-                return (*((plates[p], p) for p in paths.get(n, ())), (wish[n], n))
+            def key(
+                n: str, wish: Any = wish, plates: Any = plates, together: Any = together
+            ) -> tuple[Any, ...]:
+                out: list[tuple] = []
+                for _, level in itertools.groupby(paths.get(n, ()), key=depth.__getitem__):
+                    around = sorted(level)  # what lies in two crossing plates stands between them
+                    middle = sum(plates[p] for p in around) / len(around)
+                    out += [(together[cluster[around[0]]], cluster[around[0]]), (middle, " ".join(around))]
+                return (*out, (wish[n], n))
 
             row.sort(key=key)  # by plate first, so that the members of a plate stay together
             for i, n in enumerate(row):
@@ -201,18 +248,24 @@ def _across(
         apart.append((left[box.name], right[box.name], label))
     for row in rows:
         for a, b in itertools.pairwise(row):
-            apart.append((a, b, (sizes[a][0] + sizes[b][0]) / 2 + _GAP_X))
+            gap = (_GAP_LINE, 1.5 * _GAP_LINE, _GAP_X)[(a in graph.nodes) + (b in graph.nodes)]
+            apart.append((a, b, (sizes[a][0] + sizes[b][0]) / 2 + gap))
     beside, outside = [], []
+    crossing = _crossing(graph, paths)
     for row in rows:
         for i, a in enumerate(row):
             for b in row[i + 1 :]:
-                beside += _plate_gaps(a, b, sizes, paths, left, right)
+                beside += _plate_gaps(a, b, sizes, paths, left, right, crossing)
     spans = _plate_rows(graph, rows, paths)
+    rank = {n: i - (len(row) - 1) / 2 for row in rows for i, n in enumerate(row)}
     for p, (first, last) in spans.items():
+        middle = float(np.mean([rank[n] for n, path in paths.items() if p in path]))
         for row in rows[first : last + 1]:
-            _keep_out(p, row, outside, sizes, paths, left, right)
+            _keep_out(p, row, outside, sizes, paths, left, right, rank, middle)
     # plates that lie across each other cannot all be kept clear of strangers: give up the least first
-    widest = max(sum(sizes[n][0] + _GAP_X for n in row) for row in rows)
+    widest = max(
+        sum(sizes[n][0] + (_GAP_X if n in graph.nodes else 1.5 * _GAP_LINE) for n in row) for row in rows
+    )
     tight = 1.15 * widest if widest > _FULL else None
     tries = [
         ([*beside, *outside], tight),
@@ -231,7 +284,7 @@ def _across(
 
 
 def _plate_gaps(
-    a: str, b: str, sizes: Any, paths: Any, left: Any, right: Any
+    a: str, b: str, sizes: Any, paths: Any, left: Any, right: Any, crossing: Any
 ) -> list[tuple[str, str, float]]:
     """Distances between a node and the plates of its neighbour, where `a` stands left of `b`."""
     out = []
@@ -244,7 +297,7 @@ def _plate_gaps(
             out.append((right[p], b, sizes[b][0] / 2 + _GAP_X / 2))
     for p in mine:
         for q in theirs:
-            if p not in theirs and q not in mine:
+            if p not in theirs and q not in mine and q not in crossing[p]:
                 out.append((right[p], left[q], _GAP_X / 2))
     return out
 
@@ -258,12 +311,14 @@ def _plate_rows(graph: Any, rows: Any, paths: Any) -> dict[str, tuple[int, int]]
     return out
 
 
-def _keep_out(p: str, row: Any, apart: Any, sizes: Any, paths: Any, left: Any, right: Any) -> None:
+def _keep_out(
+    p: str, row: Any, apart: Any, sizes: Any, paths: Any, left: Any, right: Any, rank: Any, middle: float
+) -> None:
     """Nodes that are not in a plate stay beside it in the rows that it spans but has no member in."""
     if any(p in paths.get(n, ()) for n in row):
         return
-    for i, n in enumerate(row):
-        if i < len(row) / 2:
+    for n in row:
+        if rank[n] < middle:
             apart.append((n, left[p], sizes[n][0] / 2 + _GAP_X / 2))
         else:
             apart.append((right[p], n, sizes[n][0] / 2 + _GAP_X / 2))
@@ -310,7 +365,7 @@ def _solve(
 
 def _centred(variables: Any, apart: Any, pairs: Any, x: np.ndarray) -> dict[str, float]:
     """Use the slack that the linear program leaves to put nodes at the mean of their neighbours."""
-    x = x.copy()
+    place = x.tolist()
     near: dict[int, list[tuple[int, float]]] = {}
     for u, v, w in pairs:
         near.setdefault(variables[u], []).append((variables[v], w))
@@ -322,19 +377,20 @@ def _centred(variables: Any, apart: Any, pairs: Any, x: np.ndarray) -> dict[str,
         high.setdefault(variables[a], []).append((variables[b], d))
     for _ in range(30):
         for i, others in near.items():
-            wish = sum(w * x[j] for j, w in others) / sum(w for _, w in others)
-            at_least = max((x[j] + d for j, d in low.get(i, ())), default=-np.inf)
-            at_most = min((x[j] - d for j, d in high.get(i, ())), default=np.inf)
-            x[i] = min(max(wish, at_least), at_most) if at_least <= at_most else x[i]
+            wish = sum(w * place[j] for j, w in others) / sum(w for _, w in others)
+            at_least = max((place[j] + d for j, d in low.get(i, ())), default=-np.inf)
+            at_most = min((place[j] - d for j, d in high.get(i, ())), default=np.inf)
+            place[i] = min(max(wish, at_least), at_most) if at_least <= at_most else place[i]
     for name, i in variables.items():
         if name[0] == _LEFT:
-            x[i] = min(
-                (x[j] - d for j, d in high.get(i, ()) if j != variables[_RIGHT + name[1:]]), default=x[i]
+            place[i] = min(
+                (place[j] - d for j, d in high.get(i, ()) if j != variables[_RIGHT + name[1:]]),
+                default=place[i],
             )
     for name, i in variables.items():
         if name[0] == _RIGHT:
-            x[i] = max((x[j] + d for j, d in low.get(i, ())), default=x[i])
-    return {name: float(x[i]) for name, i in variables.items()}
+            place[i] = max((place[j] + d for j, d in low.get(i, ())), default=place[i])
+    return {name: float(place[i]) for name, i in variables.items()}
 
 
 def _down(graph: Any, rows: Any, sizes: Any, paths: Any) -> list[float]:
@@ -353,6 +409,9 @@ def _down(graph: Any, rows: Any, sizes: Any, paths: Any) -> list[float]:
 
 def _plate_boxes(graph: Any, nodes: Mapping[str, Box], bounds: Any) -> dict[str, Box]:
     out: dict[str, Box] = {}
+    paths = _plate_paths(graph)
+    clusters = _clusters(_crossing(graph, paths))
+    place = {p: sorted(q for q in clusters if clusters[q] == clusters[p]).index(p) for p in clusters}
 
     def box(name: str) -> Box | None:
         if name in out:
@@ -361,8 +420,9 @@ def _plate_boxes(graph: Any, nodes: Mapping[str, Box], bounds: Any) -> dict[str,
         inner += [b for c in graph.plates.values() if c.parent == name and (b := box(c.name)) is not None]
         if not inner:
             return None
-        low = min(b.top for b in inner) - _PLATE_PAD
-        high = max(b.top + b.height for b in inner) + _PLATE_PAD + _PLATE_LABEL
+        more = 9.0 * (place[name] % 3)  # borders of plates that cross do not fall on each other
+        low = min(b.top for b in inner) - _PLATE_PAD - more
+        high = max(b.top + b.height for b in inner) + _PLATE_PAD + _PLATE_LABEL + more
         left, right = bounds[name]
         out[name] = Box((left + right) / 2, (low + high) / 2, right - left, high - low)
         return out[name]
@@ -398,16 +458,14 @@ def _moved_to_origin(raw: Layout) -> Layout:
     )
 
 
-def smooth(points: Sequence[tuple[float, float]], steps: int = 8) -> list[tuple[float, float]]:
+def smooth(points: Sequence[tuple[float, float]], steps: int = 16) -> list[tuple[float, float]]:
     """A smooth line through the points that leaves and arrives vertically."""
     if len(points) < 2:
         return list(points)
-    out = [points[0]]
-    for (x0, y0), (x1, y1) in itertools.pairwise(points):
-        bend = (y1 - y0) * 0.45
-        for t in np.linspace(0, 1, steps + 1)[1:]:
-            s = 1 - t
-            px = s**3 * x0 + 3 * s * s * t * x0 + 3 * s * t * t * x1 + t**3 * x1
-            py = s**3 * y0 + 3 * s * s * t * (y0 + bend) + 3 * s * t * t * (y1 - bend) + t**3 * y1
-            out.append((float(px), float(py)))
-    return out
+    t = np.linspace(0, 1, steps + 1)[1:]
+    near = (1 - t) ** 3 + 3 * (1 - t) ** 2 * t
+    bend = 0.45 * 3 * ((1 - t) ** 2 * t - (1 - t) * t**2)
+    x, y = np.asarray(points, float).T
+    xs = np.outer(x[:-1], near) + np.outer(x[1:], 1 - near)
+    ys = np.outer(y[:-1], near) + np.outer(y[1:], 1 - near) + np.outer(np.diff(y), bend)
+    return [points[0], *zip(xs.ravel().tolist(), ys.ravel().tolist(), strict=True)]

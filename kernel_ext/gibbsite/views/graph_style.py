@@ -95,7 +95,7 @@ def _rounded(x: float, y: float, w: float, h: float, r: float) -> list[tuple[flo
         (x - w + r, y - h + r, 180))  # fmt: skip
     out = []
     for cx, cy, start in corners:
-        for step in range(5):
-            angle = math.radians(start + step * 90 / 4)
+        for step in range(9):
+            angle = math.radians(start + step * 90 / 8)
             out.append((round(cx + r * math.cos(angle), 1), round(cy + r * math.sin(angle), 1)))
     return out
