@@ -149,6 +149,11 @@ class Model:
         return model
 
     @property
+    def written_model(self) -> Callable:
+        """What predictions run: the model as written, with its data as one keyword argument."""
+        return self.runtime_model
+
+    @property
     def inputs(self) -> dict[str, Any]:
         """The arrays that a compiled run takes as arguments."""
         return {"data": tuple(self.density.arguments.arrays)}
@@ -174,6 +179,11 @@ class Model:
     def recorded(self) -> dict[str, Site]:
         """The sites whose draws a run keeps: latent and deterministic ones."""
         return {n: s for n, s in self.density.sites.items() if s.role != "observed"}
+
+    @property
+    def observed_sites(self) -> dict[str, Site]:
+        """The sites of `observed`."""
+        return {n: self.density.sites[n] for n in self.observed}
 
     @cached_property
     def grouped(self) -> GroupedModel | None:

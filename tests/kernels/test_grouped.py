@@ -90,6 +90,16 @@ def test_the_array_model_has_the_density_of_the_model(fn):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+def test_predictions_run_the_model_as_written():
+    model = gb.model(switched, X)
+    run = model.sample(draws=10, warmup=10, chains=2, seed=0)
+    tree = run.to_datatree(posterior_predictive=True, log_likelihood=True)
+    for i, x in enumerate(X):
+        expected = dist.Normal(run.draws["effect"][..., i], 1.0).log_prob(x)
+        np.testing.assert_allclose(tree["log_likelihood"][f"x[{i}]"], expected, rtol=1e-5)
+        assert tree["posterior_predictive"][f"x[{i}]"].shape == (2, 10)
+
+
 def test_numbered_sites_keep_their_names():
     model = gb.model(numbered, X)
     run = model.sample(draws=20, warmup=20, chains=2, seed=0)

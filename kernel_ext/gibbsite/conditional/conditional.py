@@ -14,6 +14,7 @@ from gibbsite.conditional.support import finite_support
 from gibbsite.conditional.text import conditional_text
 from gibbsite.density import Density, rerolled
 from gibbsite.density.access import Component, Table
+from gibbsite.density.explain import widenings
 from gibbsite.density.notation import LATEX
 from gibbsite.errors import ModelError
 
@@ -177,7 +178,11 @@ def _reason(c: FiniteConditional) -> str:
         return f"finite support of {k} values; one element"
     if s.colours is not None:
         return f"finite support of {k} values; coupled by {origins}, updated in {s.n_colours} colours"
-    return f"finite support of {k} values; elements are updated one after another, coupled by {origins}"
+    dense = [w for t in s.joint for w in widenings(c.tables.density, s.site, t.term.atom)]
+    because = ", because of " + " and ".join(dict.fromkeys(map(str, dense))) if dense else ""
+    return (
+        f"finite support of {k} values; elements are updated one after another, coupled by {origins}{because}"
+    )
 
 
 def _cost(c: FiniteConditional) -> str:

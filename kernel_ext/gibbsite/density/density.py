@@ -125,6 +125,13 @@ class Density:
             self.cache["log_joint"] = jax.jit(total)
         return self.cache["log_joint"](dict(latents), tuple(data))
 
+    def explain(self, site: str | None = None) -> Any:
+        """How each term reads a latent site (or all of them), and which operations stand in the way of
+        updating its elements together; printable. Raises `UnknownNameError`."""
+        from gibbsite.density.explain import explain  # it builds on this module
+
+        return explain(self, site)
+
     def __repr__(self) -> str:
         lines = [f"Density of {len(self.latents)} latent sites in {len(self.terms)} terms"]
         for name, site in self.sites.items():

@@ -22,6 +22,7 @@ from gibbsite.trace.compat import (
     dce_jaxpr,
     make_jaxpr_like,
 )
+from gibbsite.trace.source_line import user_line
 
 
 class Builder:
@@ -33,6 +34,7 @@ class Builder:
         self.consts: list[Any] = []
         self._const_ids: dict[int, Var] = {}
         self._seen: dict[Any, list[Var]] = {}
+        self._has_lines: dict[int, tuple[Jaxpr, bool]] = {}
 
     def constant(self, like: Var, value: Any) -> Var:
         if id(value) not in self._const_ids:
@@ -57,10 +59,26 @@ class Builder:
             env.update(zip(eqn.outvars, self.equation(eqn, operands), strict=True))
         return [read(a) for a in jaxpr.outvars]
 
+    def _placed(self, body: ClosedJaxpr, call: JaxprEqn) -> ClosedJaxpr:
+        """The body of a library's function with its equations placed at the line of the call.
+
+        JAX traces such functions once and keeps no line of their callers.
+        """
+        jaxpr = body.jaxpr
+        if id(jaxpr) not in self._has_lines:
+            # the jaxpr is kept beside the answer, so that no other one can come to have its id
+            self._has_lines[id(jaxpr)] = jaxpr, any(user_line(e) is not None for e in jaxpr.eqns)
+        if self._has_lines[id(jaxpr)][1]:
+            return body
+        eqns = [e.replace(source_info=call.source_info) for e in jaxpr.eqns]
+        return ClosedJaxpr(
+            make_jaxpr_like(jaxpr, jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns), body.consts
+        )
+
     def equation(self, eqn: JaxprEqn, operands: list[Any]) -> list[Any]:
         body = closed_call_body(eqn)
         if body is not None:
-            return self.splice(body, operands)
+            return self.splice(self._placed(body, eqn), operands)
         if eqn.primitive.name == "scan":
             mapped = descan(eqn)
             if mapped is not None:

@@ -100,8 +100,10 @@ class GroupedModel:
     recorded: Mapping[str, Site]
     inputs: Mapping[str, Any]
     observed: Mapping[str, Any]
+    observed_sites: Mapping[str, Site]
     fingerprint: str
     unpacked: Mapping[str, tuple[str, ...]]
+    written_model: Callable[..., Any]
 
     @property
     def sites(self) -> Mapping[str, Site]:
@@ -142,7 +144,15 @@ def grouped_model(model: Any) -> GroupedModel | None:
     # bounds are compiled in, whereas the model as written may read them from its data
     digest = hashlib.sha256(repr(sorted(bounds.items())).encode()).hexdigest()[:8]
     return GroupedModel(
-        model.name, density, recorded, model.inputs, model.observed, f"{model.fingerprint}-{digest}", unpacked
+        name=model.name,
+        density=density,
+        recorded=recorded,
+        inputs=model.inputs,
+        observed=model.observed,
+        observed_sites=model.observed_sites,
+        fingerprint=f"{model.fingerprint}-{digest}",
+        unpacked=unpacked,
+        written_model=model.runtime_model,
     )
 
 

@@ -1,6 +1,6 @@
 """What a compiled run needs of a model and a schedule: one kernel, its inputs, and names for the rest."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,8 @@ class Plan:
     compiled program whatever their data. `blocks` stand in sweep order; `sites` are those to be recorded,
     `groups` the indexed ones to be stacked under one name; `observed` holds data by the names of
     `observed_sites`. `fingerprint` is a stable hash of the structure,
-    by which a saved run knows its model.
+    by which a saved run knows its model. `model` is the model as written, with its data in the one keyword
+    argument; where the kernel runs on array sites instead, `members` tells whose values each of them stacks.
     """
 
     kernel: MCMCKernel
@@ -42,3 +43,5 @@ class Plan:
     model_name: str
     schedule_text: str
     observed_sites: Mapping[str, Site] = field(default_factory=dict)
+    model: Callable[..., Any] | None = None
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

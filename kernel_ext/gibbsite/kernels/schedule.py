@@ -93,7 +93,9 @@ class Schedule:
             cache_key=(facts.fingerprint, self.text, tuple(signatures)),
             model_name=facts.name,
             schedule_text=self.text,
-            observed_sites={n: facts.sites[n] for n in facts.observed},
+            observed_sites=facts.observed_sites,
+            model=facts.written_model,
+            members={g: m for g, m in facts.density.members.items() if g in facts.recorded},
         )
 
     def __str__(self) -> str:

@@ -9,7 +9,6 @@ from numpyro import handlers
 
 from gibbsite.errors import ModelError
 from gibbsite.kernels.plan import Plan
-from gibbsite.sampling.initial import model_of
 
 _AT_ONCE = 64
 
@@ -19,13 +18,15 @@ def _ungrouped(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, Any]:
     flat = {}
     for name, v in draws.items():
         v = v.reshape(-1, *v.shape[2:])
-        members = plan.groups.get(name)
-        flat.update({name: v} if members is None else {m: v[:, i] for i, m in enumerate(members)})
-    return {n: v for n, v in flat.items() if plan.sites[n].role == "latent"}
+        stacked = plan.groups.get(name, ())
+        if plan.sites[stacked[0] if stacked else name].role == "latent":
+            members = stacked or plan.members.get(name)
+            flat.update({name: v} if members is None else {m: v[:, i] for i, m in enumerate(members)})
+    return flat
 
 
 def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -> dict[str, np.ndarray]:
-    if plan.kernel is None:
+    if plan.model is None:
         raise ModelError("this run was loaded without its model; give it: gibbsite.load(path, model=…)")
     flat = _ungrouped(plan, draws)
     shape = next(iter(draws.values())).shape[:2]
@@ -41,7 +42,7 @@ def posterior_predictive(
     """One data set drawn at every draw: `[chain, draw, *shape]` by observed site."""
 
     def one(key: Any, values: Any) -> Any:
-        model = handlers.uncondition(handlers.substitute(model_of(plan.kernel), data=values))
+        model = handlers.uncondition(handlers.substitute(plan.model, data=values))
         traced = handlers.trace(handlers.seed(model, key)).get_trace(**kwargs)
         return {n: traced[n]["value"] for n in plan.observed if n in traced}
 
@@ -54,7 +55,7 @@ def log_likelihood(
     """Log-probability of every observed element at every draw: `[chain, draw, *batch_shape]` by site."""
 
     def one(key: Any, values: Any) -> Any:
-        model = handlers.seed(handlers.substitute(model_of(plan.kernel), data=values), key)
+        model = handlers.seed(handlers.substitute(plan.model, data=values), key)
         traced = handlers.trace(model).get_trace(**kwargs)
         sites = ((n, traced[n]) for n in plan.observed if n in traced)
         return {n: s["fn"].log_prob(s["value"]) for n, s in sites}
