@@ -54,6 +54,9 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
         # the model needs the data's values while it is traced (`int(x.max())`): fix them
         arguments = fixed_arguments(args, kwargs)
         closed, tree, again = _trace(fn, arguments, values, [])
+    except Exception:
+        _same_structure(facts, _facts(fn, arguments))  # a model that changes fails anywhere; say so instead
+        raise
     _same_structure(facts, again)
     outputs = jax.tree.unflatten(tree, range(len(closed.jaxpr.outvars)))
     return _assemble(closed, outputs, facts, arguments)
@@ -80,6 +83,10 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
         jax.eval_shape(run)
     except _TRACER_ERRORS as error:
         raise ModelError(_dynamic_message(error)) from error
+    except TypeError as error:
+        if "concrete values" in str(error):  # what JAX says of a traced number in a shape
+            raise ModelError(_dynamic_message(error)) from error
+        raise
     except AssertionError as error:
         if "unique names" in str(error):
             name = re.search(r"`(.*?)`", str(error))

@@ -16,7 +16,7 @@ from numpyro.distributions import Distribution
 from numpyro.primitives import Messenger
 
 from gibbsite.density.sites import Plate, Site
-from gibbsite.errors import ModelError
+from gibbsite.errors import DataError, ModelError
 from gibbsite.trace.source_line import calling_line
 
 
@@ -192,6 +192,16 @@ def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] 
     )
 
 
+def _misfit(name: str, msg: Mapping[str, Any], error: Exception) -> str:
+    fn, role = msg["fn"], "data" if msg["is_observed"] else "value"
+    shapes = f"batch shape {fn.batch_shape} and event shape {fn.event_shape}"
+    return (
+        f"the {role} of site {name!r}, of shape {np.shape(msg['value'])}, does not fit its distribution "
+        f"{type(fn).__name__} with {shapes}: {error}. Check the plates around {name!r} and the shapes of its "
+        f"parameters"
+    )
+
+
 def log_probs(trace: Mapping[str, Any]) -> dict[str, Any]:
     """The unreduced log density of every sample site and factor, scaled and masked as NumPyro does.
 
@@ -204,6 +214,9 @@ def log_probs(trace: Mapping[str, Any]) -> dict[str, Any]:
                 continue
             value, intermediates, scale = msg["value"], msg["intermediates"], msg["scale"]
             extra = (intermediates,) if intermediates else ()
-            lp = msg["fn"].log_prob(value, *extra)
+            try:
+                lp = msg["fn"].log_prob(value, *extra)
+            except (ValueError, TypeError) as error:
+                raise DataError(_misfit(name, msg, error)) from error
             out[name] = lp if scale is None else scale * lp
     return out

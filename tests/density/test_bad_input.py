@@ -1,0 +1,151 @@
+"""Models that cannot be analysed: the error names the site, the line and the way out."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.errors import DataError, GibbsiteError, ModelError
+
+
+def infinite():
+    n = numpyro.sample("n", dist.Poisson(3.0))
+    numpyro.sample("x", dist.Normal(n, 1.0), obs=1.0)
+
+
+def test_infinite_support_says_truncate():
+    conditional = gb.model(infinite).conditional("n")
+    assert conditional.kind == "none"
+    assert "infinite support" in conditional.reason and "truncate" in conditional.reason
+    for use in (conditional.logits, lambda state: conditional.sample(None, state)):
+        with pytest.raises(ModelError, match="infinite support"):
+            use({})
+
+
+@pytest.mark.parametrize("upper", [dist.DiscreteUniform(1, 6), dist.Poisson(4.0)])
+def test_support_that_depends_on_a_latent(upper):
+    def model():
+        n = numpyro.sample("n", upper)
+        k = numpyro.sample("k", dist.Binomial(n, 0.3))
+        numpyro.sample("x", dist.Normal(k, 1.0), obs=1.0)
+
+    with pytest.raises(ModelError, match=r"the support of 'k' depends on the latent site 'n'.*upper bound"):
+        gb.model(model).conditional("k")
+
+
+def in_distribution(n):
+    numpyro.sample("y", dist.Normal(0, 1).expand([n]))
+
+
+def in_plate(n):
+    with numpyro.plate("p", n):
+        numpyro.sample("y", dist.Normal(0, 1))
+
+
+def in_arange(n):
+    numpyro.sample("y", dist.Normal(jnp.arange(n), 1))
+
+
+def in_if(n):
+    if n > 3:
+        numpyro.sample("y", dist.Normal(0, 1))
+
+
+def in_loop(n):
+    for i in range(int(n)):
+        numpyro.sample(f"y[{i}]", dist.Normal(0, 1))
+
+
+def in_numpy(n):
+    numpyro.sample("y", dist.Normal(np.sqrt(n), 1))
+
+
+@pytest.mark.parametrize("use", [in_distribution, in_plate, in_arange, in_if, in_loop, in_numpy])
+def test_structure_that_depends_on_a_latent_names_the_line(use):
+    def model():
+        use(numpyro.sample("n", dist.DiscreteUniform(1, 6)))
+
+    with pytest.raises(ModelError, match="needs the value of a random variable") as caught:
+        gb.model(model)
+    source = {in_if: "if n > 3", in_loop: "for i in range(int(n))", in_plate: "plate("}
+    assert source.get(use, "numpyro.sample(") in str(caught.value)
+    assert "plate of fixed size" in str(caught.value)
+
+
+def test_a_site_sampled_twice():
+    def model():
+        numpyro.sample("a", dist.Normal(0, 1))
+        numpyro.sample("a", dist.Gamma(2, 1))
+
+    with pytest.raises(ModelError, match=r"site 'a' is sampled twice.*Gamma"):
+        gb.model(model)
+
+
+def test_a_structure_that_changes_between_traces():
+    runs = []
+
+    def model():
+        runs.append(0)
+        numpyro.sample("a", dist.Normal(0, 1))
+        if len(runs) > 1:
+            numpyro.sample("late", dist.Normal(0, 1))
+
+    with pytest.raises(ModelError, match="changes from one run to the next: site 'late'"):
+        gb.model(model)
+
+    sizes = iter(range(3, 9))
+
+    def resized():
+        numpyro.sample("a", dist.Normal(0, 1).expand([next(sizes)]))
+
+    with pytest.raises(ModelError, match=r"'a' is latent \(3,\) in one run and latent \(\d,\) in the next"):
+        gb.model(resized)
+
+
+def test_subsampled_plates_are_refused_with_the_reason():
+    def model(x):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with numpyro.plate("n", 10, subsample_size=4) as rows:
+            numpyro.sample("x", dist.Normal(mu, 1), obs=x[rows])
+
+    with pytest.raises(ModelError, match=r"subsample of 4 of its 10.*needs them all"):
+        gb.model(model, jnp.zeros(10))
+
+
+@pytest.mark.parametrize("rows", [3, 5])
+def test_data_that_do_not_fit_name_the_site(rows):
+    def model(x):
+        mu = numpyro.sample("mu", dist.Normal(0, 1).expand([4]))
+        numpyro.sample("x", dist.Normal(mu, 1), obs=x)
+
+    with pytest.raises(DataError, match=rf"site 'x', of shape \({rows},\).*batch shape \(4,\)"):
+        gb.model(model, jnp.zeros(rows))
+
+
+def test_errors_of_the_model_itself_pass_through():
+    class OwnError(RuntimeError):
+        pass
+
+    def model():
+        numpyro.sample("a", dist.Normal(0, 1))
+        raise OwnError("mine")
+
+    with pytest.raises(OwnError, match="mine") as caught:
+        gb.model(model)
+    assert not isinstance(caught.value, GibbsiteError)
+    assert any(entry.name == "model" and entry.path.name == "test_bad_input.py" for entry in caught.traceback)
+
+
+def test_a_wrong_state_says_what_is_wrong():
+    def model(x):
+        mu = numpyro.sample("mu", dist.Normal(0, 5).expand([2]))
+        with numpyro.plate("n", 3):
+            z = numpyro.sample("z", dist.Bernoulli(0.4))
+            numpyro.sample("x", dist.Normal(mu[z], 1.0), obs=x)
+
+    conditional = gb.model(model, jnp.zeros(3)).conditional("z")
+    with pytest.raises(GibbsiteError, match="no value for the latent site 'mu'"):
+        conditional.logits({})
+    with pytest.raises(GibbsiteError, match=r"'mu' has shape \(3,\); the site has shape \(2,\)"):
+        conditional.logits({"mu": jnp.zeros(3)})
