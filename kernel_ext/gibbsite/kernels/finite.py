@@ -12,6 +12,7 @@ from numpyro.util import identity
 
 from gibbsite.conditional import Conditional, FiniteConditional, conditional_of
 from gibbsite.conditional.group import updated_together
+from gibbsite.conditional.joint import JointConditional, joint_conditional
 from gibbsite.density import Density, build_density
 from gibbsite.density.arguments import split_arguments
 from gibbsite.errors import ScheduleError
@@ -27,6 +28,11 @@ class FiniteGibbsState(NamedTuple):
     rng_key: Any
 
 
+def _known(density: Density, values: Mapping[str, Any]) -> dict[str, Any]:
+    packed = density.packed(values)
+    return {n: v for n, v in packed.items() if n in density.latent_vars}
+
+
 class FiniteGibbs(MCMCKernel):
     """Draw discrete sites with finite support from their full conditionals, whole sites at a time.
 
@@ -34,7 +40,8 @@ class FiniteGibbs(MCMCKernel):
 
         Gibbs([(FiniteGibbs(model), ["z"]), (NUTS(model), None)])
 
-    Several sites in one block are updated in turn. Independent elements are drawn in one pass, first-order
+    Several sites in one block are drawn jointly where they are nested (see `gibbsite.conditional.joint`),
+    else in turn; `joint` True insists, False forbids. Independent elements are drawn in one pass, first-order
     chains by forward filtering and backward sampling, other coupled elements in a sweep. Sites `s[0]`, …,
     `s[n-1]` of a Python loop that are all in one block are updated as one array.
 
@@ -45,7 +52,9 @@ class FiniteGibbs(MCMCKernel):
     sample_field = "z"  # type: ignore[assignment]
     _accepted: type[Conditional] = FiniteConditional
 
-    def __init__(self, model: Callable, density: Density | None = None):
+    def __init__(self, model: Callable, density: Density | None = None, joint: bool | None = None):
+        self._joint_wanted = joint
+        self._joint: JointConditional | None = None
         self._model = model
         self._traced = model
         self._density = density
@@ -77,6 +86,7 @@ class FiniteGibbs(MCMCKernel):
                 if not isinstance(conditional, self._accepted):
                     raise ScheduleError(f"{type(self).__name__} cannot update {name!r}: {conditional.reason}")
                 self._conditionals[name] = conditional
+        self._joint = self._joint_conditional(density)
         given_values = init_params or {}
         starts: dict[str, Any] = {}
         for unit, members in self._units.items():
@@ -84,6 +94,16 @@ class FiniteGibbs(MCMCKernel):
             starts.update(dict.fromkeys(members, start if unit in members else start[0]))
         z = {n: jnp.asarray(given_values.get(n, starts[n]), density.sites[n].dtype) for n in names}
         return FiniteGibbsState(z, rng_key)
+
+    def _joint_conditional(self, density: Density) -> JointConditional | None:
+        if len(self._units) < 2 or self._joint_wanted is False:
+            return None
+        found = joint_conditional(density, list(self._units))
+        if isinstance(found, JointConditional):
+            return found
+        if self._joint_wanted:
+            raise ScheduleError(f"{' and '.join(self._units)} cannot be drawn jointly: {found}")
+        return None
 
     def _start(self, name: str) -> Any:
         c = self._conditionals[name]
@@ -97,13 +117,19 @@ class FiniteGibbs(MCMCKernel):
         data = self._data(tuple(model_args), kwargs)
         key, *keys = jax.random.split(state.rng_key, 1 + len(self._units))
         z = dict(state.z)
-        for (unit, members), k in zip(self._units.items(), keys, strict=True):
+        if self._joint is not None:
+            for unit, drawn in self._joint.draw(keys[0], _known(self._joint.density, latents), data).items():
+                z.update(self._unpacked(unit, drawn))
+            return FiniteGibbsState(z, key)
+        for unit, k in zip(self._units, keys, strict=True):
             conditional = self._conditionals[unit]
-            packed = conditional.density.packed({**latents, **z})
-            known = {n: v for n, v in packed.items() if n in conditional.density.latent_vars}
-            drawn = conditional.update(k, known, data)
-            z.update({m: drawn if unit in members else drawn[i] for i, m in enumerate(members)})
+            drawn = conditional.update(k, _known(conditional.density, {**latents, **z}), data)
+            z.update(self._unpacked(unit, drawn))
         return FiniteGibbsState(z, key)
+
+    def _unpacked(self, unit: str, drawn: Any) -> dict[str, Any]:
+        members = self._units[unit]
+        return {m: drawn if unit in members else drawn[i] for i, m in enumerate(members)}
 
     def _data(self, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         assert self._density is not None
@@ -121,7 +147,7 @@ class FiniteGibbs(MCMCKernel):
         """The same kernel over a wrapped model; the analysis stays that of the bare one."""
         kernel = copy.copy(self)
         kernel._model = wrapper(self._model)
-        kernel._conditionals = {}
+        kernel._conditionals, kernel._joint = {}, None
         return kernel
 
     def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable:

@@ -6,6 +6,7 @@ moves with other sites, where a fixed change of variables would be wrong.
 """
 
 from gibbsite.conditional.group import unit_of, updated_together
+from gibbsite.conditional.joint import JointConditional, joint_conditional
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.parse import Spec, Update
 from gibbsite.kernels.registry import Facts, find_kernel
@@ -45,6 +46,9 @@ def _integers(facts: Facts, name: str) -> str:
 def reason_for(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str | None:
     """Why this kernel for these sites; None where the kernel's own reason says it."""
     if kernel in ("Gibbs", "Conjugate"):
+        joint = _joint(facts, kernel, sites)
+        if joint is not None and not isinstance(joint, str):
+            return joint.reason
         return "; ".join(facts.conditional(s).reason for s in updated_together(facts.density, sites))
     if kernel == "Slice":
         moving = [f"{s}: {m}" for s in sites if (m := moving_support(facts, s))]
@@ -52,10 +56,19 @@ def reason_for(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str | None:
     return None
 
 
+def _joint(facts: Facts, kernel: str, sites: tuple[str, ...]) -> JointConditional | str | None:
+    """The joint conditional of a block of discrete sites or why there is none; None where none is wanted."""
+    units = list(updated_together(facts.density, sites))
+    if kernel != "Gibbs" or len(units) < 2:
+        return None
+    return joint_conditional(facts.density, units)
+
+
 def blocked_by(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str:
     """What kept each site from an exact update, or that one was there and was not asked for."""
     if kernel in ("Gibbs", "Conjugate"):
-        return ""
+        joint = _joint(facts, kernel, sites)
+        return f"a joint draw: {joint}" if isinstance(joint, str) else ""
     found = []
     for site in sites:
         c = facts.conditional(unit_of(facts.density, site))

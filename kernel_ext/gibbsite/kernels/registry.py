@@ -145,7 +145,7 @@ def _single_integers(facts: Facts, site: str) -> str | None:
 
 
 def _build_finite(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
-    return FiniteGibbs(facts.runtime_model, facts.density)
+    return FiniteGibbs(facts.runtime_model, facts.density, **options)
 
 
 def _hmc_options(cls: type) -> dict[str, tuple[type, ...]]:
@@ -194,7 +194,7 @@ for _row in (
         "Gibbs",
         _finite,
         _build_finite,
-        {},
+        {"joint": (bool,)},
         _conditional_cost,
         "listed support",
         aliases=("DiscGibbs", "FinGibbs", "Chain"),

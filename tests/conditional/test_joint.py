@@ -1,0 +1,176 @@
+"""Blocks of several discrete sites are drawn from their exact joint conditional."""
+
+import itertools
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.conditional.joint import JointConditional, joint_conditional
+from gibbsite.errors import OptionError, ScheduleError
+from numpyro.infer.util import log_density
+from scipy.stats import chisquare
+
+X = np.array([0.4, -1.1, 2.0, 0.9, 1.7, -0.3], np.float32).reshape(3, 2)
+DRAWS = 20_000
+
+
+def same_plate(x):
+    """Two switches per row that explain the same datum."""
+    with numpyro.plate("n", len(x)):
+        a = numpyro.sample("a", dist.Bernoulli(0.3))
+        b = numpyro.sample("b", dist.Categorical(jnp.array([[0.2, 0.5, 0.3], [0.6, 0.2, 0.2]])[a]))
+        numpyro.sample("x", dist.Normal(a + 0.7 * b, 0.8), obs=x)
+
+
+def one_for_all(x):
+    """One switch for all rows, and one per row."""
+    g = numpyro.sample("g", dist.Categorical(jnp.array([0.5, 0.3, 0.2])))
+    with numpyro.plate("n", len(x)):
+        z = numpyro.sample("z", dist.Bernoulli(jnp.array([0.2, 0.5, 0.9])[g]))
+        numpyro.sample("x", dist.Normal(1.5 * z - 0.4 * g, 1.0), obs=x)
+
+
+def three_levels(x):
+    """A switch for all, one per row, one per cell: each reads the coarser ones."""
+    top = numpyro.sample("top", dist.Bernoulli(0.4))
+    with numpyro.plate("rows", x.shape[0], dim=-2):
+        row = numpyro.sample("row", dist.Bernoulli(0.3 + 0.4 * top))
+        with numpyro.plate("columns", x.shape[1], dim=-1):
+            cell = numpyro.sample("cell", dist.Bernoulli(0.2 + 0.5 * row))
+            numpyro.sample("x", dist.Normal(cell + 0.5 * row - 0.3 * top, 0.7), obs=x)
+
+
+def looped(x):
+    """The same-plate model as a loop over scalar sites."""
+    for i in range(len(x)):
+        a = numpyro.sample(f"a[{i}]", dist.Bernoulli(0.3))
+        b = numpyro.sample(f"b[{i}]", dist.Bernoulli(0.2 + 0.6 * a))
+        numpyro.sample(f"x[{i}]", dist.Normal(a + 0.7 * b, 0.8), obs=x[i])
+
+
+def exact(fn, x, sites):
+    """Every joint value of the sites and its probability, from NumPyro's own density."""
+    names = list(sites)
+    shapes = [sites[n][0] for n in names]
+    grids = [list(itertools.product(range(k), repeat=int(np.prod(s)))) for s, k in sites.values()]
+    values = list(itertools.product(*grids))
+    arrays = {
+        n: jnp.array([np.reshape(v[i], shapes[i]) for v in values], jnp.int32) for i, n in enumerate(names)
+    }
+
+    def one(v):
+        return log_density(fn, (x,), {}, v)[0]
+
+    logp = jax.jit(jax.vmap(one))(arrays)
+    p = np.exp(np.asarray(logp, float) - float(jnp.max(logp)))
+    return values, p / p.sum()
+
+
+CASES = {
+    "same plate": (same_plate, X.ravel()[:2], {"a": ((2,), 2), "b": ((2,), 3)}),
+    "one for all": (one_for_all, X.ravel()[:3], {"g": ((), 3), "z": ((3,), 2)}),
+    "three levels": (three_levels, X[:2], {"top": ((), 2), "row": ((2, 1), 2), "cell": ((2, 2), 2)}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_draws_are_exact(name):
+    fn, x, sites = CASES[name]
+    density = gb.model(fn, x).density
+    joint = joint_conditional(density, list(sites))
+    assert isinstance(joint, JointConditional), joint
+    draw = jax.jit(jax.vmap(lambda k: joint.draw(k, {}, tuple(density.arguments.arrays))))
+    drawn = draw(jax.random.split(jax.random.key(5), DRAWS))
+    values, p = exact(fn, x, sites)
+    number = {v: i for i, v in enumerate(values)}
+    flat = [np.asarray(drawn[n]).reshape(DRAWS, -1) for n in sites]
+    counts = np.zeros(len(values))
+    for row in zip(*flat, strict=True):
+        counts[number[tuple(tuple(map(int, part)) for part in row)]] += 1
+    assert counts.sum() == DRAWS
+    common = p * DRAWS >= 8
+    observed = np.append(counts[common], counts[~common].sum())
+    expected = np.append(p[common], p[~common].sum()) * DRAWS
+    keep = expected > 0
+    assert keep.sum() > 10
+    assert chisquare(observed[keep], expected[keep]).pvalue > 1e-4
+
+
+def test_the_order_in_which_sites_are_named_does_not_matter():
+    fn, x, sites = CASES["three levels"]
+    density = gb.model(fn, x).density
+    for order in itertools.permutations(sites):
+        joint = joint_conditional(density, order)
+        assert isinstance(joint, JointConditional) and joint.sites == ("top", "row", "cell")
+
+
+def test_a_block_in_a_schedule_is_joint_and_mixes_where_single_sites_do_not():
+    def exclusive():
+        """Both switches are on or both are off, nearly always."""
+        a = numpyro.sample("a", dist.Bernoulli(0.5))
+        b = numpyro.sample("b", dist.Bernoulli(0.5))
+        numpyro.factor("same", jnp.where(a == b, 0.0, -12.0))
+
+    model = gb.model(exclusive)
+    (row,) = model.schedule("Gibbs [a b]").rows
+    assert "drawn jointly over 2 × 2" in row.reason and not row.blocked
+    options = dict(draws=400, warmup=0, chains=4, seed=2)
+    joint = model.sample(schedule="Gibbs [a b]", **options).draws
+    turns = model.sample(schedule="Gibbs(joint=False) [a b]", **options).draws
+    assert abs(joint["a"].mean() - 0.5) < 4 * 0.5 / np.sqrt(1600)
+    assert (joint["a"] == joint["b"]).mean() > 0.99
+    switches = lambda v: (np.diff(v.astype(int), axis=1) != 0).mean()  # noqa: E731
+    assert switches(joint["a"]) > 0.4 and switches(turns["a"]) < 0.05
+
+
+def test_groups_of_a_loop_form_a_block():
+    x = X.ravel()
+    model = gb.model(looped, x)
+    (row,) = model.schedule("Gibbs [a b]").rows
+    assert "a and b are drawn jointly" in row.reason
+    draws = model.sample(schedule="Gibbs [a b]", draws=2000, warmup=0, chains=2, seed=1).draws
+    for i, value in enumerate(x):
+        p = np.array(
+            [
+                (0.3 if a else 0.7)
+                * (0.2 + 0.6 * a if b else 0.8 - 0.6 * a)
+                * np.exp(-0.5 * ((value - a - 0.7 * b) / 0.8) ** 2)
+                for a in (0, 1)
+                for b in (0, 1)
+            ]
+        )
+        p /= p.sum()
+        found = np.bincount((2 * draws["a"] + draws["b"])[..., i].ravel(), minlength=4) / 4000
+        assert (np.abs(found - p) < 4 * np.sqrt(p * (1 - p) / 4000)).all()
+
+
+def test_what_cannot_be_joint_says_why_and_is_updated_in_turn():
+    def chained(x):
+        z = numpyro.sample("z", dist.Categorical(jnp.ones(3) / 3).expand([len(x)]).to_event(1))
+        numpyro.factor("smooth", jnp.sum(z[1:] == z[:-1]))
+        k = numpyro.sample("k", dist.Bernoulli(0.5))
+        numpyro.sample("x", dist.Normal(z + k, 1.0).to_event(1), obs=x)
+
+    model = gb.model(chained, X.ravel())
+    (row,) = model.schedule("Gibbs [z k]").rows
+    assert "coupled with one another" in row.blocked
+    assert model.sample(schedule="Gibbs [z k]", draws=5, warmup=0, chains=1).draws["z"].shape == (1, 5, 6)
+    with pytest.raises(ScheduleError, match=r"cannot be drawn jointly.*coupled"):
+        model.sample(schedule="Gibbs(joint=True) [z k]", draws=5, warmup=0, chains=1)
+    with pytest.raises((OptionError, ScheduleError), match="joint"):
+        model.schedule("Gibbs(joint=3) [z k]")
+
+
+def test_gathers_inside_the_block_are_refused():
+    def chosen(x):
+        which = numpyro.sample("which", dist.Categorical(jnp.ones(3) / 3))
+        with numpyro.plate("n", 3):
+            z = numpyro.sample("z", dist.Bernoulli(0.5))
+        numpyro.sample("x", dist.Normal(z[which], 1.0), obs=x)
+
+    found = joint_conditional(gb.model(chosen, 0.5).density, ["which", "z"])
+    assert isinstance(found, str) and "depends on another site" in found
