@@ -9,7 +9,7 @@ from gibbsite.density.density import Density
 from gibbsite.density.reroll_density import rerolled
 from gibbsite.density.terms import Term
 from gibbsite.trace.compat import Literal
-from gibbsite.trace.source_line import Line, user_line
+from gibbsite.trace.source_line import Line, equation_line, line_at
 
 
 @dataclass(frozen=True)
@@ -128,5 +128,6 @@ def _walk(density: Density, site: str, atom: Any) -> Iterator[Widening]:
             continue
         inputs = [a for a in eqn.invars if _wide(density, site, a)]
         if not inputs:
-            yield Widening(eqn.primitive.name, user_line(eqn))
+            place = equation_line(eqn)
+            yield Widening(eqn.primitive.name, line_at(*place) if place else None)
         stack += inputs

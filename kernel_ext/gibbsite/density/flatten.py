@@ -22,7 +22,7 @@ from gibbsite.trace.compat import (
     dce_jaxpr,
     make_jaxpr_like,
 )
-from gibbsite.trace.source_line import user_line
+from gibbsite.trace.source_line import equation_line
 
 
 class Builder:
@@ -67,7 +67,7 @@ class Builder:
         jaxpr = body.jaxpr
         if id(jaxpr) not in self._has_lines:
             # the jaxpr is kept beside the answer, so that no other one can come to have its id
-            self._has_lines[id(jaxpr)] = jaxpr, any(user_line(e) is not None for e in jaxpr.eqns)
+            self._has_lines[id(jaxpr)] = jaxpr, any(equation_line(e) is not None for e in jaxpr.eqns)
         if self._has_lines[id(jaxpr)][1]:
             return body
         eqns = [e.replace(source_info=call.source_info) for e in jaxpr.eqns]
