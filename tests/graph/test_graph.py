@@ -289,3 +289,25 @@ def test_a_schedule_of_one_s_own_becomes_the_default():
     assert mine.with_schedule(None).schedule().text == base.schedule().text
     with pytest.raises(gb.GibbsiteError):
         base.with_schedule("Gibbs mu")
+
+
+def test_transformed_distributions_show_their_base_and_transforms():
+    transforms = dist.transforms
+
+    def model(x):
+        s = numpyro.sample("s", dist.LogNormal(0, 1))
+        ordered = [transforms.OrderedTransform()]
+        base = dist.Normal(jnp.zeros(3), s).to_event(1)
+        mu = numpyro.sample("mu", dist.TransformedDistribution(base, ordered))
+        steps = [transforms.AffineTransform(1.0, s), transforms.ExpTransform()]
+        q = numpyro.sample("q", dist.TransformedDistribution(dist.Normal(mu[0], 2.0), steps))
+        fixed = numpyro.sample("fixed", dist.Delta(q))
+        numpyro.sample("x", dist.Normal(q + fixed, 1), obs=x)
+
+    made = gb.model(model, np.zeros(4, np.float32))
+    shown = {name: node.distribution for name, node in made.graph.nodes.items()}
+    assert shown["s"] == "LogNormal(0, 1)"
+    assert shown["mu"] == "Ordered(Normal(0, s))"
+    assert shown["q"] == "Exp(Affine(Normal(mu[0], 2)))"
+    assert shown["fixed"].startswith("Delta(q")
+    assert "Ordered(Normal)(mu | 0, s)" in made.conditional("mu").text

@@ -14,8 +14,8 @@ from gibbsite.density.arguments import Arguments, fixed_arguments, split_argumen
 from gibbsite.density.bounds import computed_bounds, with_known_supports
 from gibbsite.density.collect import (
     ModelFacts,
-    base_distribution,
     facts_of,
+    innermost,
     integer_bounds,
     log_probs,
     run_model,
@@ -146,7 +146,7 @@ def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays
 
 
 def _parameter_arrays(fn: Any) -> dict[str, Any]:
-    base = base_distribution(fn)
+    base, _ = innermost(fn)
     names = [n for n in (base.arg_constraints or {}) if n in base.__dict__]
     return {n: v for n in names if (v := base.__dict__[n]) is not None and hasattr(jnp.asarray(v), "dtype")}
 
@@ -187,6 +187,7 @@ def _assemble(closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments
         factor_names=facts.factors,
         enumerated=facts.enumerated,
         parameter_event_dims=facts.parameter_event_dims,
+        transforms=facts.transforms,
         closed=flat,
         latent_vars={n: latent_vars[n] for n in order if n in latent_vars},
         data_vars=data_vars,

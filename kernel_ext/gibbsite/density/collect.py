@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from numpyro import handlers
-from numpyro.distributions import Distribution
+from numpyro.distributions import Distribution, TransformedDistribution
 from numpyro.primitives import Messenger
 
 from gibbsite.density.sites import Plate, Site
@@ -46,6 +46,18 @@ def base_distribution(fn: Any) -> Any:
     return fn
 
 
+def innermost(fn: Any) -> tuple[Any, tuple[str, ...]]:
+    """The distribution that the values are first drawn from, and the transforms they then go through.
+
+    A transformed distribution with parameters of its own (`LogNormal`) stands for itself.
+    """
+    fn, transforms = base_distribution(fn), []
+    while isinstance(fn, TransformedDistribution) and not fn.arg_constraints:
+        transforms[:0] = [type(t).__name__.removesuffix("Transform") for t in fn.transforms]
+        fn = base_distribution(fn.base_dist)
+    return fn, tuple(transforms)
+
+
 def feasible(msg: Mapping[str, Any]) -> Any:
     """A value in the support of a latent site, found without drawing it."""
     if msg["type"] != "sample" or msg.get("is_observed") or msg["value"] is not None:
@@ -68,7 +80,8 @@ class ModelFacts:
     """What one pass over the model found: sites and plates in program order.
 
     `enumerated` holds the support of each discrete latent site that can list it, shape `(K, …)`;
-    `parameter_event_dims` how many trailing axes of a distribution's parameters belong to one element.
+    `parameter_event_dims` how many trailing axes of a distribution's parameters belong to one element;
+    `transforms` the base of each transformed distribution and its transforms, the last applied last.
     """
 
     sites: dict[str, Site]
@@ -76,6 +89,7 @@ class ModelFacts:
     factors: tuple[str, ...]
     enumerated: dict[str, np.ndarray]
     parameter_event_dims: dict[str, dict[str, int]]
+    transforms: dict[str, tuple[str, ...]]
 
 
 def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]) -> tuple[dict, dict]:
@@ -98,6 +112,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
     factors = []
     enumerated = {}
     event_dims = {}
+    transforms: dict[str, tuple[str, ...]] = {}
     for name, msg in trace.items():
         if msg["type"] == "plate":
             size, subsample = msg["args"][0], msg["args"][1]
@@ -123,9 +138,18 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
             if support is not None:
                 enumerated[name] = support
         if msg["type"] == "sample":
-            base = base_distribution(msg["fn"])
-            event_dims[name] = {n: c.event_dim for n, c in (base.arg_constraints or {}).items()}
-    return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims)
+            base, steps = innermost(msg["fn"])
+            event_dims[name] = {n: _event_dim(c, base) for n, c in (base.arg_constraints or {}).items()}
+            if steps:
+                transforms[name] = (type(base).__name__, *steps)
+    return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, transforms)
+
+
+def _event_dim(constraint: Any, fn: Any) -> int:
+    try:
+        return constraint.event_dim
+    except NotImplementedError:  # of `Delta`, whose value may be anything
+        return fn.event_dim
 
 
 def _enumerated(fn: Any) -> np.ndarray | None:

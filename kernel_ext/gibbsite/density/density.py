@@ -24,8 +24,9 @@ class Density:
 
     `closed` is the flat jaxpr of everything the model computes, with latents (constrained values) and data
     arrays as inputs; `outputs` names its outputs by kind and site; `terms` are the additive parts of the log
-    joint density that depend on any latent. In a density whose groups were re-rolled, `members` tells which
-    sites each array site stands for. `cache` keeps what later stages derive from it.
+    joint density that depend on any latent; `transforms` names the base and the transforms of transformed
+    distributions. In a density whose groups were re-rolled, `members` tells which sites each array site
+    stands for. `cache` keeps what later stages derive from it.
     """
 
     sites: Mapping[str, Site]
@@ -41,6 +42,7 @@ class Density:
     outputs: Mapping[str, Mapping[str, Any]]
     maps: Provenance
     terms: tuple[Term, ...]
+    transforms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 

@@ -114,6 +114,7 @@ def _rewritten(density: Density, groups: Mapping[str, tuple[str, ...]]) -> Densi
         groups={},
         enumerated={n: density.enumerated[o] for n in sites if (o := first.get(n, n)) in density.enumerated},
         parameter_event_dims={n: density.parameter_event_dims.get(first.get(n, n), {}) for n in sites},
+        transforms={n: t for n in sites if (t := density.transforms.get(first.get(n, n)))},
         closed=closed,
         latent_vars={n: latent_vars[n] for n in sites if n in latent_vars},
         data_vars=data_vars,

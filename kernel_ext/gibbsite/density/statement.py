@@ -43,7 +43,16 @@ def factor_text(
     index = element_index(density, origin) if index is None else tuple(index)
     args = _parameters(density, site, index, Expression(density, notation))
     value = notation.subscript(notation.name(origin), index)
-    return notation.call(_family(site.fn_name), value + (notation.given + ", ".join(args) if args else ""))
+    family, given = _family(site.fn_name), notation.given + ", ".join(args) if args else ""
+    if name := density.transforms.get(origin):
+        family = _composed(_family(name[0]), name[1:])
+    return notation.call(family, value + given)
+
+
+def _composed(inner: str, transforms: Sequence[str]) -> str:
+    for transform in transforms:
+        inner = f"{transform}({inner})"
+    return inner
 
 
 def _family(fn_name: str) -> str:
@@ -60,6 +69,7 @@ def _parameters(density: Density, site: Site, index: tuple[str, ...], printer: E
         atom = atoms[name]
         shape = () if isinstance(atom, Literal) else tuple(atom.aval.shape)
         event = density.parameter_event_dims.get(site.name, {}).get(name, 0)
+        event = max(event, len(shape) - len(index))
         lead = max(0, len(shape) - event)
         own = index[max(0, len(index) - lead) :]
         at = tuple("0" if n == 1 else i for n, i in zip(shape[:lead], own, strict=True))
@@ -75,4 +85,10 @@ def distribution_text(density: Density, name: str, notation: Notation = TEXT) ->
     printer = Expression(density, notation)
     if site.role == "deterministic":
         return printer.definition(density.outputs["deterministic"][name], index)
-    return notation.call(_family(site.fn_name), ", ".join(_parameters(density, site, index, printer)))
+    parameters = ", ".join(_parameters(density, site, index, printer))
+    if composed := density.transforms.get(name):
+        inner = notation.call(_family(composed[0]), parameters)
+        for transform in composed[1:]:
+            inner = notation.call(transform, inner)
+        return inner
+    return notation.call(_family(site.fn_name), parameters)
