@@ -1,5 +1,8 @@
 """Records, queries, contexts, printing and bad input."""
 
+import itertools
+import sys
+
 import gibbsite
 import jax
 import jax.numpy as jnp
@@ -98,6 +101,50 @@ def test_contexts_compose_from_left_to_right():
     assert float(tape.replay()) == 1
 
 
+def test_the_order_of_contexts_matters_only_where_values_are_replaced():
+    def fn(x):
+        return jax.jit(lambda v: jnp.exp(v) + 1)(x)
+
+    limit, memory, names = DepthLimit(1), Memory(), Named()
+    texts, notes = set(), set()
+    for a, b, c in itertools.permutations((limit, memory, names)):
+        for context in ((a | b) | c, a | (b | c)):
+            tape = gibbsite.track(fn, jnp.ones(4), context=context)
+            texts.add(tape.to_text(None))
+            notes.add(tuple(sorted(tape[2].metadata.items())))
+    assert len(texts) == 1
+    assert notes == {(("bytes", 16), ("primitive", "jit"))}
+
+
+class Named(Context):
+    def notes(self, step, values, before):
+        return {"primitive": step.primitive}
+
+
+class Loud(Context):
+    def notes(self, step, values, before):
+        return {"primitive": step.primitive.upper()}
+
+
+def test_the_last_word_on_a_note_stands_right():
+    left = gibbsite.track(jax.lax.sin, 0.0, context=Named() | Loud())
+    right = gibbsite.track(jax.lax.sin, 0.0, context=Loud() | Named())
+    assert (left[2].metadata["primitive"], right[2].metadata["primitive"]) == ("SIN", "sin")
+
+
+def test_all_contexts_must_agree_to_keep():
+    class Few(Context):
+        def keeps(self, step):
+            return step.op != "cos"
+
+    def fn(x):
+        jax.lax.cos(x)
+        return jax.lax.sin(x)
+
+    for context in (Few() | Values(), Values() | Few()):
+        assert [r.op for r in gibbsite.track(fn, 1.0, context=context)] == ["argument", "sin", "return"]
+
+
 def test_depth_timing_and_memory_together():
     def fn(x):
         return jax.jit(lambda v: jnp.exp(v) + 1)(x)
@@ -143,6 +190,29 @@ def test_leaked_values():
         gibbsite.track(lambda x: x + kept[0], 1.0)
     with pytest.raises(jax.errors.UnexpectedTracerError):
         kept[0] + 1
+
+
+def test_values_leaked_out_of_a_transformation():
+    kept = []
+
+    def fn(x):
+        jax.jit(lambda v: kept.append(v) or v)(x)
+        return kept[0] + 1
+
+    with pytest.raises(TapeError, match="Return it instead") as caught:
+        gibbsite.track(fn, 1.0)
+    assert caught.value.tape.records[0].name == "x"
+
+
+def test_a_run_that_failed_leaves_nothing_behind():
+    def fails(x):
+        raise ValueError(f"{x:.1f}")
+
+    hook = sys.getprofile()
+    with pytest.raises(ValueError, match=r"1\.0"):
+        gibbsite.track(fails, 1.0)
+    assert sys.getprofile() is hook
+    assert float(jnp.sin(0.0)) == 0
 
 
 def test_side_effects_happen_once():

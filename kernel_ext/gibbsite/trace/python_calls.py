@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from gibbsite.trace.compat import RecordedValue, current_trace, innermost
+from gibbsite.trace.compat import RecordedValue, current_trace, innermost, is_traced
 from gibbsite.trace.record import Const, Record, Ref, shape_of
 from gibbsite.trace.source_line import is_foreign, is_jax
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gibbsite.trace.recorder import OpenCall, Recorder
 
 _FOLDED = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>")
+_WITH_LITERALS = ("getitem", "pow", "rpow")  # calls that cannot be read without their integers
 _QUESTIONS = frozenset("__bool__ __int__ __float__ __complex__ __index__ __array__ tolist item".split())
 
 
@@ -148,20 +149,17 @@ class PythonCalls:
 
     def _operands(self, frame: FrameType | None, reads: dict[int, None]) -> list[Ref | Const]:
         """What a library's function was called with, in the caller's order; what it only closes over last."""
-        if frame is None:
-            return [Ref(i) for i in reads]
-        code, values = frame.f_code, frame.f_locals
-        count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
-        given = jax.tree.leaves([values[n] for n in code.co_varnames[:count] if n in values])
-        given = list(map(innermost, given))
-        constants = _library_name(frame) == "getitem"
+        literals = int if _library_name(frame) in _WITH_LITERALS else ()
         ordered: list[Ref | Const] = []
-        for value in given:
-            if self._recorder.is_mine(value):
-                if value.ident in reads and Ref(value.ident) not in ordered:
-                    ordered.append(Ref(value.ident))
-            elif constants and isinstance(value, int):
+        for value in _given(frame):
+            if isinstance(value, literals):
                 ordered.append(Const(value))
+                continue
+            found = (
+                Ref(value.ident) if self._recorder.is_mine(value) else self._recorder.known_constant(value)
+            )
+            if found is not None and found.ident in reads and found not in ordered:
+                ordered.append(found)
         return ordered + [Ref(i) for i in reads if Ref(i) not in ordered]
 
     def name_of(self, value: Any) -> str | None:
@@ -193,6 +191,20 @@ def arguments_of(frame: FrameType | None) -> list[tuple[str, Any]]:
     code, values = frame.f_code, frame.f_locals
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return [(n, values[n]) for n in names if n in values]
+
+
+def constants_of(frame: FrameType | None) -> list[jax.Array]:
+    """Arrays that the running function of a frame was called with and that the program holds."""
+    return [v for v in _given(frame) if isinstance(v, jax.Array) and not is_traced(v)]
+
+
+def _given(frame: FrameType | None) -> list[Any]:
+    if frame is None:
+        return []
+    code, values = frame.f_code, frame.f_locals
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+    given = [values[n] for n in code.co_varnames[:count] if n in values]
+    return list(map(innermost, jax.tree.leaves(given)))
 
 
 def code_of(fn: Callable) -> CodeType | None:

@@ -1,6 +1,6 @@
 """`Record`: one entry of a tape, an extended Wengert list (Gabler 2020, thesis §3.1)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from gibbsite.errors import TapeError
 from gibbsite.trace.source_line import Line, line_at
 
 STATEMENTS = ("assumption", "observation", "deterministic", "factor", "subsample")
@@ -120,3 +121,15 @@ def shape_of(value: Any) -> tuple[tuple[int, ...], str]:
     """Shape and name of the dtype, as records keep them."""
     aval = jax.typeof(value)
     return tuple(getattr(aval, "shape", ())), str(getattr(aval, "dtype", type(value).__name__))
+
+
+def index_of(written: str | int | Sequence[int]) -> tuple[int, ...]:
+    """`(8, 3)` from `"@8.3"`, `"⟨8.3⟩"`, or `(8, 3)`; `TapeError` for anything else."""
+    if isinstance(written, int):
+        return (written,)
+    if not isinstance(written, str):
+        return tuple(written)
+    numbers = written.strip("@⟨⟩").split(".")
+    if not all(n.isdecimal() for n in numbers):
+        raise TapeError(f"a record's place is written '@8.3'; got {written!r}")
+    return tuple(map(int, numbers))

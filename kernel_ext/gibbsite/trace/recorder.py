@@ -25,7 +25,7 @@ from gibbsite.trace.compat import (
 )
 from gibbsite.trace.context import Context, Step
 from gibbsite.trace.equations import Equations
-from gibbsite.trace.python_calls import PythonCalls, arguments_of, asked_by_user
+from gibbsite.trace.python_calls import PythonCalls, arguments_of, asked_by_user, constants_of
 from gibbsite.trace.record import Const, Record, Ref, shape_of
 
 LIMIT = 200  # open calls; Python's own limit comes at about a thousand frames of JAX's
@@ -106,9 +106,9 @@ class Recorder:
     def _constant(self, value: Any) -> Ref | Const:
         """An array that the program holds gets a record where it is first read."""
         with self.without_pending():
-            for call in reversed(self.stack):
-                if id(value) in call.constants:
-                    return Ref(call.constants[id(value)][1])
+            known = self.known_constant(value)
+            if known is not None:
+                return known
             step = Step("constant", "constant", self.depth, (value,), _same, "constant")
             before = self.context.before(step)
             notes = self.context.notes(step, [value], before)
@@ -128,6 +128,11 @@ class Recorder:
                 apply=_same,
             )
             return Ref(ident)
+
+    def known_constant(self, value: Any) -> Ref | None:
+        """The record of a constant among the open calls."""
+        found = (call.constants[id(value)] for call in reversed(self.stack) if id(value) in call.constants)
+        return next((Ref(ident) for _, ident in found), None)
 
     # records
 
@@ -176,9 +181,15 @@ class Recorder:
                 f"{names[-1] if names else 'the function'} is nested more than {LIMIT} calls deep: a "
                 f"recursion that does not end? Track it with arguments for which it does"
             )
-        for parent, call in zip(self.stack, self.stack[1:], strict=False):
+        for n in range(1, len(self.stack)):
+            parent, call = self.stack[n - 1], self.stack[n]
             if call.live:
                 continue
+            if call.library:  # what it is called with stands before it
+                inner, self.stack[n:] = self.stack[n:], []
+                for value in constants_of(call.frame):
+                    self.operand(value)
+                self.stack += inner
             call.index, call.live, call.decision = parent.next_index(), True, parent.decision
             if not call.library:
                 for name, value in arguments_of(call.frame):

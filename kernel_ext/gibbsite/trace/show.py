@@ -37,12 +37,12 @@ def summary(value: Any, detail: int = FULL) -> str:
 def _array(array: np.ndarray, detail: int) -> str:
     if array.ndim == 0:
         return _number(array[()])
-    if detail >= SHAPES or array.size == 0:
+    if array.size == 0 or (detail >= SHAPES and array.size > 3):
         return f"{array.dtype}{_shape(array.shape)}"
     flat = [_number(v) for v in (array.reshape(-1) if array.size <= 6 else array.reshape(-1)[[0, 1, -1]])]
     shape = "" if array.ndim == 1 else _shape(array.shape)
     whole = f"[{' '.join(flat)}]{shape}"
-    if array.size <= 2 or (array.size <= 6 and detail == FULL and len(whole) <= 32):
+    if array.size <= 3 or (array.size <= 6 and detail == FULL and len(whole) <= 32):
         return whole
     first = flat[:2] if detail == FULL else flat[:1]
     return f"[{' '.join(first)} … {flat[-1]}]{_shape(array.shape)}"

@@ -9,7 +9,7 @@ from gibbsite.errors import TapeError, UnknownNameError
 from gibbsite.trace import queries
 from gibbsite.trace.diff import TapeDiff, compare
 from gibbsite.trace.page import TapeView, html
-from gibbsite.trace.record import STATEMENTS, Const, Record, Ref
+from gibbsite.trace.record import STATEMENTS, Const, Record, Ref, index_of
 from gibbsite.trace.replay import leaves, replay
 from gibbsite.trace.show import text
 from gibbsite.trace.slicing import cut
@@ -40,7 +40,7 @@ class Tape:
             yield from record.walk()
 
     def __getitem__(self, place: str | int | Sequence[int]) -> Record:
-        parts = _place(place)
+        parts = index_of(place)
         if not parts:
             raise TapeError("a record's place has at least one number: tape['@3']")
         found = self.get(parts)
@@ -194,17 +194,6 @@ class Tape:
         from gibbsite.trace.dot import dot
 
         return dot(self, depth)
-
-
-def _place(place: str | int | Sequence[int]) -> tuple[int, ...]:
-    if isinstance(place, int):
-        return (place,)
-    if isinstance(place, str):
-        parts = place.strip("@⟨⟩").split(".")
-        if not all(p.isdecimal() for p in parts):
-            raise TapeError(f"a record's place is written '@8.3'; got {place!r}")
-        return tuple(map(int, parts))
-    return tuple(place)
 
 
 def _at(records: tuple[Record, ...], part: int) -> Record | None:
