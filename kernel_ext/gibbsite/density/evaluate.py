@@ -12,11 +12,13 @@ import numpy as np
 from jax import lax
 
 from gibbsite.density.access import Shape
+from gibbsite.density.copies import RULES as COPY_RULES
+from gibbsite.density.copies import Copies, copies_of
 from gibbsite.density.provenance_rules import ELEMENTWISE
 from gibbsite.trace.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
 
+_SMALL = 64
 _TIMES_SIZE = frozenset(["reduce_sum"])
-_IN_BOUNDS = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 _IDEMPOTENT = frozenset(["reduce_max", "reduce_min", "reduce_and", "reduce_or"])
 
 
@@ -41,7 +43,7 @@ class Evaluator:
         self._producer = producer
         self._values = dict(zip(closed.jaxpr.constvars, map(jnp.asarray, closed.consts), strict=True))
         self._values.update(values)
-        self._waiting: dict[Any, tuple[JaxprEqn, Any]] = {}
+        self._waiting: dict[Any, Copies] = {}
 
     def give(self, values: Mapping[Any, Any]) -> None:
         """Set variables, before anything that reads them is evaluated."""
@@ -54,8 +56,7 @@ class Evaluator:
         if atom not in self._values and atom not in self._waiting:
             self._compute(atom)
         if atom not in self._values:
-            gather, source = self._waiting[atom]
-            self._values[atom] = _gather(gather, [source, self.lazy(gather.invars[1])])[0]
+            self._values[atom] = self._waiting[atom].taken()
         return self._values[atom]
 
     def full(self, atom: Any) -> Any:
@@ -83,47 +84,23 @@ class Evaluator:
             stack.pop()
 
     def _put_off(self, eqn: JaxprEqn) -> bool:
-        """Let a gather that copies elements wait, and work on what it copies from: `log(theta[doc])` takes
-        the logarithm of `theta` once, not of every copy. Whether this equation was dealt with so."""
+        """Let a gather that copies rows wait, and work on what it copies from: `log(theta[doc])` takes the
+        logarithm of `theta` once, not of every copy. Whether this equation was dealt with so."""
         name = eqn.primitive.name
-        if name == "gather" and eqn.params["mode"] in _IN_BOUNDS:
-            source = self.lazy(eqn.invars[0])
-            if source.size < eqn.outvars[0].aval.size:
-                self._waiting[eqn.outvars[0]] = (eqn, source)
-                return True
+        if name in COPY_RULES and any(self._waits(a) for a in eqn.invars):
+            found = COPY_RULES[name](
+                eqn, [self._waiting[a] if self._waits(a) else self.lazy(a) for a in eqn.invars]
+            )
+        elif name == "gather":
+            found = copies_of(eqn, self.lazy(eqn.invars[0]), self.lazy(eqn.invars[1]))
+        else:
             return False
-        if name not in ELEMENTWISE or name == "optimization_barrier":
-            return False
-        gather: JaxprEqn | None = None
-        sources: list[Any] = []
-        for atom in eqn.invars:
-            if not isinstance(atom, Literal) and atom in self._waiting and atom not in self._values:
-                other, source = self._waiting[atom]
-                if gather is not None and not _same_gather(gather, other):
-                    return False
-                gather = other
-                sources.append(source)
-            else:
-                x = self.lazy(atom)
-                if x.size != 1:
-                    return False
-                sources.append(x)
-        if gather is None:
-            return False
-        rank = len(gather.invars[0].aval.shape)
-        sources = [jnp.reshape(x, (1,) * rank) if x.ndim and x.size == 1 else x for x in sources]
-        (source,) = _elementwise(eqn, sources)
-        self._waiting[eqn.outvars[0]] = (gather, source)
-        return True
+        if found is not None:
+            self._waiting[eqn.outvars[0]] = found
+        return found is not None
 
-
-def _same_gather(a: JaxprEqn, b: JaxprEqn) -> bool:
-    """Whether two gathers copy the same places of arrays of one shape."""
-    return a is b or (
-        a.invars[1] is b.invars[1]
-        and _aval_shape(a.invars[0]) == _aval_shape(b.invars[0])
-        and all(a.params[p] == b.params[p] for p in ("dimension_numbers", "slice_sizes", "mode"))
-    )
+    def _waits(self, atom: Any) -> bool:
+        return not isinstance(atom, Literal) and atom in self._waiting and atom not in self._values
 
 
 def _default(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
@@ -137,6 +114,42 @@ def _elementwise(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
         return bind_equation(eqn, xs)
     shape = np.broadcast_shapes(*ranked)
     return bind_equation(eqn, [jnp.broadcast_to(x, shape) if x.ndim and x.shape != shape else x for x in xs])
+
+
+def _matrix(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
+    """A factorisation: once for all matrices of a batch that are the same."""
+    (x,), shape = xs, _aval_shape(eqn.invars[0])
+    return bind_equation(eqn, [materialise(x, shape, {len(shape) - 1, len(shape) - 2})])
+
+
+def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
+    (a, b), shape = xs, _aval_shape(eqn.invars[1])
+    rank = len(shape)
+    a = materialise(a, _aval_shape(eqn.invars[0]), {rank - 1, rank - 2})
+    b = materialise(b, shape, {rank - 1, rank - 2})
+    shared = [d for d in range(rank - 2) if a.shape[d] == 1 and b.shape[d] != 1]
+    b = materialise(b, shape, {d for d in range(rank - 2) if a.shape[d] != 1})
+    # right-hand sides of one matrix stand beside each other, so that it is solved with once
+    long = rank - 1 if eqn.params["left_side"] else rank - 2
+    kept = [d for d in range(rank - 2) if d not in shared]
+    columns = (*shared, long)
+    last = (rank - 2, *columns) if long == rank - 1 else (*columns, rank - 1)
+    flat = jnp.transpose(b, (*kept, *last))
+    many = int(np.prod([b.shape[d] for d in columns], dtype=np.int64))
+    tail = (b.shape[rank - 2], many) if long == rank - 1 else (many, b.shape[rank - 1])
+    flat = jnp.reshape(flat, (*(b.shape[d] for d in kept), *tail))
+    a = jnp.squeeze(a, tuple(shared))
+    size = a.shape[-1]
+    if size <= _SMALL and many > size:
+        # threads of a library's solver cost more than these small products
+        eye = jnp.broadcast_to(jnp.eye(size, dtype=a.dtype), a.shape)
+        (inverse,) = bind_equation(eqn, [a, eye])
+        out = inverse @ flat if long == rank - 1 else flat @ inverse
+    else:
+        (out,) = bind_equation(eqn, [a, flat])
+    out = jnp.reshape(out, (*(b.shape[d] for d in kept), *(b.shape[d] for d in last)))
+    placed = (*kept, *last)
+    return [jnp.transpose(out, tuple(placed.index(d) for d in range(rank)))]
 
 
 def _broadcast(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
@@ -320,6 +333,8 @@ def _gather(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 _RULES: dict[str, Callable[[JaxprEqn, list[Any]], list[Any]]] = {
     **dict.fromkeys(ELEMENTWISE - {"optimization_barrier"}, _elementwise),
     **dict.fromkeys(_TIMES_SIZE | _IDEMPOTENT, _reduce),
+    **dict.fromkeys(["cholesky", "lu", "qr", "eigh", "svd"], _matrix),
+    "triangular_solve": _triangular_solve,
     "broadcast_in_dim": _broadcast,
     "transpose": _transpose,
     "squeeze": _squeeze,
