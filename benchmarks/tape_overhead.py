@@ -1,6 +1,7 @@
 """What recording costs per record: `python benchmarks/tape_overhead.py [records]`.
 
-Times a chain of primitives run eagerly, recorded without and with values, and the first question asked.
+A chain of primitives, run eagerly, recorded without and with values; the questions one may ask of the tape;
+and the size of the tape of a scan, which does not depend on its length.
 """
 
 import sys
@@ -8,7 +9,10 @@ import time
 
 import gibbsite
 import jax
+import jax.numpy as jnp
+import numpy as np
 from gibbsite.trace.context import Values
+from timing import interleaved
 
 
 def chain(n: int):
@@ -22,34 +26,39 @@ def chain(n: int):
     return fn
 
 
-def seconds(run) -> float:
-    """The best of three."""
-    best = float("inf")
-    for _ in range(3):
-        start = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - start)
-    return best
+def scan(n: int) -> gibbsite.Tape:
+    """The tape of a scan of `n` steps."""
+    return gibbsite.track(lambda x: jax.lax.scan(lambda c, a: (c + a, None), 0.0, x)[0], jnp.ones(n))
 
 
 def main(n: int) -> None:
-    """Print microseconds per record."""
-    fn, x = chain(n), jax.numpy.float32(0.5)
-    plain = seconds(lambda: fn(x).block_until_ready())
-    rows = {
-        "eager, not recorded": plain,
-        "recorded, values off": seconds(lambda: gibbsite.track(fn, x, context=Values(False))),
-        "recorded, values on": seconds(lambda: gibbsite.track(fn, x)),
-    }
-    for name, total in rows.items():
-        print(
-            f"{name:24} {total / n * 1e6:8.1f} µs per primitive, overhead {(total - plain) / n * 1e6:8.1f} µs"
-        )
+    """Print a table of times per record, and the rest below it."""
+    fn, x = chain(n), jnp.float32(0.5)
+    seconds = interleaved(
+        {
+            "run eagerly": lambda: fn(x),
+            "recorded, values off": lambda: gibbsite.track(fn, x, context=Values(False)).result,
+            "recorded, values on": lambda: gibbsite.track(fn, x).result,
+        },
+        rounds=9,
+    )
+    eager = np.median(seconds["run eagerly"])
+    print(f"| {n} primitives | µs each (median) | against eager |\n|---|---|---|")
+    for name, taken in seconds.items():
+        print(f"| {name} | {np.median(taken) / n * 1e6:.1f} | {np.median(taken) / eager:.1f} |")
     tape = gibbsite.track(fn, x)
-    start = time.perf_counter()
-    tape.backward(tape.records[-1])
-    print(f"{'closure over ' + str(len(tape)):24} {time.perf_counter() - start:8.2f} s")
+    for what, ask in (
+        ("backward from the end", lambda: tape.backward(tape.records[-1])),
+        ("forward from the start", lambda: tape.forward(tape.records[0])),
+        ("slice inside calls", lambda: tape.slice(inside=True)),
+        ("print", lambda: str(tape)),
+    ):
+        start = time.perf_counter()
+        ask()
+        print(f"{what}: {(time.perf_counter() - start) / n * 1e6:.1f} µs per record")
+    sizes = {steps: len(list(scan(steps).walk())) for steps in (10, 100_000)}
+    print(f"records of a scan: {', '.join(f'{s} steps, {k} records' for s, k in sizes.items())}")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)

@@ -35,39 +35,33 @@ class PythonCalls:
         self._user: dict[CodeType, bool] = {}
 
     def hook(self, frame: FrameType, event: str, arg: Any) -> None:
-        """The profile hook."""
-        if event not in ("call", "return"):
+        """The profile hook; it runs at every call and return, so the common cases come first."""
+        stack = self._recorder.stack
+        running = stack[-1]
+        if event == "return":
+            if running.frame is frame and len(stack) > 1:
+                self.close(arg)
+            return
+        if event != "call":
             return
         code = frame.f_code
         user = self._user.get(code)
         if user is None:
             user = not is_foreign(code.co_filename) and code.co_name not in _FOLDED
             self._user[code] = user
-        if not user:
-            self._library(frame, event, arg)
-        elif event == "return":
-            if self._is_running(frame):
-                self.close(arg)
-        elif code is self._code and self._recorder.root.code is None:
-            self._recorder.root.frame, self._recorder.root.code = frame, code
-        else:
-            self._recorder.open(frame)
+        if user:
+            root = self._recorder.root
+            if code is self._code and root.code is None:
+                root.frame, root.code = frame, code
+            else:
+                self._recorder.open(frame)
+        elif not running.library and running.frame is not None and running.frame is frame.f_back:
+            self._library(frame)
 
-    def _library(self, frame: FrameType, event: str, arg: Any) -> None:
+    def _library(self, frame: FrameType) -> None:
         """Functions of JAX's count as calls where the user calls them, so that a line reads as written."""
-        if event == "return":
-            if self._is_running(frame):
-                self.close(arg)
-            return
-        running = self._recorder.stack[-1]
-        if frame.f_back is None or running.frame is not frame.f_back or running.library:
-            return
         if is_jax(frame.f_code.co_filename) and current_trace() is self._recorder.trace:
             self._recorder.open(frame, library=True)
-
-    def _is_running(self, frame: FrameType) -> bool:
-        stack = self._recorder.stack
-        return stack[-1].frame is frame and len(stack) > 1
 
     def close(self, result: Any) -> None:
         """The innermost call has returned `result`; None also after an exception."""
@@ -118,9 +112,9 @@ class PythonCalls:
         recorder = self._recorder
         if len(call.records) == 1 and call.records[0].kind != "decision":
             (only,), name = call.records, _library_name(call.frame)
-            if only.kind == "primitive" and hasattr(jax.numpy, name):
-                only = replace(only, detail={**only.detail, "written": name})
-            parent.records.append(moved(only, call.index))
+            named = name != only.op and only.kind == "primitive" and hasattr(jax.numpy, name)
+            detail = {**only.detail, "written": name} if named else only.detail
+            parent.records.append(moved(replace(only, detail=detail) if named else only, call.index))
             return
         leaves = recorder.found_in(result)
         made = {i for r in call.records for inner in r.walk() for i in inner.outputs}

@@ -231,11 +231,19 @@ class Recorder:
 
     def primitive(self, primitive: Any, values: list[Any], params: Any) -> Any:
         """One primitive of the running function."""
-        return self._equations.primitive(primitive, values, params)
+        sys.setprofile(None)  # the hook would look at every call that recording itself makes
+        try:
+            return self._equations.primitive(primitive, values, params)
+        finally:
+            sys.setprofile(self._calls.hook)
 
     def custom(self, bind: Callable, values: list[Any]) -> list[Any]:
         """One function with derivatives of its own."""
-        return self._equations.custom(bind, values)
+        sys.setprofile(None)
+        try:
+            return self._equations.custom(bind, values)
+        finally:
+            sys.setprofile(self._calls.hook)
 
     @contextmanager
     def running(self) -> Iterator[None]:
