@@ -191,6 +191,8 @@ def _cost(c: FiniteConditional) -> str:
     k = s.support.size
     if c.kind == "chain":
         return f"{k}² × {n} term elements, then a filter of {c.chain.length} steps"  # type: ignore[union-attr]
+    if c.tables.sums is not None:
+        return f"{k} × {n} term elements, then a scan with {len(c.tables.sums.sums)} running sums"
     times = 1 if s.independent else (s.n_colours or int(np.prod(s.elements, dtype=np.int64)))
     return f"{k} × {n} term elements" + (f" × {times} passes" if times > 1 else "")
 

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-_UNROLL = 64
+_UNROLL = 256
 
 
 def draw_index(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from gibbsite.conditional.colour import colour, coupling
 from gibbsite.conditional.draw import draw_index
 from gibbsite.conditional.reduce import reduce_onto
+from gibbsite.conditional.running import RunningTables, running_sums
 from gibbsite.conditional.support import FiniteSupport
 from gibbsite.conditional.touch import COUPLED, DENSE, SINGLE, Touch, touches
 from gibbsite.density import Density
@@ -85,6 +86,16 @@ class FiniteTables:
         self._values = structure.support.values
         self._elements = structure.elements
         self._event = self._values.ndim - 1
+
+        dense = structure.colours is None and bool(structure.joint) and not self._event
+        terms = tuple(t.term for t in structure.joint)
+        self.sums = running_sums(density, structure.site, terms, self._elements) if dense else None
+
+    def running(self, latents: Latents, data: Any) -> RunningTables | None:
+        """The sums through which the coupling terms read the site, if they read it through nothing else."""
+        if self.sums is None:
+            return None
+        return RunningTables(self.density, self.sums, self._values, latents, data)
 
     def _with(self, latents: Latents, data: Any, value: Any) -> Evaluator:
         return self.density.evaluator({**latents, self.structure.site: value}, data)
@@ -196,7 +207,11 @@ def element_logits(tables: FiniteTables, latents: Latents, data: Any) -> Any:
             mine = jnp.asarray(s.colours) == c
             base = base + jnp.where(mine, tables.coupled(latents, data, c), 0)
         return base
-    flat = jax.lax.map(lambda i: _one_element(tables, latents, data, i), jnp.arange(_count(s)))
+    running = tables.running(latents, data)
+    if running is not None:
+        flat = jax.lax.map(lambda i: running.logits(running.sums, i), jnp.arange(_count(s)))
+    else:
+        flat = jax.lax.map(lambda i: _one_element(tables, latents, data, i), jnp.arange(_count(s)))
     return base + jnp.moveaxis(flat, 0, -1).reshape(base.shape)
 
 
@@ -238,7 +253,24 @@ def sweep(tables: FiniteTables, key: Any, latents: Latents, data: Any) -> Any:
             mine = (jnp.asarray(s.colours) == c).reshape(s.elements + (1,) * (z.ndim - len(s.elements)))
             z = jnp.where(mine, drawn, z)
         return z
+    running = tables.running({**latents, s.site: now}, data)
+    if running is not None:
+        return _sweep_running(tables, running, key, now, base)
     return _sweep_one_by_one(tables, key, {**latents, s.site: now}, data, base)
+
+
+def _sweep_running(tables: FiniteTables, running: RunningTables, key: Any, now: Any, base: Any) -> Any:
+    s = tables.structure
+    n = _count(s)
+    table = jnp.broadcast_to(base, (s.support.size, *s.elements)).reshape(s.support.size, n)
+
+    def step(sums: Any, at: Any) -> Any:
+        i, k = at
+        index = draw_index(k, table[:, i] + running.logits(sums, i), ())
+        return running.after(sums, i, index), index
+
+    _, index = jax.lax.scan(step, running.sums, (jnp.arange(n), jax.random.split(key, n)))
+    return tables.chosen(index.reshape(s.elements), now)
 
 
 def _sweep_one_by_one(tables: FiniteTables, key: Any, latents: Latents, data: Any, base: Any) -> Any:
