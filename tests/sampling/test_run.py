@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 from gibbsite import sampling
-from gibbsite.errors import OptionError, UnknownNameError
+from gibbsite.errors import GibbsiteError, OptionError, UnknownNameError
 from gibbsite.sampling import wait_interruptibly
 from gibbsite.sampling.pace import Pace
 from numpyro.infer import MCMC, NUTS, Gibbs
@@ -126,6 +126,24 @@ def test_time_left_is_of_the_mean_pace_of_each_phase():
     pace.add(False, 10, 0.5)
     pace.add(False, 10, 1.5)
     assert pace.eta(0, 1000) == pytest.approx(1000 * 0.1)
+
+
+def test_blocks_are_timed_on_request_and_the_run_goes_on_as_if_they_were_not(model, whole):
+    other = gb.model(model.fn, *model.args)  # its programs are compiled already
+    run = other.start(**{**OPTIONS, "draws": 10**6})
+    with pytest.raises(GibbsiteError, match="still going"):
+        run.time_blocks()
+    run.stop()
+    run.wait()
+    run = other.sample(**{**OPTIONS, "draws": 20})
+    assert [b.seconds_share for b in run.snapshot().blocks] == [None, None]
+    seconds = run.time_blocks()
+    assert list(seconds) == [b.label for b in run.snapshot().blocks]
+    shares = [b.seconds_share for b in run.snapshot().blocks]
+    assert min(shares) > 0 and sum(shares) == pytest.approx(1)
+    assert shares == pytest.approx(np.array(list(seconds.values())) / sum(seconds.values()))
+    run.resume(draws=40)
+    same(run, whole)
 
 
 def test_snapshot_trace_and_history(whole):

@@ -26,7 +26,7 @@ def test_starting_values_are_where_chains_start(model):
     engine, _ = engine_for(plan, Settings(60, 40, 2, 1), None)
     engine.compile()
     state, _ = engine.init(jax.random.key(0), starts)
-    found = jax.vmap(plan.kernel.postprocess_fn((), {"_gibbsite_inputs": plan.inputs}))(state.z)
+    found = jax.vmap(engine.kernel.postprocess_fn((), {"_gibbsite_inputs": plan.inputs}))(state.z)
     np.testing.assert_array_equal(found["z"], np.stack([z, z]))
     np.testing.assert_allclose(found["p"], p, rtol=1e-5)
     run = model.sample(**OPTIONS, init={"z": z, "p": p})
@@ -64,6 +64,15 @@ def test_a_density_that_is_not_finite_names_site_row_and_value():
     said = r"2 of 2 chains .* observed site 'y', at index \[4\].*log-probability (-inf|nan) for the value 4"
     with pytest.raises(ModelError, match=said):
         bad.sample(draws=5, warmup=5, chains=2, schedule="NUTS a")
+
+
+def test_a_density_that_is_not_finite_in_a_program_that_was_compiled_for_other_data():
+    x, y = np.ones(6, np.float32), np.arange(6, dtype=np.float32)
+    options = {"draws": 5, "warmup": 5, "chains": 2, "schedule": "NUTS a"}
+    assert gb.model(rates, y, x).sample(**options).status == "finished"
+    x[1] = np.nan
+    with pytest.raises(ModelError, match=r"observed site 'y', at index \[1\]"):
+        gb.model(rates, y, x).sample(**options)
 
 
 def test_a_density_that_is_not_finite_under_blocks_without_gradients():

@@ -70,6 +70,9 @@ class Engine:
     ):
         self.plan, self.chains, self.warmup, self.capacity = plan, chains, warmup, capacity
         self.devices, self.thin = devices, thin
+        self.kernel = (
+            plan.kernel
+        )  # NumPyro's kernels keep what `init` found: this one is ready after `compile`
         self._programs: dict[str, Any] = {}
         self._compiling = threading.Lock()
         self._mesh = Mesh(np.array(devices), ("chain",)) if len(devices) > 1 else None
@@ -156,7 +159,7 @@ class Engine:
         return np.asarray(buffer)[:steps]
 
     def _init_chains(self, keys: Any, inputs: Any, given: Any = None) -> Any:
-        kernel, kwargs = self.plan.kernel, {INPUTS: inputs}
+        kernel, kwargs = self.kernel, {INPUTS: inputs}
 
         def start(key: Any, values: Any) -> Any:
             params = None if values is None else native_values(kernel, key, kwargs, values)
@@ -167,10 +170,10 @@ class Engine:
 
     def _advance_chains(self, state: Any, inputs: Any, steps: Any, sweeps: Any) -> Any:
         kwargs = {INPUTS: inputs}
-        sample = jax.vmap(lambda s: self.plan.kernel.sample(s, (), kwargs))
+        sample = jax.vmap(lambda s: self.kernel.sample(s, (), kwargs))
 
         def values(s: Any) -> Any:
-            found = self.plan.kernel.postprocess_fn((), kwargs)(s.z)
+            found = self.kernel.postprocess_fn((), kwargs)(s.z)
             return {n: v for n, v in found.items() if n in self.plan.sites}
 
         def record(s: Any) -> Any:

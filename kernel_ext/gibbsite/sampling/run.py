@@ -21,6 +21,7 @@ from gibbsite.sampling.monitor import Monitor
 from gibbsite.sampling.pace import Pace
 from gibbsite.sampling.resources import Place
 from gibbsite.sampling.store import Store, discard
+from gibbsite.sampling.timing import block_seconds
 from gibbsite.sampling.until import Until
 
 _CHUNK_SECONDS = 0.2
@@ -123,11 +124,7 @@ class Run(Looking):
         """As `resume`, in the background."""
         if self._thread is not None and self._thread.is_alive():
             raise GibbsiteError("the run is still going; stop it, or wait for it, before resuming")
-        if self._engine is None:
-            raise ModelError(
-                f"this run was loaded without its model; to go on: "
-                f"gibbsite.load(path, model={self.model_name})"
-            )
+        self._ready_engine()
         if draws is not None:
             if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
                 raise OptionError(f"draws must be a whole number above 0, not {draws!r}")
@@ -136,6 +133,14 @@ class Run(Looking):
         self._status = "compiling" if self._state is None else self._phase()
         self.start()
         return self
+
+    def _ready_engine(self) -> Engine:
+        if self._engine is None:
+            raise ModelError(
+                f"this run was loaded without its model; to go on: "
+                f"gibbsite.load(path, model={self.model_name})"
+            )
+        return self._engine
 
     def extend(self, until: str, max_draws: int = 20_000) -> "Run":
         """Go on until every scalar meets `until` (such as "ess>400, rhat<1.01") or there are `max_draws`
@@ -161,9 +166,9 @@ class Run(Looking):
     def _sample(self) -> None:
         self._began = time.monotonic()
         try:
-            assert self._engine is not None
-            with jax.default_device(self._engine.devices[0]):
-                self._loop(self._engine)
+            engine = self._ready_engine()
+            with jax.default_device(engine.devices[0]):
+                self._loop(engine)
         except BaseException as error:
             self._fail(_explained(error, self))
         finally:
@@ -222,7 +227,7 @@ class Run(Looking):
         else:
             state, logdensity = engine.init(jax.random.key(self.settings.seed), self._init)
             jax.block_until_ready(state)
-            check_start(self._plan, self._kwargs, state, logdensity)
+            check_start(engine.kernel, self._kwargs, state, logdensity)
             self._state = state
         self._compile_seconds += time.monotonic() - began
 
@@ -288,6 +293,23 @@ class Run(Looking):
             except BaseException:
                 discard(store.path)
                 raise
+
+    def time_blocks(self) -> dict[str, float]:
+        """Measure now how long one application of each block takes: seconds for all chains, by label.
+
+        Compiles every block by itself, which takes some seconds, and changes nothing of the run; from then on
+        the dashboard shows each block's share. Raises `GibbsiteError` while the run is going.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            raise GibbsiteError("the run is still going; stop it, or wait for it, before timing its blocks")
+        engine = self._ready_engine()
+        with jax.default_device(engine.devices[0]):
+            self._prepare(engine)
+            kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
+            found = block_seconds(engine.kernel, kwargs, self._state.block_states)
+        self._shares = tuple(s / sum(found) for s in found)
+        self._notify()
+        return {b.label: s for b, s in zip(self._plan.blocks, found, strict=True)}
 
     # what `load` puts in
 

@@ -8,7 +8,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class BlockStat:
-    """A block of the sweep: its share of a step's time (None where unknown), and what its kernel tells."""
+    """A block of the sweep: its share of a step's time (None before `Run.time_blocks`), and what its
+    kernel tells."""
 
     label: str
     kernel: str

@@ -2,6 +2,8 @@
 
 import textwrap
 
+import numpy as np
+
 from gibbsite.views import plots_svg, svg, words
 from gibbsite.views.colours import BAD, BLOCKS, FAINT, INK, LINE, SLOTS, STATUS, WORN
 from gibbsite.views.content import MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content
@@ -149,14 +151,15 @@ def _blocks(content: Content) -> tuple[str, float]:
     blocks = content.snapshot.blocks
     if not blocks:
         return "", 0
-    parts = [svg.text(0, 11, "time by block", font_weight="600")]
-    inner, x = WIDTH - 2 * PAD, 0.0
-    for i, block in enumerate(blocks):
-        share = block.seconds_share or 0.0
-        share = share if share == share else 0.0
-        parts.append(svg.rect(x, 18, inner * share, 12, BLOCKS[i % len(BLOCKS)]))
-        x += inner * share
-    y = 36.0
+    shares = [block.seconds_share for block in blocks if block.seconds_share is not None]
+    timed = len(shares) == len(blocks) and bool(np.isfinite(shares).all())
+    parts = [svg.text(0, 11, "time by block" if timed else "blocks", font_weight="600")]
+    inner, x, y = WIDTH - 2 * PAD, 0.0, 18.0
+    if timed:
+        for i, share in enumerate(shares):
+            parts.append(svg.rect(x, y, inner * share, 12, BLOCKS[i % len(BLOCKS)]))
+            x += inner * share
+        y += 18
     for i, block in enumerate(blocks):
         parts.append(svg.rect(0, y + 3, 9, 9, BLOCKS[i % len(BLOCKS)], rx="2"))
         parts.append(svg.text(15, y + 11, _clipped(f"{block.label}: {words.block_detail(block)}", 125)))
