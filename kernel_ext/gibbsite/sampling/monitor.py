@@ -16,6 +16,8 @@ _WATCHED_PER_SITE = 24
 _JUDGED_PER_SITE = 200
 # in-run measures may take this share of the time that passes between them
 _SHARE = 0.02
+# a run that is over sooner is measured once, at its end
+_FIRST_SECONDS = 0.1
 
 
 class Monitor:
@@ -30,7 +32,7 @@ class Monitor:
         self.stuck: dict[int, str] = {}
         self.notices: tuple[Notice, ...] = ()
         self._marks: list[tuple[int, dict[str, tuple[float, float]]]] = []
-        self._next = 0.0
+        self._next: float | None = None  # when the worst are measured next
 
     def add(self, values: Mapping[str, np.ndarray], stats: Mapping[str, np.ndarray]) -> None:
         """Take in draws after warm-up, arrays `[step, chain, …]`."""
@@ -43,10 +45,11 @@ class Monitor:
 
     def measure(self, draws: Draws, ended: bool = False) -> None:
         """Measure the worst scalars, unless that was done only just."""
-        done = draws.sampled.steps
-        if done == 0 or (not ended and time.monotonic() < self._next):
+        done, began = draws.sampled.steps, time.monotonic()
+        if done and self._next is None:
+            self._next = began + _FIRST_SECONDS
+        if self._next is None or (not ended and began < self._next):
             return
-        began = time.monotonic()
         values = draws.sampled.read()
         worst = {n: m.worst(_WATCHED_PER_SITE) for n, m in self.moments.sites.items()}
         self.scalars = some_stats(values, worst)
