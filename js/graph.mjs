@@ -94,6 +94,7 @@ function arrange(args, state, store, view) {
   const names = Object.keys(LABELS).filter((n) => n in store.views);
   detail.setv({ labels: names.map((n) => LABELS[n]), active: names.indexOf(state.view), visible: names.length > 1 });
   const wide = across * scale > 620;
+  args.side.setv({ css_classes: wide ? ["gp-below"] : [] });
   panel.setv({ width: wide ? Math.min(Math.round(across * scale), FIT[0]) : 330 });
 }
 

@@ -203,6 +203,17 @@ class Lab:
         self.command("docmanager:save")
         self.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
 
+    def read(self, name: str) -> nbformat.NotebookNode:
+        """A notebook as it is on disk."""
+        return nbformat.read(self.server.folder / name, as_version=4)
+
+    def converted(self, name: str) -> str:
+        """The address of a notebook's conversion to HTML."""
+        command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", name]
+        folder = self.server.folder
+        subprocess.run(command, cwd=folder, env=self.server.environment, check=True, capture_output=True)
+        return (folder / name).with_suffix(".html").as_uri()
+
     def output_text(self, index: int) -> str:
         """All text of a cell's outputs, from the notebook model."""
         return self.page.evaluate(

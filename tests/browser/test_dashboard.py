@@ -1,10 +1,5 @@
 """A run's dashboard in a real JupyterLab: it follows the run, stops it, and outlives page and kernel."""
 
-import subprocess
-import sys
-
-import nbformat
-
 LOAD = """
 %load_ext gibbsite
 from sklearn.datasets import load_iris
@@ -149,7 +144,7 @@ def test_saved_notebook_shows_the_finished_run_without_its_kernel(lab):
     lab.page.wait_for_selector(".gb-pill:has-text('finished')")
     lab.save()
     lab.assert_quiet()
-    book = nbformat.read(lab.server.folder / "saved.ipynb", as_version=4)
+    book = lab.read("saved.ipynb")
     html = [o.data.get("text/html", "") for o in book.cells[2].outputs if "data" in o]
     assert sum("gibbsite-svg" in text for text in html) == 1
     assert "finished" in "".join(html)
@@ -163,10 +158,5 @@ def test_saved_notebook_shows_the_finished_run_without_its_kernel(lab):
     lab.picture("finished").scroll_into_view_if_needed()
     lab.shot("dashboard_reopened")
 
-    page = lab.server.folder / "saved.html"
-    command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", "saved.ipynb"]
-    subprocess.run(
-        command, cwd=lab.server.folder, env=lab.server.environment, check=True, capture_output=True
-    )
-    lab.page.goto(page.as_uri())
+    lab.page.goto(lab.converted("saved.ipynb"))
     lab.picture("finished")

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from types import SimpleNamespace
 
 import gibbsite as gb
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from gibbsite.graph import DependencyGraph, Node, PlateBox
 from gibbsite.views import graph_svg, show_graph
 from gibbsite.views.graph_geometry import draw
 from gibbsite.views.graph_store import unpacked
+from gibbsite.views.graph_watch import BAD, GOOD, WAIT, badges, state_of
 
 
 def mixture(x):
@@ -233,3 +235,78 @@ def test_a_saved_graph_is_small(nodes, limit):
     assert len(store["views"]["folded"]["nodes"]["name"]) == len(model.graph.nodes)
     assert "Normal(effect_3 | effect_0, 1)" in store["told"]["effect_3"]["conditional"]
     assert saved_bytes(widget) < limit
+
+
+def test_badges_follow_a_run(make_run):
+    """Not yet, stuck, converged and divergent, as a simulated run goes on."""
+    names = ("a", "b", "mu", "w", "z")
+    graph = DependencyGraph([Node(n, "latent") for n in names], [])
+    widget, run = show_graph(graph), make_run()
+
+    def shown():
+        columns = widget._columns["graph-run"]["columns"]
+        return dict(zip(columns["name"], zip(columns["words"], columns["colour"], strict=True), strict=True))
+
+    widget.attach(run)
+    assert shown() == {}
+    widget._looked = -10.0  # as if a second had gone by
+    run.advance(100)
+    assert set(shown()) == {"mu", "w"} and shown()["mu"] == ("… R-hat 1.060 · 3 div.", BAD)
+    assert "ESS 6 ·" in told(widget, "mu") and "3 of the block&#x27;s transitions" in told(widget, "mu")
+    run.advance(400)  # too soon after the last look
+    assert "ESS 6 ·" in told(widget, "mu")
+    widget._looked = -10.0
+    run.advance(500)
+    assert "ESS 60 ·" in told(widget, "mu")
+    run.advance(1000)
+    assert run.status == "finished"
+    assert shown()["mu"] == ("! R-hat 1.060 · 3 div.", BAD)
+
+
+@pytest.mark.parametrize(
+    ("rhat", "ess", "ended", "words", "colour"),
+    [
+        (float("nan"), 0, False, "… first draws", WAIT),
+        (float("nan"), 0, False, "… constant so far", WAIT),
+        (1.001, 900, False, "✓ ESS 900", GOOD),
+        (1.001, 90, False, "… ESS 90", WAIT),
+        (1.03, 900, False, "… R-hat 1.030", WAIT),
+        (1.03, 900, True, "! R-hat 1.030", BAD),
+        (1.4, 9, False, "! R-hat 1.400", BAD),
+    ],
+)
+def test_the_state_of_a_node(rhat, ess, ended, words, colour):
+    scalar = SimpleNamespace(rhat=rhat, ess_bulk=ess, sd=0.0 if words == "… constant so far" else 1.0)
+    assert state_of(scalar, 4, ended) == (words, colour)
+
+
+def test_a_merged_node_carries_its_worst_member():
+    members = {f"b_{i}": (1.001 if i else 1.4) for i in range(4)}
+    scalars = tuple(
+        SimpleNamespace(site=n, label=n, rhat=r, ess_bulk=900, mean=0.0, sd=1.0) for n, r in members.items()
+    )
+    shot = SimpleNamespace(scalars=scalars, chains=2, status="sampling", divergences=(0, 0), blocks=())
+    columns = badges(SimpleNamespace(snapshot=lambda limit: shot), members, {"b*": tuple(members)})
+    row = columns["name"].index("b*")
+    assert columns["words"][row] == "! R-hat 1.400 · 3 of 4 ✓" and columns["colour"][row] == BAD
+
+
+def told(widget, name):
+    columns = widget._columns["graph-run"]["columns"]
+    return columns["told"][columns["name"].index(name)]
+
+
+def test_a_name_that_was_bound_anew_is_told(model, monkeypatch):
+    from gibbsite.views import graph_widget
+
+    widget = show_graph(model)
+    names = {model.name: model}
+    monkeypatch.setattr(graph_widget, "get_ipython", lambda: SimpleNamespace(user_ns=names))
+    widget._receive(None, {"kind": "select", "node": "mu"}, [])
+    assert widget.message == ""
+    widget.change("condition", "[0, 1, 2]")
+    widget._receive(None, {"kind": "select", "node": "mu"}, [])
+    assert "earlier one" not in widget.message  # the change came from here
+    names[model.name] = model.condition(w=[0.2, 0.3, 0.5])
+    widget._receive(None, {"kind": "select", "node": "z"}, [])
+    assert "bound to another model" in widget.message and widget.selected == "z"

@@ -28,6 +28,8 @@ from gibbsite.views.graph_style import TEXT_SIZE, TITLE_SIZE
 _INK = "#2b3036"
 _PANEL_WIDTH = 330
 _FONT = value("system-ui, sans-serif")
+# Inputs are white in dark pages, too, whose text is light.
+_INPUT = f".bk-input {{ color: {_INK}; }}"
 # What the glyphs read; js/graph_shapes.mjs fills it.
 _COLUMNS = {
     "nodes": "name xs ys x title title_y words text_y badge_x badge_y fill line dash width alpha lit role "
@@ -75,7 +77,10 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
             html_attributes={"aria-live": "polite"},
         )
         below += [change["row"], message]
-    root = column(tools, _wrapped(_scrolled(plot), column(*below)))
+    # Beside the drawing where that is narrow, else below it.
+    side = column(*below, stylesheets=[InlineStyleSheet(css=":host(.gp-below) { flex-basis: 100%; }")])
+    script.args |= {"side": side}  # type: ignore[operator]
+    root = column(tools, _wrapped(_scrolled(plot), side))
     document = Document()
     document.add_root(root)
     document.js_on_event(DocumentReady, script)
@@ -93,7 +98,7 @@ def _scrolled(plot: Any) -> Any:
 
 
 def _look_tools(script: CustomJS) -> tuple[Any, dict[str, Any]]:
-    look = TextInput(name="graph-search", placeholder="find a node", width=150)
+    look = TextInput(name="graph-search", placeholder="find a node", width=150, stylesheets=[_INPUT])
     look.js_on_change("value_input", script)
     look.js_on_change("value", script)
     colour = RadioButtonGroup(name="graph-colour", labels=["kind", "level"], active=0)
@@ -107,8 +112,8 @@ def _look_tools(script: CustomJS) -> tuple[Any, dict[str, Any]]:
 
 def _change_tools() -> dict[str, Any]:
     """What one can do to the chosen node; each sends what is asked to Python."""
-    text = TextInput(name="graph-value", placeholder="value or [index]", width=130)
-    kernel = Select(name="graph-kernel", options=[], width=150)
+    text = TextInput(name="graph-value", placeholder="value or [index]", width=130, stylesheets=[_INPUT])
+    kernel = Select(name="graph-kernel", options=[], width=150, stylesheets=[_INPUT])
 
     def button(label: str, action: str) -> Button:
         made = Button(label=label, name=f"graph-{action}", width=80)

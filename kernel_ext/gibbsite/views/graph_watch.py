@@ -28,7 +28,7 @@ def state_of(scalar: Any, chains: int, ended: bool) -> tuple[str, str]:
     """Words and colour for a node: `✓`, `… R-hat 1.03`, `! R-hat 1.4`."""
     rhat, ess = scalar.rhat, scalar.ess_bulk
     if not math.isfinite(rhat):
-        return "… first draws", WAIT
+        return ("… constant so far" if scalar.sd == 0 else "… first draws"), WAIT
     if rhat <= RHAT_LIMIT and ess >= ESS_PER_CHAIN * chains:
         return f"✓ ESS {whole(ess)}", GOOD
     bad = rhat > STUCK_RHAT or (ended and rhat > RHAT_LIMIT)

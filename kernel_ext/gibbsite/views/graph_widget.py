@@ -9,6 +9,8 @@ import time
 from html import escape
 from typing import Any
 
+from IPython.core.getipython import get_ipython
+
 from gibbsite.errors import GibbsiteError
 from gibbsite.views.bokeh_host import BokehWidget
 from gibbsite.views.graph_change import Change, apply
@@ -34,6 +36,7 @@ class GraphWidget(BokehWidget):
 
     def __init__(self, graph: Any, model: Any = None, use_greek: bool = False, run: Any = None):
         self.graph, self.model = graph, model
+        self._first = model
         self.selected: str | None = None
         self.message = ""
         self._use_greek = use_greek
@@ -56,6 +59,20 @@ class GraphWidget(BokehWidget):
         known = name in self.graph.nodes or name in self.graph.groups
         self.selected = name if known else None
         self._show_draws()
+        if known and self._rebound():
+            self._say(
+                f"{self.model.name!r} has been bound to another model since this graph was drawn. What you "
+                f"see and change here is the earlier one; run its cell again to see the new one."
+            )
+
+    def _rebound(self) -> bool:
+        """Whether the model's name stands for another model in the notebook by now."""
+        shell = get_ipython()
+        if self.model is None or shell is None:
+            return False
+        now = shell.user_ns.get(self.model.name)
+        own = [self._first, self.model, *(change.model for change in self._past)]
+        return isinstance(now, type(self.model)) and not any(now is model for model in own)
 
     # ------------------------------------------------------------ changing
 
