@@ -12,7 +12,10 @@ from density.programs import N, random_program
 from gibbsite.density.access import Access, Affine, Table, Whole, component_array, of_site
 from gibbsite.density.flatten import flatten
 from gibbsite.density.index_maps import index_maps
-from gibbsite.trace.compat import ClosedJaxpr, jaxpr_as_fun, make_jaxpr_like
+from gibbsite.trace.compat import ClosedJaxpr, Literal, bind_equation
+
+# a program runs a dozen times on a few numbers: nearly all of the time would go into making it fast
+QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 
 
 def all_variables(closed: ClosedJaxpr) -> list[Any]:
@@ -20,14 +23,47 @@ def all_variables(closed: ClosedJaxpr) -> list[Any]:
     return [v for e in closed.jaxpr.eqns for v in e.outvars if hasattr(v.aval, "shape")]
 
 
+def update_slice(operand: Any, update: Any, *starts: Any) -> Any:
+    """`lax.dynamic_update_slice` by looking up every element."""
+    inside: Any = True
+    places = []
+    for axis, (start, n, m) in enumerate(zip(starts, operand.shape, update.shape, strict=True)):
+        place = jnp.arange(n) - jnp.clip(start, 0, n - m)
+        inside = inside & ((place >= 0) & (place < m)).reshape(
+            [-1 if a == axis else 1 for a in range(operand.ndim)]
+        )
+        places.append(jnp.clip(place, 0, m - 1))
+    return jnp.where(inside, update[jnp.ix_(*places)], operand)
+
+
 def watcher(closed: ClosedJaxpr) -> Any:
-    """A function of the inputs that returns the value of every intermediate variable."""
-    jaxpr = closed.jaxpr
-    every = make_jaxpr_like(jaxpr, jaxpr.constvars, jaxpr.invars, all_variables(closed), jaxpr.eqns)
-    return jax.jit(jaxpr_as_fun(ClosedJaxpr(every, closed.consts)))
+    """A function of the inputs that returns the value of every intermediate variable.
+
+    Updates of slices are computed in another way: fused with what reads its operand, that primitive writes in
+    place before it has read (XLA for CPUs in JAX 0.10.2), and elements move that must not.
+    """
+
+    def watch(*inputs: Any) -> list[Any]:
+        env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+        env.update(zip(closed.jaxpr.invars, inputs, strict=True))
+        for eqn in closed.jaxpr.eqns:
+            operands = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
+            by_hand = eqn.primitive.name == "dynamic_update_slice"
+            outs = [update_slice(*operands)] if by_hand else bind_equation(eqn, operands)
+            env.update(zip(eqn.outvars, outs, strict=True))
+        return [env[v] for v in all_variables(closed)]
+
+    return jax.jit(watch, compiler_options=QUICK)
 
 
-def predicted(access: Access, shape: tuple, element: tuple, read: Any) -> np.ndarray:
+def indices(component: Any, shape: tuple, tables: Mapping[Table, Any]) -> Any:
+    """The indices of a component, given those of all tables."""
+    if isinstance(component, Table):
+        return tables[component]
+    return component_array(component, shape, tables.__getitem__)
+
+
+def predicted(access: Access, shape: tuple, element: tuple, tables: Mapping[Table, Any]) -> np.ndarray:
     """Which elements of an array of `shape` the access says may read `element` of the site."""
     mask: Any = np.ones(shape, bool)
     for axis, (low, high) in enumerate(access.window):
@@ -37,8 +73,24 @@ def predicted(access: Access, shape: tuple, element: tuple, read: Any) -> np.nda
         if isinstance(component, Whole):
             continue
         assert isinstance(component, Affine | Table)
-        mask = mask & (np.asarray(component_array(component, shape, read)) == at)
+        mask = mask & (indices(component, shape, tables) == at)
     return np.broadcast_to(mask, shape)
+
+
+def table_reader(maps: Any, values: Mapping[Any, Any]) -> Any:
+    """A function of all variables' values that gives the indices of every table in the index maps."""
+    accesses = [a for v in values for found in maps[v].values() for a in found]
+    tables = list(dict.fromkeys(c for a in accesses for c in a.index if isinstance(c, Table)))
+    if not tables:
+        return lambda values: {}
+    variables = list(values)
+
+    def every(arrays: list[Any]) -> list[Any]:
+        read = dict(zip(variables, arrays, strict=True)).__getitem__
+        return [t.value(read) for t in tables]
+
+    run = jax.jit(every, compiler_options=QUICK)
+    return lambda values: dict(zip(tables, map(np.asarray, run([values[v] for v in variables])), strict=True))
 
 
 def moved(a: Any, b: Any) -> np.ndarray:
@@ -86,28 +138,38 @@ def moves(
 def misses(maps: Any, found: list[Move]) -> tuple[int, int]:
     """How many elements moved, and how many of them the maps had excluded."""
     total = missed = 0
+    read_tables = table_reader(maps, found[0].values[0]) if found else None
     for move in found:
+        tables = [read_tables(values) for values in move.values]  # type: ignore[misc]
+
         for var, real in move.real.items():
             claim = np.zeros(real.shape, bool)
             for access in maps[var].get(move.site, ()):
-                for env in move.values:  # indices that read the site itself move with it
-                    claim |= predicted(access, real.shape, move.element, env.__getitem__)
+                for known in tables:  # indices that read the site itself move with it
+                    claim |= predicted(access, real.shape, move.element, known)
             total, missed = total + int(real.sum()), missed + int((real & ~claim).sum())
     return total, missed
 
 
 @cache
+def program(seed: int) -> tuple[ClosedJaxpr, list[Any], Any]:
+    """A random program as a flat jaxpr, its inputs, and what to move its sites to."""
+    fn, (z, y, index, target_z, target_y) = random_program(seed)
+    targets = {"z": (0, target_z), "y": (1, target_y)}
+    return flatten(jax.make_jaxpr(fn)(z, y, index)), [z, y, index], targets
+
+
+@cache
 def truth(seed: int) -> tuple[ClosedJaxpr, list[Move]]:
     """A random program and what really moves in it; the same whatever the rules say."""
-    program, (z, y, index, target_z, target_y) = random_program(seed)
-    closed = flatten(jax.make_jaxpr(program)(z, y, index))
-    return closed, moves(closed, [z, y, index], {"z": (0, target_z), "y": (1, target_y)})
+    closed, inputs, targets = program(seed)
+    return closed, moves(closed, inputs, targets)
 
 
 def check_program(seed: int) -> tuple[int, int]:
     """Moved and missed elements of the random program number `seed` under the rules of now."""
     closed, found = truth(seed)
-    shapes = {"z": (N,), "y": (N,)}
-    starts = [("z", of_site((N,))), ("y", of_site((N,)))]
+    shapes = {"z": (N,), "y": (2, 3)}
+    starts = [(n, of_site(shape)) for n, shape in shapes.items()]
     maps = index_maps(closed, dict(zip(closed.jaxpr.invars[:2], starts, strict=True)), shapes)
     return misses(maps, found)

@@ -181,6 +181,15 @@ def _slice_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]
     return [along(rank, a, strides[a], starts[a]) for a in range(len(operand))]
 
 
+def _tile_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
+    rank = len(shape)
+    exprs: list[Component] = []
+    for a, n in enumerate(operand):
+        place = np.arange(shape[a], dtype=np.int32) % max(n, 1)
+        exprs.append(known_index(place.reshape([-1 if b == a else 1 for b in range(rank)])))
+    return exprs
+
+
 def _reduce_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
     gone = {a % len(operand) for a in eqn.params["axes"]}
     kept = [a for a in range(len(operand)) if a not in gone]
@@ -439,18 +448,6 @@ def _triangular_solve(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg
     return [Arg(shape, merged(maps))]
 
 
-def _stack(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    """Concatenation along a new axis."""
-    shape = _shape(eqn)
-    axis = eqn.params["axis"] % len(shape)
-    exprs = [along(len(shape), a + (a >= axis)) for a in range(len(shape) - 1)]
-    maps = []
-    for i, arg in enumerate(args):
-        window = tuple((i, i + 1) if a == axis else (0, n) for a, n in enumerate(shape))
-        maps.append(_moved(arg, exprs, shape, window))
-    return [Arg(shape, merged(maps), None, fold(eqn, args))]
-
-
 def _iota(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     return [Arg(_shape(eqn), {}, None, fold(eqn, args))]
 
@@ -523,19 +520,17 @@ RULES: dict[str, Rule] = {
     "reshape": _structural(_reshape_exprs),
     "rev": _structural(_rev_exprs),
     "slice": _structural(_slice_exprs),
+    "tile": _structural(_tile_exprs),
     "split": _split,
     "sort": _sort,
     "top_k": _top_k,
     "concatenate": _concatenate,
-    "stack": _stack,
     "triangular_solve": _triangular_solve,
     "pad": _pad,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
     "gather": _gather,
-    **dict.fromkeys(
-        ["scatter", "scatter_add", "scatter-add", "scatter_mul", "scatter_min", "scatter_max"], _scatter
-    ),
+    **dict.fromkeys(["scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"], _scatter),
     "dot_general": _dot_general,
     "iota": _iota,
     "cond": _cond,
