@@ -435,7 +435,8 @@ def interpolated(rng: Any) -> Step:
 
 
 def transformed(rng: Any) -> Step:
-    return lambda x, i: jnp.fft.fft(real(x)).real
+    f = [jnp.fft.fft, jnp.fft.rfft, jnp.fft.fft2][rng.integers(3)]
+    return lambda x, i: jnp.resize(f(real(x).reshape(2, 3)).real, N)
 
 
 STEPS: Mapping[str, Maker] = {

@@ -201,6 +201,11 @@ def _reduce_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component
     ]
 
 
+def _fft_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
+    kept = len(operand) - len(eqn.params["fft_lengths"])
+    return [along(len(shape), a) if a < kept else WHOLE for a in range(len(operand))]
+
+
 def _cumulative_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
     axis = eqn.params["axis"] % len(operand)
     return [WHOLE if a == axis else along(len(shape), a) for a in range(len(operand))]
@@ -521,6 +526,7 @@ RULES: dict[str, Rule] = {
     "rev": _structural(_rev_exprs),
     "slice": _structural(_slice_exprs),
     "tile": _structural(_tile_exprs),
+    "fft": _structural(_fft_exprs),
     "split": _split,
     "sort": _sort,
     "top_k": _top_k,
