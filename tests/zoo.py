@@ -297,7 +297,7 @@ def run_length(y):
 ZOO: dict[str, Case] = {
     "gmm": Case(gmm, (X,), structure={"z": "independent"}),
     "gmm_event": Case(gmm_event, (X,), structure={"z": "independent"}),
-    "gmm_loop": Case(gmm_loop, (X[:4],)),
+    "gmm_loop": Case(gmm_loop, (X[:4],), structure=dict.fromkeys(("z[0]", "z[3]"), "independent")),
     "hmm_slices": Case(hmm_slices, (X,), structure={"z": "chain"}),
     "hmm_scan": Case(hmm_scan, (X,), structure={"z": "chain"}),
     "hmm_second_order": Case(hmm_second_order, (X,), structure={"z": "3 colours"}),
@@ -316,7 +316,7 @@ ZOO: dict[str, Case] = {
         sprinkler, (1,), structure=dict.fromkeys(("cloudy", "sprinkler", "rain"), "independent")
     ),
     "program_h": Case(program_h, (1.3,), structure=dict.fromkeys(("z1", "z2", "z3"), "independent")),
-    "cross": Case(cross, (X[:4],)),
+    "cross": Case(cross, (X[:4],), structure=dict.fromkeys(("centre", "arm0", "arm3"), "independent")),
     "soft_k_means": Case(soft_k_means, (RNG.normal(size=(5, 2)),), structure={"z": "independent"}),
     "causal_direction": Case(
         causal_direction,

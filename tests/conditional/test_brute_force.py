@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from density.perturbation import QUICK
 from numpyro.infer.util import log_density
 from zoo import ZOO
 
@@ -31,8 +32,9 @@ def brute_force(case, conditional, site, state):
     for i in range(flat.size):
         moved[i, :, i] = values
     moved = moved.reshape(-1, *base.shape).astype(base.dtype)
-    table = jax.jit(jax.vmap(lambda z: joint(case, {**state, site: z})))(jnp.asarray(moved))
-    table = np.asarray(table, np.float64).reshape(flat.size, len(values))
+    run = jax.jit(jax.vmap(lambda z: joint(case, {**state, site: z})), compiler_options=QUICK)
+    table = run(jnp.asarray(moved))
+    table = np.array(table, np.float64).reshape(flat.size, len(values))
     valid = conditional.structure.support.valid
     if valid is not None:
         table = np.where(np.moveaxis(valid, 0, -1).reshape(table.shape), table, -np.inf)
@@ -65,6 +67,28 @@ def test_logits_are_the_normalised_joint(models, name, site):
         np.testing.assert_allclose(ours[likely], truth[likely], atol=2e-4)
         compared += int((likely & (np.abs(truth) > 1e-3)).sum())
     assert compared >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n, case in ZOO.items() if case.structure])
+def test_logits_in_double_precision(name):
+    """Rounding hides no mistake: in float64 the logits are the normalised joint to 1e-10."""
+    case = ZOO[name]
+    compared = 0
+    with jax.enable_x64(True):
+        model = gb.model(case.fn, *case.args, **case.kwargs)
+        state = case.state(0)
+        for site in case.structure:
+            conditional = model.conditional(site)
+            truth = brute_force(case, conditional, site, state)
+            ours = np.asarray(conditional.logits(state))
+            assert ours.dtype == np.float64
+            assert not np.isnan(ours).any() and not np.isnan(truth).any()
+            likely = truth > -30
+            np.testing.assert_allclose(ours[likely], truth[likely], rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(np.exp(ours), np.exp(truth), atol=1e-10)
+            compared += int((likely & (np.abs(truth) > 1e-3)).sum())
+    assert compared >= 2
 
 
 @pytest.mark.parametrize(("name", "site"), DISCRETE)

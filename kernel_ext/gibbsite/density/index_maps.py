@@ -1,6 +1,7 @@
 """One pass over a flat jaxpr that gives every array its index maps.
 
-This is an interpretation on the generic walker; the rules per primitive stand in `provenance_rules`.
+This is an interpretation on the generic walker; the rules per primitive stand in `provenance_rules`
+and `provenance_control`.
 A primitive without a rule makes its outputs depend on everything its inputs depend on, and is remembered,
 so that an explanation can name it.
 """
@@ -12,7 +13,8 @@ import numpy as np
 
 from gibbsite.density.access import Accesses, Shape
 from gibbsite.density.provenance import Arg, Provenance
-from gibbsite.density.provenance_rules import RULES, default_rule
+from gibbsite.density.provenance_control import RULES
+from gibbsite.density.provenance_rules import default_rule
 from gibbsite.trace.compat import ClosedJaxpr, JaxprEqn, Var
 from gibbsite.trace.walker import walk
 

@@ -2,7 +2,7 @@
 
 Structural primitives only say, per operand axis, which index an output element reads (`_exprs`); composing
 that with the operand's own accesses is done in one place (`access.through`). Unknown primitives go to
-`default_rule`, which is conservative on purpose.
+`default_rule`, which is conservative on purpose. Branches and loops have theirs in `provenance_control`.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,6 @@ import numpy as np
 
 from gibbsite.density.access import (
     WHOLE,
-    Access,
     Affine,
     Component,
     Read,
@@ -27,11 +26,9 @@ from gibbsite.density.access import (
     sum_of,
     through,
 )
-from gibbsite.density.flatten import flatten
 from gibbsite.density.known import fold
 from gibbsite.density.provenance import Arg, Provenance, blurred, merged
-from gibbsite.trace.compat import ClosedJaxpr, JaxprEqn
-from gibbsite.trace.walker import walk
+from gibbsite.trace.compat import JaxprEqn
 
 Rule = Callable[[JaxprEqn, list[Arg], Provenance], list[Arg]]
 
@@ -59,13 +56,11 @@ MATRIX = frozenset(
 )
 
 
-def _moved(
-    arg: Arg, exprs: Sequence[Component], shape: Shape, window: Window | None = None
-) -> dict[str, Any]:
+def moved(arg: Arg, exprs: Sequence[Component], shape: Shape, window: Window | None = None) -> dict[str, Any]:
     return {s: t for s, a in arg.accesses.items() if (t := through(a, exprs, shape, window))}
 
 
-def _shape(eqn: JaxprEqn, i: int = 0) -> Shape:
+def shape_of(eqn: JaxprEqn, i: int = 0) -> Shape:
     return tuple(eqn.outvars[i].aval.shape)
 
 
@@ -83,17 +78,17 @@ def _elementwise(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     known = fold(eqn, args)
     outs = []
     for i in range(len(eqn.outvars)):
-        shape = _shape(eqn, i)
+        shape = shape_of(eqn, i)
         used = [args[i]] if eqn.primitive.name == "optimization_barrier" else args
-        maps = merged([_moved(a, _aligned(a.shape, shape), shape) for a in used if a.accesses])
+        maps = merged([moved(a, _aligned(a.shape, shape), shape) for a in used if a.accesses])
         outs.append(Arg(shape, maps, None, known))
     return outs
 
 
 def _structural(exprs_of: Callable[[JaxprEqn, Shape, Shape], Sequence[Component]]) -> Rule:
     def rule(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-        shape = _shape(eqn)
-        maps = _moved(args[0], exprs_of(eqn, args[0].shape, shape), shape) if args[0].accesses else {}
+        shape = shape_of(eqn)
+        maps = moved(args[0], exprs_of(eqn, args[0].shape, shape), shape) if args[0].accesses else {}
         return [Arg(shape, maps, None, fold(eqn, args))]
 
     return rule
@@ -216,10 +211,10 @@ def _reduction(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
 
 
 def _sort(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    shape = _shape(eqn)
+    shape = shape_of(eqn)
     axis = eqn.params["dimension"] % len(shape)
     exprs = [WHOLE if a == axis else along(len(shape), a) for a in range(len(shape))]
-    maps = merged([_moved(a, exprs, shape) for a in args])
+    maps = merged([moved(a, exprs, shape) for a in args])
     return [Arg(shape, maps) for _ in eqn.outvars]
 
 
@@ -227,11 +222,11 @@ def _top_k(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     rank = len(args[0].shape)
     axis = eqn.params.get("axis", -1) % rank
     exprs = [WHOLE if a == axis else along(rank, a) for a in range(rank)]
-    return [Arg(_shape(eqn, i), _moved(args[0], exprs, _shape(eqn, i))) for i in range(len(eqn.outvars))]
+    return [Arg(shape_of(eqn, i), moved(args[0], exprs, shape_of(eqn, i))) for i in range(len(eqn.outvars))]
 
 
 def _concatenate(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    shape, axis = _shape(eqn), eqn.params["dimension"]
+    shape, axis = shape_of(eqn), eqn.params["dimension"]
     maps, start = [], 0
     for arg in args:
         size = arg.shape[axis]
@@ -240,7 +235,7 @@ def _concatenate(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
         ]
         window = tuple((start, start + size) if a == axis else (0, n) for a, n in enumerate(shape))
         if size:
-            maps.append(_moved(arg, exprs, shape, window))
+            maps.append(moved(arg, exprs, shape, window))
         start += size
     return [Arg(shape, merged(maps), None, fold(eqn, args))]
 
@@ -248,17 +243,17 @@ def _concatenate(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
 def _split(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     axis, start, outs = eqn.params["axis"], 0, []
     for i, size in enumerate(eqn.params["sizes"]):
-        shape = _shape(eqn, i)
+        shape = shape_of(eqn, i)
         exprs = [
             along(len(shape), a, 1, start) if a == axis else along(len(shape), a) for a in range(len(shape))
         ]
-        outs.append(Arg(shape, _moved(args[0], exprs, shape)))
+        outs.append(Arg(shape, moved(args[0], exprs, shape)))
         start += size
     return outs
 
 
 def _pad(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    shape = _shape(eqn)
+    shape = shape_of(eqn)
     exprs: list[Component] = []
     window = list(full_window(shape))
     for a, (low, _, interior) in enumerate(eqn.params["padding_config"]):
@@ -268,8 +263,8 @@ def _pad(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
             continue
         exprs.append(along(len(shape), a, 1, -low))
         window[a] = (max(0, low), min(shape[a], low + size))
-    maps = [] if any(low >= high for low, high in window) else [_moved(args[0], exprs, shape, tuple(window))]
-    maps.append(_moved(args[1], [], shape))
+    maps = [] if any(low >= high for low, high in window) else [moved(args[0], exprs, shape, tuple(window))]
+    maps.append(moved(args[1], [], shape))
     return [Arg(shape, merged(maps))]
 
 
@@ -291,20 +286,20 @@ def _plus(start: Component, axis: int, shape: Shape) -> Component:
 
 
 def _dynamic_slice(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    shape = _shape(eqn)
+    shape = shape_of(eqn)
     operand, starts = args[0], args[1:]
     exprs = [
         _plus(_scalar_index(s, len(shape), operand.shape[a] - shape[a]), a, shape)
         for a, s in enumerate(starts)
     ]
-    maps = [_moved(operand, exprs, shape)] + [_moved(s, [], shape) for s in starts]
+    maps = [moved(operand, exprs, shape)] + [moved(s, [], shape) for s in starts]
     return [Arg(shape, merged(maps))]
 
 
 def _dynamic_update_slice(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    shape = _shape(eqn)
+    shape = shape_of(eqn)
     operand, update, starts = args[0], args[1], args[2:]
-    maps = [_moved(operand, _aligned(operand.shape, shape), shape)] + [_moved(s, [], shape) for s in starts]
+    maps = [moved(operand, _aligned(operand.shape, shape), shape)] + [moved(s, [], shape) for s in starts]
     exprs: list[Component] = []
     window = list(full_window(shape))
     for a, s in enumerate(starts):
@@ -315,12 +310,12 @@ def _dynamic_update_slice(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list
             window[a] = (start, start + update.shape[a])
         else:
             exprs.append(WHOLE)
-    maps.append(_moved(update, exprs, shape, tuple(window)))
+    maps.append(moved(update, exprs, shape, tuple(window)))
     return [Arg(shape, merged(maps))]
 
 
 def _gather(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    shape = _shape(eqn)
+    shape = shape_of(eqn)
     operand, indices = args
     dims, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
     rank = len(shape)
@@ -345,12 +340,12 @@ def _gather(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
         if d in kept and shape[dims.offset_dims[kept.index(d)]] != 1:
             parts.append(along(rank, dims.offset_dims[kept.index(d)]))
         exprs.append(sum_of([(1, c) for c in parts], 0, shape) if parts else constant(rank, 0))
-    maps = [_moved(operand, exprs, shape)]
+    maps = [moved(operand, exprs, shape)]
     if indices.accesses:
         flow: list[Component] = [along(rank, index_axis[a]) for a in range(len(indices.shape) - 1)]
         last = indices.shape[-1]
         flow.append(constant(rank, 0) if last == 1 else WHOLE)
-        maps.append(_moved(indices, flow, shape))
+        maps.append(moved(indices, flow, shape))
     return [Arg(shape, merged(maps))]
 
 
@@ -373,11 +368,11 @@ def _gathered_index(indices: Arg, k: int, index_axis: dict[int, int], shape: Sha
 
 
 def _scatter(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    shape = _shape(eqn)
+    shape = shape_of(eqn)
     operand, indices, updates = args
     dims = eqn.params["dimension_numbers"]
     rank = len(shape)
-    maps = [_moved(operand, _aligned(operand.shape, shape), shape)]
+    maps = [moved(operand, _aligned(operand.shape, shape), shape)]
     kept = [
         d for d in range(rank) if d not in dims.inserted_window_dims and d not in dims.operand_batching_dims
     ]
@@ -400,14 +395,14 @@ def _scatter(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
             exprs[axis] = along(rank, d)
         elif position is not None and at is not None and 0 <= position[at] < shape[d]:
             window[d] = (int(position[at]), int(position[at]) + 1)
-    maps.append(_moved(updates, exprs, shape, tuple(window)))
+    maps.append(moved(updates, exprs, shape, tuple(window)))
     if indices.accesses:
         maps.append(blurred([indices], shape, p.site_shapes))
     return [Arg(shape, merged(maps))]
 
 
 def _dot_general(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    shape = _shape(eqn)
+    shape = shape_of(eqn)
     rank = len(shape)
     (contract, batch) = eqn.params["dimension_numbers"]
     maps = []
@@ -422,14 +417,14 @@ def _dot_general(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
         for a in contract[side]:
             exprs[a] = WHOLE if arg.shape[a] != 1 else constant(rank, 0)
         free_start += len(free)
-        maps.append(_moved(arg, exprs, shape))
+        maps.append(moved(arg, exprs, shape))
     return [Arg(shape, merged(maps))]
 
 
 def _matrix(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     outs = []
     for i in range(len(eqn.outvars)):
-        shape = _shape(eqn, i)
+        shape = shape_of(eqn, i)
         maps = []
         for arg in args:
             lead = len(arg.shape) - 2
@@ -437,71 +432,24 @@ def _matrix(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
                 maps.append(blurred([arg], shape, p.site_shapes))
                 continue
             exprs: list[Component] = [*(along(len(shape), a) for a in range(lead)), WHOLE, WHOLE]
-            maps.append(_moved(arg, exprs, shape))
+            maps.append(moved(arg, exprs, shape))
         outs.append(Arg(shape, merged(maps)))
     return outs
 
 
 def _triangular_solve(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     """Each column (or row, from the right) of the solution depends on that one of the right-hand side."""
-    shape = _shape(eqn)
+    shape = shape_of(eqn)
     rank = len(shape)
     lead: list[Component] = [along(rank, a) for a in range(rank - 2)]
     rows, columns = along(rank, rank - 2), along(rank, rank - 1)
     solved = [*lead, WHOLE, columns] if eqn.params["left_side"] else [*lead, rows, WHOLE]
-    maps = [_moved(args[0], [*lead, WHOLE, WHOLE], shape), _moved(args[1], solved, shape)]
+    maps = [moved(args[0], [*lead, WHOLE, WHOLE], shape), moved(args[1], solved, shape)]
     return [Arg(shape, merged(maps))]
 
 
 def _iota(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    return [Arg(_shape(eqn), {}, None, fold(eqn, args))]
-
-
-def _cond(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    predicate, operands = args[0], args[1:]
-    runs = [_branch(branch, operands, p) for branch in eqn.params["branches"]]
-    outs = []
-    for i in range(len(eqn.outvars)):
-        shape = _shape(eqn, i)
-        maps = [run[i].accesses for run in runs] + [_moved(predicate, [], shape)]
-        outs.append(Arg(shape, merged(maps)))
-    return outs
-
-
-def _branch(branch: ClosedJaxpr, operands: list[Arg], p: Provenance) -> list[Arg]:
-    flat = flatten(branch)
-
-    def guarded(rule: Rule) -> Any:
-        def run(eqn: JaxprEqn, args: list[Arg]) -> list[Arg]:
-            outs = rule(eqn, args, p)
-            # variables inside a branch cannot be read from outside, so their indices stay unknown
-            return [
-                Arg(o.shape, _closed_maps(o.accesses), v, o.known)
-                for v, o in zip(eqn.outvars, outs, strict=True)
-            ]
-
-        return run
-
-    consts = [Arg(np.shape(c), {}, v) for v, c in zip(flat.jaxpr.constvars, flat.consts, strict=True)]
-    rules = {name: guarded(rule) for name, rule in RULES.items()}
-    return walk(
-        flat.jaxpr,
-        consts,
-        operands,
-        rules,
-        guarded(default_rule),
-        lambda value: Arg(np.shape(value), {}, None, np.asarray(value)),
-    )
-
-
-def _closed_maps(maps: Any) -> dict[str, Any]:
-    def close(access: Any) -> Any:
-        index = tuple(
-            WHOLE if isinstance(c, Table) and c.key[0] not in ("static",) else c for c in access.index
-        )
-        return Access(index, access.window)
-
-    return {s: tuple(close(a) for a in accesses) for s, accesses in maps.items()}
+    return [Arg(shape_of(eqn), {}, None, fold(eqn, args))]
 
 
 def default_rule(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
@@ -510,7 +458,7 @@ def default_rule(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     if sites:
         p.blockers.append((eqn, sites))
     return [
-        Arg(_shape(eqn, i), blurred(args, _shape(eqn, i), p.site_shapes)) for i in range(len(eqn.outvars))
+        Arg(shape_of(eqn, i), blurred(args, shape_of(eqn, i), p.site_shapes)) for i in range(len(eqn.outvars))
     ]
 
 
@@ -539,5 +487,4 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(["scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"], _scatter),
     "dot_general": _dot_general,
     "iota": _iota,
-    "cond": _cond,
 }
