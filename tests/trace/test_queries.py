@@ -3,6 +3,7 @@
 import gibbsite
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from gibbsite.trace.record import Const, Record, Ref
 from gibbsite.trace.tape import Tape
@@ -128,3 +129,41 @@ def test_a_structure_that_changes_is_told_where():
     assert "- @5 exp" in told
     assert "+ @5 cos" in told
     assert "≠ @4 decide: True ≠ False" in told
+
+
+def test_values_that_a_library_asks_for_are_decisions():
+    """Else what was chosen by them would look independent of them."""
+    x = jnp.array([1.0, -2.0, 3.0])
+    for fn in (
+        lambda v: v[v > 0].sum(),
+        lambda v: jnp.unique(v),
+        lambda v: jnp.ones(v[0].astype(int)),
+        lambda v: jnp.nonzero(v)[0],
+    ):
+        tape = gibbsite.track(fn, x)
+        assert_same_bits(tape.replay(), fn(x))
+        assert any(r.kind == "decision" for r in tape.walk())
+        needed = tape.slice(inside=True)
+        assert needed.records[0].name == "v"
+        assert any(r.kind == "decision" for r in needed.walk())
+
+
+def test_decisions_are_found_after_records_have_moved():
+    def fn(x):
+        numbers = jax.tree.map(lambda v: float(v * 2) + float(v * 3), [x, x])
+        return jnp.sin(x) * numbers[0]
+
+    tape = gibbsite.track(fn, 1.0)
+    decisions = [r for r in tape.walk() if r.kind == "decision"]
+    assert len(decisions) == 4
+    for record in tape.walk():
+        assert record.decision is None or tape[record.decision].kind == "decision"
+        assert tape[record.index] is record
+    (_, second, *_) = tape.find("multiply")
+    assert decisions[0] in tape.controls(second)
+
+
+def test_what_python_made_of_a_value_is_returned():
+    tape = gibbsite.track(lambda x: np.asarray(x) + 1, jnp.ones(2))
+    assert [r.kind for r in tape] == ["argument", "decision", "return"]
+    np.testing.assert_array_equal(tape.replay(), [2, 2])

@@ -6,7 +6,7 @@ inside, so that plain Python costs little and leaves nothing behind.
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from gibbsite.trace.compat import RecordedValue, current_trace, innermost, is_traced
 from gibbsite.trace.record import Const, Record, Ref, shape_of
-from gibbsite.trace.source_line import is_foreign, is_jax
+from gibbsite.trace.source_line import is_foreign, is_jax, is_trace
 
 if TYPE_CHECKING:
     from gibbsite.trace.recorder import OpenCall, Recorder
@@ -114,16 +114,14 @@ class PythonCalls:
             (only,), name = call.records, _library_name(call.frame)
             named = name != only.op and only.kind == "primitive" and hasattr(jax.numpy, name)
             detail = {**only.detail, "written": name} if named else only.detail
-            parent.records.append(moved(replace(only, detail=detail) if named else only, call.index))
+            self._lift([replace(only, detail=detail) if named else only], parent)
             return
         leaves = recorder.found_in(result)
         made = {i for r in call.records for inner in r.walk() for i in inner.outputs}
         reads = dict.fromkeys(i for r in call.records for i in r.reads if i not in made)
         outs = {v.ident: v for v in leaves if v.ident in made}
         if not outs:  # nothing that others read: no call worth a name
-            start = len(parent.records)
-            for n, r in enumerate(call.records, start + 1):
-                parent.records.append(moved(r, (*parent.index, n)))
+            self._lift(call.records, parent)
             return
         parent.records.append(
             Record(
@@ -140,6 +138,13 @@ class PythonCalls:
                 detail={"library": True},
             )
         )
+
+    def _lift(self, records: list[Record], parent: "OpenCall") -> None:
+        """Records of a call that gets none of its own become its parent's."""
+        start = len(parent.records)
+        places = {r.index: (*parent.index, n) for n, r in enumerate(records, start + 1)}
+        parent.records += [moved(r, places[r.index], places) for r in records]
+        parent.decision = _remapped(parent.decision, places)
 
     def _operands(self, frame: FrameType | None, reads: dict[int, None]) -> list[Ref | Const]:
         """What a library's function was called with, in the caller's order; what it only closes over last."""
@@ -169,13 +174,21 @@ class PythonCalls:
         return None
 
 
-def asked_by_user() -> bool:
-    """Whether it is the user's own line that wants a concrete value, not a check inside a library."""
+def needs_value() -> bool:
+    """Whether the run goes on differently for another value: the user's line wants it, or JAX does for it.
+
+    Not so where a library merely checks (NumPyro its arguments), or JAX asks whether there is a value at all.
+    """
     frame: FrameType | None = sys._getframe(1)
     inner = ""
+    only_jax = True
     while frame is not None and is_foreign(frame.f_code.co_filename):
-        inner, frame = frame.f_code.co_name, frame.f_back
-    return inner in _QUESTIONS
+        inner, file = frame.f_code.co_name, frame.f_code.co_filename
+        if inner == "is_concrete":
+            return False
+        only_jax = only_jax and (is_jax(file) or is_trace(file))
+        frame = frame.f_back
+    return only_jax or inner in _QUESTIONS
 
 
 def arguments_of(frame: FrameType | None) -> list[tuple[str, Any]]:
@@ -213,10 +226,21 @@ def code_of(fn: Callable) -> CodeType | None:
     return getattr(seen, "__code__", None)
 
 
-def moved(record: Record, index: tuple[int, ...]) -> Record:
-    """A record and what is inside, at another place."""
-    children = tuple(moved(c, (*index, n)) for n, c in enumerate(record.children, 1))
-    return replace(record, index=index, children=children)
+Place = tuple[int, ...]
+
+
+def moved(record: Record, index: Place, places: Mapping[Place, Place]) -> Record:
+    """A record and what is inside, at another place; decisions are found where `places` moved them."""
+    children = tuple(moved(c, (*index, n), places) for n, c in enumerate(record.children, 1))
+    return replace(record, index=index, children=children, decision=_remapped(record.decision, places))
+
+
+def _remapped(decision: Place | None, places: Mapping[Place, Place]) -> Place | None:
+    for n in range(1, len(decision or ()) + 1):
+        assert decision is not None
+        if decision[:n] in places:
+            return (*places[decision[:n]], *decision[n:])
+    return decision
 
 
 def _library_name(frame: FrameType | None) -> str:

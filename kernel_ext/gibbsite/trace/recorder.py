@@ -25,7 +25,7 @@ from gibbsite.trace.compat import (
 )
 from gibbsite.trace.context import Context, Step
 from gibbsite.trace.equations import Equations
-from gibbsite.trace.python_calls import PythonCalls, arguments_of, asked_by_user, constants_of
+from gibbsite.trace.python_calls import PythonCalls, arguments_of, constants_of, needs_value
 from gibbsite.trace.record import Const, Record, Ref, shape_of
 
 LIMIT = 200  # open calls; Python's own limit comes at about a thousand frames of JAX's
@@ -213,7 +213,7 @@ class Recorder:
 
     def decided(self, value: RecordedValue) -> None:
         """Python asked for a concrete value: what follows depends on it."""
-        if is_traced(value.value) or not asked_by_user():
+        if is_traced(value.value) or not needs_value():
             return
         with self.without_pending():  # `__bool__` itself
             last = self.stack[-1].records[-1] if self.stack[-1].records else None

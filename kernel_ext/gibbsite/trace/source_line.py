@@ -64,6 +64,12 @@ def is_jax(file: str) -> bool:
     return file.startswith(_FOLDERS["jax"])
 
 
+@functools.cache
+def is_trace(file: str) -> bool:
+    """Whether a file is one of this floor's."""
+    return file.startswith(os.path.dirname(__file__) + os.sep)
+
+
 def line_at(file: str, number: int) -> Line:
     """The `Line` at a place, its text and cell number looked up where they are known."""
     return Line(file, number, _cell(file), linecache.getline(file, number).strip())

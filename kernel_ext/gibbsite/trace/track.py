@@ -78,7 +78,7 @@ def record_run(fn: Callable, args: tuple, kwargs: dict[str, Any], recorder: Reco
     except Exception as error:
         raise _with_tape(error, tape()) from error.__cause__
     plain = jax.tree.map(recorder.plain, result)
-    structure = jax.tree.map(lambda v: recorder.operand(v), result)
+    structure = jax.tree.map(lambda v: recorder.operand(v) if recorder.is_mine(v) else Const(v), result)
     return Tape(name, tuple(recorder.root.records), plain, structure)
 
 
