@@ -7,6 +7,7 @@ import pytest
 from arviz_base import from_dict
 from arviz_stats import bfmi as arviz_bfmi
 from arviz_stats import ess, mcse, rhat
+from gibbsite.sampling import monitor as monitoring
 from gibbsite.sampling.diagnostics import all_stats, bfmi, scalar_stat
 from gibbsite.sampling.moments import SiteMoments
 from gibbsite.sampling.monitor import Monitor
@@ -113,6 +114,27 @@ def test_memory_and_work_do_not_grow_with_the_run():
     for _ in range(3000):
         moments.update(RNG(25).normal(size=(50, 2, 4)))
     assert len(moments._full) < 16
+
+
+def test_of_a_long_run_moments_are_shown(monkeypatch):
+    x, z = ar1(39, 0.5, draws=6000, shape=(30,)), RNG(40).integers(0, 2, (4, 6000))
+    monitor = Monitor(plan(x=site((30,)), z=site(discrete=True)), 4)  # type: ignore[arg-type]
+    draws = SimpleNamespace(
+        sampled=SimpleNamespace(steps=6000, read=lambda: {"x": x, "z": z}),
+        sampled_stats=SimpleNamespace(read=lambda: {}),
+    )
+    monitor.add({"x": np.moveaxis(x, 1, 0), "z": z.T}, {})
+    monitor.measure(draws, ended=True)  # type: ignore[arg-type]
+    exact = {s.label: s for s in monitor.scalars}
+    monkeypatch.setattr(monitoring, "_ENDED_NUMBERS", 1000)
+    monitor.measure(draws, ended=True)  # type: ignore[arg-type]
+    shown = {s.label: s for s in monitor.scalars}
+    assert shown.keys() == exact.keys() and len(shown) == 25
+    for label, s in shown.items():
+        e = exact[label]
+        assert (s.site, s.index, s.discrete) == (e.site, e.index, e.discrete) and np.isnan(s.ess_tail)
+        np.testing.assert_allclose([s.mean, s.sd], [e.mean, e.sd], rtol=1e-6, atol=1e-9)
+        assert abs(s.rhat - e.rhat) < 0.01 and 0.4 < s.ess_bulk / e.ess_bulk < 2.5
 
 
 BROKEN = {

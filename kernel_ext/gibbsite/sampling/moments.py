@@ -118,6 +118,20 @@ class SiteMoments:
         bad = ~np.isfinite(rhat) | (within <= 0)
         return np.where(bad, np.nan, rhat), np.where(bad, np.nan, ess)
 
+    def mean_and_sd(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per element over all chains; NaN where there are no two draws."""
+        parts = [*self._full, *([self._open] if self._open else [])]
+        if not parts:
+            return np.full(len(self.elements), np.nan), np.full(len(self.elements), np.nan)
+        whole = parts[0]
+        for other in parts[1:]:
+            whole = whole.joined(other)
+        chains = whole.mean.shape[0]
+        with np.errstate(all="ignore"):
+            between = whole.n * ((whole.mean - whole.mean.mean(axis=0)) ** 2).sum(axis=0)
+            spread = np.sqrt((whole.m2.sum(axis=0) + between) / (whole.n * chains - 1))
+        return whole.mean.mean(axis=0), spread
+
     def worst(self, most: int) -> np.ndarray:
         """Flat indices of up to `most` elements, worst first: highest R-hat, then lowest ESS."""
         if len(self.elements) <= most:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from gibbsite.kernels.plan import Plan
-from gibbsite.sampling.diagnostics import some_stats
-from gibbsite.sampling.draws import Draws
+from gibbsite.sampling.diagnostics import some_stats, worst_first
+from gibbsite.sampling.draws import Draws, label_of
 from gibbsite.sampling.moments import Moments
 from gibbsite.sampling.notices import disagreement, divergence_notice, missing_information, stuck_chains
 from gibbsite.sampling.snapshot import History, Notice, ScalarStat
@@ -16,6 +16,10 @@ _WATCHED_PER_SITE = 24
 _JUDGED_PER_SITE = 200
 # in-run measures may take this share of the time that passes between them
 _SHARE = 0.02
+# most numbers that are ranked and sorted at a time, in mid-run (about 0.2 s) and at its end (about 2 s); of
+# longer runs the moments are shown, and `Run.diagnostics` measures exactly on request
+_RUNNING_NUMBERS = 500_000
+_ENDED_NUMBERS = 5_000_000
 # a run that is over sooner is measured once, at its end
 _FIRST_SECONDS = 0.1
 
@@ -52,7 +56,12 @@ class Monitor:
             return
         values = draws.sampled.read()
         worst = {n: m.worst(_WATCHED_PER_SITE) for n, m in self.moments.sites.items()}
-        self.scalars = some_stats(values, worst)
+        count = sum(len(flat) for flat in worst.values())
+        affordable = _ENDED_NUMBERS if ended else _RUNNING_NUMBERS
+        if count * done * len(self.divergences) <= affordable:
+            self.scalars = some_stats(values, worst)
+        else:
+            self.scalars = self._streamed(values, worst)
         mark = (done, {s.label: (s.rhat, s.ess_bulk) for s in self.scalars})
         if self._marks and self._marks[-1][0] == done:
             self._marks[-1] = mark
@@ -67,6 +76,22 @@ class Monitor:
             found += disagreement(self.scalars, values)
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
+
+    def _streamed(
+        self, values: Mapping[str, np.ndarray], elements: Mapping[str, np.ndarray]
+    ) -> list[ScalarStat]:
+        """What running moments tell, without looking at a long run's draws again: no tail ESS."""
+        out = []
+        for site, flat in elements.items():
+            moments, v = self.moments.sites[site], values[site]
+            columns = (*moments.mean_and_sd(), *moments.rhat_and_ess())
+            for k, at in zip(flat, np.searchsorted(moments.elements, flat), strict=True):
+                index = tuple(int(i) for i in np.unravel_index(int(k), v.shape[2:]))
+                mean, sd, rhat, ess = (float(c[at]) for c in columns)
+                label, discrete = label_of(site, index), v.dtype.kind in "iub"
+                mcse = sd / np.sqrt(ess) if ess > 0 else np.nan
+                out.append(ScalarStat(label, site, index, mean, sd, mcse, rhat, ess, np.nan, discrete))
+        return worst_first(out)
 
     def worst(self, draws: Draws) -> list[ScalarStat]:
         """Exact measures of up to 200 scalars of each site: those that running moments find worst."""
