@@ -16,10 +16,10 @@ _WATCHED_PER_SITE = 24
 _JUDGED_PER_SITE = 200
 # in-run measures may take this share of the time that passes between them
 _SHARE = 0.02
-# most numbers that are ranked and sorted at a time, in mid-run (about 0.2 s) and at its end (about 2 s); of
+# most numbers that are ranked and sorted at a time, in mid-run and at its end (a second or two); of
 # longer runs the moments are shown, and `Run.diagnostics` measures exactly on request
-_RUNNING_NUMBERS = 500_000
-_ENDED_NUMBERS = 5_000_000
+_RUNNING_NUMBERS = 250_000
+_ENDED_NUMBERS = 1_000_000
 # a run that is over sooner is measured once, at its end
 _FIRST_SECONDS = 0.1
 
