@@ -10,7 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from arviz_stats import ess
-from gibbsite.errors import ScheduleError
+from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.kernels.finite import INPUTS_KWARG
 from numpyro.infer.util import log_density
 
@@ -141,3 +141,13 @@ def test_bounds_computed_from_data_are_fixed_and_belong_to_the_fingerprint():
         assert (effective > 400).all()
         assert (draws > -1e-4).all() and (draws < top + 1e-4).all()
         assert (np.abs(draws.mean((0, 1)) - top / 2) < 4 * draws.std((0, 1)) / np.sqrt(effective)).all()
+
+
+def test_a_start_of_zero_density_is_told_in_the_models_own_names():
+    def never(x):
+        for i in range(3):
+            s = numpyro.sample(f"s[{i}]", dist.HalfNormal(1.0))
+            numpyro.sample(f"x[{i}]", dist.Gamma(s, 1.0), obs=x[i])
+
+    with pytest.raises(ModelError, match=r"observed site 'x\[1\]'.*-3"):
+        gb.model(never, np.array([1.0, -3.0, 2.0])).sample(draws=5, warmup=5, chains=2)

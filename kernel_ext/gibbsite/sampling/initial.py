@@ -95,7 +95,7 @@ def logdensity_at_start(kernel: Any, state: Any, kwargs: Mapping[str, Any]) -> A
     return log_density(model, (), dict(kwargs), state.z)[0]
 
 
-def check_start(kernel: Any, kwargs: Mapping[str, Any], state: Any, logdensity: Any) -> None:
+def check_start(kernel: Any, plan: Plan, kwargs: Mapping[str, Any], state: Any, logdensity: Any) -> None:
     """Refuse chains that start at a point of non-finite density: `ModelError` with the chain, the site, the
     element and its value."""
     bad = np.zeros(0, bool)
@@ -111,7 +111,9 @@ def check_start(kernel: Any, kwargs: Mapping[str, Any], state: Any, logdensity: 
     chain = int(np.argmax(bad))
     z = jax.tree.map(lambda v: v[chain], state.z)
     values = kernel.postprocess_fn((), dict(kwargs))(z)
-    reason = blame(model_of(kernel), kwargs, values) or "no single site explains it"
+    for group, members in plan.members.items():
+        values.update(zip(members, values.pop(group), strict=True))
+    reason = blame(plan.model or model_of(kernel), kwargs, values) or "no single site explains it"
     raise ModelError(
         f"{int(bad.sum())} of {bad.size} chains start where the density is zero or undefined: "
         f"{reason} (chain {chain}). "

@@ -227,7 +227,7 @@ class Run(Looking):
         else:
             state, logdensity = engine.init(jax.random.key(self.settings.seed), self._init)
             jax.block_until_ready(state)
-            check_start(engine.kernel, self._kwargs, state, logdensity)
+            check_start(engine.kernel, self._plan, self._kwargs, state, logdensity)
             self._state = state
         self._compile_seconds += time.monotonic() - began
 
