@@ -8,7 +8,7 @@ from arviz_base import from_dict
 from arviz_stats import bfmi as arviz_bfmi
 from arviz_stats import ess, mcse, rhat
 from gibbsite.sampling import monitor as monitoring
-from gibbsite.sampling.diagnostics import all_stats, bfmi, scalar_stat
+from gibbsite.sampling.diagnostics import all_stats, bfmi, fair_share, scalar_stat
 from gibbsite.sampling.moments import SiteMoments
 from gibbsite.sampling.monitor import Monitor
 from gibbsite.sampling.notices import disagreement, divergence_notice, missing_information, stuck_chains
@@ -238,3 +238,11 @@ def test_label_switching_is_told_from_disagreement():
     assert [n.text for n in disagreement(all_stats(apart), apart)] == ["R-hat is above 1.01 for x"]
     fine = {"x": ar1(38, 0.1)}
     assert disagreement(all_stats(fine), fine) == []
+
+
+def test_a_large_site_does_not_crowd_out_the_others():
+    stats = [scalar_stat("z", "z", (i,), np.zeros((2, 9))) for i in range(30)]
+    stats += [scalar_stat("w", "w", (i,), np.zeros((2, 9))) for i in range(3)]
+    shown = fair_share(stats, 10)
+    assert [s.site for s in shown] == ["z"] * 7 + ["w"] * 3
+    assert [s.index for s in shown[:7]] == [(i,) for i in range(7)]

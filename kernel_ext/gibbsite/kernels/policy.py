@@ -14,22 +14,28 @@ from gibbsite.kernels.supports import moving_support
 
 
 def default_spec(facts: Facts) -> Spec:
-    """Updates for every latent, in program order, the NUTS block last."""
-    updates, gradients = [], []
+    """Updates for every latent: discrete sites, then conjugate and sliced ones, the NUTS block last; each kind
+    in program order.
+
+    Discrete sites start anywhere in their support, continuous ones where the prior or the user put them: the
+    first sweep must not draw the latter from what the former happen to be.
+    """
+    updates, closed, gradients = [], [], []
     latents = [n for n, s in facts.sites.items() if s.role == "latent"]
     for name, members in updated_together(facts.density, latents).items():
         site = facts.sites[members[0]]
         kind = facts.conditional(name).kind
         if kind == "conjugate":
-            updates.append(Update("Conjugate", (name,)))
+            closed.append(Update("Conjugate", (name,)))
         elif kind in ("finite", "chain"):
             updates.append(Update("Gibbs", members))
         elif site.discrete:
             updates += [Update(_integers(facts, m), (m,)) for m in members]
         elif moving_support(facts, name):
-            updates.append(Update("Slice", (name,)))
+            closed.append(Update("Slice", (name,)))
         else:
             gradients.append(name)
+    updates += closed
     if gradients:
         updates.append(Update("NUTS", tuple(gradients)))
     return Spec(tuple(updates))

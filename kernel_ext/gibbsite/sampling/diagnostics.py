@@ -45,6 +45,17 @@ def scalar_stat(label: str, site: str, index: tuple[int, ...], x: np.ndarray) ->
     return ScalarStat(label, site, index, mean, sd, mcse, rhat, bulk, tail, discrete)
 
 
+def fair_share(stats: Sequence[ScalarStat], limit: int) -> list[ScalarStat]:
+    """At most `limit` of `stats` (worst first), every site's own worst in turn, still worst first: one large
+    site does not crowd out the others."""
+    rank: dict[str, int] = {}
+    turns = []
+    for place, stat in enumerate(stats):
+        turns.append((rank.setdefault(stat.site, 0), place))
+        rank[stat.site] += 1
+    return [stats[place] for place in sorted(place for _, place in sorted(turns)[:limit])]
+
+
 def worst_first(stats: Sequence[ScalarStat]) -> list[ScalarStat]:
     """Highest R-hat and lowest ESS first; scalars without measures last."""
 

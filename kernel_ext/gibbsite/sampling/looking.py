@@ -6,7 +6,7 @@ import numpy as np
 
 from gibbsite.errors import UnknownNameError
 from gibbsite.kernels.plan import Plan
-from gibbsite.sampling.diagnostics import all_stats
+from gibbsite.sampling.diagnostics import all_stats, fair_share
 from gibbsite.sampling.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.sampling.monitor import Monitor
 from gibbsite.sampling.pace import Pace
@@ -78,7 +78,8 @@ class Looking:
         return text + (f", {sum(s.divergences)} divergences>" if any(s.divergences) else ">")
 
     def snapshot(self, limit: int = 12) -> Snapshot:
-        """The state of the run now; `limit` bounds the scalars listed, worst first."""
+        """The state of the run now; `limit` bounds the scalars listed: the worst of every site,
+        worst first."""
         steps, warmup, elapsed = self.kept.steps, self._warmup, self.elapsed
         going = self._status in ("warmup", "sampling")
         warmup_left, draws_left = max(0, warmup - steps), self._target - self.kept.sampled.steps
@@ -99,7 +100,7 @@ class Looking:
             divergences=tuple(self._monitor.divergences.tolist()),
             chain_states=tuple("stuck" if c in stuck else self._status for c in range(self._chains)),
             blocks=self._block_stats(),
-            scalars=tuple(self._monitor.scalars[:limit]),
+            scalars=tuple(fair_share(self._monitor.scalars, limit)),
             warnings=self._monitor.notices,
             efficiency=self._efficiency(),
         )
