@@ -14,8 +14,8 @@ from gibbsite.kernels.supports import moving_support
 
 
 def default_spec(facts: Facts) -> Spec:
-    """Updates for every latent: discrete sites, then conjugate and sliced ones, the NUTS block last; each kind
-    in program order.
+    """Updates for every latent: discrete sites, then conjugate and sliced ones, the NUTS block last; each
+    kind in program order.
 
     Discrete sites start anywhere in their support, continuous ones where the prior or the user put them: the
     first sweep must not draw the latter from what the former happen to be.
