@@ -1,5 +1,6 @@
 """Gibbsite: dependency graphs, derived Gibbs kernels and live sampling for NumPyro models in notebooks."""
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FiniteGibbs", "GibbsiteError", "Model", "Run", "Tape", "load", "model", "track"]
 __version__ = "0.1.0"
+
+_XLA_THREADS = 8
+# JAX's batched LAPACK kernels (Cholesky, triangular solves) wait, on a thread of XLA's pool, for work that
+# they put into the same pool: on a machine with two cores, two of them at once wait for ever (JAX 0.10.2).
+# XLA reads the size of its pool from this variable when its CPU client starts.
+if (os.cpu_count() or 1) < _XLA_THREADS:
+    os.environ.setdefault("NPROC", str(_XLA_THREADS))
 
 # imported when first used, so that `%load_ext gibbsite` does not have to wait for JAX
 _LAZY = {
