@@ -5,9 +5,9 @@
 Models after Gabler (2020), master's thesis, §4.3; the infinite mixture is a stick truncated at K=10. Per
 model and number of observations: seconds from the function to the discrete site's conditional (extraction),
 seconds of a run of 4 chains with 500 warm-up steps and 500 draws under the default schedule, compiling
-included, and the worst R-hat and effective sample size over the continuous sites' scalars. The mixture's means
-start at their priors' centres, which tell its components apart; the sticks of the infinite one can change
-places, so that for it the number of components in use is judged instead.
+included, and the worst R-hat and effective sample size over the continuous sites' scalars. The mixture's
+means start at their priors' centres, which tell its components apart; the sticks of the infinite one can
+change places, so that for it the number of components in use is judged instead.
 """
 
 import sys
