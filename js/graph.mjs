@@ -131,6 +131,14 @@ function tell(args, state, facts) {
     const now = kernel.split("(")[0].trim();
     args.kernel.setv({ options: kernels, value: kernels.includes(now) ? now : (kernels[0] ?? "") });
     for (const control of [args.kernel, args.use]) control.visible = kernels.length > 0;
+    const [way = ""] = fact.told.ways ?? [];
+    args.reparam.setv({ label: `make ${way}`, tags: [way], visible: way !== "" });
+    const other = state.other ?? "";
+    args.merge.setv({
+      label: `one block with ${other}`,
+      tags: [other],
+      visible: fact.kind === "latent" && facts[other]?.kind === "latent",
+    });
   }
 }
 

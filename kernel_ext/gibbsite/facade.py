@@ -22,9 +22,10 @@ from gibbsite.kernels.finite import INPUTS_KWARG
 from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
 from gibbsite.kernels.plan import Plan
 from gibbsite.kernels.schedule import Schedule, make_schedule
+from gibbsite.reparam import fitting_reparams, reparameterised
 from gibbsite.sampling import Run
 from gibbsite.trace.tape import Tape
-from gibbsite.transform import checked_values, conditioned, intervened
+from gibbsite.transform import carried_over, checked_values, conditioned, intervened
 
 
 class Model:
@@ -118,8 +119,30 @@ class Model:
         checked = checked_values(self.density, {**(values or {}), **named}, "do")
         return self._remade(*intervened(self.fn, self.kwargs, checked))
 
+    def reparam(self, choices: Mapping[str, Any] | None = None, **named: Any) -> "Model":
+        """The same model with latent sites in other coordinates: `model.reparam(theta="non-centred")`.
+
+        A choice is "non-centred", a number between 0 (non-centred) and 1 (as written), "base" for a
+        transformed distribution, or a `numpyro.infer.reparam.Reparam`. The site becomes a deterministic one,
+        whose draws keep its name; `theta_decentered` (or `theta_base`) is sampled. Raises `UnknownNameError`,
+        `DataError` for a choice that does not exist, `ModelError` where it does not fit.
+        """
+        changed = reparameterised(self.fn, self.density, {**(choices or {}), **named})
+        return self._remade(changed, self.kwargs)
+
+    def reparam_choices(self, site: str) -> tuple[str, ...]:
+        """The parameterisations that fit a site, by name; none for a name that does not exist."""
+        return fitting_reparams(self.density, site)
+
     def _remade(self, fn: Callable, kwargs: Mapping[str, Any]) -> "Model":
-        return Model(fn, self.args, kwargs, source=self._source, name=self.name)
+        changed = Model(fn, self.args, kwargs, source=self._source, name=self.name)
+        if self._schedule is None:
+            return changed
+        latents = [n for n, s in changed.sites.items() if s.latent]
+        try:
+            return changed.with_schedule(carried_over(self._schedule, latents))
+        except ScheduleError:
+            return changed  # the chosen kernels do not fit the changed model: the default policy decides
 
     def with_schedule(self, schedule: Any) -> "Model":
         """The same model with another default schedule, checked now: `ScheduleError` if it does not fit."""

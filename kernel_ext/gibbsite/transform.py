@@ -2,7 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density import Density
 from gibbsite.errors import DataError, ModelError
+from gibbsite.kernels.parse import Spec, parse_schedule
 
 
 class Intervene(Messenger):
@@ -63,6 +65,18 @@ def _given(
         return handler(fn, data=fixed)(*args, **named)
 
     return model, {**kwargs, **{key: values[name] for key, name in keys.items()}}
+
+
+def carried_over(schedule: str, latents: Collection[str]) -> str | None:
+    """A schedule's text for a changed model: what is no longer latent leaves its block, and what stands for
+    a reparameterised site takes its place. None where nothing is left or new latents have no place."""
+    updates, spec = [], parse_schedule(schedule)
+    for u in spec.updates:
+        names = [n for s in u.sites for n in (s, f"{s}_decentered", f"{s}_base") if n in latents]
+        if names:
+            updates.append(replace(u, sites=tuple(names)))
+    named = {n for u in updates for n in u.sites}
+    return str(Spec(tuple(updates), spec.random_scan)) if named and named == set(latents) else None
 
 
 def checked_values(density: Density, values: Mapping[str, Any], action: str) -> dict[str, Any]:

@@ -168,6 +168,44 @@ def test_changes_show_the_python_to_keep_and_can_be_undone(model):
     assert "nothing to undo" in widget.message
 
 
+def hierarchy(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    tau = numpyro.sample("tau", dist.HalfNormal(1))
+    with numpyro.plate("n", len(y)):
+        a = numpyro.sample("a", dist.Bernoulli(0.3))
+        b = numpyro.sample("b", dist.Bernoulli(0.2 + 0.5 * a))
+        theta = numpyro.sample("theta", dist.Normal(mu, tau))
+        numpyro.sample("y", dist.Normal(theta + b, 1), obs=y)
+
+
+def test_sites_are_merged_and_reparameterised_from_the_node():
+    model = gb.model(hierarchy, np.zeros(4, np.float32))
+    widget = show_graph(model)
+    told = unpacked(_model(widget, "graph-store")["text"][0])["told"]
+    assert told["theta"]["ways"] == ["non-centred"] and "ways" not in told["tau"]
+    widget._receive(None, {"kind": "select", "node": "a"}, [])
+    widget.change("merge", "b")
+    assert "Gibbs [a b]" in widget.model.schedule().text and "model.with_schedule(" in widget.message
+    widget.change("merge", "b")
+    assert "in one block already" in widget.message
+    widget.change("merge", "mu")
+    assert "no kernel moves 'a' (Gibbs) and 'mu'" in widget.message
+    widget._receive(None, {"kind": "select", "node": "theta"}, [])
+    widget.change("merge", "mu")
+    assert "NUTS [" in widget.model.schedule().text
+    widget.change("merge", "y")
+    assert "'y' has no kernel" in widget.message
+    widget.change("reparam", "non-centred")
+    assert "model = model.reparam(theta='non-centred')" in widget.message
+    assert (
+        "Gibbs [a b]" in widget.model.schedule().text and "theta_decentered" in widget.model.schedule().text
+    )
+    assert widget.graph.nodes["theta"].kind == "deterministic"
+    for _ in range(3):
+        widget.change("undo")
+    assert widget.model is model
+
+
 @pytest.mark.parametrize("value", ["9", "", "__import__('os')", "[1, 2]", "0.5"])
 def test_a_value_that_does_not_fit_changes_nothing(model, value):
     widget = show_graph(model)

@@ -172,12 +172,25 @@ def integer_bounds(fn: Any) -> tuple[Any, Any] | None:
     return support.lower_bound, support.upper_bound
 
 
+def _recorded_in(frames: Any, shape: tuple[int, ...]) -> list[tuple[Any, int]]:
+    """The plates of a deterministic value with their axes; none where its shape does not show them all.
+
+    It need not have the plates' axes, and may have axes of its own to their right.
+    """
+    for cut in range(len(shape), 0, -1):
+        axes = [cut + f.dim for f in frames]
+        if all(a >= 0 and shape[a] == f.size for f, a in zip(frames, axes, strict=True)):
+            return list(zip(frames, axes, strict=True))
+    return []
+
+
 def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] | None) -> Site:
     value = msg["value"]
     shape = tuple(np.shape(value))
     dtype = jnp.result_type(value)
     if msg["type"] == "deterministic":
         discrete = not jnp.issubdtype(dtype, jnp.inexact)
+        found = _recorded_in(frames, shape)
         return Site(
             name,
             shape,
@@ -185,12 +198,12 @@ def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] 
             None,
             "deterministic",
             discrete,
-            (),
+            tuple(f.name for f, _ in found),
             shape,
             (),
             "Deterministic",
             line,
-            (),
+            tuple(axis for _, axis in found),
             len(shape),
         )
     fn: Distribution = msg["fn"]

@@ -60,7 +60,7 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
         "draws": ColumnDataSource({"name": [], "html": []}, name="graph-draws"),
     }
     args |= {"plot": plot, "panel": panel, "changeable": model is not None, **sources}
-    args |= {"change": change["row"], "kernel": change["kernel"], "use": change["use"]}
+    args |= {"change": change["row"]} | {k: v for k, v in change.items() if k != "row"}
     script = CustomJS(args=args, code=joined("graph.mjs"), module=True)
     for event in ("mousemove", "mouseleave", "tap", "doubletap"):
         plot.js_on_event(event, script)
@@ -121,13 +121,21 @@ def _change_tools() -> dict[str, Any]:
         made.js_on_event("button_click", CustomJS(args={"text": text, "action": action}, code=code))
         return made
 
+    def chosen(action: str) -> Button:
+        """A button whose value, its tag, and whose label follow the chosen node."""
+        made = Button(label=action, name=f"graph-{action}", visible=False, tags=[""])
+        code = "made.document.gibbsite?.('change', {action, value: made.tags[0]})"
+        made.js_on_event("button_click", CustomJS(args={"made": made, "action": action}, code=code))
+        return made
+
     code = "kernel.document.gibbsite?.('change', {action: 'kernel', value: kernel.value})"
     use = Button(label="use kernel", name="graph-use-kernel", width=90)
     use.js_on_event("button_click", CustomJS(args={"kernel": kernel}, code=code))
+    reparam, merge = chosen("reparam"), chosen("merge")
     buttons = [button(a, a) for a in ("element", "condition", "do", "undo")]
-    tools = _wrapped(text, *buttons, kernel, use)
+    tools = _wrapped(text, *buttons, kernel, use, reparam, merge)
     tools.update(visible=False, name="graph-change", width=_PANEL_WIDTH)
-    return {"row": tools, "kernel": kernel, "use": use}
+    return {"row": tools, "kernel": kernel, "use": use, "reparam": reparam, "merge": merge}
 
 
 def _figure(words: str) -> tuple[Any, dict[str, Any]]:

@@ -56,6 +56,7 @@ def _told(graph: Any, name: str, model: Any, rows: Mapping[str, Any], inside: Se
         out |= _conditional(model, name if name in model.density.sites or not inside else inside[-1], row)
         if name in rows:
             out["kernels"] = fitting_kernels(model, name)
+        out["ways"] = list(model.reparam_choices(name))
     return {k: v for k, v in out.items() if v}
 
 

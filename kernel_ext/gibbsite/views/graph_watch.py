@@ -9,7 +9,7 @@ import numpy as np
 
 from gibbsite.views.colours import CHAINS
 from gibbsite.views.content import ENDED, ESS_PER_CHAIN, RHAT_LIMIT
-from gibbsite.views.words import fixed, number, whole
+from gibbsite.views.words import beside, fixed, number, whole
 
 GOOD, WAIT, BAD = "#007a5a", "#8a6d00", "#b3261e"
 STUCK_RHAT = 1.1
@@ -76,8 +76,8 @@ def _by_gradient(snapshot: Any, site: str) -> bool:
 
 def _figures(snapshot: Any, site: str, scalar: Any) -> list[tuple[str, str]]:
     words = (
-        f"R-hat {fixed(scalar.rhat)} · ESS {whole(scalar.ess_bulk)} · mean {number(scalar.mean)} "
-        f"± {number(scalar.sd)}"
+        f"R-hat {fixed(scalar.rhat)} · ESS {whole(scalar.ess_bulk)} · "
+        f"mean {beside(scalar.mean, scalar.sd)} ± {number(scalar.sd)}"
     )
     out = [(f"draws so far, worst element {scalar.label}", words)]
     for block in snapshot.blocks:

@@ -77,7 +77,8 @@ class GraphWidget(BokehWidget):
     # ------------------------------------------------------------ changing
 
     def change(self, action: str, value: str = "") -> None:
-        """Change the model at the selected node: "condition", "do", "kernel", "undo"; or show an "element".
+        """Change the model at the selected node: "condition", "do", "kernel", "reparam", "merge", "undo"; or
+        show an "element".
 
         A change that does not fit leaves everything as it is and says why in `message`.
         """
