@@ -6,7 +6,7 @@
  * @typedef {Record<string, any[]>} Columns
  * @typedef {{name: string[], kind: string[], discrete: number[], x: number[], y: number[],
  *   w: number[], h: number[], title: string[], text: string[]}} Places
- * @typedef {{start: number[], end: number[], points: number[][]}} Lines
+ * @typedef {{start: number[], end: number[], points: number[][], curved?: boolean}} Lines
  * @typedef {{fill: Record<string, string>, line: Record<string, string>, level: Record<string, string>,
  *   edge: string}} Colours
  * @typedef {[number, number][]} Points
@@ -78,6 +78,22 @@ export function smooth(points, steps = 16) {
   return out;
 }
 
+/** Points of the cubic Bézier curves with these control points, the last of one the first of the next.
+ * @param {Points} points @returns {Points} */
+export function bezier(points, steps = 12) {
+  const out = points.slice(0, 1);
+  for (let i = 0; i + 3 < points.length; i += 3) {
+    for (let k = 1; k <= steps; k++) {
+      const t = k / steps;
+      const s = 1 - t;
+      const weights = [s ** 3, 3 * s * s * t, 3 * s * t * t, t ** 3];
+      const at = (/** @type {0|1} */ axis) => weights.reduce((sum, w, j) => sum + w * points[i + j][axis], 0);
+      out.push([at(0), at(1)]);
+    }
+  }
+  return out;
+}
+
 /** The loop at the right of a node whose elements depend on one another.
  * @param {number} x @param {number} y @param {number} width @returns {Points} */
 export function loop(x, y, width) {
@@ -121,7 +137,7 @@ export function columnsOf(places, edges, colours) {
     /** @type {Points} */
     const points = [];
     for (let k = 0; k < flat.length; k += 2) points.push([flat[k], flat[k + 1]]);
-    return smooth(points);
+    return edges.curved ? bezier(points) : smooth(points);
   });
   const m = lines.length;
   return {

@@ -102,6 +102,27 @@ def test_a_model_s_graph(graph):
     assert set(graph.markov_blanket("b")) == {"mu", "tau", "y"}
 
 
+def test_mixtures_truncated_distributions_and_constants_are_written_out():
+    def model(x):
+        mu = numpyro.sample("mu", dist.Normal(0, 5).expand([2]).to_event(1))
+        low = numpyro.sample("low", dist.TruncatedCauchy(0, 2, low=0.5))
+        z = numpyro.sample("z", dist.Bernoulli(0.5))
+        p = numpyro.deterministic("p", jnp.array([0.2, 0.7, 0.9])[z])
+        parts = [dist.Normal(mu[0], 1), dist.Laplace(mu[1], low)]
+        with numpyro.plate("n", len(x)):
+            inner = dist.MixtureSameFamily(dist.Categorical(jnp.array([0.3, 0.7])), dist.Normal(mu, low))
+            numpyro.sample("x", inner, obs=x)
+            numpyro.sample("y", dist.MixtureGeneral(dist.Categorical(logits=jnp.zeros(2)), parts), obs=x)
+            numpyro.sample("k", dist.ZeroInflatedPoisson(p, low), obs=x)
+
+    nodes = gb.model(model, np.ones(3)).graph.nodes
+    assert nodes["low"].distribution == "Truncated(Cauchy(0, 2), low=0.5)"
+    assert nodes["x"].distribution == "MixtureSameFamily(Categorical([0.3, 0.7]), Normal(mu, low))"
+    parts = "Normal(mu[0], 1), Laplace(mu[1], low)"
+    assert nodes["y"].distribution == f"MixtureGeneral(Categorical(logits=0), {parts})"
+    assert nodes["k"].distribution == "ZeroInflatedPoisson(p, low)" and nodes["p"].distribution == "const[z]"
+
+
 def test_levels(graph):
     """What no observation can see is generated after the fact; what no latent reaches is data."""
     levels = graph.levels()

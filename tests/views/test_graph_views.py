@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import shutil
+import subprocess
 from types import SimpleNamespace
 
 import gibbsite as gb
@@ -12,7 +14,9 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.graph import DependencyGraph, Node, PlateBox
 from gibbsite.views import graph_svg, show_graph
+from gibbsite.views.graph_dot import crossings, dot_layout
 from gibbsite.views.graph_geometry import draw
+from gibbsite.views.graph_layout import Layout, bezier
 from gibbsite.views.graph_store import unpacked
 from gibbsite.views.graph_watch import BAD, GOOD, WAIT, badges, state_of
 
@@ -30,18 +34,26 @@ def model():
     return gb.model(mixture, np.linspace(-1, 1, 20, dtype=np.float32))
 
 
-def random_graph(n, seed):
+def random_graph(n, seed, more=0):
+    """A random tree, with `more` edges beside it."""
     rng = np.random.default_rng(seed)
     kinds = rng.choice(["latent", "observed", "deterministic"], n, p=[0.6, 0.2, 0.2])
     nodes = [Node(f"node_{i}", str(k), distribution="Normal(0, 1)") for i, k in enumerate(kinds)]
-    edges = {(f"node_{max(0, i - int(rng.integers(1, 9)))}", f"node_{i}") for i in range(1, n)}
+    children = [*range(1, n), *rng.integers(1, n, more).tolist()]
+    edges = {(f"node_{max(0, i - int(rng.integers(1, 9)))}", f"node_{i}") for i in children}
     return DependencyGraph(nodes, edges)
 
 
-@pytest.mark.parametrize("n", [3, 20, 100, 300])
-def test_nodes_do_not_overlap_and_edges_miss_them(n):
-    graph = random_graph(n, n)
+ENGINES = [None, *([found] if (found := shutil.which("dot")) else [])]
+
+
+@pytest.mark.parametrize("dot", ENGINES)
+@pytest.mark.parametrize(("n", "more"), [(3, 0), (20, 0), (100, 0), (100, 30), (300, 0)])
+def test_nodes_do_not_overlap_and_edges_miss_them(n, more, dot, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: dot)
+    graph = random_graph(n, n, more)
     drawing = draw(graph)
+    assert drawing.curved == (dot is not None and more > 0)
     boxes = [
         (s.x - s.width / 2, s.y - s.height / 2, s.x + s.width / 2, s.y + s.height / 2, name)
         for name, s in drawing.nodes.items()
@@ -54,6 +66,50 @@ def test_nodes_do_not_overlap_and_edges_miss_them(n):
             for left, top, right, bottom, name in boxes:
                 if name not in (start, end):
                     assert not (left + 1 < x < right - 1 and top + 1 < y < bottom - 1), (start, end, name)
+
+
+ANSWER = {  # what `dot -Tjson` says of a → b with b in a plate
+    "bb": "0,0,100,200",
+    "objects": [
+        {"_gvid": 0, "name": "cluster0", "bb": "8,8,92,80"},
+        {"_gvid": 1, "name": "n1", "pos": "50,50"},
+        {"_gvid": 2, "name": "n0", "pos": "50,180"},
+    ],
+    "edges": [{"tail": 2, "head": 1, "pos": "50,163 50,140 50,120 50,75"}],
+}
+
+
+@pytest.mark.parametrize(
+    "answer", [json.dumps(ANSWER), "not JSON", json.dumps({"bb": "0,0,1,1", "objects": []})]
+)
+def test_what_dot_answers_becomes_a_layout_or_ours_is_taken(answer, monkeypatch):
+    asked = []
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/dot")
+    monkeypatch.setattr(
+        subprocess, "run", lambda *args, **more: asked.append(more["input"]) or SimpleNamespace(stdout=answer)
+    )
+    graph = DependencyGraph(sites(a="", b="p"), [("a", "b")], [PlateBox("p", 3)])
+    found = dot_layout(graph, {"a": (60, 34), "b": (60, 50)})
+    assert "n0 -> n1;" in asked[0] and "subgraph cluster0" in asked[0]
+    if "edges" not in answer:
+        assert found is None
+        return
+    assert found is not None and found.curved and found.nodes["a"].y == 34 and found.nodes["b"].y == 164
+    assert found.plates["p"].left == 22 and found.plates["p"].top == 134
+    assert bezier(found.edges["a", "b"])[-1] == (64, 139)
+
+
+def test_crossings_are_counted():
+    lines = {("a", "b"): ((0.0, 0.0), (100.0, 100.0)), ("c", "d"): ((100.0, 0.0), (0.0, 100.0))}
+    beside = {**lines, ("e", "f"): ((200.0, 0.0), (300.0, 100.0))}
+    assert crossings(Layout(300, 100, {}, {}, beside)) == 1
+    assert crossings(Layout(300, 100, {}, {}, {})) == 0
+
+
+def test_plates_that_cross_are_laid_out_by_ourselves(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/dot")
+    crossing = DependencyGraph(sites(y="pq", a="p", b="q"), [], [PlateBox("p", 3), PlateBox("q", 3)])
+    assert dot_layout(crossing, dict.fromkeys("yab", (60, 34))) is None
 
 
 def sites(**plates):

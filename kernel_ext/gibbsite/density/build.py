@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from gibbsite.density.access import of_site
 from gibbsite.density.arguments import Arguments, fixed_arguments, split_arguments
@@ -15,9 +14,9 @@ from gibbsite.density.bounds import computed_bounds, with_known_supports
 from gibbsite.density.collect import (
     ModelFacts,
     facts_of,
-    innermost,
     integer_bounds,
     log_probs,
+    parameters_of,
     run_model,
 )
 from gibbsite.density.density import Density
@@ -138,17 +137,15 @@ def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays
                 and not found[0].sites[n].discrete
                 and (bounds := computed_bounds(m["fn"].support)) is not None
             },
-            "parameters": {n: _parameter_arrays(m["fn"]) for n, m in trace.items() if m["type"] == "sample"},
+            "parameters": {
+                n: {p: value for p, (value, _) in parameters_of(m["fn"]).items()}
+                for n, m in trace.items()
+                if m["type"] == "sample"
+            },
         }
 
     closed, shapes = jax.make_jaxpr(density, return_shape=True)(dict(values), arrays)
     return closed, jax.tree.structure(shapes), found[0]
-
-
-def _parameter_arrays(fn: Any) -> dict[str, Any]:
-    base, _ = innermost(fn)
-    names = [n for n in (base.arg_constraints or {}) if n in base.__dict__]
-    return {n: v for n in names if (v := base.__dict__[n]) is not None and hasattr(jnp.asarray(v), "dtype")}
 
 
 def _same_structure(first: ModelFacts, second: ModelFacts) -> None:

@@ -58,6 +58,42 @@ def innermost(fn: Any) -> tuple[Any, tuple[str, ...]]:
     return fn, tuple(transforms)
 
 
+# Where distributions made of distributions keep their parts, and how many axes these have in front of their
+# own: `MixtureSameFamily` has its components side by side.
+_PARTS = (
+    ("_mixing_distribution", 0),
+    ("_component_distribution", 1),
+    ("_component_distributions", 0),
+    ("base_dist", 0),
+)
+
+
+def parameters_of(fn: Any) -> dict[str, tuple[Any, int]]:
+    """Parameters of a distribution by name, with how many trailing axes of them belong to one element.
+
+    Those of a mixture's or a truncated distribution's parts are called `0 Normal/loc`: place and family of
+    the part, then the name.
+    """
+    base, _ = innermost(fn)
+    out: dict[str, tuple[Any, int]] = {}
+    for attribute, axes in () if isinstance(base, TransformedDistribution) else _PARTS:
+        found = base.__dict__.get(attribute)
+        for part in found if isinstance(found, list | tuple) else [found]:
+            if part is not None:
+                inner, place = innermost(part)[0], len({k.split(" ")[0] for k in out})
+                if set(inner.arg_constraints) <= set(base.arg_constraints):
+                    continue  # `ZeroInflatedPoisson` has the parameters of its part itself
+                out |= {
+                    f"{place} {type(inner).__name__}/{name}": (value, event + axes)
+                    for name, (value, event) in parameters_of(inner).items()
+                }
+    for name, constraint in (base.arg_constraints or {}).items():
+        value = base.__dict__.get(name)
+        if value is not None and hasattr(jnp.asarray(value), "dtype"):
+            out[name] = (value, _event_dim(constraint, base))
+    return out
+
+
 def feasible(msg: Mapping[str, Any]) -> Any:
     """A value in the support of a latent site, found without drawing it."""
     if msg["type"] != "sample" or msg.get("is_observed") or msg["value"] is not None:
@@ -139,7 +175,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
                 enumerated[name] = support
         if msg["type"] == "sample":
             base, steps = innermost(msg["fn"])
-            event_dims[name] = {n: _event_dim(c, base) for n, c in (base.arg_constraints or {}).items()}
+            event_dims[name] = {n: event for n, (_, event) in parameters_of(msg["fn"]).items()}
             if steps:
                 transforms[name] = (type(base).__name__, *steps)
     return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, transforms)

@@ -46,12 +46,15 @@ def shifted(index: str, by: int) -> str:
     return base if total == 0 else f"{base}{total:+d}"
 
 
+_FEW = 4  # a constant vector of so many elements is written out
+
+
 class Expression:
     """Prints elements of a density's arrays in one notation."""
 
     def __init__(self, density: Density, notation: Notation = TEXT):
         self._density = density
-        self._notation = notation
+        self.notation = notation
         self._names = {v: n for n, v in density.latent_vars.items()}
         named = zip(density.data_vars, density.arguments.names, strict=True)
         self._names.update({v: n for v, n in named})
@@ -77,22 +80,31 @@ class Expression:
         if isinstance(atom, Literal):
             return _number(atom.val), _ATOM
         if atom in self._names:
-            base = self._notation.name(self._names[atom])
+            base = self.notation.name(self._names[atom])
             shown = index
             while shown and shown[-1] == ":":
                 shown = shown[:-1]
-            return self._notation.subscript(base, shown), _ATOM
+            return self.notation.subscript(base, shown), _ATOM
         if atom in self._consts:
-            value = np.asarray(self._consts[atom])
-            return (_number(value.reshape(-1)[0]), _ATOM) if value.size == 1 else ("const", _ATOM)
+            return self._constant(np.asarray(self._consts[atom]), index), _ATOM
         text, level = self._equation(self._density.producer[atom], index, depth)
         if len(text) > _LONG:
             return self._short(atom), _ATOM
         return text, level
 
+    def _constant(self, value: np.ndarray, index: tuple[str, ...]) -> str:
+        """A number, a short list, or `const`, which shows its index where sites choose from it."""
+        if value.size == 1:
+            return _number(value)
+        if index == (":",) and value.size <= _FEW:
+            return f"[{', '.join(map(_number, value))}]"
+        known = set(map(str, self._names.values()))
+        chosen = any(known.intersection(re.findall(r"\w+", i)) for i in index)
+        return self.notation.subscript("const", index) if chosen else "const"
+
     def _short(self, atom: Any) -> str:
         sites = sorted(self._density.maps.latents(atom), key=list(self._density.sites).index)
-        return self._notation.call("f", ", ".join(map(self._notation.name, sites)) or "data")
+        return self.notation.call("f", ", ".join(map(self.notation.name, sites)) or "data")
 
     def _in(self, atom: Any, index: Sequence[str], depth: int, level: int) -> str:
         text, own = self._write(atom, tuple(index), depth + 1)
@@ -117,15 +129,15 @@ class Expression:
                 return plain[0]
             left = self._in(*operands[0], depth, level)
             right = self._in(*operands[1], depth, level + (name in ("sub", "div")))
-            return self._notation.infix(left, op, right), level
+            return self.notation.infix(left, op, right), level
         if name == "neg":
             return "-" + self._in(*operands[0], depth, _PRODUCT), _SUM
         if name in ("integer_pow", "square"):
             power = str(eqn.params.get("y", 2))
-            return self._notation.power(self._in(*operands[0], depth, _ATOM), power), _POWER
+            return self.notation.power(self._in(*operands[0], depth, _ATOM), power), _POWER
         if name == "pow":
             base, exponent = (self._in(*o, depth, _ATOM) for o in operands)
-            return self._notation.power(base, exponent), _POWER
+            return self.notation.power(base, exponent), _POWER
         if name == "select_n":
             return self._selection(eqn, operands, depth)
         if name == "iota":
@@ -133,15 +145,15 @@ class Expression:
         if name == "dot_general":
             left, right = (self._in(a, (":",) * len(a.aval.shape), depth, _PRODUCT) for a in eqn.invars[:2])
             inside = [i for i in index if i != ":"]
-            text = self._notation.infix(left, "@", right)
-            return self._notation.subscript(f"({text})", inside) if inside else text, _ATOM
+            text = self.notation.infix(left, "@", right)
+            return self.notation.subscript(f"({text})", inside) if inside else text, _ATOM
         if name.startswith("reduce_") or name in ("cumsum", "cumprod", "sort", "cumlogsumexp"):
             operand = eqn.invars[0]
-            return self._notation.call(
+            return self.notation.call(
                 _CALLS.get(name, name), self._in(operand, (":",) * len(operand.aval.shape), depth, 0)
             ), _ATOM
         args = ", ".join(self._in(a, i, depth, 0) for a, i in operands if len(i) == len(a.aval.shape))
-        return self._notation.call(_CALLS.get(name, name), args), _ATOM
+        return self.notation.call(_CALLS.get(name, name), args), _ATOM
 
     def _selection(self, eqn: Any, operands: Any, depth: int) -> tuple[str, int]:
         (test, at), *cases = operands
@@ -151,9 +163,9 @@ class Expression:
         texts = [self._in(a, i, depth, 0) for a, i in cases]
         if len(cases) == 2:
             condition = self._in(test, at, depth, 0)
-            return self._notation.call("where", f"{condition}, {texts[1]}, {texts[0]}"), _ATOM
+            return self.notation.call("where", f"{condition}, {texts[1]}, {texts[0]}"), _ATOM
         which = self._in(test, at, depth, 0)
-        return self._notation.call("choose", ", ".join([which, *texts])), _ATOM
+        return self.notation.call("choose", ", ".join([which, *texts])), _ATOM
 
     def _is_wrapped_index(self, test: Any, plain: Any, wrapped: Any) -> bool:
         """The idiom that turns a negative index into one from the end."""
@@ -164,8 +176,8 @@ class Expression:
             lt is not None
             and add is not None
             and (lt.primitive.name, add.primitive.name) == ("lt", "add")
-            and lt.invars[0] is plain
-            and add.invars[0] is plain
+            and _same(lt.invars[0], plain)
+            and _same(add.invars[0], plain)
         )
 
     def _structural(self, eqn: Any, index: tuple[str, ...]) -> tuple[Any, tuple[str, ...]] | None:
@@ -231,6 +243,12 @@ class Expression:
             else:
                 out.append(next(offsets))
         return operand, tuple(out)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two atoms are one variable, or literals of one value."""
+    both = isinstance(a, Literal) and isinstance(b, Literal)
+    return bool(np.all(a.val == b.val)) if both else a is b
 
 
 def _aligned(atom: Any, index: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """One statement of a model as a person would write it: `Normal(x[n] | mu[z[n]], 1)`."""
 
+import itertools
 from collections.abc import Sequence
 
 from gibbsite.density.density import Density
@@ -56,6 +57,8 @@ def _composed(inner: str, transforms: Sequence[str]) -> str:
 
 
 def _family(fn_name: str) -> str:
+    if fn_name.endswith("TruncatedDistribution"):
+        return "Truncated"
     for suffix in ("Probs", "Logits"):
         if fn_name.endswith(suffix):
             return fn_name.removesuffix(suffix)
@@ -63,19 +66,29 @@ def _family(fn_name: str) -> str:
 
 
 def _parameters(density: Density, site: Site, index: tuple[str, ...], printer: Expression) -> list[str]:
-    out = []
+    """The arguments of a site's distribution as text; a mixture's parts are calls themselves."""
+    out: list[str] = []
     atoms = density.outputs["parameters"].get(site.name, {})
-    for name in (n for n in density.parameter_event_dims.get(site.name, {}) if n in atoms):
-        atom = atoms[name]
-        shape = () if isinstance(atom, Literal) else tuple(atom.aval.shape)
-        event = density.parameter_event_dims.get(site.name, {}).get(name, 0)
-        event = max(event, len(shape) - len(index))
-        lead = max(0, len(shape) - event)
-        own = index[max(0, len(index) - lead) :]
-        at = tuple("0" if n == 1 else i for n, i in zip(shape[:lead], own, strict=True))
-        text = printer.of(atom, at + (":",) * event)
-        out.append(f"logits={text}" if name == "logits" else text)
+    names = [n for n in density.parameter_event_dims.get(site.name, {}) if n in atoms]
+    for part, inside in itertools.groupby(names, key=lambda n: n.rpartition("/")[0]):
+        texts = [_parameter(density, site, name, index, printer) for name in inside]
+        family = _family(part.rpartition("/")[2].partition(" ")[2])
+        out += texts if not part else [printer.notation.call(family, ", ".join(texts))]
     return out
+
+
+def _parameter(density: Density, site: Site, name: str, index: tuple[str, ...], printer: Expression) -> str:
+    atom = density.outputs["parameters"][site.name][name]
+    shape = () if isinstance(atom, Literal) else tuple(atom.aval.shape)
+    event = density.parameter_event_dims[site.name][name]
+    event = min(max(event, len(shape) - len(index)), len(shape))
+    lead = len(shape) - event
+    own = index[max(0, len(index) - lead) :]
+    at = tuple("0" if n == 1 else i for n, i in zip(shape[:lead], own, strict=True))
+    text = printer.of(atom, at + (":",) * event)
+    short = name.rpartition("/")[2]
+    bound = short in ("low", "high") and _family(site.fn_name) == "Truncated"
+    return f"{short}={text}" if bound or short == "logits" else text
 
 
 def distribution_text(density: Density, name: str, notation: Notation = TEXT) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gibbsite.views.graph_layout import Box, layout, smooth
-from gibbsite.views.graph_style import look, outline
+from gibbsite.views.graph_dot import place
+from gibbsite.views.graph_layout import Box, bezier, smooth
+from gibbsite.views.graph_style import READABLE, look, outline
 
 Points = Sequence[tuple[float, float]]
 
@@ -48,7 +49,8 @@ class PlateShape:
 class Drawing:
     """Everything to be drawn, in pixels, y downwards. Loops stand among the edges as `(name, name)`.
 
-    `edges` holds smooth lines, `bends` the few points that they run through.
+    `edges` holds smooth lines, `bends` the few points that they run through, or their control points where
+    they are `curved`.
     """
 
     width: float
@@ -57,13 +59,16 @@ class Drawing:
     plates: Mapping[str, PlateShape]
     edges: Mapping[tuple[str, str], Points]
     bends: Mapping[tuple[str, str], Points]
+    curved: bool = False
 
 
 def draw(graph: Any, use_greek: bool = False) -> Drawing:
     """Lay out `graph` and give every part its shape."""
-    looks = {name: look(node, use_greek) for name, node in graph.nodes.items()}
-    at = layout(graph, {n: (v.width + 2 * v.beside, v.height) for n, v in looks.items()})
-    nodes, edges = {}, {e: smooth(line) for e, line in at.edges.items()}
+    brief = len(graph.nodes) > READABLE
+    looks = {name: look(node, use_greek, brief) for name, node in graph.nodes.items()}
+    at = place(graph, {n: (v.width + 2 * v.beside, v.height) for n, v in looks.items()})
+    curve = bezier if at.curved else smooth
+    nodes, edges = {}, {e: curve(line) for e, line in at.edges.items()}
     for name, node in graph.nodes.items():
         box, words = at.nodes[name], looks[name]
         shape = outline(node.kind, node.discrete, box.x, box.y, words.width, words.height)
@@ -71,12 +76,12 @@ def draw(graph: Any, use_greek: bool = False) -> Drawing:
         if node.recurrent:
             edges[name, name] = loop(box.x, box.y, words.width)
     bends = {e: at.edges.get(e, ()) for e in edges}
-    fine = [smooth(line, 24) for line in at.edges.values()] if at.plates else []
+    fine = [curve(line, 24) for line in at.edges.values()] if at.plates else []
     plates = {
         n: _plate(box, f"{n}: {graph.plates[n].size}", fine, [b for m, b in at.plates.items() if m != n])
         for n, box in at.plates.items()
     }
-    return Drawing(at.width, at.height, nodes, plates, edges, bends)
+    return Drawing(at.width, at.height, nodes, plates, edges, bends, at.curved)
 
 
 def loop(x: float, y: float, width: float) -> list[tuple[float, float]]:

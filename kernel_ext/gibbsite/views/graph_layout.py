@@ -15,12 +15,10 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
-_GAP_X, _GAP_Y, _PLATE_PAD, _PLATE_LABEL, _MARGIN = 26.0, 44.0, 14.0, 16.0, 14.0
+GAP_X, GAP_Y, PLATE_PAD, _PLATE_LABEL, MARGIN = 26.0, 44.0, 14.0, 16.0, 14.0
 _SWEEPS = 12
 _LEFT, _RIGHT = "\x01", "\x02"  # before a plate's name: variables for its edges
-_FULL = (
-    1200.0  # a row wider than this passes nodes on to the next; more in large graphs, to keep them compact
-)
+FULL = 1200.0  # a row wider than this passes nodes on to the next; more in large graphs, to keep them compact
 _GAP_LINE = 8.0  # beside an edge that passes through a row
 
 
@@ -46,13 +44,15 @@ class Box:
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of nodes and plates, and the points that each edge runs through."""
+    """Places of nodes and plates, and the points that each edge runs through; where the layout is `curved`,
+    the control points of its Bézier curves."""
 
     width: float
     height: float
     nodes: Mapping[str, Box]
     plates: Mapping[str, Box]
     edges: Mapping[tuple[str, str], tuple[tuple[float, float], ...]]
+    curved: bool = False
 
 
 def layout(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> Layout:
@@ -91,7 +91,7 @@ def _layers(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> dict[str, i
     room: dict[int, float] = {}
     for n in nx.topological_sort(directed):
         k = max((layer[p] + 1 for p in directed.predecessors(n)), default=0)
-        width = sizes[n][0] + _GAP_X
+        width = sizes[n][0] + GAP_X
         while room.get(k, 0.0) and room[k] + width > full:
             k += 1
         layer[n] = k
@@ -99,7 +99,7 @@ def _layers(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> dict[str, i
     for n in graph.nodes:  # roots stand right above what reads them
         below = [layer[c] for c in directed.successors(n)]
         if below and not list(directed.predecessors(n)):
-            width, k = sizes[n][0] + _GAP_X, min(below) - 1
+            width, k = sizes[n][0] + GAP_X, min(below) - 1
             if k != layer[n] and room.get(k, 0.0) + width <= full:
                 room[layer[n]] -= width
                 room[k] = room.get(k, 0.0) + width
@@ -110,7 +110,7 @@ def _layers(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> dict[str, i
 
 def _full(sizes: Iterable[tuple[float, float]]) -> float:
     """How wide a row may be: a large graph is to be about as wide as high."""
-    return max(_FULL, 1.25 * sum((w + _GAP_X) * (h + _GAP_Y) for w, h in sizes) ** 0.5)
+    return max(FULL, 1.25 * sum((w + GAP_X) * (h + GAP_Y) for w, h in sizes) ** 0.5)
 
 
 def _with_dummies(graph: Any, layer: Mapping[str, int]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -142,9 +142,9 @@ def _depths(graph: Any) -> dict[str, int]:
     return {p: depth(p) for p in graph.plates}
 
 
-def _crossing(graph: Any, paths: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
+def crossing(graph: Any) -> dict[str, frozenset[str]]:
     """Per plate those that share a node with it though neither is inside the other, and itself."""
-    depth = _depths(graph)
+    depth, paths = _depths(graph), _plate_paths(graph)
     out = {p: {p} for p in graph.plates}
     for path in paths.values():
         for p, q in itertools.combinations(path, 2):
@@ -178,7 +178,7 @@ def _ordered_rows(
             near[u].append(v)
             near[v].append(u)
     rank = {n: i - (len(row) - 1) / 2 for row in rows for i, n in enumerate(row)}
-    depth, cluster = _depths(graph), _clusters(_crossing(graph, paths))
+    depth, cluster = _depths(graph), _clusters(crossing(graph))
     level = {n: k for k, row in enumerate(rows) for n in row}
     best, fewest = [list(r) for r in rows], float("inf")
     for sweep in range(_SWEEPS):
@@ -241,21 +241,21 @@ def _across(
     apart: list[tuple[str, str, float]] = []  # (a, b, d): b - a >= d
     for n in graph.nodes:
         for depth, p in enumerate(reversed(paths[n])):
-            pad = sizes[n][0] / 2 + _PLATE_PAD * (depth + 1)
+            pad = sizes[n][0] / 2 + PLATE_PAD * (depth + 1)
             apart += [(left[p], n, pad), (n, right[p], pad)]
     for box in graph.plates.values():
-        label = 7.0 * len(f"{box.name}: {box.size}") + 2 * _PLATE_PAD
+        label = 7.0 * len(f"{box.name}: {box.size}") + 2 * PLATE_PAD
         apart.append((left[box.name], right[box.name], label))
     for row in rows:
         for a, b in itertools.pairwise(row):
-            gap = (_GAP_LINE, 1.5 * _GAP_LINE, _GAP_X)[(a in graph.nodes) + (b in graph.nodes)]
+            gap = (_GAP_LINE, 1.5 * _GAP_LINE, GAP_X)[(a in graph.nodes) + (b in graph.nodes)]
             apart.append((a, b, (sizes[a][0] + sizes[b][0]) / 2 + gap))
     beside, outside = [], []
-    crossing = _crossing(graph, paths)
+    across = crossing(graph)
     for row in rows:
         for i, a in enumerate(row):
             for b in row[i + 1 :]:
-                beside += _plate_gaps(a, b, sizes, paths, left, right, crossing)
+                beside += _plate_gaps(a, b, sizes, paths, left, right, across)
     spans = _plate_rows(graph, rows, paths)
     rank = {n: i - (len(row) - 1) / 2 for row in rows for i, n in enumerate(row)}
     for p, (first, last) in spans.items():
@@ -264,9 +264,9 @@ def _across(
             _keep_out(p, row, outside, sizes, paths, left, right, rank, middle)
     # plates that lie across each other cannot all be kept clear of strangers: give up the least first
     widest = max(
-        sum(sizes[n][0] + (_GAP_X if n in graph.nodes else 1.5 * _GAP_LINE) for n in row) for row in rows
+        sum(sizes[n][0] + (GAP_X if n in graph.nodes else 1.5 * _GAP_LINE) for n in row) for row in rows
     )
-    tight = 1.15 * widest if widest > _FULL else None
+    tight = 1.15 * widest if widest > FULL else None
     tries = [
         ([*beside, *outside], tight),
         ([*beside, *outside], None),
@@ -291,14 +291,14 @@ def _plate_gaps(
     mine, theirs = paths.get(a, ()), paths.get(b, ())
     for p in theirs:
         if p not in mine:
-            out.append((a, left[p], sizes[a][0] / 2 + _GAP_X / 2))
+            out.append((a, left[p], sizes[a][0] / 2 + GAP_X / 2))
     for p in mine:
         if p not in theirs:
-            out.append((right[p], b, sizes[b][0] / 2 + _GAP_X / 2))
+            out.append((right[p], b, sizes[b][0] / 2 + GAP_X / 2))
     for p in mine:
         for q in theirs:
             if p not in theirs and q not in mine and q not in crossing[p]:
-                out.append((right[p], left[q], _GAP_X / 2))
+                out.append((right[p], left[q], GAP_X / 2))
     return out
 
 
@@ -319,9 +319,9 @@ def _keep_out(
         return
     for n in row:
         if rank[n] < middle:
-            apart.append((n, left[p], sizes[n][0] / 2 + _GAP_X / 2))
+            apart.append((n, left[p], sizes[n][0] / 2 + GAP_X / 2))
         else:
-            apart.append((right[p], n, sizes[n][0] / 2 + _GAP_X / 2))
+            apart.append((right[p], n, sizes[n][0] / 2 + GAP_X / 2))
 
 
 def _solve(
@@ -401,7 +401,7 @@ def _down(graph: Any, rows: Any, sizes: Any, paths: Any) -> list[float]:
         height = max(sizes[n][1] for n in row)
         starts = sum(1 for first, _ in spans.values() if first == i)
         ends = sum(1 for _, last in spans.values() if last == i - 1)
-        at += (_GAP_Y if i else 0.0) + _PLATE_PAD * starts + (_PLATE_PAD + _PLATE_LABEL) * ends * 0.6
+        at += (GAP_Y if i else 0.0) + PLATE_PAD * starts + (PLATE_PAD + _PLATE_LABEL) * ends * 0.6
         y.append(at + height / 2)
         at += height
     return y
@@ -409,8 +409,7 @@ def _down(graph: Any, rows: Any, sizes: Any, paths: Any) -> list[float]:
 
 def _plate_boxes(graph: Any, nodes: Mapping[str, Box], bounds: Any) -> dict[str, Box]:
     out: dict[str, Box] = {}
-    paths = _plate_paths(graph)
-    clusters = _clusters(_crossing(graph, paths))
+    clusters = _clusters(crossing(graph))
     place = {p: sorted(q for q in clusters if clusters[q] == clusters[p]).index(p) for p in clusters}
 
     def box(name: str) -> Box | None:
@@ -421,8 +420,8 @@ def _plate_boxes(graph: Any, nodes: Mapping[str, Box], bounds: Any) -> dict[str,
         if not inner:
             return None
         more = 9.0 * (place[name] % 3)  # borders of plates that cross do not fall on each other
-        low = min(b.top for b in inner) - _PLATE_PAD - more
-        high = max(b.top + b.height for b in inner) + _PLATE_PAD + _PLATE_LABEL + more
+        low = min(b.top for b in inner) - PLATE_PAD - more
+        high = max(b.top + b.height for b in inner) + PLATE_PAD + _PLATE_LABEL + more
         left, right = bounds[name]
         out[name] = Box((left + right) / 2, (low + high) / 2, right - left, high - low)
         return out[name]
@@ -443,15 +442,15 @@ def _edge(a: Box, b: Box, between: Sequence[tuple[float, float]]) -> list[tuple[
 
 def _moved_to_origin(raw: Layout) -> Layout:
     boxes = [*raw.nodes.values(), *raw.plates.values()]
-    dx = _MARGIN - min(b.left for b in boxes)
-    dy = _MARGIN - min(b.top for b in boxes)
+    dx = MARGIN - min(b.left for b in boxes)
+    dy = MARGIN - min(b.top for b in boxes)
 
     def moved(b: Box) -> Box:
         return Box(b.x + dx, b.y + dy, b.width, b.height)
 
     return Layout(
-        max(b.left + b.width for b in boxes) + dx + _MARGIN,
-        max(b.top + b.height for b in boxes) + dy + _MARGIN,
+        max(b.left + b.width for b in boxes) + dx + MARGIN,
+        max(b.top + b.height for b in boxes) + dy + MARGIN,
         {n: moved(b) for n, b in raw.nodes.items()},
         {n: moved(b) for n, b in raw.plates.items()},
         {e: tuple((x + dx, y + dy) for x, y in points) for e, points in raw.edges.items()},
@@ -469,3 +468,12 @@ def smooth(points: Sequence[tuple[float, float]], steps: int = 16) -> list[tuple
     xs = np.outer(x[:-1], near) + np.outer(x[1:], 1 - near)
     ys = np.outer(y[:-1], near) + np.outer(y[1:], 1 - near) + np.outer(np.diff(y), bend)
     return [points[0], *zip(xs.ravel().tolist(), ys.ravel().tolist(), strict=True)]
+
+
+def bezier(points: Sequence[tuple[float, float]], steps: int = 12) -> list[tuple[float, float]]:
+    """Points of the cubic Bézier curves with these control points, the last of one the first of the next."""
+    t = np.linspace(0, 1, steps + 1)[1:, None]
+    weights = np.hstack([(1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3])
+    p = np.asarray(points, float)
+    curves = [weights @ p[i : i + 4] for i in range(0, len(p) - 3, 3)]
+    return [points[0], *(tuple(row) for curve in curves for row in curve.tolist())]

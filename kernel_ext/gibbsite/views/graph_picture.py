@@ -7,12 +7,11 @@ from typing import Any
 import networkx as nx
 
 from gibbsite.views.graph_geometry import Drawing, arrow_head, draw
-from gibbsite.views.graph_style import FILL, LINE, TEXT_SIZE, TITLE_SIZE
+from gibbsite.views.graph_style import FILL, LINE, READABLE, TEXT_SIZE, TITLE_SIZE
 from gibbsite.views.svg import document, text
 
 EDGE, PLATE, PLATE_TEXT = "#6b7680", "#8a949e", "#5b656e"
 MAX_DRAWN = 300
-READABLE = 60  # a graph of more nodes is shown in its overview first
 
 
 def _points(points: Any) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gibbsite.views.graph_geometry import Drawing, draw
-from gibbsite.views.graph_picture import EDGE, MAX_DRAWN, READABLE
-from gibbsite.views.graph_style import FILL, LEVEL_FILL, LINE, TEXT_SIZE, TITLE_SIZE
+from gibbsite.views.graph_picture import EDGE, MAX_DRAWN
+from gibbsite.views.graph_style import FILL, LEVEL_FILL, LINE, READABLE, TEXT_SIZE, TITLE_SIZE
 from gibbsite.views.graph_told import told
 
 MAX_WIDTH = 980
@@ -39,10 +39,11 @@ def _nodes(graph: Any, drawing: Drawing) -> dict[str, list]:
     }
 
 
-def _edges(graph: Any, drawing: Drawing) -> dict[str, list]:
+def _edges(graph: Any, drawing: Drawing) -> dict[str, Any]:
     """Ends by place among the nodes, and the points between which the page draws smooth lines."""
     at = {n: i for i, n in enumerate(graph.nodes)}
     return {
+        "curved": drawing.curved,
         "start": [at[a] for a, _ in drawing.edges],
         "end": [at[b] for _, b in drawing.edges],
         "points": [

@@ -8,6 +8,7 @@ from typing import Any
 TITLE_SIZE, TEXT_SIZE = 14, 11
 _TITLE_CHAR, _TEXT_CHAR = 8.2, 6.1
 _MAX_TEXT = 40
+READABLE = 60  # a graph of more nodes is shown in its overview first, and with names alone on its nodes
 LEVEL_FILL = {"data": "#eceff1", "model": "#f6dfb8", "generated": "#cfe8dc"}
 # Okabe and Ito's colours, softened: told apart by colour-blind readers, on light and dark grounds
 FILL = {
@@ -60,16 +61,16 @@ def greek(name: str) -> str:
     return "_".join([GREEK.get(head, head), *rest])
 
 
-def look(node: Any, use_greek: bool = False) -> Look:
-    """The words on a node and the room they need, in pixels."""
+def look(node: Any, use_greek: bool = False, brief: bool = False) -> Look:
+    """The words on a node and the room they need, in pixels; `brief` leaves out its distribution."""
     title = greek(node.name) if use_greek else node.name
     inner = [str(n) for n in node.shape]
     shape = f"[{' × '.join(inner)}]" if inner else ""
-    text = node.distribution if node.kind != "factor" else ""
+    text = node.distribution if node.kind != "factor" and not brief else ""
     if len(text) > _MAX_TEXT:
         text = text[: _MAX_TEXT - 1] + "…"
     title = f"{title} {shape}".strip()
-    width = max(_TITLE_CHAR * len(title), _TEXT_CHAR * len(text), 34.0) + 34
+    width = max(_TITLE_CHAR * len(title), _TEXT_CHAR * len(text), 34.0) + (20 if brief else 34)
     return Look(title, text, width, 50.0 if text else 34.0, 26.0 if node.recurrent else 0.0)
 
 
