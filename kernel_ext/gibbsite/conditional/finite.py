@@ -13,6 +13,7 @@ from gibbsite.conditional.draw import draw_index
 from gibbsite.conditional.reduce import reduce_onto
 from gibbsite.conditional.running import RunningTables, running_sums
 from gibbsite.conditional.support import FiniteSupport
+from gibbsite.conditional.threshold import threshold_logits, thresholds
 from gibbsite.conditional.touch import COUPLED, DENSE, SINGLE, Touch, touches
 from gibbsite.density import Density
 from gibbsite.density.access import component_array
@@ -90,6 +91,11 @@ class FiniteTables:
         dense = structure.colours is None and bool(structure.joint) and not self._event
         terms = tuple(t.term for t in structure.joint)
         self.sums = running_sums(density, structure.site, terms, self._elements) if dense else None
+        large = structure.support.size > _UNROLL
+        wide = [t for t in structure.single if large and np.prod(t.term.shape) > 1]
+        self.thresholds = thresholds(density, structure.site, wide, self._values)
+        dealt_with = {id(t) for found in self.thresholds for t in found.touches}
+        self._filled_in = tuple(t for t in structure.single if id(t) not in dealt_with)
 
     def running(self, latents: Latents, data: Any) -> RunningTables | None:
         """The sums through which the coupling terms read the site, if they read it through nothing else."""
@@ -111,7 +117,7 @@ class FiniteTables:
         def at(value: Any) -> Any:
             ev = self._with(others, data, self._filled(value))
             total: Any = jnp.zeros((1,) * len(self._elements))
-            for touch in self.structure.single:
+            for touch in self._filled_in:
                 part = touch.term.contribution(ev.lazy(touch.term.atom), ev.full)
                 for access in touch.accesses:
                     total = total + reduce_onto(part, touch.term.shape, access, self._elements, ev.full)
@@ -125,6 +131,9 @@ class FiniteTables:
             logits = jnp.stack([at(value) for value in self._values])
         else:
             logits = jax.lax.optimization_barrier(jax.vmap(at)(jnp.asarray(self._values)))
+        for found in self.thresholds:
+            more = threshold_logits(self.density, found, self.structure.site, self._elements, others, data)
+            logits = logits + more
         valid = self.structure.support.valid
         return logits if valid is None else jnp.where(jnp.asarray(valid), logits, -jnp.inf)
 

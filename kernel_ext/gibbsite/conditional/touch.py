@@ -75,7 +75,7 @@ def resolved(density: Density, touching: Sequence[tuple[Any, Sequence[Access]]])
 
 def touches(density: Density, name: str, element_rank: int) -> list[Touch]:
     """How each term touches the latent site `name`, whose elements have `element_rank` axes."""
-    touching = density.terms_of(name)
+    touching = density.terms_of(name) + density.bounds_of(name)
     out = []
     for (term, _), accesses in zip(touching, resolved(density, touching), strict=True):
         cut = tuple(dict.fromkeys(Access(a.index[:element_rank], a.window) for a in accesses))

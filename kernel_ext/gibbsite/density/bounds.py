@@ -5,8 +5,28 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import constraints
+from numpyro.distributions import MaskedDistribution, constraints
+
+# Constraints whose check is a comparison. Others (simplex, positive definite, …) are met up to rounding by
+# construction, and checking them with a tolerance would reject good values.
+COMPARED = (
+    constraints.greater_than,
+    constraints.less_than,
+    constraints.interval,
+    constraints.integer_interval,
+    constraints.integer_greater_than,
+    constraints.multinomial,
+    type(constraints.boolean),
+)
+
+
+def base_constraint(constraint: constraints.Constraint) -> constraints.Constraint:
+    """The constraint on one element, with `independent` unwrapped."""
+    while isinstance(constraint, constraints.independent):
+        constraint = constraint.base_constraint
+    return constraint
 
 
 def computed_bounds(support: Any) -> list[Any] | None:
@@ -50,3 +70,35 @@ def with_known_supports(
         values = [None if moves(b) else np.asarray(read(b)) for b in bounds]
         out[name] = replace(out[name], support=known_support(out[name].support, values))
     return out
+
+
+def support_indicator(fn: Any, value: Any) -> Any | None:
+    """0 where a value lies in the support of its distribution and −inf elsewhere, element by element; 0 where
+    it is masked out. None where no bound is computed by the model.
+
+    NumPyro's log probabilities ignore supports unless validation is on; where a latent moves a bound, that
+    would be another posterior.
+    """
+    masked = isinstance(fn, MaskedDistribution)
+    fn, mask = (fn.base_dist, fn._mask) if masked else (fn, True)
+    support = fn.support
+    if not isinstance(base_constraint(support), COMPARED) or not computed_bounds(support):
+        return None
+    found = base_constraint(support)(jnp.asarray(value))  # NumPy's arrays cannot be compared with traced ones
+    if masked:
+        mask = jnp.broadcast_to(mask, fn.batch_shape)
+        found = found | ~mask.reshape(mask.shape + (1,) * (jnp.ndim(found) - mask.ndim))
+    return jnp.where(found, 0.0, -jnp.inf)
+
+
+def bounds_inside(fn: Any) -> bool:
+    """Whether a distribution out of its wrappers is made of others that have computed bounds, as a mixture of
+    uniforms is."""
+    parts = [getattr(fn, n, None) for n in ("base_dist", "component_distribution")]
+    parts += getattr(fn, "component_distributions", None) or []
+    return any(p is not None and (computed_bounds(p.support) is not None or bounds_inside(p)) for p in parts)
+
+
+def all_inside(indicators: Mapping[str, Any]) -> Any:
+    """Whether every element of every indicator is 0."""
+    return jnp.all(jnp.array([True, *(jnp.all(v == 0) for v in indicators.values())]))

@@ -18,11 +18,12 @@ from gibbsite.density.collect import (
     log_probs,
     parameters_of,
     run_model,
+    support_indicators,
 )
 from gibbsite.density.density import Density
 from gibbsite.density.flatten import flatten
 from gibbsite.density.index_maps import index_maps
-from gibbsite.density.terms import Decomposition
+from gibbsite.density.terms import Decomposition, bound_terms
 from gibbsite.errors import ModelError
 from gibbsite.trace.source_line import user_line_of_exception
 
@@ -119,6 +120,7 @@ def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays
         found.append(facts_of(trace, lines))
         return {
             "log_prob": log_probs(trace),
+            "inside": support_indicators(trace),
             "deterministic": {n: m["value"] for n, m in trace.items() if m["type"] == "deterministic"},
             "observed": {
                 n: m["value"]
@@ -192,6 +194,7 @@ def _assemble(closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments
         outputs=atoms,
         maps=maps,
         terms=terms,
+        bounds=bound_terms(walk_back, maps, atoms["inside"], shapes),
     )
     if not atoms["supports"]:
         return density

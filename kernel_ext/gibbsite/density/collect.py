@@ -15,6 +15,7 @@ from numpyro import handlers
 from numpyro.distributions import Distribution, TransformedDistribution
 from numpyro.primitives import Messenger
 
+from gibbsite.density.bounds import bounds_inside, support_indicator
 from gibbsite.density.sites import Plate, Site
 from gibbsite.errors import DataError, ModelError
 from gibbsite.trace.source_line import calling_line
@@ -107,7 +108,7 @@ def feasible(msg: Mapping[str, Any]) -> Any:
         return jnp.zeros(struct.shape, struct.dtype)
     try:
         return fn.support.feasible_like(jnp.zeros(shape))
-    except NotImplementedError:
+    except NotImplementedError:  # a support of the user's own need not name a feasible value
         return fn.sample(jax.random.key(0))
 
 
@@ -184,7 +185,8 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
 def _event_dim(constraint: Any, fn: Any) -> int:
     try:
         return constraint.event_dim
-    except NotImplementedError:  # of `Delta`, whose value may be anything
+    except NotImplementedError:
+        # `constraints.dependent` without a rank, which `Delta` alone has, for `v`: a whole event of its own
         return fn.event_dim
 
 
@@ -278,18 +280,29 @@ def _misfit(name: str, msg: Mapping[str, Any], error: Exception) -> str:
 def log_probs(trace: Mapping[str, Any]) -> dict[str, Any]:
     """The unreduced log density of every sample site and factor, scaled and masked as NumPyro does.
 
-    Validation is off, because it would wrap every term in a test of its own value's support.
+    Validation is off, because it would wrap every term in a test of its own value's support; but on for
+    distributions made of others whose bounds the model computes, since no test from outside replaces it.
     """
     out = {}
-    with numpyro.validation_enabled(False):
-        for name, msg in trace.items():
-            if msg["type"] != "sample":
-                continue
-            value, intermediates, scale = msg["value"], msg["intermediates"], msg["scale"]
-            extra = (intermediates,) if intermediates else ()
-            try:
-                lp = msg["fn"].log_prob(value, *extra)
-            except (ValueError, TypeError) as error:
-                raise DataError(_misfit(name, msg, error)) from error
-            out[name] = lp if scale is None else scale * lp
+    for name, msg in trace.items():
+        if msg["type"] != "sample":
+            continue
+        value, intermediates, scale = msg["value"], msg["intermediates"], msg["scale"]
+        extra = (intermediates,) if intermediates else ()
+        try:
+            with numpyro.validation_enabled(bounds_inside(base_distribution(msg["fn"]))):
+                lp = msg["fn"].log_prob(jnp.asarray(value), *extra)
+        except (ValueError, TypeError) as error:
+            raise DataError(_misfit(name, msg, error)) from error
+        out[name] = lp if scale is None else scale * lp
     return out
+
+
+def support_indicators(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """For sites whose supports have computed bounds, 0 inside and −inf outside, element by element."""
+    tested = {
+        n for n, m in trace.items() if m["type"] == "sample" and bounds_inside(base_distribution(m["fn"]))
+    }
+    sites = {n: m for n, m in trace.items() if m["type"] == "sample" and n not in tested}
+    found = {n: support_indicator(m["fn"], m["value"]) for n, m in sites.items()}
+    return {n: x for n, x in found.items() if x is not None}

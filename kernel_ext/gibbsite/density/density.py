@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from gibbsite.density.access import Accesses
 from gibbsite.density.arguments import Arguments
+from gibbsite.density.bounds import all_inside
 from gibbsite.density.evaluate import Evaluator, producers
 from gibbsite.density.provenance import Provenance
 from gibbsite.density.sites import Plate, Site
@@ -24,7 +25,8 @@ class Density:
 
     `closed` is the flat jaxpr of everything the model computes, with latents (constrained values) and data
     arrays as inputs; `outputs` names its outputs by kind and site; `terms` are the additive parts of the log
-    joint density that depend on any latent; `transforms` names the base and the transforms of transformed
+    joint density that depend on any latent; `bounds` are terms of 0 and −inf, for the supports that move with
+    a latent; `transforms` names the base and the transforms of transformed
     distributions. In a density whose groups were re-rolled, `members` tells which sites each array site
     stands for. `cache` keeps what later stages derive from it.
     """
@@ -42,6 +44,7 @@ class Density:
     outputs: Mapping[str, Mapping[str, Any]]
     maps: Provenance
     terms: tuple[Term, ...]
+    bounds: tuple[Term, ...] = ()
     transforms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
@@ -65,6 +68,10 @@ class Density:
     def terms_of(self, site: str) -> list[tuple[Term, Accesses]]:
         """The terms that depend on a latent site, with the index maps of their arrays."""
         return [(t, m[site]) for t in self.terms if site in (m := self.maps[t.atom])]
+
+    def bounds_of(self, site: str) -> list[tuple[Term, Accesses]]:
+        """The terms for moving supports that depend on a latent site, as `terms_of`."""
+        return [(t, m[site]) for t in self.bounds if site in (m := self.maps[t.atom])]
 
     def evaluator(self, latents: Mapping[str, Any], data: Any = None) -> Evaluator:
         """An evaluator at given latent values; `data` are the data arrays (default: the bound ones)."""
@@ -121,8 +128,10 @@ class Density:
 
             def total(latents: Mapping[str, Any], data: Any) -> Any:
                 out = fn(*[latents[n] for n in names], *data)
-                parts = jax.tree.unflatten(leaves, out)["log_prob"]
-                return sum((jnp.sum(v) for v in parts.values()), start=jnp.zeros(()))
+                found = jax.tree.unflatten(leaves, out)
+                inside = all_inside(found["inside"])
+                total = sum((jnp.sum(v) for v in found["log_prob"].values()), start=jnp.zeros(()))
+                return jnp.where(inside, total, -jnp.inf)
 
             self.cache["log_joint"] = jax.jit(total)
         return self.cache["log_joint"](dict(latents), tuple(data))

@@ -13,7 +13,7 @@ from gibbsite.density.density import Density
 from gibbsite.density.index_maps import index_maps
 from gibbsite.density.reroll import Reroll, finished
 from gibbsite.density.sites import Site
-from gibbsite.density.terms import Decomposition
+from gibbsite.density.terms import Decomposition, bound_terms
 from gibbsite.trace.compat import Literal
 
 _MANY = 8
@@ -121,6 +121,7 @@ def _rewritten(density: Density, groups: Mapping[str, tuple[str, ...]]) -> Densi
         outputs=outputs,
         maps=maps,
         terms=tuple(t for origin, a in outputs["log_prob"].items() for t in walk_back.terms(origin, a)),
+        bounds=bound_terms(walk_back, maps, outputs["inside"], shapes),
         members=dict(latent),
         cache={},
     )
@@ -142,7 +143,7 @@ def _grouped(
             out[name] = jax.tree.map(reroll.read, atom, is_leaf=lambda x: isinstance(x, Literal))
         elif group not in out:
             members = [atoms[n] for n in groups[group] if n in atoms]
-            if kind == "log_prob":
+            if kind in ("log_prob", "inside"):
                 out[group] = reroll.joined(members, ordered=False)
             else:
                 leaves = [jax.tree.flatten(m, is_leaf=lambda x: isinstance(x, Literal)) for m in members]

@@ -5,7 +5,7 @@ free of latents are linear, so they pass through; what remains is a list of arra
 survive. `.to_event(1)`, `factor("f", jnp.sum(…))` and a plate all decompose alike.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.density.access import Read, Shape
+from gibbsite.density.access import Read, Shape, of_site
 from gibbsite.density.provenance import Provenance
 from gibbsite.trace.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
 
@@ -245,3 +245,20 @@ class Decomposition:
             at = eqn.invars.index(live[0])
             return [(live[0], _transposed(w, eqn, at, out, tuple(live[0].aval.shape)))]
         return None
+
+
+def bound_terms(
+    walk_back: Decomposition, maps: Provenance, inside: Mapping[str, Any], shapes: Mapping[str, Shape]
+) -> tuple[Term, ...]:
+    """The terms of the support indicators `inside` (by site) whose bounds move with a latent.
+
+    `shapes` are those of the latent sites. An indicator that depends on nothing but its own site's same
+    element is left out: a kernel draws no value outside a support that stands still.
+    """
+
+    def moves(name: str, atom: Any) -> bool:
+        found = {} if isinstance(atom, Literal) else maps[atom]
+        still = {name: of_site(shapes[name])} if name in shapes else {}
+        return any(still.get(n) != accesses for n, accesses in found.items())
+
+    return tuple(t for n, atom in inside.items() if moves(n, atom) for t in walk_back.terms(n, atom))

@@ -10,9 +10,10 @@ from jax import random
 from numpyro.distributions import constraints
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 
+from gibbsite.density.bounds import base_constraint
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
-from gibbsite.kernels.target import Target, Values, base_constraint, event_log_prob
+from gibbsite.kernels.target import Target, Values, event_log_prob
 
 Proposal = Callable[[dict[str, jax.Array]], Any]
 

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jax import random
 from jax.flatten_util import ravel_pytree
 
+from gibbsite.density.bounds import base_constraint
 from gibbsite.errors import OptionError, ScheduleError
 from gibbsite.kernels.adapt import ScaleTuning, adapt_scale, init_scale
 from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
-from gibbsite.kernels.target import Target, Values, base_constraint
+from gibbsite.kernels.target import Target, Values
 
 
 class RandomWalk(SiteKernel):

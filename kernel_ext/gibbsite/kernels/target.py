@@ -11,32 +11,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from numpyro.distributions import MaskedDistribution, constraints
+from numpyro.distributions import MaskedDistribution
 from numpyro.distributions.transforms import biject_to
 from numpyro.distributions.util import sum_rightmost
 from numpyro.handlers import seed, substitute, trace
 from numpyro.infer.util import _unconstrain_reparam
 from numpyro.ops.provenance import eval_provenance
 
+from gibbsite.density.bounds import COMPARED, base_constraint
+
 Values = Mapping[str, jax.Array]
-
-# Constraints whose check is a comparison. Others (simplex, positive definite, …) are met up to rounding by
-# construction, and checking them with a tolerance would reject good values.
-_COMPARED = (
-    constraints.greater_than,
-    constraints.less_than,
-    constraints.interval,
-    constraints.integer_interval,
-    constraints.integer_greater_than,
-    type(constraints.boolean),
-)
-
-
-def base_constraint(constraint: constraints.Constraint) -> constraints.Constraint:
-    """The constraint on one element, with `independent` unwrapped."""
-    while isinstance(constraint, constraints.independent):
-        constraint = constraint.base_constraint
-    return constraint
 
 
 def _guarded_log_prob(site: Mapping[str, Any]) -> jax.Array:
@@ -49,7 +33,7 @@ def _guarded_log_prob(site: Mapping[str, Any]) -> jax.Array:
     log_prob = fn.log_prob(value, site["intermediates"]) if site["intermediates"] else fn.log_prob(value)
     base = fn.base_dist if isinstance(fn, MaskedDistribution) else fn
     support = base.support
-    if support is not None and isinstance(base_constraint(support), _COMPARED):
+    if support is not None and isinstance(base_constraint(support), COMPARED):
         inside = support(value)
         if isinstance(fn, MaskedDistribution):
             inside = inside | ~jnp.broadcast_to(fn._mask, jnp.shape(log_prob))
@@ -167,7 +151,7 @@ class Target:
 def event_log_prob(distribution: Any, value: jax.Array) -> jax.Array:
     """log_prob of a proposal summed to a scalar, −inf outside its support."""
     log_prob = distribution.log_prob(value)
-    if isinstance(base_constraint(distribution.support), _COMPARED):
+    if isinstance(base_constraint(distribution.support), COMPARED):
         inside = distribution.support(value)
         log_prob = jnp.where(
             sum_rightmost(~inside, jnp.ndim(inside) - jnp.ndim(log_prob)) > 0, -jnp.inf, log_prob
