@@ -151,6 +151,10 @@ def misses(maps: Any, found: list[Move]) -> tuple[int, int]:
     return total, missed
 
 
+NOT_COMPILED = frozenset([4986])
+"""Programs on which XLA's own compiler aborts (JAX 0.10.2, CPU); they run primitive by primitive."""
+
+
 @cache
 def program(seed: int) -> tuple[ClosedJaxpr, list[Any], Any]:
     """A random program as a flat jaxpr, its inputs, and what to move its sites to."""
@@ -163,7 +167,8 @@ def program(seed: int) -> tuple[ClosedJaxpr, list[Any], Any]:
 def truth(seed: int) -> tuple[ClosedJaxpr, list[Move]]:
     """A random program and what really moves in it; the same whatever the rules say."""
     closed, inputs, targets = program(seed)
-    return closed, moves(closed, inputs, targets)
+    with jax.disable_jit(seed in NOT_COMPILED):
+        return closed, moves(closed, inputs, targets)
 
 
 def check_program(seed: int) -> tuple[int, int]:
