@@ -2,9 +2,10 @@
 // chooser), and time by block. All words and numbers come from Python in `_status`; here they are only placed.
 
 const DASHBOARD_STYLE = `
-.gb-dash { --gb-faint: #e9ecef; --gb-muted: #6a737d; --gb-bad: #c8372d; --gb-warn: #b67700; --gb-hover: #f3f5f7; }
+.gb-dash { --gb-faint: #e9ecef; --gb-muted: #6a737d; --gb-bad: #c8372d; --gb-warn: #b67700; --gb-hover: #f3f5f7;
+  --gb-link: #2f6fb0; }
 .gb-dark .gb-dash { --gb-faint: #3a4048; --gb-muted: #9aa3ad; --gb-bad: #ff8a80; --gb-warn: #e0a33a;
-  --gb-hover: #2c3138; }
+  --gb-hover: #2c3138; --gb-link: #7db4ec; }
 .gb-dash .gb-head { display: flex; align-items: center; gap: 10px; flex-wrap: wrap; margin: 2px 0 4px; }
 .gb-dash .gb-name { font-size: 16px; font-weight: 600; }
 .gb-dash .gb-pill { color: #fff; border-radius: 10px; padding: 1px 10px; font-weight: 600; font-size: 12px; }
@@ -21,7 +22,13 @@ const DASHBOARD_STYLE = `
 .gb-dash .gb-message { color: var(--gb-bad); white-space: pre-wrap; margin-bottom: 6px; }
 .gb-dash .gb-chain { display: grid; grid-template-columns: 60px 1fr 200px; align-items: center; gap: 8px;
   font-size: 12px; line-height: 15px; }
-.gb-dash .gb-track { height: 8px; border-radius: 4px; background: var(--gb-faint); overflow: hidden; }
+.gb-dash .gb-track { height: 8px; border-radius: 4px; background: var(--gb-faint); position: relative; }
+.gb-dash .gb-mark { position: absolute; top: -1px; height: 10px; width: 1px; background: currentColor; opacity: .6; }
+.gb-dash .gb-stage { color: var(--gb-warn); margin: 6px 0 2px; }
+.gb-dash .gb-advice summary { cursor: pointer; color: var(--gb-link); width: fit-content; }
+.gb-dash .gb-advice p, .gb-dash .gb-advice ul { margin: 4px 0; max-width: 80ch; }
+.gb-dash .gb-advice code { font-size: 12px; }
+.gb-dash .gb-measure { margin-top: 4px; }
 .gb-dash .gb-fill { height: 100%; border-radius: 4px; transition: width .4s linear; }
 .gb-dash .gb-warning { border-left: 3px solid var(--gb-warn); padding: 1px 8px; margin: 5px 0; }
 .gb-dash .gb-hint { color: var(--gb-muted); }
@@ -72,7 +79,18 @@ function drawHead(status, tell) {
   return head;
 }
 
-function drawProgress(status) {
+/** What to try about a warning: a text of the package itself, unfolded in place. `open` outlives repaints. */
+function drawAdvice(warning, open) {
+  const box = element("details", "gb-advice");
+  box.open = open.has(warning.topic);
+  box.addEventListener("toggle", () => (box.open ? open.add(warning.topic) : open.delete(warning.topic)));
+  const body = element("div");
+  body.innerHTML = warning.advice;
+  box.append(element("summary", "", "what to try"), body);
+  return box;
+}
+
+function drawProgress(status, open) {
   const box = element("div");
   box.append(element("div", "gb-progress", status.progress));
   if (status.message) box.append(element("div", "gb-message", status.message));
@@ -82,7 +100,10 @@ function drawProgress(status) {
     const fill = element("div", "gb-fill");
     fill.style.width = `${100 * status.share}%`;
     fill.style.background = status.colour;
-    track.append(fill);
+    const mark = element("div", "gb-mark");
+    mark.style.left = `${100 * status.warmup_share}%`;
+    mark.title = "the end of warm-up";
+    track.append(fill, mark);
     line.append(element("span", "", `chain ${i}`), track, element("span", "", words));
     box.append(line);
   });
@@ -91,8 +112,10 @@ function drawProgress(status) {
     const row = element("div", "gb-warning");
     row.append(element("div", "", warning.text));
     if (warning.hint) row.append(element("div", "gb-hint", warning.hint));
+    if (warning.advice) row.append(drawAdvice(warning, open));
     box.append(row);
   }
+  if (status.stage) box.append(element("div", "gb-stage", status.stage));
   return box;
 }
 
@@ -135,7 +158,7 @@ function drawTable(status, tell) {
   return scroll;
 }
 
-function drawBlocks(status) {
+function drawBlocks(status, tell) {
   const box = element("div");
   if (!status.blocks.length) return box;
   const timed = status.blocks.some((block) => block.share !== null);
@@ -157,6 +180,18 @@ function drawBlocks(status) {
     line.append(chip, element("b", "", block.label), `: ${block.detail}`);
     box.append(line);
   }
+  if (status.timing) {
+    const measure = element("button", "gb-measure", status.timing === "offered" ? "measure time by block" : "measuring…");
+    measure.title = "Compile and time every block by itself; takes some seconds and changes nothing of the run";
+    measure.disabled = status.timing !== "offered";
+    measure.addEventListener("click", () => {
+      measure.disabled = true;
+      measure.textContent = "measuring…";
+      tell({ kind: "time" });
+    });
+    box.append(measure);
+  }
+  if (status.timing_note) box.append(element("div", "gb-note gb-bad", status.timing_note));
   return box;
 }
 
@@ -207,6 +242,7 @@ export default hostWidget({
     body.before(top);
     body.after(bottom);
 
+    const open = new Set();
     let seen = "";
     const paint = () => {
       const status = model.get("_status");
@@ -214,10 +250,10 @@ export default hostWidget({
       if (text === seen) return;
       seen = text;
       const scrolled = table.firstChild?.scrollTop ?? 0;
-      top.replaceChildren(drawHead(status, tell), drawProgress(status));
+      top.replaceChildren(drawHead(status, tell), drawProgress(status, open));
       table.replaceChildren(...(status.rows.length ? [drawTable(status, tell)] : []));
       if (table.firstChild) table.firstChild.scrollTop = scrolled;
-      blocks.replaceChildren(drawBlocks(status));
+      blocks.replaceChildren(drawBlocks(status, tell));
       tools.style.display = status.rows.length ? "" : "none";
       updateTools(status);
       body.classList.toggle("gb-waiting", !status.ready);

@@ -138,6 +138,35 @@ def test_two_runs_at_once(lab):
     lab.assert_quiet()
 
 
+WARMING = BACKGROUND.replace("draws=400000, warmup=300", "draws=400, warmup=400000")
+
+
+def test_warm_up_is_seen_then_advice_and_time_by_block(lab):
+    short = "few = %sample mixture --draws 40 --warmup 100 --chains 2"
+    prepare(lab, "warmup.ipynb", WARMING, short)
+    lab.run_cell(2)
+    first = wait_last(lab, 1)
+    assert "warm-up: not counted" in traces(lab)[0]["title"] and traces(lab)[0]["marks"] == 0
+    lab.page.wait_for_selector(".gb-stage:has-text('no draws')")
+    wait_last(lab, first)
+    lab.shot("dashboard_warmup")
+    lab.page.locator(".gb-stop").click()
+    lab.page.wait_for_selector(".gb-pill:has-text('stopped early')")
+    assert lab.python("print(run.wait().draws['mu'].shape)").strip() == "(2, 0, 3)"
+
+    lab.run_cell(3)
+    warned = lab.page.locator(".gb-warning", has_text="R-hat is above 1.01")
+    warned.locator("summary").click()
+    warned.locator("li", has_text="run.extend(").wait_for(state="visible")
+    lab.page.locator(".gb-measure").click()
+    lab.page.wait_for_selector(".gb-bar")
+    assert warned.locator("details").get_attribute("open") is not None  # a repaint keeps it unfolded
+    lab.page.set_viewport_size({"width": 1280, "height": 2400})
+    lab.page.wait_for_timeout(800)
+    lab.shot("dashboard_advice")
+    lab.assert_quiet()
+
+
 def test_saved_notebook_shows_the_finished_run_without_its_kernel(lab):
     prepare(lab, "saved.ipynb", "run = %sample mixture --draws 400 --warmup 200 --chains 2")
     lab.run_cell(2)

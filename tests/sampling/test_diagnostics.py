@@ -126,6 +126,11 @@ def test_of_a_long_run_moments_are_shown(monkeypatch):
     monitor.add({"x": np.moveaxis(x, 1, 0), "z": z.T}, {})
     monitor.measure(draws, ended=True)  # type: ignore[arg-type]
     exact = {s.label: s for s in monitor.scalars}
+    monkeypatch.setattr(monitoring, "_ENDED_NUMBERS", 24_000 * 3)
+    monitor.measure(draws, ended=True)  # type: ignore[arg-type]
+    again = [s for s in monitor.scalars if np.isfinite(s.ess_tail)]
+    assert len(again) == 3 and {s.site for s in again} == {"x", "z"}  # the worst are measured exactly
+    assert all(s == exact[s.label] for s in again)
     monkeypatch.setattr(monitoring, "_ENDED_NUMBERS", 1000)
     monitor.measure(draws, ended=True)  # type: ignore[arg-type]
     shown = {s.label: s for s in monitor.scalars}

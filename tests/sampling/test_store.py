@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 import xarray as xr
 from gibbsite.errors import CheckpointError, ModelError, OptionError, StoreError
-from gibbsite.sampling import checkpoint
+from gibbsite.sampling import checkpoint, lock
+from gibbsite.sampling.lock import Lock
 from gibbsite.sampling.store import Store
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
@@ -134,6 +136,14 @@ def test_sigkill(model, tmp_path):
         while process.poll() is None and _committed(folder) < 50:
             time.sleep(0.05)
         assert process.poll() is None
+        second = gb.load(folder, model=model)  # reading is free
+        with pytest.raises(
+            StoreError, match=rf"written to by process {process.pid} on {socket.gethostname()}"
+        ):
+            second.resume()
+        with pytest.raises(StoreError, match=rf"process {process.pid}"):
+            model.start(**OPTIONS, store=folder)
+        assert process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
     finally:
         process.kill()
@@ -143,6 +153,48 @@ def test_sigkill(model, tmp_path):
     back = gb.load(folder, model=model)
     back.resume(draws=30)
     same(back, model.sample(**{**OPTIONS, "draws": n + 30}))
+
+
+def test_two_runs_of_one_process_do_not_write_one_store(model, tmp_path):
+    folder = tmp_path / "run"
+    run = model.start(**{**OPTIONS, "draws": 10_000_000}, store=folder)
+    try:
+        while _committed(folder) < 10:
+            time.sleep(0.02)
+        other = gb.load(folder, model=model)
+        with pytest.raises(StoreError, match=rf"process {os.getpid()}"):
+            other.continue_()
+        assert other.status == "stopped"
+    finally:
+        run.stop()
+        run.wait()
+    late = gb.load(folder, model=model)
+    late.resume(draws=5)
+    for stale in (run, other):  # they would overwrite what `late` has drawn
+        with pytest.raises(CheckpointError, match=r"gone on elsewhere.*load it again"):
+            stale.resume(draws=5)
+    late.resume(draws=5)  # and they leave the store free
+
+
+def test_a_lock_that_its_holder_has_not_signed_yet(tmp_path):
+    held, other = Lock(tmp_path), Lock(tmp_path)
+    held.take()
+    (tmp_path / "lock").write_text("")
+    with pytest.raises(StoreError, match="another process"):
+        other.take()
+    held.release()
+    other.take()
+    assert other.held and not held.held
+    other.release()
+
+
+def test_a_file_system_that_knows_no_locks(tmp_path, monkeypatch):
+    def unknown(*args):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(lock.fcntl, "flock", unknown)
+    with pytest.warns(UserWarning, match="cannot be locked.*no other process"):
+        Lock(tmp_path).take()
 
 
 def _committed(folder):

@@ -25,7 +25,7 @@ class Block:
     label: str
     kernel: str
     sites: tuple[str, ...]
-    seconds_share: float
+    seconds_share: float | None
     accept: float | None = None
     step_size: float | None = None
     tree_depth: float | None = None
@@ -35,6 +35,7 @@ class Block:
 class Warned:
     text: str
     hint: str | None = None
+    topic: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ class FakeRun:
         self.done, self.status, self.stopped = 0, "compiling", False
         self.marks: list[int] = []
         self.message = None
+        self.warmed, self.timed = 0, True
         self._subscribers: list = []
         self._lock = threading.Lock()
 
@@ -127,17 +129,18 @@ class FakeRun:
         scalars.sort(key=lambda s: -s.rhat)
         return Shot(
             status=self.status, message=self.message, chains=self.chains,
-            warmup_done=0 if self.status == "compiling" else 1000, warmup_total=1000, draws_done=n,
+            warmup_done={"compiling": 0, "warmup": self.warmed}.get(self.status, 1000), warmup_total=1000,
+            draws_done=n,
             draws_total=self.total, elapsed=0.002 * n, eta=0.002 * (self.total - n), compile_seconds=2.1,
             steps_per_second=500.0, divergences=tuple(3 if c == 1 and n else 0 for c in range(self.chains)),
             chain_states=tuple(self.status for _ in range(self.chains)),
             blocks=(
-                Block("z", "finite", ("z",), 0.31),
-                Block("w, mu", "NUTS", ("w", "mu"), 0.69, 0.87, 0.214, 3.0),
+                Block("z", "finite", ("z",), 0.31 if self.timed else None),
+                Block("w, mu", "NUTS", ("w", "mu"), 0.69 if self.timed else None, 0.87, 0.214, 3.0),
             ),
             scalars=tuple(scalars[:limit]) if n else (),
             warnings=(
-                Warned("chain 3 has not moved for 500 draws: z[12]", "try more chains, or another schedule"),
+                Warned("chain 3 has not moved for 500 draws: z[12]", "try another schedule", "stuck"),
             ) if n else (),
         )  # fmt: skip
 
@@ -159,7 +162,23 @@ class FakeRun:
         return self.series[label][:, : self.done]
 
     @property
-    def info(self):
-        diverging = np.zeros((self.chains, self.done), bool)
-        diverging[1, [d for d in (40, 300, 310) if d < self.done]] = True
-        return {"z": {}, "w, mu": {"diverging": diverging}}
+    def divergent(self):
+        return np.array([d for d in (40, 300, 310) if d < self.done], int)
+
+    def warm_up(self, steps: int) -> None:
+        """Make warm-up steps, before any draw."""
+        self.warmed += steps
+        self.status = "warmup"
+        for callback in tuple(self._subscribers):
+            callback(self)
+
+    @property
+    def warmup_labels(self):
+        return self.labels if self.warmed else ()
+
+    def warmup_trace(self, label: str) -> Trace:
+        x = self.series[label][:, : self.warmed] + 9
+        return Trace(np.arange(self.warmed), x, x, x)
+
+    def time_blocks(self):
+        self.timed = True

@@ -1,11 +1,13 @@
 """Content, words, pictures and the dashboard, on a simulated run."""
 
 import html.parser
+import inspect
 import json
 import re
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import gibbsite
 import numpy as np
@@ -13,7 +15,11 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from bokeh.document import Document
+from gibbsite.errors import ModelError, UnknownNameError
+from gibbsite.sampling import notices
+from gibbsite.sampling.advice import advice, sections
 from gibbsite.views import dashboard, panels, wire, words
+from gibbsite.views.advice_html import advice_html
 from gibbsite.views.content import MAX_CHAINS, MAX_POINTS, choose, gather
 from gibbsite.views.dashboard_svg import dashboard_svg
 from gibbsite.views.report import write_report
@@ -91,6 +97,72 @@ def test_words_say_what_the_page_says(run):
     ):
         assert part in told
     assert "chain 3 has not moved for 500 draws" in told
+
+
+def test_warm_up_is_plotted_and_not_counted(run):
+    view = Dashboard(run)
+    run.warm_up(300)
+    view.refresh()
+    content = view.content
+    assert content.warming and [p.label for p in content.parameters] == ["mu[0]", "mu[1]", "mu[2]"]
+    assert content.parameters[0].draw.size == 300 and not words.rows(content)
+    assert view.widget._status["stage"] and view.widget._status["ready"]
+    shown = panels.props(content, SLOT_COUNT)
+    assert shown["axis0"] == {"axis_label": "warm-up step"}
+    assert shown["title0"]["text"] == "mu[0]  (warm-up: not counted)"
+    assert not shown["side0ranks"]["visible"] and not shown["running"]["visible"]
+    document = Document()
+    document.add_root(panels.layout(4, SLOT_COUNT))
+    for name, columns in panels.columns(content, SLOT_COUNT).items():
+        assert set(columns) == set(document.get_model_by_name(name).data), name
+        assert len({len(c) for c in columns.values()}) == 1, name
+    ElementTree.fromstring(dashboard_svg(content))
+    run.advance(100)
+    view.refresh()
+    assert not view.content.warming and view.widget._status["stage"] == ""
+    shown = panels.props(view.content, SLOT_COUNT)
+    assert shown["plot0"] == {"background_fill_alpha": 0} and shown["running"]["visible"]
+
+
+def test_blocks_are_measured_when_asked_and_only_after_the_run(run):
+    run.timed = False
+    view = Dashboard(run)
+    assert view.widget._status["timing"] == ""
+    advanced(run, 2000)
+    view.refresh()
+    assert view.widget._status["timing"] == "offered"
+    view._heard("time", {})
+    view._measure_blocks()
+    assert (
+        run.timed
+        and view.widget._status["timing"] == ""
+        and view.widget._status["blocks"][1]["share"] == 0.69
+    )
+
+
+def test_blocks_that_cannot_be_measured(run, monkeypatch):
+    def refuse():
+        raise ModelError("loaded without its model")
+
+    run.timed = False
+    view = Dashboard(advanced(run, 2000))
+    monkeypatch.setattr(run, "time_blocks", refuse)
+    view._heard("time", {})
+    view._measure_blocks()
+    assert view.widget._status["timing_note"] == "loaded without its model"
+    assert view.widget._status["timing"] == "offered"
+
+
+def test_every_warning_has_advice_that_needs_no_network():
+    source = Path(inspect.getfile(notices)).read_text()
+    topics = set(re.findall(r'^ +"(\w+)",$|, "(\w+)"\)\]', source, re.MULTILINE))
+    assert {a or b for a, b in topics} == set(sections()) - {"failed"}
+    for topic in sections():
+        assert len(advice(topic)) > 200 and "http" not in advice(topic)
+        ElementTree.fromstring(f"<div>{advice_html(topic)}</div>")
+    assert advice_html("") == ""
+    with pytest.raises(UnknownNameError):
+        advice("weather")
 
 
 @pytest.mark.parametrize(
@@ -221,6 +293,7 @@ def test_report_is_one_page_that_asks_for_nothing(run, tmp_path):
         "finite &lt;support&gt;",
         "mu[0]",
         "chain 3 has not moved",
+        "<summary>what to try</summary><p>Every proposal",
         "def coin",
     ):
         assert part in page

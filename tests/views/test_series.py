@@ -52,9 +52,8 @@ def test_autocorrelation_of_stuck_or_broken_chains_is_nan():
     assert series.autocorrelation(x[:, :1]).shape == (3, 1)
 
 
-def test_divergent_draws():
-    flags = np.zeros((2, 10), bool)
-    flags[0, 3] = flags[1, [3, 7]] = True
-    assert series.divergent_draws({"a": {"diverging": flags}, "b": {}}).tolist() == [3, 7]
-    assert series.divergent_draws({"a": {"diverging": np.ones((1, 999), bool)}}).size <= 200
-    assert series.divergent_draws({}).size == 0
+def test_few_of_a_series():
+    assert series.evenly(np.array([3, 7])).tolist() == [3, 7]
+    some = series.evenly(np.arange(999))
+    assert some.size <= 200 and (some[0], some[-1]) == (0, 998)
+    assert series.evenly(np.zeros(0, int)).size == 0

@@ -72,12 +72,13 @@ class Draws:
         indexed sites stacked under their group's name."""
         stats = chunk.stats
         warming = self.warm_stats.steps < self.warmup
-        values = self._grouped(chunk) if self.keep_warmup or not warming else {}
+        values = self._grouped(chunk)
+        keep = self.keep_warmup or not warming
         into, stats_into = (self.warm, self.warm_stats) if warming else (self.sampled, self.sampled_stats)
         before = stats_into.steps
         stats_into.append(stats, n)
         try:
-            if values:
+            if values and keep:
                 into.append(values, n)
         except BaseException:  # no room: a step is complete with both, or not there
             stats_into.steps = before
@@ -92,8 +93,8 @@ class Draws:
         return {n: values[n] for n in self._order if n in values}
 
     def scalar(self, name: str, index: tuple[int, ...]) -> np.ndarray:
-        """One component of a site, `[chain, draw]`."""
-        return np.array(self.sampled.read()[name][(slice(None), slice(None), *index)])
+        """One component of a site, `[chain, draw]`: a view that must not be written to."""
+        return self.sampled.read()[name][(slice(None), slice(None), *index)]
 
     def recent_stats(self, most: int = 200) -> Arrays:
         """Statistics `[chain, step]` of the last steps of the phase that the run is in."""

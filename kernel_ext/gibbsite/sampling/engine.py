@@ -2,6 +2,7 @@
 
 import copy
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.initial import logdensity_at_start, native_values
+from gibbsite.sampling.timing import compiled_blocks
 
 INPUTS = "_gibbsite_inputs"
 # fields of block states that are worth recording, by the name under which people know them
@@ -75,6 +77,7 @@ class Engine:
         )  # NumPyro's kernels keep what `init` found: this one is ready after `compile`
         self._programs: dict[str, Any] = {}
         self._compiling = threading.Lock()
+        self._costs = {"compile_seconds": 0.0}  # shared with engines for other data, like the programs
         self._mesh = Mesh(np.array(devices), ("chain",)) if len(devices) > 1 else None
 
     def rebound(self, plan: Plan) -> "Engine":
@@ -92,7 +95,26 @@ class Engine:
         """Compile both programs, side by side; does nothing where that is done already."""
         with self._compiling:
             if not self._programs:
+                began = time.monotonic()
                 self._compile()
+                self._costs["compile_seconds"] = time.monotonic() - began
+
+    @property
+    def compile_seconds(self) -> float:
+        """How long `compile` took when it last had something to do."""
+        return self._costs["compile_seconds"]
+
+    @property
+    def block_programs(self) -> list[Any] | None:
+        """What `compile_blocks` made; None before."""
+        return self._programs.get("blocks")
+
+    def compile_blocks(self, kwargs: dict[str, Any], states: Any) -> list[Any]:
+        """Compile every block by itself, for measuring; does nothing where that is done already."""
+        with self._compiling:
+            if "blocks" not in self._programs:
+                self._programs["blocks"] = compiled_blocks(self.kernel, kwargs, states)
+            return self._programs["blocks"]
 
     def _compile(self) -> None:
         keys = self._keys(jax.random.key(0))

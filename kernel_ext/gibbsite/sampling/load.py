@@ -17,10 +17,10 @@ def load(path: str | Path, model: Any = None, device: str | None = None) -> Run:
     """The run saved, or streamed, in the folder `path`.
 
     Its draws, statistics and diagnostics are there at once; to `resume`, give the `model`: the same program
-    and data (names of Python objects do not matter). A run that streamed to `path` goes on doing so; let only
-    one process do that. Raises `CheckpointError` where the folder holds no run, or one of another format, or,
-    given a model, of another model, data or schedule, or by other versions of Gibbsite, JAX or NumPyro, whose
-    draws would not be the same.
+    and data (names of Python objects do not matter). A run that streamed to `path` goes on doing so, unless
+    another process is at it (`StoreError`). Raises `CheckpointError` where the folder holds no run, or one of
+    another format, or, given a model, of another model, data or schedule, or by other versions of Gibbsite,
+    JAX or NumPyro, whose draws would not be the same.
     """
     folder = Path(path).expanduser()
     facts, state = checkpoint.read(folder)
@@ -36,7 +36,7 @@ def load(path: str | Path, model: Any = None, device: str | None = None) -> Run:
     run.take_up(facts, state)
     if facts["live"]:
         store = Store(folder, plan)
-        store.expect(facts["draws"])
+        store.expect(facts)
         run.attach_store(store)
     if model is not None:
         from gibbsite.sampling.start import engine_for

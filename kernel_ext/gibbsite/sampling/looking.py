@@ -1,17 +1,24 @@
 """What a run shows of itself."""
 
+import threading
 from typing import Any
 
 import numpy as np
 
 from gibbsite.errors import UnknownNameError
 from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.advice import advice
 from gibbsite.sampling.diagnostics import all_stats, fair_share
 from gibbsite.sampling.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.sampling.monitor import Monitor
 from gibbsite.sampling.pace import Pace
+from gibbsite.sampling.preview import Preview
 from gibbsite.sampling.resources import Estimate, Place, bytes_per_draw, capacity
 from gibbsite.sampling.snapshot import BlockStat, Efficiency, History, ScalarStat, Snapshot, TraceView
+from gibbsite.sampling.thinned import Thinned
+from gibbsite.sampling.timing import BlockClock
+
+_KEPT_TRACES = 16
 
 
 class Looking:
@@ -32,7 +39,10 @@ class Looking:
     _chains: int
     _pace: Pace
     _compile_seconds: float
-    _shares: tuple[float, ...] | None
+    _clock: BlockClock
+    _preview: Preview
+    _thinned: dict[tuple[str, int], Thinned]
+    _looking: threading.Lock
 
     @property
     def model_name(self) -> str:
@@ -115,7 +125,7 @@ class Looking:
         )
 
     def _block_stats(self) -> tuple[BlockStat, ...]:
-        stats = self.kept.recent_stats()
+        stats, shares = self.kept.recent_stats(), self._clock.shares
 
         def mean(i: int, name: str) -> float | None:
             v = stats.get(f"{i}.{name}")
@@ -124,26 +134,28 @@ class Looking:
         out = []
         for i, b in enumerate(self._plan.blocks):
             steps = mean(i, "n_steps")
-            share = None if self._shares is None else self._shares[i]
+            share = None if shares is None else shares[i]
             depth = None if steps is None else float(np.log2(steps + 1))
             accept, size = mean(i, "acceptance_rate"), mean(i, "step_size")
             out.append(BlockStat(b.label, b.kernel, b.sites, share, accept, size, depth))
         return tuple(out)
 
     def trace(self, label: str, max_points: int = 500) -> TraceView:
-        """A scalar over the whole run, thinned to at most `max_points` points with the range of each."""
+        """A scalar over the whole run, thinned to at most `max_points` points with the range of each.
+
+        What was looked at before costs only what has come since.
+        """
         x = self.values(label)
-        n = x.shape[1]
-        if n == 0:
-            empty = np.zeros((x.shape[0], 0))
-            return TraceView(np.zeros(0, int), empty, empty, empty)
-        edges = np.unique(np.linspace(0, n, min(n, max_points) + 1).astype(int))
-        starts = edges[:-1]
-        low, high = np.minimum.reduceat(x, starts, axis=1), np.maximum.reduceat(x, starts, axis=1)
-        return TraceView(starts, x[:, starts], low, high)
+        with self._looking:
+            thinned = self._thinned.pop((label, max_points), None) or Thinned(max_points)
+            thinned.add(x[:, thinned.steps :])
+            self._thinned[label, max_points] = thinned  # the last that was looked at
+            while len(self._thinned) > _KEPT_TRACES:
+                del self._thinned[next(iter(self._thinned))]
+            return thinned.view()
 
     def values(self, label: str) -> np.ndarray:
-        """All draws of one scalar, `[chain, draw]`."""
+        """All draws of one scalar, `[chain, draw]`: a view that cannot be written to."""
         site, index = self._scalar(label)
         if self.kept.sampled.steps == 0:
             return np.zeros((self._chains, 0))
@@ -163,6 +175,23 @@ class Looking:
             raise UnknownNameError("parameter", label, (name for name, _, _ in scalar_labels(empty)))
         return site, index
 
+    @property
+    def warmup_labels(self) -> tuple[str, ...]:
+        """The scalars whose warm-up `warmup_trace` shows."""
+        return self._preview.labels
+
+    def warmup_trace(self, label: str) -> TraceView:
+        """One of `warmup_labels` over the warm-up steps that this session made, in the first eight chains, at
+        400 points at most. Warm-up steps are no draws: nothing else counts them."""
+        if label not in self.warmup_labels:
+            raise UnknownNameError("scalar in the trace of warm-up", label, self.warmup_labels)
+        return self._preview.trace(label)
+
+    @property
+    def divergent(self) -> np.ndarray:
+        """The draws at which any chain diverged in any block, by number."""
+        return self._monitor.divergent
+
     def history(self) -> History:
         """R-hat and ESS as they went, by label."""
         return self._monitor.history()
@@ -173,6 +202,13 @@ class Looking:
         if site is not None and site not in draws:
             raise UnknownNameError("site", site, draws)
         return all_stats(draws if site is None else {site: draws[site]})
+
+    def advice(self) -> str:
+        """What to try about the run's present warnings, at more length than the dashboard's hints."""
+        notices = self._monitor.notices
+        topics = [n.topic for n in notices] + ["failed"] * (self._status == "failed")
+        parts = [advice(topic) for topic in dict.fromkeys(topics)]
+        return "\n\n".join(parts) or "There are no warnings."
 
     def summary(self, **options: Any) -> Any:
         """ArviZ's summary table of the draws so far."""

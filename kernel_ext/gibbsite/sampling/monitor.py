@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gibbsite.kernels.plan import Plan
-from gibbsite.sampling.diagnostics import some_stats, worst_first
+from gibbsite.sampling.diagnostics import fair_share, scalar_stat, some_stats, worst_first
 from gibbsite.sampling.draws import Draws, label_of
 from gibbsite.sampling.moments import Moments
 from gibbsite.sampling.notices import disagreement, divergence_notice, missing_information, stuck_chains
@@ -16,10 +16,11 @@ _WATCHED_PER_SITE = 24
 _JUDGED_PER_SITE = 200
 # in-run measures may take this share of the time that passes between them
 _SHARE = 0.02
-# most numbers that are ranked and sorted at a time, in mid-run and at its end (a second or two); of
-# longer runs the moments are shown, and `Run.diagnostics` measures exactly on request
-_RUNNING_NUMBERS = 250_000
+# most numbers that are ranked and sorted at a time, in mid-run and at its end (a second or two); of what
+# is beyond that the moments are shown, and `Run.diagnostics` measures exactly on request
+_RUNNING_NUMBERS = 60_000
 _ENDED_NUMBERS = 1_000_000
+_MOST_MARKS = 400
 # a run that is over sooner is measured once, at its end
 _FIRST_SECONDS = 0.1
 
@@ -32,6 +33,8 @@ class Monitor:
         self.moments = Moments()
         self.scalars: list[ScalarStat] = []
         self.divergences = np.zeros(chains, int)
+        self._divergent: list[np.ndarray] = []
+        self._draws = 0
         self.gradients = 0
         self.stuck: dict[int, str] = {}
         self.notices: tuple[Notice, ...] = ()
@@ -44,8 +47,17 @@ class Monitor:
         for key, v in stats.items():
             if key.endswith(".diverging"):
                 self.divergences = self.divergences + v.sum(axis=0).astype(int)
+                if v.any():
+                    self._divergent.append(self._draws + np.flatnonzero(v.any(axis=1)))
             if key.endswith(".n_steps"):
                 self.gradients += int(v.sum(dtype=np.int64))
+        self._draws += next((len(v) for v in (*values.values(), *stats.values())), 0)
+
+    @property
+    def divergent(self) -> np.ndarray:
+        """Numbers of the draws at which any chain diverged in any block, ascending."""
+        parts = list(self._divergent)
+        return np.unique(np.concatenate(parts)) if parts else np.zeros(0, int)
 
     def measure(self, draws: Draws, ended: bool = False) -> None:
         """Measure the worst scalars, unless that was done only just."""
@@ -57,11 +69,13 @@ class Monitor:
         values = draws.sampled.read()
         worst = {n: m.worst(_WATCHED_PER_SITE) for n, m in self.moments.sites.items()}
         count = sum(len(flat) for flat in worst.values())
-        affordable = _ENDED_NUMBERS if ended else _RUNNING_NUMBERS
-        if count * done * len(self.divergences) <= affordable:
+        affordable = (_ENDED_NUMBERS if ended else _RUNNING_NUMBERS) // (done * len(self.divergences))
+        if count <= affordable:
             self.scalars = some_stats(values, worst)
         else:
-            self.scalars = self._streamed(values, worst)
+            self.scalars = self._streamed(values, worst, affordable if ended else 0)
+        if len(self._marks) >= _MOST_MARKS:
+            self._marks = self._marks[::2]
         mark = (done, {s.label: (s.rhat, s.ess_bulk) for s in self.scalars})
         if self._marks and self._marks[-1][0] == done:
             self._marks[-1] = mark
@@ -78,9 +92,10 @@ class Monitor:
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
 
     def _streamed(
-        self, values: Mapping[str, np.ndarray], elements: Mapping[str, np.ndarray]
+        self, values: Mapping[str, np.ndarray], elements: Mapping[str, np.ndarray], exact: int
     ) -> list[ScalarStat]:
-        """What running moments tell, without looking at a long run's draws again: no tail ESS."""
+        """What running moments tell, without looking at a long run's draws again: no tail ESS. Of these the
+        `exact` worst, the sites in turn, are measured from their draws after all."""
         out = []
         for site, flat in elements.items():
             moments, v = self.moments.sites[site], values[site]
@@ -91,7 +106,11 @@ class Monitor:
                 label, discrete = label_of(site, index), v.dtype.kind in "iub"
                 mcse = sd / np.sqrt(ess) if ess > 0 else np.nan
                 out.append(ScalarStat(label, site, index, mean, sd, mcse, rhat, ess, np.nan, discrete))
-        return worst_first(out)
+        again = {
+            s.label: scalar_stat(s.label, s.site, s.index, values[s.site][(..., *s.index)])
+            for s in fair_share(worst_first(out), exact)
+        }
+        return worst_first([again.get(s.label, s) for s in out])
 
     def worst(self, draws: Draws) -> list[ScalarStat]:
         """Exact measures of up to 200 scalars of each site: those that running moments find worst."""

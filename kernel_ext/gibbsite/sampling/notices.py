@@ -24,6 +24,7 @@ def divergence_notice(divergent: int, draws: int) -> list[Notice]:
         Notice(
             f"{divergent} divergent transitions ({100 * divergent / max(1, draws):.1f} % of draws)",
             "raise target_accept_prob, or write hierarchies in non-centred form",
+            "divergences",
         )
     ]
 
@@ -53,6 +54,7 @@ def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Not
                     f"chain {chain} has not moved for {int(m.unmoved[chain, k])} draws: {label}{others}",
                     "its proposals are all rejected: warm up longer, start elsewhere (init=…), or give the "
                     "site another kernel",
+                    "stuck",
                 )
             )
     return stuck, notices
@@ -70,6 +72,7 @@ def missing_information(plan: Plan, stats: Mapping[str, np.ndarray]) -> list[Not
         Notice(
             f"E-BFMI is below {_LOW_BFMI} in chain {', '.join(low)}: the tails are explored slowly",
             "write hierarchies in non-centred form, or choose lighter tails",
+            "bfmi",
         )
     ]
 
@@ -91,7 +94,8 @@ def disagreement(scalars: Sequence[ScalarStat], draws: Mapping[str, np.ndarray])
             Notice(
                 f"labels switched: the components of {', '.join(switched)} differ in order between chains",
                 "order them in the model (an ordered prior), or look only at what does not depend on labels",
+                "labels",
             )
         ]
     names = ", ".join(s.label for s in bad[:3]) + (", …" if len(bad) > 3 else "")
-    return [Notice(f"R-hat is above 1.01 for {names}", "draw more, or try another schedule")]
+    return [Notice(f"R-hat is above 1.01 for {names}", "draw more, or try another schedule", "rhat")]

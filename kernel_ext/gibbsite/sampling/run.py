@@ -19,9 +19,10 @@ from gibbsite.sampling.initial import check_start
 from gibbsite.sampling.looking import Looking
 from gibbsite.sampling.monitor import Monitor
 from gibbsite.sampling.pace import Pace
+from gibbsite.sampling.preview import Preview
 from gibbsite.sampling.resources import Place
 from gibbsite.sampling.store import Store, discard
-from gibbsite.sampling.timing import block_seconds
+from gibbsite.sampling.timing import BlockClock, block_seconds
 from gibbsite.sampling.until import Until
 
 _CHUNK_SECONDS = 0.2
@@ -68,6 +69,8 @@ class Run(Looking):
         self._warmup, self._target, self._chains = settings.warmup, settings.draws, settings.chains
         self.kept = Draws(plan, settings.warmup, settings.draws, settings.keep_warmup)
         self._monitor = Monitor(plan, settings.chains)
+        self._preview = Preview(plan)
+        self._thinned, self._looking = {}, threading.Lock()
         self._state: Any = None
         self._saved_state: dict[str, np.ndarray] | None = None
         self._status = "compiling"
@@ -80,15 +83,20 @@ class Run(Looking):
         self._elapsed, self._began = 0.0, None
         self._compile_seconds = 0.0
         self._pace = Pace()
-        self._shares: tuple[float, ...] | None = None
+        self._clock = BlockClock(len(plan.blocks))
         self._next_commit = 0.0
 
     # running
 
     def start(self) -> None:
-        """Sample in a background thread until the target is reached or `stop` is called."""
+        """Sample in a background thread until the target is reached or `stop` is called.
+
+        Raises `StoreError` where another run is writing to this one's store.
+        """
         if self._thread is not None and self._thread.is_alive():
             return
+        if self._store is not None:
+            self._store.claim()
         self._stop.clear()
         self._error = self._message = None
         self._thread = threading.Thread(target=self._sample, name=f"gibbsite {self.model_name}", daemon=True)
@@ -125,6 +133,8 @@ class Run(Looking):
         if self._thread is not None and self._thread.is_alive():
             raise GibbsiteError("the run is still going; stop it, or wait for it, before resuming")
         self._ready_engine()
+        if self._store is not None:
+            self._store.claim()
         if draws is not None:
             if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
                 raise OptionError(f"draws must be a whole number above 0, not {draws!r}")
@@ -177,7 +187,11 @@ class Run(Looking):
         try:
             if self._status != "failed":
                 self._monitor.measure(self.kept, ended=True)
-            self._commit(now=self._status != "failed")
+            try:
+                self._commit(now=self._status != "failed")
+            finally:
+                if self._store is not None:
+                    self._store.release()
             self._notify()
         except BaseException as error:
             self._fail(self._error or error)
@@ -187,6 +201,7 @@ class Run(Looking):
 
     def _loop(self, engine: Engine) -> None:
         self._prepare(engine)
+        kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
         size = self.settings.chunk or 1
         while self.kept.steps < self._warmup + self._target or self._wants_more():
             if self._stop.is_set():
@@ -203,7 +218,9 @@ class Run(Looking):
             with self._lock:
                 values, stats = self.kept.append(chunk, n)
                 self._state = state
-            if not warming:
+            if warming:
+                self._preview.add(values)
+            else:
                 self._monitor.add(values, stats)
             if self.settings.chunk is None:
                 size = int(np.clip(_CHUNK_SECONDS / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))
@@ -211,6 +228,7 @@ class Run(Looking):
                 self._status = self._phase()
             self._monitor.measure(self.kept)
             self._commit()
+            self._clock.between_chunks(engine, kwargs, state.block_states, sum(self._pace.seconds))
             self._pace.add(warming, n, time.monotonic() - began)
             self._notify()
         self._status = "finished"
@@ -287,7 +305,7 @@ class Run(Looking):
                 raise CheckpointError(
                     "the run has not begun yet: there is nothing to save before its first chunk"
                 )
-            store = Store.create(path, self._plan)
+            store = Store.create(path, self._plan, lock=False)
             try:
                 store.commit(self.kept, self._facts(live=False), state)
             except BaseException:
@@ -298,7 +316,8 @@ class Run(Looking):
         """Measure now how long one application of each block takes: seconds for all chains, by label.
 
         Compiles every block by itself, which takes some seconds, and changes nothing of the run; from then on
-        the dashboard shows each block's share. Raises `GibbsiteError` while the run is going.
+        the dashboard shows each block's share. A run of some minutes does the like by itself. Raises
+        `GibbsiteError` while the run is going.
         """
         if self._thread is not None and self._thread.is_alive():
             raise GibbsiteError("the run is still going; stop it, or wait for it, before timing its blocks")
@@ -306,8 +325,9 @@ class Run(Looking):
         with jax.default_device(engine.devices[0]):
             self._prepare(engine)
             kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
-            found = block_seconds(engine.kernel, kwargs, self._state.block_states)
-        self._shares = tuple(s / sum(found) for s in found)
+            states = self._state.block_states
+            found = block_seconds(engine.compile_blocks(kwargs, states), kwargs, states)
+        self._clock.fix(found)
         self._notify()
         return {b.label: s for b, s in zip(self._plan.blocks, found, strict=True)}
 

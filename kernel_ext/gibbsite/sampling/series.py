@@ -1,7 +1,5 @@
 """What plots of one scalar need beyond its values: ranks and autocorrelation, at a bounded cost."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 _RANKED = 20_000
@@ -40,20 +38,16 @@ def autocorrelation(values: np.ndarray, max_lag: int = 40) -> np.ndarray:
     lags = min(max_lag, draws - 1)
     good = np.asarray(np.isfinite(x).all(axis=1))
     x = np.where(good[:, None], x, 0.0)
+    largest = np.max(np.abs(x), initial=0.0)
     x = x - x.mean(axis=1, keepdims=True)
     spectrum = np.fft.rfft(x, 1 << (2 * draws - 1).bit_length(), axis=1)
     covariance = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, : lags + 1]
     # Relative to the scale of the values, so that rounding is not taken for variation.
     variance = covariance[:, :1]
-    moving = good[:, None] & (variance > 1e-12 * draws * np.max(np.abs(values[good]), initial=0.0) ** 2)
+    moving = good[:, None] & (variance > 1e-12 * draws * largest**2)
     return np.where(moving, covariance / np.where(moving, variance, 1.0), np.nan)
 
 
-def divergent_draws(info: Mapping[str, Mapping[str, np.ndarray]], most: int = 200) -> np.ndarray:
-    """Draw numbers at which any chain diverged in any block, evenly thinned to `most`, from `Run.info`."""
-    marks: set[int] = set()
-    for block in info.values():
-        if "diverging" in block:
-            marks.update(np.flatnonzero(np.asarray(block["diverging"]).any(axis=0)).tolist())
-    found = np.array(sorted(marks), int)
+def evenly(found: np.ndarray, most: int = 200) -> np.ndarray:
+    """At most `most` of a series, evenly spaced, its ends among them."""
     return found[np.unique(np.linspace(0, found.size - 1, min(most, found.size)).astype(int))]

@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class BlockStat:
-    """A block of the sweep: its share of a step's time (None before `Run.time_blocks`), and what its
+    """A block of the sweep: its share of a step's time (None while that is not measured), and what its
     kernel tells."""
 
     label: str
@@ -47,10 +47,11 @@ class Efficiency:
 
 @dataclass(frozen=True)
 class Notice:
-    """A warning in words, and what to try."""
+    """A warning in words, and what to try; `topic` is the section of `advice` that says more."""
 
     text: str
     hint: str
+    topic: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 `PATH/draws.zarr` has groups `posterior`, `sample_stats`, `warmup_sample_stats` (and `warmup_posterior`, if
 kept) of arrays `[chain, draw, …]`; `PATH/checkpoint.npz` holds the state after so many steps. Draws are
 written first, then the checkpoint is replaced: what counts is what the checkpoint counts, so a crash at any
-moment loses at most the draws since the last commit, and the state always fits the draws.
+moment loses at most the draws since the last commit, and the state always fits the draws. One run at a time
+writes: see `lock`.
 """
 
 import shutil
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from gibbsite.errors import CheckpointError, StoreError
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.draws import Draws, Part
+from gibbsite.sampling.lock import FILE as LOCK_FILE
+from gibbsite.sampling.lock import Lock
 from gibbsite.sampling.names import dims_of, stat_names
 
 DRAWS = "draws.zarr"
@@ -40,17 +44,25 @@ class Store:
         self._labels: dict[str, dict[str, str]] = {name: {} for name in _GROUPS}
         self._written = dict.fromkeys(_GROUPS, 0)
         self._on_disk: Mapping[str, Any] | None = None
+        self._commit: str | None = None  # names the last commit that this object knows of
+        self._lock = Lock(path)
 
     @classmethod
-    def create(cls, path: str | Path, plan: Plan) -> "Store":
-        """A new, empty store. Raises `StoreError` where the path is taken or cannot be written to."""
+    def create(cls, path: str | Path, plan: Plan, lock: bool = True) -> "Store":
+        """A new, empty store, claimed by us unless `lock` is False. Raises `StoreError` where the path is
+        taken or cannot be written to."""
         folder = Path(path).expanduser()
         try:
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                if (folder / LOCK_FILE).exists():
+                    Lock(folder).take()  # says who is writing there, if somebody is
                 known = folder.is_dir() and (folder / checkpoint.FILE).exists()
                 way = "gibbsite.load it and resume, or " if known else ""
                 raise StoreError(f"store {str(path)!r} exists and is not empty; {way}choose another path")
             folder.mkdir(parents=True, exist_ok=True)
+            store = cls(folder, plan)
+            if lock:
+                store.claim()
             root = zarr.open_group(folder / DRAWS, mode="w")
             root.attrs["gibbsite"] = described(plan)
             for name, v in plan.observed.items():
@@ -62,7 +74,23 @@ class Store:
             raise
         except OSError as problem:
             raise StoreError(f"store {str(path)!r} cannot be written to: {problem}") from problem
-        return cls(folder, plan)
+        return store
+
+    def claim(self) -> None:
+        """Become the one that writes; does nothing if we are. Raises `StoreError` while another run does, in
+        this process or another, and `CheckpointError` where another has gone on from what we know."""
+        if self._lock.held:
+            return
+        self._lock.take()
+        if self._commit is not None and checkpoint.read(self.path)[0].get("commit") != self._commit:
+            self._lock.release()
+            raise CheckpointError(
+                f"the run in {str(self.path)!r} has gone on elsewhere since this one was read; load it again"
+            )
+
+    def release(self) -> None:
+        """Let others write."""
+        self._lock.release()
 
     def commit(self, draws: Draws, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
         """Bring the folder up to date. Raises `StoreError` where that fails; the run in memory is whole."""
@@ -73,7 +101,9 @@ class Store:
             for group, part in _GROUPS.items():
                 self._extend(group, getattr(draws, part))
             held = {g: {"steps": self._written[g], "names": self._labels[g]} for g in _GROUPS}
-            checkpoint.write(self.path, {**facts, "format": checkpoint.FORMAT, "draws": held}, state)
+            named = {"format": checkpoint.FORMAT, "draws": held, "commit": uuid.uuid4().hex}
+            checkpoint.write(self.path, {**facts, **named}, state)
+            self._commit = named["commit"]
         except OSError as problem:
             raise StoreError(
                 f"store {str(self.path)!r} cannot be written to: {problem}. The draws so far are in memory: "
@@ -109,9 +139,9 @@ class Store:
             overwrite=True,  # what a crash left is not counted by any checkpoint
         )
 
-    def expect(self, held: Mapping[str, Any]) -> None:
+    def expect(self, facts: Mapping[str, Any]) -> None:
         """Go on after what the checkpoint counts, when there is something to write."""
-        self._on_disk = held
+        self._on_disk, self._commit = facts["draws"], facts.get("commit")
 
     def _reopen(self, held: Mapping[str, Any]) -> None:
         """Take up the arrays that the checkpoint counts; what a crash left beyond them is cut off."""

@@ -1,13 +1,24 @@
-"""How the time of a sweep is shared among its blocks."""
+"""How the time of a sweep is shared among its blocks.
 
+A compiled sweep is one program, and no clock can be read inside it. So every block is compiled by itself as
+well and applied to the run's own states: what XLA fuses across blocks is not seen, and nothing of the run
+changes.
+"""
+
+import threading
 import time
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from numpyro.infer.gibbs import with_conditioning
 
 _ROUNDS = 5
 _SECONDS = 0.05
+# of a run's time, for each of: compiling its blocks, measuring them
+_SHARE = 0.01
+_LEAST_COMPILING = 1.0
+_LOOK_SECONDS = 0.001
 
 
 def block_program(kernel: Any, kwargs: dict[str, Any], i: int) -> Any:
@@ -35,23 +46,86 @@ def block_program(kernel: Any, kwargs: dict[str, Any], i: int) -> Any:
     return jax.jit(program)
 
 
-def block_seconds(kernel: Any, kwargs: dict[str, Any], states: Any) -> list[float]:
+def compiled_blocks(kernel: Any, kwargs: dict[str, Any], states: Any) -> list[Any]:
+    """`block_program` of every block, compiled for states and inputs like these."""
+    count = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = [block_program(kernel, kwargs, i) for i in range(len(states))]
+    return [program.lower(tuple(states), kwargs, count).compile() for program in programs]
+
+
+def seconds_of(program: Any, states: Any, kwargs: dict[str, Any], n: int) -> float:
+    """Seconds that `n` applications of a block take."""
+    count = jnp.asarray(n, jnp.int32)
+    began = time.perf_counter()
+    jax.block_until_ready(program(tuple(states), kwargs, count))
+    return time.perf_counter() - began
+
+
+def block_seconds(programs: list[Any], kwargs: dict[str, Any], states: Any) -> list[float]:
     """Seconds of one application of each block, all chains together, from the given block states.
 
-    Each block is compiled by itself and timed in turn with the others; the fastest of five rounds counts, so
-    that what else the machine does is left out. What XLA fuses across blocks in a sweep is not seen.
+    Blocks are timed in turn; the fastest of five rounds counts, so that what else the machine does is left
+    out.
     """
-    programs = [block_program(kernel, kwargs, i) for i in range(len(states))]
-
-    def seconds(i: int, n: int) -> float:
-        began = time.perf_counter()
-        jax.block_until_ready(programs[i](states, kwargs, n))
-        return time.perf_counter() - began
-
     counts = []
-    for i in range(len(programs)):
-        seconds(i, 1)
-        once = seconds(i, 1)
+    for program in programs:
+        seconds_of(program, states, kwargs, 1)
+        once = seconds_of(program, states, kwargs, 1)
         counts.append(max(1, min(10_000, int(_SECONDS / once))))
-    rounds = [[seconds(i, n) / n for i, n in enumerate(counts)] for _ in range(_ROUNDS)]
+    rounds = [
+        [seconds_of(p, states, kwargs, n) / n for p, n in zip(programs, counts, strict=True)]
+        for _ in range(_ROUNDS)
+    ]
     return [min(times) for times in zip(*rounds, strict=True)]
+
+
+class BlockClock:
+    """Measures blocks between the chunks of a run, at no more than a share of the run's time.
+
+    Compiling the blocks is the dear part. It is done in the background once the run has gone on for so long
+    that it will not be felt; from then on, in this run and in others of the same structure, every few chunks
+    one block is applied to the run's state of that moment. Shares are of mean times, since work per
+    application varies.
+    """
+
+    def __init__(self, blocks: int):
+        self._seconds, self._applied = [0.0] * blocks, [0] * blocks
+        self._spent, self._compiling = 0.0, False
+        self._fixed: tuple[float, ...] | None = (1.0,) if blocks == 1 else None
+
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """Each block's part of a sweep's time; None while one of them has not been measured."""
+        if self._fixed is not None or not all(self._applied):
+            return self._fixed
+        means = [s / n for s, n in zip(self._seconds, self._applied, strict=True)]
+        return tuple(m / sum(means) for m in means)
+
+    def fix(self, seconds: list[float]) -> None:
+        """Show these, which were measured at leisure, from now on."""
+        self._fixed = tuple(s / sum(seconds) for s in seconds)
+
+    def between_chunks(self, engine: Any, kwargs: dict[str, Any], states: Any, ran: float) -> None:
+        """Measure one block, or begin to compile them, if `ran` seconds of running allow it."""
+        if self._fixed is not None:
+            return
+        programs = engine.block_programs
+        if programs is None:
+            if not self._compiling and ran * _SHARE > max(_LEAST_COMPILING, engine.compile_seconds):
+                self._compiling = True
+                arguments = (kwargs, states)
+                threading.Thread(
+                    target=engine.compile_blocks, args=arguments, name="gibbsite block programs", daemon=True
+                ).start()
+            return
+        i = min(range(len(programs)), key=lambda k: self._seconds[k])
+        once = self._seconds[i] / self._applied[i] if self._applied[i] else 0.0
+        if self._spent + once > ran * _SHARE:
+            return
+        began = time.perf_counter()
+        if not self._applied[i]:
+            seconds_of(programs[i], states, kwargs, 1)
+        n = max(1, min(100, int(_LOOK_SECONDS / once))) if once else 1
+        self._seconds[i] += seconds_of(programs[i], states, kwargs, n)
+        self._applied[i] += n
+        self._spent += time.perf_counter() - began

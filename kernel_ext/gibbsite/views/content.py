@@ -35,18 +35,26 @@ class RunLike(Protocol):
     def status(self) -> str: ...
     def snapshot(self, limit: int = 12) -> Any: ...
     def trace(self, label: str, max_points: int = 500) -> Any: ...
+    def warmup_trace(self, label: str) -> Any: ...
     def history(self) -> Any: ...
     def values(self, label: str) -> np.ndarray: ...
     def subscribe(self, callback: Any) -> Any: ...
     def stop(self) -> None: ...
 
+    def time_blocks(self) -> Any: ...
+
     @property
-    def info(self) -> Mapping[str, Mapping[str, np.ndarray]]: ...
+    def warmup_labels(self) -> Sequence[str]: ...
+    @property
+    def divergent(self) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """The plots of one scalar. Arrays are `[chain, …]` over the first `MAX_CHAINS` chains."""
+    """The plots of one scalar. Arrays are `[chain, …]` over the first `MAX_CHAINS` chains.
+
+    With `warmup` they are of warm-up steps, which are no draws: there are no ranks and no autocorrelation.
+    """
 
     label: str
     draw: np.ndarray
@@ -55,6 +63,7 @@ class Parameter:
     high: np.ndarray
     ranks: np.ndarray
     autocorrelation: np.ndarray
+    warmup: bool = False
 
     @property
     def decimated(self) -> bool:
@@ -79,6 +88,11 @@ class Content:
     def ess_limit(self) -> int:
         """The bulk ESS that a summary should reach before it is trusted."""
         return ESS_PER_CHAIN * self.snapshot.chains
+
+    @property
+    def warming(self) -> bool:
+        """Whether it is warm-up that is plotted."""
+        return any(p.warmup for p in self.parameters)
 
 
 def choose(current: Sequence[str], ranking: Sequence[str], slots: int) -> tuple[str, ...]:
@@ -126,15 +140,19 @@ def gather(
     marks = np.asarray(history.draw)
     keep = _thin(len(marks), MAX_MARKS)
     names = dict.fromkeys([*chosen, *ranking])
+    if ready:
+        parameters = tuple(_parameter(run, label) for label in chosen)
+    else:
+        parameters = _warming(run, chosen, snapshot.chains, slots)
     return Content(
         model=run.model_name,
         schedule=run.schedule_text,
         snapshot=snapshot,
-        parameters=tuple(_parameter(run, label) for label in chosen) if ready else (),
+        parameters=parameters,
         marks=marks[keep],
         rhat={n: np.asarray(history.rhat[n])[keep] for n in names if n in history.rhat},
         ess={n: np.asarray(history.ess[n])[keep] for n in names if n in history.ess},
-        divergent=series.divergent_draws(run.info) if ready else np.zeros(0, int),
+        divergent=series.evenly(run.divergent) if ready else np.zeros(0, int),
     )
 
 
@@ -150,6 +168,19 @@ def _parameter(run: RunLike, label: str) -> Parameter:
         high=np.asarray(trace.high)[some],
         ranks=series.rank_counts(values)[some],
         autocorrelation=series.autocorrelation(values[some]),
+    )
+
+
+def _warming(run: RunLike, chosen: Sequence[str], chains: int, slots: int) -> tuple[Parameter, ...]:
+    """Warm-up so far, of the chosen scalars where they are followed, else of the first ones."""
+    known = run.warmup_labels
+    labels = [label for label in chosen if label in known] or list(known)[:slots]
+    nothing = np.zeros((min(chains, MAX_CHAINS), 0))
+    views = [(label, run.warmup_trace(label)) for label in labels]
+    return tuple(
+        Parameter(n, v.draw, v.values, v.low, v.high, nothing, nothing, warmup=True)
+        for n, v in views
+        if v.draw.size > 1
     )
 
 

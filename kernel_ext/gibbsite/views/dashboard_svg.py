@@ -59,6 +59,7 @@ def _chains(content: Content) -> tuple[str, float]:
             svg.text(0, y + 10, f"chain {chain}", size=11),
             svg.rect(56, y + 3, 560, 8, FAINT, rx="4"),
             svg.rect(56, y + 3, 560 * shares, 8, STATUS[snapshot.status], rx="4"),
+            svg.rect(56 + 560 * warmup_share(snapshot) - 0.5, y + 2, 1, 10, INK),
             svg.text(626, y + 10, state, size=11),
         ]
     height = 15 * shown
@@ -75,10 +76,18 @@ def progress_shares(snapshot: object) -> float:
     return (s.warmup_done + s.draws_done) / total if total else 0.0  # type: ignore[attr-defined]
 
 
+def warmup_share(snapshot: object) -> float:
+    """Which part of the whole work warm-up is: 0 to 1."""
+    s = snapshot
+    total = s.warmup_total + s.draws_total  # type: ignore[attr-defined]
+    return s.warmup_total / total if total else 0.0  # type: ignore[attr-defined]
+
+
 def chain_words(snapshot: object, chain: int) -> str:
     """A chain's state and divergences."""
     state = snapshot.chain_states[chain] if chain < len(snapshot.chain_states) else ""  # type: ignore[attr-defined]
     count = snapshot.divergences[chain] if chain < len(snapshot.divergences) else 0  # type: ignore[attr-defined]
+    state = STATUS_WORDS[state] if state in ("compiling", "warmup", "sampling") else state
     return state + (f" · {count} divergence{'s' * (count != 1)}" if count else "")
 
 
@@ -101,18 +110,23 @@ def _plots(content: Content) -> tuple[str, float]:
     wide, narrow = inner * 0.54, inner * 0.23
     parts = []
     for i, parameter in enumerate(content.parameters):
+        y = i * (PLOT_HEIGHT + 4)
+        if parameter.warmup:
+            whole = plots_svg.trace(parameter, content.divergent, inner, PLOT_HEIGHT, SLOTS[i % len(SLOTS)])
+            parts.append(svg.shifted(0.0, y, whole.render()))
+            continue
         row = [
             plots_svg.trace(parameter, content.divergent, wide, PLOT_HEIGHT, SLOTS[i % len(SLOTS)]),
             plots_svg.ranks(parameter, narrow, PLOT_HEIGHT),
             plots_svg.autocorrelation(parameter, narrow, PLOT_HEIGHT),
         ]
         for x, axes in zip((0.0, wide, wide + narrow), row, strict=True):
-            parts.append(svg.shifted(x, i * (PLOT_HEIGHT + 4), axes.render()))
+            parts.append(svg.shifted(x, y, axes.render()))
     return "".join(parts), len(content.parameters) * (PLOT_HEIGHT + 4)
 
 
 def _running(content: Content) -> tuple[str, float]:
-    if not content.parameters:
+    if not content.parameters or content.warming:
         return "", 0
     half = (WIDTH - 2 * PAD) / 2
     left = plots_svg.running(content, "rhat", half, PLOT_HEIGHT + 20).render()

@@ -11,9 +11,10 @@ from bokeh.models import ColumnDataSource, DataRange1d, LayoutDOM, Range1d, Span
 from bokeh.plotting import figure
 from numpy.typing import ArrayLike
 
-from gibbsite.views.colours import BAD, CHAINS, LINE, OTHERS, SLOTS
+from gibbsite.views.colours import BAD, CHAINS, LINE, OTHERS, SLOTS, WORN
 from gibbsite.views.content import MAX_CHAINS, RHAT_LIMIT, Content, Parameter
-from gibbsite.views.plots_svg import rank_shares, running_span
+from gibbsite.views.plots_svg import WARMING, rank_shares, running_span
+from gibbsite.views.svg import FONT
 
 TRACE_WIDTH, SIDE_WIDTH, HEIGHT = 460, 210, 165
 RUN_HEIGHT = 180
@@ -25,7 +26,8 @@ def layout(chains: int, slots: int) -> LayoutDOM:
     """A row of trace, ranks and autocorrelation per slot, then running R-hat and ESS; all empty.
 
     Sources: ``trace{i}``, ``marks{i}``, ``ranks{i}``, ``acf{i}``, ``run{i}`` per slot, and ``others``. Rows
-    are named ``row{i}``, trace figures' titles ``title{i}``.
+    are named ``row{i}``, trace figures ``plot{i}``, their titles ``title{i}`` and axes ``axis{i}``, the
+    figures beside them ``side{i}ranks`` and ``side{i}acf``, the row of running measures ``running``.
     """
     shown = min(chains, MAX_CHAINS)
     rows = [_slot(i, shown) for i in range(slots)]
@@ -40,14 +42,16 @@ def _figure(**options: Any) -> figure:
     plot = figure(
         toolbar_location=None,
         tools="",
+        background_fill_color=WORN,  # seen in warm-up only
         background_fill_alpha=0,
         border_fill_alpha=0,
         outline_line_color=None,
         **options,
     )
-    plot.title.text_font_size = "12px"
-    plot.xaxis.axis_label_text_font_size = plot.xaxis.major_label_text_font_size = "10.5px"
-    plot.yaxis.major_label_text_font_size = "10.5px"
+    plot.title.text_font_size = "12.5px"
+    plot.title.text_font = FONT
+    plot.axis.axis_label_text_font = plot.axis.major_label_text_font = FONT
+    plot.axis.axis_label_text_font_size = plot.axis.major_label_text_font_size = "11px"
     plot.xaxis.axis_label_text_font_style = "normal"
     plot.axis.axis_line_color = LINE
     plot.axis.minor_tick_line_color = None
@@ -67,10 +71,11 @@ def _slot(i: int, chains: int) -> LayoutDOM:
         height=HEIGHT,
         min_width=TRACE_WIDTH,
         sizing_mode="stretch_width",
-        title="no draws yet",
+        title="",
         x_axis_label="draw",
         x_range=DataRange1d(range_padding=0),
     )
+    trace.name, trace.xaxis.name = f"plot{i}", f"axis{i}"
     trace.title.name = f"title{i}"
     trace.title.tags = ["keep"]
     names = [f"{kind}{c}" for c in range(chains) for kind in ("value", "low", "high")]
@@ -85,11 +90,13 @@ def _slot(i: int, chains: int) -> LayoutDOM:
     trace.scatter("draw", "y", source=marks, **style)
 
     side: dict[str, Any] = {"height": HEIGHT, "width": SIDE_WIDTH}
+    side["name"] = f"side{i}ranks"
     ranks = _figure(title="ranks", x_axis_label="rank of all draws", x_range=Range1d(start=0, end=1), **side)
     ranks.y_range.start = 0
     ranks.xaxis.ticker.desired_num_ticks = 3
     source = ColumnDataSource({"rank": [], **{f"share{c}": [] for c in range(chains)}}, name=f"ranks{i}")
     ranks.add_layout(Span(location=1, dimension="width", line_color=LINE, line_dash="dashed"))
+    side["name"] = f"side{i}acf"
     acf = _figure(title="autocorrelation", x_axis_label="lag", x_range=DataRange1d(range_padding=0), **side)
     acf.y_range = Range1d(start=-0.3, end=1.05)
     correlations = ColumnDataSource({"lag": [], **{f"acf{c}": [] for c in range(chains)}}, name=f"acf{i}")
@@ -187,15 +194,21 @@ def props(content: Content, slots: int) -> Props:
     out: Props = {}
     for i in range(slots):
         there = i < len(content.parameters)
-        title = content.parameters[i].label if there else "no draws yet"
-        out[f"title{i}"] = {"text": title} | ({"text_color": SLOTS[i % len(SLOTS)]} if there else {})
-        # While there are no draws at all, empty axes keep the place.
-        out[f"row{i}"] = {"visible": there or not content.parameters}
+        warming = content.warming
+        title = content.parameters[i].label if there else ""
+        out[f"title{i}"] = {"text": title + (WARMING if there and warming else "")}
+        out[f"title{i}"] |= {"text_color": SLOTS[i % len(SLOTS)]} if there else {}
+        out[f"plot{i}"] = {"background_fill_alpha": 0.1 if warming else 0}
+        out[f"axis{i}"] = {"axis_label": "warm-up step" if warming else "draw"}
+        out[f"row{i}"] = {"visible": there}
+        for kind in ("ranks", "acf"):
+            out[f"side{i}{kind}"] = {"visible": not warming}
+    out["running"] = {"visible": bool(content.parameters) and not content.warming}
     for kind, series, limit in (
         ("rhat", content.rhat, RHAT_LIMIT),
         ("ess", content.ess, float(content.ess_limit)),
     ):
-        low, high = running_span(series, kind, limit)
+        low, high = running_span(series, kind, limit, [p.label for p in content.parameters])
         out[f"{kind}_range"] = {"start": low, "end": high}
         out[f"{kind}_limit"] = {"location": limit}
     return out

@@ -1,14 +1,15 @@
 """The plots of a run as SVG: one function per plot, each on one `Parameter` or on the run's history."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from gibbsite.views import svg
-from gibbsite.views.colours import BAD, CHAINS, INK, LINE, OTHERS, SLOTS
+from gibbsite.views.colours import BAD, CHAINS, INK, LINE, OTHERS, SLOTS, WORN
 from gibbsite.views.content import RHAT_LIMIT, Content, Parameter
 
 SOON = "no draws yet"
+WARMING = "  (warm-up: not counted)"
 
 
 def trace(
@@ -21,7 +22,12 @@ def trace(
     draw = parameter.draw
     x = (0.0, float(max(draw[-1] if draw.size else 1, 1)))
     y = svg.span(parameter.low, parameter.high)
-    axes = svg.Axes(width, height, x, y, title=parameter.label, x_label="draw", title_colour=colour)
+    title = parameter.label + (WARMING if parameter.warmup else "")
+    axes = svg.Axes(width, height, x, y, title=title, title_colour=colour)
+    axes.x_label = "warm-up step" if parameter.warmup else "draw"
+    if parameter.warmup:
+        ends = np.array(x)
+        axes.band(ends, np.full(2, y[0]), np.full(2, y[1]), WORN, opacity=0.1)
     for chain, (values, low, high) in enumerate(
         zip(parameter.values, parameter.low, parameter.high, strict=True)
     ):
@@ -74,7 +80,7 @@ def running(content: Content, kind: str, width: float, height: float) -> svg.Axe
     chosen = [p.label for p in content.parameters]
     limit = RHAT_LIMIT if kind == "rhat" else float(content.ess_limit)
     last = float(content.marks[-1]) if content.marks.size else 1.0
-    axes = svg.Axes(width, height, (0.0, last), running_span(series, kind, limit), x_label="draw")
+    axes = svg.Axes(width, height, (0.0, last), running_span(series, kind, limit, chosen), x_label="draw")
     axes.title = "R-hat so far" if kind == "rhat" else "bulk ESS so far"
     if not any(np.isfinite(line).any() for line in series.values()):
         axes.note(SOON)
@@ -90,12 +96,14 @@ def running(content: Content, kind: str, width: float, height: float) -> svg.Axe
     return axes
 
 
-def running_span(series: Mapping[str, np.ndarray], kind: str, limit: float) -> tuple[float, float]:
-    """A range in which the threshold and the newest values can be told apart, whatever the first were."""
+def running_span(
+    series: Mapping[str, np.ndarray], kind: str, limit: float, chosen: Sequence[str]
+) -> tuple[float, float]:
+    """A range in which the threshold and the newest values can be told apart, whatever the first were. That
+    of the ESS fits the `chosen` scalars; far better ones may leave the plot."""
     if kind == "ess":
-        return 0.0, 1.08 * max(
-            [limit, *(float(np.nanmax(v)) for v in series.values() if np.isfinite(v).any())]
-        )
+        shown = [v for n, v in series.items() if n in chosen] or list(series.values())
+        return 0.0, 1.15 * max([limit, *(float(np.nanmax(v)) for v in shown if np.isfinite(v).any())])
     late = [line[len(line) // 4 :] for line in series.values()]
     finite = [line[np.isfinite(line)] for line in late]
     top = max([limit + 0.02, *(float(line.max()) for line in finite if line.size)])

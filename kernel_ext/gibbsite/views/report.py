@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gibbsite.views import plots_svg, svg, words
+from gibbsite.views.advice_html import advice_html
 from gibbsite.views.colours import SLOTS, STATUS
 from gibbsite.views.content import RHAT_LIMIT, STATUS_WORDS, Content, RunLike, gather
 
@@ -28,6 +29,7 @@ section { background: #fff; border: 1px solid #e1e5ea; border-radius: 8px; paddi
   vertical-align: 5px; }
 .muted { color: #6a737d; font-size: 13px; }
 .warning { border-left: 3px solid #b67700; padding: 1px 10px; margin: 10px 0 0; }
+summary { cursor: pointer; color: #2f6fb0; font-size: 13px; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; }
 th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid #eef1f4; vertical-align: top; }
 th { border-bottom: 1px solid #a3abb5; white-space: nowrap; }
@@ -93,6 +95,8 @@ def _head(content: Content) -> str:
         parts.append(f'<div class="warning">{escape(snapshot.message)}</div>')
     for warning in snapshot.warnings:
         hint = f'<div class="muted">{escape(warning.hint)}</div>' if warning.hint else ""
+        more = advice_html(warning.topic)
+        hint += f"<details><summary>what to try</summary>{more}</details>" if more else ""
         parts.append(f'<div class="warning">{escape(warning.text)}{hint}</div>')
     return "".join([*parts, "</header>\n"])
 
@@ -103,7 +107,7 @@ def _graph(model: Any) -> str:
 
 
 def _plots(content: Content) -> str:
-    if not content.parameters:
+    if not content.parameters or content.warming:
         return '<p class="muted">The run ended before its first draw after warm-up.</p>'
     wide, side, height = WIDTH * 0.54, WIDTH * 0.23, 160
     rows = []

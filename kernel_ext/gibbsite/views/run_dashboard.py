@@ -20,18 +20,23 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from ipywidgets import widget_serialization
 
+from gibbsite.errors import GibbsiteError
 from gibbsite.views import panels, words
+from gibbsite.views.advice_html import advice_html
 from gibbsite.views.assets import module
 from gibbsite.views.bokeh_host import BokehWidget, serialised
 from gibbsite.views.colours import BLOCKS, SLOTS, STATUS
 from gibbsite.views.content import ENDED, MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, RunLike, gather
 from gibbsite.views.control import HEARD_WHILE_BUSY, Control
-from gibbsite.views.dashboard_svg import chain_words, dashboard_svg, progress_shares
+from gibbsite.views.dashboard_svg import chain_words, dashboard_svg, progress_shares, warmup_share
 from gibbsite.views.display import show, update_twin
 from gibbsite.views.static import svg_html
 
 SLOT_COUNT = 3
 INTERVAL = 1.0
+WARMING_NOTE = (
+    "The sampler is adapting. What is plotted is warm-up: these steps are no draws and count nowhere."
+)
 # Drawing may take this share of the time that passes.
 SHARE = 0.02
 
@@ -64,7 +69,8 @@ class Dashboard:
         self._labels: tuple[str, ...] | None = None
         self._note, self._was_auto = "", True
         self._failure: str | None = None
-        self._asked_to_stop = False
+        self._asked_to_stop = self._asked_to_time = False
+        self._timing_note = ""
         self._wake, self._urgent = threading.Event(), threading.Event()
         self._lock, self._drawing = threading.Lock(), threading.RLock()
         self._thread: threading.Thread | None = None
@@ -156,6 +162,8 @@ class Dashboard:
         if kind == "stop":
             self._asked_to_stop = True
             self._run.stop()
+        elif kind == "time":
+            self._asked_to_time = True
         elif kind == "choose":
             self._labels = tuple(str(label) for label in detail.get("labels", ())) or None
         self._start(urgent=True)
@@ -188,6 +196,8 @@ class Dashboard:
             began = time.thread_time()
             self._refresh()
             ended = self._content.snapshot.status in ENDED
+            if ended and self._asked_to_time:
+                self._measure_blocks()
             if ended:
                 update_twin(self, self.widget._twin)
             spent = time.thread_time() - began
@@ -200,8 +210,18 @@ class Dashboard:
                         return
             else:
                 # Until there is something to see, look more often.
-                least = self._interval if self._content.parameters else self._interval / 4
+                early = not self._content.parameters or self._content.warming
+                least = self._interval / 4 if early else self._interval
                 self._urgent.wait(max(least, spent / SHARE))
+
+    def _measure_blocks(self) -> None:
+        try:
+            self._run.time_blocks()
+            self._timing_note = ""
+        except GibbsiteError as error:
+            self._timing_note = str(error)
+        self._asked_to_time = False
+        self._refresh()
 
     # ------------------------------------------------------------ drawing
 
@@ -238,6 +258,7 @@ class Dashboard:
         slot_of = {label: SLOTS[i % len(SLOTS)] for i, label in enumerate(chosen)}
         shown = min(snapshot.chains, MAX_CHAINS)
         shares = [b.seconds_share for b in snapshot.blocks]
+        offered = snapshot.status in ENDED and snapshot.draws_done > 0 and None in shares
         return {
             "model": content.model,
             "status": snapshot.status,
@@ -249,6 +270,8 @@ class Dashboard:
             "progress": words.progress(snapshot),
             "message": snapshot.message or "",
             "share": progress_shares(snapshot),
+            "warmup_share": warmup_share(snapshot),
+            "stage": WARMING_NOTE if content.warming else "",
             "chains": [chain_words(snapshot, chain) for chain in range(shown)],
             "more_chains": snapshot.chains - shown,
             "blocks": [
@@ -260,7 +283,10 @@ class Dashboard:
                 }
                 for i, (block, share) in enumerate(zip(snapshot.blocks, shares, strict=True))
             ],
-            "warnings": [{"text": w.text, "hint": w.hint or ""} for w in snapshot.warnings],
+            "warnings": [
+                {"text": w.text, "hint": w.hint or "", "topic": w.topic, "advice": advice_html(w.topic)}
+                for w in snapshot.warnings
+            ],
             "heads": list(words.HEADS),
             "cells": list(words.CELLS),
             "rows": [row | {"chosen": slot_of.get(row["label"], "")} for row in words.rows(content)],
@@ -269,6 +295,8 @@ class Dashboard:
             "slots": self._slots,
             "note": self._note,
             "ready": bool(content.parameters),
+            "timing": "measuring" if self._asked_to_time else "offered" if offered else "",
+            "timing_note": self._timing_note,
             "limits": f"red: R-hat above {RHAT_LIMIT}, or ESS below {content.ess_limit} (100 per chain)",
         }
 

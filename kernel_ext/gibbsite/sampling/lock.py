@@ -1,0 +1,79 @@
+"""One writer at a time for a store.
+
+The lock is the operating system's own (`flock`) on the file `lock` in the store's folder, and held while the
+run samples. It ends with the process that holds it, however that ends, so a killed kernel leaves nothing
+behind that would have to be cleared away. The file names the holder, for people.
+"""
+
+import json
+import os
+import socket
+import time
+import warnings
+import weakref
+from pathlib import Path
+from typing import Any
+
+from gibbsite.errors import StoreError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where the loader of two writers has to take care
+    fcntl = None
+
+FILE = "lock"
+
+
+class Lock:
+    """The right to write to the store in `folder`."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._release: Any = None
+
+    @property
+    def held(self) -> bool:
+        """Whether it is ours now."""
+        return self._release is not None and self._release.alive
+
+    def take(self) -> None:
+        """Take it, or raise `StoreError` with the name of the process that has it; does nothing if held."""
+        if self.held or fcntl is None:
+            return
+        file = os.open(self._folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(file)
+            os.close(file)
+            raise StoreError(
+                f"store {str(self._folder)!r} is being written to by {holder}; stop that run first, or "
+                f"sample to another path"
+            ) from None
+        except OSError as problem:
+            os.close(file)
+            warnings.warn(
+                f"store {str(self._folder)!r} cannot be locked ({problem}): see to it that no other process "
+                f"writes to it",
+                stacklevel=2,
+            )
+            return
+        told = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        os.ftruncate(file, 0)
+        os.pwrite(file, json.dumps(told).encode(), 0)
+        self._release = weakref.finalize(self, os.close, file)
+
+    def release(self) -> None:
+        """Give it up; does nothing if it is not held."""
+        if self._release is not None:
+            self._release()
+            self._release = None
+
+
+def _holder(file: int) -> str:
+    """Whoever wrote into the lock's file."""
+    try:
+        told = json.loads(os.pread(file, 1000, 0))
+        return f"process {told['pid']} on {told['host']}, since {told['since']}"
+    except (ValueError, KeyError):  # it has only just taken the lock
+        return "another process"
