@@ -99,6 +99,11 @@ class Gibbsite(Magics):
     @argument("--max-draws", type=int, help="with --until: the most draws per chain (20000)")
     @argument("--keep-warmup", action="store_true", help="keep the draws of warm-up too")
     @argument("--thin", type=int, help="keep one draw of so many sweeps (1)")
+    @argument(
+        "--keep",
+        type=unquoted,
+        help="sites whose draws are kept: 'mu,w'; of the others mean and spread (all)",
+    )
     @argument("--quiet", "-q", action="store_true", help="show no dashboard")
     @line_magic
     def sample(self, line: str) -> Any:
@@ -112,7 +117,7 @@ class Gibbsite(Magics):
         names = ("draws", "warmup", "chains", "seed")
         options = {n: getattr(self, n) if getattr(args, n) is None else getattr(args, n) for n in names}
         options |= {"device": args.device or self.device or None, "schedule": args.schedule}
-        options |= {n: getattr(args, n) for n in ("store", "thin", "until", "max_draws")}
+        options |= {n: getattr(args, n) for n in ("store", "thin", "until", "max_draws", "keep")}
         options |= {"keep_warmup": True if args.keep_warmup else None}
         options = {name: value for name, value in options.items() if value is not None}
         return self._plainly(lambda: watch(self._shell, model.start(**options), quiet=args.quiet))

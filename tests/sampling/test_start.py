@@ -9,6 +9,7 @@ from gibbsite.errors import ModelError, OptionError, ResourceError, UnknownNameE
 from gibbsite.sampling import resources
 from sampling_model import rates
 
+SCHEDULE = "Gibbs z (*) NUTS [w p]"
 OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": "Gibbs z (*) NUTS [w p]"}
 
 
@@ -109,10 +110,19 @@ def test_auto_weighs_the_size_of_a_step(model, monkeypatch, chains, chosen):
 
 def test_draws_that_do_not_fit_into_memory(model, monkeypatch):
     monkeypatch.setattr(resources, "available_memory", lambda: 2**20)
-    with pytest.raises(
-        ResourceError, match=r"needs 13\.0 MiB .* 1\.0 MiB are free.*draws=7710 would fit.*'z'"
-    ):
-        model.start(**{**OPTIONS, "draws": 100_000})
+    many = {**OPTIONS, "draws": 100_000}
+    with pytest.raises(ResourceError, match=r"needs 13\.0 MiB .* 1\.0 MiB are free; the .* 'z'") as refused:
+        model.start(**many)
+    said = str(refused.value)
+    assert "draws=5882, thin=17: the same sweeps, of which one in 17 is kept" in said
+    assert "keep='gap': all draws of these, and mean and spread of w, p, z" in said
+    # What it proposes does fit.
+    plan = model.plan(SCHEDULE)
+    assert resources.planned(plan, 2, 5882, 40, False, 17).host < 2**20
+    assert resources.planned(plan, 2, 100_000, 40, False, 1, ["gap"]).host < 2**20
+    monkeypatch.setattr(resources, "available_memory", lambda: 2**23)
+    with pytest.raises(ResourceError, match="keep='gap,w,p': all draws of these, and mean and spread of z"):
+        model.start(**many)
     monkeypatch.undo()
     assert "KiB of memory for the draws" in str(model.sample(**OPTIONS).memory)
 

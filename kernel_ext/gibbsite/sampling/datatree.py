@@ -7,7 +7,7 @@ import numpy as np
 from arviz_base import from_dict
 
 from gibbsite.kernels.plan import Plan
-from gibbsite.sampling.draws import Draws, empty_like
+from gibbsite.sampling.draws import Draws
 from gibbsite.sampling.names import dims_of, stat_names
 
 
@@ -30,7 +30,7 @@ def named_stats(plan: Plan, stats: Mapping[str, np.ndarray]) -> dict[str, np.nda
 def to_datatree(
     plan: Plan,
     draws: Draws,
-    chains: int,
+    values: Mapping[str, np.ndarray],
     *,
     extra: Mapping[str, Mapping[str, np.ndarray]],
     warmup: bool,
@@ -38,9 +38,9 @@ def to_datatree(
     coords: Mapping[str, Any] | None,
     attrs: Mapping[str, Any],
 ) -> Any:
-    """Groups `posterior`, `sample_stats`, `observed_data`, those in `extra`, and on request those of
-    warm-up; plates are dimensions, unless `dims` names others."""
-    groups: dict[str, Any] = {"posterior": draws.sampled.read() or empty_like(plan, chains)}
+    """Groups `posterior` (of `values`), `sample_stats`, `observed_data`, those in `extra`, and on request
+    those of warm-up; plates are dimensions, unless `dims` names others."""
+    groups: dict[str, Any] = {"posterior": dict(values)}
     stats = named_stats(plan, draws.sampled_stats.read())
     if stats:
         groups["sample_stats"] = stats

@@ -1,12 +1,13 @@
 """The draws of a run, in arrays that grow."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.engine import Chunk
+from gibbsite.sampling.summaries import Summaries
 
 Arrays = dict[str, np.ndarray]
 
@@ -54,10 +55,21 @@ class Part:
 
 
 class Draws:
-    """Completed steps of all chains: values after warm-up (and of warm-up, if kept), statistics of all."""
+    """Completed steps of all chains: values after warm-up (and of warm-up, if kept), statistics of all.
 
-    def __init__(self, plan: Plan, warmup: int, draws: int, keep_warmup: bool = False):
-        self._plan, self.warmup, self.keep_warmup = plan, warmup, keep_warmup
+    Of sites that are not in `keep` (None: all are), there are summaries of the draws after warm-up.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        warmup: int,
+        draws: int,
+        keep_warmup: bool = False,
+        keep: Collection[str] | None = None,
+    ):
+        self._plan, self.warmup, self.keep_warmup, self.keep = plan, warmup, keep_warmup, keep
+        self.summaries = Summaries()
         self.sampled, self.sampled_stats = Part(draws), Part(draws)
         self.warm, self.warm_stats = Part(warmup), Part(warmup)
         self._order = [*plan.groups, *plan.sites]
@@ -69,10 +81,12 @@ class Draws:
 
     def append(self, chunk: Chunk, n: int) -> tuple[Arrays, Arrays]:
         """Add a chunk of `n` steps, all in warm-up or all after it; returns it as arrays `[step, chain, …]`,
-        indexed sites stacked under their group's name."""
+        those of `keep` alone, indexed sites stacked under their group's name."""
         stats = chunk.stats
         warming = self.warm_stats.steps < self.warmup
         values = self._grouped(chunk)
+        rest = {n: v for n, v in values.items() if not wanted(n, self.keep)}
+        values = {n: v for n, v in values.items() if n not in rest}
         keep = self.keep_warmup or not warming
         into, stats_into = (self.warm, self.warm_stats) if warming else (self.sampled, self.sampled_stats)
         before = stats_into.steps
@@ -83,6 +97,8 @@ class Draws:
         except BaseException:  # no room: a step is complete with both, or not there
             stats_into.steps = before
             raise
+        if not warming:
+            self.summaries.add(rest)
         return values, stats
 
     def _grouped(self, chunk: Chunk) -> Arrays:
@@ -102,6 +118,11 @@ class Draws:
         return part.read(max(0, part.steps - most))
 
 
+def wanted(name: str, keep: Collection[str] | None) -> bool:
+    """Whether draws of a site are kept."""
+    return keep is None or name in keep
+
+
 def label_of(site: str, index: tuple[int, ...]) -> str:
     """How a component is called: `mu`, `mu[0]`, `mu[0, 1]`."""
     return f"{site}[{', '.join(map(str, index))}]" if index else site
@@ -116,8 +137,8 @@ def scalar_labels(values: Mapping[str, np.ndarray]) -> list[tuple[str, str, tupl
     return out
 
 
-def empty_like(plan: Plan, chains: int) -> Arrays:
-    """No draws yet: arrays `[chain, 0, …]` of the recorded sites."""
+def empty_like(plan: Plan, chains: int, keep: Collection[str] | None = None) -> Arrays:
+    """No draws yet: arrays `[chain, 0, …]` of the recorded sites, or of those in `keep`."""
     members = {m for names in plan.groups.values() for m in names}
     out: Arrays = {}
     for group, names in plan.groups.items():
@@ -126,4 +147,4 @@ def empty_like(plan: Plan, chains: int) -> Arrays:
     for name, site in plan.sites.items():
         if name not in members:
             out[name] = np.zeros((chains, 0, *site.shape), site.dtype)
-    return out
+    return {n: v for n, v in out.items() if wanted(n, keep)}

@@ -1,5 +1,6 @@
 """Runs read back from disk. Nothing in the file is executed."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,8 @@ def load(path: str | Path, model: Any = None, device: str | None = None) -> Run:
     facts, state = checkpoint.read(folder)
     described = read_description(folder)
     settings = Settings(**facts["settings"])
+    if settings.keep is not None:
+        settings = replace(settings, keep=tuple(settings.keep))
     if model is None:
         plan = _plan_without_model(described)
     else:

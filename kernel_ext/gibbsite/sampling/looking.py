@@ -13,8 +13,9 @@ from gibbsite.sampling.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.sampling.monitor import Monitor
 from gibbsite.sampling.pace import Pace
 from gibbsite.sampling.preview import Preview
-from gibbsite.sampling.resources import Estimate, Place, bytes_per_draw, capacity
+from gibbsite.sampling.resources import Estimate, Place, estimated
 from gibbsite.sampling.snapshot import BlockStat, Efficiency, History, ScalarStat, Snapshot, TraceView
+from gibbsite.sampling.summaries import Summary
 from gibbsite.sampling.thinned import Thinned
 from gibbsite.sampling.timing import BlockClock
 
@@ -69,9 +70,13 @@ class Looking:
     @property
     def memory(self) -> Estimate:
         """Bytes that the draws take when the run is complete."""
-        per_draw = bytes_per_draw(self._plan) * self._chains
-        steps = self._target + (self._warmup if self.settings.keep_warmup else 0)
-        return Estimate(per_draw * steps, 2 * per_draw * capacity(self._plan, self._chains))
+        s = self.settings
+        return estimated(self._plan, self._chains, self._target, self._warmup, s.keep_warmup, s.keep)
+
+    @property
+    def summaries(self) -> dict[str, Summary]:
+        """Of the sites whose draws are not kept (`keep=`): mean and standard deviation of every element."""
+        return self.kept.summaries.read()
 
     @property
     def info(self) -> dict[str, dict[str, np.ndarray]]:
@@ -163,7 +168,7 @@ class Looking:
 
     def _scalar(self, label: str) -> tuple[str, tuple[int, ...]]:
         """Site and index of a label such as `mu[0]`, read from its text: big sites have many labels."""
-        empty = empty_like(self._plan, 1)
+        empty = empty_like(self._plan, 1, self.settings.keep)
         shapes = {n: v.shape[2:] for n, v in empty.items()}
         if shapes.get(label) == ():
             return label, ()

@@ -9,6 +9,7 @@ from numpyro import handlers
 
 from gibbsite.errors import ModelError
 from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.draws import empty_like
 
 _AT_ONCE = 64
 
@@ -19,15 +20,26 @@ def _ungrouped(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, Any]:
     for name, v in draws.items():
         v = v.reshape(-1, *v.shape[2:])
         stacked = plan.groups.get(name, ())
-        if plan.sites[stacked[0] if stacked else name].role == "latent":
+        if _latent(plan, name):
             members = stacked or plan.members.get(name)
             flat.update({name: v} if members is None else {m: v[:, i] for i, m in enumerate(members)})
     return flat
 
 
+def _latent(plan: Plan, name: str) -> bool:
+    members = plan.groups.get(name, (name,))
+    return plan.sites[members[0]].role == "latent"
+
+
 def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -> dict[str, np.ndarray]:
     if plan.model is None:
         raise ModelError("this run was loaded without its model; give it: gibbsite.load(path, model=…)")
+    missing = [n for n in empty_like(plan, 1) if _latent(plan, n) and n not in draws]
+    if missing:
+        raise ModelError(
+            f"this takes draws of every latent site, and {', '.join(missing)} {'was' * (len(missing) == 1)}"
+            f"{'were' * (len(missing) > 1)} not kept; sample with keep= naming them, too"
+        )
     flat = _ungrouped(plan, draws)
     shape = next(iter(draws.values())).shape[:2]
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), shape[0] * shape[1])

@@ -1,6 +1,8 @@
 """Which device to run on, and whether the draws will fit into memory."""
 
+import math
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,13 @@ import numpy as np
 
 from gibbsite.errors import OptionError, ResourceError
 from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.draws import empty_like
 
 _BUFFER_BYTES = 64 * 2**20
 _MAX_CAPACITY = 1024
 _WORTH_A_GPU = 200_000
+# a proposal fills so much of the free memory
+_FILLED = 0.8
 
 
 @dataclass(frozen=True)
@@ -62,11 +67,10 @@ def _observed(plan: Plan) -> int:
     return sum(int(np.size(v)) for v in plan.observed.values())
 
 
-def bytes_per_draw(plan: Plan) -> int:
-    """Bytes of all recorded sites in one draw of one chain."""
-    return sum(
-        int(np.prod(s.shape, dtype=np.int64)) * np.dtype(s.dtype).itemsize for s in plan.sites.values()
-    )
+def bytes_per_draw(plan: Plan, keep: Collection[str] | None = None) -> int:
+    """Bytes of all recorded sites, or of those in `keep`, in one draw of one chain."""
+    empty = empty_like(plan, 1, keep).values()
+    return sum(int(np.prod(v.shape[2:], dtype=np.int64)) * v.itemsize for v in empty)
 
 
 def capacity(plan: Plan, chains: int) -> int:
@@ -104,17 +108,48 @@ class Estimate:
         return f"{readable(self.host)} of memory for the draws, {readable(self.device)} on the device"
 
 
-def planned(plan: Plan, chains: int, draws: int, warmup: int, keep_warmup: bool) -> Estimate:
-    """What a run will need. Raises `ResourceError` where the draws cannot fit into memory."""
+def estimated(
+    plan: Plan, chains: int, draws: int, warmup: int, keep_warmup: bool, keep: Collection[str] | None
+) -> Estimate:
+    """What a run will need."""
     kept = draws + (warmup if keep_warmup else 0)
-    per_draw = bytes_per_draw(plan) * chains
-    estimate = Estimate(per_draw * kept, 2 * per_draw * capacity(plan, chains))
-    room = available_memory()
-    if estimate.host > room:
-        big = max(plan.sites.values(), key=lambda s: int(np.prod(s.shape, dtype=np.int64)))
-        fits = max(1, room // max(1, per_draw))
-        raise ResourceError(
-            f"this run needs {estimate}, but {readable(room)} are free. Keep fewer: draws={fits} would fit; "
-            f"or raise thin, or lower chains ({chains}). The largest site is {big.name!r}, {list(big.shape)}"
-        )
-    return estimate
+    host = bytes_per_draw(plan, keep) * chains * kept
+    return Estimate(host, 2 * bytes_per_draw(plan) * chains * capacity(plan, chains))
+
+
+def planned(
+    plan: Plan,
+    chains: int,
+    draws: int,
+    warmup: int,
+    keep_warmup: bool,
+    thin: int = 1,
+    keep: Collection[str] | None = None,
+) -> Estimate:
+    """What a run will need. Raises `ResourceError` where the draws cannot fit into memory, with what would:
+    fewer draws of the same sweeps, or the draws of some sites and a summary of the others."""
+    estimate, room = estimated(plan, chains, draws, warmup, keep_warmup, keep), available_memory()
+    if estimate.host <= room:
+        return estimate
+    ways = []
+    factor = math.ceil(estimate.host / (_FILLED * room))
+    if draws // factor >= 1 and not keep_warmup:
+        fewer, sparser = draws // factor, thin * factor
+        ways.append(f"draws={fewer}, thin={sparser}: the same sweeps, of which one in {sparser} is kept")
+    sizes = {n: bytes_per_draw(plan, [n]) for n in empty_like(plan, 1, keep)}
+    small, taken = [], 0
+    for name in sorted(sizes, key=sizes.__getitem__):
+        taken += sizes[name]
+        if taken * (estimate.host / max(1, sum(sizes.values()))) > _FILLED * room:
+            break
+        small.append(name)
+    if small:
+        rest = ", ".join(n for n in sizes if n not in small)
+        ways.append(f"keep='{','.join(small)}': all draws of these, and mean and spread of {rest}")
+    if chains > 1:
+        ways.append(f"fewer chains than {chains}")
+    biggest = max(sizes, key=sizes.__getitem__)
+    raise ResourceError(
+        f"this run needs {estimate}, but {readable(room)} are free; the largest site is {biggest!r}, "
+        f"{readable(sizes[biggest])} a draw. What would fit: " + "; or ".join(ways)
+    )

@@ -22,6 +22,7 @@ from gibbsite.sampling.pace import Pace
 from gibbsite.sampling.preview import Preview
 from gibbsite.sampling.resources import Place
 from gibbsite.sampling.store import Store, discard
+from gibbsite.sampling.summaries import PREFIX
 from gibbsite.sampling.timing import BlockClock, block_seconds
 from gibbsite.sampling.until import Until
 
@@ -41,6 +42,7 @@ class Settings:
     thin: int = 1
     keep_warmup: bool = False
     chunk: int | None = None
+    keep: tuple[str, ...] | None = None
 
 
 class Run(Looking):
@@ -67,7 +69,7 @@ class Run(Looking):
         self._init, self._store = init, store
         self._until, self._max_draws = until, max_draws
         self._warmup, self._target, self._chains = settings.warmup, settings.draws, settings.chains
-        self.kept = Draws(plan, settings.warmup, settings.draws, settings.keep_warmup)
+        self.kept = Draws(plan, settings.warmup, settings.draws, settings.keep_warmup, settings.keep)
         self._monitor = Monitor(plan, settings.chains)
         self._preview = Preview(plan)
         self._thinned, self._looking = {}, threading.Lock()
@@ -288,7 +290,8 @@ class Run(Looking):
         if self._store is None or self._state is None or (not now and time.monotonic() < self._next_commit):
             return
         began = time.monotonic()
-        self._store.commit(self.kept, self._facts(live=True), checkpoint.pack(self._state))
+        state = checkpoint.pack(self._state) | self.kept.summaries.pack()
+        self._store.commit(self.kept, self._facts(live=True), state)
         self._next_commit = time.monotonic() + (time.monotonic() - began) / _STORE_SHARE
 
     def save(self, path: str | Path) -> None:
@@ -305,6 +308,7 @@ class Run(Looking):
                 raise CheckpointError(
                     "the run has not begun yet: there is nothing to save before its first chunk"
                 )
+            state = {**state, **self.kept.summaries.pack()}
             store = Store.create(path, self._plan, lock=False)
             try:
                 store.commit(self.kept, self._facts(live=False), state)
@@ -335,7 +339,8 @@ class Run(Looking):
 
     def take_up(self, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
         """Be the run that was saved: for `load`."""
-        self._saved_state = state
+        self.kept.summaries.unpack({k: v for k, v in state.items() if k.startswith(PREFIX)})
+        self._saved_state = {k: v for k, v in state.items() if not k.startswith(PREFIX)}
         if facts["until"] is not None:
             self._until, self._max_draws = Until.parse(facts["until"], self._chains), facts["max_draws"]
         self._pace = Pace(**facts["pace"])
@@ -362,7 +367,7 @@ class Run(Looking):
 
         Read-only views of the arrays that the run writes to: copy what you want to change.
         """
-        return self.kept.sampled.read() or empty_like(self._plan, self._chains)
+        return self.kept.sampled.read() or empty_like(self._plan, self._chains, self.settings.keep)
 
     @property
     def elapsed(self) -> float:
@@ -409,7 +414,7 @@ class Run(Looking):
         return to_datatree(
             self._plan,
             self.kept,
-            self._chains,
+            self.draws,
             extra=extra,
             warmup=with_warmup,
             dims=dims,

@@ -3,14 +3,15 @@
 import signal
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gibbsite.errors import OptionError
+from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.draws import empty_like
 from gibbsite.sampling.engine import Engine
 from gibbsite.sampling.initial import checked_starts
 from gibbsite.sampling.resources import Place, capacity, choose_device, planned
@@ -28,6 +29,19 @@ def _count(name: str, value: Any, least: int) -> int:
     if value < least:
         raise OptionError(f"{name} must be at least {least}, not {value}")
     return int(value)
+
+
+def _kept(plan: Plan, keep: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if keep is None:
+        return None
+    names = keep.replace(",", " ").split() if isinstance(keep, str) else list(keep)
+    known = empty_like(plan, 1)
+    if not names:
+        raise OptionError("keep: name at least one site, or leave it out to keep all")
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("site to keep", name, known)
+    return tuple(n for n in known if n in names)
 
 
 def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engine, Place]:
@@ -59,10 +73,13 @@ def start(
     init: Mapping[str, Any] | None = None,
     until: str | None = None,
     max_draws: int = 20_000,
+    keep: str | Sequence[str] | None = None,
 ) -> Run:
     """Start sampling in the background and return the `Run` at once.
 
     `draws` and `warmup` count steps per chain; of every `thin` sweeps after warm-up the last is a draw.
+    Of the sites in `keep` ("mu,w" or a list; default: all) every draw is kept, of the others the mean and the
+    standard deviation of each element (`Run.summaries`).
     `init` gives starting values by site, for all chains or one per chain. `store` is a new folder to stream
     draws and state to. With `until` (such as "ess>400, rhat<1.01") the run goes on past `draws` until all
     scalars meet it, up to `max_draws`; of sites with more than 2048 elements, evenly spaced ones are
@@ -80,11 +97,20 @@ def start(
         thin=_count("thin", thin, 1),
         keep_warmup=bool(keep_warmup),
         chunk=None if chunk is None else _count("chunk", chunk, 1),
+        keep=_kept(plan, keep),
     )
     condition = None if until is None else Until.parse(until, settings.chains)
     starts = None if not init else checked_starts(plan, settings.chains, init)
     engine, place = engine_for(plan, settings, device)
-    planned(plan, settings.chains, settings.draws, settings.warmup, settings.keep_warmup)
+    planned(
+        plan,
+        settings.chains,
+        settings.draws,
+        settings.warmup,
+        settings.keep_warmup,
+        settings.thin,
+        settings.keep,
+    )
     run = Run(
         plan,
         engine,
