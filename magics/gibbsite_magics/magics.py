@@ -104,6 +104,7 @@ class Gibbsite(Magics):
         type=unquoted,
         help="sites whose draws are kept: 'mu,w'; of the others mean and spread (all)",
     )
+    @argument("--shard", type=unquoted, help="a plate whose data all devices share in every chain; or auto")
     @argument("--quiet", "-q", action="store_true", help="show no dashboard")
     @line_magic
     def sample(self, line: str) -> Any:
@@ -117,7 +118,7 @@ class Gibbsite(Magics):
         names = ("draws", "warmup", "chains", "seed")
         options = {n: getattr(self, n) if getattr(args, n) is None else getattr(args, n) for n in names}
         options |= {"device": args.device or self.device or None, "schedule": args.schedule}
-        options |= {n: getattr(args, n) for n in ("store", "thin", "until", "max_draws", "keep")}
+        options |= {n: getattr(args, n) for n in ("store", "thin", "until", "max_draws", "keep", "shard")}
         options |= {"keep_warmup": True if args.keep_warmup else None}
         options = {name: value for name, value in options.items() if value is not None}
         return self._plainly(lambda: watch(self._shell, model.start(**options), quiet=args.quiet))

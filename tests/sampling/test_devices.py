@@ -5,8 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
+from gibbsite.errors import OptionError
+from gibbsite.sampling import resources
 
 SHARDED = """
 import json, sys
@@ -32,6 +36,42 @@ print(json.dumps(dict(
     differ=len(np.unique(whole.draws["a"][:, -1])),
     close=float(np.abs(one.draws["a"] - whole.draws["a"]).max()),
     where=[f"{{d.platform}}:{{d.id}}" for d in jax.tree.leaves(one._state)[0].devices()],
+)))
+"""
+
+DATA = """
+import json, sys
+sys.path[:0] = {paths!r}
+import conftest
+import jax
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from sampling_model import coins, data
+import gibbsite as gb
+model = gb.model(coins, data())
+options = dict(draws=20, warmup=20, chains=2, seed=1, schedule="Gibbs z (*) NUTS [w p]")
+one = model.sample(**options)
+many = model.sample(**options, shard="n")
+part = model.start(**options, shard="auto", chunk=3, store=sys.argv[1])
+part.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 5 else None)
+part.wait()
+back = gb.load(sys.argv[1], model=model).resume()
+z = many._state.z["z"]
+leaves = jax.tree.leaves(many._engine.placed(many._plan.inputs, by_chain=False))
+try:
+    unknown = str(model.start(**options, shard="m"))
+except gb.GibbsiteError as error:
+    unknown = str(error)
+print(json.dumps(dict(
+    device=many.device,
+    z=[str(z.sharding.spec), [list(s.data.shape) for s in z.addressable_shards]],
+    data=[len(v.sharding.device_set) for v in leaves],
+    rows=[list(v.addressable_shards[0].data.shape) for v in leaves],
+    discrete=bool((one.draws["z"] == many.draws["z"]).all()),
+    close=float(np.abs(one.draws["p"] - many.draws["p"]).max()),
+    same=all(np.array_equal(many.draws[n], back.draws[n]) for n in many.draws),
+    status=part.status,
+    unknown=unknown,
 )))
 """
 
@@ -67,6 +107,36 @@ def test_chains_are_dealt_out_over_devices(tmp_path):
     assert found["differ"] == 4
     assert found["close"] < 1e-3  # the same chains as on one device, but for rounding
     assert found["where"] == ["cpu:1"]
+
+
+def test_data_are_sharded_within_chains(tmp_path):
+    found = said(DATA, tmp_path / "run", XLA_FLAGS="--xla_force_host_platform_device_count=4")
+    assert "plate 'n' in 4 parts of 3" in found["device"]
+    assert found["z"] == ["P(None, 'data')", [[2, 3]] * 4]
+    assert set(found["data"]) == {4} and [3] in found["rows"]
+    # The same random numbers and the same terms, summed in another order.
+    assert found["discrete"] and 0 <= found["close"] < 1e-9
+    assert found["status"] == "stopped" and found["same"]
+    assert "no plate named 'm'" in found["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("size", "devices", "parts"), [(12, 4, 4), (12, 5, 4), (919, 4, 1), (10, 1, 1), (9, 4, 3)]
+)
+def test_a_plate_is_shared_evenly(monkeypatch, size, devices, parts):
+    site = SimpleNamespace(shape=(size, 2), plates=("n",), plate_axes=(0,), dtype=np.dtype("f4"))
+    plan = SimpleNamespace(sites={"z": site}, observed_sites={}, observed={}, groups={})
+    found = [SimpleNamespace(platform="cpu", id=i) for i in range(devices)]
+    monkeypatch.setattr(resources.jax, "devices", lambda kind=None: found)
+    if parts == 1:
+        with pytest.raises(OptionError, match=f"{size} elements of plate 'n' do not divide over {devices}"):
+            resources.choose_shards("n", None, plan)  # type: ignore[arg-type]
+        place = resources.choose_shards("auto", None, plan)  # type: ignore[arg-type]
+        assert place.shard is None and "nothing is sharded" in place.reason
+    else:
+        place = resources.choose_shards("n", "cpu", plan)  # type: ignore[arg-type]
+        assert (len(place.devices), place.shard) == (parts, size)
+        assert place == resources.choose_shards("auto", "auto", plan)  # type: ignore[arg-type]
 
 
 def test_double_precision():

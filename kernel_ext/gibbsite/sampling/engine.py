@@ -58,27 +58,63 @@ def block_stats(states: tuple[Any, ...]) -> dict[str, Any]:
 _COMPILE_FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
+# axes of steps and chains that stand before a site's own, by what a program takes and gives
+_LEADING = {"chain": 1, None: 0}
+_LEADING_OUT = {"chain": 1, ("chain", "buffers"): (1, 2)}
+
+
+@dataclass(frozen=True)
+class _Partitioned:
+    """A program whose arguments and results are split by data: the shapes of the results tell how."""
+
+    fn: Any
+    ins: tuple[int, ...]
+    outs: int | tuple[int, ...]
+    by_size: Any
+
+    def lower(self, *arguments: Any) -> Any:
+        """As that of `jax.jit`."""
+        found = jax.eval_shape(self.fn, *arguments)
+        if isinstance(self.outs, int):
+            outs = self.by_size(found, self.outs)
+        else:
+            outs = tuple(self.by_size(f, n) for f, n in zip(found, self.outs, strict=True))
+        ins = tuple(self.by_size(a, n) for a, n in zip(arguments, self.ins, strict=True))
+        return jax.jit(self.fn, in_shardings=ins, out_shardings=outs).lower(*arguments)
+
+
 class Engine:
     """Initialises and advances the chains of one plan.
 
     One step loop is compiled, with the number of steps as an argument, so the draws do not depend on how
     the run was cut into chunks. `capacity` bounds the steps of one call. After warm-up a step is `thin`
     sweeps, of which the last is recorded. With several `devices` the chains are dealt out evenly; each
-    device runs its own loop, so none waits for another's trajectories.
+    device runs its own loop, so none waits for another's trajectories. With `shard`, the size of a plate,
+    every device holds its part of all arrays with an axis of that length instead, and all chains; XLA's
+    partitioner puts in the sums across devices. It changes where numbers are, not which: a wrong guess about
+    an axis costs time alone.
     """
 
     def __init__(
-        self, plan: Plan, chains: int, warmup: int, capacity: int, devices: tuple[Any, ...], thin: int = 1
+        self,
+        plan: Plan,
+        chains: int,
+        warmup: int,
+        capacity: int,
+        devices: tuple[Any, ...],
+        thin: int = 1,
+        shard: int | None = None,
     ):
         self.plan, self.chains, self.warmup, self.capacity = plan, chains, warmup, capacity
-        self.devices, self.thin = devices, thin
+        self.devices, self.thin, self.shard = devices, thin, shard
         self.kernel = (
             plan.kernel
         )  # NumPyro's kernels keep what `init` found: this one is ready after `compile`
         self._programs: dict[str, Any] = {}
         self._compiling = threading.Lock()
         self._costs = {"compile_seconds": 0.0}  # shared with engines for other data, like the programs
-        self._mesh = Mesh(np.array(devices), ("chain",)) if len(devices) > 1 else None
+        name = "chain" if shard is None else "data"
+        self._mesh = Mesh(np.array(devices), (name,)) if len(devices) > 1 else None
 
     def rebound(self, plan: Plan) -> "Engine":
         """The same compiled programs for a plan of equal `cache_key` with other data."""
@@ -131,9 +167,12 @@ class Engine:
         return _COMPILE_FAST if self.devices[0].platform == "cpu" else None
 
     def _jit(self, fn: Any, ins: tuple[str | None, ...], outs: Any) -> Any:
-        """`fn` compiled; over several devices, with the marked arguments and results split by chain."""
+        """`fn` compiled; over several devices, with the marked arguments and results split by chain, or with
+        all of them split by data."""
         if self._mesh is None:
             return jax.jit(fn)
+        if self.shard is not None:
+            return _Partitioned(fn, tuple(_LEADING[i] for i in ins), _LEADING_OUT[outs], self._by_size)
         specs: dict[str | None, Any] = {
             "chain": PartitionSpec("chain"),
             "buffers": PartitionSpec(None, "chain"),
@@ -148,8 +187,22 @@ class Engine:
         """`tree` where the programs want it; moves nothing on a single device."""
         if self._mesh is None:
             return tree
+        if self.shard is not None:
+            return jax.device_put(tree, self._by_size(tree, 1 if by_chain else 0))
         spec = PartitionSpec("chain") if by_chain else PartitionSpec()
         return jax.device_put(tree, NamedSharding(self._mesh, spec))
+
+    def _by_size(self, tree: Any, leading: int) -> Any:
+        """For each array, where its parts are: split along its first axis of the plate's size, if it has one
+        after `leading` axes of steps and chains; whole on every device otherwise."""
+        mesh = self._mesh
+        assert mesh is not None
+
+        def of(leaf: Any) -> NamedSharding:
+            axes = [a for a, n in enumerate(np.shape(leaf)) if a >= leading and n == self.shard]
+            return NamedSharding(mesh, PartitionSpec(*[None] * axes[0], "data") if axes else PartitionSpec())
+
+        return jax.tree.map(of, tree)
 
     def _keys(self, key: Any) -> Any:
         return self.placed(jax.random.split(key, self.chains), by_chain=True)

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gibbsite.errors import OptionError, ResourceError
+from gibbsite.errors import OptionError, ResourceError, UnknownNameError
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.draws import empty_like
 
@@ -23,10 +23,12 @@ _FILLED = 0.8
 
 @dataclass(frozen=True)
 class Place:
-    """Devices that chains run on, and why."""
+    """Devices that chains run on, and why. With `shard`, the size of a plate, every chain runs on all of
+    them, each with its part of the data."""
 
     devices: tuple[Any, ...]
     reason: str
+    shard: int | None = None
 
 
 def choose_device(device: str | None, plan: Plan, chains: int) -> Place:
@@ -57,6 +59,44 @@ def choose_device(device: str | None, plan: Plan, chains: int) -> Place:
     except (RuntimeError, ValueError, IndexError):
         there = ", ".join(sorted({d.platform for d in jax.devices()} | {"cpu"}))
         raise OptionError(f"there is no device {device!r} here; JAX sees: {there}") from None
+
+
+def choose_shards(plate: str, device: str | None, plan: Plan) -> Place:
+    """Devices that share the data of a plate: `plate` is its name, or "auto" for the largest that can be
+    shared.
+
+    All devices of the kind take part, or as many of them as divide the plate's size. Raises `OptionError`
+    where there is no such plate, or nothing to share it with.
+    """
+    sizes: dict[str, int] = {}
+    for site in (*plan.sites.values(), *plan.observed_sites.values()):
+        sizes |= {p: site.shape[a] for p, a in zip(site.plates, site.plate_axes, strict=True)}
+    kind = (device or "auto").partition(":")[0]
+    platform = (
+        jax.devices()[0].platform if kind == "auto" else choose_device(kind, plan, 1).devices[0].platform
+    )
+    found = jax.devices(platform)
+    parts = {p: max(n for n in range(1, len(found) + 1) if size % n == 0) for p, size in sizes.items()}
+    if plate == "auto":
+        usable = [p for p, n in parts.items() if n > 1]
+        if not usable:
+            why = "there is one device" if len(found) == 1 else "no plate divides evenly over the devices"
+            return Place((found[0],), f"nothing is sharded: {why}")
+        plate = max(usable, key=sizes.__getitem__)
+    elif plate not in sizes:
+        raise UnknownNameError("plate", plate, sizes)
+    size, n = sizes[plate], parts[plate]
+    if n == 1:
+        raise OptionError(
+            f"shard: {size} elements of plate {plate!r} do not divide over {len(found)} {platform} "
+            f"device{'s' * (len(found) != 1)}; "
+            + (
+                "on a CPU, set XLA_FLAGS=--xla_force_host_platform_device_count=N before JAX starts"
+                if len(found) == 1
+                else "give a number of rows that a number of devices divides"
+            )
+        )
+    return Place(tuple(found[:n]), f"plate {plate!r} in {n} parts of {size // n}", size)
 
 
 def _numbers(plan: Plan) -> int:

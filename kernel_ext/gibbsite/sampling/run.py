@@ -43,6 +43,7 @@ class Settings:
     keep_warmup: bool = False
     chunk: int | None = None
     keep: tuple[str, ...] | None = None
+    shard: str | None = None
 
 
 class Run(Looking):

@@ -14,7 +14,7 @@ from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.draws import empty_like
 from gibbsite.sampling.engine import Engine
 from gibbsite.sampling.initial import checked_starts
-from gibbsite.sampling.resources import Place, capacity, choose_device, planned
+from gibbsite.sampling.resources import Place, capacity, choose_device, choose_shards, planned
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.store import Store
 from gibbsite.sampling.until import Until
@@ -46,8 +46,12 @@ def _kept(plan: Plan, keep: str | Sequence[str] | None) -> tuple[str, ...] | Non
 
 def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engine, Place]:
     """A compiled or yet to be compiled engine, and where it runs. Plans of equal `cache_key` share one."""
-    place = choose_device(device, plan, settings.chains)
-    shape = (settings.chains, settings.warmup, capacity(plan, settings.chains), place.devices, settings.thin)
+    if settings.shard is None:
+        place = choose_device(device, plan, settings.chains)
+    else:
+        place = choose_shards(settings.shard, device, plan)
+    room = capacity(plan, settings.chains)
+    shape = (settings.chains, settings.warmup, room, place.devices, settings.thin, place.shard)
     key = (plan.cache_key, *shape)
     if key not in _ENGINES:
         _ENGINES[key] = Engine(plan, *shape)
@@ -74,6 +78,7 @@ def start(
     until: str | None = None,
     max_draws: int = 20_000,
     keep: str | Sequence[str] | None = None,
+    shard: str | None = None,
 ) -> Run:
     """Start sampling in the background and return the `Run` at once.
 
@@ -83,8 +88,10 @@ def start(
     `init` gives starting values by site, for all chains or one per chain. `store` is a new folder to stream
     draws and state to. With `until` (such as "ess>400, rhat<1.01") the run goes on past `draws` until all
     scalars meet it, up to `max_draws`; of sites with more than 2048 elements, evenly spaced ones are
-    judged. `device`: see `choose_device`. `chunk` fixes the steps per chunk (default: about 200 ms). Computes
-    in JAX's default precision: set `jax_enable_x64` before the model is made for float64.
+    judged. `device`: see `choose_device`; with `shard`, a plate's name or "auto", all devices of the kind
+    share the data of that plate in every chain (see `choose_shards`). `chunk` fixes the steps per chunk
+    (default: about 200 ms). Computes in JAX's default precision: set `jax_enable_x64` before the model is
+    made for float64.
 
     Raises `OptionError` for values that make no sense, `ResourceError` where the draws cannot fit into
     memory, `StoreError` where the store cannot be made.
@@ -98,6 +105,7 @@ def start(
         keep_warmup=bool(keep_warmup),
         chunk=None if chunk is None else _count("chunk", chunk, 1),
         keep=_kept(plan, keep),
+        shard=shard,
     )
     condition = None if until is None else Until.parse(until, settings.chains)
     starts = None if not init else checked_starts(plan, settings.chains, init)
