@@ -58,7 +58,36 @@ const DASHBOARD_STYLE = `
 
 const BAD_CELLS = { rhat: "rhat_bad", ess_bulk: "bulk_bad", ess_tail: "tail_bad" };
 
-function drawHead(status, tell) {
+/** Make `node` equal to `fresh`, changing only what differs. An element that a person is about to click, or has
+ *  unfolded, stays the one it was; so listeners sit on what holds it, and find out by `data-act`. */
+function morph(node, fresh) {
+  if (node.nodeName !== fresh.nodeName) {
+    node.replaceWith(fresh);
+    return;
+  }
+  if (node.nodeType === Node.TEXT_NODE) {
+    if (node.data !== fresh.data) node.data = fresh.data;
+    return;
+  }
+  for (const { name, value } of [...fresh.attributes]) {
+    if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  }
+  for (const { name } of [...node.attributes]) {
+    if (!fresh.hasAttribute(name) && name !== "open") node.removeAttribute(name);
+  }
+  const [old, young] = [[...node.childNodes], [...fresh.childNodes]];
+  young.forEach((child, i) => (i < old.length ? morph(old[i], child) : node.append(child)));
+  for (const child of old.slice(young.length)) child.remove();
+}
+
+/** Put `children` into `box` by `morph`. */
+function place(box, ...children) {
+  const fresh = box.cloneNode(false);
+  fresh.append(...children);
+  morph(box, fresh);
+}
+
+function drawHead(status) {
   const head = element("div", "gb-head");
   head.append(element("span", "gb-name", status.model));
   const pill = element("span", "gb-pill" + (status.ended ? "" : " gb-busy"), status.words);
@@ -68,29 +97,23 @@ function drawHead(status, tell) {
     const stop = element("button", "gb-stop", status.stopping ? "Stopping…" : "Stop");
     stop.title = "End after this chunk and keep every draw";
     stop.disabled = status.stopping;
-    stop.addEventListener("click", () => {
-      stop.disabled = true;
-      stop.textContent = "Stopping…";
-      tell({ kind: "stop" });
-    });
+    stop.dataset.act = "stop";
     if (status.stop_note) head.append(element("span", "gb-note gb-aside", status.stop_note));
     head.append(stop);
   }
   return head;
 }
 
-/** What to try about a warning: a text of the package itself, unfolded in place. `open` outlives repaints. */
-function drawAdvice(warning, open) {
+/** What to try about a warning: a text of the package itself, unfolded in place. */
+function drawAdvice(warning) {
   const box = element("details", "gb-advice");
-  box.open = open.has(warning.topic);
-  box.addEventListener("toggle", () => (box.open ? open.add(warning.topic) : open.delete(warning.topic)));
   const body = element("div");
   body.innerHTML = warning.advice;
   box.append(element("summary", "", "what to try"), body);
   return box;
 }
 
-function drawProgress(status, open) {
+function drawProgress(status) {
   const box = element("div");
   box.append(element("div", "gb-progress", status.progress));
   if (status.message) box.append(element("div", "gb-message", status.message));
@@ -112,7 +135,7 @@ function drawProgress(status, open) {
     const row = element("div", "gb-warning");
     row.append(element("div", "", warning.text));
     if (warning.hint) row.append(element("div", "gb-hint", warning.hint));
-    if (warning.advice) row.append(drawAdvice(warning, open));
+    if (warning.advice) row.append(drawAdvice(warning));
     box.append(row);
   }
   if (status.stage) box.append(element("div", "gb-stage", status.stage));
@@ -125,7 +148,7 @@ function toggled(labels, label, slots) {
   return [...labels, label].slice(-slots);
 }
 
-function drawTable(status, tell) {
+function drawTable(status) {
   const scroll = element("div", "gb-scroll");
   const table = element("table");
   const head = element("tr");
@@ -148,9 +171,8 @@ function drawTable(status, tell) {
       }
       line.append(cell);
     }
-    line.addEventListener("click", () =>
-      tell({ kind: "choose", labels: toggled(status.labels, row.label, status.slots) }),
-    );
+    line.dataset.act = "choose";
+    line.dataset.label = row.label;
     body.append(line);
   }
   table.append(thead, body);
@@ -158,7 +180,7 @@ function drawTable(status, tell) {
   return scroll;
 }
 
-function drawBlocks(status, tell) {
+function drawBlocks(status) {
   const box = element("div");
   if (!status.blocks.length) return box;
   const timed = status.blocks.some((block) => block.share !== null);
@@ -184,11 +206,7 @@ function drawBlocks(status, tell) {
     const measure = element("button", "gb-measure", status.timing === "offered" ? "measure time by block" : "measuring…");
     measure.title = "Compile and time every block by itself; takes some seconds and changes nothing of the run";
     measure.disabled = status.timing !== "offered";
-    measure.addEventListener("click", () => {
-      measure.disabled = true;
-      measure.textContent = "measuring…";
-      tell({ kind: "time" });
-    });
+    measure.dataset.act = "time";
     box.append(measure);
   }
   if (status.timing_note) box.append(element("div", "gb-note gb-bad", status.timing_note));
@@ -242,18 +260,30 @@ export default hostWidget({
     body.before(top);
     body.after(bottom);
 
-    const open = new Set();
+    const act = (event) => {
+      const target = event.target.closest("[data-act]");
+      const { labels, slots } = model.get("_status");
+      if (!target || target.disabled) return;
+      if (target.dataset.act === "choose") {
+        tell({ kind: "choose", labels: toggled(labels, target.dataset.label, slots) });
+      } else {
+        target.disabled = true;
+        target.textContent = { stop: "Stopping…", time: "measuring…" }[target.dataset.act];
+        tell({ kind: target.dataset.act });
+      }
+    };
+    top.addEventListener("click", act);
+    bottom.addEventListener("click", act);
+
     let seen = "";
     const paint = () => {
       const status = model.get("_status");
       const text = JSON.stringify(status);
       if (text === seen) return;
       seen = text;
-      const scrolled = table.firstChild?.scrollTop ?? 0;
-      top.replaceChildren(drawHead(status, tell), drawProgress(status, open));
-      table.replaceChildren(...(status.rows.length ? [drawTable(status, tell)] : []));
-      if (table.firstChild) table.firstChild.scrollTop = scrolled;
-      blocks.replaceChildren(drawBlocks(status, tell));
+      place(top, drawHead(status), drawProgress(status));
+      place(table, ...(status.rows.length ? [drawTable(status)] : []));
+      place(blocks, drawBlocks(status));
       tools.style.display = status.rows.length ? "" : "none";
       updateTools(status);
       body.classList.toggle("gb-waiting", !status.ready);
