@@ -110,7 +110,7 @@ class Monitor:
             s.label: scalar_stat(s.label, s.site, s.index, values[s.site][(..., *s.index)])
             for s in fair_share(worst_first(out), exact)
         }
-        return worst_first([again.get(s.label, s) for s in out])
+        return worst_first([again[s.label] if s.label in again else s for s in out])
 
     def worst(self, draws: Draws) -> list[ScalarStat]:
         """Exact measures of up to 200 scalars of each site: those that running moments find worst."""
