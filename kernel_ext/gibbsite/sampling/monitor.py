@@ -106,11 +106,11 @@ class Monitor:
                 label, discrete = label_of(site, index), v.dtype.kind in "iub"
                 mcse = sd / np.sqrt(ess) if ess > 0 else np.nan
                 out.append(ScalarStat(label, site, index, mean, sd, mcse, rhat, ess, np.nan, discrete))
-        again = {
+        again: dict[str, ScalarStat] = {
             s.label: scalar_stat(s.label, s.site, s.index, values[s.site][(..., *s.index)])
             for s in fair_share(worst_first(out), exact)
         }
-        return worst_first([again[s.label] if s.label in again else s for s in out])
+        return worst_first([again.get(s.label, s) for s in out])
 
     def worst(self, draws: Draws) -> list[ScalarStat]:
         """Exact measures of up to 200 scalars of each site: those that running moments find worst."""
