@@ -6,7 +6,7 @@ would, so that they lie in the supports.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -167,6 +167,53 @@ def sprinkler(wet):
     numpyro.sample("wet", dist.Bernoulli(p), obs=wet)
 
 
+def program_d(y):
+    """A hidden Markov model of three scalar statements."""
+    theta = numpyro.sample("theta", dist.Beta(1, 1).expand([2]))
+    phi = numpyro.sample("phi", dist.Normal(0, 1).expand([2]))
+    z1 = numpyro.sample("z1", dist.Bernoulli(theta[0]))
+    z2 = numpyro.sample("z2", dist.Bernoulli(theta[z1]))
+    z3 = numpyro.sample("z3", dist.Bernoulli(theta[z2]))
+    for i, z in enumerate((z1, z2, z3), 1):
+        numpyro.sample(f"y{i}", dist.Normal(phi[z], 1), obs=y[i - 1])
+
+
+def program_g(y):
+    """As Program D, through named deterministic variables, and with a variable that is only generated."""
+    phi = numpyro.sample("phi", dist.Beta(1, 1).expand([2]))
+    theta = numpyro.sample("theta", dist.Beta(1, 1).expand([2]))
+    now = numpyro.deterministic("theta0", theta[0])
+    for i in (1, 2, 3):
+        z = numpyro.sample(f"z{i}", dist.Bernoulli(now))
+        now = numpyro.deterministic(f"theta{i}", theta[z])
+        mean = numpyro.deterministic(f"phi{i}", phi[z])
+        numpyro.sample(f"y{i}", dist.Normal(mean, 1), obs=y[i - 1])
+    numpyro.sample("genz", dist.Bernoulli(now))
+
+
+class Arm(NamedTuple):
+    """One arm of a trial: a container of arrays, as models take them."""
+
+    y: Any
+    weight: Any
+
+
+def _arm(arm, shift):
+    """A model that another one calls, with names of its own and a key of its own."""
+    with numpyro.plate("patient", len(arm.y)):
+        responds = numpyro.sample("responds", dist.Bernoulli(0.3))
+        numpyro.sample("y", dist.Normal(shift * responds, arm.weight), obs=arm.y)
+    return responds
+
+
+def trial(arms, *, prior=None):
+    """Submodels under their scopes, a pytree with an empty leaf, and what they return joined in a factor."""
+    shift = numpyro.sample("shift", dist.Normal(0, 1 if prior is None else prior))
+    treated = handlers.scope(_arm, prefix="treated")(arms["treated"], shift)
+    control = handlers.scope(_arm, prefix="control")(arms["others"][0], 0.5 * shift)
+    numpyro.factor("balance", -0.3 * (treated[0] - control[0]) ** 2)
+
+
 def program_h(y, K=5):
     """Three discrete variables of which the first decides how the others hang together."""
     z1 = numpyro.sample("z1", dist.Categorical(jnp.ones(K) / K))
@@ -314,6 +361,14 @@ ZOO: dict[str, Case] = {
     "ising": Case(ising, structure={"z": "2 colours"}),
     "sprinkler": Case(
         sprinkler, (1,), structure=dict.fromkeys(("cloudy", "sprinkler", "rain"), "independent")
+    ),
+    "program_d": Case(program_d, (X[:3],), structure=dict.fromkeys(("z1", "z3"), "independent")),
+    "program_g": Case(program_g, (X[:3],), structure=dict.fromkeys(("z2", "genz"), "independent")),
+    "trial": Case(
+        trial,
+        ({"treated": Arm(X[:3], 0.7), "others": [Arm(X[3:5], np.array([0.5, 1.5])), None]},),
+        {"prior": 2.0},
+        structure=dict.fromkeys(("treated/responds", "control/responds"), "independent"),
     ),
     "program_h": Case(program_h, (1.3,), structure=dict.fromkeys(("z1", "z2", "z3"), "independent")),
     "cross": Case(cross, (X[:4],), structure=dict.fromkeys(("centre", "arm0", "arm3"), "independent")),

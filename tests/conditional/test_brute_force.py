@@ -189,3 +189,23 @@ def test_the_parallel_filter_draws_the_same_law():
         expected = p * len(keys)
         big = expected >= 5
         assert ((counts - expected)[big] ** 2 / expected[big]).sum() < big.sum() + 4 * np.sqrt(2 * big.sum())
+
+
+CHAINS = [("hmm_slices", "z"), ("hmm_scan", "z"), ("hmm_factorial", "a"), ("hmm_factorial", "b")]
+
+
+@pytest.mark.parametrize(("name", "site"), CHAINS)
+def test_filling_copies_gives_the_tables_of_filling_the_site(models, name, site):
+    """A chain's pairs from copies of the site, one value each, and from two values in turn along the site."""
+    chain = models[name].conditional(site).chain
+    assert chain.frontiers is not None
+    density = chain.tables.density
+    for seed in range(3):
+        latents = density.state_values(ZOO[name].state(seed))
+        single, pair = chain._linked(latents, density.arguments.arrays)
+        one, two = chain._linked_at_frontiers(latents, density.arguments.arrays)
+        np.testing.assert_allclose(np.broadcast_to(one, single.shape), single, atol=1e-5)
+        pairs = range(chain.length - 1)  # the last place begins none
+        both = [np.take(np.broadcast_to(x, pair.shape), pairs, 2 + chain.chain.axis) for x in (two, pair)]
+        assert np.ptp(both[1]) > 0
+        np.testing.assert_allclose(*both, atol=1e-5)
