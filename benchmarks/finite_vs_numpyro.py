@@ -28,19 +28,12 @@ from gibbsite.kernels.finite import FiniteGibbs
 from numpyro.distributions import biject_to
 from numpyro.infer import HMC, MCMC, DiscreteGibbs, Gibbs
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
+from sweep_handwritten import gmm
 from timing import interleaved
 
 STEP = {"step_size": 0.01, "num_steps": 5, "trajectory_length": None, "adapt_step_size": False,
         "adapt_mass_matrix": False}  # fmt: skip
 START = {"w": jnp.array([0.2, 0.3, 0.5]), "mu": jnp.array([-3.0, 0.0, 3.0])}
-
-
-def gmm(x, K=3):
-    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(K)))
-    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([K]).to_event(1))
-    with numpyro.plate("n", len(x)):
-        z = numpyro.sample("z", dist.Categorical(w))
-        numpyro.sample("x", dist.Normal(mu[z], 1.0), obs=x)
 
 
 def data(n):

@@ -1,5 +1,5 @@
-"""Size of the analysed program and time to compile one update, at many observations against few; then whole
-runs of a looped model, from the function to the last draw.
+"""Size of the analysed program and time to compile one update, at many observations against few, and what the
+update then takes; then whole runs of a looped model, from the function to the last draw.
 
     python benchmarks/flat_cost.py
 """
@@ -26,6 +26,13 @@ def looped(x, K=3):
         p = P[s]
 
 
+def changepoint(x):
+    """As many values of the site as observations; each observation tells on which side of it it lies."""
+    tau = numpyro.sample("tau", dist.DiscreteUniform(1, len(x)))
+    m = numpyro.sample("m", dist.Normal(0, 1).expand([2]).to_event(1))
+    numpyro.sample("x", dist.Normal(jnp.where(jnp.arange(len(x)) < tau, m[0], m[1]), 1).to_event(1), obs=x)
+
+
 def measure(fn, site, n):
     x = jnp.asarray(np.random.default_rng(0).normal(size=n), jnp.float32)
     start = time.perf_counter()
@@ -38,10 +45,20 @@ def measure(fn, site, n):
     for _ in range(3):
         jax.clear_caches()
         start = time.perf_counter()
-        lowered = jax.jit(c.update).lower(jax.random.key(0), state, tuple(model.density.arguments.arrays))
-        lowered.compile()
+        call = (jax.random.key(0), state, tuple(model.density.arguments.arrays))
+        update = jax.jit(c.update).lower(*call).compile()
         times.append(time.perf_counter() - start)
-    return len(density.closed.jaxpr.eqns), traced, min(times)
+    once = median_seconds(lambda: jax.block_until_ready(update(*call)))
+    return len(density.closed.jaxpr.eqns), traced, min(times), once
+
+
+def median_seconds(call, repeats=20):
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
 
 
 def whole_run(n):
@@ -57,16 +74,24 @@ def whole_run(n):
 
 
 if __name__ == "__main__":
-    print("| model | N | equations | trace and analysis, s | lower and compile, s | against the smallest |")
-    print("|---|---|---|---|---|---|")
-    cases = [("plate (GMM)", gmm, "z", (100, 100_000)), ("scan (HMM)", hmm_scan, "z", (100, 100_000))]
-    for name, fn, site, sizes in [*cases, ("Python loop (HMM)", looped, "s", (10, 100, 1000))]:
+    print(
+        "| model | N | equations | trace and analysis, s | compile, s | against the smallest | update, ms |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    cases = [
+        ("plate (GMM)", gmm, "z", (100, 100_000)),
+        ("scan (HMM)", hmm_scan, "z", (100, 100_000)),
+        ("change point", changepoint, "tau", (100, 100_000)),
+        ("Python loop (HMM)", looped, "s", (10, 100, 1000)),
+    ]
+    for name, fn, site, sizes in cases:
         first = None
         for n in sizes:
-            equations, traced, compiled = measure(fn, site, n)
+            equations, traced, compiled, once = measure(fn, site, n)
             first = first or (equations, compiled)
             ratios = f"{equations / first[0]:.1f}×, {compiled / first[1]:.2f}×"
-            print(f"| {name} | {n} | {equations} | {traced:.2f} | {compiled:.2f} | {ratios} |", flush=True)
+            row = f"| {name} | {n} | {equations} | {traced:.2f} | {compiled:.2f} | {ratios} | {1e3 * once:.2f} |"
+            print(row, flush=True)
     print(
         "\n| whole run of the looped HMM: sites | trace and analysis, s | compile, 200 steps of 2 chains, s |"
     )

@@ -3,8 +3,10 @@
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 import pytest
+from arviz_stats.base import array_stats
 from gibbsite.errors import ModelError, OptionError, ResourceError, UnknownNameError
 from gibbsite.sampling import resources
 from sampling_model import rates
@@ -82,6 +84,29 @@ def test_a_density_that_is_not_finite_under_blocks_without_gradients():
     bad = gb.model(rates, np.arange(6, dtype=np.float32), x)
     with pytest.raises(ModelError, match=r"observed site 'y', at index \[2\]"):
         bad.sample(draws=5, warmup=5, chains=2, schedule="RandomWalk a")
+
+
+def bounded(y):
+    top = numpyro.sample("top", dist.Gamma(1.0, 1.0))
+    numpyro.sample("y", dist.Uniform(0, top), obs=y)
+
+
+def test_starts_that_the_data_rule_out_are_drawn_again():
+    """One prior draw in five lies above the data; the posterior is a gamma cut off below."""
+    y = np.array([0.4, 1.6, 0.9], np.float32)
+    options = {"draws": 1000, "warmup": 200, "chains": 4, "schedule": "Slice top"}
+    run = gb.model(bounded, y).sample(**options)
+    draws = np.asarray(run.draws["top"])
+    assert draws.min() > 1.6
+    grid = np.linspace(1.6, 40, 400_000)
+    weight = np.exp(-grid) * grid**-3
+    exact = (weight @ grid) / weight.sum()
+    ess = float(array_stats.ess(draws, chain_axis=0, draw_axis=1))
+    assert ess > 400
+    assert abs(draws.mean() - exact) < 4 * draws.std() / np.sqrt(ess)
+    y[1] = -1.0
+    with pytest.raises(ModelError, match=r"4 of 4 chains .* observed site 'y'.* -inf for the value"):
+        gb.model(bounded, y).sample(**options)
 
 
 def test_devices(model):

@@ -1,6 +1,7 @@
 """Where chains start: values that were asked for, and why a start is impossible."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -95,17 +96,41 @@ def logdensity_at_start(kernel: Any, state: Any, kwargs: Mapping[str, Any]) -> A
     return log_density(model, (), dict(kwargs), state.z)[0]
 
 
+TRIES = 100
+"""How often a chain's start is drawn anew, as often as NumPyro's `find_valid_initial_params` does."""
+
+
+def bad_chains(state: Any, logdensity: Any) -> np.ndarray:
+    """Which chains start at a point of non-finite density."""
+    found = [] if logdensity is None else [np.asarray(logdensity)]
+    energies = (getattr(block, "potential_energy", None) for block in state.block_states)
+    found += [np.asarray(e) for e in energies if e is not None]
+    return np.any([~np.isfinite(x) for x in found], axis=0)
+
+
+def possible_start(draw: Callable[[Any], tuple[Any, Any]], key: Any, tries: int) -> tuple[Any, Any]:
+    """State and logdensity of all chains from `draw(key)`; chains whose start is impossible are drawn again.
+
+    The others keep theirs. After `tries` draws what is there is returned, possible or not.
+    """
+    state, logdensity = draw(key)
+    for attempt in range(1, tries):
+        bad = bad_chains(state, logdensity)
+        if not bad.any():
+            break
+        again = draw(jax.random.fold_in(key, attempt))
+
+        def chosen(old: Any, new: Any, bad: Any = bad) -> Any:
+            return jnp.where(bad.reshape(-1, *(1,) * (jnp.ndim(old) - 1)), new, old)
+
+        state, logdensity = jax.tree.map(chosen, (state, logdensity), again)
+    return state, logdensity
+
+
 def check_start(kernel: Any, plan: Plan, kwargs: Mapping[str, Any], state: Any, logdensity: Any) -> None:
     """Refuse chains that start at a point of non-finite density: `ModelError` with the chain, the site, the
     element and its value."""
-    bad = np.zeros(0, bool)
-    if logdensity is not None:
-        bad = ~np.isfinite(np.asarray(logdensity))
-    for block in state.block_states:
-        energy = getattr(block, "potential_energy", None)
-        if energy is not None:
-            wrong = ~np.isfinite(np.asarray(energy))
-            bad = wrong if bad.size == 0 else bad | wrong
+    bad = bad_chains(state, logdensity)
     if not bad.any():
         return
     chain = int(np.argmax(bad))
@@ -126,6 +151,9 @@ def blame(model: Any, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> s
     seeded = handlers.seed(handlers.substitute(model, data=dict(values)), jax.random.key(0))
     with numpyro.validation_enabled(False):
         traced = handlers.trace(seeded).get_trace(**kwargs)
+    # with validation, what lies outside a support has no density; NumPyro also warns of it
+    with numpyro.validation_enabled(True), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
         for name, site in traced.items():
             if site["type"] != "sample":
                 continue

@@ -15,7 +15,7 @@ from gibbsite.kernels.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.draws import Draws, empty_like
 from gibbsite.sampling.engine import INPUTS, Engine
-from gibbsite.sampling.initial import check_start
+from gibbsite.sampling.initial import TRIES, check_start, possible_start
 from gibbsite.sampling.looking import Looking
 from gibbsite.sampling.monitor import Monitor
 from gibbsite.sampling.pace import Pace
@@ -246,8 +246,9 @@ class Run(Looking):
         if self._saved_state is not None:
             self._state = engine.placed(checkpoint.unpack(engine.template, self._saved_state), by_chain=True)
         else:
-            state, logdensity = engine.init(jax.random.key(self.settings.seed), self._init)
-            jax.block_until_ready(state)
+            key = jax.random.key(self.settings.seed)
+            tries = 1 if self._init else TRIES  # what was asked for is not drawn
+            state, logdensity = possible_start(lambda k: engine.init(k, self._init), key, tries)
             check_start(engine.kernel, self._plan, self._kwargs, state, logdensity)
             self._state = state
         self._compile_seconds += time.monotonic() - began
