@@ -90,8 +90,8 @@ if __name__ == "__main__":
             equations, traced, compiled, once = measure(fn, site, n)
             first = first or (equations, compiled)
             ratios = f"{equations / first[0]:.1f}×, {compiled / first[1]:.2f}×"
-            row = f"| {name} | {n} | {equations} | {traced:.2f} | {compiled:.2f} | {ratios} | {1e3 * once:.2f} |"
-            print(row, flush=True)
+            costs = f"{traced:.2f} | {compiled:.2f} | {ratios} | {1e3 * once:.2f}"
+            print(f"| {name} | {n} | {equations} | {costs} |", flush=True)
     print(
         "\n| whole run of the looped HMM: sites | trace and analysis, s | compile, 200 steps of 2 chains, s |"
     )

@@ -120,8 +120,7 @@ class ChainTables:
         """`(unary, pairwise)` logits."""
         elements, axis = self.tables.structure.elements, self.chain.axis
         k = self.tables.structure.support.size
-        linked = self._linked if self.frontiers is None else self._linked_at_frontiers
-        single, pair = linked(latents, data)
+        single, pair = self.coupling(latents, data)
         unary = jnp.moveaxis(self.tables.single(latents, data) + single, 0, -1)
         unary = jnp.moveaxis(unary, axis, 0)
         pair = jnp.moveaxis(jnp.moveaxis(pair, (0, 1), (-2, -1)), axis, 0)
@@ -131,8 +130,14 @@ class ChainTables:
         assert unary.ndim == len(elements) + 1 and pair.shape[-1] == k
         return unary, pair
 
+    def coupling(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+        """What the coupling terms add: to single elements `(K, *elements)` and to pairs `(K, K, *elements)`,
+        a pair standing at its first element; axes may have size 1 where the tables are constant."""
+        linked = self._linked if self.frontiers is None else self._linked_at_frontiers
+        return linked(latents, data)
+
     def _linked_at_frontiers(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
-        """As `_linked`, filling copies of the site; what is constant along the chain stays at size 1."""
+        """`coupling` with copies of the site filled; what is constant along the chain stays at size 1."""
         s = self.tables.structure
         values = jnp.asarray(s.support.values)
         others = {n: v for n, v in latents.items() if n != s.site}
@@ -178,8 +183,7 @@ class ChainTables:
         return jax.lax.slice_in_dim(one, place, place + 1, axis=axis)
 
     def _linked(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
-        """What the coupling terms add: to single elements `(K, *elements)` and to pairs `(K, K, *elements)`,
-        a pair standing at its first element."""
+        """`coupling` with the site filled with two values in turn."""
         s, axis = self.tables.structure, self.chain.axis
         values = jnp.asarray(s.support.values)
         shape = tuple(self.length if a == axis else 1 for a in range(len(s.elements)))

@@ -18,6 +18,7 @@ import numpy as np
 
 from gibbsite.conditional.conditional import FiniteConditional, conditional_of
 from gibbsite.conditional.draw import draw_index
+from gibbsite.conditional.joint_chain import JointChain, joint_chain
 from gibbsite.conditional.reduce import reduce_onto
 from gibbsite.conditional.touch import Touch
 from gibbsite.density import Density
@@ -267,8 +268,8 @@ def _spread(index: Any, coarse: Axes, fine: Axes, elements: tuple[int, ...]) -> 
     return index.reshape(tuple(n if a in there else 1 for a, n in zip(fine, elements, strict=True)))
 
 
-def joint_conditional(density: Density, names: Sequence[str]) -> JointConditional | str:
-    """The joint conditional of several sites of `density`, or why there is none."""
+def joint_conditional(density: Density, names: Sequence[str]) -> JointConditional | JointChain | str:
+    """The joint conditional of several sites of `density`, nested ones or chains, or why there is none."""
     found: list[FiniteConditional] = []
     for name in names:
         conditional = conditional_of(density, name)
@@ -278,6 +279,8 @@ def joint_conditional(density: Density, names: Sequence[str]) -> JointConditiona
     owner = found[0].tables.density
     if any(c.tables.density is not owner for c in found):
         return "some of the sites are members of groups and some are not"
+    if all(c.chain is not None for c in found):
+        return joint_chain(owner, found)
     with jax.ensure_compile_time_eval():
         structure = joint_structure(owner, found)
     return structure if isinstance(structure, str) else JointConditional(owner, structure)

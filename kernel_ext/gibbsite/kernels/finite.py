@@ -13,6 +13,7 @@ from numpyro.util import identity
 from gibbsite.conditional import Conditional, FiniteConditional, conditional_of
 from gibbsite.conditional.group import updated_together
 from gibbsite.conditional.joint import JointConditional, joint_conditional
+from gibbsite.conditional.joint_chain import JointChain
 from gibbsite.density import Density, build_density
 from gibbsite.density.arguments import split_arguments
 from gibbsite.errors import ScheduleError
@@ -54,7 +55,7 @@ class FiniteGibbs(MCMCKernel):
 
     def __init__(self, model: Callable, density: Density | None = None, joint: bool | None = None):
         self._joint_wanted = joint
-        self._joint: JointConditional | None = None
+        self._joint: JointConditional | JointChain | None = None
         self._model = model
         self._traced = model
         self._density = density
@@ -95,11 +96,11 @@ class FiniteGibbs(MCMCKernel):
         z = {n: jnp.asarray(given_values.get(n, starts[n]), density.sites[n].dtype) for n in names}
         return FiniteGibbsState(z, rng_key)
 
-    def _joint_conditional(self, density: Density) -> JointConditional | None:
+    def _joint_conditional(self, density: Density) -> JointConditional | JointChain | None:
         if len(self._units) < 2 or self._joint_wanted is False:
             return None
         found = joint_conditional(density, list(self._units))
-        if isinstance(found, JointConditional):
+        if not isinstance(found, str):
             return found
         if self._joint_wanted:
             raise ScheduleError(f"{' and '.join(self._units)} cannot be drawn jointly: {found}")

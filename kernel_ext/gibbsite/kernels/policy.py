@@ -7,6 +7,7 @@ moves with other sites, where a fixed change of variables would be wrong.
 
 from gibbsite.conditional.group import unit_of, updated_together
 from gibbsite.conditional.joint import JointConditional, joint_conditional
+from gibbsite.conditional.joint_chain import JointChain
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.parse import Spec, Update
 from gibbsite.kernels.registry import Facts, find_kernel
@@ -62,7 +63,7 @@ def reason_for(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str | None:
     return None
 
 
-def _joint(facts: Facts, kernel: str, sites: tuple[str, ...]) -> JointConditional | str | None:
+def _joint(facts: Facts, kernel: str, sites: tuple[str, ...]) -> JointConditional | JointChain | str | None:
     """The joint conditional of a block of discrete sites or why there is none; None where none is wanted."""
     units = list(updated_together(facts.density, sites))
     if kernel != "Gibbs" or len(units) < 2:
