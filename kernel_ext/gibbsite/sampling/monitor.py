@@ -96,7 +96,7 @@ class Monitor:
     ) -> list[ScalarStat]:
         """What running moments tell, without looking at a long run's draws again: no tail ESS. Of these the
         `exact` worst, the sites in turn, are measured from their draws after all."""
-        out = []
+        out: list[ScalarStat] = []
         for site, flat in elements.items():
             moments, v = self.moments.sites[site], values[site]
             columns = (*moments.mean_and_sd(), *moments.rhat_and_ess())
