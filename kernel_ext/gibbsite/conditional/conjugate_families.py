@@ -15,6 +15,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
+from gibbsite.conditional import gamma_draw
 from gibbsite.conditional.conjugate_forms import LOG, LOG1M, LOG2, X2, Key, X, key_text
 from gibbsite.conditional.conjugate_rules import Domain
 from gibbsite.conditional.conjugate_walk import Refused, known_value
@@ -119,10 +120,10 @@ def _gamma_of(power: float) -> Callable[[Stats, Bounds], Any]:
     key: Key = (power, 0.0, 0.0, 0.0)
 
     def distribution(stats: Stats, bounds: Bounds) -> Any:
-        return dist.Gamma((_at(stats, LOG) + 1.0) / power, -stats[key])
+        return gamma_draw.Gamma((_at(stats, LOG) + 1.0) / power, -stats[key])
 
     def inverse(stats: Stats, bounds: Bounds) -> Any:
-        return dist.InverseGamma((_at(stats, LOG) + 1.0) / power, -stats[key])
+        return gamma_draw.InverseGamma((_at(stats, LOG) + 1.0) / power, -stats[key])
 
     return inverse if power == -1.0 else distribution
 
@@ -133,11 +134,11 @@ def _log_normal(stats: Stats, bounds: Bounds) -> Any:
 
 
 def _beta(stats: Stats, bounds: Bounds) -> Any:
-    return dist.Beta(_at(stats, LOG) + 1.0, _at(stats, LOG1M) + 1.0)
+    return gamma_draw.Beta(_at(stats, LOG) + 1.0, _at(stats, LOG1M) + 1.0)
 
 
 def _dirichlet(stats: Stats, bounds: Bounds) -> Any:
-    return dist.Dirichlet(_at(stats, LOG) + 1.0)
+    return gamma_draw.Dirichlet(_at(stats, LOG) + 1.0)
 
 
 def _pareto(stats: Stats, bounds: Bounds) -> Any:
