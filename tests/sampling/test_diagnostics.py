@@ -9,7 +9,7 @@ from arviz_stats import bfmi as arviz_bfmi
 from arviz_stats import ess, mcse, rhat
 from gibbsite.sampling import monitor as monitoring
 from gibbsite.sampling.diagnostics import all_stats, bfmi, fair_share, scalar_stat
-from gibbsite.sampling.moments import SiteMoments
+from gibbsite.sampling.moments import Moments, SiteMoments
 from gibbsite.sampling.monitor import Monitor
 from gibbsite.sampling.notices import disagreement, divergence_notice, missing_information, stuck_chains
 from scipy.signal import lfilter
@@ -107,6 +107,12 @@ def test_the_worst_of_many_elements_are_found():
     moments = SiteMoments((50, 10))
     moments.update(x)
     assert set(moments.worst(2)) == {123, 321}
+
+
+def test_large_sites_are_followed_in_part_and_it_is_told():
+    moments = Moments()
+    moments.update({"z": np.zeros((3, 2, 50, 100), int), "w": np.zeros((3, 2, 5))})
+    assert moments.partly == {"z": (2048, 5000)}
 
 
 def test_memory_and_work_do_not_grow_with_the_run():

@@ -1,7 +1,7 @@
 """A simulated run: AR(1) chains with the interface that the views ask of a real one."""
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -63,6 +63,7 @@ class Shot:
     scalars: tuple[Scalar, ...]
     warnings: tuple[Warned, ...]
     efficiency: Efficiency = Efficiency(120.0, 0.02)
+    partly: dict[str, tuple[int, int]] = field(default_factory=lambda: {"z": (2048, 84010)})
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,7 @@ def test_words_say_what_the_page_says(run):
     ):
         assert part in told
     assert "chain 3 has not moved for 500 draws" in told
+    assert "followed, evenly spaced: 2\u202f048 of 84\u202f010 elements of z" in told
 
 
 def test_warm_up_is_plotted_and_not_counted(run):

@@ -118,6 +118,7 @@ class Looking:
             scalars=tuple(fair_share(self._monitor.scalars, limit)),
             warnings=self._monitor.notices,
             efficiency=self._efficiency(),
+            partly=self._monitor.moments.partly,
         )
 
     def _efficiency(self) -> Efficiency:

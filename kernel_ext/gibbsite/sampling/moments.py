@@ -40,7 +40,7 @@ class SiteMoments:
     """
 
     def __init__(self, shape: tuple[int, ...]):
-        size = int(np.prod(shape, dtype=np.int64))
+        self.size = size = int(np.prod(shape, dtype=np.int64))
         self.elements = np.unique(np.linspace(0, max(size - 1, 0), min(size, _MOST_ELEMENTS)).astype(int))
         self._length = 8
         self._draws = 0
@@ -149,6 +149,12 @@ class Moments:
 
     def __init__(self) -> None:
         self.sites: dict[str, SiteMoments] = {}
+
+    @property
+    def partly(self) -> dict[str, tuple[int, int]]:
+        """Of sites that are not followed whole: how many elements are, and how many there are."""
+        counts = {n: (len(m.elements), m.size) for n, m in list(self.sites.items())}
+        return {n: (some, size) for n, (some, size) in counts.items() if some < size}
 
     def update(self, values: Mapping[str, np.ndarray]) -> None:
         """Add draws `[draw, chain, *shape]` by site."""

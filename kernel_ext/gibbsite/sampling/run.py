@@ -266,6 +266,8 @@ class Run(Looking):
         if met or self.kept.sampled.steps >= most:
             reached = "reached" if met else "not reached"
             self._message = f"{self._until.text}: {reached} after {self.kept.sampled.steps} draws per chain"
+            for site, (some, size) in self._monitor.moments.partly.items():
+                self._message += f"; of {site}, {some} of {size} elements were judged"
             self._until = None
             return False
         self._target = min(most, max(self._target + 100, self._target * 3 // 2))

@@ -58,7 +58,8 @@ class Notice:
 class Snapshot:
     """The state of a run at one moment. Times in seconds; counts are per chain.
 
-    `status` is "compiling", "warmup", "sampling", "finished", "stopped" or "failed".
+    `status` is "compiling", "warmup", "sampling", "finished", "stopped" or "failed". `partly` tells of large
+    sites how many of their elements are followed while the run goes on, and how many there are.
     """
 
     status: str
@@ -78,6 +79,7 @@ class Snapshot:
     scalars: tuple[ScalarStat, ...]
     warnings: tuple[Notice, ...]
     efficiency: Efficiency = Efficiency()
+    partly: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

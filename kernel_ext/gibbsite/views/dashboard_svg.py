@@ -156,6 +156,9 @@ def _table(content: Content) -> tuple[str, float]:
     if len(table) > TABLE_ROWS:
         parts.append(svg.text(0, y + 14, f"… and {len(table) - TABLE_ROWS} more, none worse", fill="#6a737d"))
         y += 17
+    if content.snapshot.partly:
+        parts.append(svg.text(0, y + 14, words.partly(content.snapshot), fill="#6a737d"))
+        y += 17
     for i, note in enumerate((f"red: R-hat above {RHAT_LIMIT},", f"or ESS below {content.ess_limit}")):
         parts.append(svg.text(right[-1] + 24, 11 + 14 * i, note, size=11, fill="#6a737d"))
     return "".join(parts), y + 4

@@ -144,6 +144,8 @@ def _table(content: Content) -> str:
             cells.append(f"<td{bad}>{f'<code>{value}</code>' if name == 'label' else value}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
     note = f"Worst first. Red: R-hat above {RHAT_LIMIT}, or an ESS below {content.ess_limit} (100 per chain)."
+    if content.snapshot.partly:
+        note += f" {words.partly(content.snapshot).capitalize()}."
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     return f'<div class="scroll">{table}</div><p class="muted">{escape(note)}</p>'
 

@@ -297,7 +297,8 @@ class Dashboard:
             "ready": bool(content.parameters),
             "timing": "measuring" if self._asked_to_time else "offered" if offered else "",
             "timing_note": self._timing_note,
-            "limits": f"red: R-hat above {RHAT_LIMIT}, or ESS below {content.ess_limit} (100 per chain)",
+            "limits": f"red: R-hat above {RHAT_LIMIT}, or ESS below {content.ess_limit} (100 per chain)"
+            + (f" · {words.partly(snapshot)}" if snapshot.partly else ""),
         }
 
 

@@ -114,6 +114,12 @@ def _below(value: float | None, limit: float) -> bool:
     return value is not None and math.isfinite(value) and value < limit
 
 
+def partly(snapshot: Any) -> str:
+    """Which sites are followed in part: `followed, evenly spaced: 2 048 of 84 010 elements of z`."""
+    parts = [f"{whole(some)} of {whole(size)} elements of {n}" for n, (some, size) in snapshot.partly.items()]
+    return f"followed, evenly spaced: {'; '.join(parts)}" if parts else ""
+
+
 HEADS = ("", "mean", "sd", "mcse", "R-hat", "ESS bulk", "ESS tail")
 CELLS = ("label", "mean", "sd", "mcse", "rhat", "ess_bulk", "ess_tail")
 
@@ -136,6 +142,8 @@ def text(content: Content, limit: int = 12) -> str:
             lines.append(("  " + "  ".join(padded)).rstrip())
         if len(table) > limit:
             lines.append(f"  … and {len(table) - limit} more, none worse")
+        if snapshot.partly:
+            lines.append(f"  {partly(snapshot)}")
     for warning in snapshot.warnings:
         lines.append(f"! {warning.text}" + (f" ({warning.hint})" if warning.hint else ""))
     return "\n".join(lines)
