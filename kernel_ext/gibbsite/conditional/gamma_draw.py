@@ -49,14 +49,18 @@ class Gamma(dist.Gamma):
     """NumPyro's, drawn by `log_gamma`."""
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
-        return jnp.exp(log_gamma(key, _spread(self, self.concentration, sample_shape))) / self.rate
+        return jnp.exp(log_gamma(key, _spread(self, self.concentration, sample_shape))) / jnp.asarray(
+            self.rate
+        )
 
 
 class InverseGamma(dist.InverseGamma):
     """NumPyro's, drawn by `log_gamma`."""
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
-        return self.rate * jnp.exp(-log_gamma(key, _spread(self, self.concentration, sample_shape)))
+        return jnp.asarray(self.rate) * jnp.exp(
+            -log_gamma(key, _spread(self, self.concentration, sample_shape))
+        )
 
 
 class Beta(dist.Beta):
