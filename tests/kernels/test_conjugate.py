@@ -158,7 +158,7 @@ def test_conjugacy_is_seen_through_a_branch_and_a_shift():
 def test_the_kernel_reaches_the_posterior():
     x = np.array([2.0, 3.5], np.float32)
     plan = gb.model(figure_two, x).schedule().plan()
-    draws, _ = run_chains(plan.kernel, warmup=500, draws=4000, kwargs={"_gibbsite_inputs": plan.inputs})
+    draws = run_chains(plan.kernel, warmup=500, draws=4000, kwargs={"_gibbsite_inputs": plan.inputs})
     # m0 | x by integrating the location of its prior out on a grid, under each value of the coin
     grid = np.linspace(-12, 30, 8401)
     normal = np.exp(-0.5 * ((grid - 2) ** 2) / (1 + 2.25)) / np.sqrt(1 + 2.25)

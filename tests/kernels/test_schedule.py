@@ -120,8 +120,9 @@ def test_moving_supports_keep_gradients_away():
     kernel = {n: u.kernel for u in s.updates for n in u.sites}
     assert kernel["top"] == kernel["x"] == "Slice"
     assert kernel["k"] == "RandomWalk"
-    with pytest.raises(ScheduleError, match="bounds the support of x, y"):
-        make_schedule(m, "NUTS top (*) Slice [x far] (*) RandomWalk k")
+    for kernel in ("NUTS", "HMC"):
+        with pytest.raises(ScheduleError, match="bounds the support of x, y"):
+            make_schedule(m, f"{kernel} top (*) Slice [x far] (*) RandomWalk k")
 
 
 def test_compiled_schedules_reach_the_posterior():
@@ -133,7 +134,7 @@ def test_compiled_schedules_reach_the_posterior():
     mean = (t * p).sum()
     for text in (None, "random: Slice [top x] (*) ESlice far (*) 2 x RandomWalk k"):
         plan = make_schedule(m, text).plan()
-        draws, _ = run_chains(plan.kernel, warmup=500, draws=4000, kwargs={"_gibbsite_inputs": plan.inputs})
+        draws = run_chains(plan.kernel, warmup=500, draws=4000, kwargs={"_gibbsite_inputs": plan.inputs})
         moments = (
             {"top": mean, "far": 0.0, "k": 3.0},
             {"top": (t**2 * p).sum() - mean**2, "far": 1.0, "k": 3.0},

@@ -13,6 +13,7 @@ from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate_degree import certify_quadratic
 from gibbsite.conditional.conjugate_families import support_of
 from gibbsite.conditional.conjugate_walk import Refused
+from gibbsite.conditional.curvature import Curvature, products
 from gibbsite.conditional.moving import bounded_by
 from gibbsite.density import Density
 from gibbsite.density.access import Whole
@@ -29,12 +30,13 @@ class GaussianConditional(Conditional):
     """A site whose log density is a quadratic form of all its elements: a multivariate Normal.
 
     `batch` are the axes of the site along which elements do not meet in any term; the blocks along them are
-    drawn as independent vectors. The precision is minus the Hessian, exact because the form is quadratic.
+    drawn as independent vectors. The precision is minus the Hessian, exact because the form is quadratic;
+    `degrees` are those of the certificate.
     """
 
     kind = "conjugate"
 
-    def __init__(self, density: Density, site: str, batch: tuple[int, ...]):
+    def __init__(self, density: Density, site: str, batch: tuple[int, ...], degrees: Mapping[Any, int]):
         shape = density.sites[site].shape
         self.batch = batch
         self.coupled = tuple(a for a in range(len(shape)) if a not in batch)
@@ -47,30 +49,52 @@ class GaussianConditional(Conditional):
         )
         n = sum(int(np.prod(t.shape, dtype=np.int64)) for t in touched)
         factorise = f"{self.blocks} factorisations of size {self.length}"
-        cost = f"{self.length} gradients over {n} term elements, {factorise}"
-        super().__init__(density, site, reason, cost)
+        self._products = products(density, site, degrees, batch)
+        self._curvature = Curvature(density, site, degrees, batch, self.coupled)
+        plain = all(p is not None for p in self._products.values())
+        passes = "values and slopes" if plain else f"up to {1 + self.length} gradients"
+        super().__init__(density, site, reason, f"{passes} of {n} term elements, {factorise}")
 
-    def _logdensity(self, x: Any, latents: Mapping[str, Any], data: Any) -> Any:
+    def _logdensity(self, x: Any, latents: Mapping[str, Any], data: Any, chosen: set[int]) -> Any:
         ev = self.density.evaluator({**latents, self.site: x}, data)
         total = jnp.zeros((), x.dtype)
-        for term, _ in self.density.terms_of(self.site):
-            value = jnp.broadcast_to(term.contribution(ev.full(term.atom), ev.full), term.shape)
-            total = total + jnp.sum(value)
+        for i, (term, _) in enumerate(self.density.terms_of(self.site)):
+            if i in chosen:
+                value = jnp.broadcast_to(term.contribution(ev.full(term.atom), ev.full), term.shape)
+                total = total + jnp.sum(value)
         return total
 
     def information(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         """Information vectors `[blocks, length]` and precision matrices `[blocks, length, length]`."""
         site = self.density.sites[self.site]
-        gradient = jax.grad(lambda x: self._logdensity(x, latents, data))
         zero = jnp.zeros(site.shape, site.dtype)
+        vector = jnp.zeros((self.blocks, self.length), site.dtype)
+        hessian = jnp.zeros((self.blocks, self.length, self.length), site.dtype)
+        curved, flat = set(), set(range(len(self.density.terms_of(self.site)))) - set(self._products)
+        for i, product in self._products.items():
+            part = None if product is None else self._curvature.expansion(product, latents, data)
+            if part is None:
+                curved.add(i)
+            else:
+                vector, hessian = vector + part[0], hessian + part[1]
+        if curved or flat:
+            rest = curved | flat
+            vector = vector + self._split(jax.grad(lambda x: self._logdensity(x, latents, data, rest))(zero))
+        if curved:
+            hessian = hessian + self._differentiated(curved, zero, latents, data)
+        return vector, -hessian
+
+    def _differentiated(self, chosen: set[int], zero: Any, latents: Mapping[str, Any], data: Any) -> Any:
+        """The Hessian of some of the terms, one direction after another."""
+        gradient = jax.grad(lambda x: self._logdensity(x, latents, data, chosen))
 
         def column(unit: Any) -> Any:
             # the same direction in every block at once: blocks do not meet
             direction = self._joined(jnp.broadcast_to(unit, (self.blocks, self.length)))
             return self._split(jax.jvp(gradient, (zero,), (direction,))[1])
 
-        columns = jax.lax.map(column, jnp.eye(self.length, dtype=site.dtype), batch_size=64)
-        return self._split(gradient(zero)), -jnp.moveaxis(columns, 0, -1)
+        columns = jax.lax.map(column, jnp.eye(self.length, dtype=zero.dtype), batch_size=64)
+        return jnp.moveaxis(columns, 0, -1)
 
     def _split(self, x: Any) -> Any:
         return jnp.transpose(x, (*self.batch, *self.coupled)).reshape(self.blocks, self.length)
@@ -106,7 +130,8 @@ class GaussianConditional(Conditional):
     @property
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
-        return repr(("gaussian", self.site, self.batch))
+        pickers = [p.picker for p in self._products.values() if p is not None and p.picker is not None]
+        return repr(("gaussian", self.site, self.batch, [(p.site, p.values.tolist()) for p in pickers]))
 
     @property
     def _data(self) -> tuple[Any, ...]:
@@ -125,8 +150,8 @@ def gaussian_of(density: Density, site: str) -> GaussianConditional:
     support = support_of(density, site)
     if support.kind != "real":
         raise NotReal(f"the support of {site} is of kind {support.kind!r}, not the real line")
-    certify_quadratic(density, site)
-    found = GaussianConditional(density, site, batch_axes(density, site))
+    degrees = certify_quadratic(density, site)
+    found = GaussianConditional(density, site, batch_axes(density, site), degrees)
     if found.length > MAX_COUPLED:
         raise Refused(f"{found.length} elements of {site} are coupled, more than {MAX_COUPLED}")
     return found

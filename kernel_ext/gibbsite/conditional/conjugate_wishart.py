@@ -3,11 +3,12 @@
 A term counts if it is a weighted sum of squares of `L^-1 b`, or of the logarithms of the diagonal of `L`,
 where `L` is the Cholesky factor of the site (of the matrix that each element reads, `cov[z]`) and `b` is
 free of it. Together such terms are `a log|X| - tr(A X^-1) / 2`, if rows are weighted alike and the
-diagonal's logarithms have equal weights in total. The coefficients are then exact gradients at the identity:
-`a I` and `A / 2`.
+diagonal's logarithms have equal weights in total: `A` sums the outer products of the columns `b`, `a` the
+weights.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,11 +22,30 @@ from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate_gaussian import batch_axes
 from gibbsite.conditional.conjugate_walk import Blame, Refused, known_value
 from gibbsite.conditional.moving import bounded_by
+from gibbsite.conditional.outer import outer_onto, sum_onto
 from gibbsite.density import Density
+from gibbsite.density.access import Access
+from gibbsite.density.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.terms import Term
 from gibbsite.trace.compat import Literal
 
 _RESHAPING = ("squeeze", "reshape", "broadcast_in_dim", "expand_dims", "transpose", "copy")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """`b` of a term `(L^-1 b)^2`, the equations that bring it into the term's shape, its rows' axis there."""
+
+    atom: Any
+    path: tuple[Any, ...]
+    axis: int
+
+    def value(self, ev: Evaluator) -> Any:
+        """`b` in the term's shape, constant axes at size 1."""
+        x = ev.lazy(self.atom)
+        for eqn in self.path:
+            (x,) = evaluate_lazily(eqn, [x])
+        return x
 
 
 class _Matcher:
@@ -53,27 +73,26 @@ class _Matcher:
         eqn = self.made_by(term.atom, "square", "integer_pow")
         if eqn is None or eqn.params.get("y", 2) != 2:
             return False
-        return self._solved_rows(eqn.invars[0], term.weight)
+        return self.columns(term) is not None
 
-    def _solved_rows(self, atom: Any, weight: Any) -> bool:
-        """Whether `atom` holds `L^-1 b`, all rows of each column with the same weight."""
-        path = []
+    def columns(self, term: Term) -> Columns | None:
+        """What a square is made of: `L^-1 b` with all rows of each column weighted alike; else None."""
+        atom, weight, path = self.density.producer[term.atom].invars[0], term.weight, []
         while (moved := self.made_by(atom, *_RESHAPING)) is not None:
             path.append(moved)
             atom = moved.invars[0]
         solve = self.made_by(atom, "triangular_solve")
         if solve is None or not self.free(solve.invars[1]):
-            return False
+            return None
         p = solve.params
         plain = p["left_side"] and p["lower"] and not p["transpose_a"] and not p["unit_diagonal"]
         if not plain or not self.is_factor(solve.invars[0]):
-            return False
-        if weight.scalar is not None or all(n == 1 for n in weight.shape):
-            return True
+            return None
         axis: int | None = len(atom.aval.shape) - 2
         for step in reversed(path):
             axis = None if axis is None else _followed(step, axis)
-        return axis is not None and weight.shape[axis] == 1
+        even = weight.scalar is not None or (axis is not None and weight.shape[axis] == 1)
+        return Columns(solve.invars[1], tuple(reversed(path)), axis) if axis is not None and even else None
 
     def is_log_diagonal(self, atom: Any) -> bool:
         """`log(diag(L))`, one entry per row along the last axis."""
@@ -172,46 +191,48 @@ def _followed(eqn: Any, axis: int) -> int | None:
         return p["broadcast_dimensions"][axis]
     if name == "transpose":
         return p["permutation"].index(axis)
+    if name in ("reshape", "expand_dims"):
+        operand, out = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+        before = int(np.prod(operand[:axis], dtype=np.int64))
+        ahead = [int(np.prod(out[:a], dtype=np.int64)) for a in range(len(out))]
+        return next((a for a, n in enumerate(ahead) if n == before and out[a] == operand[axis]), None)
     return axis if name == "copy" else None
 
 
 class InverseWishartConditional(Conditional):
-    """A covariance matrix, or a batch of them, with inverse-Wishart conditionals."""
+    """A covariance matrix, or a batch of them, with inverse-Wishart conditionals.
+
+    `kinds` gives the columns of each quadratic term by number, None for one of the determinant.
+    """
 
     kind = "conjugate"
 
-    def __init__(self, density: Density, site: str, kinds: Mapping[int, str]):
+    def __init__(self, density: Density, site: str, kinds: Mapping[int, Columns | None]):
         self.kinds = kinds
         touched = [t for t, _ in density.terms_of(site)]
         origins = ", ".join(dict.fromkeys(t.origin for t in touched))
         stats = f"log|{site}| and {site}^-1"
         reason = f"InverseWishart: the log density is linear in {stats}, in the terms of {origins}"
         n = sum(int(np.prod(t.shape, dtype=np.int64)) for t in touched)
-        super().__init__(density, site, reason, f"2 gradients over {n} term elements")
+        super().__init__(density, site, reason, f"one pass over {n} term elements")
 
     def parameters(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         """Concentration `[*batch]` and scale matrix `[*batch, d, d]`."""
         site = self.density.sites[self.site]
-        d = site.shape[-1]
-        # hidden from the compiler, which would evaluate whole batches of factorisations of a constant
-        eye = jax.lax.optimization_barrier(jnp.eye(d, dtype=site.dtype))
-        identity = jnp.broadcast_to(eye, site.shape)
-
-        def part(kind: str) -> Any:
-            def total(x: Any) -> Any:
-                ev = self.density.evaluator({**latents, self.site: x}, data)
-                out = jnp.zeros((), site.dtype)
-                for i, (term, _) in enumerate(self.density.terms_of(self.site)):
-                    if self.kinds[i] == kind:
-                        value = term.contribution(ev.full(term.atom), ev.full)
-                        out = out + jnp.sum(jnp.broadcast_to(value, term.shape))
-                return out
-
-            g = jax.grad(total)(identity)
-            return (g + jnp.swapaxes(g, -1, -2)) / 2
-
-        power = jnp.trace(part("logdet"), axis1=-2, axis2=-1) / d
-        return -2.0 * power - d - 1, 2.0 * part("quadratic")
+        batch, d = site.shape[:-2], site.shape[-1]
+        ev = self.density.evaluator(latents, data)
+        power = jnp.zeros(batch, site.dtype)
+        scale = jnp.zeros(site.shape, site.dtype)
+        for i, (term, accesses) in enumerate(self.density.terms_of(self.site)):
+            block = Access(accesses[0].index[:-2], accesses[0].window)
+            w = jnp.reshape(term.weight.value(ev.full), term.weight.shape)
+            columns = self.kinds[i]
+            if columns is None:
+                power = power + sum_onto(w, term.shape, block, batch, ev.full) / 2
+                continue
+            b = columns.value(ev)
+            scale = scale - 2 * outer_onto(w, b, columns.axis, term.shape, block, batch, ev.full)
+        return -2 * power / d - d - 1, scale
 
     def distribution(self, state: Mapping[str, Any]) -> Any:
         """The NumPyro distribution that is drawn from."""
@@ -238,7 +259,7 @@ class InverseWishartConditional(Conditional):
     @property
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
-        return repr(("inverse wishart", self.site, sorted(self.kinds.items())))
+        return repr(("inverse wishart", self.site, sorted((i, c is None) for i, c in self.kinds.items())))
 
     @cached_property
     def _sample(self) -> Any:
@@ -264,7 +285,7 @@ def inverse_wishart_of(density: Density, site: str) -> InverseWishartConditional
     if moved:
         raise Refused(f"it bounds the support of {', '.join(moved)}")
     match = _Matcher(density, site)
-    kinds: dict[int, str] = {}
+    kinds: dict[int, Columns | None] = {}
     powers: dict[Any, Any] = {}
     for i, (term, accesses) in enumerate(density.terms_of(site)):
         kind = match.kind(term)
@@ -274,7 +295,7 @@ def inverse_wishart_of(density: Density, site: str) -> InverseWishartConditional
             if eqn is None:
                 raise Refused(f"the density of {term.origin} {why}")
             raise Blame(density).refuse(eqn, term.origin, why)
-        kinds[i] = kind
+        kinds[i] = match.columns(term) if kind == "quadratic" else None
         if kind == "logdet" and term.weight.scalar is None and term.weight.shape[-1] != 1:
             # powers may cancel between terms that read the same matrices, element by element
             same = (term.shape, accesses)

@@ -126,7 +126,7 @@ def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     (a, b), shape = xs, _aval_shape(eqn.invars[1])
     rank = len(shape)
     a = materialise(a, _aval_shape(eqn.invars[0]), {rank - 1, rank - 2})
-    b = materialise(b, shape, {rank - 1, rank - 2})
+    b = materialise(b, shape, {rank - 2 if eqn.params["left_side"] else rank - 1})
     shared = [d for d in range(rank - 2) if a.shape[d] == 1 and b.shape[d] != 1]
     b = materialise(b, shape, {d for d in range(rank - 2) if a.shape[d] != 1})
     # right-hand sides of one matrix stand beside each other, so that it is solved with once
@@ -150,6 +150,16 @@ def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     out = jnp.reshape(out, (*(b.shape[d] for d in kept), *(b.shape[d] for d in last)))
     placed = (*kept, *last)
     return [jnp.transpose(out, tuple(placed.index(d) for d in range(rank)))]
+
+
+def _dot_general(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
+    """Rows and columns that are all the same are multiplied once; so are matrices of a batch."""
+    (left, right), (l_shape, r_shape) = xs, map(_aval_shape, eqn.invars)
+    (l_sum, r_sum), (l_batch, r_batch) = eqn.params["dimension_numbers"]
+    varies = [(i, j) for i, j in zip(l_batch, r_batch, strict=True) if left.shape[i] != right.shape[j]]
+    left = materialise(left, l_shape, {*l_sum, *(i for i, _ in varies)})
+    right = materialise(right, r_shape, {*r_sum, *(j for _, j in varies)})
+    return bind_equation(eqn, [left, right])
 
 
 def _broadcast(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
@@ -335,6 +345,7 @@ _RULES: dict[str, Callable[[JaxprEqn, list[Any]], list[Any]]] = {
     **dict.fromkeys(_TIMES_SIZE | _IDEMPOTENT, _reduce),
     **dict.fromkeys(["cholesky", "lu", "qr", "eigh", "svd"], _matrix),
     "triangular_solve": _triangular_solve,
+    "dot_general": _dot_general,
     "broadcast_in_dim": _broadcast,
     "transpose": _transpose,
     "squeeze": _squeeze,

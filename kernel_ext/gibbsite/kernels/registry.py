@@ -247,9 +247,7 @@ for _row in (
         needs=("proposal",),
         aliases=("MH", "Prop", "PropMH"),
     ),
-    KernelRow(
-        "HMC", continuous, _build_hmc, _hmc_options(HMC), _gradients, "continuous", aliases=("GradHMC",)
-    ),
+    KernelRow("HMC", _smooth, _build_hmc, _hmc_options(HMC), _gradients, "continuous", aliases=("GradHMC",)),
     KernelRow(
         "NUTS",
         _smooth,
