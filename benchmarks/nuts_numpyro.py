@@ -85,9 +85,9 @@ def lowest_ess(draws: dict[str, Any]) -> float:
     return min(s.ess_bulk for s in all_stats({n: np.asarray(v) for n, v in draws.items()}))
 
 
-def ours(fn: Callable, args: tuple, draws: int) -> Callable[[int], Timed]:
+def ours(fn: Callable, args: tuple, draws: int, kernel: str = "NUTS") -> Callable[[int], Timed]:
     model = gb.model(fn, *args)
-    schedule = f"NUTS [{' '.join(n for n, s in model.sites.items() if s.role == 'latent')}]"
+    schedule = f"{kernel} [{' '.join(n for n, s in model.sites.items() if s.role == 'latent')}]"
 
     def run(seed: int) -> Timed:
         start = clocks()
@@ -100,7 +100,7 @@ def ours(fn: Callable, args: tuple, draws: int) -> Callable[[int], Timed]:
     return run
 
 
-def theirs(fn: Callable, args: tuple, draws: int) -> Callable[[int], Timed]:
+def theirs(fn: Callable, args: tuple, draws: int, kernel: Callable = NUTS) -> Callable[[int], Timed]:
     """NumPyro's run as one compiled program: called plainly, `MCMC.run` compiles at every run."""
     arrays = [jnp.asarray(a) for a in args if isinstance(a, np.ndarray)]
     others = [a for a in args if not isinstance(a, np.ndarray)]
@@ -108,7 +108,7 @@ def theirs(fn: Callable, args: tuple, draws: int) -> Callable[[int], Timed]:
     @jax.jit
     def program(key: Any, arrays: Any) -> Any:
         mcmc = MCMC(
-            NUTS(fn),
+            kernel(fn),
             num_warmup=WARMUP,
             num_samples=draws,
             num_chains=CHAINS,
@@ -132,22 +132,30 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with the tables")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    print("| model | lowest ESS, ours / NumPyro's | seconds | ESS/s, ratio (quartiles) | by processor time |")
-    print("|---|---|---|---|---|")
+    print(HEAD)
     for name, fn, args, n in models(options.data):
-        sides = (ours(fn, args, n), theirs(fn, args, n))
-        for side in sides:
-            side(0)
-        ess, seconds = np.zeros((options.rounds, 2)), np.zeros((options.rounds, 2, 2))
-        for i in range(options.rounds):
-            for k in (0, 1) if i % 2 else (1, 0):
-                draws, seconds[i, k] = sides[k](i + 1)
-                ess[i, k] = lowest_ess(draws)
-        speed = ess[:, :, None] / seconds  # round, side, clock
-        ratios = np.quantile(speed[:, 0] / speed[:, 1], [0.25, 0.5, 0.75], axis=0)
-        wall, processor = (f"{m:.2f} ({low:.2f}–{high:.2f})" for low, m, high in ratios.T)
-        (e, f), (s, t) = np.median(ess, axis=0), np.median(seconds[:, :, 0], axis=0)
-        print(f"| {name} | {e:.0f} / {f:.0f} | {s:.2f} / {t:.2f} | {wall} | {processor} |", flush=True)
+        print(compared(name, (ours(fn, args, n), theirs(fn, args, n)), options.rounds), flush=True)
+
+
+HEAD = """\
+| model | lowest ESS, ours / NumPyro's | seconds | ESS/s, ratio (quartiles) | by processor time |
+|---|---|---|---|---|"""
+
+
+def compared(name: str, sides: tuple[Callable, Callable], rounds: int) -> str:
+    """One row: the two sides in turn, each round with a seed of its own."""
+    for side in sides:
+        side(0)
+    effective, seconds = np.zeros((rounds, 2)), np.zeros((rounds, 2, 2))
+    for i in range(rounds):
+        for k in (0, 1) if i % 2 else (1, 0):
+            draws, seconds[i, k] = sides[k](i + 1)
+            effective[i, k] = lowest_ess(draws)
+    speed = effective[:, :, None] / seconds  # round, side, clock
+    ratios = np.quantile(speed[:, 0] / speed[:, 1], [0.25, 0.5, 0.75], axis=0)
+    wall, processor = (f"{m:.2f} ({low:.2f}–{high:.2f})" for low, m, high in ratios.T)
+    (e, f), (s, t) = np.median(effective, axis=0), np.median(seconds[:, :, 0], axis=0)
+    return f"| {name} | {e:.0f} / {f:.0f} | {s:.2f} / {t:.2f} | {wall} | {processor} |"
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def positive(y):
 
 
 PROPOSALS = [
-    (lambda s: dist.Gamma(2.0, 1.0), r"'g' has shape \(\), the site has \(3,\)"),
+    (lambda s: dist.Gamma(2.0, 1.0), r"'g' has shape \(\), the site has \(3,\); `.expand\(\[3\]\)`"),
     (lambda s: dist.Normal(s["g"][:2], 1.0).to_event(1), r"has shape \(2,\), the site has \(3,\)"),
     (lambda s: dist.Beta(2.0, 2.0).expand([3]).to_event(1), "does not cover the site's support"),
     (lambda s: dist.Poisson(2.0).expand([3]).to_event(1), "does not cover the site's support"),

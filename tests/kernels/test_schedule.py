@@ -64,6 +64,7 @@ MISTAKES = [
     (
         "Gibbs z (*) ESlice w (*) NUTS mu",
         "is Dirichlet, not Gaussian. It can be updated by Conjugate",
+        "^",
     ),
     ("Gibbs mu (*) NUTS *", "'mu' is continuous"),
     ("Gibbs z (*) NUTS [w mu centre]", "'centre' is deterministic", "^^^^^^"),
@@ -149,6 +150,21 @@ def test_plans_know_what_they_are(model):
     other = gb.model(mixture, np.arange(6.0, dtype=np.float32) + 1)
     assert make_schedule(other, "2 x Gibbs z (*) NUTS *").plan().cache_key == plan.cache_key
     assert make_schedule(other, "Gibbs z (*) NUTS *").plan().cache_key != plan.cache_key
+
+
+def moved():
+    numpyro.sample(
+        "a", dist.TransformedDistribution(dist.Normal(), dist.transforms.AffineTransform(1.0, 2.0))
+    )
+    numpyro.sample("b", dist.TransformedDistribution(dist.Normal(), dist.transforms.ExpTransform()))
+
+
+def test_only_affine_transforms_of_a_gaussian_are_gaussian():
+    m = gb.model(moved)
+    assert m.schedule("ESlice a (*) Slice b").text == "ESlice a (*) Slice b"
+    with pytest.raises(ScheduleError, match="'b' is TransformedDistribution, not Gaussian") as caught:
+        m.schedule("NUTS a (*) ESlice b")
+    assert str(caught.value).splitlines()[-1].index("^") == str(caught.value).splitlines()[-2].index("b")
 
 
 def test_a_schedule_of_the_wrong_kind_is_refused(model):

@@ -10,8 +10,8 @@ function of key, values, tuning and target:
             return z, tuning, StepInfo(accept_prob=…)
 
 It then works in `numpyro.infer.Gibbs([(MyKernel(model), ["x"]), …])` and in `MCMC(MyKernel(model), …)`;
-`register_kernel("MyKernel", MyKernel, fits=…)` puts it into schedules, and one row of the conformance table
-(`tests/kernels/test_conformance.py`) checks that it is right.
+`register_kernel(kernel_row("MyKernel", MyKernel))` puts it into schedules, and one row of the conformance
+table (`tests/kernels/test_conformance.py`) checks that it is right. `docs/kernels.md` has a whole one.
 """
 
 import copy

@@ -92,12 +92,13 @@ class Metropolis(SiteKernel):
             if tuple(proposed.shape()) != value.shape:
                 raise ScheduleError(
                     f"the proposal for {name!r} has shape {tuple(proposed.shape())}, "
-                    f"the site has {value.shape}"
+                    f"the site has {value.shape}; `.expand({list(value.shape)})` gives a distribution "
+                    "of that shape"
                 )
             if not covers(proposed.support, support):
                 raise ScheduleError(
                     f"the proposal for {name!r} has support {proposed.support}, which does not "
-                    f"cover the site's support {support}"
+                    f"cover the site's support {support}; propose from a distribution on all of it"
                 )
         return ()
 

@@ -129,10 +129,10 @@ def _conjugate(facts: Facts, site: str) -> str | None:
 
 def _gaussian(facts: Facts, site: str) -> str | None:
     name = facts.sites[site].fn_name
-    # affine transforms of a Gaussian are Gaussian; the kernel itself looks closer when it starts
-    if name in (*GAUSSIAN, "TransformedDistribution"):
+    base, *transforms = facts.density.transforms.get(site, (name,))
+    if base == "Normal" and set(transforms) == {"Affine"}:
         return None
-    return f"the prior of {site!r} is {name}, not Gaussian"
+    return None if name in GAUSSIAN else f"the prior of {site!r} is {name}, not Gaussian"
 
 
 def _single_integers(facts: Facts, site: str) -> str | None:
