@@ -52,7 +52,7 @@ KERNELS = {
         ("normal_mean", "correlated", "gamma", "moving_bound", *INTEGERS),
     ),
     "Metropolis": (lambda m: Metropolis(m, _drift), ("normal_mean",)),
-    "HMC": (lambda m: Gibbs([(HMC(m, num_steps=7, trajectory_length=None), None)]), SMOOTH),
+    "HMC": (lambda m: Gibbs([(HMC(m, trajectory_length=1.2), None)]), SMOOTH),
     "NUTS": (lambda m: Gibbs([(NUTS(m), None)]), SMOOTH),
 }
 
