@@ -10,7 +10,7 @@ import { layKeys, labelKeys } from "./graph_keys.mjs";
 import { blanketOf, joined, levelsOf, search } from "./graph_model.mjs";
 import { panelHtml, panelOf } from "./graph_panel.mjs";
 import { boxOf, columnsOf } from "./graph_shapes.mjs";
-import { answer, clicked, freshState, highlight, nodeAt } from "./graph_state.mjs";
+import { answer, clicked, freshState, highlight, nodeAt, plateAt } from "./graph_state.mjs";
 
 /**
  * @typedef {import("./graph_model.mjs").Facts} Facts
@@ -23,7 +23,9 @@ import { answer, clicked, freshState, highlight, nodeAt } from "./graph_state.mj
  * @typedef {{views: Record<string, Sent>, start: string, told: Record<string, Told>, colours: Colours}} Store
  */
 
-const LABELS = /** @type {Record<string, string>} */ ({ overview: "overview", folded: "folded", open: "all" });
+const LABELS = /** @type {Record<string, string>} */ ({
+  overview: "overview", plates: "plates closed", folded: "folded", open: "all",
+});
 const FIT = [980, 700];
 const LEAST_TEXT = 5;
 
@@ -92,7 +94,8 @@ function arrange(args, state, store, view) {
   });
   fit.setv({ visible: large, active: state.fit && large });
   const names = Object.keys(LABELS).filter((n) => n in store.views);
-  detail.setv({ labels: names.map((n) => LABELS[n]), active: names.indexOf(state.view), visible: names.length > 1 });
+  const at = names.indexOf(state.view);
+  detail.setv({ labels: names.map((n) => LABELS[n]), active: at < 0 ? null : at, visible: names.length > 1 });
   const wide = across * scale > 620;
   args.side.setv({ css_classes: wide ? ["gp-below"] : [] });
   panel.setv({ width: wide ? Math.min(Math.round(across * scale), FIT[0]) : 330 });
@@ -100,13 +103,17 @@ function arrange(args, state, store, view) {
 
 /** @param {any} args @param {State} state @param {Store} store @param {View} view */
 function paint(args, state, store, view) {
-  const next = highlight(view, state, store.colours);
+  const dark = Boolean(args.plot.document?.gibbsiteDark);
+  const colours = { ...store.colours, ...(dark ? store.colours.dark : {}) };
+  const next = highlight(view, state, colours);
   const run = args.run.data;
   const at = new Map([...(run.name ?? [])].map((n, i) => [n, i]));
   /** @param {string} n @param {any[]} column @param {string} none */
   const told = (n, column, none) => column[at.get(n) ?? -1] ?? none;
   const badge = view.nodes.name.map((n) => told(n, run.words, ""));
-  const tint = view.nodes.name.map((n) => told(n, run.colour, store.colours.edge));
+  const tint = view.nodes.name.map((n) => told(n, run.colour, colours.edge)).map((c) => colours.tint?.[c] ?? c);
+  for (const words of [args.title, args.words]) words.glyph.text_color = colours.ink;
+  args.plate_words.glyph.text_color = colours.plate;
   args.nodes.data = { ...view.nodes, ...next.nodes, badge, tint };
   args.edges.data = { ...view.edges, ...next.edges };
   args.heads.data = { ...view.heads, ...next.heads };
@@ -173,6 +180,7 @@ function draw(args, store, label, lay = false) {
   const state = plot.gibbsiteState;
   const view = cached(plot, store, state.view);
   const badges = paint(args, state, store, view);
+  if (plot.document) plot.document.gibbsiteTheme = () => draw(args, store, false);
   const figure = figureOf(plot);
   if (figure && lay) layKeys(figure, view, actsOf(args, store));
   if (figure && label) labelKeys(figure, view, state.selected, badges);
@@ -201,11 +209,20 @@ function after(old, source, view, store) {
     const hovered = event === "mouseleave" ? null : nodeAt(facts, source.x, source.y);
     return hovered === old.hovered ? null : { ...old, hovered };
   }
+  const plate = event === "tap" && nodeAt(facts, source.x, source.y) === null ? plateAt(view, source.x, source.y) : null;
+  if (plate !== null) {
+    // Of two plates the second closes beside the first.
+    const single = Object.keys(store.views).filter((n) => n.startsWith("plate "));
+    const both = single.length === 2 && old.view.startsWith("plate ");
+    const next = both ? "plates" : `plate ${plate}`;
+    if (next in store.views && next !== old.view) return { ...freshState(next), byLevel: old.byLevel };
+  }
   if (event === "tap") return clicked(old, nodeAt(facts, source.x, source.y), source.modifiers ?? {});
   if (event === "doubletap") {
     const name = nodeAt(facts, source.x, source.y);
     if (name === null) return old.fit ? { ...old, fit: false } : null;
     if (!facts[name].told.stands) return null;
+    if (old.view.startsWith("plate") && facts[name].told.plate) return { ...freshState("folded"), byLevel: old.byLevel };
     const finer = Object.keys(LABELS).filter((n) => n in store.views);
     const next = finer[finer.indexOf(old.view) + 1];
     return next ? { ...freshState(next), byLevel: old.byLevel } : null;

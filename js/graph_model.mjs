@@ -6,11 +6,12 @@
  * @typedef {Joint & {level: string, blanket: string[], box: number[], told: Told}} Fact
  * @typedef {{discrete?: boolean, shape?: number[], plates?: string[], statement?: string, stands?: string[],
  *   conditional?: string, latex?: string, form?: string, kernel?: string, reason?: string, blocked?: string,
- *   kernels?: string[], ways?: string[], line?: number}} Told
+ *   kernels?: string[], ways?: string[], line?: number, plate?: boolean}} Told
  * @typedef {Record<string, Fact>} Facts
  */
 
-const RANDOM = new Set(["latent", "observed"]);
+// A closed plate that holds latent and observed members, "plate", is random and lets every dependence pass.
+const RANDOM = new Set(["latent", "observed", "plate"]);
 const INFORMED = new Set(["observed", "factor"]);
 
 /** Parents and children by name, in the order of `names`; loops are left out.
@@ -80,8 +81,9 @@ export function blanketOf(graph, name) {
  * @param {Record<string, Joint>} graph @returns {Record<string, string>} */
 export function levelsOf(graph) {
   const names = Object.keys(graph);
-  const informed = names.filter((n) => INFORMED.has(graph[n].kind));
-  const latents = names.filter((n) => graph[n].kind === "latent");
+  const plates = names.filter((n) => graph[n].kind === "plate");
+  const informed = [...names.filter((n) => INFORMED.has(graph[n].kind)), ...plates];
+  const latents = [...names.filter((n) => graph[n].kind === "latent"), ...plates];
   const seen = new Set([...informed, ...reached(informed, (n) => graph[n].parents)]);
   const touched = new Set([...latents, ...informed, ...reached(latents, (n) => graph[n].children)]);
   const level = (/** @type {string} */ n) => (!touched.has(n) ? "data" : seen.has(n) ? "model" : "generated");
@@ -98,7 +100,8 @@ export function activeTrail(facts, a, b, given) {
   for (const [n, { kind }] of Object.entries(facts)) if (INFORMED.has(kind)) fixed.add(n);
   fixed.delete(a);
   fixed.delete(b);
-  const opened = new Set([...fixed, ...reached(fixed, (n) => facts[n].parents)]);
+  const told = [...fixed, ...Object.keys(facts).filter((n) => facts[n].kind === "plate")];
+  const opened = new Set([...told, ...reached(told, (n) => facts[n].parents)]);
   /** @type {{node: string, up: boolean, from: any}[]} */
   const queue = [{ node: a, up: true, from: null }];
   const seen = new Set([`u${a}`]);

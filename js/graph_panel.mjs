@@ -19,7 +19,8 @@ const STYLE =
 const HINT =
   "Hover over a node to see its Markov blanket (blue edges come from parents, orange ones go to children); " +
   "click for its conditional and its kernel. Then Shift-click a second node: are the two independent? " +
-  "Ctrl-click adds a node to what is given. By keyboard: Tab into the graph, arrows, Enter, Escape.";
+  "Ctrl-click adds a node to what is given. A click on a plate's label closes it, a double click opens what " +
+  "stands for several nodes. By keyboard: Tab into the graph, arrows, Enter, Escape.";
 
 /** @param {string} text */
 export function escaped(text) {
@@ -62,7 +63,7 @@ export function panelOf(facts, name, draws = "") {
   const parts = [
     entry("stands for", told.stands && list(told.stands, 8)),
     draws,
-    entry("statement", told.statement && `${name} ${sign} ${told.statement}`, true),
+    entry("statement", told.plate ? "" : told.statement && `${name} ${sign} ${told.statement}`, true),
     entry("conditional", told.conditional, true),
     latex,
     entry("form", told.form),

@@ -8,7 +8,7 @@
  *   w: number[], h: number[], title: string[], text: string[]}} Places
  * @typedef {{start: number[], end: number[], points: number[][], curved?: boolean}} Lines
  * @typedef {{fill: Record<string, string>, line: Record<string, string>, level: Record<string, string>,
- *   edge: string}} Colours
+ *   edge: string, ink?: string, plate?: string, tint?: Record<string, string>, dark?: Partial<Colours>}} Colours
  * @typedef {[number, number][]} Points
  */
 
@@ -150,7 +150,7 @@ export function columnsOf(places, edges, colours) {
       words: text,
       text_y: y.map((v) => -(v + 10)),
       badge_x: x.map((v, i) => v + w[i] / 2 - 4),
-      badge_y: y.map((v, i) => -(v - h[i] / 2 - 10)),
+      badge_y: y.map((v, i) => -(v - h[i] / 2 - 7)),
       fill: kind.map((k) => colours.fill[k]),
       line: kind.map((k) => colours.line[k]),
       dash: kind.map((k) => (k === "deterministic" ? [5, 3] : [])),

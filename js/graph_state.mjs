@@ -31,6 +31,21 @@ export function nodeAt(facts, x, y) {
   return null;
 }
 
+const LETTER = 7;
+const LINE = 11;
+
+/** The plate whose label is at the point, or null. @param {View} view
+ * @param {number} x @param {number} y @returns {string|null} */
+export function plateAt({ plates }, x, y) {
+  const hit = plates.label.findIndex((words, i) => {
+    const width = LETTER * words.length;
+    const left = plates.label_x[i] - (plates.align[i] === "left" ? 0 : width);
+    const up = y - plates.label_y[i];
+    return x >= left - LETTER && x <= left + width + LETTER && up >= -LINE / 2 && up <= 1.5 * LINE;
+  });
+  return hit < 0 ? null : plates.name[hit];
+}
+
 /** What another node is to `name`: "self", "parent", "child", "co-parent" or "". In words, for each node.
  * @param {Facts} facts @param {string} name @param {string} other */
 export function roleOf(facts, name, other) {
@@ -78,7 +93,7 @@ export function highlight(view, state, colours) {
       width: names.map(width),
       lit: names.map((n) => (lit.has(n) ? 1 : 0)),
       role: names.map((n) => roles.get(n)),
-      fill: names.map((n, i) => (state.byLevel ? colours.level[facts[n].level] : view.nodes.fill[i])),
+      fill: names.map((n) => state.byLevel ? colours.level[facts[n].level] : colours.fill[facts[n].kind]),
       dash: names.map((n, i) => (state.given.includes(n) ? [2, 2] : view.nodes.dash[i])),
     },
     edges: {
@@ -97,6 +112,8 @@ export function answer(facts, state) {
   const given = ["the data", ...state.given].join(", ");
   const pair = `${state.selected} and ${state.other}`;
   if (!trail.length) return `${pair} are independent given ${given}.`;
+  const closed = trail.some((n) => facts[n].kind === "plate");
+  if (closed) return `${pair} may depend on each other given ${given}, through ${trail.join(" – ")}: open the plate.`;
   return `${pair} depend on each other given ${given}: through ${trail.join(" – ")}.`;
 }
 

@@ -100,6 +100,7 @@ function paintTheme(doc, el) {
   const dark = isDark();
   const ink = dark ? INK.dark : INK.light;
   el.classList.toggle("gb-dark", dark);
+  doc.gibbsiteDark = dark;
   for (const m of doc._all_models.values()) {
     const has = (name) => name in m.properties;
     if (has("major_tick_line_color")) {
@@ -151,7 +152,8 @@ function hideTwin(id) {
 
 const STYLE = `
 .gb-view { font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); color: #2b3036; max-width: 100%; }
-.gb-view.gb-dark { color: #d8dce2; }
+.gb-view.gb-dark { color: #d8dce2; --gb-ink: #d8dce2; --gb-control: #23272c; --gb-rule: #555d67;
+  --gb-active: #3d444d; }
 .gb-error { color: #b3261e; white-space: pre-wrap; }
 `;
 
@@ -200,7 +202,10 @@ function hostWidget(hooks = {}) {
         model.on("change:_columns", update);
         model.on("change:_props", update);
 
-        const repaint = () => paintTheme(doc, el);
+        const repaint = () => {
+          paintTheme(doc, el);
+          doc.gibbsiteTheme?.(); // what a view's own script paints
+        };
         repaint();
         stopTheme = watchTheme(repaint);
         hideTwin(model.get("_twin"));

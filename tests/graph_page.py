@@ -18,6 +18,8 @@ PLACE = """([name, doc]) => {
             break
         }
     }
+    const at = view.canvas_view.el.getBoundingClientRect().y + y_scale.compute(data.title_y[i])
+    if (at < 120 || at > innerHeight - 60) view.canvas_view.el.scrollIntoView({ block: 'start' })
     const box = view.canvas_view.el.getBoundingClientRect()
     return [box.x + x_scale.compute(data.x[i]), box.y + y_scale.compute(data.title_y[i])]
 }"""
@@ -41,16 +43,44 @@ class Graph:
     def place(self, name):
         return self.page.evaluate(f"name => ({PLACE})([name, {self.doc}])", name)
 
+    def label(self, plate):
+        """A point on a plate's label."""
+        return self.page.evaluate(
+            f"""plate => {{
+                const doc = {self.doc}
+                const plot = doc.get_model_by_name('graph')
+                const view = Bokeh.index.find_one(plot) ?? doc.views_manager.find_one(plot)
+                const data = doc.get_model_by_name('graph-plates').data
+                const i = data.name.indexOf(plate)
+                const {{ x_scale, y_scale }} = view.frame
+                const box = view.canvas_view.el.getBoundingClientRect()
+                const aside = data.align[i] === 'left' ? 10 : -10
+                const x = x_scale.compute(data.label_x[i]) + aside
+                return [box.x + x, box.y + y_scale.compute(data.label_y[i]) - 4]
+            }}""",
+            plate,
+        )
+
     def hover(self, name):
+        self.place(name)  # brings it into view
         self.page.mouse.move(*self.place(name))
 
     def click(self, name, key=None):
         if key:
             self.page.keyboard.down(key)
+        self.place(name)
         self.page.mouse.click(*self.place(name))
         if key:
             self.page.keyboard.up(key)
         self.page.wait_for_timeout(350)  # a tap waits for a second one
+
+    def type_in(self, placeholder, text):
+        """Type into the newest field whose hint begins so."""
+        self.page.get_by_placeholder(placeholder).last.fill(text)
+
+    def press_button(self, name):
+        """Press the newest button of that name."""
+        self.page.get_by_role("button", name=name, exact=True).last.click()
 
     @property
     def names(self):

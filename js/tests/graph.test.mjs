@@ -6,7 +6,7 @@ import { spoken } from "../graph_keys.mjs";
 import { activeTrail, blanketOf, joined, levelsOf, search } from "../graph_model.mjs";
 import { panelOf } from "../graph_panel.mjs";
 import { arrowHead, outline, smooth } from "../graph_shapes.mjs";
-import { answer, clicked, freshState, highlight, neighbour, nodeAt, roleOf } from "../graph_state.mjs";
+import { answer, clicked, freshState, highlight, neighbour, nodeAt, plateAt, roleOf } from "../graph_state.mjs";
 
 /** A mixture, w → z → x ← mu, as Python sends it. */
 const STORE = {
@@ -95,6 +95,22 @@ test("observed colliders open trails, given nodes close them", () => {
   assert.deepEqual(activeTrail(FACTS, "w", "mu", ["z"]), []);
   const latent = { ...FACTS, x: { kind: "latent", parents: FACTS.x.parents, children: [] } };
   assert.deepEqual(activeTrail(latent, "w", "mu", []), []);
+});
+
+test("a closed plate lets every dependence pass and belongs to the model", () => {
+  const graph = joined(["w", "mu", "plate n"], ["latent", "latent", "plate"], [0, 1], [2, 2]);
+  assert.deepEqual(activeTrail(graph, "w", "mu", []), ["w", "plate n", "mu"]);
+  assert.deepEqual(blanketOf(graph, "w"), ["mu", "plate n"]);
+  assert.equal(levelsOf(graph)["plate n"], "model");
+});
+
+test("a plate is found by its label", () => {
+  const plates = { name: ["n", "m"], label: ["n: 40", "m: 2"], label_x: [100, 200], label_y: [-90, -90] };
+  const view = { plates: { ...plates, align: ["right", "left"] } };
+  assert.equal(plateAt(view, 80, -86), "n");
+  assert.equal(plateAt(view, 210, -86), "m");
+  assert.equal(plateAt(view, 150, -86), null);
+  assert.equal(plateAt(view, 80, -50), null);
 });
 
 test("shift asks about a second node, ctrl changes what is given, a click on nothing clears", () => {

@@ -3,7 +3,6 @@
 import itertools
 
 import gibbsite as gb
-import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 import numpyro
@@ -14,8 +13,8 @@ from bokeh.resources import INLINE
 from gibbsite.graph import DependencyGraph, Node
 from gibbsite.views import graph_root
 from gibbsite.views.assets import joined
+from graph_models import hmm, hundred, lda, looped, mixture, ratings
 from graph_page import Graph, shot
-from numpyro.contrib.control_flow import scan
 
 
 @pytest.fixture
@@ -37,24 +36,6 @@ def show(page, tmp_path, model):
     return Graph(page)
 
 
-def lda(words, docs):
-    with numpyro.plate("topics", 4):
-        phi = numpyro.sample("phi", dist.Dirichlet(jnp.ones(7)))
-    with numpyro.plate("documents", 3):
-        theta = numpyro.sample("theta", dist.Dirichlet(jnp.ones(4)))
-    with numpyro.plate("tokens", len(words)):
-        z = numpyro.sample("z", dist.Categorical(theta[docs]))
-        numpyro.sample("words", dist.Categorical(phi[z]), obs=words)
-
-
-def looped(x):
-    rows = numpyro.sample("P", dist.Dirichlet(jnp.ones((3, 3))).to_event(1))
-    z = None
-    for t in range(len(x)):
-        z = numpyro.sample(f"z[{t}]", dist.Categorical(jnp.ones(3) / 3 if z is None else rows[z]))
-        numpyro.sample(f"x[{t}]", dist.Normal(z, 0.5), obs=x[t])
-
-
 def steps(y):
     tau = numpyro.sample("tau", dist.HalfNormal(1))
     scaled = numpyro.deterministic("scaled", 2 * tau)
@@ -62,43 +43,6 @@ def steps(y):
     mu = numpyro.sample("mu", dist.Normal(0, 5))
     numpyro.sample("y", dist.Normal(mu, sd).expand([3]), obs=y)
     numpyro.sample("y_new", dist.Normal(mu, sd))
-
-
-def hundred(y):
-    values = [numpyro.sample("root", dist.Normal(0, 1))]
-    for i in range(50):
-        values.append(numpyro.sample(f"effect_{i}", dist.Normal(values[i // 3], 1.0)))
-        numpyro.sample(f"obs_{i}", dist.Normal(values[-1], 1.0), obs=y[i])
-
-
-def mixture(x):
-    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
-    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([3]))
-    with numpyro.plate("n", len(x)):
-        z = numpyro.sample("z", dist.Categorical(w))
-        numpyro.sample("x", dist.Normal(mu[z], 1), obs=x)
-
-
-def hmm(x):
-    rows = numpyro.sample("P", dist.Dirichlet(jnp.ones((3, 3))).to_event(1))
-    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([3]))
-
-    def step(z, x_t):
-        z = numpyro.sample("z", dist.Categorical(rows[z]))
-        numpyro.sample("x", dist.Normal(mu[z], 1.0), obs=x_t)
-        return z, None
-
-    scan(step, 0, x)
-
-
-def ratings(y):
-    difficulty = numpyro.sample("difficulty", dist.Normal(0, 1))
-    with numpyro.plate("persons", y.shape[0], dim=-2):
-        ability = numpyro.sample("ability", dist.Normal(0, 1))
-    with numpyro.plate("items", y.shape[1], dim=-1):
-        item = numpyro.sample("item", dist.Normal(difficulty, 1))
-    with numpyro.plate("persons", y.shape[0], dim=-2), numpyro.plate("items", y.shape[1], dim=-1):
-        numpyro.sample("y", dist.Bernoulli(logits=ability - item), obs=y)
 
 
 MODELS = {
@@ -154,6 +98,24 @@ def test_roles_folding_search_and_levels(page, tmp_path):
     after = graph.column("fill")
     assert after["y_new"] != after["mu"] and before["y_new"] == before["mu"]
     shot(page, "graph_levels")
+
+
+def test_plates_close_by_a_click_on_their_labels(page, tmp_path):
+    graph = show(page, tmp_path, MODELS["crossing"]())
+    names = "[...doc.get_model_by_name('graph-nodes').data.name].join()"
+    page.mouse.click(*graph.label("items"))
+    graph.until(f"{names} === 'difficulty,ability,plate items'")
+    page.wait_for_timeout(400)  # the figure's size follows
+    graph.click("plate items")
+    graph.until("doc.get_model_by_name('graph-panel').text.includes('<dd>item, y</dd>')")
+    graph.click("ability")
+    graph.click("difficulty", "Shift")
+    assert "may depend on each other given the data" in graph.panel and "open the plate" in graph.panel
+    shot(page, "graph_closed")
+    page.mouse.dblclick(*graph.place("plate items"))
+    graph.until(f"{names} === 'difficulty,ability,item,y'")
+    page.get_by_role("button", name="plates closed", exact=True).click()
+    graph.until(f"{names}.includes('plate')")
 
 
 def test_two_nodes_and_what_is_given(page, tmp_path):

@@ -1,6 +1,8 @@
 """The graph in JupyterLab, with a kernel: change the model, watch a run, come back later."""
 
 import json
+from pathlib import Path
+from typing import NamedTuple
 
 from graph_page import Graph
 
@@ -17,6 +19,41 @@ with plate("n", len(x)):
     "run = mixture.start(draws=400_000, warmup=300, chains=2, seed=0)\nview.attach(run)",
 )
 LATEST = "[...(globalThis.__gibbsiteDocuments ?? [])].filter(d => d.get_model_by_name('graph')).at(-1)"
+MESSAGE = "doc.get_model_by_name('graph-message').text"
+
+
+TESTS = str(Path(__file__).parents[1])
+SETUP = f"""import sys
+sys.path.insert(0, {TESTS!r})
+import numpy as np
+import gibbsite as gb
+from gibbsite.views import show_graph
+from graph_models import hmm, hundred, lda
+rng = np.random.default_rng(3)
+MODELS = {{
+    "hmm": gb.model(hmm, np.repeat([-3.0, 0.0, 3.0], 7).astype("float32")),
+    "lda": gb.model(lda, rng.integers(0, 7, 30), np.arange(30) // 10),
+    "hundred": gb.model(hundred, np.zeros(50, "float32")),
+}}"""
+SHOW = "view = show_graph(MODELS[{name!r}])\nview"
+
+
+class Steps(NamedTuple):
+    """What is done to one model: whose element is asked for, what is changed, which nodes are asked about."""
+
+    element: tuple[str, str]
+    node: str
+    kernel: str
+    value: str
+    pair: tuple[str, str]
+    given: str
+
+
+STEPS = {
+    "hmm": Steps(("z", "5"), "mu", "Slice", "[-3, 0, 3]", ("P", "mu"), "z"),
+    "lda": Steps(("z", "17"), "theta", "Independence", "[0.1, 0.2, 0.3, 0.4]", ("theta", "phi"), "z"),
+    "hundred": Steps(("effect_7", ""), "effect_7", "Slice", "0.5", ("effect_7", "effect_8"), "effect_1"),
+}
 
 
 def test_changing_and_watching_a_model_in_a_notebook(lab):
@@ -27,40 +64,55 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     for cell in (0, 1, 2):
         lab.run_cell(cell)
     graph = Graph(lab.page, f"({LATEST})")
-    message = "doc.get_model_by_name('graph-message').text"
 
     graph.click("z")
     lab.page.get_by_placeholder("value or [index]").last.fill("17")
     lab.page.get_by_role("button", name="element").last.click()
-    graph.until(f"{message}.includes('z[17]: w[any], mu[any], x[17]')")
+    graph.until(f"{MESSAGE}.includes('z[17]: w[any], mu[any], x[17]')")
 
     graph.click("mu")
     lab.page.locator("select").last.select_option("Slice")
     lab.page.get_by_role("button", name="use kernel").last.click()
-    graph.until(f"{message}.includes('Slice mu')")
+    graph.until(f"{MESSAGE}.includes('Slice mu')")
     lab.page.get_by_placeholder("value or [index]").last.fill("[-3, 3]")
     lab.page.get_by_role("button", name="condition").last.click()
-    graph.until(f"{message}.includes('model.condition(mu=[-3, 3])')")
+    graph.until(f"{MESSAGE}.includes('model.condition(mu=[-3, 3])')")
     graph.hover("w")
     lab.shot("graph_conditioned")
     assert lab.python("print(view.graph.nodes['mu'].kind)").strip() == "observed"
     lab.page.get_by_role("button", name="undo").last.click()
-    graph.until(f"{message}.includes('Undone')")
+    graph.until(f"{MESSAGE}.includes('Undone')")
 
     lab.page.get_by_placeholder("value or [index]").last.wait_for()
     graph.click("z")
     lab.page.get_by_placeholder("value or [index]").last.fill("1")
     lab.page.get_by_role("button", name="do", exact=True).last.click()
-    graph.until(f"{message}.includes('model.do(z=1)')")
+    graph.until(f"{MESSAGE}.includes('model.do(z=1)')")
     assert lab.python("print(view.graph.parents('z'))").strip() == "()"
     lab.shot("graph_intervened")
     lab.page.get_by_role("button", name="undo").last.click()
     graph.until("[...doc.get_model_by_name('graph-nodes').data.words].some(w => w.includes('Categorical'))")
     lab.page.get_by_placeholder("value or [index]").last.fill("5")
     lab.page.get_by_role("button", name="condition").last.click()
-    graph.until(f"{message}.includes('outside the support')")
+    graph.until(f"{MESSAGE}.includes('outside the support')")
     lab.page.get_by_role("button", name="undo").last.click()
-    graph.until(f"{message}.includes('Undone')")
+    graph.until(f"{MESSAGE}.includes('Undone')")
+
+    # Other coordinates, and one block.
+    graph.click("mu")
+    graph.press_button("make non-centred")
+    graph.until(f"{MESSAGE}.includes('model.reparam(mu=')")
+    names = "[...doc.get_model_by_name('graph-nodes').data.name]"
+    graph.until(f"{names}.join() === 'w,mu_decentered,mu,z,x'")
+    lab.shot("graph_reparam")
+    graph.press_button("undo")
+    graph.until(f"{MESSAGE}.includes('Undone')")
+    graph.click("mu")
+    graph.click("w", "Shift")
+    graph.press_button("one block with w")
+    graph.until(f"{MESSAGE}.includes('NUTS [mu w]') && {MESSAGE}.includes('model.with_schedule(')")
+    graph.press_button("undo")
+    graph.until(f"{MESSAGE}.includes('Undone')")
 
     # A run in the background: the badges move while it goes on.
     badges = "[...doc.get_model_by_name('graph-nodes').data.badge]"
@@ -95,7 +147,7 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     # The name is bound anew: the old graph says that it shows the earlier model.
     lab.python("mixture = mixture.condition(w=[0.5, 0.5])")
     graph.click("z")
-    graph.until(f"{message}.includes('bound to another model since')")
+    graph.until(f"{MESSAGE}.includes('bound to another model since')")
     lab.save()
     lab.assert_quiet()
 
@@ -110,3 +162,84 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     lab.shot("graph_reopened")
     lab.page.goto(lab.converted("ask.ipynb"))
     lab.picture("Dependency graph: 4 nodes")
+
+
+def test_three_more_models_are_asked_changed_and_watched(lab):
+    lab.page.set_viewport_size({"width": 1280, "height": 1500})
+    lab.write("more.ipynb", SETUP, *(SHOW.format(name=name) for name in STEPS))
+    lab.open("more.ipynb")
+    lab.run_cell(0)
+    for cell, (name, todo) in enumerate(STEPS.items(), 1):
+        lab.run_cell(cell)
+        lab.scroll_to(cell)
+        page = lab.page
+        graph = Graph(page, f"({LATEST})")
+        if name == "hundred":
+            page.get_by_role("button", name="folded", exact=True).last.click()
+            graph.until("doc.get_model_by_name('graph-nodes').data.name.length === 101")
+
+        # Find, hover, click.
+        page.get_by_placeholder("find a node").last.fill(todo.node)
+        graph.until(f"doc.get_model_by_name('graph-panel').text.includes('<h4>{todo.node}</h4>')")
+        page.get_by_placeholder("find a node").last.fill("")
+        for node in (todo.node, *todo.pair):
+            graph.hover(node)
+            graph.lit(lab.python(f"print(*view.graph.markov_blanket({node!r}))").split())
+        graph.click(todo.node)
+        assert "conditional" in graph.panel and "kernel" in graph.panel
+
+        # One element.
+        site, index = todo.element
+        graph.click(site)
+        graph.type_in("value", index)
+        graph.press_button("element")
+        graph.until(f"{MESSAGE}.includes({json.dumps(element(lab, site, index))})")
+
+        # Another kernel, a value, an intervention, and back.
+        graph.click(todo.node)
+        page.locator("select").last.select_option(todo.kernel)
+        graph.press_button("use kernel")
+        graph.until(f"{MESSAGE}.includes('{todo.kernel} {todo.node}')")
+        graph.type_in("value", todo.value)
+        for action, kind in (("condition", "observed"), ("do", "deterministic")):
+            graph.press_button(action)
+            graph.until(f"{MESSAGE}.includes('model.{action}({todo.node}={todo.value})')")
+            assert lab.python(f"print(view.graph.nodes[{todo.node!r}].kind)").strip() == kind
+            graph.press_button("undo")
+            graph.until(f"{MESSAGE}.includes('Undone')")
+        graph.press_button("undo")
+        graph.until(f"{MESSAGE}.includes('schedule: ' + {json.dumps(default_of(lab, name))})")
+
+        # Two nodes, and what opens or closes the way between them.
+        graph.click(todo.pair[0])
+        graph.click(todo.pair[1], "Shift")
+        asked = f"print(bool(view.graph.independent(*{todo.pair}, given)))"
+        for given in ((), (todo.given,)):
+            if given:
+                graph.click(todo.given, "Control")
+            free = lab.python(f"given = {given}\n{asked}").strip() == "True"
+            lab.shot(f"graph_asked_{name}")
+            words = "are independent given" if free else "depend on each other given"
+            graph.until(f"doc.get_model_by_name('graph-panel').text.includes({words!r})")
+
+        # A run, while it goes on.
+        graph.click(todo.node)
+        lab.python("run = view.model.start(draws=200_000, warmup=100, chains=2, seed=0)\nview.attach(run)")
+        badges = "[...doc.get_model_by_name('graph-nodes').data.badge]"
+        graph.until(f"{badges}.filter(b => b).length >= 3", timeout=240_000)
+        graph.until("doc.get_model_by_name('graph-panel').text.includes('R-hat')")
+        lab.shot(f"graph_live_{name}")
+        lab.python("run.stop(); run.wait()")
+    lab.assert_quiet()
+
+
+def element(lab, site, index):
+    """What there is to tell of one element."""
+    code = "from gibbsite.graph import element_text\n"
+    code += f"print(element_text({site!r}, at := ({index},), view.model.element_blanket({site!r}, at)))"
+    return lab.python(code.replace("(,)", "()")).strip()
+
+
+def default_of(lab, name):
+    """The schedule of a model as it was."""
+    return lab.python(f"print(MODELS[{name!r}].schedule().text)").strip()

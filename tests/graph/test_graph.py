@@ -10,7 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import UnknownNameError
-from gibbsite.graph import DependencyGraph, Node
+from gibbsite.graph import DependencyGraph, Node, PlateBox
 
 
 def random_graph(rng, n):
@@ -67,6 +67,53 @@ def test_independence_is_d_separation():
             steps = set(graph.edges) | {(y, x) for x, y in graph.edges}
             assert all(pair in steps for pair in itertools.pairwise(answer.path))
     assert min(answers.values()) > 100
+
+
+def test_closed_plates_never_claim_an_independence_too_many():
+    """On random graphs with random plates: what a graph with closed plates calls independent is so in the
+    whole one, its blankets shield their nodes there, and it has no circle."""
+    rng = np.random.default_rng(11)
+    boxes = [PlateBox("p", 3), PlateBox("q", 2)]
+    answers = {True: 0, False: 0}
+    for _ in range(400):
+        n = int(rng.integers(4, 11))
+        kinds = rng.choice(["latent", "observed", "deterministic"], n, p=[0.5, 0.3, 0.2]).tolist()
+        plates = [("p",) * int(r < 0.35) + ("q",) * int(0.2 < r < 0.5) for r in rng.random(n)]
+        edges = [(i, j) for i, j in itertools.combinations(range(n), 2) if rng.random() < 2 / n]
+        children = {j for _, j in edges}  # what reads nothing is no deterministic value
+        kinds = [k if i in children else k.replace("deterministic", "latent") for i, k in enumerate(kinds)]
+        nodes = [Node(f"v{i}", kinds[i], plates=plates[i]) for i in range(n)]
+        whole = DependencyGraph(nodes, [(f"v{i}", f"v{j}") for i, j in edges], boxes)
+        small, members = whole.closed()
+        assert nx.is_directed_acyclic_graph(small.to_networkx())
+        assert sorted(m for k in small.nodes for m in members.get(k, (k,))) == sorted(whole.nodes)
+        for a, b in itertools.combinations(small.nodes, 2):
+            given = [g for g in small.nodes if g not in (a, b) and rng.random() < 0.3]
+            if small.independent(a, b, given):
+                known = [m for g in given for m in members.get(g, (g,))]
+                for x, y in itertools.product(members.get(a, (a,)), members.get(b, (b,))):
+                    kept = [k for k in known if k not in (x, y)]
+                    assert whole.independent(x, y, kept), (whole.edges, x, y, kept)
+            answers[bool(small.independent(a, b, given))] += 1
+        for name in small.nodes:
+            # `independent` takes a deterministic value of given ones for unknown; blankets see through it
+            if name in whole.nodes and whole.nodes[name].random and "deterministic" not in kinds:
+                blanket = small.markov_blanket(name)
+                near = [m for k in blanket for m in members.get(k, (k,))]
+                for other in small.nodes:
+                    if other not in (name, *blanket) and small.nodes[other].random:
+                        assert all(whole.independent(name, m, near) for m in members.get(other, (other,)))
+    assert min(answers.values()) > 300
+
+
+def test_a_plate_of_one_node_stays_and_unknown_ones_are_named(graph):
+    small, members = graph.closed(["n"])
+    assert members == {"plate n": ("b", "y")} and small.nodes["plate n"].kind == "plate"
+    assert set(small.parents("plate n")) == {"mu", "sd", "x"} and small.levels()["plate n"] == "model"
+    assert small.closed()[1] == {} and small.plates == {}
+    assert "open" not in str(small.independent("mu", "tau")) and not small.independent("mu", "tau")
+    with pytest.raises(UnknownNameError):
+        graph.closed(["m"])
 
 
 def test_a_factor_couples_what_it_reads():
@@ -259,6 +306,16 @@ def test_blankets_of_elements():
     assert model.element_blanket("a", 2) == {}
     with pytest.raises(ValueError, match="does not exist"):
         model.element_blanket("a", 4)
+
+    def scalars(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 1).expand([3]))
+        a = numpyro.sample("a", dist.Normal(mu[1], 1))
+        numpyro.sample("b", dist.Normal(a, 1))
+        numpyro.sample("y", dist.Normal(a, 1), obs=y)
+
+    single = gb.model(scalars, jnp.zeros(()))
+    assert single.element_blanket("a", ()) == {"mu": ((1,),), "b": ((),), "y": ((),)}
+    assert single.element_blanket("mu", 1) == {"a": ((),)} and single.element_blanket("mu", 0) == {}
 
     def walk():
         z = numpyro.sample("z", dist.Categorical(jnp.ones((6, 2))).to_event(1))

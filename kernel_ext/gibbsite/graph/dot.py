@@ -8,6 +8,7 @@ _SHAPES = {
     "deterministic": "box",
     "data": "box",
     "factor": "square",
+    "plate": "box3d",
 }
 
 
@@ -20,9 +21,10 @@ def to_dot(graph: Any) -> str:
     lines = ["digraph model {", "  rankdir=TB;"]
     inner: dict[str | None, list[str]] = {}
     for node in graph.nodes.values():
+        shape = "hexagon" if node.discrete and node.kind in ("latent", "observed") else _SHAPES[node.kind]
         style = {"observed": "filled", "data": "dashed", "deterministic": "rounded"}.get(node.kind, "solid")
         label = node.name + (f"\n{node.distribution}" if node.distribution else "")
-        text = f"{_quoted(node.name)} [label={_quoted(label)}, shape={_SHAPES[node.kind]}, style={style}];"
+        text = f"{_quoted(node.name)} [label={_quoted(label)}, shape={shape}, style={style}];"
         inner.setdefault(node.plates[-1] if node.plates else None, []).append(text)
     lines += ["  " + t for t in inner.get(None, [])]
 

@@ -38,7 +38,7 @@ def element_blanket(density: Density, site: str, index: int | Sequence[int]) -> 
             touched |= _reads(access, at, term.shape, read)
         if not touched.any():
             continue
-        where = np.nonzero(touched)
+        where = np.nonzero(touched) if touched.ndim else ()
         for other, theirs in density.maps[term.atom].items():
             if other == site and len(theirs) == 1 and theirs[0].single:
                 continue  # each element of the term reads one element of the site: they never meet in it
@@ -47,7 +47,8 @@ def element_blanket(density: Density, site: str, index: int | Sequence[int]) -> 
         origin = density.sites.get(term.origin)
         if origin is not None and origin.role == "observed":
             same = term.shape == origin.shape[: len(term.shape)] and len(term.shape) <= len(origin.shape)
-            _add(found, term.origin, set(zip(*(w.tolist() for w in where), strict=True)) if same else None)
+            elements = set(zip(*(w.tolist() for w in where), strict=True)) if touched.ndim else {()}
+            _add(found, term.origin, elements if same else None)
     mine = found.get(site)
     if mine is not None:
         mine.discard(at)
@@ -84,6 +85,8 @@ def _read_by(access: Access, where: Any, shape: tuple[int, ...], read: Any) -> s
     """The elements that the array's elements `where` read through this access; None where any may be."""
     if any(isinstance(c, Whole) or getattr(c, "latents", None) for c in access.index):
         return None
+    if not shape:
+        return {tuple(int(component_array(c, shape, read)) for c in access.index)}  # type: ignore[arg-type]
     inside = _inside(access, shape)[where]
     columns = [
         np.broadcast_to(np.asarray(component_array(c, shape, read)), shape)[where][inside].tolist()  # type: ignore[arg-type]

@@ -10,15 +10,16 @@ import networkx as nx
 from gibbsite.errors import UnknownNameError
 from gibbsite.graph.separation import Independence, active_trail
 
-KINDS = ("latent", "observed", "deterministic", "data", "factor")
+KINDS = ("latent", "observed", "deterministic", "data", "factor", "plate")
 
 
 @dataclass(frozen=True)
 class Node:
     """A named value or factor.
 
-    `kind` is one of "latent", "observed", "deterministic", "data" and "factor"; `distribution` the right-hand
-    side of its statement as text; `recurrent` says that elements depend on other elements of the same node.
+    `kind` is one of "latent", "observed", "deterministic", "data", "factor" and, where a closed plate holds
+    latent and observed members, "plate"; `distribution` the right-hand side of its statement as text;
+    `recurrent` says that elements depend on other elements of the same node.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Node:
     @property
     def random(self) -> bool:
         """Whether the node is a random variable."""
-        return self.kind in ("latent", "observed")
+        return self.kind in ("latent", "observed", "plate")
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,21 @@ class DependencyGraph:
 
         return overview(self)
 
+    def closed(
+        self, plates: Iterable[str] | None = None
+    ) -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
+        """The graph with plates, all unless named, as one node each; see `gibbsite.graph.plates.closed`.
+
+        Returns the smaller graph, and for each such node the names that it stands for.
+        """
+        from gibbsite.graph.plates import closed
+
+        names = list(self._plates if plates is None else plates)
+        for name in names:
+            if name not in self._plates:
+                raise UnknownNameError("plate", name, self._plates)
+        return closed(self, names)
+
     def node(self, name: str) -> Node:
         """The node of that name; raises `UnknownNameError` with the nearest one."""
         if name not in self._nodes:
@@ -199,10 +215,11 @@ class DependencyGraph:
         see. Generated: the rest, which needs computing only once per draw. Gorinova 2022, thesis §3.4
         (information-flow levels), as two passes of reachability.
         """
-        informed = {n for n, node in self._nodes.items() if node.kind in ("observed", "factor")}
+        informed = {n for n, node in self._nodes.items() if node.kind in ("observed", "factor", "plate")}
         seen = _reached(informed, self._graph.predecessors)
         touched = _reached(
-            (n for n, node in self._nodes.items() if node.kind == "latent"), self._graph.successors
+            (n for n, node in self._nodes.items() if node.kind in ("latent", "plate")),
+            self._graph.successors,
         )
         out = {}
         for name, node in self._nodes.items():
@@ -226,7 +243,9 @@ class DependencyGraph:
             self.node(name)
         kinds = ("factor", "observed") if given_data else ("factor",)
         fixed = set(given) | {n for n, node in self._nodes.items() if node.kind in kinds}
-        return Independence(a, b, tuple(given), active_trail(self._graph, a, b, fixed - {a, b}))
+        partly = {n for n, node in self._nodes.items() if node.kind == "plate" and given_data}
+        trail = active_trail(self._graph, a, b, fixed - {a, b}, partly)
+        return Independence(a, b, tuple(given), trail)
 
     def to_networkx(self) -> Any:
         """A `networkx.DiGraph` whose nodes carry `kind`, `shape`, `distribution`, `plates` and `level`."""

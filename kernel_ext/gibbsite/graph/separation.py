@@ -30,8 +30,12 @@ class Independence:
         return f"{self.a} and {self.b} depend on each other{given}, through {' – '.join(self.path)}"
 
 
-def active_trail(graph: Any, a: str, b: str, given: Collection[str]) -> tuple[str, ...]:
+def active_trail(
+    graph: Any, a: str, b: str, given: Collection[str], partly: Collection[str] = ()
+) -> tuple[str, ...]:
     """A trail from `a` to `b` that `given` leaves open, or `()` if they are d-separated.
+
+    Nodes of which a part is given, `partly`, open trails but close none.
 
     Breadth-first over (node, direction of arrival): from below a node passes on to parents and children
     unless it is given; from above it passes to children unless given, and to parents if it or a descendant
@@ -40,7 +44,8 @@ def active_trail(graph: Any, a: str, b: str, given: Collection[str]) -> tuple[st
     if a == b:
         return (a,)
     given = set(given)
-    opened = given | {p for g in given if g in graph for p in nx.ancestors(graph, g)}
+    told = given | set(partly)
+    opened = told | {p for g in told if g in graph for p in nx.ancestors(graph, g)}
     start = (a, "up")
     before: dict[tuple[str, str], tuple[str, str] | None] = {start: None}
     queue = deque([start])

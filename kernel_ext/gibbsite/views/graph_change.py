@@ -29,7 +29,8 @@ def apply(model: Any, node: str | None, action: str, value: str) -> Change:
     if node is None:
         raise ModelError("click on a node first")
     if action == "element":
-        index = parsed(value)
+        site = model.density.sites.get(node)
+        index = () if site is not None and not site.shape else parsed(value)
         at = tuple(index) if isinstance(index, list | tuple) else (index,)
         blanket = element_blanket(model.density, node, at)
         return Change(model, element_text(node, at, blanket), "")

@@ -23,20 +23,23 @@ from bokeh.plotting import figure
 from gibbsite.views.assets import joined
 from gibbsite.views.graph_picture import PLATE, PLATE_TEXT, summary_html, summary_text
 from gibbsite.views.graph_store import MAX_WIDTH, packed, store_of
-from gibbsite.views.graph_style import TEXT_SIZE, TITLE_SIZE
+from gibbsite.views.graph_style import INK, TEXT_SIZE, TITLE_SIZE
 
-_INK = "#2b3036"
 _PANEL_WIDTH = 330
 _FONT = value("system-ui, sans-serif")
-# Inputs are white in dark pages, too, whose text is light.
-_INPUT = f".bk-input {{ color: {_INK}; }}"
+# Bokeh's controls in the colours of the page; the host sets the variables in dark ones.
+_CONTROL = (
+    f".bk-input, .bk-btn {{ color: var(--gb-ink, {INK}); background-color: var(--gb-control, #fff); "
+    "border-color: var(--gb-rule, #c9cfd6); }"
+    ".bk-btn.bk-active { background-color: var(--gb-active, #e2e6ea); }"
+)
 # What the glyphs read; js/graph_shapes.mjs fills it.
 _COLUMNS = {
     "nodes": "name xs ys x title title_y words text_y badge_x badge_y fill line dash width alpha lit role "
     "badge tint".split(),
     "edges": "start end xs ys width alpha colour".split(),
     "heads": "xs ys alpha colour".split(),
-    "plates": "x y width height label_x label_y label align".split(),
+    "plates": "name x y width height label_x label_y label align".split(),
 }
 
 
@@ -50,7 +53,7 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
     panel = Div(
         name="graph-panel",
         width=_PANEL_WIDTH,
-        styles={"color": "inherit"},
+        styles={"color": "inherit", "max-width": "100%"},
         html_attributes={"role": "region", "aria-label": "About the chosen node", "aria-live": "polite"},
     )
     change = _change_tools()
@@ -78,9 +81,14 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
         )
         below += [change["row"], message]
     # Beside the drawing where that is narrow, else below it.
-    side = column(*below, stylesheets=[InlineStyleSheet(css=":host(.gp-below) { flex-basis: 100%; }")])
+    side = column(
+        *below,
+        stylesheets=[
+            InlineStyleSheet(css=":host { max-width: 100%; } :host(.gp-below) { flex-basis: 100%; }")
+        ],
+    )
     script.args |= {"side": side}  # type: ignore[operator]
-    root = column(tools, _wrapped(_scrolled(plot), side))
+    root = column(tools, _wrapped(_scrolled(plot), side), styles={"max-width": "100%"})
     document = Document()
     document.add_root(root)
     document.js_on_event(DocumentReady, script)
@@ -89,7 +97,8 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
 
 def _wrapped(*children: Any) -> Any:
     """Side by side where there is room, else one below the other."""
-    return row(*children, stylesheets=[InlineStyleSheet(css=":host { flex-wrap: wrap; }")])
+    css = ":host { flex-wrap: wrap; max-width: 100%; }"
+    return row(*children, stylesheets=[InlineStyleSheet(css=css)])
 
 
 def _scrolled(plot: Any) -> Any:
@@ -98,38 +107,40 @@ def _scrolled(plot: Any) -> Any:
 
 
 def _look_tools(script: CustomJS) -> tuple[Any, dict[str, Any]]:
-    look = TextInput(name="graph-search", placeholder="find a node", width=150, stylesheets=[_INPUT])
+    look = TextInput(name="graph-search", placeholder="find a node", width=150, stylesheets=[_CONTROL])
     look.js_on_change("value_input", script)
     look.js_on_change("value", script)
-    colour = RadioButtonGroup(name="graph-colour", labels=["kind", "level"], active=0)
+    colour = RadioButtonGroup(name="graph-colour", labels=["kind", "level"], active=0, stylesheets=[_CONTROL])
     colour.js_on_change("active", script)
-    detail = RadioButtonGroup(name="graph-detail", labels=[], active=None, visible=False)
+    detail = RadioButtonGroup(
+        name="graph-detail", labels=[], active=None, visible=False, stylesheets=[_CONTROL]
+    )
     detail.js_on_change("active", script)
-    fit = Toggle(name="graph-fit", label="fit", active=False, width=60, visible=False)
+    fit = Toggle(name="graph-fit", label="fit", active=False, width=60, visible=False, stylesheets=[_CONTROL])
     fit.js_on_change("active", script)
     return _wrapped(look, colour, detail, fit), {"detail": detail, "fit": fit}
 
 
 def _change_tools() -> dict[str, Any]:
     """What one can do to the chosen node; each sends what is asked to Python."""
-    text = TextInput(name="graph-value", placeholder="value or [index]", width=130, stylesheets=[_INPUT])
-    kernel = Select(name="graph-kernel", options=[], width=150, stylesheets=[_INPUT])
+    text = TextInput(name="graph-value", placeholder="value or [index]", width=130, stylesheets=[_CONTROL])
+    kernel = Select(name="graph-kernel", options=[], width=150, stylesheets=[_CONTROL])
 
     def button(label: str, action: str) -> Button:
-        made = Button(label=label, name=f"graph-{action}", width=80)
+        made = Button(label=label, name=f"graph-{action}", width=80, stylesheets=[_CONTROL])
         code = "text.document.gibbsite?.('change', {action, value: text.value_input ?? text.value})"
         made.js_on_event("button_click", CustomJS(args={"text": text, "action": action}, code=code))
         return made
 
     def chosen(action: str) -> Button:
         """A button whose value, its tag, and whose label follow the chosen node."""
-        made = Button(label=action, name=f"graph-{action}", visible=False, tags=[""])
+        made = Button(label=action, name=f"graph-{action}", visible=False, tags=[""], stylesheets=[_CONTROL])
         code = "made.document.gibbsite?.('change', {action, value: made.tags[0]})"
         made.js_on_event("button_click", CustomJS(args={"made": made, "action": action}, code=code))
         return made
 
     code = "kernel.document.gibbsite?.('change', {action: 'kernel', value: kernel.value})"
-    use = Button(label="use kernel", name="graph-use-kernel", width=90)
+    use = Button(label="use kernel", name="graph-use-kernel", width=90, stylesheets=[_CONTROL])
     use.js_on_event("button_click", CustomJS(args={"kernel": kernel}, code=code))
     reparam, merge = chosen("reparam"), chosen("merge")
     buttons = [button(a, a) for a in ("element", "condition", "do", "undo")]
@@ -159,7 +170,7 @@ def _figure(words: str) -> tuple[Any, dict[str, Any]]:
     plot.axis.visible = False
     plot.grid.visible = False
     sources = {k: ColumnDataSource({c: [] for c in v}, name=f"graph-{k}") for k, v in _COLUMNS.items()}
-    _draw_plates(plot, sources["plates"])
+    plate = _draw_plates(plot, sources["plates"])
     plot.multi_line(
         "xs", "ys", source=sources["edges"], line_color="colour", line_width="width", line_alpha="alpha"
     )
@@ -183,15 +194,16 @@ def _figure(words: str) -> tuple[Any, dict[str, Any]]:
         "text_font": _FONT,
     }
     badge: dict[str, Any] = {**common, "text_align": "right"}
-    title = plot.text("x", "title_y", text="title", text_font_size=f"{TITLE_SIZE}px", text_color=_INK,
+    title = plot.text("x", "title_y", text="title", text_font_size=f"{TITLE_SIZE}px", text_color=INK,
                       text_font_style="bold", **common)  # fmt: skip
-    inner = plot.text("x", "text_y", text="words", text_font_size=f"{TEXT_SIZE}px", text_color=_INK, **common)
+    inner = plot.text("x", "text_y", text="words", text_font_size=f"{TEXT_SIZE}px", text_color=INK, **common)
     plot.text("badge_x", "badge_y", text="badge", text_color="tint", text_font_size="11px",
               text_font_style="bold", **badge)  # fmt: skip
-    return plot, {**sources, "title": title, "words": inner}
+    return plot, {**sources, "title": title, "words": inner, "plate_words": plate}
 
 
-def _draw_plates(plot: Any, plates: ColumnDataSource) -> None:
+def _draw_plates(plot: Any, plates: ColumnDataSource) -> Any:
+    """Draws boxes and labels; returns the labels."""
     plot.block(
         "x",
         "y",
@@ -203,5 +215,5 @@ def _draw_plates(plot: Any, plates: ColumnDataSource) -> None:
         fill_alpha=0.07,
         line_color=PLATE,
     )
-    plot.text("label_x", "label_y", text="label", text_align="align", source=plates, text_font=_FONT,
+    return plot.text("label_x", "label_y", text="label", text_align="align", source=plates, text_font=_FONT,
               text_font_size="11px", text_color=PLATE_TEXT)  # fmt: skip

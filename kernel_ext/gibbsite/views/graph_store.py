@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gibbsite.views.graph_geometry import Drawing, draw
-from gibbsite.views.graph_picture import EDGE, MAX_DRAWN
-from gibbsite.views.graph_style import FILL, LEVEL_FILL, LINE, READABLE, TEXT_SIZE, TITLE_SIZE
+from gibbsite.views.graph_picture import EDGE, MAX_DRAWN, PLATE_TEXT
+from gibbsite.views.graph_style import DARK, FILL, INK, LEVEL_FILL, LINE, READABLE, TEXT_SIZE, TITLE_SIZE
 from gibbsite.views.graph_told import told
 
 MAX_WIDTH = 980
@@ -55,6 +55,7 @@ def _edges(graph: Any, drawing: Drawing) -> dict[str, Any]:
 def _plates(drawing: Drawing) -> dict[str, list]:
     plates = list(drawing.plates.values())
     return {
+        "name": list(drawing.plates),
         "x": _round(p.box.left for p in plates),
         "y": _round(-p.box.top - p.box.height for p in plates),
         "width": _round(p.box.width for p in plates),
@@ -91,7 +92,8 @@ def view_of(graph: Any, use_greek: bool = False) -> dict[str, Any]:
 
 
 def store_of(graph: Any, model: Any = None, use_greek: bool = False) -> dict[str, Any]:
-    """All views that are not too large to draw: "overview", "folded" and "open", where they differ.
+    """All views that are not too large to draw: "overview", "folded" and "open", where they differ; "plates"
+    with all plates closed, "plate n" with one.
 
     `start` names the one to begin with; `views` is empty where even the overview is too large.
     """
@@ -104,16 +106,47 @@ def store_of(graph: Any, model: Any = None, use_greek: bool = False) -> dict[str
         shown["folded"] = (small, members)
     if members and len(graph.nodes) <= MAX_DRAWN:
         shown["open"] = (graph, {})
+    shown |= _closed(small, members)
     entries: dict[str, dict] = {}
-    for seen, inside in reversed(shown.values()):
-        entries |= told(seen, model, inside)
+    for seen, inside in shown.values():
+        entries |= told(seen, model, inside, entries)
     large = "overview" in shown and len(small.nodes) > READABLE
     return {
         "views": {name: view_of(seen, use_greek) for name, (seen, _) in shown.items()},
         "start": "overview" if large else "folded",
         "told": entries,
-        "colours": {"fill": FILL, "line": LINE, "level": LEVEL_FILL, "edge": EDGE},
+        "colours": {
+            "fill": FILL,
+            "line": LINE,
+            "level": LEVEL_FILL,
+            "edge": EDGE,
+            "ink": INK,
+            "plate": PLATE_TEXT,
+            "dark": DARK,
+        },
     }
+
+
+def _closed(graph: Any, members: Mapping[str, Any]) -> dict[str, tuple[Any, Mapping[str, Any]]]:
+    """A graph of readable size with all its plates closed, and with each of them."""
+    out: dict[str, tuple[Any, Mapping[str, Any]]] = {}
+    if len(graph.nodes) > READABLE:
+        return out
+    for plate in graph.plates:
+        seen, inside = graph.closed([plate])
+        if inside:
+            out[f"plate {plate}"] = (seen, _opened(inside, members))
+    if len(out) == 1:
+        return {**out, "plates": next(iter(out.values()))}
+    if out:
+        seen, inside = graph.closed()
+        out["plates"] = (seen, _opened(inside, members))
+    return out
+
+
+def _opened(inside: Mapping[str, Any], members: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """What merged nodes stand for, down to the model's own sites."""
+    return {**members, **{n: tuple(m for k in ns for m in members.get(k, (k,))) for n, ns in inside.items()}}
 
 
 def packed(store: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ FILL = {
     "deterministic": "#e8e3f4",
     "data": "#eceff1",
     "factor": "#f3d9d4",
+    "plate": "#e6ecdc",
 }
 LINE = {
     "latent": "#2f7fc1",
@@ -24,13 +25,24 @@ LINE = {
     "deterministic": "#7a62b8",
     "data": "#78838d",
     "factor": "#b8473a",
+    "plate": "#6d7f45",
 }
-WORDS = {
-    "latent": "latent",
-    "observed": "observed",
-    "deterministic": "deterministic",
-    "data": "data",
-    "factor": "factor",
+INK = "#2b3036"
+# The same on a dark ground; `tint` tells what becomes of a badge's colour.
+DARK = {
+    "fill": {
+        "latent": "#1f3a55",
+        "observed": "#51401a",
+        "deterministic": "#3b3358",
+        "data": "#343b43",
+        "factor": "#57302a",
+        "plate": "#36402a",
+    },
+    "level": {"data": "#343b43", "model": "#51401a", "generated": "#1f4a3c"},
+    "edge": "#97a2ad",
+    "ink": "#e3e7ec",
+    "plate": "#9aa5b0",
+    "tint": {"#007a5a": "#45c49c", "#8a6d00": "#e0b83f", "#b3261e": "#ff8a80"},
 }
 GREEK: dict[str, str] = dict(
     zip(

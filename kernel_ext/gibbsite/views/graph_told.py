@@ -1,6 +1,6 @@
 """What there is to tell of each node beyond its neighbours, which the page finds from the edges itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gibbsite.errors import GibbsiteError
@@ -9,14 +9,22 @@ _MOST_STANDS = 8
 
 
 def told(
-    graph: Any, model: Any = None, members: Mapping[str, Sequence[str]] | None = None
+    graph: Any,
+    model: Any = None,
+    members: Mapping[str, Sequence[str]] | None = None,
+    known: Collection[str] = (),
 ) -> dict[str, dict]:
     """Per node the entries of its panel, empty ones left out; without `model`, only what the graph knows.
 
-    `members` names what merged nodes stand for. The keys are those that `js/graph_model.mjs` lists.
+    `members` names what merged nodes stand for; those `known` are left out. The keys are those that
+    `js/graph_model.mjs` lists.
     """
     rows = _kernel_rows(model)
-    return {name: _told(graph, name, model, rows, (members or {}).get(name, ())) for name in graph.nodes}
+    return {
+        name: _told(graph, name, model, rows, (members or {}).get(name, ()))
+        for name in graph.nodes
+        if name not in known
+    }
 
 
 def fitting_kernels(model: Any, site: str) -> list[str]:
@@ -48,6 +56,7 @@ def _told(graph: Any, name: str, model: Any, rows: Mapping[str, Any], inside: Se
     }
     if inside:
         more = len(inside) - _MOST_STANDS
+        out["plate"] = name.startswith("plate ")
         out["stands"] = [*inside[:_MOST_STANDS], *([f"{more} more"] if more > 0 else [])]
     row = next((rows[n] for n in (name, *inside) if n in rows), None)
     if row is not None:

@@ -1,0 +1,76 @@
+"""A graph with plates closed: each as one node, whose questions are answered on the safe side."""
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+import networkx as nx
+
+if TYPE_CHECKING:
+    from gibbsite.graph.model_graph import DependencyGraph, Node
+
+_MOST_NAMES = 4
+
+
+def closed(
+    graph: "DependencyGraph", plates: Iterable[str]
+) -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
+    """The graph with each of the plates as one node, and the names that these nodes stand for.
+
+    A plate of one node stays as it is. What lies on a path from one member to another is taken in, so that no
+    circle arises. Where latent and observed members are merged the node is of kind "plate": it lets every
+    dependence pass, so that what is independent here is independent in the whole graph, too; not the reverse.
+    """
+    members: dict[str, tuple[str, ...]] = {}
+    for plate in plates:
+        inside = [n for n, node in graph.nodes.items() if plate in node.plates]
+        if len(inside) < 2:
+            continue
+        name = f"plate {plate}"
+        while name in graph.nodes:
+            name += "′"
+        names = _with_paths(graph, inside)
+        graph = _merged(graph, name, names, plate)
+        members[name] = tuple(m for n in names for m in members.pop(n, (n,)))
+    return graph, members
+
+
+def _with_paths(graph: "DependencyGraph", inside: Collection[str]) -> tuple[str, ...]:
+    """The members and all that lies between them, in program order."""
+    directed = nx.DiGraph([e for e in graph.edges if e[0] != e[1]])
+    directed.add_nodes_from(graph.nodes)
+    below = {d for n in inside for d in nx.descendants(directed, n)}
+    above = {a for n in inside for a in nx.ancestors(directed, n)}
+    taken = set(inside) | (below & above)
+    return tuple(n for n in graph.nodes if n in taken)
+
+
+def _kind(nodes: Collection["Node"]) -> str:
+    kinds = {n.kind for n in nodes}
+    if len(kinds) == 1:
+        return kinds.pop()
+    return "latent" if kinds <= {"latent", "deterministic"} else "plate"
+
+
+def _merged(graph: "DependencyGraph", name: str, names: Collection[str], plate: str) -> "DependencyGraph":
+    from gibbsite.graph.model_graph import DependencyGraph, Node
+
+    nodes = [graph.nodes[n] for n in names]
+    listed = list(names)[:_MOST_NAMES]
+    more = len(names) - len(listed)
+    common = set.intersection(*(set(n.plates) for n in nodes)) - {plate}
+    one = Node(
+        name,
+        _kind(nodes),
+        (graph.plates[plate].size,),
+        discrete=all(n.discrete for n in nodes),
+        distribution=", ".join(listed) + (f" and {more} more" if more > 0 else ""),
+        plates=tuple(p for p in nodes[0].plates if p in common),
+    )
+    own = dict.fromkeys(names, name)
+    edges = [(own.get(a, a), own.get(b, b)) for a, b in graph.edges]
+    first = next(iter(names))  # its place in program order is the plate's
+    kept = {n: one if n == first else v for n, v in graph.nodes.items() if n == first or n not in own}
+    used = {p for node in kept.values() for p in node.plates}
+    boxes = [b for b in graph.plates.values() if b.name in used]
+    groups = {g: ns for g, ns in graph.groups.items() if not set(ns) & set(own)}
+    return DependencyGraph(kept.values(), [(a, b) for a, b in edges if a != b], boxes, groups)
