@@ -1,6 +1,6 @@
 """What a site is drawn from, given everything else."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from gibbsite.conditional.chain import ChainTables, chain_structure, sample_chai
 from gibbsite.conditional.finite import FiniteTables, element_logits, finite_structure, sweep
 from gibbsite.conditional.support import finite_support
 from gibbsite.conditional.text import conditional_text
+from gibbsite.conditional.touch import Touch
 from gibbsite.density import Density, rerolled
 from gibbsite.density.access import Component, Table
 from gibbsite.density.explain import widenings
@@ -187,14 +188,21 @@ def _reason(c: FiniteConditional) -> str:
 
 def _cost(c: FiniteConditional) -> str:
     s = c.structure
-    n = sum(int(np.prod(t.term.shape, dtype=np.int64)) for t in s.single + s.joint)
+    n = _term_elements(c.tables.filled + s.joint)
     k = s.support.size
     if c.kind == "chain":
         return f"{k}² × {n} term elements, then a filter of {c.chain.length} steps"  # type: ignore[union-attr]
     if c.tables.sums is not None:
         return f"{k} × {n} term elements, then a scan with {len(c.tables.sums.sums)} running sums"
     times = 1 if s.independent else (s.n_colours or int(np.prod(s.elements, dtype=np.int64)))
-    return f"{k} × {n} term elements" + (f" × {times} passes" if times > 1 else "")
+    compared = _term_elements([t for found in c.tables.thresholds for t in found.touches])
+    parts = [f"{k} × {n} term elements" + (f" × {times} passes" if times > 1 else "")] if n else []
+    parts += [f"{compared} term elements once, compared with thresholds"] if compared else []
+    return ", and ".join(parts)
+
+
+def _term_elements(touches: Sequence[Touch]) -> int:
+    return sum(int(np.prod(t.term.shape, dtype=np.int64)) for t in touches)
 
 
 def conditional_of(density: Density, name: str) -> Conditional:

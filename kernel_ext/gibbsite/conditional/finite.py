@@ -77,8 +77,9 @@ def finite_structure(density: Density, name: str, support: FiniteSupport) -> Fin
 class FiniteTables:
     """Tabulates the terms of a finite site over its support, at given values of everything else.
 
-    All methods are pure in `latents` and `data`, and work under `jit` and `vmap`. Logits have the support on
-    axis 0 and may have size 1 along element axes where they are constant.
+    `thresholds` are the single terms that read the site through comparisons only; `filled` are the others,
+    which are evaluated at every value. All methods are pure in `latents` and `data`, and work under `jit` and
+    `vmap`. Logits have the support on axis 0 and may have size 1 along element axes where they are constant.
     """
 
     def __init__(self, density: Density, structure: FiniteStructure):
@@ -95,7 +96,7 @@ class FiniteTables:
         wide = [t for t in structure.single if large and np.prod(t.term.shape) > 1]
         self.thresholds = thresholds(density, structure.site, wide, self._values)
         dealt_with = {id(t) for found in self.thresholds for t in found.touches}
-        self._filled_in = tuple(t for t in structure.single if id(t) not in dealt_with)
+        self.filled = tuple(t for t in structure.single if id(t) not in dealt_with)
 
     def running(self, latents: Latents, data: Any) -> RunningTables | None:
         """The sums through which the coupling terms read the site, if they read it through nothing else."""
@@ -117,7 +118,7 @@ class FiniteTables:
         def at(value: Any) -> Any:
             ev = self._with(others, data, self._filled(value))
             total: Any = jnp.zeros((1,) * len(self._elements))
-            for touch in self._filled_in:
+            for touch in self.filled:
                 part = touch.term.contribution(ev.lazy(touch.term.atom), ev.full)
                 for access in touch.accesses:
                     total = total + reduce_onto(part, touch.term.shape, access, self._elements, ev.full)
