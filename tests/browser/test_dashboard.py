@@ -62,12 +62,13 @@ def test_sample_follows_the_run_and_stop_keeps_its_draws(lab):
     lab.shot("dashboard_live")
 
     # The chooser works while the cell runs.
-    row = lab.page.locator(".gb-dash tbody tr", has_text="w[2]").first
-    row.click()
-    lab.page.wait_for_function(
-        "() => [...document.querySelectorAll('.gb-dash tbody tr')].some("
-        "tr => tr.textContent.includes('w[2]') && tr.querySelector('.gb-chip').style.background)"
+    label = lab.page.evaluate(
+        "() => [...document.querySelectorAll('.gb-dash tbody tr')].find("
+        "tr => !tr.querySelector('.gb-chip').style.background).dataset.label"
     )
+    row = lab.page.locator(f".gb-dash tbody tr[data-label='{label}']")
+    row.click()
+    row.locator(".gb-chip[style*=background]").wait_for()
     assert traces(lab)[0]["points"] <= 500
 
     lab.page.locator(".gb-stop").click()
