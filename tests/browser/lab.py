@@ -20,6 +20,21 @@ QUIET = re.compile(
     r"favicon|ResizeObserver loop|lab/extensions/.*schemas|Failed to load resource.*404.*workspaces"
 )
 
+# The cells that most notebooks of the tests begin with: real data, and a mixture of three components.
+LOAD = """
+%load_ext gibbsite
+from sklearn.datasets import load_iris
+x = load_iris().data[:, 2].astype("float32")
+"""
+MIXTURE = """
+%%model mixture(x, K=3)
+w  ~ Dirichlet(ones(K))
+mu ~ Normal(0, 5).expand([K])
+with plate("n", len(x)):
+    z ~ Categorical(w)
+    x ~ Normal(mu[z], 1.0)
+"""
+
 
 @dataclass
 class Server:

@@ -1,18 +1,7 @@
 """A run's dashboard in a real JupyterLab: it follows the run, stops it, and outlives page and kernel."""
 
-LOAD = """
-%load_ext gibbsite
-from sklearn.datasets import load_iris
-x = load_iris().data[:, 2].astype("float32")
-"""
-MODEL = """
-%%model mixture(x, K=3)
-w  ~ Dirichlet(ones(K))
-mu ~ Normal(0, 5).expand([K])
-with plate("n", len(x)):
-    z ~ Categorical(w)
-    x ~ Normal(mu[z], 1.0)
-"""
+from gibbsite_browser_lab import LOAD, MIXTURE
+
 LONG = "run = %sample mixture --draws 400000 --warmup 300 --chains 4 --seed 0"
 BACKGROUND = """
 from gibbsite.views import Dashboard
@@ -46,7 +35,7 @@ def wait_last(lab, beyond, which=0, timeout=120):
 
 def prepare(lab, name, *cells):
     """A notebook whose model is defined."""
-    lab.write(name, LOAD, MODEL, *cells)
+    lab.write(name, LOAD, MIXTURE, *cells)
     lab.open(name)
     lab.run_cell(0)
     lab.run_cell(1)

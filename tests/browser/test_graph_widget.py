@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from graph_page import Graph
+from graph_page import Graph, shot
 
 CELLS = (
     "%load_ext gibbsite\nimport numpy as np\nx = np.repeat([-3.0, 3.0], 20).astype('float32')",
@@ -160,8 +160,20 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     lab.scroll_to(2)
     lab.picture("Dependency graph: 4 nodes")
     lab.shot("graph_reopened")
-    lab.page.goto(lab.converted("ask.ipynb"))
+    address = lab.converted("ask.ipynb")
+    lab.page.goto(address)
     lab.picture("Dependency graph: 4 nodes")
+
+    # As a code-hosting site previews it: no script runs.
+    context = lab.page.context.browser.new_context(java_script_enabled=False)
+    preview = context.new_page()
+    preview.goto(address)
+    image = preview.locator("img.gibbsite-svg[alt*='Dependency graph: 4 nodes']")
+    image.scroll_into_view_if_needed()
+    box = image.bounding_box()
+    assert box is not None and box["width"] > 250 and box["height"] > 250
+    shot(preview, "graph_preview")
+    context.close()
 
 
 def test_three_more_models_are_asked_changed_and_watched(lab):

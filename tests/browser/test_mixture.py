@@ -4,23 +4,10 @@ import shutil
 from pathlib import Path
 
 import nbformat
+from gibbsite_browser_lab import LOAD, MIXTURE
 
 DEMOS = Path(__file__).parents[2] / "demo_notebooks"
-CELLS = (
-    """
-%load_ext gibbsite
-from sklearn.datasets import load_iris
-x = load_iris().data[:, 2].astype("float32")
-""",
-    """
-%%model mixture(x, K=3)
-w  ~ Dirichlet(ones(K))
-mu ~ Normal(0, 5).expand([K])
-with plate("n", len(x)):
-    z ~ Categorical(w)
-    x ~ Normal(mu[z], 1.0)
-""",
-)
+CELLS = (LOAD, MIXTURE)
 # The graph's document, and where a node is on the screen.
 GRAPH = "[...(globalThis.__gibbsiteDocuments ?? [])].find(doc => doc.get_model_by_name('graph'))"
 LIT = f"""() => {{

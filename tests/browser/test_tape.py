@@ -1,21 +1,8 @@
 """`%trace` in a real JupyterLab: the statements of one run, read without any other page."""
 
-CELLS = (
-    """
-%load_ext gibbsite
-from sklearn.datasets import load_iris
-x = load_iris().data[:, 2].astype("float32")
-""",
-    """
-%%model mixture(x, K=3)
-w  ~ Dirichlet(ones(K))
-mu ~ Normal(0, 5).expand([K])
-with plate("n", len(x)):
-    z ~ Categorical(w)
-    x ~ Normal(mu[z], 1.0)
-""",
-    "%trace mixture --depth 2",
-)
+from gibbsite_browser_lab import LOAD, MIXTURE
+
+CELLS = (LOAD, MIXTURE, "%trace mixture --depth 2")
 
 
 def test_the_tape_of_a_mixture_is_read_and_opened(lab):
@@ -31,4 +18,21 @@ def test_the_tape_of_a_mixture_is_read_and_opened(lab):
     assert [t.strip()[0] for t in page.locator(".tilde .what").all_text_contents()] == ["w", "m", "z", "x"]
     page.locator("details summary").last.click()
     lab.shot("tape_open", ".gibbsite-tape")
+    lab.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
+    lab.page.wait_for_selector("body[data-jp-theme-light='false']", state="attached")
+    lab.page.wait_for_timeout(300)
+    lab.shot("tape_dark", ".gibbsite-tape")
+    ink, ground = page.evaluate(
+        """el => {
+            const light = c => c.match(/[\\d.]+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0) / 765
+            let under = el
+            while (under && /, 0\\)|transparent/.test(getComputedStyle(under).backgroundColor)) {
+                under = under.parentElement
+            }
+            return [light(getComputedStyle(el).color), light(getComputedStyle(under ?? el).backgroundColor)]
+        }"""
+    )
+    assert ink - ground > 0.5
+    lab.command("apputils:change-theme", {"theme": "JupyterLab Light"})
+    lab.page.wait_for_selector("body[data-jp-theme-light='true']", state="attached")
     lab.assert_quiet()
