@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from density.perturbation import QUICK
+from gibbsite.conditional.chain import sample_chain
 from numpyro.infer.util import log_density
 from zoo import ZOO
 
@@ -173,8 +174,6 @@ def test_a_sweep_leaves_the_exact_joint_invariant(models, name, site):
 
 
 def test_the_parallel_filter_draws_the_same_law():
-    from gibbsite.conditional.chain import sample_chain
-
     rng = np.random.default_rng(3)
     unary, pair = jnp.asarray(rng.normal(size=(5, 3))), jnp.asarray(rng.normal(size=(4, 3, 3)))
     paths = np.stack(np.meshgrid(*[np.arange(3)] * 5, indexing="ij"), -1).reshape(-1, 5)
@@ -183,7 +182,7 @@ def test_the_parallel_filter_draws_the_same_law():
     p = np.exp(lp - np.logaddexp.reduce(lp))
     keys = jax.random.split(jax.random.key(0), 30_000)
     code = 3 ** np.arange(5)[::-1]
-    for parallel in (False, True):
+    for parallel in (False, True, None):
         draws = jax.vmap(lambda k, parallel=parallel: sample_chain(k, unary, pair, parallel))(keys)
         counts = np.bincount(np.asarray(draws) @ code, minlength=243)
         expected = p * len(keys)
@@ -209,3 +208,12 @@ def test_filling_copies_gives_the_tables_of_filling_the_site(models, name, site)
         both = [np.take(np.broadcast_to(x, pair.shape), pairs, 2 + chain.chain.axis) for x in (two, pair)]
         assert np.ptp(both[1]) > 0
         np.testing.assert_allclose(*both, atol=1e-5)
+
+
+def test_the_platform_decides_how_a_chain_is_filtered():
+    """Compiled for a CPU a loop over times, for a GPU none."""
+    unary, pair = jnp.zeros((50, 3)), jnp.zeros((1, 3, 3))
+    for platform, loops in (("cpu", True), ("cuda", False)):
+        traced = jax.jit(sample_chain).trace(jax.random.key(0), unary, pair)
+        text = traced.lower(lowering_platforms=(platform,)).as_text()
+        assert ("stablehlo.while" in text) == loops, platform

@@ -8,6 +8,7 @@ composes the filter's matrices and the backward maps by associative scans, Särk
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -211,19 +212,22 @@ class ChainTables:
         return single, jnp.where(even, pair, jnp.swapaxes(pair, 0, 1))
 
 
-def sample_chain(key: Any, unary: Any, pair: Any, parallel: bool = False) -> Any:
+def sample_chain(key: Any, unary: Any, pair: Any, parallel: bool | None = None) -> Any:
     """Support indices of shape `(T, *others)` drawn exactly from the chain's joint distribution.
 
-    `parallel` uses associative scans: `O(log T)` steps and `O(T K^3)` work, for accelerators.
+    `parallel` uses associative scans: `O(log T)` steps and `O(T K^3)` work. By default the platform that the
+    program is compiled for decides: CPUs go step by step, accelerators in parallel.
     """
     length, k = unary.shape[0], unary.shape[-1]
     others = np.broadcast_shapes(unary.shape[1:-1], pair.shape[1:-2])
     unary = jnp.broadcast_to(unary, (length, *others, k))
     if length == 1:
         return draw_index(key, jnp.moveaxis(unary[0], -1, 0), others)[None]
-    if parallel:
-        return _sample_parallel(key, unary, pair, others)
-    return _sample_sequential(key, unary, pair, others)
+    ways = {False: _sample_sequential, True: _sample_parallel}
+    if parallel is not None:
+        return ways[parallel](key, unary, pair, others)
+    by_platform = {"cpu": partial(ways[False], others=others), "default": partial(ways[True], others=others)}
+    return jax.lax.platform_dependent(key, unary, pair, **by_platform)
 
 
 def _filter_step(alpha: Any, link: Any) -> Any:
