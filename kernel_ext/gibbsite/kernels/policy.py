@@ -6,10 +6,10 @@ moves with other sites, where a fixed change of variables would be wrong.
 
 No elliptical slice by default. For a vector with a Gaussian prior and another likelihood it can be far better
 than NUTS and far worse, and which one depends on how much the data say, not on the model. For a Cox process
-of 30 cells (`benchmarks/gaussian_priors.py`, lowest bulk ESS per second): 349 against 31 where the data are
-few and the prior smooth, 15 against 134 under a rougher and wider prior, and 2 against 552 with 150 counts per
-cell, where four chains of 1000 draws were worth 7. NUTS is never that wrong; ask for `ESlice f` where few data
-meet a strongly correlated prior.
+of 30 cells (`benchmarks/gaussian_priors.py`, lowest bulk ESS per second): 321 against 30 where the data are
+few and the prior smooth, 27 against 134 under a rougher and wider prior, and 4 against 526 with 190 counts
+per cell, where four chains of 1000 draws were worth 7. NUTS is never that wrong; ask for `ESlice f` where few
+data meet a strongly correlated prior.
 """
 
 from gibbsite.conditional.group import unit_of, updated_together
