@@ -5,7 +5,7 @@ from gibbsite_browser_lab import LOAD, MIXTURE
 LONG = "run = %sample mixture --draws 400000 --warmup 300 --chains 4 --seed 0"
 BACKGROUND = """
 from gibbsite.views import Dashboard
-run = mixture.start(draws=400000, warmup=300, chains=2, seed=0)
+run = mixture.start(draws=400000, warmup=300, chains=2, seed=0, thin=5)
 Dashboard(run)
 """
 # How many draws the traces show, and which parameters: read from the page's own documents.
