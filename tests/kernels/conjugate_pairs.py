@@ -301,6 +301,18 @@ def branch_on_data():
     observe(dist.Normal(jnp.where(jnp.asarray(BITS == 1), m2, m1), 1.0))
 
 
+@pair("m", lambda s: {"m": Y.sum(), "m^2": -0.5 * N}, c=0.7)
+def uniform_prior_around_a_latent():
+    c = sample("c", dist.Normal(0.0, 1.0))
+    observe(dist.Normal(sample("m", dist.Uniform(c - 1, c + 1)), 1.0))
+
+
+@pair("m", lambda s: {"m": Y.sum(), "m^2": -0.5 * (1 + N)}, c=1.2)
+def prior_truncated_at_a_latent():
+    c = sample("c", dist.Normal(0.0, 1.0))
+    observe(dist.Normal(sample("m", dist.TruncatedNormal(0.0, 1.0, low=c)), 1.0))
+
+
 # near misses
 
 
@@ -381,16 +393,6 @@ def gamma_prior_of_a_mean():
     observe(dist.Normal(sample("m", dist.Gamma(2.0, 1.0)), 1.0))
 
 
-@near_miss("t", "bounds the support of y")
-def moving_bound():
-    observe(dist.Uniform(0.0, sample("t", dist.Gamma(2.0, 1.0))))
-
-
-@near_miss("t", "bounds the support of y")
-def moving_pareto_bound():
-    observe(dist.Pareto(sample("t", dist.Gamma(2.0, 1.0)), 2.0), Y + 9)
-
-
 @near_miss("p", "maximum")
 def probability_of_a_mixture():
     p = sample("p", dist.Beta(2.0, 3.0))
@@ -439,3 +441,10 @@ def mixture_of_same_family():
     locs = jnp.stack([m, jnp.asarray(2.0)])
     parts = dist.Normal(locs, 1.0)
     observe(dist.MixtureSameFamily(dist.Categorical(jnp.array([0.5, 0.5])), parts))
+
+
+@near_miss("m", "AffineTransform")
+def stretched_uniform_prior():
+    stretch = dist.transforms.AffineTransform(5.0, 2.0)
+    m = sample("m", dist.TransformedDistribution(dist.Uniform(0.0, 1.0), stretch))
+    observe(dist.Normal(m, 1.0))

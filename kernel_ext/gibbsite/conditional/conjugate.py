@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.conditional import Conditional
-from gibbsite.conditional.conjugate_families import Family, Support, family_for, support_of
+from gibbsite.conditional.conjugate_families import Family, family_for
 from gibbsite.conditional.conjugate_forms import Key, key_text
 from gibbsite.conditional.conjugate_gaussian import NotReal, gaussian_of
-from gibbsite.conditional.conjugate_walk import Refused, statistics
-from gibbsite.conditional.conjugate_wishart import inverse_wishart_of, is_covariance
-from gibbsite.conditional.moving import bounded_by
+from gibbsite.conditional.conjugate_limits import Limit, limited_interval, limits_of
+from gibbsite.conditional.conjugate_support import Support, limited, support_of
+from gibbsite.conditional.conjugate_walk import Assumed, Refused, statistics
+from gibbsite.conditional.conjugate_wishart import is_covariance, wishart_of
 from gibbsite.density import Density
 
 
@@ -33,21 +34,42 @@ class ConjugateConditional(Conditional):
 
     kind = "conjugate"
 
-    def __init__(self, density: Density, site: str, support: Support, family: Family, keys: tuple[Key, ...]):
-        self.family, self.support, self.keys = family, support, keys
+    def __init__(
+        self,
+        density: Density,
+        site: str,
+        support: Support,
+        family: Family,
+        keys: tuple[Key, ...],
+        limits: tuple[Limit, ...] = (),
+        assumed: Assumed | None = None,
+    ):
+        self.family, self.support, self.keys, self.limits = family, support, keys, limits
+        self.assumed = dict(assumed or {})
         touched = [t for t, _ in density.terms_of(site)]
         origins = ", ".join(dict.fromkeys(t.origin for t in touched))
         n = sum(int(np.prod(t.shape, dtype=np.int64)) for t in touched)
         reason = f"{family.name}: the log density is linear in {family.text}, in the terms of {origins}"
+        if limits:
+            reason += f"; limited by the values of {', '.join(dict.fromkeys(m.of for m in limits))}"
         super().__init__(density, site, reason, f"one pass over {n} term elements")
 
     def _stats(self, latents: Mapping[str, Any], data: Any) -> dict[Key, Any]:
-        return statistics(self.density, self.site, self.support.domain, latents, data)
+        return statistics(self.density, self.site, self.support.domain, latents, data, self.assumed)
 
     def _bounds(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         read = self.density.evaluator({n: v for n, v in latents.items() if n != self.site}, data)
-        ends = (self.support.low, self.support.high)
-        return tuple(e if e is None or isinstance(e, float) else read.full(e) for e in ends)  # type: ignore[return-value]
+        low, high = (
+            e if e is None or isinstance(e, float) else read.full(e)
+            for e in (self.support.low, self.support.high)
+        )
+        if not self.limits:
+            return low, high
+        ends = limited_interval(
+            self.density, self.site, self.limits, self.support.domain, latents, data, self.assumed
+        )
+        low = ends[0] if low is None else jnp.maximum(low, ends[0])
+        return low, ends[1] if high is None else jnp.minimum(high, ends[1])
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         """One exact draw of the site, pure in latent values and data arrays."""
@@ -72,7 +94,7 @@ class ConjugateConditional(Conditional):
         }
 
     def distribution(self, state: Mapping[str, Any]) -> Any:
-        """The NumPyro distribution that is drawn from (of a power of the site, where `family` says so)."""
+        """The NumPyro distribution that is drawn from."""
         latents = self.density.state_values(state, without=(self.site,))
         shape = self.density.sites[self.site].shape
         stats = {k: jnp.broadcast_to(v, shape) for k, v in self._stats(latents, self._data).items()}
@@ -81,7 +103,8 @@ class ConjugateConditional(Conditional):
     @property
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
-        return repr((self.family.name, self.site, self.keys))
+        limits = [(m.of, m.sign) for m in self.limits]
+        return repr((self.family.name, self.site, self.keys, limits))
 
     @property
     def _data(self) -> tuple[Any, ...]:
@@ -99,32 +122,35 @@ class ConjugateConditional(Conditional):
 def conjugate_of(density: Density, site: str) -> Conditional:
     """A conjugate conditional of a continuous latent, or one of kind "none" with the obstacle as reason."""
     try:
-        return _elementwise(density, site)
+        return certified(density, site)
     except Refused as why:
         first = str(why)
     try:
         if is_covariance(density, site):
-            return inverse_wishart_of(density, site)
+            return wishart_of(density, site)
         return gaussian_of(density, site)
     except NotReal:
         told = first
     except Refused as why:
         # where elements are only coupled, what stops the joint update is the real obstacle
         told = str(why) if "mixes several elements" in first or is_covariance(density, site) else first
-    return Conditional(density, site, f"not conjugate: {told}")
+    from gibbsite.conditional.conjugate_dynamic import dynamic_of  # it builds on this module
+
+    return dynamic_of(density, site) or Conditional(density, site, f"not conjugate: {told}")
 
 
-def _elementwise(density: Density, site: str) -> ConjugateConditional:
-    moved = bounded_by(density, site)
-    if moved:
-        raise Refused(f"it bounds the support of {', '.join(moved)}")
+def certified(density: Density, site: str, assumed: Assumed | None = None) -> ConjugateConditional:
+    """The conditional whose elements are drawn by themselves, where some sites may have `assumed` values;
+    `Refused` where there is none."""
+    limits = limits_of(density, site)
     support = support_of(density, site)
+    support = limited(support) if limits else support
     found: list[frozenset[Key]] = []
 
     def certify(latents: Mapping[str, Any], data: Any) -> Any:
-        stats = statistics(density, site, support.domain, latents, data)
+        stats = statistics(density, site, support.domain, latents, data, assumed)
         found.append(frozenset(stats))
-        return stats
+        return stats, limited_interval(density, site, limits, support.domain, latents, data, assumed)
 
     latents = {
         n: jax.ShapeDtypeStruct(s.shape, s.dtype)
@@ -133,4 +159,5 @@ def _elementwise(density: Density, site: str) -> ConjugateConditional:
     }
     jax.eval_shape(certify, latents, tuple(density.arguments.arrays))
     keys = found[-1]
-    return ConjugateConditional(density, site, support, family_for(support, keys, site), tuple(sorted(keys)))
+    family = family_for(support, keys, site)
+    return ConjugateConditional(density, site, support, family, tuple(sorted(keys)), limits, assumed)

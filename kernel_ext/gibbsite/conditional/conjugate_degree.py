@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.conditional.conjugate_walk import Blame
+from gibbsite.conditional.conjugate_walk import Blame, Refused
 from gibbsite.density import Density
+from gibbsite.density.flatten import flatten
 from gibbsite.trace.compat import Literal
 
 Degrees = list[int]
@@ -65,36 +66,72 @@ RULES: dict[str, Rule] = {
 }
 
 
+def _cond(eqn: Any, d: Degrees) -> int | None:
+    """The largest degree that an output has in any branch."""
+    if d[0]:
+        return None
+    found = [_of_branch(branch, d[1:]) for branch in eqn.params["branches"]]
+    return None if any(f is None for f in found) else max(f for f in found if f is not None)
+
+
+def _of_branch(branch: Any, inputs: Degrees) -> int | None:
+    flat = flatten(branch)
+    degrees: dict[Any, int] = dict.fromkeys(flat.jaxpr.constvars, 0)
+    degrees.update(zip(flat.jaxpr.invars, inputs, strict=True))
+    for eqn in flat.jaxpr.eqns:
+        operands = [0 if isinstance(a, Literal) else degrees[a] for a in eqn.invars]
+        rule = RULES.get(eqn.primitive.name)
+        degree = 0 if not any(operands) else None if rule is None else rule(eqn, operands)
+        if degree is None or degree > 2:
+            return None
+        degrees.update(dict.fromkeys(eqn.outvars, degree))
+    return max(0 if isinstance(a, Literal) else degrees[a] for a in flat.jaxpr.outvars)
+
+
+RULES["cond"] = _cond
+
+
 def certify_quadratic(density: Density, site: str) -> Mapping[Any, int]:
     """Degree of every array that the terms of `site` read; raises `Refused` at the first that is no
-    polynomial.
+    polynomial in it, or one of a degree above two."""
+    degrees: dict[Any, int] = {}
+    for term, _ in density.terms_of(site):
+        _degree(density, site, term.atom, term.origin, degrees)
+    return degrees
 
-    Also refuses a total degree above two.
-    """
+
+def degree_of(density: Density, site: str, atom: Any) -> int | None:
+    """Degree of an array as a polynomial in all elements of a site; None where it is none of degree two."""
+    try:
+        return _degree(density, site, atom, site, {})
+    except Refused:
+        return None
+
+
+def _degree(density: Density, site: str, atom: Any, origin: str, degrees: dict[Any, int]) -> int:
     blame = Blame(density)
-    degrees: dict[Any, int] = {density.latent_vars[site]: 1}
+    degrees[density.latent_vars[site]] = 1
 
     def free(atom: Any) -> bool:
         return isinstance(atom, Literal) or site not in density.maps.latents(atom)
 
-    for term, _ in density.terms_of(site):
-        stack = [term.atom]
-        while stack:
-            var = stack[-1]
-            if var in degrees or free(var):
-                stack.pop()
-                continue
-            eqn = density.producer[var]
-            missing = [a for a in eqn.invars if not free(a) and a not in degrees]
-            if missing:
-                stack += missing
-                continue
-            rule = RULES.get(eqn.primitive.name)
-            degree = None if rule is None else rule(eqn, [0 if free(a) else degrees[a] for a in eqn.invars])
-            if degree is None:
-                raise blame.refuse(eqn, term.origin, f"is no polynomial in {site}")
-            if degree > 2:
-                raise blame.refuse(eqn, term.origin, f"has degree {degree} in {site}")
-            degrees[var] = degree
+    stack = [atom]
+    while stack:
+        var = stack[-1]
+        if var in degrees or free(var):
             stack.pop()
-    return degrees
+            continue
+        eqn = density.producer[var]
+        missing = [a for a in eqn.invars if not free(a) and a not in degrees]
+        if missing:
+            stack += missing
+            continue
+        rule = RULES.get(eqn.primitive.name)
+        degree = None if rule is None else rule(eqn, [0 if free(a) else degrees[a] for a in eqn.invars])
+        if degree is None:
+            raise blame.refuse(eqn, origin, f"is no polynomial in {site}")
+        if degree > 2:
+            raise blame.refuse(eqn, origin, f"has degree {degree} in {site}")
+        degrees[var] = degree
+        stack.pop()
+    return 0 if free(atom) else degrees[atom]

@@ -9,6 +9,7 @@ which exponents may differ from element to element (NumPyro's Beta is a Dirichle
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import jax.numpy as jnp
@@ -98,16 +99,29 @@ def is_number(c: Coefficient) -> bool:
 
 def as_power(form: Form, complement: bool = False) -> Power | None:
     """The form as one product, where it is one: a single power; with `complement`, also a known multiple of
-    `1 - x`."""
+    `1 - x`, of the odds `1/x - 1`, and the like."""
     if form.power is not None:
         return form.power
     live = {k: c for k, c in form.parts.items() if not (is_number(c) and c == 0.0)}
+    if any(key[2:] != (0.0, 0.0) for key in live):
+        return None
     if len(live) == 1:
         (key, c), *_ = live.items()
-        if key[2:] == (0.0, 0.0):
-            return Power(c, np.asarray(key[0]), np.asarray(key[1]))
-    if complement and set(live) == {ONE, X} and all(map(is_number, live.values())) and live[ONE] == -live[X]:
-        return Power(live[ONE], np.asarray(0.0), np.asarray(1.0))
+        return Power(c, np.asarray(key[0]), np.asarray(key[1]))
+    if complement and len(live) == 2 and all(map(is_number, live.values())):
+        return _multiplied_out(live)
+    return None
+
+
+def _multiplied_out(parts: Mapping[Key, Coefficient]) -> Power | None:
+    """What is `c x^p (1-x)^q` times `1 - x`, `1 - (1-x)` or `x + (1-x)`, as one product."""
+    for ((p, q, *_), c), ((r, s, *_), d) in permutations(parts.items()):
+        if c == -d and (r, s) == (p + 1, q):
+            return Power(c, np.asarray(p), np.asarray(q + 1))
+        if c == -d and (r, s) == (p, q + 1):
+            return Power(c, np.asarray(p + 1), np.asarray(q))
+        if c == d and (r, s) == (p - 1, q + 1):
+            return Power(c, np.asarray(p - 1), np.asarray(q))
     return None
 
 
@@ -208,6 +222,8 @@ def selected(which: Any, cases: list[Form]) -> Form:
     same = {p.uniform if p is not None else None for p in powers}
     for key in dict.fromkeys(k for f in cases for k in f.parts):
         total: Any = 0.0
+        if all(is_number(c := f.parts.get(key, 0.0)) and c == 0.0 for f in cases):
+            continue
         for i, f in enumerate(cases):
             total = jnp.where(which == i, f.parts.get(key, 0.0), total)
         parts[key] = total

@@ -11,7 +11,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate_degree import certify_quadratic
-from gibbsite.conditional.conjugate_families import support_of
+from gibbsite.conditional.conjugate_support import support_of
 from gibbsite.conditional.conjugate_walk import Refused
 from gibbsite.conditional.curvature import Curvature, products
 from gibbsite.conditional.moving import bounded_by
@@ -20,6 +20,8 @@ from gibbsite.density.access import Whole
 
 # a dense factorisation beyond this is slower than gradients
 MAX_COUPLED = 1500
+# a dense factorisation below this is as fast as the steps of a chain
+MIN_CHAIN = 16
 
 
 class NotReal(Refused):
@@ -151,7 +153,14 @@ def gaussian_of(density: Density, site: str) -> GaussianConditional:
     if support.kind != "real":
         raise NotReal(f"the support of {site} is of kind {support.kind!r}, not the real line")
     degrees = certify_quadratic(density, site)
-    found = GaussianConditional(density, site, batch_axes(density, site), degrees)
+    batch = batch_axes(density, site)
+    found = GaussianConditional(density, site, batch, degrees)
+    if found.length >= MIN_CHAIN:
+        from gibbsite.conditional.conjugate_chain import GaussianChain, chain_axis  # it builds on this module
+
+        chain = chain_axis(density, site, found.coupled)
+        if chain is not None:
+            return GaussianChain(density, site, batch, degrees, chain)
     if found.length > MAX_COUPLED:
         raise Refused(f"{found.length} elements of {site} are coupled, more than {MAX_COUPLED}")
     return found

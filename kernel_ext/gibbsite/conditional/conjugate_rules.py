@@ -28,7 +28,6 @@ from gibbsite.conditional.conjugate_forms import (
     product,
     raised,
     scaled,
-    selected,
 )
 from gibbsite.density.evaluate import evaluate_lazily
 from gibbsite.trace.compat import Literal
@@ -195,15 +194,15 @@ def _compare(o: Operands) -> Any:
     else:
         number, form = o.number(1), o.values[0]
     power = as_power(form, complement=True) if isinstance(form, Form) else None
-    if number is None or power is None or not is_number(power.c) or power.c == 0 or power.uniform is None:
+    if number is None or power is None or not is_number(power.c) or power.c == 0:
         raise Unfit("compares it")
-    if power.uniform == (0.0, 0.0):
-        raise Unfit("compares it")
-    if name in ("eq", "ne"):
+    constant = power.uniform == (0.0, 0.0)
+    if name in ("eq", "ne") and power.uniform is not None and not constant:
         return name == "ne"
-    if o.domain.power_positive(power) and (number == 0 or (number < 0) == (power.c > 0)):
+    decided = not constant and o.domain.power_positive(power)
+    if name in ("lt", "le", "gt", "ge") and decided and (number == 0 or (number < 0) == (power.c > 0)):
         return (name in ("gt", "ge")) == (power.c > 0)
-    if _unit_interval_power(o, form) and o.domain.unit and number >= 1:
+    if name not in ("eq", "ne") and _unit_interval_power(o, form) and o.domain.unit and number >= 1:
         return name in ("lt", "le")
     raise Unfit("compares it")
 
@@ -224,18 +223,6 @@ def _logic(o: Operands) -> Any:
     return b if a == neutral else a
 
 
-def _select(o: Operands) -> Any:
-    which = o.values[0]
-    if isinstance(which, Form):
-        raise Unfit("branches on it")
-    if isinstance(which, bool):
-        return o.values[1 + int(which)]
-    if any(isinstance(v, bool) for v in o.values[1:]):
-        raise Unfit("selects between comparisons")
-    cases = [o.form(i) for i in range(1, len(o.values))]
-    return selected(jnp.asarray(which).astype(jnp.int32), cases)
-
-
 def _same(o: Operands) -> Any:
     if not jnp.issubdtype(o.eqn.outvars[0].aval.dtype, jnp.floating):
         if isinstance(o.values[0], bool):
@@ -249,10 +236,10 @@ def _rearrange(o: Operands) -> Any:
         raise Unfit("is indexed by it")
     if isinstance(o.values[0], bool):
         return o.values[0]
-    return mapped(o.form(0), lambda c: evaluate_lazily(o.eqn, [_ranked(c, o, 0), *o.values[1:]])[0])
+    return mapped(o.form(0), lambda c: evaluate_lazily(o.eqn, [ranked(c, o, 0), *o.values[1:]])[0])
 
 
-def _ranked(c: Any, o: Operands, i: int) -> Any:
+def ranked(c: Any, o: Operands, i: int) -> Any:
     """A coefficient of operand `i` at that operand's rank."""
     rank = len(o.eqn.invars[i].aval.shape)
     c = jnp.asarray(c)
@@ -266,7 +253,7 @@ def _join(o: Operands) -> Any:
     forms = [o.form(i) for i in range(len(o.values))]
 
     def joined(pieces: list[Any]) -> Any:
-        return evaluate_lazily(o.eqn, [_ranked(c, o, i) for i, c in enumerate(pieces)])[0]
+        return evaluate_lazily(o.eqn, [ranked(c, o, i) for i, c in enumerate(pieces)])[0]
 
     powers = [as_power(f, complement=True) for f in forms]
     if all(p is not None and p.uniform is not None for p in powers):
@@ -292,7 +279,7 @@ def _reduce_sum(o: Operands) -> Any:
     size = int(np.prod([shape[a] for a in o.eqn.params["axes"]], dtype=np.int64))
 
     def total(c: Any) -> Any:
-        return c * float(size) if is_number(c) else evaluate_lazily(o.eqn, [_ranked(c, o, 0)])[0]
+        return c * float(size) if is_number(c) else evaluate_lazily(o.eqn, [ranked(c, o, 0)])[0]
 
     return Form({k: total(c) for k, c in form.parts.items()})
 
@@ -331,14 +318,11 @@ RULES: dict[str, Callable[[Operands], Any]] = {
     **dict.fromkeys(_SWAPPED, _compare),
     **dict.fromkeys(["and", "or", "xor", "not"], _logic),
     "is_finite": lambda o: True,
-    "select_n": _select,
+    "select_n": _refuse("branches on it"),
     **dict.fromkeys(
         ["convert_element_type", "copy", "copy_p", "stop_gradient", "optimization_barrier", "pvary"], _same
     ),
-    **dict.fromkeys(
-        "broadcast_in_dim reshape squeeze expand_dims transpose rev slice gather dynamic_slice".split(),
-        _rearrange,
-    ),
+    **dict.fromkeys(REARRANGING, _rearrange),
     "concatenate": _join,
     "stack": _join,
     "reduce_sum": _reduce_sum,

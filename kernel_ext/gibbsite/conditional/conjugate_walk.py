@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.conjugate_branches import Branches, apply_rule, branched, depends, merged
+from gibbsite.conditional.conjugate_cond import branch_values
 from gibbsite.conditional.conjugate_forms import ONE, Form, Key, Unfit, is_number, site_form
 from gibbsite.conditional.conjugate_rules import RULES, Domain, Operands
 from gibbsite.conditional.reduce import reduce_onto
@@ -50,17 +52,26 @@ class Blame:
         return f" ({at}in the density of {origin})"
 
 
-def known_value(density: Density, atom: Any, depth: int = 0) -> np.ndarray | None:
-    """The value of an atom that depends on neither latents nor data, if it is small."""
+Assumed = Mapping[str, Any]
+"""Values that other sites are taken to have: a certificate for one branch of a model."""
+
+
+def known_value(density: Density, atom: Any, assumed: Assumed | None = None, depth: int = 0) -> Any:
+    """The value of an atom that depends on neither latents (but those `assumed`) nor data, if it is small,
+    as a NumPy array; else None."""
     if isinstance(atom, Literal):
         return np.asarray(atom.val)
-    cache = density.cache.setdefault(("known",), {})
+    key = tuple((n, np.asarray(v).tobytes()) for n, v in sorted((assumed or {}).items()))
+    cache = density.cache.setdefault(("known", key), {})
     if atom not in cache:
-        cache[atom] = _known(density, atom, depth)
+        cache[atom] = _known(density, atom, assumed or {}, depth)
     return cache[atom]
 
 
-def _known(density: Density, atom: Any, depth: int) -> np.ndarray | None:
+def _known(density: Density, atom: Any, assumed: Assumed, depth: int) -> Any:
+    for site, value in assumed.items():
+        if atom is density.latent_vars[site]:
+            return np.broadcast_to(np.asarray(value, atom.aval.dtype), atom.aval.shape)
     consts = dict(zip(density.closed.jaxpr.constvars, density.closed.consts, strict=True))
     if atom in consts:
         value = np.asarray(consts[atom])
@@ -68,7 +79,7 @@ def _known(density: Density, atom: Any, depth: int) -> np.ndarray | None:
     eqn = density.producer.get(atom)
     if eqn is None or depth > 40 or any(v.aval.size > _KNOWN_SIZE for v in eqn.outvars):
         return None
-    operands = [known_value(density, a, depth + 1) for a in eqn.invars]
+    operands = [known_value(density, a, assumed, depth + 1) for a in eqn.invars]
     if any(v is None for v in operands):
         return None
     with jax.ensure_compile_time_eval():
@@ -92,11 +103,15 @@ def one_element(accesses: Accesses) -> bool:
 class FormEvaluator:
     """Forms in one site of a density's arrays, at given values of everything else.
 
-    Raises `Refused` at the first operation that leaves the linear combinations of statistics.
+    Where the values of some sites are `assumed`, only the branches that they choose are walked. Raises
+    `Refused` at the first operation that leaves the linear combinations of statistics.
     """
 
-    def __init__(self, density: Density, site: str, domain: Domain, others: Evaluator):
+    def __init__(
+        self, density: Density, site: str, domain: Domain, others: Evaluator, assumed: Assumed | None = None
+    ):
         self._density, self._site, self._domain, self._others = density, site, domain, others
+        self._assumed = assumed or {}
         self._values: dict[Any, Any] = {density.latent_vars[site]: site_form()}
         self._scalar = int(np.prod(density.sites[site].shape, dtype=np.int64)) == 1
 
@@ -109,13 +124,36 @@ class FormEvaluator:
                 stack.pop()
                 continue
             eqn = self._density.producer[var]
-            missing = [a for a in eqn.invars if not self._free(a) and a not in self._values]
+            needed = self._needed(eqn)
+            missing = [a for a in needed if not self._free(a) and a not in self._values]
             if missing:
                 stack += missing
                 continue
-            self._values[var] = self._apply(eqn, var, origin)
+            self._values[var] = self._only(needed) if needed != eqn.invars else self._apply(eqn, var, origin)
             stack.pop()
-        return self._read(atom)
+        return merged(self._read(atom))
+
+    def _needed(self, eqn: Any) -> list[Any]:
+        """The operands that the value of an equation is made of: one of them where it is a choice that is
+        known, none where it is a product with a known zero."""
+        if not self._assumed:
+            return eqn.invars
+        if eqn.primitive.name == "select_n" and self._free(eqn.invars[0]):
+            which = self._known(eqn.invars[0])
+            if which is not None and which.size and np.all(which == which.flat[0]):
+                return [eqn.invars[1 + int(which.flat[0])]]
+        if eqn.primitive.name == "mul":
+            for a in eqn.invars:
+                value = self._known(a) if self._free(a) else None
+                if value is not None and value.size and np.all(value == 0):
+                    return []
+        return eqn.invars
+
+    def _only(self, needed: list[Any]) -> Any:
+        return self._read(needed[0]) if needed else Form({ONE: 0.0})
+
+    def _known(self, atom: Any) -> Any:
+        return known_value(self._density, atom, self._assumed)
 
     def _free(self, atom: Any) -> bool:
         return isinstance(atom, Literal) or self._site not in self._density.maps.latents(atom)
@@ -125,35 +163,55 @@ class FormEvaluator:
 
     def _apply(self, eqn: Any, var: Any, origin: str) -> Any:
         values = [self._read(a) for a in eqn.invars]
-        rule = RULES.get(eqn.primitive.name)
-        if not any(isinstance(v, Form | bool) for v in values):
+        if not any(map(depends, values)):
             # all that depended on the site was decided away: compute as usual
-            return self._plain(eqn, var, values)
+            return evaluate_lazily(eqn, values)[eqn.outvars.index(var)]
         blame = Blame(self._density)
-        if rule is None:
+        if eqn.primitive.name not in RULES and eqn.primitive.name != "cond":
             raise blame.refuse(eqn, origin, f"is no linear combination of statistics of {self._site}")
         try:
-            out = rule(Operands(eqn, values, self._domain, lambda a: known_value(self._density, a)))
+            if eqn.primitive.name == "cond":
+                out = self._cond(eqn, values)[eqn.outvars.index(var)]
+            else:
+                out = apply_rule(Operands(eqn, values, self._domain, self._known))
         except Unfit as why:
             raise blame.refuse(eqn, origin, str(why)) from None
-        mixed = not self._scalar and isinstance(out, Form) and out.keys
+        with_keys = out.has_statistics if isinstance(out, Branches) else isinstance(out, Form) and out.keys
+        mixed = not self._scalar and with_keys
         if mixed and not one_element(self._density.maps[var][self._site]):
             raise blame.refuse(eqn, origin, f"mixes several elements of {self._site}")
         return out
 
-    def _plain(self, eqn: Any, var: Any, values: list[Any]) -> Any:
-        return evaluate_lazily(eqn, values)[eqn.outvars.index(var)]
+    def _cond(self, eqn: Any, values: list[Any]) -> list[Any]:
+        """Every output as its branches; of the one branch where the choice is known."""
+        index, *operands = values
+        if depends(index):
+            raise Unfit("branches on it")
+        branches = eqn.params["branches"]
+        known = self._known(eqn.invars[0])
+        if known is not None:
+            branch = branches[int(np.clip(known, 0, len(branches) - 1))]
+            return branch_values(branch, operands, self._domain)
+        cases = [branch_values(b, operands, self._domain) for b in branches]
+        which = jnp.clip(jnp.asarray(index, jnp.int32), 0, len(branches) - 1)
+        return [branched(which, list(outs)) for outs in zip(*cases, strict=True)]
 
 
 def statistics(
-    density: Density, site: str, domain: Domain, latents: Mapping[str, Any], data: Any
+    density: Density,
+    site: str,
+    domain: Domain,
+    latents: Mapping[str, Any],
+    data: Any,
+    assumed: Assumed | None = None,
 ) -> dict[Key, Any]:
     """Coefficient of each statistic of `site` in the log density, summed onto the site's elements.
 
     Arrays broadcast against the site's shape. Pure; raises `Refused`.
     """
-    others = density.evaluator({n: v for n, v in latents.items() if n != site}, data)
-    forms = FormEvaluator(density, site, domain, others)
+    fixed = {n: jnp.asarray(v, density.sites[n].dtype) for n, v in (assumed or {}).items()}
+    others = density.evaluator({n: v for n, v in {**latents, **fixed}.items() if n != site}, data)
+    forms = FormEvaluator(density, site, domain, others, assumed)
     totals: dict[Key, Any] = {}
     for term, accesses in density.terms_of(site):
         form = forms.value(term.atom, term.origin)

@@ -21,6 +21,7 @@ from gibbsite.trace.compat import (
     closed_call_body,
     dce_jaxpr,
     make_jaxpr_like,
+    platform_default,
 )
 from gibbsite.trace.source_line import equation_line
 
@@ -79,6 +80,9 @@ class Builder:
         body = closed_call_body(eqn)
         if body is not None:
             return self.splice(self._placed(body, eqn), operands)
+        portable = platform_default(eqn)
+        if portable is not None:
+            return self.splice(self._placed(portable, eqn), operands[1:])
         if eqn.primitive.name == "scan":
             mapped = descan(eqn)
             if mapped is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.density.access import of_site
 from gibbsite.density.density import Density
@@ -59,12 +60,22 @@ def _alike(density: Density, names: Sequence[str]) -> bool:
     for site in map(density.sites.__getitem__, names):
         if (site.shape, site.dtype, site.role, site.discrete, site.element_rank) != facts:
             return False
+        if not site.discrete and _kind(site) != _kind(density.sites[names[0]]):
+            return False
     supports = [density.enumerated.get(n) for n in names]
     lists = [s for s in supports if s is not None]
     if lists and (len(lists) < len(supports) or not all(np.array_equal(s, lists[0]) for s in lists)):
         return False
     bounded = {n in density.outputs["bounds"] for n in names}
     return len(bounded) == 1
+
+
+def _kind(site: Site) -> tuple[str, type]:
+    """What the values of a continuous site are drawn from, and the kind of its support."""
+    support = site.support
+    while isinstance(support, constraints.independent):
+        support = support.base_constraint
+    return site.fn_name, type(support)
 
 
 def _site(name: str, members: Sequence[Site]) -> Site:

@@ -5,8 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from gibbsite.conditional.conjugate import ConjugateConditional
+from gibbsite.conditional.conjugate_dynamic import DynamicConditional
 from gibbsite.conditional.conjugate_gaussian import GaussianConditional
-from gibbsite.conditional.conjugate_wishart import InverseWishartConditional
+from gibbsite.conditional.conjugate_wishart import WishartConditional
 from gibbsite.kernels.finite import FiniteGibbs
 
 
@@ -21,7 +22,7 @@ class ConjugateGibbs(FiniteGibbs):
     `init`, with the expression that stands in the way.
     """
 
-    _accepted = (ConjugateConditional, GaussianConditional, InverseWishartConditional)  # type: ignore[assignment]
+    _accepted = (ConjugateConditional, DynamicConditional, GaussianConditional, WishartConditional)  # type: ignore[assignment]
 
     def _start(self, name: str) -> Any:
         site = self._conditionals[name].density.sites[name]

@@ -115,6 +115,22 @@ def closed_call_body(eqn: Any) -> ClosedJaxpr | None:
     return body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ())
 
 
+_BACKENDS = frozenset(["cpu", "gpu", "cuda", "rocm", "tpu"])
+
+
+def platform_default(eqn: Any) -> ClosedJaxpr | None:
+    """The default branch of `lax.platform_dependent`, where no other is meant for a device of a backend.
+
+    `jnp.diagonal` chooses so between an implementation for Pallas kernels and its usual one.
+    """
+    platforms = eqn.params.get("branches_platforms") if eqn.primitive.name == "cond" else None
+    if not platforms or None not in platforms:
+        return None
+    if any(name in _BACKENDS for names in platforms for name in names or ()):
+        return None
+    return eqn.params["branches"][platforms.index(None)]
+
+
 def jaxpr_outputs(
     jaxpr: Jaxpr, positions: Sequence[int], keep_inputs: bool = False
 ) -> tuple[Jaxpr, list[bool]]:

@@ -1,0 +1,115 @@
+"""Gaussian chains drawn in linear time, against dense and banded linear algebra."""
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.conditional.conjugate_chain import GaussianChain, sample_chain
+from numpyro.contrib.control_flow import scan
+from scipy.linalg import solveh_banded
+
+T = 17
+Y = np.sin(np.arange(T) / 3)
+
+
+def walk(y):
+    x = numpyro.sample("x", dist.GaussianRandomWalk(0.7, len(y)))
+    numpyro.sample("y", dist.Normal(x, 0.5).to_event(1), obs=y)
+
+
+def walks_with_one_sum(y):
+    with numpyro.plate("p", 2):
+        x = numpyro.sample("x", dist.GaussianRandomWalk(jnp.array([0.7, 0.2]), len(y)))
+    numpyro.sample("y", dist.Normal(x.sum(0), 0.5).to_event(1), obs=y)
+
+
+def vector_states_in_a_scan(y):
+    turn = jnp.array([[1.0, 0.1], [-0.1, 1.0]])
+
+    def step(x, y):
+        x = numpyro.sample("x", dist.MultivariateNormal(turn @ x, 0.1 * jnp.eye(2)))
+        numpyro.sample("y", dist.Normal(x[0], 0.5), obs=y)
+        return x, None
+
+    scan(step, jnp.zeros(2), y)
+
+
+def second_order_slices(y):
+    x = numpyro.sample("x", dist.Normal(0, 1).expand([len(y)]).to_event(1))
+    numpyro.factor("f", dist.Normal(0.9 * x[1:-1] - 0.2 * x[:-2], 0.3).log_prob(x[2:]).sum())
+    numpyro.sample("y", dist.Normal(x, 0.5).to_event(1), obs=y)
+
+
+def some_observed(y):
+    x = numpyro.sample("x", dist.GaussianRandomWalk(0.7, len(y)))
+    seen = np.array([0, 3, 3, 11, 16])
+    numpyro.sample("y", dist.Normal(x[seen], 0.5).to_event(1), obs=y[seen])
+
+
+CHAINS = [
+    (walk, 1),
+    (walks_with_one_sum, 1),
+    (vector_states_in_a_scan, 1),
+    (second_order_slices, 2),
+    (some_observed, 1),
+]
+
+
+@pytest.mark.parametrize(("model", "reach"), CHAINS, ids=[m.__name__ for m, _ in CHAINS])
+def test_a_chain_is_the_dense_gaussian(model, reach):
+    with jax.enable_x64(True):
+        m = gb.model(model, jnp.asarray(Y.copy()))
+        c = m.conditional("x")
+        assert isinstance(c, GaussianChain), c.reason
+        assert c.chain.reach == reach
+        shape = m.sites["x"].shape
+        size = int(np.prod(shape))
+
+        def joint(x):
+            return m.density.log_joint({"x": x.reshape(shape)})
+
+        zero = jnp.zeros(size)
+        precision = -np.asarray(jax.hessian(joint)(zero))
+        mean = np.linalg.solve(precision, jax.grad(joint)(zero))
+        found = c.natural({})
+        units = jnp.eye(found["information"].size).reshape(-1, *found["information"].shape)
+        draw = jax.jit(lambda v, e: c._joined(sample_chain(v, found["diagonal"], found["below"], e)).ravel())
+        still = jnp.zeros_like(found["information"])
+        np.testing.assert_allclose(draw(found["information"], still), mean, rtol=1e-9, atol=1e-9)
+        spread = np.asarray(jax.vmap(draw, (None, 0))(still, units)).T
+        np.testing.assert_allclose(spread @ spread.T, np.linalg.inv(precision), rtol=1e-9, atol=1e-9)
+        assert c.sample(jax.random.key(0), {}).shape == shape
+
+
+def test_a_hundred_thousand_steps():
+    n = 100_000
+    y = np.cumsum(np.random.default_rng(0).normal(size=n))
+    with jax.enable_x64(True):
+        c = gb.model(walk, jnp.asarray(y)).conditional("x")
+        found = c.natural({})
+        mean = sample_chain(*[found[k] for k in ("information", "diagonal", "below")], jnp.zeros((n, 1, 1)))
+        diagonal = np.r_[np.full(n - 1, 2 / 0.49), 1 / 0.49] + 4
+        banded = np.stack([np.r_[0, np.full(n - 1, -1 / 0.49)], diagonal])
+        np.testing.assert_allclose(mean[:, 0, 0], solveh_banded(banded, 4 * y), rtol=1e-9, atol=1e-9)
+    c = gb.model(walk, jnp.asarray(y, jnp.float32)).conditional("x")
+    gaps = np.asarray(c.sample(jax.random.key(0), {})) - np.asarray(mean[:, 0, 0])
+    # an AR(1) in equilibrium: variance 1 / sqrt(d² - 4 e²) of the tridiagonal precision
+    variance = 1 / np.sqrt((2 / 0.49 + 4) ** 2 - 4 / 0.49**2)
+    rho = (variance * (2 / 0.49 + 4) - 1) / (2 * variance / 0.49)
+    error = np.sqrt(2 * (1 + rho**2) / (1 - rho**2) / n) * variance
+    assert abs(gaps.var() - variance) < 4 * error
+    assert abs(gaps.mean()) < 4 * np.sqrt(variance * (1 + rho) / (1 - rho) / n)
+
+
+def shuffled(order):
+    x = numpyro.sample("x", dist.Normal(0, 1).expand([2000]).to_event(1))
+    numpyro.factor("f", -((x[order] - x) ** 2).sum())
+
+
+def test_what_is_no_chain_is_not_drawn_as_one():
+    c = gb.model(shuffled, np.random.default_rng(0).permutation(2000)).conditional("x")
+    assert c.kind == "none"
+    assert "2000 elements of x are coupled" in c.reason
