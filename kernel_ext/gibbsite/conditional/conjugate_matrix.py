@@ -81,7 +81,7 @@ class MatrixTerms:
         is_factor = self.is_inverse_factor if inverse else self.is_factor
         if not _plain_solve(solve) or not is_factor(solve.invars[0]):
             return None
-        axis: int | None = len(atom.aval.shape) - 2
+        axis: int | None = len(solve.outvars[0].aval.shape) - 2
         for step in reversed(path):
             axis = None if axis is None else _followed(step, axis)
         even = weight.scalar is not None or (axis is not None and weight.shape[axis] == 1)
