@@ -41,7 +41,7 @@ INTEGERS = ("labels", "counts")
 
 # a kernel by the name under which schedules know it: how to build it from a model, the targets it fits
 KERNELS = {
-    "Conjugate": (ConjugateGibbs, (*GAUSSIANS, "gamma", "beta", "dirichlet")),
+    "Conjugate": (ConjugateGibbs, (*GAUSSIANS, "gamma", "beta", "dirichlet", "moving_bound")),
     "Gibbs": (FiniteGibbs, ("labels",)),
     "ESlice": (EllipticalSlice, GAUSSIANS),
     "Slice": (Slice, CONTINUOUS),

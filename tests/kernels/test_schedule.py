@@ -119,7 +119,7 @@ def test_moving_supports_keep_gradients_away():
     m = gb.model(bounded, np.float32(2.0))
     s = make_schedule(m)
     kernel = {n: u.kernel for u in s.updates for n in u.sites}
-    assert kernel["top"] == kernel["x"] == "Slice"
+    assert kernel["top"] == kernel["x"] == "Conjugate"
     assert kernel["k"] == "RandomWalk"
     for kernel in ("NUTS", "HMC"):
         with pytest.raises(ScheduleError, match="bounds the support of x, y"):

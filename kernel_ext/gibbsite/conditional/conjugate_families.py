@@ -147,7 +147,7 @@ def _positive(keys: frozenset[Key], site: str) -> Family | None:
 def _on_interval(support: Support, keys: frozenset[Key], site: str) -> Family | None:
     bounded = support.kind in ("unit", "interval")
     if not keys:
-        return Family("Uniform", "nothing: it is flat", _uniform) if bounded else None
+        return Family("Uniform", f"no statistic of {site}", _uniform) if bounded else None
     if keys <= {X, X2} and (X2 in keys or bounded):
         return Family("TruncatedNormal", f"{site} and {site}^2", _truncated)
     if support.kind == "positive" or not support.domain.positive:

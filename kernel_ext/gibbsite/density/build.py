@@ -198,8 +198,10 @@ def _assemble(closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments
     )
     if not atoms["supports"]:
         return density
-    read = density.evaluator({}).full
-    sites = with_known_supports(facts.sites, atoms["supports"], lambda a: bool(maps.latents(a)), read)
+    # a kernel's `init` may be traced, and the model with it: bounds are read off the data at once
+    with jax.ensure_compile_time_eval():
+        read = density.evaluator({}).full
+        sites = with_known_supports(facts.sites, atoms["supports"], lambda a: bool(maps.latents(a)), read)
     return replace(density, sites=sites)
 
 
