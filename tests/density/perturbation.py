@@ -36,11 +36,25 @@ def update_slice(operand: Any, update: Any, *starts: Any) -> Any:
     return jnp.where(inside, update[jnp.ix_(*places)], operand)
 
 
+ITERATED = frozenset(
+    ["igamma", "igamma_grad_a", "igammac", "random_gamma_grad", "regularized_incomplete_beta"]
+)
+
+
+def one_by_one(eqn: Any, operands: list[Any]) -> list[Any]:
+    """An elementwise primitive, each element on its own."""
+    shape = eqn.outvars[0].aval.shape
+    columns = [jnp.broadcast_to(x, shape).reshape(-1) for x in operands]
+    return [jax.lax.map(lambda row: bind_equation(eqn, list(row))[0], columns).reshape(shape)]
+
+
 def watcher(closed: ClosedJaxpr) -> Any:
     """A function of the inputs that returns the value of every intermediate variable.
 
     Updates of slices are computed in another way: fused with what reads its operand, that primitive writes in
-    place before it has read (XLA for CPUs in JAX 0.10.2), and elements move that must not.
+    place before it has read (XLA for CPUs in JAX 0.10.2), and elements move that must not. Series are summed
+    for each element on its own: together they stop when the slowest has converged, and the others' last bits
+    move with it.
     """
 
     def watch(*inputs: Any) -> list[Any]:
@@ -49,7 +63,10 @@ def watcher(closed: ClosedJaxpr) -> Any:
         for eqn in closed.jaxpr.eqns:
             operands = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
             by_hand = eqn.primitive.name == "dynamic_update_slice"
-            outs = [update_slice(*operands)] if by_hand else bind_equation(eqn, operands)
+            if eqn.primitive.name in ITERATED:
+                outs = one_by_one(eqn, operands)
+            else:
+                outs = [update_slice(*operands)] if by_hand else bind_equation(eqn, operands)
             env.update(zip(eqn.outvars, outs, strict=True))
         return [env[v] for v in all_variables(closed)]
 
