@@ -39,6 +39,7 @@ def lab(server, browser) -> Iterator[object]:
     page = context.new_page()
     page.set_default_timeout(60_000)
     yield lab_module.Lab(server, page)
+    lab_module.stop_kernels(server, context)
     context.close()
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import BrowserContext, Locator, Page
 
 # JupyterLab's own noise: requests for optional things it does without.
 QUIET = re.compile(
@@ -99,6 +99,14 @@ def stop_server(server: Server) -> None:
     except subprocess.TimeoutExpired:
         server.process.kill()
         server.process.wait()
+
+
+def stop_kernels(server: Server, context: BrowserContext) -> None:
+    """End all kernels, so that what one test left running does not slow the next."""
+    cookies = {c["name"]: c["value"] for c in context.cookies(server.url)}
+    headers = {"X-XSRFToken": cookies.get("_xsrf", "")}
+    for kernel in context.request.get(f"{server.url}/api/kernels").json():
+        context.request.delete(f"{server.url}/api/kernels/{kernel['id']}", headers=headers)
 
 
 @dataclass
