@@ -111,7 +111,7 @@ def data_index():
     m = sample("m", dist.Normal(0.0, 1.0))
     with plate("g", 2):
         mu = sample("mu", dist.Normal(m, 1.0))
-    observe(dist.Normal(mu[GROUP], 1.0))
+    observe(dist.Normal(mu[jnp.asarray(GROUP)], 1.0))
 
 
 @pair("m", lambda s: {"m": s["mu"].sum() - 2 * 2, "m^2": -0.5 * (1 + 2)}, mu=np.array([0.3, -1.0]))
