@@ -62,6 +62,11 @@ def several(rate):
             numpyro.sample("y", dist.Poisson(mean), obs=jnp.stack([Y, Y[::-1]]))
 
 
+def indexed(rate, place):
+    """Which comparison an observation reads is data."""
+    observe(jnp.where(point() > jnp.arange(N), rate[0], rate[1])[place])
+
+
 def impossible(rate):
     """Observations that only one regime allows."""
     x = jnp.where(jnp.arange(N) < 15, 0.5, 1.5) * jnp.asarray(UNIT)
@@ -102,6 +107,7 @@ MODELS = {
     mirrored: ("tau", 1, (RATE, TIMES)),
     two: ("rho", 1, (RATE,)),
     several: ("tau", 1, (RATE,)),
+    indexed: ("tau", 1, (RATE, RNG.integers(0, N, N))),
     impossible: ("tau", 1, (RATE,)),
     shared: ("tau", 2, (RATE,)),
     summed: ("tau", 0, (RATE,)),

@@ -7,7 +7,6 @@ import subprocess
 from types import SimpleNamespace
 
 import gibbsite as gb
-import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -19,14 +18,7 @@ from gibbsite.views.graph_geometry import draw
 from gibbsite.views.graph_layout import Layout, bezier
 from gibbsite.views.graph_store import unpacked
 from gibbsite.views.graph_watch import BAD, GOOD, WAIT, badges, state_of
-
-
-def mixture(x):
-    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
-    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([3]))
-    with numpyro.plate("n", len(x)):
-        z = numpyro.sample("z", dist.Categorical(w))
-        numpyro.sample("x", dist.Normal(mu[z], 1), obs=x)
+from graph_models import mixture
 
 
 @pytest.fixture

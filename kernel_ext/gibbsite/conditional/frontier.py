@@ -8,12 +8,11 @@ Whether that is right is read off the index maps of the program cut at the copie
 from dataclasses import dataclass
 from typing import Any
 
+from gibbsite.conditional.cut import maps_after
 from gibbsite.conditional.touch import Touch, resolved
 from gibbsite.density import Density
-from gibbsite.density.access import Access, Affine, of_site
-from gibbsite.density.flatten import jaxpr_of_parts
-from gibbsite.density.index_maps import index_maps
-from gibbsite.trace.compat import ClosedJaxpr, Literal, dce_jaxpr
+from gibbsite.density.access import Access, Affine
+from gibbsite.trace.compat import Literal
 
 _COPIES = frozenset(
     [
@@ -104,13 +103,7 @@ def frontier(density: Density, site: str, touch: Touch, pair: Access, axis: int)
     if not last:
         return None
     names = {v: f"copy {i}" for i, v in enumerate(last)}
-    eqns = [e for e in density.closed.jaxpr.eqns if not any(v in names for v in e.outvars)]
-    invars = [v for v in density.closed.jaxpr.invars if v not in names] + last
-    jaxpr = jaxpr_of_parts(density.closed.jaxpr.constvars, invars, [touch.term.atom], eqns)
-    jaxpr, _ = dce_jaxpr(jaxpr, [True], instantiate=True)
-    shapes = {names[v]: tuple(v.aval.shape) for v in last}
-    inputs = {v: (n, of_site(shapes[n])) for v, n in names.items()}
-    maps = index_maps(ClosedJaxpr(jaxpr, density.closed.consts), inputs, shapes)[touch.term.atom]
+    maps = maps_after(density, touch.term.atom, names)
     first = pair.index[axis]
     assert isinstance(first, Affine)
     early, late = [], []

@@ -14,12 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.cut import maps_after
 from gibbsite.conditional.touch import Touch
 from gibbsite.density import Density
-from gibbsite.density.access import Access, Shape, component_array, full_window, of_site
-from gibbsite.density.flatten import jaxpr_of_parts
-from gibbsite.density.index_maps import index_maps
-from gibbsite.trace.compat import ClosedJaxpr, JaxprEqn, Literal, dce_jaxpr
+from gibbsite.density.access import Access, Shape, component_array, full_window
+from gibbsite.trace.compat import JaxprEqn, Literal
 
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
@@ -153,16 +152,8 @@ def _levels(density: Density, site: str, operand: Any, support: np.ndarray) -> n
 def _access(density: Density, touch: Touch, out: Any, cut: list[Any]) -> Access | None:
     """Which one element of the comparison's array each element of the term reads."""
     names = {v: f"comparison {i}" for i, v in enumerate(cut)}
-    eqns = [e for e in density.closed.jaxpr.eqns if not any(v in names for v in e.outvars)]
-    invars = [v for v in density.closed.jaxpr.invars if v not in names] + cut
-    jaxpr = jaxpr_of_parts(density.closed.jaxpr.constvars, invars, [touch.term.atom], eqns)
-    jaxpr, _ = dce_jaxpr(jaxpr, [True], instantiate=True)
-    shapes = {names[v]: tuple(v.aval.shape) for v in cut}
-    inputs = {v: (n, of_site(shapes[n])) for v, n in names.items()}
-    for var, name in zip(density.latent_vars.values(), density.latent_vars, strict=True):
-        inputs[var] = (name, of_site(tuple(var.aval.shape)))
-        shapes[name] = tuple(var.aval.shape)
-    maps = index_maps(ClosedJaxpr(jaxpr, density.closed.consts), inputs, shapes)[touch.term.atom]
+    latents = {var: name for name, var in density.latent_vars.items()}
+    maps = maps_after(density, touch.term.atom, {**names, **latents})
     accesses = maps.get(names[out], ())
     if len(accesses) != 1 or not accesses[0].single or accesses[0].latents():
         return None
