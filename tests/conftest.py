@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import jax
+import pytest
 
 ROOT = Path(__file__).parent.parent
 
@@ -16,3 +17,10 @@ os.environ.pop("VIRTUAL_ENV", None)  # a shell's other environment, which IPytho
 jax.config.update("jax_compilation_cache_dir", CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 jax.config.update("jax_enable_x64", False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `-n`, a file stays with one worker, since its tests share compiled models; so does the browser."""
+    for item in items:
+        path = item.path.relative_to(ROOT)
+        item.add_marker(pytest.mark.xdist_group("browser" if "browser" in path.parts else str(path)))

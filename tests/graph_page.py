@@ -41,6 +41,14 @@ class Graph:
         self.page.wait_for_function(f"() => {{ const doc = {self.doc}; return {expression} }}", **more)
 
     def place(self, name):
+        """Where a node is once it rests: after a change, ranges follow the data a frame later."""
+        before, at = None, self._place(name)
+        while at != before:
+            self.page.wait_for_timeout(100)
+            before, at = at, self._place(name)
+        return at
+
+    def _place(self, name):
         return self.page.evaluate(f"name => ({PLACE})([name, {self.doc}])", name)
 
     def label(self, plate):
@@ -62,13 +70,11 @@ class Graph:
         )
 
     def hover(self, name):
-        self.place(name)  # brings it into view
         self.page.mouse.move(*self.place(name))
 
     def click(self, name, key=None):
         if key:
             self.page.keyboard.down(key)
-        self.place(name)
         self.page.mouse.click(*self.place(name))
         if key:
             self.page.keyboard.up(key)

@@ -106,7 +106,7 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     graph.until(f"{names}.join() === 'w,mu_decentered,mu,z,x'")
     lab.shot("graph_reparam")
     graph.press_button("undo")
-    graph.until(f"{MESSAGE}.includes('Undone')")
+    graph.until(f"{names}.join() === 'w,mu,z,x'")
     graph.click("mu")
     graph.click("w", "Shift")
     graph.press_button("one block with w")

@@ -1,4 +1,4 @@
-"""Repeats of a block, and a composite that visits its blocks at random."""
+"""Repeats of a block, and composites that visit their blocks in order or at random."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -73,6 +73,19 @@ class Repeat(MCMCKernel):
     def get_diagnostics_str(self, state: Any) -> str:
         """The repeated kernel's."""
         return self._kernel.get_diagnostics_str(state)
+
+
+class SystematicScanGibbs(Gibbs):
+    """`numpyro.infer.Gibbs` that leaves its own random key alone.
+
+    Blocks have keys of their own and the composite uses none, but splits one at every step, which on a CPU
+    is a loop of some eighty small kernels. The draws are those of `numpyro.infer.Gibbs`.
+    """
+
+    def _sample_one(
+        self, state: GibbsState, model_args: tuple[Any, ...], model_kwargs: Mapping[str, Any] | None
+    ) -> GibbsState:
+        return super()._sample_one(state, model_args, model_kwargs)._replace(rng_key=state.rng_key)
 
 
 class RandomScanGibbs(Gibbs):

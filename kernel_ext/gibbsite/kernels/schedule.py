@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from numpyro.infer import Gibbs
-
 from gibbsite.conditional.group import updated_together
 from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
-from gibbsite.kernels.composite import RandomScanGibbs, Repeat
+from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
 from gibbsite.kernels.parse import REST, Spec, Update, at_caret, nearest, parse_schedule
 from gibbsite.kernels.plan import Block, Plan
 from gibbsite.kernels.policy import blocked_by, default_spec, reason_for
@@ -82,8 +80,9 @@ class Schedule:
                 signatures += [getattr(facts.conditional(s), "signature", s) for s in units]
             # options that are functions are compiled in: they are part of the key as objects
             signatures += [v if callable(v) else repr(v) for v in options.values()]
+        composite = RandomScanGibbs if self.random_scan else SystematicScanGibbs
         return Plan(
-            kernel=RandomScanGibbs(pairs) if self.random_scan else Gibbs(pairs),
+            kernel=composite(pairs),
             inputs=facts.inputs,
             blocks=tuple(blocks),
             sites=facts.recorded,
