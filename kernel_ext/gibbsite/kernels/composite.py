@@ -83,7 +83,7 @@ class SystematicScanGibbs(Gibbs):
     """
 
     def _sample_one(
-        self, state: GibbsState, model_args: tuple[Any, ...], model_kwargs: Mapping[str, Any] | None
+        self, state: GibbsState, model_args: tuple[Any, ...], model_kwargs: dict[str, Any] | None
     ) -> GibbsState:
         return super()._sample_one(state, model_args, model_kwargs)._replace(rng_key=state.rng_key)
 
