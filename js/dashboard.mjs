@@ -1,6 +1,19 @@
 // The dashboard around the plots: progress, Stop, warnings, the table of parameters (which is also their
 // chooser), and time by block. All words and numbers come from Python in `_status`; here they are only placed.
 
+import { element, hostWidget } from "./host.mjs";
+
+/**
+ * @typedef {{text: string, hint?: string, advice?: string}} Warned
+ * @typedef {Record<string, any> & {label: string, chosen: string}} Row a scalar; `chosen` is its colour if plotted
+ * @typedef {{label: string, detail: string, share: number|null, colour: string}} Block
+ * @typedef {{model: string, words: string, colour: string, ended: boolean, stopping: boolean, stop_note: string,
+ *   progress: string, message: string, chains: string[], more_chains: number, share: number, warmup_share: number,
+ *   warnings: Warned[], stage: string, heads: string[], cells: string[], rows: Row[], blocks: Block[],
+ *   timing: string, timing_note: string, labels: string[], slots: number, auto: boolean, note: string,
+ *   limits: string, ready: boolean}} Status what Python tells in `_status`
+ */
+
 const DASHBOARD_STYLE = `
 .gb-dash { --gb-faint: #e9ecef; --gb-muted: #6a737d; --gb-bad: #c8372d; --gb-warn: #b67700; --gb-hover: #f3f5f7;
   --gb-link: #2f6fb0; }
@@ -56,17 +69,18 @@ const DASHBOARD_STYLE = `
 .gb-view .gb-canvas.gb-waiting { opacity: .35; }
 `;
 
-const BAD_CELLS = { rhat: "rhat_bad", ess_bulk: "bulk_bad", ess_tail: "tail_bad" };
+const BAD_CELLS = /** @type {Record<string, string>} */ ({ rhat: "rhat_bad", ess_bulk: "bulk_bad", ess_tail: "tail_bad" });
 
 /** Make `node` equal to `fresh`, changing only what differs. An element that a person is about to click, or has
- *  unfolded, stays the one it was; so listeners sit on what holds it, and find out by `data-act`. */
+ *  unfolded, stays the one it was; so listeners sit on what holds it, and find out by `data-act`.
+ *  @param {ChildNode} node @param {ChildNode} fresh */
 function morph(node, fresh) {
   if (node.nodeName !== fresh.nodeName) {
     node.replaceWith(fresh);
     return;
   }
-  if (node.nodeType === Node.TEXT_NODE) {
-    if (node.data !== fresh.data) node.data = fresh.data;
+  if (!(node instanceof Element) || !(fresh instanceof Element)) {
+    if (node.nodeValue !== fresh.nodeValue) node.nodeValue = fresh.nodeValue;
     return;
   }
   for (const { name, value } of [...fresh.attributes]) {
@@ -80,13 +94,14 @@ function morph(node, fresh) {
   for (const child of old.slice(young.length)) child.remove();
 }
 
-/** Put `children` into `box` by `morph`. */
+/** Put `children` into `box` by `morph`. @param {HTMLElement} box @param {HTMLElement[]} children */
 function place(box, ...children) {
-  const fresh = box.cloneNode(false);
+  const fresh = /** @type {HTMLElement} */ (box.cloneNode(false));
   fresh.append(...children);
   morph(box, fresh);
 }
 
+/** @param {Status} status */
 function drawHead(status) {
   const head = element("div", "gb-head");
   head.append(element("span", "gb-name", status.model));
@@ -104,15 +119,16 @@ function drawHead(status) {
   return head;
 }
 
-/** What to try about a warning: a text of the package itself, unfolded in place. */
+/** What to try about a warning: a text of the package itself, unfolded in place. @param {Warned} warning */
 function drawAdvice(warning) {
   const box = element("details", "gb-advice");
   const body = element("div");
-  body.innerHTML = warning.advice;
+  body.innerHTML = warning.advice ?? "";
   box.append(element("summary", "", "what to try"), body);
   return box;
 }
 
+/** @param {Status} status */
 function drawProgress(status) {
   const box = element("div");
   box.append(element("div", "gb-progress", status.progress));
@@ -142,12 +158,14 @@ function drawProgress(status) {
   return box;
 }
 
-/** The labels after a click on one: off if it was on, else on, the oldest making room. */
-function toggled(labels, label, slots) {
+/** The labels after a click on one: off if it was on, else on, the oldest making room. @param {string[]} labels @param {string} label
+ * @param {number} slots */
+export function toggled(labels, label, slots) {
   if (labels.includes(label)) return labels.filter((l) => l !== label);
   return [...labels, label].slice(-slots);
 }
 
+/** @param {Status} status */
 function drawTable(status) {
   const scroll = element("div", "gb-scroll");
   const table = element("table");
@@ -180,6 +198,7 @@ function drawTable(status) {
   return scroll;
 }
 
+/** @param {Status} status */
 function drawBlocks(status) {
   const box = element("div");
   if (!status.blocks.length) return box;
@@ -213,7 +232,8 @@ function drawBlocks(status) {
   return box;
 }
 
-/** The box to type a parameter's name into; kept between updates, so that typing is not disturbed. */
+/** The box to type a parameter's name into; kept between updates, so that typing is not disturbed.
+ * @param {(content: object) => void} tell */
 function drawTools(tell) {
   const tools = element("div", "gb-tools");
   const list = element("datalist");
@@ -225,7 +245,7 @@ function drawTools(tell) {
   worst.title = "plot the parameters that are worst off";
   const note = element("span", "gb-note");
   tools.append(input, list, worst, note);
-  const state = { labels: [], slots: 3 };
+  const state = { labels: /** @type {string[]} */ ([]), slots: 3 };
   input.addEventListener("change", () => {
     const label = input.value.trim();
     if (!label) return;
@@ -233,13 +253,14 @@ function drawTools(tell) {
     if (!state.labels.includes(label)) tell({ kind: "choose", labels: toggled(state.labels, label, state.slots) });
   });
   worst.addEventListener("click", () => tell({ kind: "choose", labels: [] }));
+  /** @param {Status} status */
   const update = (status) => {
     Object.assign(state, { labels: status.labels, slots: status.slots });
     worst.disabled = status.auto;
     note.textContent = status.note || status.limits;
     note.classList.toggle("gb-bad", Boolean(status.note));
     const known = status.rows.map((row) => row.label);
-    if (known.join() !== [...list.children].map((o) => o.value).join()) {
+    if (known.join() !== [...list.options].map((o) => o.value).join()) {
       list.replaceChildren(...known.map((label) => Object.assign(element("option"), { value: label })));
     }
   };
@@ -250,6 +271,7 @@ export default hostWidget({
   style: DASHBOARD_STYLE,
   async mount({ model, el, body }) {
     const control = await model.widget_manager.get_model(model.get("_control").replace("IPY_MODEL_", ""));
+    /** @param {object} content */
     const tell = (content) => control.send(content);
     const top = element("div", "gb-dash");
     const bottom = element("div", "gb-dash");
@@ -260,16 +282,18 @@ export default hostWidget({
     body.before(top);
     body.after(bottom);
 
+    /** @param {MouseEvent} event */
     const act = (event) => {
-      const target = event.target.closest("[data-act]");
+      const target = /** @type {HTMLElement} */ (event.target).closest("[data-act]");
+      /** @type {Status} */
       const { labels, slots } = model.get("_status");
-      if (!target || target.disabled) return;
-      if (target.dataset.act === "choose") {
-        tell({ kind: "choose", labels: toggled(labels, target.dataset.label, slots) });
-      } else {
+      if (target instanceof HTMLButtonElement) {
+        if (target.disabled) return;
         target.disabled = true;
-        target.textContent = { stop: "Stopping…", time: "measuring…" }[target.dataset.act];
+        target.textContent = target.dataset.act === "stop" ? "Stopping…" : "measuring…";
         tell({ kind: target.dataset.act });
+      } else if (target instanceof HTMLElement && target.dataset.label !== undefined) {
+        tell({ kind: "choose", labels: toggled(labels, target.dataset.label, slots) });
       }
     };
     top.addEventListener("click", act);

@@ -7,25 +7,19 @@
 // Python replaces the text when the model changes.
 
 import { layKeys, labelKeys } from "./graph_keys.mjs";
-import { blanketOf, joined, levelsOf, search } from "./graph_model.mjs";
+import { after, LABELS, offered, turned, wayOf } from "./graph_events.mjs";
+import { arrangeMap, layMap, onMap, shownView, wantsMap } from "./graph_map.mjs";
 import { panelHtml, panelOf } from "./graph_panel.mjs";
-import { boxOf, columnsOf } from "./graph_shapes.mjs";
-import { answer, clicked, freshState, highlight, nodeAt, plateAt } from "./graph_state.mjs";
+import { answer, badgesOf, clicked, freshState, highlight, turnedTo } from "./graph_state.mjs";
+import { viewOf } from "./graph_view.mjs";
 
 /**
  * @typedef {import("./graph_model.mjs").Facts} Facts
- * @typedef {import("./graph_model.mjs").Told} Told
- * @typedef {import("./graph_shapes.mjs").Colours} Colours
  * @typedef {import("./graph_state.mjs").State} State
  * @typedef {import("./graph_state.mjs").View} View
- * @typedef {{nodes: import("./graph_shapes.mjs").Places, edges: import("./graph_shapes.mjs").Lines,
- *   plates: import("./graph_shapes.mjs").Columns, size: number[]}} Sent
- * @typedef {{views: Record<string, Sent>, start: string, told: Record<string, Told>, colours: Colours}} Store
+ * @typedef {import("./graph_view.mjs").Store} Store
  */
 
-const LABELS = /** @type {Record<string, string>} */ ({
-  overview: "overview", plates: "plates closed", folded: "folded", open: "all",
-});
 const FIT = [980, 700];
 const LEAST_TEXT = 5;
 
@@ -36,45 +30,15 @@ export async function unpacked(text) {
   return JSON.parse(await new Response(stream).text());
 }
 
-/** One way of showing the graph, with all that follows from its edges. @param {Store} store @param {string} name
- * @returns {View} */
-export function viewOf(store, name) {
-  const sent = store.views[name];
-  const { nodes, edges } = sent;
-  const graph = joined(nodes.name, nodes.kind, edges.start, edges.end);
-  const levels = levelsOf(graph);
-  /** @type {Facts} */
-  const facts = Object.create(null);
-  nodes.name.forEach((n, i) => {
-    /** @type {string[]|undefined} */
-    let blanket;
-    facts[n] = {
-      ...graph[n],
-      level: levels[n],
-      box: boxOf(nodes, i),
-      told: store.told[n] ?? {},
-      get blanket() {
-        return (blanket ??= blanketOf(graph, n));
-      },
-    };
-  });
-  return { ...columnsOf(nodes, edges, store.colours), plates: sent.plates, size: sent.size, facts };
-}
-
 // ------------------------------------------------------------------ in the page
 
-/** @param {any} plot @param {Store} store @param {string} name @returns {View} */
-function cached(plot, store, name) {
+/** @param {any} plot @param {Store} store @param {State} state @returns {View} */
+function cached(plot, store, { view, closed }) {
   if (plot.gibbsiteViews?.store !== store) plot.gibbsiteViews = { store, views: new Map() };
   const { views } = plot.gibbsiteViews;
-  if (!views.has(name)) views.set(name, viewOf(store, name));
-  return views.get(name);
-}
-
-/** The figure as it is on the page. @param {any} plot */
-function figureOf(plot) {
-  const index = /** @type {any} */ (globalThis).Bokeh?.index;
-  return plot.document?.views_manager?.find_one(plot) ?? index?.find_one(plot) ?? null;
+  const key = JSON.stringify([view, [...closed].sort()]);
+  if (!views.has(key)) views.set(key, viewOf(store, view, closed));
+  return views.get(key);
 }
 
 /** Sizes of the figure and its words, and which controls there are. @param {any} args @param {State} state
@@ -93,9 +57,10 @@ function arrange(args, state, store, view) {
     renderer.glyph.setv({ text_font_size: `${sizes[i]}px` });
   });
   fit.setv({ visible: large, active: state.fit && large });
-  const names = Object.keys(LABELS).filter((n) => n in store.views);
-  const at = names.indexOf(state.view);
+  const names = offered(store);
+  const at = names.indexOf(wayOf(state, view));
   detail.setv({ labels: names.map((n) => LABELS[n]), active: at < 0 ? null : at, visible: names.length > 1 });
+  arrangeMap(args, view, wantsMap(view, large, state.fit));
   const wide = across * scale > 620;
   args.side.setv({ css_classes: wide ? ["gp-below"] : [] });
   panel.setv({ width: wide ? Math.min(Math.round(across * scale), FIT[0]) : 330 });
@@ -106,12 +71,9 @@ function paint(args, state, store, view) {
   const dark = Boolean(args.plot.document?.gibbsiteDark);
   const colours = { ...store.colours, ...(dark ? store.colours.dark : {}) };
   const next = highlight(view, state, colours);
-  const run = args.run.data;
-  const at = new Map([...(run.name ?? [])].map((n, i) => [n, i]));
-  /** @param {string} n @param {any[]} column @param {string} none */
-  const told = (n, column, none) => column[at.get(n) ?? -1] ?? none;
-  const badge = view.nodes.name.map((n) => told(n, run.words, ""));
-  const tint = view.nodes.name.map((n) => told(n, run.colour, colours.edge)).map((c) => colours.tint?.[c] ?? c);
+  const badges = badgesOf(view, args.run.data, Object.keys(store.colours.dark?.tint ?? {}));
+  const badge = badges.map(([words]) => words);
+  const tint = badges.map(([, colour]) => colours.tint?.[colour] ?? (colour || colours.edge));
   for (const words of [args.title, args.words]) words.glyph.text_color = colours.ink;
   args.plate_words.glyph.text_color = colours.plate;
   args.nodes.data = { ...view.nodes, ...next.nodes, badge, tint };
@@ -154,8 +116,9 @@ function show(args, store, state, whole = false) {
   const { plot } = args;
   /** @type {State} */
   const old = plot.gibbsiteState;
+  const view = cached(plot, store, state);
+  if (state.selected !== null && !(state.selected in view.facts)) state = { ...state, selected: null };
   plot.gibbsiteState = state;
-  const view = cached(plot, store, state.view);
   const chosen = state.selected !== old.selected;
   if (whole) arrange(args, state, store, view);
   if (chosen || state.other !== old.other || state.given !== old.given || whole) tell(args, state, view.facts);
@@ -168,7 +131,7 @@ function show(args, store, state, whole = false) {
   clearTimeout(plot.gibbsiteComing);
   plot.gibbsiteComing = setTimeout(() => {
     plot.gibbsiteComing = undefined;
-    const { plates } = cached(plot, store, plot.gibbsiteState.view);
+    const { plates } = cached(plot, store, plot.gibbsiteState);
     args.plates.data = plates;
     draw(args, store, true, true);
   });
@@ -178,11 +141,14 @@ function show(args, store, state, whole = false) {
 function draw(args, store, label, lay = false) {
   const { plot } = args;
   const state = plot.gibbsiteState;
-  const view = cached(plot, store, state.view);
+  const view = cached(plot, store, state);
   const badges = paint(args, state, store, view);
   if (plot.document) plot.document.gibbsiteTheme = () => draw(args, store, false);
-  const figure = figureOf(plot);
-  if (figure && lay) layKeys(figure, view, actsOf(args, store));
+  const figure = shownView(plot);
+  if (figure && lay) {
+    layKeys(figure, view, actsOf(args, store));
+    requestAnimationFrame(() => layMap(args)); // once the page has its new sizes
+  }
   if (figure && label) labelKeys(figure, view, state.selected, badges);
 }
 
@@ -197,52 +163,18 @@ function actsOf(args, store) {
       const keys = { shift: event.shiftKey, ctrl: event.ctrlKey || event.metaKey, alt: event.altKey };
       show(args, store, clicked(plot.gibbsiteState, name, keys));
     },
+    /** Open or close. @param {string} name of a plate, or of a node that stands for several */
+    turn: (name) => {
+      const next = turned(plot.gibbsiteState, name, cached(plot, store, plot.gibbsiteState), store);
+      if (next) show(args, store, next, true);
+    },
   };
-}
-
-/** The state after an event, or null if nothing changes. @param {State} old @param {any} source @param {View} view
- * @param {Store} store @returns {State|null} */
-function after(old, source, view, store) {
-  const { facts } = view;
-  const event = source.event_name;
-  if (event === "mousemove" || event === "mouseleave") {
-    const hovered = event === "mouseleave" ? null : nodeAt(facts, source.x, source.y);
-    return hovered === old.hovered ? null : { ...old, hovered };
-  }
-  const plate = event === "tap" && nodeAt(facts, source.x, source.y) === null ? plateAt(view, source.x, source.y) : null;
-  if (plate !== null) {
-    // Of two plates the second closes beside the first.
-    const single = Object.keys(store.views).filter((n) => n.startsWith("plate "));
-    const both = single.length === 2 && old.view.startsWith("plate ");
-    const next = both ? "plates" : `plate ${plate}`;
-    if (next in store.views && next !== old.view) return { ...freshState(next), byLevel: old.byLevel };
-  }
-  if (event === "tap") return clicked(old, nodeAt(facts, source.x, source.y), source.modifiers ?? {});
-  if (event === "doubletap") {
-    const name = nodeAt(facts, source.x, source.y);
-    if (name === null) return old.fit ? { ...old, fit: false } : null;
-    if (!facts[name].told.stands) return null;
-    if (old.view.startsWith("plate") && facts[name].told.plate) return { ...freshState("folded"), byLevel: old.byLevel };
-    const finer = Object.keys(LABELS).filter((n) => n in store.views);
-    const next = finer[finer.indexOf(old.view) + 1];
-    return next ? { ...freshState(next), byLevel: old.byLevel } : null;
-  }
-  if (source.name === "graph-search") {
-    const found = search(facts, source.value_input ?? source.value);
-    return { ...old, found, selected: found.length === 1 ? found[0] : old.selected };
-  }
-  if (source.name === "graph-colour") return { ...old, byLevel: source.active === 1 };
-  if (source.name === "graph-fit") return old.fit === source.active ? null : { ...old, fit: source.active };
-  if (source.name === "graph-detail") {
-    const view = Object.keys(LABELS).find((n) => LABELS[n] === source.labels[source.active]);
-    return !view || view === old.view ? null : { ...freshState(view), byLevel: old.byLevel, fit: old.fit };
-  }
-  return null;
 }
 
 /** @param {any} args @param {any} source */
 export default async function react(args, source) {
   const { plot } = args;
+  if (onMap(args, source)) return;
   const text = args.store.data.text[0];
   if (plot.gibbsiteText !== text) {
     plot.gibbsiteText = text;
@@ -258,16 +190,16 @@ export default async function react(args, source) {
     /** @type {State} */
     const old = plot.gibbsiteState;
     const view = old.view in store.views ? old.view : store.start;
-    const kept = old.selected !== null && store.views[view].nodes.name.includes(old.selected);
-    const { byLevel, fit } = old;
-    show(args, store, { ...freshState(view), byLevel, fit, selected: kept ? old.selected : null }, true);
+    const plates = store.views[view].plates.name ?? [];
+    show(args, store, turnedTo(old, view, old.closed.filter((p) => plates.includes(p))), true);
   }
   /** @type {State} */
   const old = plot.gibbsiteState;
-  const next = after(old, source, cached(plot, store, old.view), store);
-  if (next !== null) show(args, store, next, next.view !== old.view || next.fit !== old.fit);
+  const next = after(old, source, cached(plot, store, old), store);
+  const whole = next !== null && (next.view !== old.view || next.fit !== old.fit || next.closed !== old.closed);
+  if (next !== null) show(args, store, next, whole);
   if (source.name === "graph-run" && !plot.gibbsiteComing) draw(args, store, true);
   if (source.name === "graph-run" || source.name === "graph-draws") {
-    tell(args, plot.gibbsiteState, cached(plot, store, old.view).facts);
+    tell(args, plot.gibbsiteState, cached(plot, store, plot.gibbsiteState).facts);
   }
 }

@@ -20,7 +20,8 @@ const HINT =
   "Hover over a node to see its Markov blanket (blue edges come from parents, orange ones go to children); " +
   "click for its conditional and its kernel. Then Shift-click a second node: are the two independent? " +
   "Ctrl-click adds a node to what is given. A click on a plate's label closes it, a double click opens what " +
-  "stands for several nodes. By keyboard: Tab into the graph, arrows, Enter, Escape.";
+  "stands for several nodes. By keyboard: Tab into the graph, arrows, Enter, Escape, + opens; Tab again to the " +
+  "plates, Enter closes and opens them.";
 
 /** @param {string} text */
 export function escaped(text) {
@@ -69,6 +70,7 @@ export function panelOf(facts, name, draws = "") {
     entry("form", told.form),
     entry("kernel", told.kernel && `${told.kernel}: ${told.reason}`),
     entry("what blocked a better one", told.blocked),
+    entry("kernels", told.updates),
     entry("parents", list(fact.parents)),
     entry("children", list(fact.children)),
     entry("Markov blanket", list(fact.blanket)),

@@ -1,6 +1,6 @@
 // A laid-out graph as the columns of Bokeh's data sources: outlines, curves, arrow heads. Python sends the
-// places of nodes and the points that edges run through; `gibbsite/views/graph_geometry.py` and
-// `graph_style.py` draw the same shapes in the static picture.
+// places of nodes and the points that edges run through; `shapes.py` and `style.py` in
+// `gibbsite/graph/drawing` draw the same shapes in the static picture.
 
 /**
  * @typedef {Record<string, any[]>} Columns

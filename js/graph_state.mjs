@@ -6,9 +6,10 @@ import { activeTrail } from "./graph_model.mjs";
  * @typedef {import("./graph_model.mjs").Facts} Facts
  * @typedef {import("./graph_shapes.mjs").Columns} Columns
  * @typedef {import("./graph_shapes.mjs").Colours} Colours
- * @typedef {{nodes: Columns, edges: Columns, heads: Columns, plates: Columns, size: number[], facts: Facts}} View
+ * @typedef {{nodes: Columns, edges: Columns, heads: Columns, plates: Columns, size: number[], facts: Facts,
+ *   merged: Record<string, import("./graph_closed.mjs").Merged>, closable: string[]}} View
  * @typedef {{hovered: string|null, selected: string|null, other: string|null, given: string[], found: string[],
- *   byLevel: boolean, fit: boolean, view: string}} State
+ *   byLevel: boolean, fit: boolean, view: string, closed: string[]}} State
  */
 
 const FAINT = 0.22;
@@ -19,8 +20,31 @@ const TRAIL = "#c2185b";
 /** @returns {State} */
 export function freshState(view = "folded") {
   return {
-    hovered: null, selected: null, other: null, given: [], found: [], byLevel: false, fit: false, view,
+    hovered: null, selected: null, other: null, given: [], found: [], byLevel: false, fit: false, view, closed: [],
   };
+}
+
+/** Another view of the graph, or other plates closed; what was chosen stays so where it is still there.
+ * @param {State} old @param {string} view @param {string[]} [closed] @returns {State} */
+export function turnedTo(old, view, closed = []) {
+  return { ...freshState(view), byLevel: old.byLevel, fit: old.fit, selected: old.selected, closed };
+}
+
+/** The plates that are closed after a click on a plate's label, or on a node that stands for closed ones.
+ * @param {View} view @param {string[]} closed @param {string} name @returns {string[]|null} null if nothing changes */
+export function toggledPlate(view, closed, name) {
+  if (view.closable.includes(name)) return [...closed, name];
+  const shut = view.merged[name]?.shut ?? (closed.includes(name) ? [name] : []);
+  const last = closed.findLast((p) => shut.includes(p));
+  return last === undefined ? null : closed.filter((p) => p !== last);
+}
+
+/** What a click does that is no click on a node: closes a plate, at its label. @param {State} old @param {View} view
+ * @param {number} x @param {number} y @returns {State|null} */
+export function closedAt(old, view, x, y) {
+  const plate = plateAt(view, x, y);
+  const closed = plate === null ? null : toggledPlate(view, old.closed, plate);
+  return closed && turnedTo(old, old.view, closed);
 }
 
 /** The node whose box holds the point, or null. @param {Facts} facts @param {number} x @param {number} y */
@@ -103,6 +127,28 @@ export function highlight(view, state, colours) {
     },
     heads: { alpha, colour },
   };
+}
+
+/** The words and the colour of a run's state on each node; a closed plate carries those of its worst member, and
+ * how many are done. @param {View} view @param {Columns} run @param {string[]} ranks colours from good to bad
+ * @returns {[string, string][]} */
+export function badgesOf(view, run, ranks) {
+  const names = run.name ?? [];
+  const at = new Map([...names].map((n, i) => [n, i]));
+  /** @param {string} n @returns {[string, string]|null} */
+  const own = (n) => {
+    const i = at.get(n);
+    return i === undefined ? null : [run.words[i], run.colour[i]];
+  };
+  return view.nodes.name.map((n) => {
+    const mine = own(n);
+    if (mine) return mine;
+    const inside = (view.merged[n]?.members ?? []).flatMap((m) => [own(m)].filter((b) => b !== null));
+    if (inside.length < 2) return inside[0] ?? ["", ""];
+    const done = inside.filter(([, colour]) => colour === ranks[0]).length;
+    const [words, colour] = inside.reduce((a, b) => (ranks.indexOf(b[1]) > ranks.indexOf(a[1]) ? b : a));
+    return [done === inside.length ? `✓ all ${done}` : `${words} · ${done} of ${inside.length} ✓`, colour];
+  });
 }
 
 /** The answer to an independence question, in words. @param {Facts} facts @param {State} state */

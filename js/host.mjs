@@ -1,20 +1,33 @@
 // Hosts Bokeh documents in a notebook widget, offline. BokehJS comes from the kernel (the installed `bokeh`
 // package) through one shared library widget, and is loaded once per page and version.
 //
-// This file is joined with a widget's own file, which ends with
+// A widget's own file ends with
 //     export default hostWidget({ mount(ctx) { …; return cleanup } })
-// so it exports nothing. `ctx` is { Bokeh, doc, roots, model, el, body, send, kit }.
 //
 // What the page shows is a function of the widget's traits: `_item` (the document, as a JSON string because
 // Bokeh's JSON is sensitive to the order of keys), `_columns` (data sources by name) and `_props` (model
 // properties by name). The traits survive a page reload and a saved notebook; messages would not.
 
-const loading = (globalThis.__gibbsiteBokeh ??= new Map());
-// Documents of all finished views of this page, in the order in which they were drawn.
-const drawn = (globalThis.__gibbsiteDocuments ??= new Set());
+/**
+ * @typedef {{get: (name: string) => any, on: (event: string, call: () => void) => void,
+ *   off: (event: string, call: () => void) => void, send: (content: object) => void, widget_manager: any}} Model
+ *   a widget's model, as anywidget gives it
+ * @typedef {{Bokeh: any, doc: any, roots: any[], model: Model, el: HTMLElement, body: HTMLElement,
+ *   send: (kind: string, detail?: object) => void, repaint: () => void}} Context
+ * @typedef {{style?: string, mount?: (context: Context) => any}} Hooks `mount` may return what cleans up
+ * @typedef {any[] | {dtype: keyof typeof ARRAYS, data: DataView}} Column
+ * @typedef {Float32Array | Float64Array | Int32Array | Uint8Array} Numbers
+ */
 
+const page = /** @type {any} */ (globalThis);
+/** @type {Map<string, Promise<any>>} */
+const loading = (page.__gibbsiteBokeh ??= new Map());
+/** Documents of all finished views of this page, in the order in which they were drawn. @type {Set<any>} */
+const drawn = (page.__gibbsiteDocuments ??= new Set());
+
+/** @param {string} version @param {string} source @returns {Promise<any>} */
 function loadBokeh(version, source) {
-  const present = globalThis.Bokeh?.[version];
+  const present = page.Bokeh?.[version];
   if (present) return Promise.resolve(present);
   if (!loading.has(version)) {
     const promise = new Promise((resolve, reject) => {
@@ -23,7 +36,7 @@ function loadBokeh(version, source) {
       script.src = url;
       script.onload = () => {
         URL.revokeObjectURL(url);
-        const bokeh = globalThis.Bokeh?.[version];
+        const bokeh = page.Bokeh?.[version];
         bokeh ? resolve(bokeh) : reject(new Error(`BokehJS ${version} did not register itself`));
       };
       script.onerror = () => reject(new Error("BokehJS could not be loaded"));
@@ -33,9 +46,10 @@ function loadBokeh(version, source) {
     promise.catch(() => loading.delete(version));
     loading.set(version, promise);
   }
-  return loading.get(version);
+  return /** @type {Promise<any>} */ (loading.get(version));
 }
 
+/** @param {Model} model */
 async function bokehOf(model) {
   const reference = model.get("_library");
   const library = await model.widget_manager.get_model(reference.replace("IPY_MODEL_", ""));
@@ -46,20 +60,24 @@ async function bokehOf(model) {
 
 const ARRAYS = { f4: Float32Array, f8: Float64Array, i4: Int32Array, u1: Uint8Array };
 
-/** One column as sent by `wire.py`: a plain list, or {dtype, data: DataView}. */
-function decodeColumn(column) {
+/** One column as sent by `wire.py`: a plain list, or {dtype, data: DataView}. @param {Column} column
+ * @returns {any[]|Numbers} */
+export function decodeColumn(column) {
   if (Array.isArray(column)) return column;
   const type = ARRAYS[column.dtype];
   const view = column.data;
-  const bytes = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
+  const bytes = /** @type {ArrayBuffer} */ (view.buffer).slice(view.byteOffset, view.byteOffset + view.byteLength);
   return new type(bytes);
 }
 
-function decodeColumns(columns) {
+/** @param {Record<string, Column>} columns */
+export function decodeColumns(columns) {
   return Object.fromEntries(Object.entries(columns).map(([name, c]) => [name, decodeColumn(c)]));
 }
 
-function applyColumns(doc, all, seen) {
+/** Give data sources their columns, where their stamp is new. @param {any} doc
+ * @param {Record<string, {stamp: number, columns: Record<string, Column>}>} all @param {Map<string, number>} seen */
+export function applyColumns(doc, all, seen) {
   for (const [name, { stamp, columns }] of Object.entries(all)) {
     if (seen.get(name) === stamp) continue;
     const source = doc.get_model_by_name(name);
@@ -69,7 +87,9 @@ function applyColumns(doc, all, seen) {
   }
 }
 
-function applyProps(doc, all, seen) {
+/** Set properties of models, where they are new. @param {any} doc @param {Record<string, object>} all
+ * @param {Map<string, string>} seen */
+export function applyProps(doc, all, seen) {
   for (const [name, props] of Object.entries(all)) {
     const text = JSON.stringify(props);
     if (seen.get(name) === text) continue;
@@ -87,7 +107,8 @@ const INK = {
   dark: { text: "#d8dce2", faint: "#3a4048", line: "#7b8491" },
 };
 
-function isDark() {
+/** Whether the page is dark, by what it says of itself, else by what the reader prefers. */
+export function isDark() {
   const { body } = document;
   if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false";
   if (body.classList.contains("vscode-dark")) return true;
@@ -95,13 +116,15 @@ function isDark() {
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** Recolour text, axes and grids; data keep their colours, which are chosen to work on both grounds. */
-function paintTheme(doc, el) {
+/** Recolour text, axes and grids; data keep their colours, which are chosen to work on both grounds.
+ * @param {any} doc @param {Element} el */
+export function paintTheme(doc, el) {
   const dark = isDark();
   const ink = dark ? INK.dark : INK.light;
   el.classList.toggle("gb-dark", dark);
   doc.gibbsiteDark = dark;
   for (const m of doc._all_models.values()) {
+    /** @param {string} name */
     const has = (name) => name in m.properties;
     if (has("major_tick_line_color")) {
       m.setv({
@@ -126,6 +149,7 @@ function paintTheme(doc, el) {
   }
 }
 
+/** @param {() => void} repaint */
 function watchTheme(repaint) {
   const observer = new MutationObserver(repaint);
   observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "class"] });
@@ -139,11 +163,11 @@ function watchTheme(repaint) {
 
 // ---------------------------------------------------------------- the static twin
 
-/** The same display without a kernel is the next output; hide it while this one is alive. */
+/** The same display without a kernel is the next output; hide it while this one is alive. @param {string} id */
 function hideTwin(id) {
   if (!id) return;
-  for (const twin of document.querySelectorAll(`#${CSS.escape(id)}`)) {
-    const output = twin.closest(".jp-OutputArea-child") ?? twin;
+  for (const twin of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(`#${CSS.escape(id)}`))) {
+    const output = /** @type {HTMLElement} */ (twin.closest(".jp-OutputArea-child") ?? twin);
     output.style.display = "none";
   }
 }
@@ -157,30 +181,33 @@ const STYLE = `
 .gb-error { color: #b3261e; white-space: pre-wrap; }
 `;
 
-const kit = { decodeColumns, decodeColumn, paintTheme, isDark, INK };
-
-function element(tag, className, text) {
+/** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {string} [className] @param {string} [text]
+ * @returns {HTMLElementTagNameMap[T]} */
+export function element(tag, className, text) {
   const node = document.createElement(tag);
   if (className) node.className = className;
   if (text !== undefined) node.textContent = text;
   return node;
 }
 
-function hostWidget(hooks = {}) {
+/** A widget for anywidget. @param {Hooks} hooks */
+export function hostWidget(hooks = {}) {
   return () => ({
+    /** @param {{model: Model, el: HTMLElement}} page */
     async render({ model, el }) {
       const style = element("style", "", STYLE + (hooks.style ?? ""));
       const body = element("div", "gb-canvas");
       el.classList.add("gb-view");
       el.append(style, body);
       let stopTheme = () => {};
+      /** @type {any} */
       let cleanup;
       let forget = () => {};
       try {
         const Bokeh = await bokehOf(model);
         const item = JSON.parse(model.get("_item"));
         const views = await Bokeh.embed.embed_item(item, body);
-        const roots = views.roots.map((view) => view.model);
+        const roots = views.roots.map((/** @type {any} */ view) => view.model);
         const doc = roots[0].document;
         forget = () => {
           drawn.delete(doc);
@@ -188,10 +215,12 @@ function hostWidget(hooks = {}) {
           const at = Bokeh.documents.indexOf(doc);
           if (at >= 0) Bokeh.documents.splice(at, 1);
         };
+        /** @param {string} kind @param {object} [detail] */
         const send = (kind, detail = {}) => model.send({ kind, ...detail });
         // CustomJS callbacks reach Python by `cb_obj.document.gibbsite?.(kind, detail)`; no-op in a page.
         doc.gibbsite = send;
 
+        /** @type {Map<string, number>} */
         const seenColumns = new Map();
         const seenProps = new Map();
         const update = () => {
@@ -212,10 +241,10 @@ function hostWidget(hooks = {}) {
         // The twin's output arrives after this one's: look again when the page has settled.
         for (const wait of [50, 300, 1500]) setTimeout(() => hideTwin(model.get("_twin")), wait);
         drawn.add(doc);
-        cleanup = await hooks.mount?.({ Bokeh, doc, roots, model, el, body, send, kit, repaint });
+        cleanup = await hooks.mount?.({ Bokeh, doc, roots, model, el, body, send, repaint });
       } catch (error) {
         console.error(error);
-        el.append(element("div", "gb-error", `Gibbsite could not draw this view: ${error.message}`));
+        el.append(element("div", "gb-error", `Gibbsite could not draw this view: ${error instanceof Error ? error.message : error}`));
       }
       return () => {
         stopTheme();

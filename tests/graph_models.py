@@ -59,3 +59,20 @@ def ratings(y):
         item = numpyro.sample("item", dist.Normal(difficulty, 1))
     with numpyro.plate("persons", y.shape[0], dim=-2), numpyro.plate("items", y.shape[1], dim=-1):
         numpyro.sample("y", dist.Bernoulli(logits=ability - item), obs=y)
+
+
+def schools(scores, answers):
+    """Schools in regions, and items that every region answers: plates inside and across each other."""
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    regions = numpyro.plate("regions", scores.shape[0], dim=-2)
+    with regions:
+        region = numpyro.sample("region", dist.Normal(mu, 1))
+        spread = numpyro.sample("spread", dist.HalfNormal(1))
+    with regions, numpyro.plate("schools", scores.shape[1], dim=-1):
+        school = numpyro.sample("school", dist.Normal(region, spread))
+        numpyro.sample("score", dist.Normal(school, 1), obs=scores)
+    items = numpyro.plate("items", answers.shape[1], dim=-1)
+    with items:
+        hardness = numpyro.sample("hardness", dist.Normal(0, 1))
+    with regions, items:
+        numpyro.sample("answer", dist.Bernoulli(logits=region - hardness), obs=answers)

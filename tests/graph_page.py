@@ -69,6 +69,32 @@ class Graph:
             plate,
         )
 
+    def on_map(self, x, y):
+        """A point of the drawing, on the small map of it."""
+        return self.page.evaluate(
+            f"""([x, y]) => {{
+                const doc = {self.doc}
+                const map = doc.get_model_by_name('graph-map')
+                const view = Bokeh.index.find_one(map) ?? doc.views_manager.find_one(map)
+                const box = view.canvas_view.el.getBoundingClientRect()
+                const {{ x_scale, y_scale }} = view.frame
+                return [box.x + x_scale.compute(x), box.y + y_scale.compute(y)]
+            }}""",
+            [x, y],
+        )
+
+    @property
+    def scrolled(self):
+        """How far the drawing is scrolled, in pixels."""
+        return self.page.evaluate(
+            f"""() => {{
+                const doc = {self.doc}
+                const model = doc.get_model_by_name('graph-scroll')
+                const view = Bokeh.index.find_one(model) ?? doc.views_manager.find_one(model)
+                return [view.el.scrollLeft, view.el.scrollTop]
+            }}"""
+        )
+
     def hover(self, name):
         self.page.mouse.move(*self.place(name))
 

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { unpacked, viewOf } from "../graph.mjs";
+import { unpacked } from "../graph.mjs";
+import { viewOf } from "../graph_view.mjs";
 import { spoken } from "../graph_keys.mjs";
 import { activeTrail, blanketOf, joined, levelsOf, search } from "../graph_model.mjs";
 import { panelOf } from "../graph_panel.mjs";

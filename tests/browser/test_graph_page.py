@@ -1,9 +1,8 @@
 """The interactive graph in an exported page, without a kernel, as a person uses it."""
 
-import itertools
+from html import escape
 
 import gibbsite as gb
-import networkx as nx
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -12,8 +11,7 @@ from bokeh.embed import file_html
 from bokeh.resources import INLINE
 from gibbsite.graph import DependencyGraph, Node
 from gibbsite.views import graph_root
-from gibbsite.views.assets import joined
-from graph_models import hmm, hundred, lda, looped, mixture, ratings
+from graph_models import hmm, hundred, lda, looped, mixture, ratings, schools
 from graph_page import Graph, shot
 
 
@@ -50,6 +48,7 @@ MODELS = {
     "hmm": lambda: gb.model(hmm, np.zeros(20, np.float32)),
     "crossing": lambda: gb.model(ratings, np.zeros((4, 3), np.int32)),
     "lda": lambda: gb.model(lda, np.arange(30) % 7, np.arange(30) // 10),
+    "schools": lambda: gb.model(schools, np.zeros((3, 4), np.float32), np.zeros((3, 5), np.int32)),
     "looped": lambda: gb.model(looped, np.zeros(5, np.float32)),
     "hundred": lambda: gb.model(hundred, np.zeros(50, np.float32)),
 }
@@ -100,22 +99,60 @@ def test_roles_folding_search_and_levels(page, tmp_path):
     shot(page, "graph_levels")
 
 
-def test_plates_close_by_a_click_on_their_labels(page, tmp_path):
-    graph = show(page, tmp_path, MODELS["crossing"]())
-    names = "[...doc.get_model_by_name('graph-nodes').data.name].join()"
+def test_any_set_of_plates_closes_and_opens(page, tmp_path):
+    """By click and by keyboard; one inside another, and two that cross."""
+    graph = show(page, tmp_path, MODELS["schools"]())
+    found = "[...doc.get_model_by_name('graph-nodes').data.name].join()"
+
+    def until(names):
+        graph.until(f"{found} === '{names}'")
+        page.wait_for_timeout(400)  # the figure's size follows
+
+    whole = "mu,region,spread,school,score,hardness,answer"
+    page.mouse.click(*graph.label("schools"))
+    until("mu,region,spread,plate schools,hardness,answer")
+    graph.click("plate schools")
+    graph.until("doc.get_model_by_name('graph-panel').text.includes('<dd>school, score</dd>')")
+    graph.click("mu")
+    graph.click("hardness", "Shift")
+    assert "depend on each other given the data: through mu – region – answer – hardness" in graph.panel
     page.mouse.click(*graph.label("items"))
-    graph.until(f"{names} === 'difficulty,ability,plate items'")
-    page.wait_for_timeout(400)  # the figure's size follows
-    graph.click("plate items")
-    graph.until("doc.get_model_by_name('graph-panel').text.includes('<dd>item, y</dd>')")
-    graph.click("ability")
-    graph.click("difficulty", "Shift")
+    until("mu,region,spread,plate schools,plate items")
+    graph.click("mu")
+    graph.click("plate items", "Shift")
     assert "may depend on each other given the data" in graph.panel and "open the plate" in graph.panel
     shot(page, "graph_closed")
+    page.mouse.dblclick(*graph.place("plate schools"))
+    until("mu,region,spread,school,score,plate items")
+    page.mouse.click(*graph.label("regions"))
+    until("mu,plates regions, items")
+    page.mouse.dblclick(*graph.place("plates regions, items"))
+    until("mu,region,spread,school,score,plate items")
     page.mouse.dblclick(*graph.place("plate items"))
-    graph.until(f"{names} === 'difficulty,ability,item,y'")
-    page.get_by_role("button", name="plates closed", exact=True).click()
-    graph.until(f"{names}.includes('plate')")
+    until(whole)
+    shot(page, "graph_opened")
+    for _ in range(2):
+        page.get_by_role("button", name="plates closed", exact=True).click()
+        until("mu,plates regions, items")
+        page.get_by_role("button", name="folded", exact=True).click()
+        until(whole)
+
+    # By keyboard: the plates are a stop of the Tab key after the nodes.
+    page.get_by_role("button", name="mu: latent").focus()
+    graph.press("Tab")
+    assert graph.focused == "plate items: 5, open"
+    graph.press("ArrowDown", "ArrowDown")
+    assert graph.focused == "plate schools: 4, open"
+    graph.press("Enter")
+    until("mu,region,spread,plate schools,hardness,answer")
+    assert graph.focused == "plate schools, closed"
+    graph.press("ArrowUp", "Enter")
+    until("mu,plate regions,hardness")
+    graph.press("Enter")
+    until("mu,region,spread,plate schools,hardness,answer")
+    page.get_by_role("button", name="plate schools: ").focus()
+    graph.press("+")
+    until(whole)
 
 
 def test_two_nodes_and_what_is_given(page, tmp_path):
@@ -131,60 +168,6 @@ def test_two_nodes_and_what_is_given(page, tmp_path):
     shot(page, "graph_dependent")
     graph.click("b", "Control")
     assert "a and c are independent given the data, b" in graph.panel
-
-
-def test_markup_in_names_stays_text(page, tmp_path):
-    name = "<img src=x onerror=alert(1)>"
-    graph = DependencyGraph([Node(name, "latent", distribution="<b>bold</b>"), Node("a", "latent")], [])
-    path = tmp_path / "markup.html"
-    path.write_text(file_html(graph_root(graph), INLINE, "graph"), encoding="utf-8")
-    page.goto(path.as_uri())
-    shown = Graph(page)
-    shown.click(name)
-    assert page.locator("img").count() == 0 and page.locator("b").count() == 0
-    shown.click("a", "Shift")
-    assert page.locator("img").count() == 0
-
-
-def test_the_page_s_own_answers_on_random_graphs(page):
-    """Blankets against the moralised graph, independences against networkx, on 1000 random graphs."""
-    rng = np.random.default_rng(5)
-    questions, blankets, truths = [], [], []
-    for _ in range(1000):
-        n = int(rng.integers(3, 11))
-        kinds = rng.choice(["latent", "observed", "deterministic"], n, p=[0.5, 0.2, 0.3]).tolist()
-        edges = [(i, j) for i, j in itertools.combinations(range(n), 2) if rng.random() < 2 / n]
-        a, b = (int(v) for v in rng.choice(n, 2, replace=False))
-        given = [i for i in range(n) if i not in (a, b) and rng.random() < 0.3]
-        questions.append([kinds, edges, a, b, given])
-        graph = nx.DiGraph(edges)
-        graph.add_nodes_from(range(n))
-        fixed = ({i for i in range(n) if kinds[i] == "observed"} | set(given)) - {a, b}
-        truths.append(nx.is_d_separator(graph, {a}, {b}, fixed))
-        for i in [i for i in range(n) if kinds[i] == "deterministic"]:
-            graph.add_edges_from(itertools.product(list(graph.predecessors(i)), list(graph.successors(i))))
-            graph.remove_node(i)
-        moral = nx.moral_graph(graph)
-        blankets.append({str(i): sorted(map(str, moral[i])) for i in graph})
-    answers = page.evaluate(
-        """async ([text, questions]) => {
-            const url = URL.createObjectURL(new Blob([text], {type: 'text/javascript'}))
-            const { activeTrail, blanketOf, joined } = await import(url)
-            return questions.map(([kinds, edges, a, b, given]) => {
-                const names = kinds.map((_, i) => String(i))
-                const graph = joined(names, kinds, edges.map(e => e[0]), edges.map(e => e[1]))
-                const random = names.filter(n => graph[n].kind !== 'deterministic')
-                return [
-                    activeTrail(graph, String(a), String(b), given.map(String)).length === 0,
-                    Object.fromEntries(random.map(n => [n, blanketOf(graph, n).sort()])),
-                ]
-            })
-        }""",
-        [joined("graph_model.mjs"), questions],
-    )
-    assert [free for free, _ in answers] == truths and 150 < sum(truths) < 850
-    assert [near for _, near in answers] == blankets
-    assert sum(len(near) for row in blankets for near in row.values()) > 5000
 
 
 def test_by_keyboard_alone(page, tmp_path):
@@ -222,10 +205,30 @@ def test_overview_detail_and_fit_of_a_hundred_sites(page, tmp_path):
     graph.until("doc.get_model_by_name('graph-nodes').data.name.length === 101")
     wide = graph.ask("doc.get_model_by_name('graph').width")
     page.mouse.move(5, 5)
+    seen = "(({left, right}) => [left, right])(doc.get_model_by_name('graph-box'))"
+    graph.until(f"{seen}[0] === 0 && {seen}[1] > 300")
     shot(page, "graph_detail")
+
+    # The map: drag the box, click elsewhere, use the arrow keys.
+    assert graph.ask("doc.get_model_by_name('graph-map').visible")
+    left, right = graph.ask(seen)
+    middle, y = (left + right) / 2, -20
+    page.mouse.move(*graph.on_map(middle, y))
+    page.mouse.down()
+    page.mouse.move(*graph.on_map(middle + 200, y), steps=5)
+    page.mouse.up()
+    graph.until(f"Math.abs({seen}[0] - 200) < 20")
+    assert abs(graph.scrolled[0] * graph.ask("doc.get_model_by_name('graph').x_range.end") / wide - 200) < 20
+    far = graph.ask("doc.get_model_by_name('graph').x_range.end")
+    page.mouse.click(*graph.on_map(far - 5, y))
+    graph.until(f"Math.abs({seen}[1] - {far}) < 3")
+    shot(page, "graph_map")
+    page.get_by_role("application", name="Map of the graph").focus()
+    graph.press("ArrowLeft")
+    graph.until(f"{seen}[1] < {far} - 50")
     page.get_by_role("button", name="fit", exact=True).click()
     graph.until("doc.get_model_by_name('graph').width <= 980 && doc.get_model_by_name('graph').height <= 700")
-    assert wide > 980
+    assert wide > 980 and not graph.ask("doc.get_model_by_name('graph-map').visible")
     page.wait_for_timeout(500)  # the words and lines follow the new size
     graph.hover("effect_7")
     graph.lit(["effect_1", "effect_24", "effect_25", "effect_26", "obs_7"])
@@ -241,11 +244,15 @@ def test_overview_detail_and_fit_of_a_hundred_sites(page, tmp_path):
         (["a", "b", "c"], []),
         (["x", "x ", "X", "х"], [("x", "X"), ("x ", "X"), ("х", "X")]),
         (["constructor", "__proto__", "toString"], [("constructor", "toString"), ("__proto__", "toString")]),
+        (
+            ["<img src=x onerror=alert(1)>", "</script><b>"],
+            [("<img src=x onerror=alert(1)>", "</script><b>")],
+        ),
     ],
 )
 def test_odd_graphs_answer(page, tmp_path, names, edges):
-    """One node, no edges, names that look alike, names of JavaScript's own properties."""
-    bare = DependencyGraph([Node(n, "latent", distribution="Normal(0, 1)") for n in names], edges)
+    """One node, no edges, names that look alike, names of JavaScript's own properties, names with markup."""
+    bare = DependencyGraph([Node(n, "latent", distribution="Normal(0, 1) <i>") for n in names], edges)
     path = tmp_path / "odd.html"
     path.write_text(file_html(graph_root(bare), INLINE, "graph"), encoding="utf-8")
     page.goto(path.as_uri())
@@ -256,7 +263,11 @@ def test_odd_graphs_answer(page, tmp_path, names, edges):
         graph.lit(bare.markov_blanket(name))
         graph.click(name)
         graph.until("doc.get_model_by_name('graph-panel').text.includes('Normal(0, 1)')")
-        assert name.strip() in graph.panel
+        assert escape(name.strip()) in graph.panel
+    if len(names) > 1:
+        graph.click(names[0], "Shift")
+        assert "the data" in graph.panel
+    assert page.locator("img").count() == page.locator("b").count() == page.locator("i").count() == 0
 
 
 def test_a_thousand_sites_are_told_in_words(page, tmp_path):

@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import UnknownNameError
 from gibbsite.graph import DependencyGraph, Node, PlateBox
+from gibbsite.graph.listing import brief
 
 
 def random_graph(rng, n):
@@ -195,12 +196,22 @@ def test_recurrence_is_a_loop():
 
 
 def test_exports(graph):
-    dot = graph.to_dot()
-    assert dot.count("->") == len(graph.edges) and '"cluster_n"' in dot
     exported = graph.to_networkx()
     assert exported.nodes["b"]["plates"] == ("n",) and exported.nodes["b"]["level"] == "model"
     lines = str(graph).splitlines()
     assert len(lines) == len(graph.nodes) and "⩪" in str(graph)
+    line = "tau → sd; mu, sd → b; x, b → y; mu, sd → new"
+    kinds = "1 data, 4 latent, 1 deterministic, 1 observed"
+    assert brief(graph) == f"Dependency graph: 7 nodes ({kinds}) and 7 edges: {line}"
+
+
+def test_one_line_says_what_there_is():
+    assert brief(DependencyGraph([], [])) == "Dependency graph without nodes"
+    lonely = [Node("a", "latent"), Node("b\nc", "latent")]
+    assert brief(DependencyGraph(lonely, [])) == "Dependency graph: 2 nodes (2 latent) and 0 edges: a; b c"
+    chain = [Node(f"node_{i}", "latent") for i in range(99)]
+    line = brief(DependencyGraph(chain, [(a.name, b.name) for a, b in itertools.pairwise(chain)]))
+    assert line.endswith(" …") and "node_0 → node_1; " in line and 120 < len(line) <= 162
 
 
 def test_unknown_nodes_are_named(graph):

@@ -264,11 +264,11 @@ class DependencyGraph:
         graph.add_edges_from(self._edges)
         return graph
 
-    def to_dot(self) -> str:
-        """The graph in Graphviz's language: circles for random variables, boxes for the rest."""
+    def to_dot(self, use_greek: bool = False) -> str:
+        """The drawing in Graphviz's language, with places; see `gibbsite.graph.dot.to_dot`."""
         from gibbsite.graph.dot import to_dot
 
-        return to_dot(self)
+        return to_dot(self, use_greek)
 
     def __str__(self) -> str:
         from gibbsite.graph.listing import listing

@@ -1,12 +1,12 @@
 """A graph with plates closed: each as one node, whose questions are answered on the safe side."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import networkx as nx
 
 if TYPE_CHECKING:
-    from gibbsite.graph.model_graph import DependencyGraph, Node
+    from gibbsite.graph.model_graph import DependencyGraph, Node, PlateBox
 
 _MOST_NAMES = 4
 
@@ -16,22 +16,40 @@ def closed(
 ) -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
     """The graph with each of the plates as one node, and the names that these nodes stand for.
 
-    A plate of one node stays as it is. What lies on a path from one member to another is taken in, so that no
-    circle arises. Where latent and observed members are merged the node is of kind "plate": it lets every
-    dependence pass, so that what is independent here is independent in the whole graph, too; not the reverse.
+    A plate of one node stays as it is; plates that share a node are one node together. What lies on a path
+    from one member to another is taken in, so that no circle arises. Where latent and observed members are
+    merged the node is of kind "plate": it lets every dependence pass, so that what is independent here is
+    independent in the whole graph, too; not the reverse. `js/graph_plates.mjs` does the same.
     """
-    members: dict[str, tuple[str, ...]] = {}
-    for plate in plates:
-        inside = [n for n, node in graph.nodes.items() if plate in node.plates]
+    chosen, members = set(plates), {}
+    within = {n: set(node.plates) for n, node in graph.nodes.items()}  # plates that a part of the node is in
+    shut: dict[str, set[str]] = {}
+    boxes = graph.plates
+    for plate in (p for p in boxes if p in chosen):
+        inside = [n for n in graph.nodes if plate in within[n]]
         if len(inside) < 2:
             continue
-        name = f"plate {plate}"
-        while name in graph.nodes:
-            name += "′"
         names = _with_paths(graph, inside)
-        graph = _merged(graph, name, names, plate)
-        members[name] = tuple(m for n in names for m in members.pop(n, (n,)))
+        own = {plate}.union(*(shut.pop(n, ()) for n in names))
+        outer = [p for p in boxes if p in own and not own & set(_around(boxes, p))]
+        title = f"plate{'s' if len(outer) > 1 else ''} {', '.join(outer)}"
+        while title in graph.nodes and title not in names:
+            title += "′"
+        sizes = tuple(boxes[p].size for p in outer)
+        listed = [m for n in names for m in members.get(n, (n,))]
+        graph = _merged(graph, title, names, own, sizes, listed)
+        members[title] = tuple(m for n in names for m in members.pop(n, (n,)))
+        within[title] = set().union(*(within[n] for n in names))
+        shut[title] = own
     return graph, members
+
+
+def _around(boxes: Mapping[str, "PlateBox"], plate: str) -> Iterator[str]:
+    """The plates that a plate is drawn inside."""
+    parent = boxes[plate].parent
+    while parent is not None and parent in boxes:
+        yield parent
+        parent = boxes[parent].parent
 
 
 def _with_paths(graph: "DependencyGraph", inside: Collection[str]) -> tuple[str, ...]:
@@ -51,19 +69,25 @@ def _kind(nodes: Collection["Node"]) -> str:
     return "latent" if kinds <= {"latent", "deterministic"} else "plate"
 
 
-def _merged(graph: "DependencyGraph", name: str, names: Collection[str], plate: str) -> "DependencyGraph":
+def _merged(
+    graph: "DependencyGraph",
+    name: str,
+    names: Collection[str],
+    shut: Collection[str],
+    sizes: tuple[int, ...],
+    listed: Sequence[str],
+) -> "DependencyGraph":
     from gibbsite.graph.model_graph import DependencyGraph, Node
 
     nodes = [graph.nodes[n] for n in names]
-    listed = list(names)[:_MOST_NAMES]
-    more = len(names) - len(listed)
-    common = set.intersection(*(set(n.plates) for n in nodes)) - {plate}
+    more = len(listed) - _MOST_NAMES
+    common = set.intersection(*(set(n.plates) for n in nodes)) - set(shut)
     one = Node(
         name,
         _kind(nodes),
-        (graph.plates[plate].size,),
+        sizes,
         discrete=all(n.discrete for n in nodes),
-        distribution=", ".join(listed) + (f" and {more} more" if more > 0 else ""),
+        distribution=", ".join(listed[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else ""),
         plates=tuple(p for p in nodes[0].plates if p in common),
     )
     own = dict.fromkeys(names, name)

@@ -1,9 +1,25 @@
 """Figures, widgets, pictures and words for graphs, conditionals and runs; imported when they are used."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# Public name → the module that holds it.
+if TYPE_CHECKING:  # for editors and type checkers; at run time `__getattr__` imports what is asked for
+    from gibbsite.views.graph_picture import graph_svg
+    from gibbsite.views.graph_widget import GraphWidget, graph_html, graph_root, show_graph
+    from gibbsite.views.report import write_report
+    from gibbsite.views.run_dashboard import Dashboard, dashboard
+
+__all__ = [
+    "Dashboard",
+    "GraphWidget",
+    "dashboard",
+    "graph_html",
+    "graph_root",
+    "graph_svg",
+    "show_graph",
+    "write_report",
+]
+
 _WHERE = {
     "Dashboard": "run_dashboard",
     "dashboard": "run_dashboard",
@@ -14,8 +30,6 @@ _WHERE = {
     "show_graph": "graph_widget",
     "write_report": "report",
 }
-
-__all__ = sorted(_WHERE)
 
 
 def __getattr__(name: str) -> Any:

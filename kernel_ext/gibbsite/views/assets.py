@@ -6,6 +6,10 @@ from pathlib import Path
 
 _IMPORT = re.compile(r'^import .* from "\./([\w.]+)";$', re.MULTILINE)
 
+# What a browser does not need: types, other comments, indentation. No string of the modules looks like that.
+_COMMENTS = re.compile(r"/\*\*.*?\*/ ?|^ *//[^\n]*$", re.MULTILINE | re.DOTALL)
+_INDENTS = re.compile(r"^ +|^\n", re.MULTILINE)
+
 # A wheel carries the files beside this one; an editable install finds them at the root of the source tree.
 _PLACES = (Path(__file__).parent / "js", Path(__file__).parents[3] / "js")
 
@@ -24,16 +28,12 @@ def source(name: str) -> str:
     raise FileNotFoundError(f"gibbsite is installed without its browser file {name!r}; reinstall gibbsite")
 
 
-def module(*names: str) -> str:
-    """Several files joined into one ES module: anywidget takes one text and resolves no imports."""
-    return "\n".join(source(name) for name in names)
-
-
 @cache
 def joined(name: str) -> str:
-    """A module of `js/` with all that it imports from beside it, as one text without imports.
+    """A module of `js/` with all that it imports from beside it, as one text without imports and comments.
 
-    Names must differ between the files. Bokeh and anywidget each take one text and resolve no imports.
+    Names must differ between the files. Bokeh and anywidget each take one text and resolve no imports; every
+    saved notebook carries it.
     """
     seen: dict[str, str] = {}
 
@@ -48,4 +48,4 @@ def joined(name: str) -> str:
         seen[file] = _IMPORT.sub("", text)
 
     add(name)
-    return "\n".join(seen.values())
+    return _INDENTS.sub("", _COMMENTS.sub("", "\n".join(seen.values())))

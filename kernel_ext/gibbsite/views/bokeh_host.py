@@ -14,7 +14,7 @@ view, a reloaded page and a saved notebook see the newest state; nothing depends
 
 Browser → Python: ``send(kind, detail)`` in a JS hook; in CustomJS,
 ``cb_obj.document.gibbsite?.(kind, detail)``.
-A view with behaviour of its own subclasses with ``_esm = module("host.mjs", "mine.mjs")``.
+A view with behaviour of its own subclasses with ``_esm = joined("mine.mjs")``.
 """
 
 import json
@@ -35,8 +35,8 @@ from ipywidgets import widget_serialization
 from numpy.typing import ArrayLike
 
 from gibbsite.views import wire
-from gibbsite.views.assets import module
-from gibbsite.views.display import WIDGET_MIME, Content, bundle, resolve, show
+from gibbsite.views.assets import joined
+from gibbsite.views.display import WIDGET_MIME, Content, bundle, first_line, resolve, show
 
 _BOKEH_JS = Path(bokeh.__file__).parent / "server" / "static" / "js"
 # The core, and the widgets that a layout may hold (`Div`, …).
@@ -72,10 +72,11 @@ class BokehWidget(anywidget.AnyWidget):
         static_html: what a page without a kernel shows (see `static.svg_html`); text, or a function that is
             called when the display is made.
         text: the same for a terminal.
+        brief: the same in one line, for pages that have only text; the first line of `text` unless given.
         columns: first contents of data sources, by name.
     """
 
-    _esm = module("host.mjs", "figure.mjs")
+    _esm = joined("figure.mjs")
     _library = traitlets.Instance(Library).tag(sync=True, **widget_serialization)
     _item = traitlets.Unicode().tag(sync=True)
     _columns = traitlets.Dict().tag(sync=True)
@@ -88,12 +89,13 @@ class BokehWidget(anywidget.AnyWidget):
         *,
         static_html: Content = "",
         text: Content = "",
+        brief: Content = "",
         columns: Mapping[str, Mapping[str, ArrayLike]] | None = None,
         **traits: Any,
     ) -> None:
         self._lock = threading.RLock()
         self._callbacks: dict[str, list[Callable[[dict], None]]] = {}
-        self._static_html, self._text = static_html, text
+        self._static_html, self._text, self._brief = static_html, text, brief
         self._stamp = 0
         self.bytes_sent = 0
         super().__init__(
@@ -154,6 +156,10 @@ class BokehWidget(anywidget.AnyWidget):
     def text(self) -> str:
         """The rendering for a terminal, as it is now."""
         return resolve(self._text)
+
+    def brief(self) -> str:
+        """The rendering in one line, as it is now."""
+        return resolve(self._brief) or first_line(self.text())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         """Widget, static HTML and text in one bundle. `show` is kinder to saved notebooks: see there."""

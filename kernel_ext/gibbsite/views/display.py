@@ -22,6 +22,12 @@ class Hosted(Protocol):
     def widget_mime(self) -> dict[str, Any]: ...
     def static_html(self) -> str: ...
     def text(self) -> str: ...
+    def brief(self) -> str: ...
+
+
+def first_line(text: str) -> str:
+    """What stands in for a view whose text is long."""
+    return text.splitlines()[0] if text else "gibbsite view"
 
 
 def resolve(content: Content) -> str:
@@ -57,7 +63,7 @@ def show(view: Hosted, twin: str) -> None:
     if not in_notebook():
         print(text)
         return
-    publish_display_data(bundle(view.widget_mime(), text=text.splitlines()[0] if text else "gibbsite view"))
+    publish_display_data(bundle(view.widget_mime(), text=view.brief()))
     html = view.static_html()
     if html:
         publish_display_data(bundle(html=twin_html(html, twin), text=text), transient={"display_id": twin})

@@ -7,11 +7,13 @@ from bokeh.document import Document
 from bokeh.events import DocumentReady
 from bokeh.layouts import column, row
 from bokeh.models import (
+    BoxAnnotation,
     Button,
     ColumnDataSource,
     CustomJS,
     Div,
     InlineStyleSheet,
+    Node,
     RadioButtonGroup,
     Range1d,
     Select,
@@ -20,12 +22,14 @@ from bokeh.models import (
 )  # fmt: skip
 from bokeh.plotting import figure
 
+from gibbsite.graph.drawing.style import INK, PLATE, PLATE_TEXT, TEXT_SIZE, TITLE_SIZE
+from gibbsite.graph.listing import summary
 from gibbsite.views.assets import joined
-from gibbsite.views.graph_picture import PLATE, PLATE_TEXT, summary_html, summary_text
+from gibbsite.views.graph_picture import summary_html
 from gibbsite.views.graph_store import MAX_WIDTH, packed, store_of
-from gibbsite.views.graph_style import INK, TEXT_SIZE, TITLE_SIZE
 
 _PANEL_WIDTH = 330
+SEEN = "#c2185b"  # the part of a large graph that one sees
 _FONT = value("system-ui, sans-serif")
 # Bokeh's controls in the colours of the page; the host sets the variables in dark ones.
 _CONTROL = (
@@ -39,7 +43,7 @@ _COLUMNS = {
     "badge tint".split(),
     "edges": "start end xs ys width alpha colour".split(),
     "heads": "xs ys alpha colour".split(),
-    "plates": "name x y width height label_x label_y label align".split(),
+    "plates": "name x y width height label_x label_y label align plate_size parent".split(),
 }
 
 
@@ -49,7 +53,7 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
     store = store_of(graph, model, use_greek)
     if not graph.nodes or not store["views"]:
         return Div(text=summary_html(graph), name="graph-panel")
-    plot, args = _figure(summary_text(graph))
+    plot, args = _figure(summary(graph))
     panel = Div(
         name="graph-panel",
         width=_PANEL_WIDTH,
@@ -70,7 +74,12 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
     for changed in sources.values():
         changed.js_on_change("data", script)
     tools, more = _look_tools(script)
-    script.args |= more  # type: ignore[operator]
+    small, box = _map(args)
+    small.js_on_event("tap", script)
+    for side in ("left", "top"):
+        box.js_on_change(side, script)
+    scroll = _scrolled(plot)
+    script.args |= {**more, "map": small, "box": box, "scroll": scroll}  # type: ignore[operator]
     below = [panel]
     if model is not None:
         message = Div(
@@ -88,7 +97,7 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
         ],
     )
     script.args |= {"side": side}  # type: ignore[operator]
-    root = column(tools, _wrapped(_scrolled(plot), side), styles={"max-width": "100%"})
+    root = column(_wrapped(tools, small), _wrapped(scroll, side), styles={"max-width": "100%"})
     document = Document()
     document.add_root(root)
     document.js_on_event(DocumentReady, script)
@@ -103,7 +112,7 @@ def _wrapped(*children: Any) -> Any:
 
 def _scrolled(plot: Any) -> Any:
     css = f":host {{ overflow: auto; max-width: min(100%, {MAX_WIDTH}px); max-height: 900px; }}"
-    return column(plot, stylesheets=[InlineStyleSheet(css=css)])
+    return column(plot, name="graph-scroll", stylesheets=[InlineStyleSheet(css=css)])
 
 
 def _look_tools(script: CustomJS) -> tuple[Any, dict[str, Any]]:
@@ -200,6 +209,58 @@ def _figure(words: str) -> tuple[Any, dict[str, Any]]:
     plot.text("badge_x", "badge_y", text="badge", text_color="tint", text_font_size="11px",
               text_font_style="bold", **badge)  # fmt: skip
     return plot, {**sources, "title": title, "words": inner, "plate_words": plate}
+
+
+def _map(sources: dict[str, Any]) -> tuple[Any, BoxAnnotation]:
+    """A small picture of all of a large graph, hidden until the page needs it, with a box to drag."""
+    small = figure(
+        name="graph-map",
+        width=100,
+        height=50,
+        x_range=Range1d(start=0, end=300),
+        y_range=Range1d(start=-100, end=0),
+        toolbar_location=None,
+        tools="",
+        min_border=0,
+        outline_line_color=None,  # a frame of Bokeh's own leaves lines where the box was
+        background_fill_color=None,
+        border_fill_color=None,
+        visible=False,
+        margin=(4, 8, 4, 8),
+        stylesheets=[
+            InlineStyleSheet(
+                css=f":host {{ outline: 1px solid {PLATE}; }} .bk-events:focus {{ outline: none; }}"
+            )
+        ],
+    )
+    small.axis.visible = False
+    small.grid.visible = False
+    small.multi_line(
+        "xs", "ys", source=sources["edges"], line_color="colour", line_width=0.5, line_alpha="alpha"
+    )
+    small.patches("xs", "ys", source=sources["nodes"], fill_color="fill", line_color="line", line_width=0.6,
+                  fill_alpha="alpha", line_alpha="alpha")  # fmt: skip
+    frame = Node.frame
+    box = BoxAnnotation(
+        name="graph-box",
+        left=0,
+        right=1,
+        top=0,
+        bottom=-1,
+        editable=True,
+        resizable="none",
+        left_limit=frame.left,
+        right_limit=frame.right,
+        top_limit=frame.top,
+        bottom_limit=frame.bottom,
+        fill_color=SEEN,
+        fill_alpha=0.12,
+        line_color=SEEN,
+        line_alpha=1,
+        line_width=1.5,
+    )
+    small.add_layout(box)
+    return small, box
 
 
 def _draw_plates(plot: Any, plates: ColumnDataSource) -> Any:

@@ -6,12 +6,20 @@ from typing import Any
 
 import networkx as nx
 
-from gibbsite.views.graph_geometry import Drawing, arrow_head, draw
-from gibbsite.views.graph_style import FILL, LINE, READABLE, TEXT_SIZE, TITLE_SIZE
+from gibbsite.graph.drawing.layout import MAX_DRAWN
+from gibbsite.graph.drawing.shapes import Drawing, arrow_head, draw
+from gibbsite.graph.drawing.style import (
+    EDGE,
+    FILL,
+    LINE,
+    PLATE,
+    PLATE_TEXT,
+    READABLE,
+    TEXT_SIZE,
+    TITLE_SIZE,
+)
+from gibbsite.graph.listing import summary
 from gibbsite.views.svg import document, text
-
-EDGE, PLATE, PLATE_TEXT = "#6b7680", "#8a949e", "#5b656e"
-MAX_DRAWN = 300
 
 
 def _points(points: Any) -> str:
@@ -66,21 +74,12 @@ def _plates(drawing: Drawing) -> list[str]:
     return parts
 
 
-def summary_text(graph: Any) -> str:
-    """How many nodes of which kind there are."""
-    counts: dict[str, int] = {}
-    for node in graph.nodes.values():
-        counts[node.kind] = counts.get(node.kind, 0) + 1
-    words = ", ".join(f"{n} {kind}" for kind, n in counts.items())
-    return f"{len(graph.nodes)} nodes ({words}) and {len(graph.edges)} edges"
-
-
 def summary_lines(graph: Any) -> list[str]:
     """What can be said in words of a graph that is too large to draw."""
     depth = nx.dag_longest_path_length(nx.DiGraph([e for e in graph.edges if e[0] != e[1]]))
     degree = Counter(n for a, b in graph.edges if a != b for n in (a, b))
     plates = sorted(graph.plates.values(), key=lambda p: -p.size)
-    lines = [f"{summary_text(graph)}: too many to draw at once."]
+    lines = [f"{summary(graph)}: too many to draw at once."]
     lines.append(f"The longest path has {depth} edges.")
     if degree:
         busiest = ", ".join(f"{n} ({k})" for n, k in degree.most_common(5))

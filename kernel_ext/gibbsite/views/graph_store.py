@@ -10,9 +10,20 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from gibbsite.views.graph_geometry import Drawing, draw
-from gibbsite.views.graph_picture import EDGE, MAX_DRAWN, PLATE_TEXT
-from gibbsite.views.graph_style import DARK, FILL, INK, LEVEL_FILL, LINE, READABLE, TEXT_SIZE, TITLE_SIZE
+from gibbsite.graph.drawing.layout import MAX_DRAWN
+from gibbsite.graph.drawing.shapes import Drawing, draw
+from gibbsite.graph.drawing.style import (
+    DARK,
+    EDGE,
+    FILL,
+    INK,
+    LEVEL_FILL,
+    LINE,
+    PLATE_TEXT,
+    READABLE,
+    TEXT_SIZE,
+    TITLE_SIZE,
+)
 from gibbsite.views.graph_told import told
 
 MAX_WIDTH = 980
@@ -52,7 +63,7 @@ def _edges(graph: Any, drawing: Drawing) -> dict[str, Any]:
     }
 
 
-def _plates(drawing: Drawing) -> dict[str, list]:
+def _plates(graph: Any, drawing: Drawing) -> dict[str, list]:
     plates = list(drawing.plates.values())
     return {
         "name": list(drawing.plates),
@@ -64,6 +75,8 @@ def _plates(drawing: Drawing) -> dict[str, list]:
         "label_y": _round(-p.corner[1] for p in plates),
         "label": [p.words for p in plates],
         "align": ["left" if p.anchor == "start" else "right" for p in plates],
+        "plate_size": [graph.plates[n].size for n in drawing.plates],
+        "parent": [graph.plates[n].parent or "" for n in drawing.plates],
     }
 
 
@@ -86,14 +99,14 @@ def view_of(graph: Any, use_greek: bool = False) -> dict[str, Any]:
     return {
         "nodes": _nodes(graph, drawing),
         "edges": _edges(graph, drawing),
-        "plates": _plates(drawing),
+        "plates": _plates(graph, drawing),
         "size": _size(drawing),
     }
 
 
 def store_of(graph: Any, model: Any = None, use_greek: bool = False) -> dict[str, Any]:
-    """All views that are not too large to draw: "overview", "folded" and "open", where they differ; "plates"
-    with all plates closed, "plate n" with one.
+    """All views that are not too large to draw: "overview", "folded" and "open", where they differ. The page
+    itself closes plates.
 
     `start` names the one to begin with; `views` is empty where even the overview is too large.
     """
@@ -106,7 +119,6 @@ def store_of(graph: Any, model: Any = None, use_greek: bool = False) -> dict[str
         shown["folded"] = (small, members)
     if members and len(graph.nodes) <= MAX_DRAWN:
         shown["open"] = (graph, {})
-    shown |= _closed(small, members)
     entries: dict[str, dict] = {}
     for seen, inside in shown.values():
         entries |= told(seen, model, inside, entries)
@@ -125,28 +137,6 @@ def store_of(graph: Any, model: Any = None, use_greek: bool = False) -> dict[str
             "dark": DARK,
         },
     }
-
-
-def _closed(graph: Any, members: Mapping[str, Any]) -> dict[str, tuple[Any, Mapping[str, Any]]]:
-    """A graph of readable size with all its plates closed, and with each of them."""
-    out: dict[str, tuple[Any, Mapping[str, Any]]] = {}
-    if len(graph.nodes) > READABLE:
-        return out
-    for plate in graph.plates:
-        seen, inside = graph.closed([plate])
-        if inside:
-            out[f"plate {plate}"] = (seen, _opened(inside, members))
-    if len(out) == 1:
-        return {**out, "plates": next(iter(out.values()))}
-    if out:
-        seen, inside = graph.closed()
-        out["plates"] = (seen, _opened(inside, members))
-    return out
-
-
-def _opened(inside: Mapping[str, Any], members: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """What merged nodes stand for, down to the model's own sites."""
-    return {**members, **{n: tuple(m for k in ns for m in members.get(k, (k,))) for n, ns in inside.items()}}
 
 
 def packed(store: Mapping[str, Any]) -> str:

@@ -12,10 +12,11 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from gibbsite.errors import GibbsiteError
+from gibbsite.graph.listing import brief, summary
 from gibbsite.views.bokeh_host import BokehWidget
 from gibbsite.views.graph_change import Change, apply
 from gibbsite.views.graph_figure import graph_root
-from gibbsite.views.graph_picture import graph_svg, summary_text
+from gibbsite.views.graph_picture import graph_svg
 from gibbsite.views.graph_store import packed, store_of
 from gibbsite.views.graph_watch import badges, draws_html
 from gibbsite.views.static import svg_html
@@ -48,6 +49,7 @@ class GraphWidget(BokehWidget):
             graph_root(graph, model, use_greek),
             static_html=lambda: graph_html(self.graph, use_greek),
             text=lambda: str(self.graph),
+            brief=lambda: brief(self.graph),
         )
         self.on("select", self._on_select)
         self.on("change", lambda detail: self.change(str(detail.get("action")), str(detail.get("value", ""))))
@@ -145,7 +147,7 @@ class GraphWidget(BokehWidget):
 
 def graph_html(graph: Any, use_greek: bool = False) -> str:
     """The graph as a static picture for pages without a kernel."""
-    alt = f"Dependency graph: {summary_text(graph)}"
+    alt = f"Dependency graph: {summary(graph)}"
     return svg_html(graph_svg(graph, use_greek), alt)
 
 

@@ -23,13 +23,13 @@ from ipywidgets import widget_serialization
 from gibbsite.errors import GibbsiteError
 from gibbsite.views import panels, words
 from gibbsite.views.advice_html import advice_html
-from gibbsite.views.assets import module
+from gibbsite.views.assets import joined
 from gibbsite.views.bokeh_host import BokehWidget, serialised
 from gibbsite.views.colours import BLOCKS, SLOTS, STATUS
 from gibbsite.views.content import ENDED, MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, RunLike, gather
 from gibbsite.views.control import HEARD_WHILE_BUSY, Control
 from gibbsite.views.dashboard_svg import chain_words, dashboard_svg, progress_shares, warmup_share
-from gibbsite.views.display import show, update_twin
+from gibbsite.views.display import first_line, show, update_twin
 from gibbsite.views.static import svg_html
 
 SLOT_COUNT = 3
@@ -50,7 +50,7 @@ def _layout(chains: int, slots: int) -> str:
 class DashboardWidget(BokehWidget):
     """The page's side: plots by `panels`, and around them what `dashboard.mjs` builds from `_status`."""
 
-    _esm = module("host.mjs", "dashboard.mjs")
+    _esm = joined("dashboard.mjs")
     _status = traitlets.Dict().tag(sync=True)
     _control = traitlets.Instance(Control).tag(sync=True, **widget_serialization)
 
@@ -112,9 +112,13 @@ class Dashboard:
         """The dashboard in words."""
         return words.text(self._content)
 
+    def brief(self) -> str:
+        """The dashboard in one line."""
+        return first_line(self.text())
+
     def static_html(self) -> str:
         """The dashboard as a picture, for a page without a kernel."""
-        return svg_html(dashboard_svg(self._content), alt=self.text().splitlines()[0], width=900)
+        return svg_html(dashboard_svg(self._content), alt=self.brief(), width=900)
 
     def widget_mime(self) -> dict[str, Any]:
         """The bundle entry of the live view."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.views.graph_layout import (
+from gibbsite.graph.drawing.layout import (
     FULL,
     GAP_X,
     GAP_Y,

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gibbsite.views.graph_dot import place
-from gibbsite.views.graph_layout import Box, bezier, smooth
-from gibbsite.views.graph_style import READABLE, look, outline
+from gibbsite.graph.drawing.engine import place
+from gibbsite.graph.drawing.layout import Box, bezier, smooth
+from gibbsite.graph.drawing.style import READABLE, look, outline
 
 Points = Sequence[tuple[float, float]]
 

@@ -27,8 +27,9 @@ LINE = {
     "factor": "#b8473a",
     "plate": "#6d7f45",
 }
-INK = "#2b3036"
-# The same on a dark ground; `tint` tells what becomes of a badge's colour.
+INK, EDGE, PLATE, PLATE_TEXT, PLATE_FILL = "#2b3036", "#6b7680", "#8a949e", "#5b656e", "#8080800f"
+FONT = "Helvetica,Arial,sans-serif"
+# The same on a dark ground; `tint` tells what becomes of a badge's colours, from good to bad.
 DARK = {
     "fill": {
         "latent": "#1f3a55",

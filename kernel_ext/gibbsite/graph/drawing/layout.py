@@ -16,6 +16,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
 GAP_X, GAP_Y, PLATE_PAD, _PLATE_LABEL, MARGIN = 26.0, 44.0, 14.0, 16.0, 14.0
+MAX_DRAWN = 300  # nodes
 _SWEEPS = 12
 _LEFT, _RIGHT = "\x01", "\x02"  # before a plate's name: variables for its edges
 FULL = 1200.0  # a row wider than this passes nodes on to the next; more in large graphs, to keep them compact
@@ -354,7 +355,7 @@ def _solve(
             k += 1
     cost = np.concatenate([np.zeros(n), [w for *_, w in pairs]])
     for name, i in variables.items():  # plates close tightly around their members
-        cost[i] += {_LEFT: -0.05, _RIGHT: 0.05}.get(name[0], 0.0)
+        cost[i] += {_LEFT: -0.05, _RIGHT: 0.05}.get(name[:1], 0.0)
     matrix = coo_matrix((values, (rows, cols)), shape=(k, n + m))
     limits = [(0, width)] * n + [(0, None)] * m
     answer = linprog(cost, A_ub=matrix, b_ub=bound, bounds=limits, method="highs")
@@ -382,13 +383,13 @@ def _centred(variables: Any, apart: Any, pairs: Any, x: np.ndarray) -> dict[str,
             at_most = min((place[j] - d for j, d in high.get(i, ())), default=np.inf)
             place[i] = min(max(wish, at_least), at_most) if at_least <= at_most else place[i]
     for name, i in variables.items():
-        if name[0] == _LEFT:
+        if name[:1] == _LEFT:
             place[i] = min(
                 (place[j] - d for j, d in high.get(i, ()) if j != variables[_RIGHT + name[1:]]),
                 default=place[i],
             )
     for name, i in variables.items():
-        if name[0] == _RIGHT:
+        if name[:1] == _RIGHT:
             place[i] = max((place[j] + d for j, d in low.get(i, ())), default=place[i])
     return {name: float(place[i]) for name, i in variables.items()}
 
