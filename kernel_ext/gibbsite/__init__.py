@@ -9,11 +9,11 @@ from gibbsite.errors import GibbsiteError
 if TYPE_CHECKING:
     from gibbsite.facade import Model, model
     from gibbsite.kernels.finite import FiniteGibbs
-    from gibbsite.sampling import Run, load
+    from gibbsite.sampling import Run, joined, load
     from gibbsite.trace.tape import Tape
     from gibbsite.trace.track import track
 
-__all__ = ["FiniteGibbs", "GibbsiteError", "Model", "Run", "Tape", "load", "model", "track"]
+__all__ = ["FiniteGibbs", "GibbsiteError", "Model", "Run", "Tape", "joined", "load", "model", "track"]
 __version__ = "0.1.0"
 
 _XLA_THREADS = 8
@@ -29,6 +29,7 @@ _LAZY = {
     "Model": "gibbsite.facade",
     "Run": "gibbsite.sampling",
     "Tape": "gibbsite.trace.tape",
+    "joined": "gibbsite.sampling",
     "load": "gibbsite.sampling",
     "model": "gibbsite.facade",
     "track": "gibbsite.trace.track",

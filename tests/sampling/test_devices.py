@@ -2,15 +2,20 @@
 
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
+import gibbsite as gb
 import numpy as np
 import pytest
-from gibbsite.errors import OptionError
+from gibbsite.errors import CheckpointError, OptionError
 from gibbsite.sampling import resources
+from sampling_model import rates
 
 SHARDED = """
 import json, sys
@@ -75,6 +80,28 @@ print(json.dumps(dict(
 )))
 """
 
+HOSTS = """
+import json, sys
+sys.path[:0] = {paths!r}
+import conftest
+import jax
+place, number, address = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+jax.distributed.initialize(address, num_processes=2, process_id=number)
+import numpy as np
+from sampling_model import rates
+import gibbsite as gb
+model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
+options = dict(warmup=40, seed=1, schedule="NUTS a")
+try:
+    model.start(draws=10, chains=3, **options)
+except gb.GibbsiteError as error:
+    odd = str(error)
+run = model.sample(draws=10, chains=4, store=place, **options)
+here = [len(jax.devices()), len(jax.local_devices()), run.draws["a"].shape[0]]
+run = gb.load(place, model=model).resume(draws=10 + 5 * number)
+print(json.dumps(dict(odd=odd, here=here, steps=run.draws["a"].shape[1])))
+"""
+
 DOUBLE = """
 import json, sys
 sys.path[:0] = {paths!r}
@@ -109,6 +136,31 @@ def test_chains_are_dealt_out_over_devices(tmp_path):
     assert found["where"] == ["cpu:1"]
 
 
+def test_hosts_share_the_chains_and_are_joined(tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    with ThreadPoolExecutor(2) as hosts:
+        found = list(hosts.map(lambda k: said(HOSTS, tmp_path, k, address), range(2)))
+    for k, host in enumerate(found):
+        assert "3 do not divide over the 2 hosts" in host["odd"]
+        assert host["here"] == [2, 1, 2] and host["steps"] == 20 + 5 * k
+    tree = gb.joined(tmp_path)
+    a = tree["posterior"]["a"]
+    assert list(tree["posterior"].chain) == list(tree["sample_stats"].chain) == [0, 1, 2, 3]
+    assert a.shape[:2] == (4, 20) and "chain" not in tree["observed_data"].dims
+    model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
+    one = model.sample(draws=20, warmup=40, chains=4, seed=1, schedule="NUTS a")
+    assert np.abs(one.draws["a"] - a.values).max() < 1e-3  # the same chains, but for rounding
+    with pytest.raises(CheckpointError, match=r"several hosts.*one of host0, host1"):
+        gb.load(tmp_path)
+    shutil.rmtree(tmp_path / "host1")
+    with pytest.raises(CheckpointError, match="2 of 4 chains"):
+        gb.joined(tmp_path)
+    with pytest.raises(CheckpointError, match="no runs of several hosts"):
+        gb.joined(tmp_path / "host0")
+
+
 def test_data_are_sharded_within_chains(tmp_path):
     found = said(DATA, tmp_path / "run", XLA_FLAGS="--xla_force_host_platform_device_count=4")
     assert "plate 'n' in 4 parts of 3" in found["device"]
@@ -127,7 +179,7 @@ def test_a_plate_is_shared_evenly(monkeypatch, size, devices, parts):
     site = SimpleNamespace(shape=(size, 2), plates=("n",), plate_axes=(0,), dtype=np.dtype("f4"))
     plan = SimpleNamespace(sites={"z": site}, observed_sites={}, observed={}, groups={})
     found = [SimpleNamespace(platform="cpu", id=i) for i in range(devices)]
-    monkeypatch.setattr(resources.jax, "devices", lambda kind=None: found)
+    monkeypatch.setattr(resources.jax, "local_devices", lambda backend=None: found)
     if parts == 1:
         with pytest.raises(OptionError, match=f"{size} elements of plate 'n' do not divide over {devices}"):
             resources.choose_shards("n", None, plan)  # type: ignore[arg-type]

@@ -125,8 +125,12 @@ class Accelerator:
 @pytest.mark.parametrize(("chains", "chosen"), [(2, "cpu"), (100_000, "gpu")])
 def test_auto_weighs_the_size_of_a_step(model, monkeypatch, chains, chosen):
     plan = model.plan(OPTIONS["schedule"])
-    real = resources.jax.devices
-    monkeypatch.setattr(resources.jax, "devices", lambda kind=None: real(kind) if kind else [Accelerator()])
+    real = resources.jax.local_devices
+    monkeypatch.setattr(
+        resources.jax,
+        "local_devices",
+        lambda backend=None: real(backend=backend) if backend else [Accelerator()],
+    )
     place = resources.choose_device("auto", plan, chains)
     assert place.devices[0].platform == chosen
     size = chains * (2 + 2 + 1 + 12 + 12)

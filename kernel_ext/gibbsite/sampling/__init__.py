@@ -1,5 +1,6 @@
 """`Plan` → `Run`: chains in chunks on a device, warm-up, diagnostics, checkpoints."""
 
+from gibbsite.sampling.hosts import joined
 from gibbsite.sampling.load import load
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.snapshot import BlockStat, Efficiency, History, Notice, ScalarStat, Snapshot, TraceView
@@ -15,6 +16,7 @@ __all__ = [
     "Settings",
     "Snapshot",
     "TraceView",
+    "joined",
     "load",
     "sample",
     "start",

@@ -92,7 +92,8 @@ class Engine:
     device runs its own loop, so none waits for another's trajectories. With `shard`, the size of a plate,
     every device holds its part of all arrays with an axis of that length instead, and all chains; XLA's
     partitioner puts in the sums across devices. It changes where numbers are, not which: a wrong guess about
-    an axis costs time alone.
+    an axis costs time alone. `share`: the number of the first of these chains, and of how many in all, where
+    other hosts run the rest; it decides their random keys.
     """
 
     def __init__(
@@ -104,9 +105,11 @@ class Engine:
         devices: tuple[Any, ...],
         thin: int = 1,
         shard: int | None = None,
+        share: tuple[int, int] | None = None,
     ):
         self.plan, self.chains, self.warmup, self.capacity = plan, chains, warmup, capacity
         self.devices, self.thin, self.shard = devices, thin, shard
+        self.share = share or (0, chains)
         self.kernel = (
             plan.kernel
         )  # NumPyro's kernels keep what `init` found: this one is ready after `compile`
@@ -205,7 +208,8 @@ class Engine:
         return jax.tree.map(of, tree)
 
     def _keys(self, key: Any) -> Any:
-        return self.placed(jax.random.split(key, self.chains), by_chain=True)
+        first, total = self.share
+        return self.placed(jax.random.split(key, total)[first : first + self.chains], by_chain=True)
 
     def init(self, key: Any, values: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
         """Initial state of all chains, leading axis chain, and the chains' logdensity where the state of no

@@ -10,6 +10,7 @@ from gibbsite.density import Site
 from gibbsite.errors import CheckpointError, ScheduleError
 from gibbsite.kernels.plan import Block, Plan
 from gibbsite.sampling import checkpoint
+from gibbsite.sampling.hosts import own_part, parts
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.store import Store, read_description, read_draws
 
@@ -19,11 +20,14 @@ def load(path: str | Path, model: Any = None, device: str | None = None) -> Run:
 
     Its draws, statistics and diagnostics are there at once; to `resume`, give the `model`: the same program
     and data (names of Python objects do not matter). A run that streamed to `path` goes on doing so, unless
-    another process is at it (`StoreError`). Raises `CheckpointError` where the folder holds no run, or one of
-    another format, or, given a model, of another model, data or schedule, or by other versions of Gibbsite,
-    JAX or NumPyro, whose draws would not be the same.
+    another process is at it (`StoreError`). Each host of a program of several reads its own part of the run.
+    Raises `CheckpointError` where the folder holds no run, or one of another format, or, given a model, of
+    another model, data or schedule, or by other versions of Gibbsite, JAX or NumPyro, whose draws would not
+    be the same.
     """
     folder = Path(path).expanduser()
+    if parts(folder) and not (folder / checkpoint.FILE).exists():
+        folder = own_part(folder)
     facts, state = checkpoint.read(folder)
     described = read_description(folder)
     settings = Settings(**facts["settings"])

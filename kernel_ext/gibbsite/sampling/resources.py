@@ -38,26 +38,26 @@ def choose_device(device: str | None, plan: Plan, chains: int) -> Place:
     models run faster on the CPU. Raises `OptionError` for a device that is not there.
     """
     if device in (None, "", "auto"):
-        default = jax.devices()[0]
+        default = jax.local_devices()[0]
         if default.platform == "cpu":
             return Place((default,), "JAX sees no accelerator")
         size = chains * (_numbers(plan) + _observed(plan))
         if size >= _WORTH_A_GPU:
             return Place((default,), f"a step of all chains touches {size:,} numbers")
         return Place(
-            (jax.devices("cpu")[0],),
+            (jax.local_devices(backend="cpu")[0],),
             f"a step of all chains touches only {size:,} numbers, too few for a {default.platform}",
         )
     kind, _, number = str(device).partition(":")
     try:
-        found = jax.devices(kind)
+        found = jax.local_devices(backend=kind)
         if number == "all":
             used = max(n for n in range(1, len(found) + 1) if chains % n == 0)
             reason = f"{chains} chains over {used} of {len(found)} devices"
             return Place(tuple(found[:used]), reason)
         return Place((found[int(number or 0)],), "as asked")
     except (RuntimeError, ValueError, IndexError):
-        there = ", ".join(sorted({d.platform for d in jax.devices()} | {"cpu"}))
+        there = ", ".join(sorted({d.platform for d in jax.local_devices()} | {"cpu"}))
         raise OptionError(f"there is no device {device!r} here; JAX sees: {there}") from None
 
 
@@ -73,9 +73,11 @@ def choose_shards(plate: str, device: str | None, plan: Plan) -> Place:
         sizes |= {p: site.shape[a] for p, a in zip(site.plates, site.plate_axes, strict=True)}
     kind = (device or "auto").partition(":")[0]
     platform = (
-        jax.devices()[0].platform if kind == "auto" else choose_device(kind, plan, 1).devices[0].platform
+        jax.local_devices()[0].platform
+        if kind == "auto"
+        else choose_device(kind, plan, 1).devices[0].platform
     )
-    found = jax.devices(platform)
+    found = jax.local_devices(backend=platform)
     parts = {p: max(n for n in range(1, len(found) + 1) if size % n == 0) for p, size in sizes.items()}
     if plate == "auto":
         usable = [p for p, n in parts.items() if n > 1]

@@ -33,7 +33,8 @@ _STORE_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for. `draws` is the target per chain, which `resume` and `extend` move."""
+    """What was asked for. `draws` is the target per chain, which `resume` and `extend` move. Of several hosts
+    each has `chains` of `all_chains`, from `first_chain` on."""
 
     draws: int
     warmup: int
@@ -44,6 +45,8 @@ class Settings:
     chunk: int | None = None
     keep: tuple[str, ...] | None = None
     shard: str | None = None
+    first_chain: int = 0
+    all_chains: int | None = None
 
 
 class Run(Looking):
@@ -422,7 +425,7 @@ class Run(Looking):
             extra=extra,
             warmup=with_warmup,
             dims=dims,
-            coords=coords,
+            coords={"chain": np.arange(self._chains) + self.settings.first_chain, **(coords or {})},
             attrs=attrs,
         )
 

@@ -13,6 +13,7 @@ from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.draws import empty_like
 from gibbsite.sampling.engine import Engine
+from gibbsite.sampling.hosts import folder_of, share_of
 from gibbsite.sampling.initial import checked_starts
 from gibbsite.sampling.resources import Place, capacity, choose_device, choose_shards, planned
 from gibbsite.sampling.run import Run, Settings
@@ -51,7 +52,8 @@ def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engi
     else:
         place = choose_shards(settings.shard, device, plan)
     room = capacity(plan, settings.chains)
-    shape = (settings.chains, settings.warmup, room, place.devices, settings.thin, place.shard)
+    share = (settings.first_chain, settings.all_chains or settings.chains)
+    shape = (settings.chains, settings.warmup, room, place.devices, settings.thin, place.shard, share)
     key = (plan.cache_key, *shape)
     if key not in _ENGINES:
         _ENGINES[key] = Engine(plan, *shape)
@@ -93,13 +95,21 @@ def start(
     (default: about 200 ms). Computes in JAX's default precision: set `jax_enable_x64` before the model is
     made for float64.
 
+    In a program of several hosts (`jax.distributed`), each of which calls this with the same arguments, every
+    host runs and returns its share of the chains, on its own devices, and streams it to a folder of its own
+    in `store`; `gibbsite.joined` puts the draws together.
+
     Raises `OptionError` for values that make no sense, `ResourceError` where the draws cannot fit into
     memory, `StoreError` where the store cannot be made.
     """
+    all_chains = _count("chains", chains, 1)
+    first_chain, own_chains = share_of(all_chains)
     settings = Settings(
         draws=_count("draws", draws, 1),
         warmup=_count("warmup", warmup, 0),
-        chains=_count("chains", chains, 1),
+        chains=own_chains,
+        first_chain=first_chain,
+        all_chains=all_chains,
         seed=_count("seed", seed, 0),
         thin=_count("thin", thin, 1),
         keep_warmup=bool(keep_warmup),
@@ -108,7 +118,10 @@ def start(
         shard=shard,
     )
     condition = None if until is None else Until.parse(until, settings.chains)
-    starts = None if not init else checked_starts(plan, settings.chains, init)
+    starts = None
+    if init:
+        of_all = checked_starts(plan, all_chains, init)
+        starts = {n: v[first_chain : first_chain + own_chains] for n, v in of_all.items()}
     engine, place = engine_for(plan, settings, device)
     planned(
         plan,
@@ -125,7 +138,7 @@ def start(
         settings,
         place=place,
         init=starts,
-        store=None if store is None else Store.create(store, plan),
+        store=None if store is None else Store.create(folder_of(store), plan),
         until=condition,
         max_draws=_count("max_draws", max_draws, 1),
     )

@@ -1,0 +1,70 @@
+"""Several hosts in one program (`jax.distributed`): each runs its share of the chains, and keeps it."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import xarray as xr
+
+from gibbsite.errors import CheckpointError, OptionError
+
+
+def share_of(chains: int) -> tuple[int, int]:
+    """Number of this host's first chain, and how many of `chains` it runs.
+
+    Raises `OptionError` where they do not divide evenly over the hosts.
+    """
+    hosts = jax.process_count()
+    if chains % hosts:
+        raise OptionError(
+            f"chains: {chains} do not divide over the {hosts} hosts of this program; give a multiple"
+        )
+    return jax.process_index() * (chains // hosts), chains // hosts
+
+
+def folder_of(path: str | Path) -> Path:
+    """Where this host keeps the run that is stored in `path`: a folder of its own, if there are others."""
+    path = Path(path).expanduser()
+    return path if jax.process_count() == 1 else path / f"host{jax.process_index()}"
+
+
+def own_part(path: Path) -> Path:
+    """What this host stored in `path`. Raises `CheckpointError` in a program of one host."""
+    if jax.process_count() == 1:
+        raise CheckpointError(
+            f"{str(path)!r} holds the chains of several hosts: gibbsite.joined reads the draws of all, "
+            f"gibbsite.load one of {', '.join(p.name for p in parts(path))}"
+        )
+    return folder_of(path)
+
+
+def parts(path: str | Path) -> list[Path]:
+    """The folders that hosts have made in `path`, in their order."""
+    found = Path(path).expanduser().glob("host*")
+    numbered = [(int(p.name[4:]), p) for p in found if p.name[4:].isdecimal() and p.is_dir()]
+    return [p for _, p in sorted(numbered)]
+
+
+def joined(path: str | Path) -> Any:
+    """The draws of all hosts that stored their chains in the folder `path`, as one `xarray.DataTree`.
+
+    Chains keep their numbers. Hosts that were stopped at different moments are cut to the draws that all of
+    them have. Raises `CheckpointError` where `path` holds no such runs, or not those of all hosts.
+    """
+    from gibbsite.sampling.load import load
+
+    runs = [load(p) for p in parts(path)]
+    if not runs:
+        raise CheckpointError(f"{str(path)!r} holds no runs of several hosts; gibbsite.load reads one run")
+    chains = sum(run.settings.chains for run in runs)
+    if chains != runs[0].settings.all_chains:
+        wanted = runs[0].settings.all_chains
+        raise CheckpointError(f"{str(path)!r} holds {chains} of {wanted} chains: a host's folder is missing")
+    trees = [run.to_datatree() for run in runs]
+    groups: dict[str, Any] = {}
+    for name, first in trees[0].children.items():
+        sets = [tree[name].to_dataset() for tree in trees]
+        groups[name] = xr.concat(sets, dim="chain", join="inner") if "chain" in first.dims else sets[0]
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(trees[0].attrs)
+    return tree
