@@ -1,19 +1,23 @@
 """AugurV2's Gaussian mixture (Huang, Tristan and Morrisett 2017, table 2 and figure 10) against JAGS.
 
-    python benchmarks/augur_hgmm.py [k,d,n ...] [--jags-cap SECONDS] [--draws 150] [--only table|reach|sweep]
+    python benchmarks/augur_hgmm.py [k,d,n ...] [--only jags|table|reach|sweep] [--rows FILE]
+        [--jags-cap SECONDS] [--draws 150] [--seconds 10]
 
-Three tables. `table`: one chain each; set-up (analysis and compilation; for JAGS, compiling and initialising
-its graph) and draws timed apart, with the effective draws per draw of the score below; a run of JAGS that
-passes its cap is stopped, and what it had done by then is a bound. `reach`: seconds of sampling until the
-held-out log predictive probability per point, averaged over chains, has come within given distances of the
-best that any schedule reached (AugurV2's figure 10 as a table). `sweep`: a sweep of the derived schedule
-against the same four draws written by hand in JAX, interleaved.
+`table`: one chain each; set-up (analysis and compilation; for JAGS, compiling and initialising its graph) and
+draws timed apart, with the effective draws per draw of the score below. JAGS has one thread and its seconds
+are processor time, which other work on the machine does not change; ours are by the clock, and by processor
+time of all threads. A run of JAGS whose processor time passes its cap is stopped; what it had done by then
+is a bound. `jags`: runs JAGS alone and appends a row per size to FILE, from which `table` takes them; sizes
+that FILE has are not run again. `reach`: the held-out log predictive probability per point, averaged over
+chains, after so many seconds of sampling (AugurV2's figure 10 as a table). `sweep`: a sweep of the derived
+schedule against the same four draws written by hand in JAX, interleaved.
 
 The score by which samplers are compared is the mean log density of held-out points given the means,
 covariances and weights of a draw; relabelling components does not change it.
 """
 
 import argparse
+import json
 import os
 import queue
 import subprocess
@@ -28,6 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import psutil
 from arviz_stats import ess
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import logsumexp
@@ -95,31 +100,51 @@ def effective(values):
     return float(ess(half[None])) / len(half)
 
 
-def compiled(y, k, draws, text):
-    """Seconds of set-up, and a function of a seed that returns seconds of sampling and the trail."""
-    start = time.perf_counter()
+def clocks():
+    """Seconds by the clock, and of processor time of all threads."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def chain(y, k, warmup, text):
+    """The first state from a key and the inputs, and the function of a scan that sweeps once and keeps the
+    draw; and the inputs."""
     plan = gb.model(hgmm, y, k=k).schedule(text).plan()
 
-    def run(key, inputs):
-        kwargs = {"_gibbsite_inputs": inputs}
-        # HMC adapts its step size in the first third
-        state = plan.kernel.init(key, draws // 3, None, (), kwargs)
+    def begin(key, inputs):
+        return plan.kernel.init(key, warmup, None, (), {"_gibbsite_inputs": inputs})
 
+    def sweeps(state, inputs, count):
         def body(state, _):
-            state = plan.kernel.sample(state, (), kwargs)
+            state = plan.kernel.sample(state, (), {"_gibbsite_inputs": inputs})
+            # `mu` is real, so that the values that HMC keeps are the site's own
             return state, {s: state.z[s] for s in ("pi", "mu", "cov")}
 
-        return jax.lax.scan(body, state, None, length=draws)[1]
+        return jax.lax.scan(body, state, None, length=count)
 
-    program = jax.jit(run).lower(jax.random.key(0), plan.inputs).compile()
+    return begin, sweeps, plan.inputs
 
-    def sampled(seed):
-        begun = time.perf_counter()
-        trail = jax.block_until_ready(program(jax.random.key(seed), plan.inputs))
-        # `mu` is real, so that the values that HMC keeps are the site's own
-        return time.perf_counter() - begun, trail
 
-    return time.perf_counter() - start, sampled
+def compiled(y, k, draws, warmup, text):
+    """Seconds of set-up, and a function of a key that returns the last state and the trail."""
+    start = time.perf_counter()
+    begin, sweeps, inputs = chain(y, k, warmup, text)
+    whole = jax.jit(lambda key, inputs: sweeps(begin(key, inputs), inputs, draws))
+    program = whole.lower(jax.random.key(0), inputs).compile()
+    return time.perf_counter() - start, lambda key: jax.block_until_ready(program(key, inputs))
+
+
+def in_steps(y, k, text, warmup=50):
+    """Functions from a key, and from a state, to a state and the last draw: one sweep at a time, compiled."""
+    begin, sweeps, inputs = chain(y, k, warmup, text)
+    start = jax.jit(begin)
+
+    @jax.jit
+    def step(state, inputs):
+        state, trail = sweeps(state, inputs, 1)
+        return state, {n: v[-1] for n, v in trail.items()}
+
+    jax.block_until_ready(step(start(jax.random.key(0), inputs), inputs))
+    return (lambda key: step(start(key, inputs), inputs)), (lambda state: step(state, inputs))
 
 
 def by_hand(y, k):
@@ -183,21 +208,32 @@ def derived(y, k):
 
 
 def stages(folder, commands, cap):
-    """Seconds that each command of a script took, as far as it came within `cap` seconds in all."""
+    """Seconds of processor time that each command of a script took, as far as it came within `cap` in all."""
     Path(folder, "script").write_text("".join(f"{c}\npwd\n" for c in commands))
     command = ["stdbuf", "-oL", "jags", "script"]
     pipe, joined = subprocess.PIPE, subprocess.STDOUT
     process = subprocess.Popen(command, cwd=folder, text=True, stdout=pipe, stderr=joined)
-    lines: queue.Queue = queue.Queue()
-    assert process.stdout is not None
-    out = process.stdout
-    threading.Thread(target=lambda: [lines.put((time.perf_counter(), s)) for s in out], daemon=True).start()
-    marks = [time.perf_counter()]
+    times, lines = psutil.Process(process.pid).cpu_times, queue.Queue()
+
+    def spent():
+        now = times()  # both commands replace themselves by the next: it is one process
+        return now.user + now.system
+
+    def read(out):
+        for line in out:
+            lines.put((spent(), line))
+
+    threading.Thread(target=read, args=(process.stdout,), daemon=True).start()
+    marks = [0.0]
     while len(marks) <= len(commands):
         try:
-            at, line = lines.get(timeout=max(marks[0] + cap - time.perf_counter(), 0.01))
+            at, line = lines.get(timeout=1.0)
         except queue.Empty:
-            break
+            if process.poll() is not None:
+                raise RuntimeError("JAGS ended before its script did") from None
+            if spent() > cap:
+                break
+            continue
         if "rror" in line:
             raise RuntimeError(line)
         if line.startswith(os.sep) or f". {os.sep}" in line:
@@ -237,70 +273,107 @@ def coda(folder, k, d, draws):
     return {"pi": pi, "mu": mu.reshape(draws, d, k).transpose(0, 2, 1), "cov": np.linalg.inv(omega)}
 
 
-def table(size, y, test, k, given):
-    """Set-up, draws and their worth, beside JAGS."""
+def jags_row(size, y, test, k, given):
+    """What JAGS did with one size: read from the file of rows, or run now and appended to it."""
+    kept = given.rows.read_text().splitlines() if given.rows and given.rows.exists() else []
+    for row in map(json.loads, kept):
+        if row["size"] == size:
+            return row
+    setup, per, done, trail = jags(y, k, given.draws, given.jags_cap)
+    row = {"size": size, "cap": given.jags_cap, "setup": setup, "per": per, "done": done}
+    if trail is not None:
+        found = scores(trail, test)
+        row |= {"worth": effective(found), "held": held_out(found)}
+    if given.rows:
+        with given.rows.open("a") as out:
+            out.write(json.dumps(row) + "\n")
+    return row
+
+
+def held_out(found):
+    """The mean score of the second half of a chain."""
+    return float(found[len(found) // 2 :].mean())
+
+
+def jags_cells(row, ours=None):
+    """JAGS's part of the table; `ours`: seconds per draw by the clock and by processor time."""
+    if row["setup"] is None:
+        return f"| {row['size']} | JAGS, none within {row['cap']:.0f} s | > {row['cap']:.0f} | | | | | |"
+    name = f"| {row['size']} | JAGS, {row['done']} draws | {row['setup']:.1f} |"
+    if row["per"] is None:
+        return f"{name} none within {row['cap']:.0f} s | | | | |"
+    ratio = "" if ours is None else " / ".join(f"{row['per'] / t:.0f}" for t in ours)
+    worth, held = (f"{row[n]:{f}}" if n in row else "" for n, f in (("worth", ".2f"), ("held", ".3f")))
+    return f"{name} {row['per'] * row['done']:.1f} | {1e3 * row['per']:.1f} | {worth} | {ratio} | {held} |"
+
+
+def only_jags(size, y, test, k, given):
+    """The rows of JAGS alone."""
+    print(jags_cells(jags_row(size, y, test, k, given)), flush=True)
+
+
+def table(size, y, test, k, given, runs=3):
+    """Set-up, draws and their worth, beside JAGS; seconds are medians over runs."""
     each = {}
     for name, text in SCHEDULES.items():
-        setup, sampled = compiled(y, k, given.draws, text)
-        spent, trail = sampled(0)
+        setup, sampled = compiled(y, k, given.draws, given.draws // 3, text)
+        spent = []
+        for seed in range(runs):
+            start = clocks()
+            _, trail = sampled(jax.random.key(seed))
+            spent.append(clocks() - start)
+        clock, processor = np.median(spent, axis=0)
+        each[name] = np.array([clock, processor]) / given.draws
         found = scores(trail, test)
-        each[name] = spent / given.draws
         print(
-            f"| {size} | {name} | {setup:.1f} | {spent:.2f} | {1e3 * each[name]:.1f} | "
-            f"{effective(found):.2f} | | {found[len(found) // 2 :].mean():.3f} |",
+            f"| {size} | {name} | {setup:.1f} | {clock:.2f} | {1e3 * each[name][0]:.2f} / "
+            f"{1e3 * each[name][1]:.2f} | {effective(found):.2f} | | {held_out(found):.3f} |",
             flush=True,
         )
-    setup, per, done, trail = jags(y, k, given.draws, given.jags_cap)
-    if setup is None or per is None:
-        told = f"> {given.jags_cap:.0f}" if setup is None else f"{setup:.1f}"
-        print(f"| {size} | JAGS | {told} | none in {given.jags_cap:.0f} s | | | | |", flush=True)
-        return
-    found = None if trail is None else scores(trail, test)
-    worth = "" if found is None else f"{effective(found):.2f}"
-    held = "" if found is None else f"{found[len(found) // 2 :].mean():.3f}"
-    print(
-        f"| {size} | JAGS, {done} draws | {setup:.1f} | {per * done:.1f} | {1e3 * per:.1f} | {worth} | "
-        f"{per / each['Gibbs']:.0f} | {held} |",
-        flush=True,
-    )
+    print(jags_cells(jags_row(size, y, test, k, given), each["Gibbs"]), flush=True)
 
 
-NEAR = (0.5, 0.1, 0.02)
+SPENT = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 def reach(size, y, test, k, given, seeds=3):
-    """Seconds until the mean score of the chains has come near the best."""
-    curves, seconds = {}, {}
+    """The mean score of the chains at given times of sampling."""
+    marks = [t for t in SPENT if t <= given.seconds]
     for name, text in SCHEDULES.items():
-        _, sampled = compiled(y, k, 3 * given.draws, text)
-        runs = [sampled(seed) for seed in range(seeds)]
-        curves[name] = np.mean([scores(trail, test) for _, trail in runs], axis=0)
-        seconds[name] = np.median([s for s, _ in runs]) / (3 * given.draws)
-    best = max(c[-given.draws :].mean() for c in curves.values())
-    for name, curve in curves.items():
-        cells = []
-        for near in NEAR:
-            there = np.flatnonzero(curve > best - near)
-            cells.append(f"{(there[0] + 1) * seconds[name]:.3f}" if len(there) else "not in the run")
-        told = " | ".join(cells)
-        print(f"| {size} | {name} | {told} | {curve[-given.draws :].mean():.3f} |", flush=True)
+        begin, carry_on = in_steps(y, k, text)
+        reached = []
+        for seed in range(seeds):
+            state, last = jax.block_until_ready(begin(jax.random.key(seed)))
+            passed, found = 0.0, []
+            for mark in marks:
+                while passed < mark:
+                    start = time.perf_counter()
+                    state, last = jax.block_until_ready(carry_on(state))
+                    passed += time.perf_counter() - start
+                found.append(float(predictive(last["pi"], last["mu"], last["cov"], test)))
+            reached.append(found)
+        cells = " | ".join(f"{v:.3f}" for v in np.mean(reached, axis=0))
+        print(f"| {size} | {name} | {cells} |", flush=True)
 
 
 def main():
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("sizes", nargs="*", default=SIZES)
-    parser.add_argument("--jags-cap", type=float, default=900.0)
+    parser.add_argument("--jags-cap", type=float, default=900.0, help="seconds of processor time")
+    parser.add_argument("--rows", type=Path, help="file of JAGS's rows, read and appended to")
     parser.add_argument("--draws", type=int, default=150)
-    parser.add_argument("--only", choices=["table", "reach", "sweep"])
+    parser.add_argument("--seconds", type=float, default=10.0, help="of sampling per chain of `reach`")
+    parser.add_argument("--only", choices=["jags", "table", "reach", "sweep"])
     given = parser.parse_args()
+    columns = "k, d, n | sampler | set-up, s | draws, s | ms per draw | ESS per draw | JAGS / ours | held-out"
     heads = {
-        "table": "k, d, n | sampler | set-up, s | draws, s | ms per draw | ESS per draw "
-        "| JAGS / ours, per draw | held-out",
-        "reach": f"k, d, n | sampler | {' | '.join(f's to within {n}' for n in NEAR)} | at the end",
+        "jags": columns,
+        "table": columns,
+        "reach": f"k, d, n | sampler | {' | '.join(f'{t:g} s' for t in SPENT if t <= given.seconds)}",
         "sweep": "k, d, n | derived, ms (min / median) | by hand, ms | ratio of minima | of medians",
     }
-    for what in [given.only] if given.only else list(heads):
+    for what in [given.only] if given.only else ["table", "reach", "sweep"]:
         print(f"\n| {heads[what]} |\n|{'---|' * (heads[what].count('|') + 1)}")
         for size in given.sizes:
             k, d, n = map(int, size.split(","))
@@ -309,7 +382,7 @@ def main():
                 both = {"ours": derived(y, k), "hand": by_hand(y, k)}
                 print(report(size, interleaved(both, 40), "ours", "hand"), flush=True)
             else:
-                {"table": table, "reach": reach}[what](size, y, test, k, given)
+                {"jags": only_jags, "table": table, "reach": reach}[what](size, y, test, k, given)
 
 
 if __name__ == "__main__":

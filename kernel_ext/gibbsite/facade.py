@@ -12,6 +12,7 @@ import numpy as np
 
 from gibbsite import sampling
 from gibbsite.conditional import Conditional, conditional_of
+from gibbsite.conditional.gamma_draw import own_gammas
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.checks import check_data
 from gibbsite.density.model_tape import tape_of_model
@@ -166,7 +167,8 @@ class Model:
 
         def model(**kwargs: Any) -> Any:
             args, named = arguments.rebuild(kwargs[INPUTS_KWARG]["data"])
-            return fn(*args, **named)
+            with own_gammas():
+                return fn(*args, **named)
 
         model.__name__ = self.name
         return model

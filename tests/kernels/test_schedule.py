@@ -107,6 +107,33 @@ def test_the_default_is_explained(model):
     assert "<table>" in s._repr_html_()
 
 
+def crowded(x, y):
+    for name in "abcdef":
+        numpyro.sample(name, dist.HalfCauchy(1.0))
+    s = numpyro.sample("s", dist.Gamma(2.0, 1.0))
+    t = numpyro.sample("t", dist.Gumbel(0.0, 1.0))
+    m = numpyro.sample("m", dist.Normal(0.0, s))
+    numpyro.sample("y", dist.Bernoulli(logits=x * m + jnp.sin(t)), obs=y)
+
+
+def test_what_stands_in_the_way_of_many_sites_is_short():
+    m = gb.model(crowded, 0.5, 1)
+    (row,) = m.schedule("NUTS *").rows
+    lines = row.blocked.splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith("· a, b, c, d and 2 more: `log1p(it**2)`")
+    assert lines[-1] == "· and 1 more: see model.conditional('m').reason"
+    assert all(len(line) < 160 for line in lines), lines
+    assert "<br>· s: " in m.schedule("NUTS *")._repr_html_()
+    alone = m.schedule("NUTS [a b c d e f s m] (*) Slice t").rows[1].blocked
+    assert alone == m.conditional("t").reason.removeprefix("not conjugate: ")
+
+
+def test_sites_that_could_be_exact_share_a_line(model):
+    (_, row) = model.schedule("Gibbs z (*) NUTS *").rows
+    assert row.blocked == "· w, mu: Conjugate fits too"
+
+
 def bounded(y):
     top = numpyro.sample("top", dist.Gamma(3.0, 1.0))
     numpyro.sample("x", dist.Uniform(0.0, top))

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from gibbsite.conditional import gamma_draw
 from gibbsite.conditional.conjugate_forms import LOG, LOG1M, LOG2, X2, Key, X, key_text
 from gibbsite.conditional.conjugate_support import Bounds, Support
 from gibbsite.conditional.conjugate_walk import Refused
+from gibbsite.conditional.gamma_draw import drawn_here
 from gibbsite.conditional.truncated import TruncatedBeta, TruncatedGaussian, TruncatedPowerGamma
 
 Stats = Mapping[Key, Any]
@@ -82,9 +82,9 @@ def _gamma_of(power: float) -> Callable[[Stats, Bounds], Any]:
     def distribution(stats: Stats, bounds: Bounds) -> Any:
         shape, rate = (_at(stats, LOG) + 1.0) / power, -stats[key]
         if power in (1.0, -1.0):
-            return (gamma_draw.Gamma if power == 1.0 else gamma_draw.InverseGamma)(shape, rate)
+            return drawn_here((dist.Gamma if power == 1.0 else dist.InverseGamma)(shape, rate))
         back = dist.transforms.PowerTransform(1.0 / power)
-        return dist.TransformedDistribution(gamma_draw.Gamma(shape, rate), back)
+        return drawn_here(dist.TransformedDistribution(dist.Gamma(shape, rate), back))
 
     return distribution
 
@@ -95,11 +95,11 @@ def _log_normal(stats: Stats, bounds: Bounds) -> Any:
 
 
 def _beta(stats: Stats, bounds: Bounds) -> Any:
-    return gamma_draw.Beta(_at(stats, LOG) + 1.0, _at(stats, LOG1M) + 1.0)
+    return drawn_here(dist.Beta(_at(stats, LOG) + 1.0, _at(stats, LOG1M) + 1.0))
 
 
 def _dirichlet(stats: Stats, bounds: Bounds) -> Any:
-    return gamma_draw.Dirichlet(_at(stats, LOG) + 1.0)
+    return drawn_here(dist.Dirichlet(_at(stats, LOG) + 1.0))
 
 
 def _pareto(stats: Stats, bounds: Bounds) -> Any:

@@ -23,6 +23,7 @@ from gibbsite.conditional.conjugate_degree import degree_of
 from gibbsite.conditional.conjugate_gaussian import batch_axes
 from gibbsite.conditional.conjugate_matrix import Columns, MatrixTerms
 from gibbsite.conditional.conjugate_walk import Blame, Refused, known_value
+from gibbsite.conditional.gamma_draw import drawn_here
 from gibbsite.conditional.moving import bounded_by
 from gibbsite.conditional.outer import outer_onto, sum_onto
 from gibbsite.density import Density
@@ -73,13 +74,13 @@ INVERSE_WISHART = MatrixFamily(
     "InverseWishart",
     "log|{0}| and {0}^-1",
     _inverse_wishart_kind,
-    lambda power, trace, d: dist.InverseWishart(-2.0 * power - d - 1, scale_matrix=trace),
+    lambda power, trace, d: drawn_here(dist.InverseWishart(-2.0 * power - d - 1, scale_matrix=trace)),
 )
 WISHART = MatrixFamily(
     "Wishart",
     "log|{0}| and {0}",
     _wishart_kind,
-    lambda power, trace, d: dist.Wishart(2.0 * power + d + 1, rate_matrix=trace),
+    lambda power, trace, d: drawn_here(dist.Wishart(2.0 * power + d + 1, rate_matrix=trace)),
 )
 
 

@@ -161,7 +161,7 @@ class Curvature:
         ev = self.density.evaluator({**latents, self.site: jnp.zeros(site.shape, site.dtype)}, data)
         try:
             if not self.batch:
-                gradient, hessian = self._contracted(product, ev, ev, self._weight(product, ev))
+                gradient, hessian = self._contracted(product, ev, self._weight(product, ev))
                 return gradient[None], hessian[None]
             if product.picker is not None:
                 return self._by_value(product, product.picker, ev, latents, data)
@@ -218,9 +218,7 @@ class Curvature:
             w = jnp.where(w == 0, 0, w / x if divides else w * x)
         return w
 
-    def _contracted(
-        self, product: Product, ev: Evaluator, at_zero: Evaluator, w: Any, even: Shape = ()
-    ) -> tuple[Any, Any]:
+    def _contracted(self, product: Product, ev: Evaluator, w: Any, even: Shape = ()) -> tuple[Any, Any]:
         """The sums over the whole term, whose slopes must not change along axes `even`."""
         a = self._slopes(product.left, ev)
         b = a if product.right is product.left else self._slopes(product.right, ev)
@@ -228,7 +226,7 @@ class Curvature:
             raise _NotPlain
         shape = product.term.shape
         # what is masked out may hold anything
-        left, right = (jnp.where(w == 0, 0, w * at_zero.lazy(x)) for x in (product.left, product.right))
+        left, right = (jnp.where(w == 0, 0, w * ev.lazy(x)) for x in (product.left, product.right))
         gradient = _total(left, b, shape) + _total(right, a, shape)
         flat = tuple(x for x in range(len(shape)) if a.shape[1 + x] == b.shape[1 + x] == 1)
         half = _total(
@@ -244,15 +242,16 @@ class Curvature:
         index = tuple(component_array(c, shape, now.full) for c in picker.access.index)  # type: ignore[arg-type]
         picked = z[index] if index else jnp.reshape(z, (1,) * len(shape))
 
-        for atom in (product.left, product.right):
-            now.lazy(atom)  # once, outside of what is mapped
+        site = self.density.sites[self.site]
+        zero = jnp.zeros(site.shape, site.dtype)
 
         def at(value: Any) -> tuple[Any, Any]:
-            filled = {**latents, picker.site: jnp.reshape(value, (1,) * z.ndim)}
+            # one matrix solves for all points of its component: in turn, each would be solved for by itself
+            filled = {**latents, self.site: zero, picker.site: jnp.reshape(value, (1,) * z.ndim)}
             ev = self.density.evaluator(filled, data)
             w = jnp.where(picked == value, self._weight(product, ev), 0)
             varies = tuple(a for a, n in enumerate(picked.shape) if n != 1)
-            return self._contracted(product, ev, now, w, varies), self._block(product, ev)
+            return self._contracted(product, ev, w, varies), self._block(product, ev)
 
         parts, blocks = jax.vmap(at)(jnp.asarray(picker.values, z.dtype))
         count = int(np.prod(self._sizes, dtype=np.int64))

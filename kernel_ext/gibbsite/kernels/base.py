@@ -27,6 +27,7 @@ from numpyro.infer.gibbs import conditioned, latent_sample_sites, prototype_trac
 from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import identity, is_prng_key
 
+from gibbsite.conditional.gamma_draw import own_gammas
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.target import Target, Values, touched_sites
 
@@ -133,7 +134,7 @@ class SiteKernel(MCMCKernel):
             )
         kwargs = dict(model_kwargs or {})
         rng_key, key_trace = random.split(rng_key)
-        model = conditioned(self._model)
+        model = conditioned(own_gammas(self._model))
         model_trace = prototype_trace(model, key_trace, model_args, kwargs)
         names = latent_sample_sites(model_trace)
         if not names:

@@ -12,6 +12,8 @@ per cell, where four chains of 1000 draws were worth 7. NUTS is never that wrong
 data meet a strongly correlated prior.
 """
 
+import re
+
 from gibbsite.conditional.group import unit_of, updated_together
 from gibbsite.conditional.joint import JointConditional, joint_conditional
 from gibbsite.conditional.joint_chain import JointChain
@@ -79,14 +81,56 @@ def _joint(facts: Facts, kernel: str, sites: tuple[str, ...]) -> JointConditiona
 
 
 def blocked_by(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str:
-    """What kept each site from an exact update, or that one was there and was not asked for."""
+    """What kept each site from an exact update, or that one was there and was not asked for.
+
+    A line per obstacle, with the sites that meet it; of many, the first.
+    """
     if kernel in ("Gibbs", "Conjugate"):
         joint = _joint(facts, kernel, sites)
         return f"a joint draw: {joint}" if isinstance(joint, str) else ""
-    found = []
+    found: dict[str, dict[str, str]] = {}
     for site in sites:
-        c = facts.conditional(unit_of(facts.density, site))
-        better = {"conjugate": "Conjugate", "finite": "Gibbs", "chain": "Gibbs"}.get(c.kind)
-        head = f"{site}: " if len(sites) > 1 else ""
-        found.append(head + (f"nothing: {better} fits too" if better else c.reason))
-    return "; ".join(found)
+        text = _obstacle(facts, site)
+        found.setdefault(_impersonal(text, site), {})[site] = text
+    if len(sites) == 1:
+        return next(iter(found.values()))[sites[0]]
+    lines = []
+    for alike, told in list(found.items())[:_MOST_TOLD]:
+        names = list(told)
+        text = alike if len(names) > 1 else told[names[0]]
+        lines.append(f"· {_several(names)}: {text.removeprefix('nothing: ')}")
+    untold = [n for told in list(found.values())[_MOST_TOLD:] for n in told]
+    if untold:
+        lines.append(f"· and {len(untold)} more: see model.conditional({untold[0]!r}).reason")
+    return "\n".join(lines)
+
+
+_MOST_TOLD = 3
+_MOST_NAMES = 4
+_LONG = 50
+
+
+def _several(names: list[str]) -> str:
+    rest = len(names) - _MOST_NAMES
+    if rest < 2:
+        return ", ".join(names)
+    return f"{', '.join(names[:_MOST_NAMES])} and {rest} more"
+
+
+def _obstacle(facts: Facts, site: str) -> str:
+    c = facts.conditional(unit_of(facts.density, site))
+    better = {"conjugate": "Conjugate", "finite": "Gibbs", "chain": "Gibbs"}.get(c.kind)
+    if better:
+        return f"nothing: {better} fits too"
+    return re.sub(r"`([^`]*)`", lambda m: f"`{_cut(m[1])}`", c.reason.removeprefix("not conjugate: "))
+
+
+def _impersonal(text: str, site: str) -> str:
+    """The same for all sites that meet the same obstacle: their names, in code, in brackets and as the last
+    word, are "it"; elsewhere a name may be a word."""
+    name = rf"(?<![\w.]){re.escape(site)}(?![\w.])"
+    return re.sub(r"`[^`]*`|\([^()]*(?:\([^()]*\)[^()]*)*\)|\S+$", lambda m: re.sub(name, "it", m[0]), text)
+
+
+def _cut(expression: str) -> str:
+    return expression if len(expression) <= _LONG else f"{expression[:_LONG]}…"

@@ -20,7 +20,8 @@ from gibbsite.kernels.registry import Facts, KernelRow, find_kernel, kernels
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the explanation: sites, kernel, why this one, what blocked a better one, cost per sweep."""
+    """One line of the explanation: sites, kernel, why this one, what blocked a better one (a line per
+    obstacle), cost per sweep."""
 
     sites: tuple[str, ...]
     kernel: str
@@ -103,7 +104,7 @@ class Schedule:
         widths = [min(max(len(line[i]) for line in [head, *body]), 44) for i in range(5)]
         lines = ["random scan" if self.random_scan else "in this order"]
         for line in [head, *body]:
-            wrapped = [textwrap.wrap(cell, w) or [""] for cell, w in zip(line, widths, strict=True)]
+            wrapped = [_wrapped(cell, w) for cell, w in zip(line, widths, strict=True)]
             for cells in itertools.zip_longest(*wrapped, fillvalue=""):
                 lines.append("  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip())
         return "\n".join(lines)
@@ -113,12 +114,17 @@ class Schedule:
         cells = [(" ".join(r.sites), r.kernel, r.reason, r.blocked or "–", r.cost) for r in self.rows]
 
         def line(tag: str, row: Sequence[str]) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in row) + "</tr>"
+            shown = (html.escape(c).replace("\n", "<br>") for c in row)
+            return "<tr>" + "".join(f"<{tag}>{c}</{tag}>" for c in shown) + "</tr>"
 
         body = "".join(line("td", row) for row in cells)
         order = "random scan" if self.random_scan else "in this order"
         caption = f"<caption>{order}: <code>{html.escape(self.text)}</code></caption>"
         return f"<table>{caption}<thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    return [line for part in cell.split("\n") for line in textwrap.wrap(part, width)] or [""]
 
 
 def make_schedule(

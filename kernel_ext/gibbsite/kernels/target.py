@@ -18,6 +18,7 @@ from numpyro.handlers import seed, substitute, trace
 from numpyro.infer.util import _unconstrain_reparam
 from numpyro.ops.provenance import eval_provenance
 
+from gibbsite.conditional.gamma_draw import own_gammas
 from gibbsite.density.bounds import COMPARED, base_constraint
 
 Values = Mapping[str, jax.Array]
@@ -96,7 +97,7 @@ class Target:
 
     def draw_prior(self, key: jax.Array, z: Values) -> dict[str, jax.Array]:
         """Ancestral draw of the block's sites from their priors given everything else."""
-        sites = trace(seed(self.model, key)).get_trace(*self.args, **self.kwargs)
+        sites = trace(seed(own_gammas(self.model), key)).get_trace(*self.args, **self.kwargs)
         return {name: sites[name]["value"] for name in z}
 
     def prior_log_prob(self, z: Values) -> jax.Array:

@@ -60,7 +60,7 @@ def _told(graph: Any, name: str, model: Any, rows: Mapping[str, Any], inside: Se
         out["stands"] = [*inside[:_MOST_STANDS], *([f"{more} more"] if more > 0 else [])]
     row = next((rows[n] for n in (name, *inside) if n in rows), None)
     if row is not None:
-        out |= {"kernel": row.kernel, "reason": row.reason, "blocked": row.blocked}
+        out |= {"kernel": row.kernel, "reason": row.reason, "blocked": row.blocked.replace("\n", "; ")}
     if node.kind == "latent" and model is not None:
         out |= _conditional(model, name if name in model.density.sites or not inside else inside[-1], row)
         if name in rows:

@@ -155,7 +155,10 @@ def _schedule(model: Any, content: Content) -> str:
     lines = []
     for row in model.schedule(content.schedule).rows:
         sites = ", ".join(row.sites) if not isinstance(row.sites, str) else row.sites
-        values = (f"<code>{escape(sites)}</code>", *(escape(str(v or "")) for v in _cells(row)))
+        values = (
+            f"<code>{escape(sites)}</code>",
+            *(escape(str(v or "")).replace("\n", "<br>") for v in _cells(row)),
+        )
         lines.append("<tr>" + "".join(f"<td>{value}</td>" for value in values) + "</tr>")
     table = "".join(f"<th>{escape(head)}</th>" for head in heads)
     blocks = "".join(
