@@ -84,7 +84,7 @@ class InverseWishartCholesky(dist.InverseWishartCholesky):
         p = self.event_shape[-1]
         degrees = self.concentration[..., None] + jnp.arange(1 - p, 1)
         factor = _bartlett(key, degrees, self.shape(sample_shape))
-        scale = jnp.broadcast_to(self.scale_tril, factor.shape)
+        scale = jnp.broadcast_to(jnp.asarray(self.scale_tril), factor.shape)
         # the right-hand factor of `scale @ factor^-1`
         solved = solve_triangular(factor, jnp.swapaxes(scale, -1, -2), trans="T", lower=True)
         return jnp.swapaxes(solved, -1, -2)
@@ -97,7 +97,8 @@ def _bartlett(key: Any, degrees: Any, shape: tuple[int, ...]) -> Any:
     chi_key, normal_key = jax.random.split(key)
     half = jnp.broadcast_to(degrees / 2, shape[:-1])
     chi = jnp.exp((log_gamma(chi_key, half) + jnp.log(2.0)) / 2)
-    below = jnp.tril(jax.random.normal(normal_key, shape, chi.dtype), -1)
+    normal = jax.random.normal(normal_key, shape, chi.dtype)
+    below = jnp.tril(normal, -1)
     return below + chi[..., None] * jnp.eye(shape[-1], dtype=chi.dtype)
 
 
