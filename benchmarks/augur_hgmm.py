@@ -7,10 +7,11 @@
 draws timed apart, with the effective draws per draw of the score below. JAGS has one thread and its seconds
 are processor time, which other work on the machine does not change; ours are by the clock, and by processor
 time of all threads. A run of JAGS whose processor time passes its cap is stopped; what it had done by then
-is a bound. `jags`: runs JAGS alone and appends a row per size to FILE, from which `table` takes them; sizes
-that FILE has are not run again. `reach`: the held-out log predictive probability per point, averaged over
-chains, after so many seconds of sampling (AugurV2's figure 10 as a table). `sweep`: a sweep of the derived
-schedule against the same four draws written by hand in JAX, interleaved.
+is a bound. `jags`: runs JAGS alone and appends a row per size to FILE; sizes that FILE has are not run again.
+`table` takes its rows from there if a FILE is given, and else runs JAGS itself. `reach`: the held-out log
+predictive probability per point, averaged over chains, after so many seconds of sampling (AugurV2's figure 10
+as a table). `sweep`: a sweep of the derived schedule against the same four draws written by hand in JAX,
+interleaved.
 
 The score by which samplers are compared is the mean log density of held-out points given the means,
 covariances and weights of a draw; relabelling components does not change it.
@@ -273,12 +274,17 @@ def coda(folder, k, d, draws):
     return {"pi": pi, "mu": mu.reshape(draws, d, k).transpose(0, 2, 1), "cov": np.linalg.inv(omega)}
 
 
+def kept_row(size, given):
+    """What the file of rows tells of one size, if it does."""
+    kept = given.rows.read_text().splitlines() if given.rows and given.rows.exists() else []
+    return next((row for row in map(json.loads, kept) if row["size"] == size), None)
+
+
 def jags_row(size, y, test, k, given):
     """What JAGS did with one size: read from the file of rows, or run now and appended to it."""
-    kept = given.rows.read_text().splitlines() if given.rows and given.rows.exists() else []
-    for row in map(json.loads, kept):
-        if row["size"] == size:
-            return row
+    row = kept_row(size, given)
+    if row is not None:
+        return row
     setup, per, done, trail = jags(y, k, given.draws, given.jags_cap)
     row = {"size": size, "cap": given.jags_cap, "setup": setup, "per": per, "done": done}
     if trail is not None:
@@ -330,7 +336,9 @@ def table(size, y, test, k, given, runs=3):
             f"{1e3 * each[name][1]:.2f} | {effective(found):.2f} | | {held_out(found):.3f} |",
             flush=True,
         )
-    print(jags_cells(jags_row(size, y, test, k, given), each["Gibbs"]), flush=True)
+    row = kept_row(size, given) if given.rows else jags_row(size, y, test, k, given)
+    if row is not None:
+        print(jags_cells(row, each["Gibbs"]), flush=True)
 
 
 SPENT = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
