@@ -8,7 +8,7 @@
 
 import { layKeys, labelKeys } from "./graph_keys.mjs";
 import { after, LABELS, offered, turned, wayOf } from "./graph_events.mjs";
-import { arrangeMap, layMap, onMap, shownView, wantsMap } from "./graph_map.mjs";
+import { arrangeMap, layMap, onMap, reveal, shownView, wantsMap } from "./graph_map.mjs";
 import { panelHtml, panelOf } from "./graph_panel.mjs";
 import { answer, badgesOf, clicked, freshState, highlight, turnedTo } from "./graph_state.mjs";
 import { viewOf } from "./graph_view.mjs";
@@ -76,6 +76,7 @@ function paint(args, state, store, view) {
   const tint = badges.map(([, colour]) => colours.tint?.[colour] ?? (colour || colours.edge));
   for (const words of [args.title, args.words]) words.glyph.text_color = colours.ink;
   args.plate_words.glyph.text_color = colours.plate;
+  args.badges.glyph.background_fill_color = colours.paper;
   args.nodes.data = { ...view.nodes, ...next.nodes, badge, tint };
   args.edges.data = { ...view.edges, ...next.edges };
   args.heads.data = { ...view.heads, ...next.heads };
@@ -147,8 +148,14 @@ function draw(args, store, label, lay = false) {
   const figure = shownView(plot);
   if (figure && lay) {
     layKeys(figure, view, actsOf(args, store));
-    requestAnimationFrame(() => layMap(args)); // once the page has its new sizes
+    const fresh = plot.gibbsiteLaid !== state.view;
+    plot.gibbsiteLaid = state.view;
+    requestAnimationFrame(() => {
+      layMap(args); // once the page has its new sizes
+      if (fresh) reveal(args, view.facts[state.selected ?? view.nodes.name[0]].box);
+    });
   }
+  if (figure && label && state.selected !== null && !lay) reveal(args, view.facts[state.selected].box);
   if (figure && label) labelKeys(figure, view, state.selected, badges);
 }
 

@@ -7,7 +7,7 @@
  * @typedef {[number, number, number]} Apart b - a >= d, as [a, b, d]
  */
 
-export const GAP = { x: 26, y: 44, line: 8, pad: 14, label: 16, margin: 14, full: 1200 };
+export const GAP = { x: 26, y: 44, line: 8, pad: 14, label: 16, margin: 14, full: 1200, clear: 17 };
 const ROUNDS = 40;
 const SWEEPS_EACH = 12;
 const LIGHT = 0.02; // the weight of a plate's border, which follows its members
@@ -49,7 +49,7 @@ function projected(wish, weight, apart, multipliers) {
 
 /** Constraints of three strengths: what always holds, plates clear of their neighbours in a row, and plates
  * clear of what is beside them in rows where they have no member. @param {Rows} laid @param {Map<string, number>} at */
-function constraints({ rows, around, width, plates, nodes, spans, rank }, at) {
+function constraints({ rows, chains, around, width, plates, nodes, spans, rank }, at) {
   /** @param {string} n */
   const of = (n) => at.get(n) ?? -1;
   /** @param {string} p */
@@ -72,8 +72,12 @@ function constraints({ rows, around, width, plates, nodes, spans, rank }, at) {
       always.push([left(p), of(n), pad], [of(n), right(p), pad]);
     });
   }
-  for (const { name, size } of plates) {
-    always.push([left(name), right(name), 7 * `${name}: ${size}`.length + 2 * GAP.pad]);
+  const labels = new Map(plates.map(({ name, size }) => [name, 7 * `${name}: ${size}`.length]));
+  for (const [name, label] of labels) always.push([left(name), right(name), label + 2 * GAP.pad]);
+  for (const { edge } of chains) {
+    // The label stands clear of what leaves the plate through its lower edge.
+    const [out, into] = edge.map(plain);
+    for (const p of out) if (!into.includes(p)) always.push([of(edge[0]), right(p), (labels.get(p) ?? 0) + GAP.clear]);
   }
   const across = new Set();
   for (const levels of around.values()) {

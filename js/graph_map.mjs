@@ -69,6 +69,19 @@ function lead(args) {
   if (Math.abs(left - at.scrollLeft) > 1.5 || Math.abs(top - at.scrollTop) > 1.5) at.scrollTo({ left, top });
 }
 
+/** Scroll so that a node is seen, where it is not. @param {any} args @param {number[]} box left, low, right, high */
+export function reveal({ plot, scroll }, [left, low, right, high]) {
+  const at = scroller({ scroll });
+  if (!at) return;
+  const scale = plot.width / plot.x_range.end;
+  const seen = seenPart(at, scale, [plot.x_range.end, -plot.y_range.start]);
+  if (seen.left <= left && right <= seen.right && seen.bottom <= low && high <= seen.top) return;
+  at.scrollTo({
+    left: ((left + right) / 2) * scale - at.clientWidth / 2,
+    top: (-(low + high) / 2) * scale - at.clientHeight / 2,
+  });
+}
+
 /** What an event on the map does; whether it was one. @param {any} args @param {any} source */
 export function onMap(args, source) {
   if (source === args.box) {

@@ -14,7 +14,7 @@ const STYLE =
   ".gp code{font:12px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre-wrap;" +
   "overflow-wrap:anywhere;background:rgba(127,127,127,.12);border-radius:4px;padding:1px 4px}" +
   ".gp .ask{margin:0 0 8px;padding:6px 8px;border-left:3px solid #c2185b;background:rgba(127,127,127,.12)}" +
-  ".gp dl{margin:8px 0 0}.gp dt{opacity:.7;font-size:12px;margin-top:6px}.gp dd{margin:0}</style>";
+  ".gp summary{cursor:pointer}.gp dl{margin:8px 0 0}.gp dt{opacity:.7;font-size:12px;margin-top:6px}.gp dd{margin:0}</style>";
 
 const HINT =
   "Hover over a node to see its Markov blanket (blue edges come from parents, orange ones go to children); " +
@@ -28,10 +28,14 @@ export function escaped(text) {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
 }
 
+const LONG = 320;
+
 /** @param {string} term @param {string|undefined} words @param {boolean} [code] */
 function entry(term, words, code) {
   if (!words) return "";
-  const body = code ? `<code>${escaped(words)}</code>` : escaped(words);
+  const whole = code ? `<code>${escaped(words)}</code>` : escaped(words);
+  const begin = escaped(words.slice(0, LONG / 2));
+  const body = words.length > LONG ? `<details><summary>${begin} …</summary>${whole}</details>` : whole;
   return `<dt>${escaped(term)}</dt><dd>${body}</dd>`;
 }
 

@@ -8,7 +8,7 @@
  *   w: number[], h: number[], title: string[], text: string[]}} Places
  * @typedef {{start: number[], end: number[], points: number[][], curved?: boolean}} Lines
  * @typedef {{fill: Record<string, string>, line: Record<string, string>, level: Record<string, string>,
- *   edge: string, ink?: string, plate?: string, tint?: Record<string, string>, dark?: Partial<Colours>}} Colours
+ *   edge: string, ink?: string, paper?: string, plate?: string, tint?: Record<string, string>, dark?: Partial<Colours>}} Colours
  * @typedef {[number, number][]} Points
  */
 
@@ -125,11 +125,32 @@ function coordinates(lines) {
   return { xs: lines.map((l) => l.map(([x]) => x)), ys: lines.map((l) => l.map(([, y]) => -y)) };
 }
 
+const [BADGE, OVERHANG] = [92, 40];
+
+/** Where a badge over a node begins, beside the lines that arrive there: its place and which way it runs. Over a
+ * narrow node it stays above them, so that one sees whose it is.
+ * @param {number} x @param {number} width @param {number[]} arrivals @param {number} total width of the drawing
+ * @returns {[number, "left"|"right"]} */
+export function badgePlace(x, width, arrivals, total) {
+  const [first, last] = [Math.min(...arrivals), Math.max(...arrivals)];
+  const half = width / 2;
+  const fits = last + 7 + BADGE < Math.min(total, x + half + OVERHANG);
+  if (last <= x + 6 && fits) return [Math.max(last + 7, x + half - BADGE), "left"];
+  if (first >= x - 6 && first - 7 - BADGE > Math.max(0, x - half - OVERHANG)) return [Math.min(first - 7, x - half + BADGE), "right"];
+  return [x + half - 4, "right"];
+}
+
 /** All columns of a view, upside up for Bokeh (y grows upwards there).
- * @param {Places} places @param {Lines} edges @param {Colours} colours */
-export function columnsOf(places, edges, colours) {
+ * @param {Places} places @param {Lines} edges @param {Colours} colours @param {number} total width of the drawing */
+export function columnsOf(places, edges, colours, total) {
   const { name, kind, x, y, w, h, text } = places;
   const n = name.length;
+  /** @type {number[][]} */
+  const arrivals = name.map(() => []);
+  edges.points.forEach((flat, i) => {
+    if (flat.length && edges.start[i] !== edges.end[i]) arrivals[edges.end[i]].push(flat[flat.length - 2]);
+  });
+  const badges = name.map((_, i) => badgePlace(x[i], w[i], arrivals[i], total));
   const shapes = name.map((_, i) => outline(kind[i], places.discrete[i] === 1, x[i], y[i], w[i], h[i]));
   const lines = edges.points.map((flat, i) => {
     const [a, b] = [edges.start[i], edges.end[i]];
@@ -149,7 +170,8 @@ export function columnsOf(places, edges, colours) {
       title_y: y.map((v, i) => -(text[i] ? v - 9 : v)),
       words: text,
       text_y: y.map((v) => -(v + 10)),
-      badge_x: x.map((v, i) => v + w[i] / 2 - 4),
+      badge_x: badges.map(([at]) => at),
+      badge_align: badges.map(([, align]) => align),
       badge_y: y.map((v, i) => -(v - h[i] / 2 - 7)),
       fill: kind.map((k) => colours.fill[k]),
       line: kind.map((k) => colours.line[k]),

@@ -36,5 +36,5 @@ export function viewOf(store, name, closed = []) {
     };
   });
   const { plates, size } = sent;
-  return { ...columnsOf(nodes, edges, store.colours), plates, size, facts, merged, closable };
+  return { ...columnsOf(nodes, edges, store.colours, size[0]), plates, size, facts, merged, closable };
 }

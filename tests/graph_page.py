@@ -61,7 +61,10 @@ class Graph:
                 const data = doc.get_model_by_name('graph-plates').data
                 const i = data.name.indexOf(plate)
                 const {{ x_scale, y_scale }} = view.frame
-                const box = view.canvas_view.el.getBoundingClientRect()
+                const shown = view.canvas_view.el
+                const low = shown.getBoundingClientRect().y + view.frame.y_scale.compute(data.label_y[i])
+                if (low < 120 || low > innerHeight - 60) shown.scrollIntoView({{ block: 'start' }})
+                const box = shown.getBoundingClientRect()
                 const aside = data.align[i] === 'left' ? 10 : -10
                 const x = x_scale.compute(data.label_x[i]) + aside
                 return [box.x + x, box.y + y_scale.compute(data.label_y[i]) - 4]

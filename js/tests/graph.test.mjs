@@ -6,7 +6,7 @@ import { viewOf } from "../graph_view.mjs";
 import { spoken } from "../graph_keys.mjs";
 import { activeTrail, blanketOf, joined, levelsOf, search } from "../graph_model.mjs";
 import { panelOf } from "../graph_panel.mjs";
-import { arrowHead, outline, smooth } from "../graph_shapes.mjs";
+import { arrowHead, badgePlace, outline, smooth } from "../graph_shapes.mjs";
 import { answer, clicked, freshState, highlight, neighbour, nodeAt, plateAt, roleOf } from "../graph_state.mjs";
 
 /** A mixture, w → z → x ← mu, as Python sends it. */
@@ -161,4 +161,13 @@ test("shapes: discrete nodes are hexagons, lines arrive upright, heads end where
   assert.deepEqual(line[line.length - 1], [40, 50]);
   assert.deepEqual(arrowHead(line)[0], [40, 50]);
   assert.equal(smooth([[5, 0], [5, 50]]).length, 2);
+});
+
+test("a badge stands beside the lines that arrive, and inside the drawing", () => {
+  assert.deepEqual(badgePlace(100, 120, [100], 400), [107, "left"]);
+  assert.deepEqual(badgePlace(300, 120, [300, 306], 380), [293, "right"]); // no room at the right
+  assert.deepEqual(badgePlace(100, 120, [90, 110], 400), [156, "right"]); // on both sides: over the lines
+  assert.deepEqual(badgePlace(100, 300, [100], 400), [158, "left"]); // ends where a wide node does
+  assert.deepEqual(badgePlace(200, 70, [200], 400), [231, "right"]); // over a narrow one
+  assert.deepEqual(badgePlace(200, 80, [], 400), [148, "left"]);
 });

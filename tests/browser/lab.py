@@ -180,8 +180,8 @@ class Lab:
         )
 
     def picture(self, words: str) -> Locator:
-        """The static picture whose description has these words, once it is visible and its image loaded."""
-        found = self.page.locator(f"img.gibbsite-svg[alt*='{words}']")
+        """The last static picture whose description has these words, once it is visible and loaded."""
+        found = self.page.locator(f"img.gibbsite-svg[alt*='{words}']").last
         found.wait_for(state="visible")
         self.page.wait_for_function(
             "words => [...document.querySelectorAll('img.gibbsite-svg')]"

@@ -60,10 +60,36 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     lab.page.set_viewport_size({"width": 1280, "height": 1400})
     lab.write("ask.ipynb", *CELLS)
     lab.open("ask.ipynb")
-    lab.python("get_ipython().run_line_magic('load_ext', 'gibbsite')\n%config Gibbsite.show_graph = False")
-    for cell in (0, 1, 2):
+    for cell in (0, 1):
         lab.run_cell(cell)
+
+    # The model's own cell shows its graph: hover lights exactly the Markov blanket, a click explains.
     graph = Graph(lab.page, f"({LATEST})")
+    lab.shot("graph")
+    for name, blanket in {"w": "z", "mu": "z x", "z": "w mu x", "x": "z mu"}.items():
+        graph.hover(name)
+        graph.lit(blanket.split())
+        assert set(lab.python(f"print(*mixture.graph.markov_blanket({name!r}))").split()) == set(
+            blanket.split()
+        )
+    graph.hover("mu")
+    lab.page.wait_for_timeout(200)
+    lab.shot("graph_hover")
+    graph.click("z")
+    assert "Categorical" in graph.panel and "finite" in graph.panel
+    lab.page.mouse.move(5, 500)
+    graph.lit([])
+    lab.run_cell(2)
+    graph = Graph(lab.page, f"({LATEST})")
+
+    # A plate closes and opens.
+    lab.page.mouse.click(*graph.label("n"))
+    names = "[...doc.get_model_by_name('graph-nodes').data.name]"
+    graph.until(f"{names}.join() === 'w,mu,plate n'")
+    lab.page.wait_for_timeout(400)
+    lab.page.mouse.dblclick(*graph.place("plate n"))
+    graph.until(f"{names}.join() === 'w,mu,z,x'")
+    lab.page.wait_for_timeout(400)
 
     graph.click("z")
     lab.page.get_by_placeholder("value or [index]").last.fill("17")
@@ -102,7 +128,6 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     graph.click("mu")
     graph.press_button("make non-centred")
     graph.until(f"{MESSAGE}.includes('model.reparam(mu=')")
-    names = "[...doc.get_model_by_name('graph-nodes').data.name]"
     graph.until(f"{names}.join() === 'w,mu_decentered,mu,z,x'")
     lab.shot("graph_reparam")
     graph.press_button("undo")
@@ -154,6 +179,8 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     # Saved, re-opened without a kernel, and converted.
     html = [o.data.get("text/html", "") for o in lab.read("ask.ipynb").cells[2].outputs if "data" in o]
     assert sum("gibbsite-svg" in text for text in html) == 1
+    plain = [o.data["text/plain"] for o in lab.read("ask.ipynb").cells[2].outputs if "data" in o]
+    assert plain[0] == "Dependency graph: 4 nodes (3 latent, 1 observed) and 3 edges: w → z; mu, z → x"
     lab.command("kernelmenu:shutdown")
     lab.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel")
     lab.reload()
@@ -168,7 +195,7 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     context = lab.page.context.browser.new_context(java_script_enabled=False)
     preview = context.new_page()
     preview.goto(address)
-    image = preview.locator("img.gibbsite-svg[alt*='Dependency graph: 4 nodes']")
+    image = preview.locator("img.gibbsite-svg[alt*='Dependency graph: 4 nodes']").last
     image.scroll_into_view_if_needed()
     box = image.bounding_box()
     assert box is not None and box["width"] > 250 and box["height"] > 250

@@ -39,8 +39,8 @@ _CONTROL = (
 )
 # What the glyphs read; js/graph_shapes.mjs fills it.
 _COLUMNS = {
-    "nodes": "name xs ys x title title_y words text_y badge_x badge_y fill line dash width alpha lit role "
-    "badge tint".split(),
+    "nodes": "name xs ys x title title_y words text_y badge_x badge_y badge_align fill line dash width alpha "
+    "lit role badge tint".split(),
     "edges": "start end xs ys width alpha colour".split(),
     "heads": "xs ys alpha colour".split(),
     "plates": "name x y width height label_x label_y label align plate_size parent".split(),
@@ -202,13 +202,14 @@ def _figure(words: str) -> tuple[Any, dict[str, Any]]:
         "text_baseline": "middle",
         "text_font": _FONT,
     }
-    badge: dict[str, Any] = {**common, "text_align": "right"}
+    badge: dict[str, Any] = {**common, "text_align": "badge_align"}
     title = plot.text("x", "title_y", text="title", text_font_size=f"{TITLE_SIZE}px", text_color=INK,
                       text_font_style="bold", **common)  # fmt: skip
     inner = plot.text("x", "text_y", text="words", text_font_size=f"{TEXT_SIZE}px", text_color=INK, **common)
-    plot.text("badge_x", "badge_y", text="badge", text_color="tint", text_font_size="11px",
-              text_font_style="bold", **badge)  # fmt: skip
-    return plot, {**sources, "title": title, "words": inner, "plate_words": plate}
+    state = plot.text("badge_x", "badge_y", text="badge", text_color="tint", text_font_size="11px",
+              text_font_style="bold", background_fill_color="#ffffff", background_fill_alpha=0.85,
+              **badge)  # fmt: skip
+    return plot, {**sources, "title": title, "words": inner, "badges": state, "plate_words": plate}
 
 
 def _map(sources: dict[str, Any]) -> tuple[Any, BoxAnnotation]:

@@ -133,6 +133,7 @@ def store_of(graph: Any, model: Any = None, use_greek: bool = False) -> dict[str
             "level": LEVEL_FILL,
             "edge": EDGE,
             "ink": INK,
+            "paper": "#ffffff",
             "plate": PLATE_TEXT,
             "dark": DARK,
         },

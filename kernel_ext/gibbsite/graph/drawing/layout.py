@@ -21,6 +21,7 @@ _SWEEPS = 12
 _LEFT, _RIGHT = "\x01", "\x02"  # before a plate's name: variables for its edges
 FULL = 1200.0  # a row wider than this passes nodes on to the next; more in large graphs, to keep them compact
 _GAP_LINE = 8.0  # beside an edge that passes through a row
+LETTER, _CLEAR = 7.0, 17.0  # of a plate's label: the width of a letter, and the room beside it
 
 
 @dataclass(frozen=True)
@@ -244,9 +245,11 @@ def _across(
         for depth, p in enumerate(reversed(paths[n])):
             pad = sizes[n][0] / 2 + PLATE_PAD * (depth + 1)
             apart += [(left[p], n, pad), (n, right[p], pad)]
-    for box in graph.plates.values():
-        label = 7.0 * len(f"{box.name}: {box.size}") + 2 * PLATE_PAD
-        apart.append((left[box.name], right[box.name], label))
+    labels = {p: LETTER * len(f"{p}: {box.size}") for p, box in graph.plates.items()}
+    for p, label in labels.items():
+        apart.append((left[p], right[p], label + 2 * PLATE_PAD))
+    for a, b in graph.edges:  # the label stands clear of what leaves the plate through its lower edge
+        apart += [(a, right[p], labels[p] + _CLEAR) for p in paths[a] if p not in paths[b]]
     for row in rows:
         for a, b in itertools.pairwise(row):
             gap = (_GAP_LINE, 1.5 * _GAP_LINE, GAP_X)[(a in graph.nodes) + (b in graph.nodes)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gibbsite.graph.drawing.engine import place
-from gibbsite.graph.drawing.layout import Box, bezier, smooth
+from gibbsite.graph.drawing.layout import LETTER, Box, bezier, smooth
 from gibbsite.graph.drawing.style import READABLE, look, outline
 
 Points = Sequence[tuple[float, float]]
@@ -103,7 +103,7 @@ def arrow_head(points: Points, size: float = 7.0) -> list[tuple[float, float]]:
 
 def _plate(box: Box, words: str, lines: Sequence[Points], others: Sequence[Box]) -> PlateShape:
     """The label stands in the lower right corner, or in the left one if something lies across the right."""
-    width, y = 7.0 * len(words), box.top + box.height - 8
+    width, y = LETTER * len(words), box.top + box.height - 8
     left, right = box.left + 10, box.left + box.width - 10
 
     def crossed(low: float, high: float) -> bool:

@@ -42,6 +42,7 @@ DARK = {
     "level": {"data": "#343b43", "model": "#51401a", "generated": "#1f4a3c"},
     "edge": "#97a2ad",
     "ink": "#e3e7ec",
+    "paper": "#16191d",
     "plate": "#9aa5b0",
     "tint": {"#007a5a": "#45c49c", "#8a6d00": "#e0b83f", "#b3261e": "#ff8a80"},
 }
