@@ -52,11 +52,20 @@ export function arrangeMap(args, view, wanted) {
   map.setv({ width: wide, height: high, visible: wanted });
 }
 
+/** The width of the box's line, in units of the drawing: inside the map it is drawn whole, and leaves no trace.
+ * @param {any} args */
+function inset({ plot, map }) {
+  return (1.5 * plot.x_range.end) / map.width;
+}
+
 /** Put the box where one looks. @param {any} args */
 function follow(args) {
   const { plot, map, box } = args;
   const at = scroller(args);
-  if (at && map.visible) box.setv(seenPart(at, plot.width / plot.x_range.end, [plot.x_range.end, -plot.y_range.start]));
+  if (!at || !map.visible) return;
+  const seen = seenPart(at, plot.width / plot.x_range.end, [plot.x_range.end, -plot.y_range.start]);
+  const by = inset(args);
+  box.setv({ left: seen.left + by, right: seen.right - by, top: seen.top - by, bottom: seen.bottom + by });
 }
 
 /** Look where the box is. @param {any} args */
@@ -65,7 +74,8 @@ function lead(args) {
   const at = scroller(args);
   if (!at) return;
   const scale = plot.width / plot.x_range.end;
-  const [left, top] = [box.left * scale, -box.top * scale];
+  const by = inset(args);
+  const [left, top] = [(box.left - by) * scale, (-box.top - by) * scale];
   if (Math.abs(left - at.scrollLeft) > 1.5 || Math.abs(top - at.scrollTop) > 1.5) at.scrollTo({ left, top });
 }
 

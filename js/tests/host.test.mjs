@@ -101,10 +101,10 @@ test("the box on the map is the part that is seen; a drag and a click scroll the
   const element = { ...at, scrollTo: (where) => calls.push(where) };
   const scroll = { document: { views_manager: { find_one: () => ({ el: element }) } } };
   const plot = { width: 1000, x_range: { end: 2000 }, y_range: { start: -600 } };
-  const args = { plot, scroll, map: {}, box: { left: 600, top: -200 } };
+  const args = { plot, scroll, map: { width: 300 }, box: { left: 610, top: -210 } }; // 10: the box's line
   assert.equal(onMap(args, args.box), true);
   assert.deepEqual(calls.pop(), { left: 300, top: 100 });
-  Object.assign(args.box, { left: 200, top: -100 });
+  Object.assign(args.box, { left: 210, top: -110 });
   onMap(args, args.box);
   assert.equal(calls.length, 0); // it is there already
   assert.equal(onMap(args, { origin: args.map, event_name: "tap", x: 1000, y: -400 }), true);
