@@ -202,13 +202,13 @@ def _figure(words: str) -> tuple[Any, dict[str, Any]]:
         "text_baseline": "middle",
         "text_font": _FONT,
     }
-    badge: dict[str, Any] = {**common, "text_align": "badge_align"}
+    paper = {"background_fill_color": "#ffffff", "background_fill_alpha": 0.85}
+    badge: dict[str, Any] = {**common, **paper, "text_align": "badge_align"}
     title = plot.text("x", "title_y", text="title", text_font_size=f"{TITLE_SIZE}px", text_color=INK,
                       text_font_style="bold", **common)  # fmt: skip
     inner = plot.text("x", "text_y", text="words", text_font_size=f"{TEXT_SIZE}px", text_color=INK, **common)
     state = plot.text("badge_x", "badge_y", text="badge", text_color="tint", text_font_size="11px",
-              text_font_style="bold", background_fill_color="#ffffff", background_fill_alpha=0.85,
-              **badge)  # fmt: skip
+              text_font_style="bold", **badge)  # fmt: skip
     return plot, {**sources, "title": title, "words": inner, "badges": state, "plate_words": plate}
 
 
