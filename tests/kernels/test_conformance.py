@@ -52,7 +52,11 @@ KERNELS = {
         ("normal_mean", "correlated", "gamma", "moving_bound", *INTEGERS),
     ),
     "Metropolis": (lambda m: Metropolis(m, _drift), ("normal_mean",)),
-    "HMC": (lambda m: Gibbs([(HMC(m, trajectory_length=1.2), None)]), SMOOTH),
+    # in one dimension steps of the usual acceptance nearly mirror the state, and its square stays where it is
+    "HMC": (
+        lambda m: Gibbs([(HMC(m, trajectory_length=1.2, target_accept_prob=0.95), None)]),
+        SMOOTH,
+    ),
     "NUTS": (lambda m: Gibbs([(NUTS(m), None)]), SMOOTH),
 }
 
