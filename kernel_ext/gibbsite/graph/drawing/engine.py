@@ -53,16 +53,21 @@ def crossings(drawn: Layout) -> int:
     if not owner:
         return 0
     a, b, own = np.asarray(starts), np.asarray(ends), np.asarray(owner)
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    near = own[:, None] < own[None, :]  # pieces of two edges whose boxes overlap
+    for axis in (0, 1):
+        near &= low[:, None, axis] <= high[None, :, axis]
+        near &= low[None, :, axis] <= high[:, None, axis]
+    i, j = np.nonzero(near)
 
-    def side(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """On which side of each piece p → q the starts and the ends of all pieces lie."""
-        x, y = (q - p).T[:, :, None]
-        return np.stack([x * (r[:, 1] - p[:, 1, None]) - y * (r[:, 0] - p[:, 0, None]) for r in (a, b)])
+    def apart(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """Whether the ends of the pieces `q` lie on both sides of the pieces `p`."""
+        x, y = (b[p] - a[p]).T
+        start, end = (x * (r[:, 1] - a[p, 1]) - y * (r[:, 0] - a[p, 0]) for r in (a[q], b[q]))
+        return start * end < 0
 
-    start, end = side(a, b)
-    apart = start * end < 0  # [piece i, piece j]: the ends of j lie on both sides of i
-    pieces = np.argwhere(apart & apart.T & (own[:, None] < own[None, :]))
-    return len({(int(own[i]), int(own[j])) for i, j in pieces})
+    crossed = apart(i, j) & apart(j, i)
+    return len(set(zip(own[i[crossed]].tolist(), own[j[crossed]].tolist(), strict=True)))
 
 
 def dot_layout(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> Layout | None:
