@@ -4,7 +4,9 @@
 
 A sweep draws the topic of every token, every document's proportions and every topic's words: the schedule
 `Gibbs z (*) Conjugate theta (*) Conjugate phi` that is derived from the model, and the same three draws in
-plain JAX with the counts by `segment_sum`. Both are one compiled program per sweep, with data as arguments.
+plain JAX with the counts by `segment_sum`. Both draw Dirichlets by Gibbsite's gamma variates, since
+`jax.random.dirichlet` takes most of a sweep and would hide what the derivation costs. Both are one compiled
+program per sweep, with data as arguments.
 AugurV2 (Huang, Tristan, Morrisett 2017, §7) ran the same three sizes on larger texts.
 """
 
@@ -14,6 +16,7 @@ import gibbsite as gb
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gibbsite.conditional.gamma_draw import Dirichlet
 from gibbsite.kernels.finite import INPUTS_KWARG
 from sweep_handwritten import draw, lda_model
 from timing import interleaved, report
@@ -41,8 +44,8 @@ def by_hand(D, V, K):
         ones = jnp.ones(doc.shape, jnp.float32)
         in_doc = jax.ops.segment_sum(ones, doc * K + z, D * K).reshape(D, K)
         in_topic = jax.ops.segment_sum(ones, z * V + word, K * V).reshape(K, V)
-        theta = jax.random.dirichlet(k_theta, ALPHA + in_doc)
-        phi = jax.random.dirichlet(k_phi, ALPHA + in_topic)
+        theta = Dirichlet(ALPHA + in_doc).sample(k_theta)
+        phi = Dirichlet(ALPHA + in_topic).sample(k_phi)
         return key, theta, phi, z
 
     return sweep

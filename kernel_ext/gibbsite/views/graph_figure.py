@@ -158,26 +158,34 @@ def _change_tools() -> dict[str, Any]:
     return {"row": tools, "kernel": kernel, "use": use, "reparam": reparam, "merge": merge}
 
 
-def _figure(words: str) -> tuple[Any, dict[str, Any]]:
-    """The figure, still empty: the page fills it from the store."""
+def _bare(**more: Any) -> Any:
+    """A figure of nothing but its contents, in a range that the page sets."""
     plot = figure(
-        name="graph",
-        width=300,
-        height=100,
         x_range=Range1d(start=0, end=300),
         y_range=Range1d(start=-100, end=0),
         toolbar_location=None,
         tools="",
-        sizing_mode="fixed",
         min_border=0,
-        outline_line_color=None,
+        outline_line_color=None,  # a frame of Bokeh's own leaves lines where the map's box was
         background_fill_color=None,
         border_fill_color=None,
-        html_attributes={"role": "group", "aria-label": f"Dependency graph: {words}"},
-        stylesheets=[InlineStyleSheet(css=":host(:focus), .bk-events:focus { outline: none; }")],
+        **more,
     )
     plot.axis.visible = False
     plot.grid.visible = False
+    return plot
+
+
+def _figure(words: str) -> tuple[Any, dict[str, Any]]:
+    """The figure, still empty: the page fills it from the store."""
+    plot = _bare(
+        name="graph",
+        width=300,
+        height=100,
+        sizing_mode="fixed",
+        html_attributes={"role": "group", "aria-label": f"Dependency graph: {words}"},
+        stylesheets=[InlineStyleSheet(css=":host(:focus), .bk-events:focus { outline: none; }")],
+    )
     sources = {k: ColumnDataSource({c: [] for c in v}, name=f"graph-{k}") for k, v in _COLUMNS.items()}
     plate = _draw_plates(plot, sources["plates"])
     plot.multi_line(
@@ -214,18 +222,10 @@ def _figure(words: str) -> tuple[Any, dict[str, Any]]:
 
 def _map(sources: dict[str, Any]) -> tuple[Any, BoxAnnotation]:
     """A small picture of all of a large graph, hidden until the page needs it, with a box to drag."""
-    small = figure(
+    small = _bare(
         name="graph-map",
         width=100,
         height=50,
-        x_range=Range1d(start=0, end=300),
-        y_range=Range1d(start=-100, end=0),
-        toolbar_location=None,
-        tools="",
-        min_border=0,
-        outline_line_color=None,  # a frame of Bokeh's own leaves lines where the box was
-        background_fill_color=None,
-        border_fill_color=None,
         visible=False,
         margin=(4, 8, 4, 8),
         stylesheets=[
@@ -234,8 +234,6 @@ def _map(sources: dict[str, Any]) -> tuple[Any, BoxAnnotation]:
             )
         ],
     )
-    small.axis.visible = False
-    small.grid.visible = False
     small.multi_line(
         "xs", "ys", source=sources["edges"], line_color="colour", line_width=0.5, line_alpha="alpha"
     )
