@@ -165,6 +165,15 @@ export function toggled(labels, label, slots) {
   return [...labels, label].slice(-slots);
 }
 
+/** The rows of now in the order in which others stood, so that nothing moves under the pointer: what has left
+ * the table stays as it was, what is new comes last. @param {Row[]} now @param {Row[]} stood */
+export function inPlace(now, stood) {
+  const fresh = new Map(now.map((row) => [row.label, row]));
+  const old = stood.map((row) => fresh.get(row.label) ?? { ...row, chosen: "" });
+  const seen = new Set(stood.map((row) => row.label));
+  return [...old, ...now.filter((row) => !seen.has(row.label))];
+}
+
 /** @param {Status} status */
 function drawTable(status) {
   const scroll = element("div", "gb-scroll");
@@ -300,8 +309,13 @@ export default hostWidget({
     bottom.addEventListener("click", act);
 
     let seen = "";
+    let pointed = false;
+    let rows = /** @type {Row[]} */ ([]);
     const paint = () => {
-      const status = model.get("_status");
+      /** @type {Status} */
+      const told = model.get("_status");
+      rows = pointed ? inPlace(told.rows, rows) : told.rows;
+      const status = { ...told, rows };
       const text = JSON.stringify(status);
       if (text === seen) return;
       seen = text;
@@ -312,6 +326,13 @@ export default hostWidget({
       updateTools(status);
       body.classList.toggle("gb-waiting", !status.ready);
     };
+    /** @param {boolean} over */
+    const point = (over) => {
+      pointed = over;
+      paint();
+    };
+    table.addEventListener("pointerenter", () => point(true));
+    table.addEventListener("pointerleave", () => point(false));
     paint();
     model.on("change:_status", paint);
     return () => model.off("change:_status", paint);

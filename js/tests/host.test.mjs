@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import dashboard, { toggled } from "../dashboard.mjs";
+import dashboard, { inPlace, toggled } from "../dashboard.mjs";
 import figure from "../figure.mjs";
 import { mapSize, onMap, seenPart, wantsMap } from "../graph_map.mjs";
 import { applyColumns, applyProps, decodeColumn, decodeColumns, isDark, paintTheme } from "../host.mjs";
@@ -110,4 +110,12 @@ test("the box on the map is the part that is seen; a drag and a click scroll the
   assert.equal(onMap(args, { origin: args.map, event_name: "tap", x: 1000, y: -400 }), true);
   assert.deepEqual(calls.pop(), { left: 300, top: 50 });
   assert.equal(onMap(args, { origin: plot, event_name: "tap" }), false);
+});
+
+test("rows keep their places under the pointer, with the values of now", () => {
+  const row = (label, mean, chosen = "") => ({ label, mean, chosen });
+  const stood = [row("a", 1, "red"), row("b", 1), row("c", 1, "blue")];
+  const now = [row("c", 2), row("d", 2), row("a", 2, "red")];
+  assert.deepEqual(inPlace(now, stood), [row("a", 2, "red"), row("b", 1), row("c", 2), row("d", 2)]);
+  assert.deepEqual(inPlace([], [row("c", 1, "blue")]), [row("c", 1)]);
 });

@@ -17,6 +17,7 @@ TRACES = """() => [...(globalThis.__gibbsiteDocuments ?? [])]
                 marks: doc.get_model_by_name('run0').data.rhat.length,
                 title: doc.get_model_by_name('title0').text}
     })"""
+ROWS = "() => [...document.querySelectorAll('.gb-dash tbody tr')].map(tr => tr.dataset.label)"
 
 
 def traces(lab):
@@ -50,7 +51,11 @@ def test_sample_follows_the_run_and_stop_keeps_its_draws(lab):
     assert second > first
     lab.shot("dashboard_live")
 
-    # The chooser works while the cell runs.
+    # The chooser works while the cell runs: no row moves under the pointer, and what was chosen stays there.
+    lab.page.locator(".gb-dash tbody tr").first.hover()
+    before = lab.page.evaluate(ROWS)
+    wait_last(lab, second)
+    assert lab.page.evaluate(ROWS)[: len(before)] == before
     label = lab.page.evaluate(
         "() => [...document.querySelectorAll('.gb-dash tbody tr')].find("
         "tr => !tr.querySelector('.gb-chip').style.background).dataset.label"
@@ -58,6 +63,9 @@ def test_sample_follows_the_run_and_stop_keeps_its_draws(lab):
     row = lab.page.locator(f".gb-dash tbody tr[data-label='{label}']")
     row.click()
     row.locator(".gb-chip[style*=background]").wait_for()
+    lab.page.mouse.move(5, 5)
+    wait_last(lab, wait_last(lab, second))
+    assert label in lab.page.evaluate(ROWS)
     assert traces(lab)[0]["points"] <= 500
 
     lab.page.locator(".gb-stop").click()

@@ -192,6 +192,42 @@ def test_bfmi():
 # notices
 
 
+def test_what_is_followed_is_measured_and_listed_though_it_is_not_among_the_worst(monkeypatch):
+    x = ar1(41, 0.5, draws=400, shape=(5000,))
+    monitor = Monitor(plan(x=site((5000,))), 4)  # type: ignore[arg-type]
+    steps = SimpleNamespace(steps=400, read=lambda: {"x": x})
+    draws = SimpleNamespace(sampled=steps, sampled_stats=SimpleNamespace(read=lambda: {}))
+    monitor.follow("x[7]", "x", (7,), draws)  # type: ignore[arg-type]
+    assert monitor.followed == {}  # before the first draw there is nothing to follow
+    monitor.add({"x": np.moveaxis(x, 1, 0)}, {})
+    monitor.measure(draws, ended=True)  # type: ignore[arg-type]
+    listed = [s.label for s in monitor.scalars]
+    within, beyond = (
+        next(k for k in range(5000) if (k in monitor.moments.sites["x"].elements) is known)
+        for known in (True, False)
+    )
+    for k in (within, beyond):
+        assert f"x[{k}]" not in listed
+        monitor.follow(f"x[{k}]", "x", (k,), draws)  # type: ignore[arg-type]
+    labels = {f"x[{within}]", f"x[{beyond}]"}
+    for _ in range(2):  # at once, and at every measure from now on
+        found = {s.label: s for s in monitor.scalars}
+        for k in (within, beyond):
+            assert found[f"x[{k}]"] == scalar_stat(f"x[{k}]", "x", (k,), x[:, :, k])
+        assert labels <= {s.label for s in fair_share(monitor.scalars, 3, monitor.followed)}
+        assert len(fair_share(monitor.scalars, 3, monitor.followed)) <= 5
+        monitor.measure(draws, ended=True)  # type: ignore[arg-type]
+    assert labels <= monitor.history().rhat.keys()
+    monkeypatch.setattr(monitoring, "_RUNNING_NUMBERS", 1)
+    monitor._next = 0.0
+    monitor.measure(draws)  # type: ignore[arg-type]
+    long = {s.label: s for s in monitor.scalars}
+    assert np.isfinite(long[f"x[{within}]"].rhat) and np.isnan(long[f"x[{beyond}]"].rhat)
+    for k in range(20):
+        monitor.follow(f"x[{k}]", "x", (k,), draws)  # type: ignore[arg-type]
+    assert list(monitor.followed) == [f"x[{k}]" for k in range(12, 20)]
+
+
 def site(shape=(), discrete=False, role="latent"):
     return SimpleNamespace(shape=shape, discrete=discrete, role=role)
 

@@ -104,6 +104,7 @@ class FakeRun:
         self.marks: list[int] = []
         self.message = None
         self.warmed, self.timed = 0, True
+        self.followed: list[str] = []
         self._subscribers: list = []
         self._lock = threading.Lock()
 
@@ -116,6 +117,9 @@ class FakeRun:
 
     def stop(self) -> None:
         self.stopped = True
+
+    def follow(self, label: str) -> None:
+        self.followed.append(label)
 
     def subscribe(self, callback):
         self._subscribers.append(callback)
@@ -139,7 +143,8 @@ class FakeRun:
                 Block("z", "finite", ("z",), 0.31 if self.timed else None),
                 Block("w, mu", "NUTS", ("w", "mu"), 0.69 if self.timed else None, 0.87, 0.214, 3.0),
             ),
-            scalars=tuple(scalars[:limit]) if n else (),
+            scalars=tuple(s for i, s in enumerate(scalars) if i < limit or s.label in self.followed)
+            if n else (),
             warnings=(
                 Warned("chain 3 has not moved for 500 draws: z[12]", "try another schedule", "stuck"),
             ) if n else (),

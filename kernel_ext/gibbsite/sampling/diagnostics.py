@@ -1,6 +1,6 @@
 """Convergence measures of scalar draws, by ArviZ's definitions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,15 +45,16 @@ def scalar_stat(label: str, site: str, index: tuple[int, ...], x: np.ndarray) ->
     return ScalarStat(label, site, index, mean, sd, mcse, rhat, bulk, tail, discrete)
 
 
-def fair_share(stats: Sequence[ScalarStat], limit: int) -> list[ScalarStat]:
+def fair_share(stats: Sequence[ScalarStat], limit: int, also: Collection[str] = ()) -> list[ScalarStat]:
     """At most `limit` of `stats` (worst first), every site's own worst in turn, still worst first: one large
-    site does not crowd out the others."""
+    site does not crowd out the others. Beyond the limit, those whose labels are in `also`."""
     rank: dict[str, int] = {}
     turns = []
     for place, stat in enumerate(stats):
         turns.append((rank.setdefault(stat.site, 0), place))
         rank[stat.site] += 1
-    return [stats[place] for place in sorted(place for _, place in sorted(turns)[:limit])]
+    share = {place for _, place in sorted(turns)[:limit]}
+    return [stat for place, stat in enumerate(stats) if place in share or stat.label in also]
 
 
 def worst_first(stats: Sequence[ScalarStat]) -> list[ScalarStat]:

@@ -94,7 +94,7 @@ class Looking:
 
     def snapshot(self, limit: int = 12) -> Snapshot:
         """The state of the run now; `limit` bounds the scalars listed: the worst of every site,
-        worst first."""
+        worst first. Those that are followed are always there."""
         steps, warmup, elapsed = self.kept.steps, self._warmup, self.elapsed
         going = self._status in ("warmup", "sampling")
         warmup_left, draws_left = max(0, warmup - steps), self._target - self.kept.sampled.steps
@@ -115,7 +115,7 @@ class Looking:
             divergences=tuple(self._monitor.divergences.tolist()),
             chain_states=tuple("stuck" if c in stuck else self._status for c in range(self._chains)),
             blocks=self._block_stats(),
-            scalars=tuple(fair_share(self._monitor.scalars, limit)),
+            scalars=tuple(fair_share(self._monitor.scalars, limit, self._monitor.followed)),
             warnings=self._monitor.notices,
             efficiency=self._efficiency(),
             partly=self._monitor.moments.partly,
@@ -159,6 +159,11 @@ class Looking:
             while len(self._thinned) > _KEPT_TRACES:
                 del self._thinned[next(iter(self._thinned))]
             return thinned.view()
+
+    def follow(self, label: str) -> None:
+        """Measure and list this scalar from now on, be it among the worst or not: the last eight that were
+        asked for."""
+        self._monitor.follow(label, *self._scalar(label), self.kept)
 
     def values(self, label: str) -> np.ndarray:
         """All draws of one scalar, `[chain, draw]`: a view that cannot be written to."""

@@ -21,6 +21,8 @@ _SHARE = 0.02
 _RUNNING_NUMBERS = 60_000
 _ENDED_NUMBERS = 1_000_000
 _MOST_MARKS = 400
+# scalars that are measured because someone looks at them, the last ones asked for
+_MOST_FOLLOWED = 8
 # a run that is over sooner is measured once, at its end
 _FIRST_SECONDS = 0.1
 
@@ -32,6 +34,7 @@ class Monitor:
         self._plan = plan
         self.moments = Moments()
         self.scalars: list[ScalarStat] = []
+        self.followed: dict[str, tuple[str, int]] = {}
         self.divergences = np.zeros(chains, int)
         self._divergent: list[np.ndarray] = []
         self._draws = 0
@@ -59,6 +62,28 @@ class Monitor:
         parts = list(self._divergent)
         return np.unique(np.concatenate(parts)) if parts else np.zeros(0, int)
 
+    def follow(self, label: str, site: str, index: tuple[int, ...], draws: Draws) -> None:
+        """Measure this scalar from now on whether or not it is among the worst, and at once if it was not."""
+        values = draws.sampled.read()
+        if site not in self.moments.sites:  # no draws yet
+            return
+        flat = int(np.ravel_multi_index(index, values[site].shape[2:])) if index else 0
+        others = [item for item in self.followed.items() if item[0] != label]
+        self.followed = dict([*others[1 - _MOST_FOLLOWED :], (label, (site, flat))])
+        if all(s.label != label for s in self.scalars):
+            cheap = draws.sampled.steps * len(self.divergences) <= _RUNNING_NUMBERS
+            alone = {site: np.array([flat])}
+            stats = some_stats(values, alone) if cheap else self._streamed(values, alone, 0)
+            self.scalars = worst_first([*self.scalars, *stats])
+
+    def _watched(self) -> dict[str, np.ndarray]:
+        """Flat indices of the worst scalars of each site, and of those that are followed."""
+        worst = {n: m.worst(_WATCHED_PER_SITE) for n, m in self.moments.sites.items()}
+        for site, flat in self.followed.values():
+            if site in worst and flat not in worst[site]:
+                worst[site] = np.append(worst[site], flat)
+        return worst
+
     def measure(self, draws: Draws, ended: bool = False) -> None:
         """Measure the worst scalars, unless that was done only just."""
         done, began = draws.sampled.steps, time.monotonic()
@@ -67,7 +92,7 @@ class Monitor:
         if self._next is None or (not ended and began < self._next):
             return
         values = draws.sampled.read()
-        worst = {n: m.worst(_WATCHED_PER_SITE) for n, m in self.moments.sites.items()}
+        worst = self._watched()
         count = sum(len(flat) for flat in worst.values())
         affordable = (_ENDED_NUMBERS if ended else _RUNNING_NUMBERS) // (done * len(self.divergences))
         if count <= affordable:
@@ -99,16 +124,18 @@ class Monitor:
         out: list[ScalarStat] = []
         for site, flat in elements.items():
             moments, v = self.moments.sites[site], values[site]
-            columns = (*moments.mean_and_sd(), *moments.rhat_and_ess())
-            for k, at in zip(flat, np.searchsorted(moments.elements, flat), strict=True):
+            columns = np.stack([*moments.mean_and_sd(), *moments.rhat_and_ess()])
+            places = np.searchsorted(moments.elements, flat).clip(max=len(moments.elements) - 1)
+            for k, at in zip(flat, places, strict=True):
                 index = tuple(int(i) for i in np.unravel_index(int(k), v.shape[2:]))
-                mean, sd, rhat, ess = (float(c[at]) for c in columns)
+                known = moments.elements[at] == k  # of a large site not every element is
+                mean, sd, rhat, ess = columns[:, at].tolist() if known else [np.nan] * 4
                 label, discrete = label_of(site, index), v.dtype.kind in "iub"
                 mcse = sd / np.sqrt(ess) if ess > 0 else np.nan
                 out.append(ScalarStat(label, site, index, mean, sd, mcse, rhat, ess, np.nan, discrete))
         again: dict[str, ScalarStat] = {
             s.label: scalar_stat(s.label, s.site, s.index, values[s.site][(..., *s.index)])
-            for s in fair_share(worst_first(out), exact)
+            for s in fair_share(worst_first(out), exact, self.followed if exact else ())
         }
         return worst_first([again.get(s.label, s) for s in out])
 
