@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["FiniteGibbs", "GibbsiteError", "Model", "Run", "Tape", "joined", "load", "model", "track"]
 __version__ = "0.1.0"
 
-_XLA_THREADS = 8
-# JAX's batched LAPACK kernels (Cholesky, triangular solves) wait, on a thread of XLA's pool, for work that
-# they put into the same pool: on a machine with two cores, two of them at once wait for ever (JAX 0.10.2).
-# XLA reads the size of its pool from this variable when its CPU client starts.
-if (os.cpu_count() or 1) < _XLA_THREADS:
-    os.environ.setdefault("NPROC", str(_XLA_THREADS))
+# On CPUs XLA runs every operation of a `while` loop as a task of its own, unless one pass of the loop touches
+# no more bytes than this: then the loop becomes one function. The default, 1 kB, is less than the state of
+# most samplers; up to some megabytes one function is as fast, or up to three times faster. XLA reads the
+# variable when it first compiles something.
+_LOOP_BYTES = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4000000"
+if "xla_backend_extra_options" not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_LOOP_BYTES}".strip()
 
 # imported when first used, so that `%load_ext gibbsite` does not have to wait for JAX
 _LAZY = {

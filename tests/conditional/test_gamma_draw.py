@@ -39,6 +39,25 @@ MATRIX = jnp.array([[2.0, 0.6], [0.6, 1.0]])
 
 
 @pytest.mark.parametrize(
+    "whole, real",
+    [
+        (dist.Gamma(2, 1).expand([2]), dist.Gamma(2.0, 1.0).expand([2])),
+        (dist.InverseGamma(3, 2), dist.InverseGamma(3.0, 2.0)),
+        (dist.Beta(2, 3), dist.Beta(2.0, 3.0)),
+        (dist.Dirichlet(jnp.array([1, 2, 3])), dist.Dirichlet(jnp.array([1.0, 2.0, 3.0]))),
+        (dist.Chi2(4), dist.Chi2(4.0)),
+        (dist.StudentT(4, 0, 1), dist.StudentT(4.0, 0.0, 1.0)),
+        (dist.Wishart(3, MATRIX), dist.Wishart(3.0, MATRIX)),
+    ],
+    ids=lambda d: type(d).__name__,
+)
+def test_whole_numbers_are_parameters_too(whole, real):
+    a, b = (np.asarray(drawn_here(d).sample(jax.random.key(5), (3,))) for d in (whole, real))
+    assert a.dtype == b.dtype == np.float32
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
     "theirs",
     [
         dist.Gamma(jnp.array([2.0, 7.0]), 3.0),

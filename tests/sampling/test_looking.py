@@ -77,10 +77,9 @@ def test_blocks_are_measured_within_their_share_of_the_time():
             self.asked += 1
 
     clock, engine = BlockClock(2), Engine()
-    clock.between_chunks(engine, {}, (), 299.0)
+    assert not clock.due(engine, {}, (), 299.0)
     assert engine.asked == 0 and clock.shares is None
-    clock.between_chunks(engine, {}, (), 301.0)
-    clock.between_chunks(engine, {}, (), 302.0)
+    assert not clock.due(engine, {}, (), 301.0) and not clock.due(engine, {}, (), 302.0)
     assert engine.asked == 1
     clock.fix([1.0, 3.0])
     assert clock.shares == (0.25, 0.75)

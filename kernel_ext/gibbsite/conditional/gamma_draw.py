@@ -17,12 +17,14 @@ from numpyro.primitives import Messenger
 
 
 def log_gamma(key: Any, concentration: Any) -> Any:
-    """Logarithms of gamma variates with unit rate, of the shape and dtype of the float array `concentration`.
+    """Logarithms of gamma variates with unit rate, of the shape of the array `concentration` and, where it
+    holds floats, of its dtype.
 
     Marsaglia and Tsang (2000), "A simple method for generating gamma variables"; below 1 by their boost,
     in logarithms so that nothing underflows. NaN where the concentration is not above 0.
     """
     a = jnp.asarray(concentration)
+    a = a.astype(jnp.result_type(a.dtype, float))
     key, boost_key = jax.random.split(key)
     d = jnp.where(a < 1, a + 1, a) - 1 / 3
     c = 1 / (3 * jnp.sqrt(d))

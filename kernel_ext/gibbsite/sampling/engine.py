@@ -3,7 +3,7 @@
 import copy
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,9 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.for_cpu import for_cpu
 from gibbsite.sampling.initial import logdensity_at_start, native_values
+from gibbsite.sampling.packing import Packing
 from gibbsite.sampling.timing import compiled_blocks
 
 INPUTS = "_gibbsite_inputs"
@@ -36,6 +38,40 @@ class Chunk:
 
     values: dict[str, np.ndarray]
     stats: dict[str, np.ndarray]
+
+
+class Flight:
+    """Some steps on their way on the device: `state` is theirs to be, from which others may depart already.
+
+    `begin` is called at once; what it raises is raised on landing, when the steps before these are safe.
+    """
+
+    def __init__(
+        self, begin: Callable[[], tuple[Any, list[Any]]], packing: Packing, steps: int, warming: bool
+    ):
+        self.steps, self.warming = steps, warming
+        self._packing, self._began = packing, time.monotonic()
+        self.state, self._buffers, self._error = None, [], None
+        try:
+            self.state, self._buffers = begin()
+        except Exception as error:
+            self._error = error
+
+    def landed(self) -> tuple[Chunk, float]:
+        """Wait for the end; what was produced, and the seconds since the beginning."""
+        if self._error is not None:
+            raise self._error
+        jax.block_until_ready((self.state, self._buffers))
+        seconds = time.monotonic() - self._began
+        values, stats = self._packing.unpacked([self._fetched(b) for b in self._buffers])
+        return Chunk(values, stats), seconds
+
+    def _fetched(self, buffer: Any) -> np.ndarray:
+        """The first steps of a buffer. A slice is a program of its own for every length, so on the host there
+        is none, and elsewhere few lengths: powers of two."""
+        if next(iter(buffer.devices())).platform != "cpu":
+            buffer = buffer[: 1 << (self.steps - 1).bit_length()]
+        return np.asarray(buffer)[: self.steps]
 
 
 def block_stats(states: tuple[Any, ...]) -> dict[str, Any]:
@@ -133,7 +169,7 @@ class Engine:
     def compile(self) -> None:
         """Compile both programs, side by side; does nothing where that is done already."""
         with self._compiling:
-            if not self._programs:
+            if "advance" not in self._programs:
                 began = time.monotonic()
                 self._compile()
                 self._costs["compile_seconds"] = time.monotonic() - began
@@ -152,13 +188,15 @@ class Engine:
         """Compile every block by itself, for measuring; does nothing where that is done already."""
         with self._compiling:
             if "blocks" not in self._programs:
-                self._programs["blocks"] = compiled_blocks(self.kernel, kwargs, states)
+                self._programs["blocks"] = compiled_blocks(self.kernel, kwargs, states, self._on_cpu)
             return self._programs["blocks"]
 
     def _compile(self) -> None:
         keys = self._keys(jax.random.key(0))
         init = self._jit(self._init_chains, ("chain", None), "chain").lower(keys, self.plan.inputs)
         template, _ = init.out_info
+        # part of the program: the rows that it writes
+        self._programs["packing"] = Packing(jax.eval_shape(self._records, template, self.plan.inputs))
         with ThreadPoolExecutor(1) as other:
             compiled_init = other.submit(init.compile, compiler_options=self._fast())
             count = jax.ShapeDtypeStruct((), jnp.int32)
@@ -166,12 +204,18 @@ class Engine:
             advance = program.lower(template, self.plan.inputs, count, count).compile()
             self._programs.update(init=compiled_init.result(), template=template, advance=advance)
 
+    @property
+    def _on_cpu(self) -> bool:
+        return self.devices[0].platform == "cpu"
+
     def _fast(self) -> Any:
-        return _COMPILE_FAST if self.devices[0].platform == "cpu" else None
+        return _COMPILE_FAST if self._on_cpu else None
 
     def _jit(self, fn: Any, ins: tuple[str | None, ...], outs: Any) -> Any:
         """`fn` compiled; over several devices, with the marked arguments and results split by chain, or with
         all of them split by data."""
+        if self._on_cpu:
+            fn = for_cpu(fn)
         if self._mesh is None:
             return jax.jit(fn)
         if self.shard is not None:
@@ -221,21 +265,13 @@ class Engine:
         program = self._jit(self._init_chains, ("chain", None, "chain"), "chain")
         return program.lower(keys, inputs, given).compile(compiler_options=self._fast())(keys, inputs, given)
 
-    def advance(self, state: Any, steps: int, warming: bool) -> tuple[Any, Chunk]:
-        """Make `steps` steps (at most `capacity`) in every chain."""
+    def depart(self, state: Any, steps: int, warming: bool) -> Flight:
+        """Begin `steps` steps (at most `capacity`) in every chain."""
         count = jnp.asarray(steps, jnp.int32)
         sweeps = jnp.asarray(1 if warming else self.thin, jnp.int32)
         arguments = self.placed((self.plan.inputs, count, sweeps), by_chain=False)
-        state, buffers = self._programs["advance"](state, *arguments)
-        values, stats = jax.tree.map(lambda b: self._fetched(b, steps), buffers)
-        return state, Chunk(values, stats)
-
-    def _fetched(self, buffer: Any, steps: int) -> np.ndarray:
-        """The first steps of a buffer. A slice is a program of its own for every length, so on the host there
-        is none, and elsewhere few lengths: powers of two."""
-        if self.devices[0].platform != "cpu":
-            buffer = buffer[: 1 << (steps - 1).bit_length()]
-        return np.asarray(buffer)[:steps]
+        program = self._programs["advance"]
+        return Flight(lambda: program(state, *arguments), self._programs["packing"], steps, warming)
 
     def _init_chains(self, keys: Any, inputs: Any, given: Any = None) -> Any:
         kernel, kwargs = self.kernel, {INPUTS: inputs}
@@ -247,16 +283,17 @@ class Engine:
 
         return jax.vmap(start, in_axes=(0, None if given is None else 0))(keys, given)
 
+    def _values(self, state: Any, inputs: Any) -> Any:
+        found = jax.vmap(lambda s: self.kernel.postprocess_fn((), {INPUTS: inputs})(s.z))(state)
+        return {n: v for n, v in found.items() if n in self.plan.sites}
+
+    def _records(self, state: Any, inputs: Any) -> Any:
+        """What is recorded of a state: values of sites, statistics of blocks, arrays `[chain, …]`."""
+        return self._values(state, inputs), block_stats(state.block_states)
+
     def _advance_chains(self, state: Any, inputs: Any, steps: Any, sweeps: Any) -> Any:
-        kwargs = {INPUTS: inputs}
-        sample = jax.vmap(lambda s: self.kernel.sample(s, (), kwargs))
-
-        def values(s: Any) -> Any:
-            found = self.kernel.postprocess_fn((), kwargs)(s.z)
-            return {n: v for n, v in found.items() if n in self.plan.sites}
-
-        def record(s: Any) -> Any:
-            return values(s), block_stats(s.block_states)
+        sample = jax.vmap(lambda s: self.kernel.sample(s, (), {INPUTS: inputs}))
+        pack = self._programs["packing"].packed
 
         def gathered(stats: Any, more: Any) -> Any:
             def latest(before: Any, now: Any) -> Any:
@@ -267,7 +304,7 @@ class Engine:
         def step(s: Any) -> Any:
             s = sample(s)
             if self.thin == 1:
-                return s, jax.vmap(record)(s)
+                return s, self._records(s, inputs)
 
             def again(_: Any, carry: Any) -> Any:
                 s, stats = carry
@@ -275,15 +312,16 @@ class Engine:
                 return s, gathered(stats, block_stats(s.block_states))
 
             s, stats = jax.lax.fori_loop(1, sweeps, again, (s, block_stats(s.block_states)))
-            return s, (jax.vmap(values)(s), stats)
+            return s, (self._values(s, inputs), stats)
 
-        shapes = jax.eval_shape(jax.vmap(record), state)
-        buffers = jax.tree.map(lambda a: jnp.zeros((self.capacity, *a.shape), a.dtype), shapes)
+        shapes = jax.eval_shape(lambda s: pack(self._records(s, inputs)), state)
+        buffers = [jnp.zeros((self.capacity, *a.shape), a.dtype) for a in shapes]
 
         def body(carry: Any) -> Any:
             i, s, bufs = carry
             s, out = step(s)
-            return i + 1, s, jax.tree.map(lambda b, v: b.at[i].set(v), bufs, out)
+            rows = zip(bufs, pack(out), strict=True)
+            return i + 1, s, [jax.lax.dynamic_update_index_in_dim(b, v, i, 0) for b, v in rows]
 
         start = (jnp.zeros((), jnp.int32), state, buffers)
         _, state, buffers = jax.lax.while_loop(lambda carry: carry[0] < steps, body, start)

@@ -10,6 +10,7 @@ from numpyro import handlers
 from gibbsite.errors import ModelError
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.draws import empty_like
+from gibbsite.sampling.for_cpu import for_cpu
 
 _AT_ONCE = 64
 
@@ -43,8 +44,11 @@ def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -
     flat = _ungrouped(plan, draws)
     shape = next(iter(draws.values())).shape[:2]
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), shape[0] * shape[1])
-    program = jax.jit(lambda k, v: jax.lax.map(lambda kv: fn(*kv), (k, v), batch_size=_AT_ONCE))
-    out = program(keys, flat)
+
+    def all_draws(keys: Any, values: Any) -> Any:
+        return jax.lax.map(lambda kv: fn(*kv), (keys, values), batch_size=_AT_ONCE)
+
+    out = jax.jit(for_cpu(all_draws) if jax.default_backend() == "cpu" else all_draws)(keys, flat)
     return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
 
 

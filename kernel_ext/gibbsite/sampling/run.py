@@ -14,7 +14,7 @@ from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionEr
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.draws import Draws, empty_like
-from gibbsite.sampling.engine import INPUTS, Engine
+from gibbsite.sampling.engine import INPUTS, Engine, Flight
 from gibbsite.sampling.initial import TRIES, check_start, possible_start
 from gibbsite.sampling.looking import Looking
 from gibbsite.sampling.monitor import Monitor
@@ -206,38 +206,49 @@ class Run(Looking):
         self._error, self._message, self._status = error, str(error) or repr(error), "failed"
 
     def _loop(self, engine: Engine) -> None:
+        """Chunk after chunk. While one is taken in, the next is already on its way; where the run ends before
+        that one does, it is made again, from the same state, when the run goes on."""
         self._prepare(engine)
         kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
         size = self.settings.chunk or 1
+        ahead: Flight | None = None
         while self.kept.steps < self._warmup + self._target or self._wants_more():
             if self._stop.is_set():
                 self._status = "stopped"
                 return
             self._status = self._phase()
-            warming = self._status == "warmup"
-            edge = self._warmup if warming else self._warmup + self._target
-            n = min(size, engine.capacity, edge - self.kept.steps)
             began = time.monotonic()
-            state, chunk = engine.advance(self._state, n, warming)
-            jax.block_until_ready(state)
-            seconds = time.monotonic() - began
+            flight = ahead or engine.depart(self._state, *self._leg(engine, self.kept.steps, size))
+            chunk, seconds = flight.landed()
+            n, state = flight.steps, flight.state
+            if self.settings.chunk is None:
+                size = int(np.clip(_CHUNK_SECONDS / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))
+            measuring = self._clock.due(engine, kwargs, state.block_states, sum(self._pace.seconds))
+            done = self.kept.steps + n
+            alone = measuring or self._stop.is_set() or done >= self._warmup + self._target
+            ahead = None if alone else engine.depart(state, *self._leg(engine, done, size))
             with self._lock:
                 values, stats = self.kept.append(chunk, n)
                 self._state = state
-            if warming:
+            if flight.warming:
                 self._preview.add(values)
             else:
                 self._monitor.add(values, stats)
-            if self.settings.chunk is None:
-                size = int(np.clip(_CHUNK_SECONDS / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))
             if self.kept.steps < self._warmup + self._target:
                 self._status = self._phase()
             self._monitor.measure(self.kept)
             self._commit()
-            self._clock.between_chunks(engine, kwargs, state.block_states, sum(self._pace.seconds))
-            self._pace.add(warming, n, time.monotonic() - began)
+            if measuring:
+                self._clock.measure(engine, kwargs, state.block_states)
+            self._pace.add(flight.warming, n, time.monotonic() - began)
             self._notify()
         self._status = "finished"
+
+    def _leg(self, engine: Engine, done: int, size: int) -> tuple[int, bool]:
+        """How many steps to make after `done`, within one phase of the run, and whether that is warm-up."""
+        warming = done < self._warmup
+        edge = self._warmup if warming else self._warmup + self._target
+        return min(size, engine.capacity, edge - done), warming
 
     def _prepare(self, engine: Engine) -> None:
         """Compile, and make the state: initial, or as it was saved."""

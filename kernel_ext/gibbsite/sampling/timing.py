@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer.gibbs import with_conditioning
 
+from gibbsite.sampling.for_cpu import for_cpu
+
 _ROUNDS = 5
 _SECONDS = 0.05
 # of a run's time, for each of: compiling its blocks, measuring them
@@ -21,7 +23,7 @@ _LEAST_COMPILING = 1.0
 _LOOK_SECONDS = 0.001
 
 
-def block_program(kernel: Any, kwargs: dict[str, Any], i: int) -> Any:
+def block_program(kernel: Any, i: int) -> Any:
     """A program `(state, inputs kwargs, n) -> block states`: block `i` of the composite `kernel`, refreshed
     and applied `n` times in all chains, the other blocks staying where they are."""
     blocks = list(zip(kernel._kernels, kernel._sites, strict=True))
@@ -43,14 +45,15 @@ def block_program(kernel: Any, kwargs: dict[str, Any], i: int) -> Any:
     def program(states: Any, kwargs: Any, n: Any) -> Any:
         return jax.lax.fori_loop(0, n, lambda _, s: step(s, kwargs), tuple(states))[i]
 
-    return jax.jit(program)
+    return program
 
 
-def compiled_blocks(kernel: Any, kwargs: dict[str, Any], states: Any) -> list[Any]:
+def compiled_blocks(kernel: Any, kwargs: dict[str, Any], states: Any, on_cpu: bool) -> list[Any]:
     """`block_program` of every block, compiled for states and inputs like these."""
     count = jax.ShapeDtypeStruct((), jnp.int32)
-    programs = [block_program(kernel, kwargs, i) for i in range(len(states))]
-    return [program.lower(tuple(states), kwargs, count).compile() for program in programs]
+    programs = [block_program(kernel, i) for i in range(len(states))]
+    compiled = [jax.jit(for_cpu(p) if on_cpu else p) for p in programs]
+    return [program.lower(tuple(states), kwargs, count).compile() for program in compiled]
 
 
 def seconds_of(program: Any, states: Any, kwargs: dict[str, Any], n: int) -> float:
@@ -105,27 +108,38 @@ class BlockClock:
         """Show these, which were measured at leisure, from now on."""
         self._fixed = tuple(s / sum(seconds) for s in seconds)
 
-    def between_chunks(self, engine: Any, kwargs: dict[str, Any], states: Any, ran: float) -> None:
-        """Measure one block, or begin to compile them, if `ran` seconds of running allow it."""
+    def due(self, engine: Any, kwargs: dict[str, Any], states: Any, ran: float) -> bool:
+        """Whether `ran` seconds of running allow `measure` now, which wants nothing else under way.
+
+        Begins to compile the blocks, in the background, once they allow that.
+        """
         if self._fixed is not None:
-            return
-        programs = engine.block_programs
-        if programs is None:
-            if not self._compiling and ran * _SHARE > max(_LEAST_COMPILING, engine.compile_seconds):
-                self._compiling = True
-                arguments = (kwargs, states)
-                threading.Thread(
-                    target=engine.compile_blocks, args=arguments, name="gibbsite block programs", daemon=True
-                ).start()
-            return
-        i = min(range(len(programs)), key=lambda k: self._seconds[k])
-        once = self._seconds[i] / self._applied[i] if self._applied[i] else 0.0
-        if self._spent + once > ran * _SHARE:
-            return
+            return False
+        if engine.block_programs is not None:
+            return self._spent + self._once(self._next) <= ran * _SHARE
+        if not self._compiling and ran * _SHARE > max(_LEAST_COMPILING, engine.compile_seconds):
+            self._compiling = True
+            arguments = (kwargs, states)
+            threading.Thread(
+                target=engine.compile_blocks, args=arguments, name="gibbsite block programs", daemon=True
+            ).start()
+        return False
+
+    def measure(self, engine: Any, kwargs: dict[str, Any], states: Any) -> None:
+        """Measure the block whose turn it is."""
+        i = self._next
+        program, once = engine.block_programs[i], self._once(i)
         began = time.perf_counter()
         if not self._applied[i]:
-            seconds_of(programs[i], states, kwargs, 1)
+            seconds_of(program, states, kwargs, 1)
         n = max(1, min(100, int(_LOOK_SECONDS / once))) if once else 1
-        self._seconds[i] += seconds_of(programs[i], states, kwargs, n)
+        self._seconds[i] += seconds_of(program, states, kwargs, n)
         self._applied[i] += n
         self._spent += time.perf_counter() - began
+
+    @property
+    def _next(self) -> int:
+        return min(range(len(self._seconds)), key=self._seconds.__getitem__)
+
+    def _once(self, i: int) -> float:
+        return self._seconds[i] / self._applied[i] if self._applied[i] else 0.0

@@ -1,0 +1,171 @@
+"""Programs in the form for CPUs give the same numbers, with neither scatters nor batched factorisations."""
+
+import os
+import re
+import subprocess
+import sys
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.sampling.for_cpu import for_cpu
+from numpyro.infer import NUTS
+
+KEY = jax.random.key(0)
+X = jax.random.normal(KEY, (5, 10, 3))
+SQUARE = X @ jnp.swapaxes(X, -1, -2) + 12 * jnp.eye(10)
+
+
+def same(fn, *args):
+    """The primitives of both forms, whose results must agree bit by bit."""
+    new = for_cpu(fn)
+    for a, b in zip(jax.tree.leaves(jax.jit(fn)(*args)), jax.tree.leaves(jax.jit(new)(*args)), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+    return [str(jax.make_jaxpr(f)(*args)) for f in (fn, new)]
+
+
+def put(x, i, row):
+    return x.at[i].set(row)
+
+
+def clip(x, i, row):
+    return x.at[i].set(row, mode="clip")
+
+
+WRITES = {
+    "batched": (jax.vmap(put), X, jnp.array([0, 9, -1, 10, 4]), X[:, 0]),
+    "batched numbers": (jax.vmap(put), X[..., 0], jnp.array([0, 9, -1, 10, 4]), X[:, 0, 0]),
+    "twice batched": (jax.vmap(jax.vmap(put)), X, jnp.arange(50).reshape(5, 10) % 3, X[..., 0]),
+    "plain": (put, X, 3, X[0] + 1),
+    "second axis": (jax.vmap(lambda x, i, v: x.at[:, i].set(v)), X, jnp.array([0, 1, 2, 3, -3]), X[..., 1]),
+    "clipped": (jax.vmap(clip), X, jnp.array([0, 99, 3, 4, 5]), X[:, 0]),
+    "shared row": (jax.vmap(put, (0, 0, None)), X, jnp.arange(5), X[0, 0]),
+    "shared index": (jax.vmap(put, (0, None, 0)), X, 4, X[:, 0]),
+    "integers": (jax.vmap(put), jnp.arange(50).reshape(5, 10), jnp.arange(5), jnp.arange(5) - 7),
+    "booleans": (jax.vmap(put), X[..., 0] > 0, jnp.arange(5), X[:, 0, 0] > 0),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_rows_are_written_by_selecting_them(name):
+    before, after = same(*WRITES[name])
+    assert "scatter[" in before and "scatter[" not in after
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.at[jnp.array([0, 0, 3])].set(x[:3] + 1),  # several rows, one of them twice
+        lambda x: x.at[2].add(1.0),
+        lambda x: x.at[1, 2].set(7.0),
+        lambda x: x.at[2:4].set(1.0),
+        lambda x: jnp.tile(x, (200, 1, 1)).at[3].set(0.0),  # large
+    ],
+    ids=["several", "sum", "two axes", "slice", "large"],
+)
+def test_other_writes_stay_what_they_are(fn):
+    before, after = same(fn, X)
+    assert before.count("scatter") == after.count("scatter") > 0
+
+
+FACTORS = {
+    "cholesky": jnp.linalg.cholesky,
+    "triangular": lambda a: jax.lax.linalg.triangular_solve(a, a[..., :3], left_side=True, lower=True),
+    "lu": jax.lax.linalg.lu,
+    "eigh": jnp.linalg.eigh,
+    "qr": jnp.linalg.qr,
+    "svd": jnp.linalg.svd,
+    "logdet": jnp.linalg.slogdet,
+    "solve": lambda a: jnp.linalg.solve(a, a[..., :2]),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_batches_of_factorisations_are_loops(name):
+    fn = FACTORS[name]
+    same(fn, SQUARE)
+    same(jax.vmap(fn), jnp.stack([SQUARE, 2 * SQUARE]))
+    calls = re.findall(r"stablehlo.custom_call @lapack\w+\(.*", jax.jit(for_cpu(fn)).lower(SQUARE).as_text())
+    assert calls and not any("tensor<5x" in call for call in calls)
+    assert same(fn, SQUARE[0])[1].count("while[") + same(fn, SQUARE[0])[1].count("scan[") == 0
+
+
+def test_programs_inside_of_programs():
+    @jax.custom_jvp
+    def own(x, i):
+        return x.at[i].set(0.0)
+
+    own.defjvp(lambda p, t: (own(*p), t[0]))
+
+    def body(carry):
+        n, x = carry
+        x = jax.lax.cond(n % 2 == 0, lambda x: own(x, n), lambda x: jax.jit(put)(x, n + 1, x[0]), x)
+        return n + 1, x
+
+    def fn(x, key):
+        n, x = jax.lax.while_loop(lambda c: (c[0] < 4) & (put(c[1], 0, c[1][1])[0, 0] < 1e9), body, (0, x))
+        x, sums = jax.lax.scan(lambda x, i: (put(x, i, x[i] * 2), x.sum()), x, jnp.arange(3))
+        noise = jax.random.normal(jax.random.split(key)[1], x.shape)
+        return {"x": x + noise, "n": n, "sums": sums, "key": jax.random.key_data(key)}
+
+    before, after = same(fn, X[0], KEY)
+    assert before.count("scatter[") >= 4 and "scatter[" not in after
+
+
+def schools(y, sigma):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+    tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
+    with numpyro.plate("school", 8):
+        theta = numpyro.sample("theta", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(mu + tau * theta, sigma), obs=y)
+
+
+def test_nuts_becomes_loops_without_scatters():
+    """The same trajectories, and nothing in the way of one function for a trajectory."""
+    y = jnp.array([28.0, 8, -3, 7, -1, 1, 18, 12])
+    kernel = NUTS(schools)
+    args = (y, jnp.array([15.0, 10, 16, 11, 9, 11, 10, 18]))
+    state = jax.vmap(lambda key: kernel.init(key, 0, None, args, {}))(jax.random.split(KEY, 4))
+
+    def steps(state):
+        sample = jax.vmap(lambda s: kernel.sample(s, args, {}))
+        return jax.lax.fori_loop(0, 3, lambda _, s: sample(s), state)
+
+    old, new = jax.jit(steps).lower(state), jax.jit(for_cpu(steps)).lower(state)
+    assert "stablehlo.scatter" in old.as_text() and "stablehlo.scatter" not in new.as_text()
+    a, b = old.compile()(state), new.compile()(state)
+    np.testing.assert_array_equal(a.num_steps, b.num_steps)
+    for name, z in a.z.items():  # XLA may fuse them differently
+        np.testing.assert_allclose(z, b.z[name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_runs_program_has_that_form():
+    def model(y):
+        scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+        numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(3), scale * jnp.eye(3) + 0.1), obs=y)
+
+    run = gb.model(model, jnp.ones((4, 3))).sample(draws=4, warmup=4, chains=2, schedule="NUTS scale")
+    text = run._engine._programs["advance"].as_text()
+    assert "lapack_spotrf" in text and not re.search(r"f32\[2,3,3\][^=]*custom-call\(", text)
+
+
+def flags(given, code="import gibbsite, os; print(os.environ['XLA_FLAGS'])"):
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | given
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout.strip()
+
+
+def test_small_loops_are_asked_for_unless_the_user_has_asked_for_something():
+    ours = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4000000"
+    assert flags({}) == ours
+    devices = "--xla_force_host_platform_device_count=2"
+    assert flags({"XLA_FLAGS": devices}) == f"{devices} {ours}"
+    other = "--xla_backend_extra_options=xla_cpu_optimize_for_size=true"
+    assert flags({"XLA_FLAGS": other}) == other
