@@ -51,7 +51,9 @@ class Flight:
     ):
         self.steps, self.warming = steps, warming
         self._packing, self._began = packing, time.monotonic()
-        self.state, self._buffers, self._error = None, [], None
+        self.state: Any = None
+        self._buffers: list[Any] = []
+        self._error: Exception | None = None
         try:
             self.state, self._buffers = begin()
         except Exception as error:

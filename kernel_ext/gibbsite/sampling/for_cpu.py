@@ -33,7 +33,8 @@ def for_cpu(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` in that form. It must not be differentiated or batched afterwards."""
 
     def run(*args: Any) -> Any:
-        closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*args)
+        traced: Any = jax.make_jaxpr(fn, return_shape=True)(*args)
+        closed, shapes = traced
         flat = _replayed(closed, jax.tree.leaves(args))
         return jax.tree.unflatten(jax.tree.structure(shapes), flat)
 
