@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.kernels.plan import Plan
-from gibbsite.sampling.engine import Chunk
+from gibbsite.sampling.flight import Chunk
 from gibbsite.sampling.summaries import Summaries
 
 Arrays = dict[str, np.ndarray]

@@ -3,7 +3,7 @@
 import copy
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gibbsite.kernels.plan import Plan
+from gibbsite.sampling.flight import Flight
 from gibbsite.sampling.for_cpu import for_cpu
 from gibbsite.sampling.initial import logdensity_at_start, native_values
 from gibbsite.sampling.packing import Packing
@@ -30,50 +31,6 @@ _FIELDS = {
 }
 # what the steps that thinning leaves out add to the one that is kept
 _GATHERED = {"diverging": jnp.logical_or, "n_steps": jnp.add}
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """What some consecutive steps produced, leading axes `[step, chain]`; `stats` by block number."""
-
-    values: dict[str, np.ndarray]
-    stats: dict[str, np.ndarray]
-
-
-class Flight:
-    """Some steps on their way on the device: `state` is theirs to be, from which others may depart already.
-
-    `begin` is called at once; what it raises is raised on landing, when the steps before these are safe.
-    """
-
-    def __init__(
-        self, begin: Callable[[], tuple[Any, list[Any]]], packing: Packing, steps: int, warming: bool
-    ):
-        self.steps, self.warming = steps, warming
-        self._packing, self._began = packing, time.monotonic()
-        self.state: Any = None
-        self._buffers: list[Any] = []
-        self._error: Exception | None = None
-        try:
-            self.state, self._buffers = begin()
-        except Exception as error:
-            self._error = error
-
-    def landed(self) -> tuple[Chunk, float]:
-        """Wait for the end; what was produced, and the seconds since the beginning."""
-        if self._error is not None:
-            raise self._error
-        jax.block_until_ready((self.state, self._buffers))
-        seconds = time.monotonic() - self._began
-        values, stats = self._packing.unpacked([self._fetched(b) for b in self._buffers])
-        return Chunk(values, stats), seconds
-
-    def _fetched(self, buffer: Any) -> np.ndarray:
-        """The first steps of a buffer. A slice is a program of its own for every length, so on the host there
-        is none, and elsewhere few lengths: powers of two."""
-        if next(iter(buffer.devices())).platform != "cpu":
-            buffer = buffer[: 1 << (self.steps - 1).bit_length()]
-        return np.asarray(buffer)[: self.steps]
 
 
 def block_stats(states: tuple[Any, ...]) -> dict[str, Any]:

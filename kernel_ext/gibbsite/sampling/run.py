@@ -14,7 +14,8 @@ from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionEr
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.draws import Draws, empty_like
-from gibbsite.sampling.engine import INPUTS, Engine, Flight
+from gibbsite.sampling.engine import INPUTS, Engine
+from gibbsite.sampling.flight import Flight
 from gibbsite.sampling.initial import TRIES, check_start, possible_start
 from gibbsite.sampling.looking import Looking
 from gibbsite.sampling.monitor import Monitor
