@@ -26,7 +26,7 @@ from gibbsite.kernels.schedule import Schedule, make_schedule
 from gibbsite.reparam import fitting_reparams, reparameterised
 from gibbsite.sampling import Run
 from gibbsite.trace.tape import Tape
-from gibbsite.transform import carried_over, checked_values, conditioned, intervened
+from gibbsite.transform import carried_over, checked_values, conditioned, intervened, unmarked
 
 
 class Model:
@@ -167,7 +167,7 @@ class Model:
 
         def model(**kwargs: Any) -> Any:
             args, named = arguments.rebuild(kwargs[INPUTS_KWARG]["data"])
-            with own_gammas():
+            with own_gammas(), unmarked():
                 return fn(*args, **named)
 
         model.__name__ = self.name

@@ -34,6 +34,16 @@ class Intervene(Messenger):
             msg["stop"] = False
 
 
+class unmarked(Messenger):
+    """Drops the mark `infer={"enumerate": "parallel"}`, which asks NumPyro to sum a site out: here every
+    latent site is drawn."""
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Drop it."""
+        if msg["type"] == "sample" and "enumerate" in msg["infer"]:
+            msg["infer"] = {k: v for k, v in msg["infer"].items() if k != "enumerate"}
+
+
 def conditioned(fn: Callable, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Callable, dict]:
     """`fn` with latent sites observed at `values`, and its keyword arguments, which now hold the values.
 

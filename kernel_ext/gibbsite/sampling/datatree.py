@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from arviz_base import from_dict
+from xarray import DataTree
 
 from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.draws import Draws
@@ -52,11 +53,13 @@ def to_datatree(
             groups["warmup_sample_stats"] = warm
     if plan.observed:
         groups["observed_data"] = {n: np.asarray(v) for n, v in plan.observed.items()}
-    names: dict[str, list[str]] = {}
+    tree = DataTree()
     for group, values in groups.items():
+        # one by one: a site may have axes in one group that it lacks in another
         leading = 0 if group == "observed_data" else 2
-        if "sample_stats" not in group:
-            names |= {n: dims_of(plan, n, np.shape(v)[leading:], dims) for n, v in values.items()}
-    tree = from_dict(groups, dims=names, coords=None if coords is None else dict(coords), save_warmup=warmup)
+        names = {} if "sample_stats" in group else {n: np.shape(v)[leading:] for n, v in values.items()}
+        named = {n: dims_of(plan, n, shape, dims) for n, shape in names.items()}
+        given = None if coords is None else dict(coords)
+        tree[group] = from_dict({group: values}, dims=named, coords=given, save_warmup=warmup)[group]
     tree.attrs.update(attrs)
     return tree

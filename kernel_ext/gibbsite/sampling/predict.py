@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 from numpyro import handlers
+from numpyro.primitives import Messenger
 
 from gibbsite.errors import ModelError
 from gibbsite.kernels.plan import Plan
@@ -52,13 +53,31 @@ def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -
     return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
 
 
+class _as_observed(Messenger):
+    """Draws observed sites in the shape of their data: without a plate, `sample("y", Normal(mu, 1), obs=y)`
+    says the same of every element of `y`, and NumPyro would draw one."""
+
+    def __init__(self, fn: Any, shapes: Mapping[str, tuple[int, ...]]):
+        super().__init__(fn)
+        self._shapes = shapes
+
+    def process_message(self, msg: Any) -> None:
+        """Expands the distribution."""
+        shape = self._shapes.get(msg["name"]) if msg["type"] == "sample" else None
+        if shape is not None and msg["value"] is None:
+            fn = msg["fn"]
+            batch = np.broadcast_shapes(fn.batch_shape, shape[: len(shape) - fn.event_dim])
+            msg["fn"] = fn if batch == fn.batch_shape else fn.expand(batch)
+
+
 def posterior_predictive(
     plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int
 ) -> dict[str, np.ndarray]:
-    """One data set drawn at every draw: `[chain, draw, *shape]` by observed site."""
+    """One data set drawn at every draw: `[chain, draw, *shape of the data]` by observed site."""
+    shapes = {n: np.shape(v) for n, v in plan.observed.items()}
 
     def one(key: Any, values: Any) -> Any:
-        model = handlers.uncondition(handlers.substitute(plan.model, data=values))
+        model = _as_observed(handlers.uncondition(handlers.substitute(plan.model, data=values)), shapes)
         traced = handlers.trace(handlers.seed(model, key)).get_trace(**kwargs)
         return {n: traced[n]["value"] for n in plan.observed if n in traced}
 
