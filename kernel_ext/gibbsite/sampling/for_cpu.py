@@ -4,13 +4,8 @@ A scatter that writes one row becomes a select over the rows. XLA compiles a sma
 function, unless there is a scatter in it; then every operation of the loop is a task of its own, which costs
 more than the operation. NUTS has such a loop for its trajectory: where chains are batched, each writes to a
 row of its own of the checkpoints of its tree.
-
-A factorisation of a batch of matrices becomes a loop over the batch. JAX's LAPACK kernels share a batch out
-over XLA's pool of threads and wait for it on a thread of that pool: as many of them at once as the pool has
-threads (two, on a machine with two cores) wait for ever.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,11 +17,6 @@ from gibbsite.trace.walker import walk
 
 # all rows are looked at to write one: worth it while they are few and short
 _MOST_NUMBERS = 2**14
-
-_LAPACK = frozenset(
-    "cholesky eig eigh geqp3 geqrf hessenberg householder_product lu ormqr qr schur svd triangular_solve "
-    "tridiagonal tridiagonal_solve".split()
-)
 
 
 def for_cpu(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,17 +82,7 @@ def _changed(body: Any) -> Any:
 
 def _better(eqn: JaxprEqn) -> Callable[[JaxprEqn, list[Any]], list[Any]] | None:
     """What does the same as an equation, and better; None where nothing does."""
-    if eqn.primitive.name in _LAPACK:
-        batch = eqn.invars[0].aval.shape[:-2]
-        return _looped if math.prod(batch) > 1 else None
     return _selected if eqn.primitive.name == "scatter" and _writes_rows(eqn) else None
-
-
-def _looped(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    batch = xs[0].shape[:-2]
-    flat = [x.reshape(-1, *x.shape[len(batch) :]) for x in xs]
-    out = jax.lax.map(lambda parts: bind_equation(eqn, parts), flat)
-    return [y.reshape(*batch, *y.shape[1:]) for y in out]
 
 
 def _writes_rows(eqn: JaxprEqn) -> bool:

@@ -1,0 +1,84 @@
+"""Batches of factorisations as loops: the same numbers, and no threads that wait for each other."""
+
+import os
+import re
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gibbsite.trace import lapack
+from gibbsite.trace.compat import loop_on_cpu
+
+for name in lapack._FACTORISATIONS:  # whatever this machine has
+    loop_on_cpu(name)
+
+X = jax.random.normal(jax.random.key(0), (5, 10, 3))
+SQUARE = X @ jnp.swapaxes(X, -1, -2) + 12 * jnp.eye(10)
+FACTORS = {
+    "cholesky": jnp.linalg.cholesky,
+    "triangular": lambda a: jax.lax.linalg.triangular_solve(a, a[..., :3], left_side=True, lower=True),
+    "lu": jax.lax.linalg.lu,
+    "eigh": jnp.linalg.eigh,
+    "qr": jnp.linalg.qr,
+    "svd": jnp.linalg.svd,
+    "logdet": jnp.linalg.slogdet,
+    "solve": lambda a: jnp.linalg.solve(a, a[..., :2]),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_batches_of_factorisations_are_loops(name):
+    fn = FACTORS[name]
+    for batch in (SQUARE, jnp.stack([SQUARE, 2 * SQUARE])):
+        both = jax.jit(jax.vmap(fn))(batch)
+        one_by_one = jax.tree.map(lambda *parts: jnp.stack(parts), *(fn(m) for m in batch))
+        jax.tree.map(np.testing.assert_array_equal, both, one_by_one)
+    text = jax.jit(fn).lower(SQUARE).as_text()
+    calls = re.findall(r"stablehlo.custom_call @lapack\w+\(.*", text)
+    assert calls and not any("tensor<5x" in call for call in calls)
+    assert text.count("stablehlo.while") > jax.jit(fn).lower(SQUARE[0]).as_text().count("stablehlo.while")
+
+
+def test_derivatives_go_through():
+    def f(a):
+        return jnp.linalg.slogdet(jnp.linalg.cholesky(a))[1].sum()
+
+    grad = jax.jit(jax.grad(f))(SQUARE)
+    np.testing.assert_allclose(grad, 0.5 * jnp.linalg.inv(SQUARE), rtol=1e-3, atol=1e-4)
+
+
+MANY = """
+import gibbsite.trace, jax, jax.numpy as jnp
+a = jnp.broadcast_to(60 * jnp.eye(60) + 1.0, (14, 4, 60, 60))
+step = lambda i, xs: [x + 0 * jnp.linalg.cholesky(x + 1e-6 * i) for x in xs]
+out = jax.jit(lambda xs: jax.lax.fori_loop(0, 300, step, xs))(list(a))
+print(float(out[0].sum()) == float(out[13].sum()))
+"""
+
+
+def test_many_at_once_end_on_two_threads():
+    """As JAX compiles it, this program waits for ever within some hundred steps."""
+    done = subprocess.run(
+        [sys.executable, "-c", MANY],
+        env=os.environ | {"NPROC": "2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_machines_with_many_cores_are_left_alone(monkeypatch):
+    seen = []
+    monkeypatch.setattr(lapack, "loop_on_cpu", seen.append)
+    monkeypatch.setenv("NPROC", "16")
+    lapack.loop_over_batches()
+    assert lapack.threads() == 16 and seen == []
+    monkeypatch.setenv("NPROC", "2")
+    lapack.loop_over_batches()
+    assert set(seen) == set(lapack._FACTORISATIONS)
+    monkeypatch.delenv("NPROC")
+    assert 1 <= lapack.threads() <= os.cpu_count()
