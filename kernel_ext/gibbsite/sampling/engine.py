@@ -17,7 +17,6 @@ from gibbsite.kernels.plan import Plan
 from gibbsite.sampling.flight import Flight
 from gibbsite.sampling.for_cpu import for_cpu
 from gibbsite.sampling.initial import logdensity_at_start, native_values
-from gibbsite.sampling.packing import Packing
 from gibbsite.sampling.timing import compiled_blocks
 
 INPUTS = "_gibbsite_inputs"
@@ -128,7 +127,7 @@ class Engine:
     def compile(self) -> None:
         """Compile both programs, side by side; does nothing where that is done already."""
         with self._compiling:
-            if "advance" not in self._programs:
+            if not self._programs:
                 began = time.monotonic()
                 self._compile()
                 self._costs["compile_seconds"] = time.monotonic() - began
@@ -154,8 +153,6 @@ class Engine:
         keys = self._keys(jax.random.key(0))
         init = self._jit(self._init_chains, ("chain", None), "chain").lower(keys, self.plan.inputs)
         template, _ = init.out_info
-        # part of the program: the rows that it writes
-        self._programs["packing"] = Packing(jax.eval_shape(self._records, template, self.plan.inputs))
         with ThreadPoolExecutor(1) as other:
             compiled_init = other.submit(init.compile, compiler_options=self._fast())
             count = jax.ShapeDtypeStruct((), jnp.int32)
@@ -230,7 +227,7 @@ class Engine:
         sweeps = jnp.asarray(1 if warming else self.thin, jnp.int32)
         arguments = self.placed((self.plan.inputs, count, sweeps), by_chain=False)
         program = self._programs["advance"]
-        return Flight(lambda: program(state, *arguments), self._programs["packing"], steps, warming)
+        return Flight(lambda: program(state, *arguments), steps, warming)
 
     def _init_chains(self, keys: Any, inputs: Any, given: Any = None) -> Any:
         kernel, kwargs = self.kernel, {INPUTS: inputs}
@@ -252,7 +249,6 @@ class Engine:
 
     def _advance_chains(self, state: Any, inputs: Any, steps: Any, sweeps: Any) -> Any:
         sample = jax.vmap(lambda s: self.kernel.sample(s, (), {INPUTS: inputs}))
-        pack = self._programs["packing"].packed
 
         def gathered(stats: Any, more: Any) -> Any:
             def latest(before: Any, now: Any) -> Any:
@@ -273,14 +269,17 @@ class Engine:
             s, stats = jax.lax.fori_loop(1, sweeps, again, (s, block_stats(s.block_states)))
             return s, (self._values(s, inputs), stats)
 
-        shapes = jax.eval_shape(lambda s: pack(self._records(s, inputs)), state)
-        buffers = [jnp.zeros((self.capacity, *a.shape), a.dtype) for a in shapes]
+        shapes = jax.eval_shape(self._records, state, inputs)
+        buffers = jax.tree.map(lambda a: jnp.zeros((self.capacity, *a.shape), a.dtype), shapes)
 
         def body(carry: Any) -> Any:
             i, s, bufs = carry
             s, out = step(s)
-            rows = zip(bufs, pack(out), strict=True)
-            return i + 1, s, [jax.lax.dynamic_update_index_in_dim(b, v, i, 0) for b, v in rows]
+
+            def put(buffer: Any, value: Any) -> Any:
+                return jax.lax.dynamic_update_index_in_dim(buffer, value, i, 0)
+
+            return i + 1, s, jax.tree.map(put, bufs, out)
 
         start = (jnp.zeros((), jnp.int32), state, buffers)
         _, state, buffers = jax.lax.while_loop(lambda carry: carry[0] < steps, body, start)

@@ -8,8 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from gibbsite.sampling.packing import Packing
-
 
 @dataclass(frozen=True)
 class Chunk:
@@ -25,13 +23,11 @@ class Flight:
     `begin` is called at once; what it raises is raised on landing, when the steps before these are safe.
     """
 
-    def __init__(
-        self, begin: Callable[[], tuple[Any, list[Any]]], packing: Packing, steps: int, warming: bool
-    ):
+    def __init__(self, begin: Callable[[], tuple[Any, Any]], steps: int, warming: bool):
         self.steps, self.warming = steps, warming
-        self._packing, self._began = packing, time.monotonic()
+        self._began = time.monotonic()
         self.state: Any = None
-        self._buffers: list[Any] = []
+        self._buffers: Any = None
         self._error: Exception | None = None
         try:
             self.state, self._buffers = begin()
@@ -44,7 +40,7 @@ class Flight:
             raise self._error
         jax.block_until_ready((self.state, self._buffers))
         seconds = time.monotonic() - self._began
-        values, stats = self._packing.unpacked([self._fetched(b) for b in self._buffers])
+        values, stats = jax.tree.map(self._fetched, self._buffers)
         return Chunk(values, stats), seconds
 
     def _fetched(self, buffer: Any) -> np.ndarray:
