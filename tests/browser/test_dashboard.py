@@ -2,10 +2,10 @@
 
 from gibbsite_browser_lab import LOAD, MIXTURE
 
-LONG = "run = %sample mixture --draws 400000 --warmup 300 --chains 4 --seed 0"
+LONG = "run = %sample mixture --draws 1000000 --warmup 300 --chains 4 --seed 0"
 BACKGROUND = """
 from gibbsite.views import Dashboard
-run = mixture.start(draws=400000, warmup=300, chains=2, seed=0, thin=5)
+run = mixture.start(draws=1000000, warmup=300, chains=2, seed=0, thin=5)
 Dashboard(run)
 """
 # How many draws the traces show, and which parameters: read from the page's own documents.
@@ -74,7 +74,7 @@ def test_sample_follows_the_run_and_stop_keeps_its_draws(lab):
     assert lab.page.locator(".gb-stop").count() == 0
     status, chains, draws = lab.python("print(run.status, *run.draws['mu'].shape[:2])").split()
     assert (status, chains) == ("stopped", "4")
-    assert second <= int(draws) < 400_000
+    assert second <= int(draws) < 1_000_000
     assert lab.python("import numpy; print(numpy.isfinite(run.draws['mu']).all())").strip() == "True"
     lab.page.set_viewport_size({"width": 1280, "height": 1700})
     lab.page.wait_for_timeout(800)
@@ -95,7 +95,7 @@ def test_kernel_interrupt_ends_the_run_with_its_draws(lab):
     lab.command("notebook:interrupt-kernel")
     lab.wait_cell(2, timeout=60)
     status, draws = lab.python("print(run.status, run.draws['mu'].shape[1])").split()
-    assert status == "stopped" and seen <= int(draws) < 400_000
+    assert status == "stopped" and seen <= int(draws) < 1_000_000
     lab.page.wait_for_selector(".gb-pill:has-text('stopped early, draws kept')")
     lab.assert_quiet()
 
@@ -136,7 +136,7 @@ def test_two_runs_at_once(lab):
     lab.assert_quiet()
 
 
-WARMING = BACKGROUND.replace("draws=400000, warmup=300", "draws=400, warmup=400000")
+WARMING = BACKGROUND.replace("draws=1000000, warmup=300", "draws=400, warmup=4000000")
 
 
 def test_warm_up_is_seen_then_advice_and_time_by_block(lab):
