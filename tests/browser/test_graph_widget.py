@@ -16,7 +16,7 @@ with plate("n", len(x)):
     x ~ Normal(mu[z], 1.0)
 """,
     "from gibbsite.views import show_graph\nview = show_graph(mixture)\nview",
-    "run = mixture.start(draws=400_000, warmup=300, chains=2, seed=0)\nview.attach(run)",
+    "run = mixture.start(draws=2_000_000, warmup=300, chains=2, seed=0)\nview.attach(run)",
 )
 LATEST = "[...(globalThis.__gibbsiteDocuments ?? [])].filter(d => d.get_model_by_name('graph')).at(-1)"
 MESSAGE = "doc.get_model_by_name('graph-message').text"
