@@ -16,8 +16,8 @@ import gibbsite as gb
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gibbsite.conditional.gamma_draw import Dirichlet
-from gibbsite.kernels.finite import INPUTS_KWARG
+from gibbsite.conditional.draws.gamma import Dirichlet
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from sweep_handwritten import draw, lda_model
 from timing import interleaved, report
 

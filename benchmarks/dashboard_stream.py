@@ -29,9 +29,9 @@ import dataclasses, threading, time
 import numpy as np
 import gibbsite as gb
 from gibbsite.demo import DEMOS
-from gibbsite.sampling.flight import Chunk
+from gibbsite.sampling.engine.flight import Chunk
 from gibbsite.sampling import Run, Settings
-from gibbsite.views import run_dashboard
+from gibbsite.views.run import dashboard as run_dashboard
 
 demo = DEMOS["mixture"]
 plan = gb.model(demo.fn, **demo.arguments()).plan()

@@ -24,7 +24,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from arviz_stats.base import array_stats
-from gibbsite.kernels.finite import FiniteGibbs
+from gibbsite.kernels.blocks.finite import FiniteGibbs
 from numpyro.distributions import biject_to
 from numpyro.infer import HMC, MCMC, DiscreteGibbs, Gibbs
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG

@@ -14,7 +14,7 @@ import { smooth } from "./graph_shapes.mjs";
  * @typedef {{shut: string[], members: string[]}} Merged
  */
 
-const [MOST_WIDE, LEAST_SCALE, TITLE_PX, TEXT_PX] = [980, 0.82, 14, 11]; // as in gibbsite/views/graph_store.py
+const [MOST_WIDE, LEAST_SCALE, TITLE_PX, TEXT_PX] = [980, 0.82, 14, 11]; // as in gibbsite/views/graph/store.py
 const MOST_STANDS = 8;
 
 /** An object without JavaScript's own names in it. @template T @param {[string, T][]} entries

@@ -8,10 +8,10 @@ from gibbsite.errors import GibbsiteError
 
 if TYPE_CHECKING:
     from gibbsite.facade import Model, model
-    from gibbsite.kernels.finite import FiniteGibbs
+    from gibbsite.kernels.blocks.finite import FiniteGibbs
     from gibbsite.sampling import Run, joined, load
-    from gibbsite.trace.tape import Tape
-    from gibbsite.trace.track import track
+    from gibbsite.trace.tape.tape import Tape
+    from gibbsite.trace.tape.track import track
 
 __all__ = ["FiniteGibbs", "GibbsiteError", "Model", "Run", "Tape", "joined", "load", "model", "track"]
 __version__ = "0.1.0"
@@ -26,14 +26,14 @@ if "xla_backend_extra_options" not in os.environ.get("XLA_FLAGS", ""):
 
 # imported when first used, so that `%load_ext gibbsite` does not have to wait for JAX
 _LAZY = {
-    "FiniteGibbs": "gibbsite.kernels.finite",
+    "FiniteGibbs": "gibbsite.kernels.blocks.finite",
     "Model": "gibbsite.facade",
     "Run": "gibbsite.sampling",
-    "Tape": "gibbsite.trace.tape",
+    "Tape": "gibbsite.trace.tape.tape",
     "joined": "gibbsite.sampling",
     "load": "gibbsite.sampling",
     "model": "gibbsite.facade",
-    "track": "gibbsite.trace.track",
+    "track": "gibbsite.trace.tape.track",
 }
 
 

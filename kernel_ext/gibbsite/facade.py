@@ -12,20 +12,20 @@ import numpy as np
 
 from gibbsite import sampling
 from gibbsite.conditional import Conditional, conditional_of
-from gibbsite.conditional.gamma_draw import own_gammas
+from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.checks import check_data
-from gibbsite.density.model_tape import tape_of_model
+from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket
-from gibbsite.kernels.finite import INPUTS_KWARG
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
-from gibbsite.kernels.plan import Plan
-from gibbsite.kernels.schedule import Schedule, make_schedule
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
 from gibbsite.reparam import fitting_reparams, reparameterised
 from gibbsite.sampling import Run
-from gibbsite.trace.tape import Tape
+from gibbsite.trace.tape.tape import Tape
 from gibbsite.transform import carried_over, checked_values, conditioned, intervened, unmarked
 
 

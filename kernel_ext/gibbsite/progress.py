@@ -4,8 +4,8 @@ import sys
 import time
 from typing import Any, TextIO
 
-from gibbsite.views.content import ENDED, STATUS_WORDS, gather
-from gibbsite.views.words import progress, text
+from gibbsite.views.run.content import ENDED, STATUS_WORDS, gather
+from gibbsite.views.run.words import progress, text
 
 
 class Lines:

@@ -13,7 +13,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density import Density
 from gibbsite.errors import DataError, ModelError
-from gibbsite.kernels.parse import Spec, parse_schedule
+from gibbsite.kernels.scheduling.parse import Spec, parse_schedule
 
 
 class Intervene(Messenger):

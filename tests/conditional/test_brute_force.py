@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from density.perturbation import QUICK
-from gibbsite.conditional.chain import sample_chain
+from gibbsite.conditional.chains.chain import sample_chain
 from numpyro.infer.util import log_density
 from zoo import ZOO
 

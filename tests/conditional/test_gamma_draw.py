@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.conditional.gamma_draw import drawn_here, log_gamma
+from gibbsite.conditional.draws.gamma import drawn_here, log_gamma
 from scipy import stats
 
 

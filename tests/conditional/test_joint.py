@@ -9,7 +9,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.conditional.joint import JointConditional, joint_conditional
+from gibbsite.conditional.chains.joint import JointConditional, joint_conditional
 from gibbsite.errors import OptionError, ScheduleError
 from numpyro.contrib.control_flow import scan
 from numpyro.infer.util import log_density

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.conditional.finite import _sweep_one_by_one, sweep
+from gibbsite.conditional.finite.finite import _sweep_one_by_one, sweep
 from numpyro.infer.util import log_density
 
 N = 7

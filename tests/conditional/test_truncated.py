@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.conditional.truncated import TruncatedBeta, TruncatedGaussian, TruncatedPowerGamma
+from gibbsite.conditional.draws.truncated import TruncatedBeta, TruncatedGaussian, TruncatedPowerGamma
 
 DRAWS = 20_000
 # a, b, low, high by power

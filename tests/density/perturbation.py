@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from density.programs import N, random_program
-from gibbsite.density.access import Access, Affine, Table, Whole, component_array, of_site
-from gibbsite.density.flatten import flatten
-from gibbsite.density.index_maps import index_maps
-from gibbsite.trace.compat import ClosedJaxpr, Literal, bind_equation
+from gibbsite.density.maps.access import Access, Affine, Table, Whole, component_array, of_site
+from gibbsite.density.maps.index_maps import index_maps
+from gibbsite.density.program.flatten import flatten
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, bind_equation
 
 # a program runs a dozen times on a few numbers: nearly all of the time would go into making it fast
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}

@@ -7,8 +7,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.density.evaluate import Evaluator, producers
-from gibbsite.density.flatten import flatten
+from gibbsite.density.evaluation.evaluate import Evaluator, producers
+from gibbsite.density.program.flatten import flatten
 from jax.extend.core import jaxprs_in_params
 from jax.scipy.linalg import solve_triangular
 

@@ -8,10 +8,10 @@ import pytest
 from density.perturbation import check_program, misses, moves, program, truth
 from density.program_functions import FUNCTIONS
 from density.programs import MIXES, STEPS
-from gibbsite.density import index_maps as walk
-from gibbsite.density import provenance_rules as rules
-from gibbsite.density.access import along, constant
-from gibbsite.density.flatten import flatten
+from gibbsite.density.maps import index_maps as walk
+from gibbsite.density.maps import rules
+from gibbsite.density.maps.access import along, constant
+from gibbsite.density.program.flatten import flatten
 from zoo import ZOO
 
 SAMPLE = range(60)

@@ -9,7 +9,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.schedule import make_schedule
+from gibbsite.kernels.scheduling.schedule import make_schedule
 
 from .targets import check_moments, run_chains
 

@@ -9,10 +9,10 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.kernels.base import step_info
+from gibbsite.kernels.blocks.finite import FiniteGibbs
+from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
+from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.composite import Repeat
-from gibbsite.kernels.finite import FiniteGibbs
-from gibbsite.kernels.metropolis import IndependenceMetropolis, Metropolis
-from gibbsite.kernels.random_walk import RandomWalk
 from numpyro.infer.util import log_density
 
 CHAINS = 200_000

@@ -9,15 +9,15 @@ import gibbsite as gb
 import jax.numpy as jnp
 import numpyro.distributions as dist
 import pytest
+from gibbsite.kernels.blocks.conjugate import ConjugateGibbs
+from gibbsite.kernels.blocks.elliptical import EllipticalSlice
+from gibbsite.kernels.blocks.finite import FiniteGibbs
+from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
+from gibbsite.kernels.blocks.random_walk import RandomWalk
+from gibbsite.kernels.blocks.reflective import ReflectiveSlice
+from gibbsite.kernels.blocks.slice import Slice
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
-from gibbsite.kernels.conjugate import ConjugateGibbs
-from gibbsite.kernels.elliptical import EllipticalSlice
-from gibbsite.kernels.finite import FiniteGibbs
-from gibbsite.kernels.metropolis import IndependenceMetropolis, Metropolis
-from gibbsite.kernels.random_walk import RandomWalk
-from gibbsite.kernels.reflective import ReflectiveSlice
-from gibbsite.kernels.registry import find_kernel, kernels
-from gibbsite.kernels.slice import Slice
+from gibbsite.kernels.scheduling.registry import find_kernel, kernels
 from numpyro.infer import HMC, NUTS, Gibbs
 
 from .targets import TARGETS, check_moments, run_chains

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.conditional.conjugate_dynamic import DynamicConditional
+from gibbsite.conditional.conjugate.dynamic import DynamicConditional
 from gibbsite.errors import ModelError
 from numpyro.infer.util import log_density
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.conditional.conjugate_chain import GaussianChain, sample_chain
+from gibbsite.conditional.gaussian.chain import GaussianChain, sample_chain
 from numpyro.contrib.control_flow import scan
 from scipy.linalg import solveh_banded
 

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from gibbsite.kernels.elliptical import EllipticalSlice
-from gibbsite.kernels.metropolis import IndependenceMetropolis
-from gibbsite.kernels.policy import default_spec
-from gibbsite.kernels.random_walk import RandomWalk
-from gibbsite.kernels.reflective import ReflectiveSlice
-from gibbsite.kernels.registry import find_kernel, kernels
-from gibbsite.kernels.schedule import make_schedule
-from gibbsite.kernels.slice import Slice
+from gibbsite.kernels.blocks.elliptical import EllipticalSlice
+from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis
+from gibbsite.kernels.blocks.random_walk import RandomWalk
+from gibbsite.kernels.blocks.reflective import ReflectiveSlice
+from gibbsite.kernels.blocks.slice import Slice
+from gibbsite.kernels.scheduling.policy import default_spec
+from gibbsite.kernels.scheduling.registry import find_kernel, kernels
+from gibbsite.kernels.scheduling.schedule import make_schedule
 from numpyro.distributions import constraints
 from numpyro.infer import Gibbs
 

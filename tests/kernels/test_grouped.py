@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from arviz_stats import ess
 from gibbsite.errors import ModelError, ScheduleError
-from gibbsite.kernels.finite import INPUTS_KWARG
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from numpyro.infer.util import log_density
 
 X = np.array([1.9, -0.4, 0.3, 2.6, 1.1], np.float32)

@@ -8,7 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels import registry
+from gibbsite.kernels.scheduling import registry
 
 from .targets import TARGETS, check_moments, run_chains
 

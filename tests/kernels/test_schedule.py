@@ -7,8 +7,8 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.parse import Spec, parse_schedule, update
-from gibbsite.kernels.schedule import make_schedule
+from gibbsite.kernels.scheduling.parse import Spec, parse_schedule, update
+from gibbsite.kernels.scheduling.schedule import make_schedule
 
 from .targets import check_moments, run_chains
 

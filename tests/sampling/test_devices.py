@@ -14,7 +14,7 @@ import gibbsite as gb
 import numpy as np
 import pytest
 from gibbsite.errors import CheckpointError, OptionError
-from gibbsite.sampling import resources
+from gibbsite.sampling.engine.engine import resources
 from sampling_model import rates
 
 SHARDED = """

@@ -10,7 +10,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.sampling.for_cpu import for_cpu
+from gibbsite.sampling.engine.for_cpu import for_cpu
 from numpyro.infer import NUTS
 
 KEY = jax.random.key(0)

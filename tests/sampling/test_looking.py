@@ -5,9 +5,10 @@ import threading
 import numpy as np
 import pytest
 from gibbsite.errors import UnknownNameError
-from gibbsite.sampling import Run, timing
-from gibbsite.sampling.thinned import Thinned
-from gibbsite.sampling.timing import BlockClock
+from gibbsite.sampling import Run
+from gibbsite.sampling.engine.engine import timing
+from gibbsite.sampling.engine.timing import BlockClock
+from gibbsite.sampling.watch.thinned import Thinned
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
 OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHEDULE}

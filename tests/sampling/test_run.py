@@ -12,7 +12,7 @@ import pytest
 from gibbsite import sampling
 from gibbsite.errors import GibbsiteError, OptionError, UnknownNameError
 from gibbsite.sampling import wait_interruptibly
-from gibbsite.sampling.pace import Pace
+from gibbsite.sampling.watch.pace import Pace
 from numpyro.infer import MCMC, NUTS, Gibbs
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"

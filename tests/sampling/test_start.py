@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 import pytest
 from arviz_stats.base import array_stats
 from gibbsite.errors import ModelError, OptionError, ResourceError, UnknownNameError
-from gibbsite.sampling import resources
+from gibbsite.sampling.engine.engine import resources
 from sampling_model import rates
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
@@ -20,7 +20,7 @@ def test_starting_values_are_where_chains_start(model):
     p = np.array([[0.2, 0.8], [0.7, 0.1]])
     plan = model.plan(OPTIONS["schedule"])
     import jax
-    from gibbsite.sampling.initial import checked_starts
+    from gibbsite.sampling.engine.initial import checked_starts
     from gibbsite.sampling.run import Settings
     from gibbsite.sampling.start import engine_for
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import xarray as xr
 from gibbsite.errors import CheckpointError, ModelError, OptionError, StoreError
-from gibbsite.sampling import checkpoint, lock
-from gibbsite.sampling.lock import Lock
-from gibbsite.sampling.store import Store
+from gibbsite.sampling.storage import checkpoint, lock
+from gibbsite.sampling.storage.lock import Lock
+from gibbsite.sampling.storage.store import Store
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
 OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHEDULE}

@@ -4,8 +4,8 @@ import gibbsite as gb
 import numpy as np
 import pytest
 from gibbsite.errors import OptionError
-from gibbsite.sampling.diagnostics import scalar_stat
-from gibbsite.sampling.until import Until
+from gibbsite.sampling.watch.diagnostics import scalar_stat
+from gibbsite.sampling.watch.until import Until
 from sampling_model import rates
 
 OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": "NUTS a"}

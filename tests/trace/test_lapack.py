@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.trace import lapack
-from gibbsite.trace.compat import loop_on_cpu
+from gibbsite.trace.jaxpr import lapack
+from gibbsite.trace.jaxpr.compat import loop_on_cpu
 
 for name in lapack._FACTORISATIONS:  # whatever this machine has
     loop_on_cpu(name)

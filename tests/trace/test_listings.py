@@ -6,7 +6,7 @@ import gibbsite
 import jax
 import jax.numpy as jnp
 import pytest
-from gibbsite.density.model_tape import tape_of_model, track_model
+from gibbsite.density.notation.model_tape import tape_of_model, track_model
 from tape_programs import LISTINGS, geom
 
 GOLDEN = Path(__file__).parent / "golden"

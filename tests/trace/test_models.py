@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.density.model_tape import track_model
-from gibbsite.trace.replay import replayed
-from gibbsite.trace.reverse import ReverseMode, gradients
+from gibbsite.density.notation.model_tape import track_model
+from gibbsite.trace.tape.replay import replayed
+from gibbsite.trace.tape.reverse import ReverseMode, gradients
 from numpyro import handlers
 from numpyro.infer.util import log_density
 from op_by_op import assert_same_bits, op_by_op

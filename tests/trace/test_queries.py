@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.trace.record import Const, Record, Ref
-from gibbsite.trace.tape import Tape
+from gibbsite.trace.recording.record import Const, Record, Ref
+from gibbsite.trace.tape.tape import Tape
 from op_by_op import assert_same_bits
 from tape_programs import random_program
 

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gibbsite.errors import TapeError
-from gibbsite.trace.context import Values
-from gibbsite.trace.reverse import ReverseMode, gradients
+from gibbsite.trace.recording.context import Values
+from gibbsite.trace.tape.reverse import ReverseMode, gradients
 from op_by_op import assert_same_bits, op_by_op
 from tape_programs import random_program
 

@@ -5,7 +5,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
-from gibbsite.trace.source_line import equation_line, line_at
+from gibbsite.trace.jaxpr.source_line import equation_line, line_at
 
 CELL = """
 import jax, gibbsite

@@ -6,8 +6,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.density.model_tape import tape_of_model, track_model
-from gibbsite.trace.context import Context
+from gibbsite.density.notation.model_tape import tape_of_model, track_model
+from gibbsite.trace.recording.context import Context
 from zoo import ZOO
 
 TABLE = jnp.array([0.3, 0.7])

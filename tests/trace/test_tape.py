@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.density.model_tape import tape_of_model
+from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.errors import GibbsiteError, TapeError
-from gibbsite.trace.context import Context, DepthLimit, Memory, Timing, Values
+from gibbsite.trace.recording.context import Context, DepthLimit, Memory, Timing, Values
 from tape_programs import LISTINGS, geom
 
 

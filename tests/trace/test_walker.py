@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 import pytest
-from gibbsite.trace.compat import bind_equation, closed_call_body
-from gibbsite.trace.walker import walk
+from gibbsite.trace.jaxpr.compat import bind_equation, closed_call_body
+from gibbsite.trace.jaxpr.walker import walk
 
 
 def fn(x, y):

@@ -11,7 +11,7 @@ import numpy as np
 import playwright
 import pytest
 from gibbsite.graph import DependencyGraph, Node, PlateBox
-from gibbsite.views.assets import joined
+from gibbsite.views.host.assets import joined
 
 JS = Path(__file__).parents[2] / "js"
 NODE = Path(playwright.__file__).parent / "driver" / "node"

@@ -16,14 +16,16 @@ import numpyro.distributions as dist
 import pytest
 from bokeh.document import Document
 from gibbsite.errors import ModelError, UnknownNameError
-from gibbsite.sampling import notices
-from gibbsite.sampling.advice import advice, sections
-from gibbsite.views import dashboard, panels, wire, words
-from gibbsite.views.advice_html import advice_html
-from gibbsite.views.content import MAX_CHAINS, MAX_POINTS, choose, gather
-from gibbsite.views.dashboard_svg import dashboard_svg
-from gibbsite.views.report import write_report
-from gibbsite.views.run_dashboard import SLOT_COUNT, Dashboard
+from gibbsite.sampling.watch import notices
+from gibbsite.sampling.watch.advice import advice, sections
+from gibbsite.views import dashboard
+from gibbsite.views.host import wire
+from gibbsite.views.run import panels, words
+from gibbsite.views.run.advice import advice_html
+from gibbsite.views.run.content import MAX_CHAINS, MAX_POINTS, choose, gather
+from gibbsite.views.run.dashboard import SLOT_COUNT, Dashboard
+from gibbsite.views.run.picture import dashboard_svg
+from gibbsite.views.run.report import write_report
 
 
 def advanced(run, draws=1000, step=50):

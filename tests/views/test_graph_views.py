@@ -16,8 +16,8 @@ from gibbsite.graph.drawing.engine import crossings, dot_layout
 from gibbsite.graph.drawing.layout import Layout, bezier
 from gibbsite.graph.drawing.shapes import draw
 from gibbsite.views import graph_svg, show_graph
-from gibbsite.views.graph_store import unpacked
-from gibbsite.views.graph_watch import BAD, GOOD, WAIT, badges, state_of
+from gibbsite.views.graph.store import unpacked
+from gibbsite.views.graph.watch import BAD, GOOD, WAIT, badges, state_of
 from graph_models import mixture
 
 
@@ -365,7 +365,7 @@ def told(widget, name):
 
 
 def test_a_name_that_was_bound_anew_is_told(model, monkeypatch):
-    from gibbsite.views import graph_widget
+    from gibbsite.views.graph import widget as graph_widget
 
     widget = show_graph(model)
     names = {model.name: model}

@@ -1,7 +1,7 @@
 """What rank and autocorrelation plots are made of."""
 
 import numpy as np
-from gibbsite.sampling import series
+from gibbsite.sampling.watch import series
 
 
 def test_ranks_are_level_for_equal_chains_and_total_is_kept():

@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.chain import ChainTables, chain_structure, sample_chain
-from gibbsite.conditional.finite import FiniteTables, element_logits, finite_structure, sweep
-from gibbsite.conditional.support import finite_support
+from gibbsite.conditional.chains.chain import ChainTables, chain_structure, sample_chain
+from gibbsite.conditional.finite.finite import FiniteTables, element_logits, finite_structure, sweep
+from gibbsite.conditional.reads.support import finite_support
+from gibbsite.conditional.reads.touch import Touch
 from gibbsite.conditional.text import conditional_text
-from gibbsite.conditional.touch import Touch
 from gibbsite.density import Density, rerolled
-from gibbsite.density.access import Component, Table
-from gibbsite.density.explain import widenings
-from gibbsite.density.notation import LATEX
+from gibbsite.density.maps.access import Component, Table
+from gibbsite.density.notation.explain import widenings
+from gibbsite.density.notation.notation import LATEX
 from gibbsite.errors import ModelError
 
 
@@ -226,7 +226,7 @@ def _derive(density: Density, name: str) -> Conditional:
     if not site.latent:
         raise ModelError(f"{name!r} is {site.role}, not latent: it has no conditional to draw from")
     if not site.discrete:
-        from gibbsite.conditional.conjugate import conjugate_of  # it builds on this module
+        from gibbsite.conditional.conjugate.certify import conjugate_of  # it builds on this module
 
         return conjugate_of(density, name)
     if finite_support(density, name) is None:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from gibbsite.density import Density
-from gibbsite.density.access import Affine
-from gibbsite.density.notation import TEXT, Notation
-from gibbsite.density.statement import LETTERS, element_index, factor_text
+from gibbsite.density.maps.access import Affine
+from gibbsite.density.notation.notation import TEXT, Notation
+from gibbsite.density.notation.statement import LETTERS, element_index, factor_text
 
 
 def _letters_of(density: Density, origin: str, name: str, index: tuple[str, ...]) -> tuple[str, ...]:

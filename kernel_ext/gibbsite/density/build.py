@@ -8,10 +8,12 @@ from typing import Any
 
 import jax
 
-from gibbsite.density.access import of_site
-from gibbsite.density.arguments import Arguments, fixed_arguments, split_arguments
-from gibbsite.density.bounds import computed_bounds, with_known_supports
-from gibbsite.density.collect import (
+from gibbsite.density.density import Density
+from gibbsite.density.maps.access import of_site
+from gibbsite.density.maps.index_maps import index_maps
+from gibbsite.density.model.arguments import Arguments, fixed_arguments, split_arguments
+from gibbsite.density.model.bounds import computed_bounds, with_known_supports
+from gibbsite.density.model.collect import (
     ModelFacts,
     facts_of,
     integer_bounds,
@@ -20,12 +22,10 @@ from gibbsite.density.collect import (
     run_model,
     support_indicators,
 )
-from gibbsite.density.density import Density
-from gibbsite.density.flatten import flatten
-from gibbsite.density.index_maps import index_maps
+from gibbsite.density.program.flatten import flatten
 from gibbsite.density.terms import Decomposition, bound_terms
 from gibbsite.errors import ModelError
-from gibbsite.trace.source_line import user_line_of_exception
+from gibbsite.trace.jaxpr.source_line import user_line_of_exception
 
 _TRACER_ERRORS = (
     jax.errors.ConcretizationTypeError,

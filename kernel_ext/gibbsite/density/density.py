@@ -8,15 +8,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gibbsite.density.access import Accesses
-from gibbsite.density.arguments import Arguments
-from gibbsite.density.bounds import all_inside
-from gibbsite.density.evaluate import Evaluator, producers
-from gibbsite.density.provenance import Provenance
-from gibbsite.density.sites import Plate, Site
+from gibbsite.density.evaluation.evaluate import Evaluator, producers
+from gibbsite.density.maps.access import Accesses
+from gibbsite.density.maps.provenance import Provenance
+from gibbsite.density.model.arguments import Arguments
+from gibbsite.density.model.bounds import all_inside
+from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
-from gibbsite.trace.compat import ClosedJaxpr, jaxpr_as_fun
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, jaxpr_as_fun
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ class Density:
     def explain(self, site: str | None = None) -> Any:
         """How each term reads a latent site (or all of them), and which operations stand in the way of
         updating its elements together; printable. Raises `UnknownNameError`."""
-        from gibbsite.density.explain import explain  # it builds on this module
+        from gibbsite.density.notation.explain import explain  # it builds on this module
 
         return explain(self, site)
 

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 from numpyro.distributions import constraints
 
-from gibbsite.density.access import of_site
 from gibbsite.density.density import Density
-from gibbsite.density.index_maps import index_maps
-from gibbsite.density.reroll import Reroll, finished
-from gibbsite.density.sites import Site
+from gibbsite.density.maps.access import of_site
+from gibbsite.density.maps.index_maps import index_maps
+from gibbsite.density.model.sites import Site
+from gibbsite.density.program.reroll import Reroll, finished
 from gibbsite.density.terms import Decomposition, bound_terms
-from gibbsite.trace.compat import Literal
+from gibbsite.trace.jaxpr.compat import Literal
 
 _MANY = 8
 _NUMBERED = re.compile(r"^(.*?)_?(\d+)$")

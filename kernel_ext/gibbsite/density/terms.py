@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.density.access import Read, Shape, of_site
-from gibbsite.density.provenance import Provenance
-from gibbsite.trace.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
+from gibbsite.density.maps.access import Read, Shape, of_site
+from gibbsite.density.maps.provenance import Provenance
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """`Density` → `DependencyGraph`."""
 
 from gibbsite.density import Density
-from gibbsite.density.dependencies import dependencies
-from gibbsite.density.statement import distribution_text
+from gibbsite.density.notation.dependencies import dependencies
+from gibbsite.density.notation.statement import distribution_text
 from gibbsite.graph.model_graph import DependencyGraph, Node, PlateBox
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Density
-from gibbsite.density.access import Access, Whole, component_array
+from gibbsite.density.maps.access import Access, Whole, component_array
 from gibbsite.errors import DataError
 
 MOST_ELEMENTS = 4_000_000

@@ -27,9 +27,9 @@ from numpyro.infer.gibbs import conditioned, latent_sample_sites, prototype_trac
 from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import identity, is_prng_key
 
-from gibbsite.conditional.gamma_draw import own_gammas
+from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.target import Target, Values, touched_sites
+from gibbsite.kernels.blocks.target import Target, Values, touched_sites
 
 
 class StepInfo(NamedTuple):

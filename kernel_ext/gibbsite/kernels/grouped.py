@@ -19,12 +19,12 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional import Conditional, conditional_of
-from gibbsite.conditional.moving import support_movers
-from gibbsite.conditional.support import finite_support
+from gibbsite.conditional.reads.moving import support_movers
+from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, Site, rerolled
-from gibbsite.density.bounds import computed_bounds
-from gibbsite.kernels.finite import INPUTS_KWARG
-from gibbsite.trace.compat import is_traced, jaxpr_as_fun
+from gibbsite.density.model.bounds import computed_bounds
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.trace.jaxpr.compat import is_traced, jaxpr_as_fun
 
 GROUPED_KERNELS = frozenset({"Gibbs", "Conjugate", "NUTS", "HMC"})
 """Kernels that ask a model for nothing but its logdensity and the supports of its sites."""

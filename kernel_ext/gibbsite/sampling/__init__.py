@@ -3,8 +3,16 @@
 from gibbsite.sampling.hosts import joined
 from gibbsite.sampling.load import load
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.snapshot import BlockStat, Efficiency, History, Notice, ScalarStat, Snapshot, TraceView
 from gibbsite.sampling.start import sample, start, wait_interruptibly
+from gibbsite.sampling.watch.snapshot import (
+    BlockStat,
+    Efficiency,
+    History,
+    Notice,
+    ScalarStat,
+    Snapshot,
+    TraceView,
+)
 
 __all__ = [
     "BlockStat",

@@ -9,9 +9,9 @@ from numpyro import handlers
 from numpyro.primitives import Messenger
 
 from gibbsite.errors import ModelError
-from gibbsite.kernels.plan import Plan
-from gibbsite.sampling.draws import empty_like
-from gibbsite.sampling.for_cpu import for_cpu
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.engine.for_cpu import for_cpu
+from gibbsite.sampling.storage.draws import empty_like
 
 _AT_ONCE = 64
 

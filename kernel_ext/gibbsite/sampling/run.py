@@ -11,21 +11,21 @@ import jax
 import numpy as np
 
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError
-from gibbsite.kernels.plan import Plan
-from gibbsite.sampling import checkpoint
-from gibbsite.sampling.draws import Draws, empty_like
-from gibbsite.sampling.engine import INPUTS, Engine
-from gibbsite.sampling.flight import Flight
-from gibbsite.sampling.initial import TRIES, check_start, possible_start
-from gibbsite.sampling.looking import Looking
-from gibbsite.sampling.monitor import Monitor
-from gibbsite.sampling.pace import Pace
-from gibbsite.sampling.preview import Preview
-from gibbsite.sampling.resources import Place
-from gibbsite.sampling.store import Store, discard
-from gibbsite.sampling.summaries import PREFIX
-from gibbsite.sampling.timing import BlockClock, block_seconds
-from gibbsite.sampling.until import Until
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.engine.engine import INPUTS, Engine
+from gibbsite.sampling.engine.flight import Flight
+from gibbsite.sampling.engine.initial import TRIES, check_start, possible_start
+from gibbsite.sampling.engine.resources import Place
+from gibbsite.sampling.engine.timing import BlockClock, block_seconds
+from gibbsite.sampling.storage import checkpoint
+from gibbsite.sampling.storage.draws import Draws, empty_like
+from gibbsite.sampling.storage.store import Store, discard
+from gibbsite.sampling.storage.summaries import PREFIX
+from gibbsite.sampling.watch.looking import Looking
+from gibbsite.sampling.watch.monitor import Monitor
+from gibbsite.sampling.watch.pace import Pace
+from gibbsite.sampling.watch.preview import Preview
+from gibbsite.sampling.watch.until import Until
 
 _CHUNK_SECONDS = 0.2
 # streaming to disk may take this share of the time that passes between commits
@@ -409,7 +409,7 @@ class Run(Looking):
         New data and pointwise log-likelihoods are computed on request; warm-up is there if it was kept.
         """
         from gibbsite.sampling import predict
-        from gibbsite.sampling.datatree import to_datatree
+        from gibbsite.sampling.storage.datatree import to_datatree
 
         with_warmup = self.settings.keep_warmup if warmup is None else warmup
         if with_warmup and not self.settings.keep_warmup:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import OptionError, UnknownNameError
-from gibbsite.kernels.plan import Plan
-from gibbsite.sampling.draws import empty_like
-from gibbsite.sampling.engine import Engine
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.engine.engine import Engine
+from gibbsite.sampling.engine.initial import checked_starts
+from gibbsite.sampling.engine.resources import Place, capacity, choose_device, choose_shards, planned
 from gibbsite.sampling.hosts import folder_of, share_of
-from gibbsite.sampling.initial import checked_starts
-from gibbsite.sampling.resources import Place, capacity, choose_device, choose_shards, planned
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.store import Store
-from gibbsite.sampling.until import Until
+from gibbsite.sampling.storage.draws import empty_like
+from gibbsite.sampling.storage.store import Store
+from gibbsite.sampling.watch.until import Until
 
 _KEPT_ENGINES = 32
 _ENGINES: OrderedDict[Any, Engine] = OrderedDict()

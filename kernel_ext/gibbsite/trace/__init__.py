@@ -1,6 +1,6 @@
 """Programs: walked, recorded, replayed."""
 
-from gibbsite.trace.lapack import loop_over_batches
+from gibbsite.trace.jaxpr.lapack import loop_over_batches
 
 # before anything is compiled here
 loop_over_batches()

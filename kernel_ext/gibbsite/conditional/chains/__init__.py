@@ -1,0 +1,1 @@
+"""Sites whose elements couple neighbours, or each other → exact joint draws by filtering."""

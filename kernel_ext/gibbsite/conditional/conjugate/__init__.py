@@ -1,0 +1,1 @@
+"""Certified statistics → a family that is drawn exactly."""

@@ -1,0 +1,163 @@
+"""Conjugate conditionals: certified on the jaxpr, then read off it.
+
+The conditional of a continuous site is conjugate where its log density, as a function of the site, is a
+linear combination of the statistics of a family that can be drawn exactly, element by element, or where it
+is a quadratic form of the whole site. Prior art: Lai, Burroni, Guan and Sun, "Automatically marginalized
+MCMC in probabilistic programming" (2023), on jaxprs; AugurV2 and NIMBLE by tables.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.conditional import Conditional
+from gibbsite.conditional.conjugate.families import Family, family_for
+from gibbsite.conditional.conjugate.wishart import is_covariance, wishart_of
+from gibbsite.conditional.forms.forms import Key, key_text
+from gibbsite.conditional.forms.limits import Limit, limited_interval, limits_of
+from gibbsite.conditional.forms.support import Support, limited, support_of
+from gibbsite.conditional.forms.walk import Assumed, Refused, statistics
+from gibbsite.conditional.gaussian.joint import NotReal, gaussian_of
+from gibbsite.density import Density
+
+
+class ConjugateConditional(Conditional):
+    """An exact conditional whose elements are independent members of one family.
+
+    `family` names it. `natural(state)` gives the coefficients of its statistics, `distribution(state)` the
+    NumPyro distribution that is drawn from.
+    """
+
+    kind = "conjugate"
+
+    def __init__(
+        self,
+        density: Density,
+        site: str,
+        support: Support,
+        family: Family,
+        keys: tuple[Key, ...],
+        limits: tuple[Limit, ...] = (),
+        assumed: Assumed | None = None,
+    ):
+        self.family, self.support, self.keys, self.limits = family, support, keys, limits
+        self.assumed = dict(assumed or {})
+        touched = [t for t, _ in density.terms_of(site)]
+        origins = ", ".join(dict.fromkeys(t.origin for t in touched))
+        n = sum(int(np.prod(t.shape, dtype=np.int64)) for t in touched)
+        reason = f"{family.name}: the log density is linear in {family.text}, in the terms of {origins}"
+        if limits:
+            reason += f"; limited by the values of {', '.join(dict.fromkeys(m.of for m in limits))}"
+        super().__init__(density, site, reason, f"one pass over {n} term elements")
+
+    def _stats(self, latents: Mapping[str, Any], data: Any) -> dict[Key, Any]:
+        return statistics(self.density, self.site, self.support.domain, latents, data, self.assumed)
+
+    def _bounds(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+        read = self.density.evaluator({n: v for n, v in latents.items() if n != self.site}, data)
+        low, high = (
+            e if e is None or isinstance(e, float) else read.full(e)
+            for e in (self.support.low, self.support.high)
+        )
+        if not self.limits:
+            return low, high
+        ends = limited_interval(
+            self.density, self.site, self.limits, self.support.domain, latents, data, self.assumed
+        )
+        low = ends[0] if low is None else jnp.maximum(low, ends[0])
+        return low, ends[1] if high is None else jnp.minimum(high, ends[1])
+
+    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
+        """One exact draw of the site, pure in latent values and data arrays."""
+        site = self.density.sites[self.site]
+        event = 1 if self.support.kind == "simplex" else 0
+        stats = {k: jnp.broadcast_to(v, site.shape) for k, v in self._stats(latents, data).items()}
+        bounds = self._bounds(latents, data)
+        return self.family.sample(key, stats, bounds, site.shape, event).astype(site.dtype)
+
+    def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
+        """An exact joint draw of the site, shape `site.shape`, given the rest of `state`."""
+        latents = self.density.state_values(state, without=(self.site,))
+        return self._sample(key, latents, self._data)
+
+    def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Coefficients of the statistics, each of the site's shape, by the statistic's name."""
+        latents = self.density.state_values(state, without=(self.site,))
+        shape = self.density.sites[self.site].shape
+        found = self._natural(latents, self._data)
+        return {
+            key_text(k, self.site): jnp.broadcast_to(v, shape) for k, v in zip(self.keys, found, strict=True)
+        }
+
+    def distribution(self, state: Mapping[str, Any]) -> Any:
+        """The NumPyro distribution that is drawn from."""
+        latents = self.density.state_values(state, without=(self.site,))
+        shape = self.density.sites[self.site].shape
+        stats = {k: jnp.broadcast_to(v, shape) for k, v in self._stats(latents, self._data).items()}
+        return self.family.distribution(stats, self._bounds(latents, self._data))
+
+    @property
+    def signature(self) -> str:
+        """Equal for conditionals whose compiled programs are the same for any data they are given."""
+        limits = [(m.of, m.sign) for m in self.limits]
+        return repr((self.family.name, self.site, self.keys, limits))
+
+    @property
+    def _data(self) -> tuple[Any, ...]:
+        return tuple(self.density.arguments.arrays)
+
+    @cached_property
+    def _sample(self) -> Any:
+        return jax.jit(self.update)
+
+    @cached_property
+    def _natural(self) -> Any:
+        return jax.jit(lambda latents, data: tuple(self._stats(latents, data)[k] for k in self.keys))
+
+
+def conjugate_of(density: Density, site: str) -> Conditional:
+    """A conjugate conditional of a continuous latent, or one of kind "none" with the obstacle as reason."""
+    try:
+        return certified(density, site)
+    except Refused as why:
+        first = str(why)
+    try:
+        if is_covariance(density, site):
+            return wishart_of(density, site)
+        return gaussian_of(density, site)
+    except NotReal:
+        told = first
+    except Refused as why:
+        # where elements are only coupled, what stops the joint update is the real obstacle
+        told = str(why) if "mixes several elements" in first or is_covariance(density, site) else first
+    from gibbsite.conditional.conjugate.dynamic import dynamic_of  # it builds on this module
+
+    return dynamic_of(density, site) or Conditional(density, site, f"not conjugate: {told}")
+
+
+def certified(density: Density, site: str, assumed: Assumed | None = None) -> ConjugateConditional:
+    """The conditional whose elements are drawn by themselves, where some sites may have `assumed` values;
+    `Refused` where there is none."""
+    limits = limits_of(density, site)
+    support = support_of(density, site)
+    support = limited(support) if limits else support
+    found: list[frozenset[Key]] = []
+
+    def certify(latents: Mapping[str, Any], data: Any) -> Any:
+        stats = statistics(density, site, support.domain, latents, data, assumed)
+        found.append(frozenset(stats))
+        return stats, limited_interval(density, site, limits, support.domain, latents, data, assumed)
+
+    latents = {
+        n: jax.ShapeDtypeStruct(s.shape, s.dtype)
+        for n, s in density.sites.items()
+        if n in density.latent_vars
+    }
+    jax.eval_shape(certify, latents, tuple(density.arguments.arrays))
+    keys = found[-1]
+    family = family_for(support, keys, site)
+    return ConjugateConditional(density, site, support, family, tuple(sorted(keys)), limits, assumed)

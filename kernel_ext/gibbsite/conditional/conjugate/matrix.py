@@ -1,0 +1,253 @@
+"""Terms of a log density that read a positive definite matrix through its Cholesky factor.
+
+Three factors are known: `L` of the site itself; `T`, the lower factor of the site's inverse that NumPyro
+computes for a Normal with a precision matrix (the reversed Cholesky factor of the reversed matrix, solved
+against the identity); and whatever is gathered from the site beforehand (`cov[z]`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gibbsite.conditional.forms.walk import known_value
+from gibbsite.density import Density
+from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
+from gibbsite.density.terms import Term
+from gibbsite.trace.jaxpr.compat import Literal
+
+_RESHAPING = ("squeeze", "reshape", "broadcast_in_dim", "expand_dims", "transpose", "copy")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """`b` of a term `(L^-1 b)^2`, the equations that bring it into the term's shape, its rows' axis there."""
+
+    atom: Any
+    path: tuple[Any, ...]
+    axis: int
+
+    def value(self, ev: Evaluator) -> Any:
+        """`b` in the term's shape, constant axes at size 1."""
+        x = ev.lazy(self.atom)
+        for eqn in self.path:
+            (x,) = evaluate_lazily(eqn, [x])
+        return x
+
+
+class MatrixTerms:
+    """Recognises what terms are made of."""
+
+    def __init__(self, density: Density, site: str):
+        self.density, self.site = density, site
+
+    def free(self, atom: Any) -> bool:
+        return isinstance(atom, Literal) or self.site not in self.density.maps.latents(atom)
+
+    def made_by(self, atom: Any, *names: str) -> Any:
+        """The equation that computes `atom`, if it is one of these primitives."""
+        eqn = None if self.free(atom) else self.density.producer.get(atom)
+        return eqn if eqn is not None and eqn.primitive.name in names else None
+
+    def squared(self, term: Term) -> Any:
+        """The array whose elementwise square a term is, or None."""
+        eqn = self.made_by(term.atom, "square", "integer_pow")
+        return None if eqn is None or eqn.params.get("y", 2) != 2 else eqn.invars[0]
+
+    def is_squared_solve(self, term: Term, inverse: bool = False) -> bool:
+        """`(L^-1 b) ** 2`, or `(T^-1 b) ** 2`, elementwise, rows weighted alike."""
+        return self.columns(term, inverse) is not None
+
+    def is_squared_product(self, term: Term) -> bool:
+        """`(A^-1 L) ** 2` elementwise for a triangular `A` that is free of the site, weighted alike."""
+        atom = self.squared(term)
+        solve = None if atom is None else self.made_by(atom, "triangular_solve")
+        if solve is None or not self.free(solve.invars[0]) or not solve.params["left_side"]:
+            return False
+        alike = term.weight.scalar is not None or all(n == 1 for n in term.weight.shape)
+        factor = solve.invars[1]
+        return alike and self.is_factor(factor) and self._has_zeros_above(factor)
+
+    def columns(self, term: Term, inverse: bool = False) -> Columns | None:
+        """What a square is made of: `L^-1 b` (or `T^-1 b`) with all rows of each column weighted alike."""
+        atom, weight = self.squared(term), term.weight
+        path: list[Any] = []
+        while atom is not None and (moved := self.made_by(atom, *_RESHAPING)) is not None:
+            path.append(moved)
+            atom = moved.invars[0]
+        solve = None if atom is None else self.made_by(atom, "triangular_solve")
+        if solve is None or not self.free(solve.invars[1]):
+            return None
+        is_factor = self.is_inverse_factor if inverse else self.is_factor
+        if not _plain_solve(solve) or not is_factor(solve.invars[0]):
+            return None
+        axis: int | None = len(solve.outvars[0].aval.shape) - 2
+        for step in reversed(path):
+            axis = None if axis is None else _followed(step, axis)
+        even = weight.scalar is not None or (axis is not None and weight.shape[axis] == 1)
+        return Columns(solve.invars[1], tuple(reversed(path)), axis) if axis is not None and even else None
+
+    def is_log_diagonal(self, atom: Any, inverse: bool = False) -> bool:
+        """`log(diag(L))`, or `log(diag(T))`, one entry per row along the last axis."""
+        is_factor = self.is_inverse_factor if inverse else self.is_factor
+        log = self.made_by(atom, "log")
+        gather = log and self.made_by(log.invars[0], "gather")
+        if not gather:
+            return False
+        source, indices = gather.invars
+        transposed = self.made_by(source, "transpose")
+        if transposed is not None:
+            rank = len(source.aval.shape)
+            if transposed.params["permutation"] != (*range(rank - 2), rank - 1, rank - 2):
+                return False
+            source = transposed.invars[0]
+        rank, d = len(source.aval.shape), source.aval.shape[-1]
+        dims, known = gather.params["dimension_numbers"], known_value(self.density, indices)
+        diagonal = np.repeat(np.arange(d)[:, None], 2, 1)
+        return bool(
+            is_factor(source)
+            and dims.start_index_map == dims.collapsed_slice_dims == (rank - 2, rank - 1)
+            and not dims.operand_batching_dims
+            and dims.offset_dims == tuple(range(rank - 2))
+            and gather.params["slice_sizes"] == (*source.aval.shape[:-2], 1, 1)
+            and known is not None
+            and np.array_equal(known, diagonal)
+        )
+
+    def is_factor(self, atom: Any) -> bool:
+        """The Cholesky factor of the site, its upper triangle perhaps set to zero."""
+        factor = self._factored(atom)
+        return factor is not None and self.is_site(factor)
+
+    def is_inverse_factor(self, atom: Any) -> bool:
+        """`T`, lower triangular, with `T T^t` the inverse of the site."""
+        atom = self._unwrapped(atom)
+        solve = None if atom is None else self.made_by(atom, "triangular_solve")
+        if solve is None or not _plain_solve(solve) or not self._is_identity(solve.invars[1]):
+            return False
+        turned = self.made_by(self._unwrapped(solve.invars[0]), "transpose")
+        rank = len(solve.invars[0].aval.shape)
+        if turned is None or turned.params["permutation"] != (*range(rank - 2), rank - 1, rank - 2):
+            return False
+        again = self._reversed(turned.invars[0])
+        factor = None if again is None else self._factored(again)
+        return factor is not None and self.is_site(factor, backwards=True)
+
+    def _unwrapped(self, atom: Any) -> Any:
+        """What an array of matrices is a plain copy of; None where matrices are torn apart."""
+        while (moved := self.made_by(atom, "squeeze", "broadcast_in_dim")) is not None:
+            if moved.invars[0].aval.shape[-2:] != atom.aval.shape[-2:] or not self._keeps_matrices(moved):
+                return None
+            atom = moved.invars[0]
+        return atom
+
+    def _factored(self, atom: Any) -> Any:
+        """The array whose Cholesky factor `atom` is, or None."""
+        atom = self._unwrapped(atom)
+        masked = None if atom is None else self.made_by(atom, "select_n")
+        if masked is not None:
+            which, upper, atom = masked.invars
+            if len(masked.invars) != 3 or not self.free(upper) or not self._is_lower_mask(which):
+                return None
+        factor = None if atom is None else self.made_by(atom, "cholesky")
+        return None if factor is None else factor.invars[0]
+
+    def _has_zeros_above(self, atom: Any) -> bool:
+        """Whether the upper triangle of a factor is set to zero."""
+        masked = self.made_by(self._unwrapped(atom), "select_n")
+        upper = None if masked is None else known_value(self.density, masked.invars[1])
+        mask = None if masked is None else self._mask(masked.invars[0])
+        return (
+            upper is not None
+            and mask is not None
+            and not np.any(upper)
+            and not np.any(mask[np.triu_indices(mask.shape[0], 1)])
+        )
+
+    def _reversed(self, atom: Any) -> Any:
+        """What `atom` reverses both matrix axes of, or None."""
+        eqn = self.made_by(atom, "rev")
+        rank = len(atom.aval.shape)
+        backwards = eqn is not None and tuple(sorted(eqn.params["dimensions"])) == (rank - 2, rank - 1)
+        return eqn.invars[0] if eqn is not None and backwards else None
+
+    def _is_identity(self, atom: Any) -> bool:
+        value = known_value(self.density, atom)
+        return value is not None and bool(np.all(value == np.eye(value.shape[-1])))
+
+    def _keeps_matrices(self, eqn: Any) -> bool:
+        rank, out = len(eqn.invars[0].aval.shape), len(eqn.outvars[0].aval.shape)
+        if eqn.primitive.name == "squeeze":
+            return max(d % rank for d in eqn.params["dimensions"]) < rank - 2
+        return eqn.params["broadcast_dimensions"][-2:] == (out - 2, out - 1)
+
+    def _is_lower_mask(self, atom: Any) -> bool:
+        mask = self._mask(atom)
+        return mask is not None and bool(np.all(mask[np.tril_indices(mask.shape[0])]))
+
+    def _mask(self, atom: Any) -> np.ndarray | None:
+        """A known matrix, perhaps the same for a batch of them."""
+        eqn = self.density.producer.get(atom) if self.free(atom) and not isinstance(atom, Literal) else None
+        if eqn is not None and eqn.primitive.name == "broadcast_in_dim":
+            rank = len(atom.aval.shape)
+            if eqn.params["broadcast_dimensions"] != (rank - 2, rank - 1):
+                return None
+            atom = eqn.invars[0]
+        mask = known_value(self.density, atom)
+        return mask if mask is not None and mask.ndim == 2 else None
+
+    def is_site(self, atom: Any, backwards: bool = False) -> bool:
+        """The site itself, or matrices gathered from it, with both matrix axes reversed if `backwards`;
+        `(X + X^T) / 2` is the same."""
+        half = self.made_by(atom, "div", "mul")
+        if half is not None:
+            by = known_value(self.density, half.invars[1])
+            sums = self.made_by(half.invars[0], "add")
+            right = {"div": 2.0, "mul": 0.5}[half.primitive.name]
+            if by is None or by.size != 1 or float(by.flat[0]) != right or sums is None:
+                return False
+            x, y = sums.invars
+            flipped = self.made_by(y, "transpose")
+            rank = len(x.aval.shape)
+            swap = (*range(rank - 2), rank - 1, rank - 2)
+            if flipped is None or flipped.invars[0] is not x or flipped.params["permutation"] != swap:
+                return False
+            return self.is_site(x, backwards)
+        if backwards:
+            atom = self._reversed(atom)
+            return atom is not None and self.is_site(atom)
+        if atom is self.density.latent_vars[self.site]:
+            return True
+        gather = self.made_by(atom, "gather")
+        if gather is None or gather.invars[0] is not self.density.latent_vars[self.site]:
+            return False
+        if not self.free(gather.invars[1]):
+            return False
+        rank = len(gather.invars[0].aval.shape)
+        out = len(atom.aval.shape)
+        dims = gather.params["dimension_numbers"]
+        whole = gather.params["slice_sizes"][-2:] == gather.invars[0].aval.shape[-2:]
+        return bool(whole and dims.offset_dims == (out - 2, out - 1) and max(dims.start_index_map) < rank - 2)
+
+
+def _plain_solve(eqn: Any) -> bool:
+    p = eqn.params
+    return p["left_side"] and p["lower"] and not p["transpose_a"] and not p["unit_diagonal"]
+
+
+def _followed(eqn: Any, axis: int) -> int | None:
+    """Where an axis goes in a rearrangement; None where that is not plain to see."""
+    name, p = eqn.primitive.name, eqn.params
+    if name == "squeeze":
+        gone = [d % len(eqn.invars[0].aval.shape) for d in p["dimensions"]]
+        return None if axis in gone else axis - sum(d < axis for d in gone)
+    if name == "broadcast_in_dim":
+        return p["broadcast_dimensions"][axis]
+    if name == "transpose":
+        return p["permutation"].index(axis)
+    if name in ("reshape", "expand_dims"):
+        operand, out = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+        before = int(np.prod(operand[:axis], dtype=np.int64))
+        ahead = [int(np.prod(out[:a], dtype=np.int64)) for a in range(len(out))]
+        return next((a for a, n in enumerate(ahead) if n == before and out[a] == operand[axis]), None)
+    return axis if name == "copy" else None

@@ -1,0 +1,1 @@
+"""Parameters → exact variates of distributions that JAX or NumPyro lack or draw badly."""

@@ -1,0 +1,179 @@
+"""Distributions on an interval that NumPyro lacks, drawn exactly.
+
+NumPyro's truncated Gamma needs a positive shape and a normaliser that does not underflow; a flat prior on a
+standard deviation meets neither where a group holds one observation, or where the data lie far outside the
+interval. Its truncated Normal leaves the interval in single precision where that lies far out in a tail. A
+truncated Beta it has not.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from numpyro.distributions import constraints
+
+from gibbsite.conditional.draws.logconcave import LogConcave, log_mass, sample_log_concave
+
+
+def _same_shape(*values: Any) -> list[Any]:
+    dtype = jnp.result_type(float)
+    return list(jnp.broadcast_arrays(*[jnp.asarray(v, dtype) for v in values]))
+
+
+def _inside(value: Any, low: Any, high: Any) -> Any:
+    return (value >= low) & (value <= high)
+
+
+class TruncatedPowerGamma(dist.Distribution):
+    """Density proportional to `x^(a-1) exp(-b x^power)` for `low < x < high`, where `low >= 0`.
+
+    `a` is any real number and `b >= 0`, as far as the interval keeps the integral finite. `power` -1 gives
+    truncated inverse Gammas, -2 standard deviations of Normals, `b = 0` truncated power laws. Draws are NaN
+    where the integral is infinite or `b < 0`.
+    """
+
+    pytree_data_fields = ("a", "b", "low", "high")
+    pytree_aux_fields = ("power",)
+
+    def __init__(self, a: Any, b: Any, power: float = 1.0, low: Any = 0.0, high: Any = jnp.inf):
+        self.power = power
+        self.a, self.b, self.low, self.high = _same_shape(a, b, low, high)
+        super().__init__(self.a.shape)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)  # type: ignore[reportArgumentType]
+    def support(self) -> Any:
+        """The interval."""
+        return constraints.interval(self.low, self.high)
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        """Exact draws, shape `sample_shape + batch_shape`."""
+        return _drawn(key, self._free(), sample_shape, self.low, self.high, jnp.exp)
+
+    def log_prob(self, value: Any) -> Any:
+        """Normalised by quadrature."""
+        d = self._free()
+        t = jnp.log(value)
+        return jnp.where(_inside(value, self.low, self.high), d.fall(t) - t - log_mass(d), -jnp.inf)
+
+    def _free(self) -> LogConcave:
+        """In `t = log x`, where the log density is `a t - b exp(power t)`."""
+        a, b, p = self.a, self.b, self.power
+        low, high = jnp.log(self.low), jnp.log(self.high)
+        ratio = a / jnp.where(b > 0, p * b, 1.0)
+        turns = (b > 0) & (ratio > 0)
+        rising = jnp.where(b > 0, p < 0, a > 0)
+        end = jnp.where(rising, high, low)
+        end = jnp.where((a == 0) & (b == 0), 0.5 * (low + high), end)
+        inside = jnp.log(jnp.where(turns, ratio, 1.0)) / p
+        mode = jnp.where(b >= 0, jnp.clip(jnp.where(turns, inside, end), low, high), jnp.nan)
+        weight = jnp.where(b > 0, b * jnp.exp(p * mode), 0.0)
+
+        def fall(t: Any) -> Any:
+            # what is infinite far out on a piece without weight must not meet its zero
+            risen = jnp.where(weight > 0, jnp.expm1(p * (t - mode)), 0.0)
+            return a * (t - mode) - weight * risen
+
+        def slope(t: Any) -> Any:
+            return a - p * weight * jnp.where(weight > 0, jnp.exp(p * (t - mode)), 0.0)
+
+        return LogConcave(fall, slope, mode, low, high)
+
+
+class TruncatedBeta(dist.Distribution):
+    """Density proportional to `x^(a-1) (1-x)^(b-1)` for `low < x < high`, an interval in `[0, 1]`.
+
+    `a >= 0` and `b >= 0`, as far as the interval keeps the integral finite; draws are NaN otherwise.
+    """
+
+    pytree_data_fields = ("a", "b", "low", "high")
+
+    def __init__(self, a: Any, b: Any, low: Any = 0.0, high: Any = 1.0):
+        self.a, self.b, self.low, self.high = _same_shape(a, b, low, high)
+        super().__init__(self.a.shape)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)  # type: ignore[reportArgumentType]
+    def support(self) -> Any:
+        """The interval."""
+        return constraints.interval(self.low, self.high)
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        """Exact draws, shape `sample_shape + batch_shape`."""
+        return _drawn(key, self._free(), sample_shape, self.low, self.high, jax.nn.sigmoid)
+
+    def log_prob(self, value: Any) -> Any:
+        """Normalised by quadrature."""
+        d = self._free()
+        t = jnp.log(value) - jnp.log1p(-value)
+        jacobian = jnp.log(value) + jnp.log1p(-value)
+        return jnp.where(_inside(value, self.low, self.high), d.fall(t) - jacobian - log_mass(d), -jnp.inf)
+
+    def _free(self) -> LogConcave:
+        """In `t = logit x`, where the log density is `a log σ(t) + b log σ(-t)`."""
+        a, b = self.a, self.b
+        low, high = (jnp.log(x) - jnp.log1p(-x) for x in (self.low, self.high))
+        turns = (a > 0) & (b > 0)
+        end = jnp.where(a > 0, high, jnp.where(b > 0, low, 0.5 * (low + high)))
+        inside = jnp.log(jnp.where(turns, a, 1.0)) - jnp.log(jnp.where(turns, b, 1.0))
+        mode = jnp.where((a >= 0) & (b >= 0), jnp.clip(jnp.where(turns, inside, end), low, high), jnp.nan)
+        up, down = jax.nn.log_sigmoid(mode), jax.nn.log_sigmoid(-mode)
+
+        def fall(t: Any) -> Any:
+            return a * (jax.nn.log_sigmoid(t) - up) + b * (jax.nn.log_sigmoid(-t) - down)
+
+        def slope(t: Any) -> Any:
+            return a * jax.nn.sigmoid(-t) - b * jax.nn.sigmoid(t)
+
+        return LogConcave(fall, slope, mode, low, high)
+
+
+class TruncatedGaussian(dist.Distribution):
+    """Density proportional to `exp(information x - precision x^2 / 2)` for `low < x < high`.
+
+    `precision >= 0`, as far as the interval keeps the integral finite; draws are NaN otherwise.
+    """
+
+    pytree_data_fields = ("information", "precision", "low", "high")
+
+    def __init__(self, information: Any, precision: Any, low: Any = -jnp.inf, high: Any = jnp.inf):
+        arrays = _same_shape(information, precision, low, high)
+        self.information, self.precision, self.low, self.high = arrays
+        super().__init__(self.low.shape)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)  # type: ignore[reportArgumentType]
+    def support(self) -> Any:
+        """The interval."""
+        return constraints.interval(self.low, self.high)
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        """Exact draws, shape `sample_shape + batch_shape`."""
+        return _drawn(key, self._free(), sample_shape, self.low, self.high, lambda t: t)
+
+    def log_prob(self, value: Any) -> Any:
+        """Normalised by quadrature."""
+        d = self._free()
+        return jnp.where(_inside(value, self.low, self.high), d.fall(value) - log_mass(d), -jnp.inf)
+
+    def _free(self) -> LogConcave:
+        s, h, low, high = self.information, self.precision, self.low, self.high
+        end = jnp.where(s > 0, high, jnp.where(s < 0, low, 0.5 * (low + high)))
+        top = jnp.where(h > 0, s / jnp.where(h > 0, h, 1.0), end)
+        mode = jnp.where(h >= 0, jnp.clip(top, low, high), jnp.nan)
+
+        def fall(x: Any) -> Any:
+            return (s - h * mode) * (x - mode) - 0.5 * h * (x - mode) ** 2
+
+        def slope(x: Any) -> Any:
+            return s - h * x
+
+        return LogConcave(fall, slope, mode, low, high)
+
+
+def _drawn(
+    key: Any, d: LogConcave, sample_shape: tuple[int, ...], low: Any, high: Any, back: Callable[[Any], Any]
+) -> Any:
+    """Draws taken back from `t`; rounding must not leave the interval."""
+    shape = sample_shape + d.mode.shape
+    wide = d._replace(**{n: jnp.broadcast_to(getattr(d, n), shape) for n in ("mode", "low", "high")})
+    return jnp.clip(back(sample_log_concave(key, wide)), low, high)

@@ -1,0 +1,224 @@
+"""Terms that read a finite site only by comparing it with thresholds, as a change point is read.
+
+In `where(t < tau, early, late)` an element of a term has two values, whichever of K the site takes, and its
+threshold says from which on it has the second. With both values summed by threshold, running sums along the
+support give all K logits: work proportional to N + K, where filling the site with each value in turn takes
+N · K.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.reads.cut import maps_after
+from gibbsite.conditional.reads.touch import Touch
+from gibbsite.density import Density
+from gibbsite.density.maps.access import Access, Shape, component_array, full_window
+from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
+
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """An equation that compares a function of one site element with a threshold that the site has no part in.
+
+    `levels` are the function's values over the support, not decreasing; `above` says that the outcome is true
+    for the greater ones, `strict` that equality does not count as greater (or, for `above` false, as less).
+    """
+
+    out: Any
+    threshold: Any
+    levels: np.ndarray = field(repr=False)
+    above: bool
+    strict: bool
+
+    @property
+    def side(self) -> str:
+        """Where `searchsorted` puts a threshold that equals a level."""
+        return "right" if self.above == self.strict else "left"
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """Terms of one shape that read the same site elements through comparisons that change at the same level.
+
+    `access` says which element of the comparisons' arrays each element of the terms reads.
+    """
+
+    touches: tuple[Touch, ...]
+    comparisons: tuple[Comparison, ...]
+    access: Access
+
+
+def thresholds(
+    density: Density, site: str, touches: Sequence[Touch], support: np.ndarray
+) -> tuple[Thresholds, ...]:
+    """The terms, each touching one element of `site`, that read it through comparisons alone."""
+    groups: dict[Any, Thresholds] = {}
+    for touch in touches:
+        found = _of_term(density, site, touch, support)
+        if found is None:
+            continue
+        key = (touch.term.shape, touch.accesses, found.access, _cut_key(found.comparisons[0]))
+        if key in groups:
+            before = groups[key]
+            more = tuple(c for c in found.comparisons if all(c.out is not b.out for b in before.comparisons))
+            found = Thresholds((*before.touches, touch), before.comparisons + more, found.access)
+        groups[key] = found
+    return tuple(groups.values())
+
+
+def _of_term(density: Density, site: str, touch: Touch, support: np.ndarray) -> Thresholds | None:
+    if support.ndim != 1 or len(touch.accesses) != 1:
+        return None
+    found: dict[Any, Comparison] = {}
+    seen: set[Any] = set()
+    stack = [touch.term.atom]
+    while stack:
+        atom = stack.pop()
+        if isinstance(atom, Literal) or atom in seen or site not in density.maps[atom]:
+            continue
+        seen.add(atom)
+        eqn = density.producer.get(atom)
+        if eqn is None:
+            return None
+        comparison = _comparison(density, site, eqn, support)
+        if comparison is None:
+            stack += eqn.invars
+        else:
+            found[atom] = comparison
+    together = list(found.values())
+    if not together or len({_cut_key(c) for c in together}) != 1:
+        return None
+    accesses = {_access(density, touch, c.out, [o.out for o in together]) for c in together}
+    (access,) = accesses if len(accesses) == 1 else (None,)
+    return None if access is None else Thresholds((touch,), tuple(together), access)
+
+
+def _cut_key(c: Comparison) -> Any:
+    threshold = (float(c.threshold.val), "number") if isinstance(c.threshold, Literal) else id(c.threshold)
+    return threshold, c.side, tuple(c.out.aval.shape), c.levels.tobytes()
+
+
+def _comparison(density: Density, site: str, eqn: JaxprEqn, support: np.ndarray) -> Comparison | None:
+    name = eqn.primitive.name
+    if name not in _MIRRORED:
+        return None
+    reads = [not isinstance(a, Literal) and site in density.maps[a] for a in eqn.invars]
+    if sum(reads) != 1:
+        return None
+    operand, threshold = eqn.invars if reads[0] else reversed(eqn.invars)
+    name = name if reads[0] else _MIRRORED[name]
+    levels = _levels(density, site, operand, support)
+    if levels is None:
+        return None
+    return Comparison(eqn.outvars[0], threshold, levels, name in ("gt", "ge"), name in ("gt", "lt"))
+
+
+def _levels(density: Density, site: str, operand: Any, support: np.ndarray) -> np.ndarray | None:
+    """The values that `operand` takes over the support, where it reads nothing but one site element."""
+    accesses = density.maps[operand].get(site, ())
+    if len(accesses) != 1 or not accesses[0].single or set(density.maps[operand]) != {site}:
+        return None
+    seen: set[Any] = set()
+    stack = [operand]
+    while stack:
+        atom = stack.pop()
+        if isinstance(atom, Literal) or atom in seen:
+            continue
+        seen.add(atom)
+        if atom in density.producer:
+            stack += density.producer[atom].invars
+        elif atom in density.data_vars:
+            return None  # its order could differ for other data
+    latent = density.sites[site]
+
+    def at(value: Any) -> Any:
+        return density.evaluator({site: jnp.full((1,) * len(latent.shape), value)}).lazy(operand)
+
+    levels = np.asarray(jax.vmap(at)(jnp.asarray(support, latent.dtype)))
+    if levels.size != len(support):
+        return None
+    levels = levels.reshape(-1)
+    ordered = np.all(np.isfinite(levels)) and np.all(levels[1:] >= levels[:-1])
+    return levels if ordered else None
+
+
+def _access(density: Density, touch: Touch, out: Any, cut: list[Any]) -> Access | None:
+    """Which one element of the comparison's array each element of the term reads."""
+    names = {v: f"comparison {i}" for i, v in enumerate(cut)}
+    latents = {var: name for name, var in density.latent_vars.items()}
+    maps = maps_after(density, touch.term.atom, {**names, **latents})
+    accesses = maps.get(names[out], ())
+    if len(accesses) != 1 or not accesses[0].single or accesses[0].latents():
+        return None
+    return accesses[0]
+
+
+def threshold_logits(
+    density: Density, found: Thresholds, site: str, elements: Shape, latents: Mapping[str, Any], data: Any
+) -> Any:
+    """The terms' logits over the support, `(K, *elements)`; `latents` without the site."""
+    touch, first = found.touches[0], found.comparisons[0]
+    count, shape = len(first.levels), touch.term.shape
+
+    def part(late: bool) -> Any:
+        ev = density.evaluator(latents, data)
+        ev.give({c.out: _outcome(c, late, ev) for c in found.comparisons})
+        terms = [t.term for t in found.touches]
+        return sum(t.contribution(ev.lazy(t.atom), ev.full) for t in terms)
+
+    ev = density.evaluator(latents, data)
+    cut = jnp.broadcast_to(_cut(first, ev.full(first.threshold)), first.out.aval.shape)
+    read = [component_array(c, shape, ev.full) for c in found.access.index]  # type: ignore[arg-type]
+    cut = jnp.broadcast_to(cut[tuple(read)], shape)
+    element: Any = 0
+    for c, n in zip(touch.accesses[0].index, elements, strict=True):
+        element = element * n + component_array(c, shape, ev.full)  # type: ignore[arg-type]
+    place = (element * (count + 1) + cut).reshape(-1)
+    window = touch.accesses[0].window
+    total = int(np.prod(elements, dtype=np.int64))
+
+    def by_cut(x: Any) -> Any:
+        x = jnp.broadcast_to(x, shape)
+        if window != full_window(shape):
+            inside = np.zeros(shape, bool)
+            inside[tuple(slice(*w) for w in window)] = True
+            x = jnp.where(inside, x, 0)
+        summed = jax.ops.segment_sum(x.reshape(-1), place, num_segments=total * (count + 1))
+        return summed.reshape(total, count + 1)
+
+    early, late = by_cut(part(False)), by_cut(part(True))
+    # an element is past its threshold from the level of number `cut` on
+    before = jnp.cumsum(early[:, ::-1], axis=1)[:, ::-1][:, 1:]
+    after = jnp.cumsum(late, axis=1)[:, :-1]
+    return jnp.moveaxis((before + after).reshape((*elements, count)), -1, 0)
+
+
+def _cut(c: Comparison, threshold: Any) -> Any:
+    """How many of the levels lie below the threshold (equal ones too where they count as such)."""
+    levels = c.levels
+    if levels.dtype.kind in "iu" and np.array_equal(levels, levels[0] + np.arange(len(levels))):
+        # compared with a whole number of elements this is arithmetic, not a search
+        return jnp.clip(threshold - levels[0] + (c.side == "right"), 0, len(levels))
+    found = jnp.searchsorted(jnp.asarray(levels), threshold.reshape(-1), side=c.side)
+    return found.reshape(threshold.shape)
+
+
+def _outcome(c: Comparison, late: bool, ev: Any) -> Any:
+    """The comparison's outcome on one side of the threshold, of its rank."""
+    outcome = jnp.full((1,) * len(c.out.aval.shape), c.above == late)
+    if c.above or not jnp.issubdtype(c.levels.dtype, jnp.floating):
+        return outcome
+    # a comparison with NaN is false on both sides
+    return outcome & ~jnp.isnan(jnp.reshape(ev.full(c.threshold), _padded(c)))
+
+
+def _padded(c: Comparison) -> Shape:
+    shape = np.shape(c.threshold.val) if isinstance(c.threshold, Literal) else tuple(c.threshold.aval.shape)
+    return shape if shape else (1,) * len(c.out.aval.shape)

@@ -1,0 +1,248 @@
+"""Carry `Form`s through a density: coefficients of a site's statistics, or the expression that has none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.forms.branches import Branches, apply_rule, branched, depends, merged
+from gibbsite.conditional.forms.cond import branch_values
+from gibbsite.conditional.forms.forms import ONE, Form, Key, Unfit, is_number, site_form
+from gibbsite.conditional.forms.rules import RULES, Domain, Operands
+from gibbsite.conditional.reads.reduce import reduce_onto
+from gibbsite.density import Density
+from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
+from gibbsite.density.maps.access import Accesses
+from gibbsite.density.notation.expression import Expression
+from gibbsite.density.terms import Term
+from gibbsite.trace.jaxpr.compat import Literal, bind_equation, equation_frames
+from gibbsite.trace.jaxpr.source_line import is_foreign
+
+_KNOWN_SIZE = 4096
+_LETTERS = "ijklmnop"
+
+
+class Refused(Exception):
+    """A conjugate form was not certified; the text names the expression and its line."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Says where in the user's program an equation comes from."""
+
+    density: Density
+
+    def refuse(self, eqn: Any, origin: str, why: str) -> Refused:
+        """An error that names the expression that `eqn` computes, its line, and what is wrong with it."""
+        atom = eqn.outvars[0]
+        text = Expression(self.density).definition(atom, list(_LETTERS[: len(atom.aval.shape)]))
+        return Refused(f"`{text}`{self.place(eqn, origin)} {why}")
+
+    def place(self, eqn: Any, origin: str) -> str:
+        """` (line N, in the density of y)`, as far as it is known."""
+        lines = [n for file, n in equation_frames(eqn) if not is_foreign(file)] if eqn is not None else []
+        site = self.density.sites.get(origin)
+        if not lines and site is not None and site.line is not None:
+            lines = [site.line[1]]
+        at = f"line {lines[0]}, " if lines else ""
+        return f" ({at}in the density of {origin})"
+
+
+Assumed = Mapping[str, Any]
+"""Values that other sites are taken to have: a certificate for one branch of a model."""
+
+
+def known_value(density: Density, atom: Any, assumed: Assumed | None = None, depth: int = 0) -> Any:
+    """The value of an atom that depends on neither latents (but those `assumed`) nor data, if it is small,
+    as a NumPy array; else None."""
+    if isinstance(atom, Literal):
+        return np.asarray(atom.val)
+    key = tuple((n, np.asarray(v).tobytes()) for n, v in sorted((assumed or {}).items()))
+    cache = density.cache.setdefault(("known", key), {})
+    if atom not in cache:
+        cache[atom] = _known(density, atom, assumed or {}, depth)
+    return cache[atom]
+
+
+def _known(density: Density, atom: Any, assumed: Assumed, depth: int) -> Any:
+    for site, value in assumed.items():
+        if atom is density.latent_vars[site]:
+            return np.broadcast_to(np.asarray(value, atom.aval.dtype), atom.aval.shape)
+    consts = dict(zip(density.closed.jaxpr.constvars, density.closed.consts, strict=True))
+    if atom in consts:
+        value = np.asarray(consts[atom])
+        return value if value.size <= _KNOWN_SIZE else None
+    eqn = density.producer.get(atom)
+    if eqn is None or depth > 40 or any(v.aval.size > _KNOWN_SIZE for v in eqn.outvars):
+        return None
+    operands = [known_value(density, a, assumed, depth + 1) for a in eqn.invars]
+    if any(v is None for v in operands):
+        return None
+    with jax.ensure_compile_time_eval():
+        out = bind_equation(eqn, [jnp.asarray(v) for v in operands])
+    return np.asarray(out[eqn.outvars.index(atom)])
+
+
+def one_element(accesses: Accesses) -> bool:
+    """Whether each element of an array reads one element of the site (accesses with disjoint windows)."""
+    if not all(a.single for a in accesses):
+        return False
+    return all(
+        any(
+            high <= low2 or high2 <= low
+            for (low, high), (low2, high2) in zip(a.window, b.window, strict=True)
+        )
+        for a, b in combinations(accesses, 2)
+    )
+
+
+class FormEvaluator:
+    """Forms in one site of a density's arrays, at given values of everything else.
+
+    Where the values of some sites are `assumed`, only the branches that they choose are walked. Raises
+    `Refused` at the first operation that leaves the linear combinations of statistics.
+    """
+
+    def __init__(
+        self, density: Density, site: str, domain: Domain, others: Evaluator, assumed: Assumed | None = None
+    ):
+        self._density, self._site, self._domain, self._others = density, site, domain, others
+        self._assumed = assumed or {}
+        self._values: dict[Any, Any] = {density.latent_vars[site]: site_form()}
+        self._scalar = int(np.prod(density.sites[site].shape, dtype=np.int64)) == 1
+
+    def value(self, atom: Any, origin: str) -> Any:
+        """A `Form`, a decided `bool`, or an array where `atom` is free of the site."""
+        stack = [atom]
+        while stack:
+            var = stack[-1]
+            if self._free(var) or var in self._values:
+                stack.pop()
+                continue
+            eqn = self._density.producer[var]
+            needed = self._needed(eqn)
+            missing = [a for a in needed if not self._free(a) and a not in self._values]
+            if missing:
+                stack += missing
+                continue
+            self._values[var] = self._only(needed) if needed != eqn.invars else self._apply(eqn, var, origin)
+            stack.pop()
+        return merged(self._read(atom))
+
+    def _needed(self, eqn: Any) -> list[Any]:
+        """The operands that the value of an equation is made of: one of them where it is a choice that is
+        known, none where it is a product with a known zero."""
+        if not self._assumed:
+            return eqn.invars
+        if eqn.primitive.name == "select_n" and self._free(eqn.invars[0]):
+            which = self._known(eqn.invars[0])
+            if which is not None and which.size and np.all(which == which.flat[0]):
+                return [eqn.invars[1 + int(which.flat[0])]]
+        if eqn.primitive.name == "mul":
+            for a in eqn.invars:
+                value = self._known(a) if self._free(a) else None
+                if value is not None and value.size and np.all(value == 0):
+                    return []
+        return eqn.invars
+
+    def _only(self, needed: list[Any]) -> Any:
+        return self._read(needed[0]) if needed else Form({ONE: 0.0})
+
+    def _known(self, atom: Any) -> Any:
+        return known_value(self._density, atom, self._assumed)
+
+    def _free(self, atom: Any) -> bool:
+        return isinstance(atom, Literal) or self._site not in self._density.maps.latents(atom)
+
+    def _read(self, atom: Any) -> Any:
+        return self._others.lazy(atom) if self._free(atom) else self._values[atom]
+
+    def _apply(self, eqn: Any, var: Any, origin: str) -> Any:
+        values = [self._read(a) for a in eqn.invars]
+        if not any(map(depends, values)):
+            # all that depended on the site was decided away: compute as usual
+            return evaluate_lazily(eqn, values)[eqn.outvars.index(var)]
+        blame = Blame(self._density)
+        if eqn.primitive.name not in RULES and eqn.primitive.name != "cond":
+            raise blame.refuse(eqn, origin, f"is no linear combination of statistics of {self._site}")
+        try:
+            if eqn.primitive.name == "cond":
+                out = self._cond(eqn, values)[eqn.outvars.index(var)]
+            else:
+                out = apply_rule(Operands(eqn, values, self._domain, self._known))
+        except Unfit as why:
+            raise blame.refuse(eqn, origin, str(why)) from None
+        with_keys = out.has_statistics if isinstance(out, Branches) else isinstance(out, Form) and out.keys
+        mixed = not self._scalar and with_keys
+        if mixed and not one_element(self._density.maps[var][self._site]):
+            raise blame.refuse(eqn, origin, f"mixes several elements of {self._site}")
+        return out
+
+    def _cond(self, eqn: Any, values: list[Any]) -> list[Any]:
+        """Every output as its branches; of the one branch where the choice is known."""
+        index, *operands = values
+        if depends(index):
+            raise Unfit("branches on it")
+        branches = eqn.params["branches"]
+        known = self._known(eqn.invars[0])
+        if known is not None:
+            branch = branches[int(np.clip(known, 0, len(branches) - 1))]
+            return branch_values(branch, operands, self._domain)
+        cases = [branch_values(b, operands, self._domain) for b in branches]
+        which = jnp.clip(jnp.asarray(index, jnp.int32), 0, len(branches) - 1)
+        return [branched(which, list(outs)) for outs in zip(*cases, strict=True)]
+
+
+def statistics(
+    density: Density,
+    site: str,
+    domain: Domain,
+    latents: Mapping[str, Any],
+    data: Any,
+    assumed: Assumed | None = None,
+) -> dict[Key, Any]:
+    """Coefficient of each statistic of `site` in the log density, summed onto the site's elements.
+
+    Arrays broadcast against the site's shape. Pure; raises `Refused`.
+    """
+    fixed = {n: jnp.asarray(v, density.sites[n].dtype) for n, v in (assumed or {}).items()}
+    others = density.evaluator({n: v for n, v in {**latents, **fixed}.items() if n != site}, data)
+    forms = FormEvaluator(density, site, domain, others, assumed)
+    totals: dict[Key, Any] = {}
+    for term, accesses in density.terms_of(site):
+        form = forms.value(term.atom, term.origin)
+        if not isinstance(form, Form):
+            continue
+        for key, part in _onto_elements(density, site, term, accesses, form, others).items():
+            totals[key] = totals[key] + part if key in totals else part
+    return totals
+
+
+def _onto_elements(
+    density: Density, site: str, term: Term, accesses: Accesses, form: Form, others: Evaluator
+) -> dict[Key, Any]:
+    shape = density.sites[site].shape
+    rank = len(term.shape)
+    parts: dict[Key, Any] = {}
+    for key, c in form.parts.items():
+        if key == ONE or (is_number(c) and c == 0.0):
+            continue
+        c = jnp.asarray(c, density.sites[site].dtype)
+        c = jnp.reshape(c, (1,) * rank) if c.ndim == 0 else c
+        weighted = term.contribution(c, others.full)
+        weighted = jnp.reshape(weighted, (1,) * rank) if jnp.ndim(weighted) == 0 else weighted
+        if int(np.prod(shape, dtype=np.int64)) == 1:
+            # one element: whatever the maps say, all of the term is about it
+            copies = int(np.prod([n for n, m in zip(term.shape, weighted.shape, strict=True) if m == 1]))
+            parts[key] = jnp.reshape(jnp.sum(weighted) * copies, (1,) * len(shape))
+            continue
+        if not one_element(accesses):
+            raise Refused(f"the density of {term.origin} mixes several elements of {site}")
+        for access in accesses:
+            part = reduce_onto(weighted, term.shape, access, shape, others.full)
+            parts[key] = parts[key] + part if key in parts else part
+    return parts

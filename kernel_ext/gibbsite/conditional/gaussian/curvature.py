@@ -1,0 +1,301 @@
+"""Gradient and Hessian of a quadratic log density, read off the products of affine functions it is made of.
+
+A term that is `w a b`, with `a` and `b` affine in the site, has the Hessian `w (a' b'^T + b' a'^T)`, whatever
+the values of `a` and `b`, and at zero the gradient `w (a b' + b a')`. The slopes `a'` change along fewer axes
+than the values do: that of `y - mu[z]` is the same for every point of a component, so that the Hessian of all
+points costs as much as one point's per component, and a regression's is one product of matrices.
+Differentiating twice would carry them along every axis, once per direction. Terms of another form are left to
+automatic differentiation.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.reads.outer import exact_product
+from gibbsite.conditional.reads.reduce import reduce_onto
+from gibbsite.conditional.reads.support import finite_support
+from gibbsite.density import Density
+from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
+from gibbsite.density.evaluation.same_index import same_index
+from gibbsite.density.maps.access import Access, Shape, component_array, full_window
+from gibbsite.density.terms import Term
+from gibbsite.errors import ModelError
+from gibbsite.trace.jaxpr.compat import Literal
+
+# products of slopes that are formed element by element before they are summed onto a site's blocks
+_FORMED = 2**20
+_ADDITIVE = frozenset(["add", "add_any", "sub", "concatenate", "select_n", "pad"])
+_LINEAR = _ADDITIVE | frozenset(
+    "mul div neg dot_general triangular_solve reduce_sum cumsum broadcast_in_dim reshape squeeze expand_dims "
+    "transpose rev slice gather dynamic_slice convert_element_type copy copy_p".split()
+)
+
+
+class _NotPlain(Exception):
+    """A term whose slopes are not simpler than its values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Picker:
+    """The discrete site that alone says which block an element reads: its values, and how it is read."""
+
+    site: str
+    values: np.ndarray
+    access: Access
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A term's array as `left * right * factors`: two affine functions of the site, the rest free of it.
+
+    Of `factors`, each comes with whether it divides; `blocks` tells which block of the site an element
+    reads, `picker` what that depends on besides the data (None: nothing).
+    """
+
+    term: Term
+    left: Any
+    right: Any
+    factors: tuple[tuple[Any, bool], ...]
+    sign: float
+    blocks: Access
+    picker: Picker | None = None
+
+
+def products(
+    density: Density, site: str, degrees: Mapping[Any, int], batch: Sequence[int]
+) -> dict[int, Product | None]:
+    """Of the terms that touch `site`, by number: the product that each one is, None where it is none.
+
+    Terms without curvature are left out. `degrees` as certified; `batch` are the axes of the site's blocks.
+    """
+    out: dict[int, Product | None] = {}
+    for i, (term, accesses) in enumerate(density.terms_of(site)):
+        if degrees[term.atom] > 1:
+            out[i] = _product(density, site, degrees, batch, term, accesses)
+    return out
+
+
+def _product(
+    density: Density,
+    site: str,
+    degrees: Mapping[Any, int],
+    batch: Sequence[int],
+    term: Term,
+    accesses: Sequence[Access],
+) -> Product | None:
+    blocks = Access(tuple(accesses[0].index[a] for a in batch), accesses[0].window)
+    if any(a.window != full_window(term.shape) for a in accesses) or not blocks.single:
+        return None
+    atom, sign, factors = term.atom, 1.0, []
+    while True:
+        eqn = density.producer.get(atom)
+        if eqn is None:
+            return None
+        name = eqn.primitive.name
+        degree = [0 if isinstance(a, Literal) else degrees.get(a, 0) for a in eqn.invars]
+        if any(d and tuple(a.aval.shape) != term.shape for a, d in zip(eqn.invars, degree, strict=True)):
+            return None
+        if name == "square" or (name == "integer_pow" and eqn.params["y"] == 2):
+            left = right = eqn.invars[0]
+            break
+        if name == "mul" and degree == [1, 1]:
+            left, right = eqn.invars
+            break
+        if name == "neg":
+            atom, sign = eqn.invars[0], -sign
+        elif name in ("mul", "div") and 0 in degree and not (name == "div" and degree[1]):
+            free = degree.index(0)
+            factors.append((eqn.invars[free], name == "div"))
+            atom = eqn.invars[1 - free]
+        else:
+            return None
+    if degrees[left] != 1:
+        return None
+    pickers = blocks.latents()
+    picker = _picker(density, term, *pickers) if len(pickers) == 1 else None
+    if pickers and picker is None:
+        return None
+    return Product(term, left, right, tuple(factors), sign, blocks, picker)
+
+
+def _picker(density: Density, term: Term, name: str) -> Picker | None:
+    """None where the site has no list of values, or elements of the term read several of its elements."""
+    try:
+        support = finite_support(density, name)
+    except ModelError:  # its support moves
+        return None
+    accesses = density.maps[term.atom].get(name, ())
+    if support is None or support.values.ndim > 1 or len(accesses) != 1:
+        return None
+    (access,) = accesses
+    plain = access.single and access.window == full_window(term.shape) and not access.latents()
+    return Picker(name, support.values, access) if plain else None
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Expands the products of one site around zero. `batch` and `coupled` are the site's axes."""
+
+    density: Density
+    site: str
+    degrees: Mapping[Any, int]
+    batch: tuple[int, ...]
+    coupled: tuple[int, ...]
+
+    @property
+    def _sizes(self) -> Shape:
+        shape = self.density.sites[self.site].shape
+        return tuple(shape[a] for a in self.batch)
+
+    def expansion(self, product: Product, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any] | None:
+        """Gradient `[blocks, length]` and Hessian `[blocks, length, length]` of one term at zero.
+
+        None where slopes are no simpler than values.
+        """
+        site = self.density.sites[self.site]
+        ev = self.density.evaluator({**latents, self.site: jnp.zeros(site.shape, site.dtype)}, data)
+        try:
+            if not self.batch:
+                gradient, hessian = self._contracted(product, ev, self._weight(product, ev))
+                return gradient[None], hessian[None]
+            if product.picker is not None:
+                return self._by_value(product, product.picker, ev, latents, data)
+            return self._by_block(product, ev)
+        except _NotPlain:
+            return None
+
+    def _slope(self, atom: Any, ev: Evaluator, unit: Any) -> Any:
+        """The change of `atom` per step along `unit` in all blocks, constant axes at size 1."""
+        shape = self.density.sites[self.site].shape
+        direction = unit.reshape(tuple(1 if a in self.batch else n for a, n in enumerate(shape)))
+        slopes: dict[Any, Any] = {self.density.latent_vars[self.site]: direction}
+        stack = [atom]
+        while stack:
+            var = stack[-1]
+            if var in slopes:
+                stack.pop()
+                continue
+            eqn = self.density.producer[var]
+            live = [not isinstance(a, Literal) and self.degrees.get(a, 0) > 0 for a in eqn.invars]
+            missing = [a for a, on in zip(eqn.invars, live, strict=True) if on and a not in slopes]
+            if missing:
+                stack += missing
+                continue
+            name = eqn.primitive.name
+            fills = name == "gather" and "FILL" in str(eqn.params["mode"])
+            if name not in _LINEAR or fills or len(eqn.outvars) != 1:
+                raise _NotPlain
+            operands = []
+            for i, (a, on) in enumerate(zip(eqn.invars, live, strict=True)):
+                constant = not on and name in _ADDITIVE and not (name == "select_n" and i == 0)
+                if constant:
+                    operands.append(jnp.zeros((1,) * len(a.aval.shape), a.aval.dtype))
+                else:
+                    operands.append(slopes[a] if on else ev.lazy(a))
+            (slopes[var],) = evaluate_lazily(eqn, operands)
+            stack.pop()
+        return slopes[atom]
+
+    def _slopes(self, atom: Any, ev: Evaluator) -> Any:
+        """Along every unit vector of a block: shape `(length, *atom's, constant axes at size 1)`."""
+        site = self.density.sites[self.site]
+        length = int(np.prod([site.shape[a] for a in self.coupled], dtype=np.int64))
+        return jax.vmap(lambda unit: self._slope(atom, ev, unit))(jnp.eye(length, dtype=site.dtype))
+
+    def _weight(self, product: Product, ev: Evaluator) -> Any:
+        rank = len(product.term.shape)
+        w = product.sign * jnp.reshape(
+            product.term.weight.value(ev.full), product.term.weight.shape or (1,) * rank
+        )
+        for atom, divides in product.factors:
+            x = ev.lazy(atom)
+            x = jnp.reshape(x, (1,) * rank) if x.ndim == 0 else x
+            w = jnp.where(w == 0, 0, w / x if divides else w * x)
+        return w
+
+    def _contracted(self, product: Product, ev: Evaluator, w: Any, even: Shape = ()) -> tuple[Any, Any]:
+        """The sums over the whole term, whose slopes must not change along axes `even`."""
+        a = self._slopes(product.left, ev)
+        b = a if product.right is product.left else self._slopes(product.right, ev)
+        if any(x.shape[1 + axis] != 1 for x in (a, b) for axis in even):
+            raise _NotPlain
+        shape = product.term.shape
+        # what is masked out may hold anything
+        left, right = (jnp.where(w == 0, 0, w * ev.lazy(x)) for x in (product.left, product.right))
+        gradient = _total(left, b, shape) + _total(right, a, shape)
+        flat = tuple(x for x in range(len(shape)) if a.shape[1 + x] == b.shape[1 + x] == 1)
+        half = _total(
+            a * _summed(w, shape, flat), b, tuple(1 if x in flat else n for x, n in enumerate(shape))
+        )
+        return gradient, half + half.T
+
+    def _by_value(
+        self, product: Product, picker: Picker, now: Evaluator, latents: Mapping[str, Any], data: Any
+    ) -> tuple[Any, Any]:
+        """A block for each value of the site that picks, and the sum of the weights of what picks it."""
+        shape, z = product.term.shape, jnp.asarray(latents[picker.site])
+        index = tuple(component_array(c, shape, now.full) for c in picker.access.index)  # type: ignore[arg-type]
+        picked = z[index] if index else jnp.reshape(z, (1,) * len(shape))
+
+        site = self.density.sites[self.site]
+        zero = jnp.zeros(site.shape, site.dtype)
+
+        def at(value: Any) -> tuple[Any, Any]:
+            # one matrix solves for all points of its component: in turn, each would be solved for by itself
+            filled = {**latents, self.site: zero, picker.site: jnp.reshape(value, (1,) * z.ndim)}
+            ev = self.density.evaluator(filled, data)
+            w = jnp.where(picked == value, self._weight(product, ev), 0)
+            varies = tuple(a for a, n in enumerate(picked.shape) if n != 1)
+            return self._contracted(product, ev, w, varies), self._block(product, ev)
+
+        parts, blocks = jax.vmap(at)(jnp.asarray(picker.values, z.dtype))
+        count = int(np.prod(self._sizes, dtype=np.int64))
+        return jax.tree.map(lambda part: jax.ops.segment_sum(part, blocks, count), parts)
+
+    def _block(self, product: Product, ev: Evaluator) -> Any:
+        """The number of the block that every element reads, the same for all of them."""
+        flat: Any = 0
+        for c, n in zip(product.blocks.index, self._sizes, strict=True):
+            i = same_index(c, ev)
+            if i is None:
+                raise _NotPlain
+            flat = flat * n + i
+        return flat
+
+    def _by_block(self, product: Product, ev: Evaluator) -> Any:
+        """Small terms whose blocks are fixed: every product of two slopes, summed onto the blocks."""
+        a, b = self._slopes(product.left, ev), self._slopes(product.right, ev)
+        length, shape = a.shape[0], product.term.shape
+        if length**2 * int(np.prod(shape, dtype=np.int64)) > _FORMED:
+            raise _NotPlain
+        w = self._weight(product, ev)
+
+        def onto(x: Any) -> Any:
+            summed = reduce_onto(x, shape, product.blocks, self._sizes, ev.full)
+            return jnp.broadcast_to(summed, self._sizes).reshape(-1)
+
+        gradient = jax.vmap(lambda x, y: onto(w * (ev.lazy(product.left) * y + ev.lazy(product.right) * x)))
+        half = jax.vmap(lambda x: jax.vmap(lambda y: onto(w * x * y))(b))(a)
+        return gradient(a, b).T, jnp.moveaxis(half + jnp.swapaxes(half, 0, 1), -1, 0)
+
+
+def _summed(x: Any, shape: Shape, axes: Shape) -> Any:
+    """The sum over `axes` of an array of `shape` with constant axes at size 1; keeps the axes."""
+    copies = int(np.prod([shape[a] for a in axes if x.shape[a] == 1], dtype=np.int64))
+    return copies * jnp.sum(x, axis=axes, keepdims=True)
+
+
+def _total(x: Any, slopes: Any, shape: Shape) -> Any:
+    """The sums over all of `x * slope`, one per slope, of one array or (one axis more) of several."""
+    several = x.ndim > len(shape)
+    xs = x if several else x[None]
+    flat = tuple(a for a in range(len(shape)) if slopes.shape[1 + a] == 1)
+    xs = jax.vmap(lambda one: _summed(one, shape, flat))(xs)
+    full = tuple(1 if a in flat else n for a, n in enumerate(shape))
+    left, right = (jnp.broadcast_to(v, (v.shape[0], *full)).reshape(v.shape[0], -1) for v in (xs, slopes))
+    return exact_product(left, right.T) if several else exact_product(right, left[0])

@@ -1,0 +1,180 @@
+"""Joint Gaussian conditionals: the whole site is drawn together, its elements coupled as they are."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import cho_solve, solve_triangular
+
+from gibbsite.conditional.conditional import Conditional
+from gibbsite.conditional.forms.degree import certify_quadratic
+from gibbsite.conditional.forms.support import support_of
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.gaussian.curvature import Curvature, products
+from gibbsite.conditional.reads.moving import bounded_by
+from gibbsite.density import Density
+from gibbsite.density.maps.access import Whole
+
+# a dense factorisation beyond this is slower than gradients
+MAX_COUPLED = 1500
+# a dense factorisation below this is as fast as the steps of a chain
+MIN_CHAIN = 16
+
+
+class NotReal(Refused):
+    """The site does not live on the real line."""
+
+
+class GaussianConditional(Conditional):
+    """A site whose log density is a quadratic form of all its elements: a multivariate Normal.
+
+    `batch` are the axes of the site along which elements do not meet in any term; the blocks along them are
+    drawn as independent vectors. The precision is minus the Hessian, exact because the form is quadratic;
+    `degrees` are those of the certificate.
+    """
+
+    kind = "conjugate"
+
+    def __init__(self, density: Density, site: str, batch: tuple[int, ...], degrees: Mapping[Any, int]):
+        shape = density.sites[site].shape
+        self.batch = batch
+        self.coupled = tuple(a for a in range(len(shape)) if a not in batch)
+        self.blocks = int(np.prod([shape[a] for a in batch], dtype=np.int64))
+        self.length = int(np.prod([shape[a] for a in self.coupled], dtype=np.int64))
+        touched = [t for t, _ in density.terms_of(site)]
+        origins = ", ".join(dict.fromkeys(t.origin for t in touched))
+        reason = (
+            f"MultivariateNormal: the log density is a quadratic form of {site}, in the terms of {origins}"
+        )
+        n = sum(int(np.prod(t.shape, dtype=np.int64)) for t in touched)
+        factorise = f"{self.blocks} factorisations of size {self.length}"
+        self._products = products(density, site, degrees, batch)
+        self._curvature = Curvature(density, site, degrees, batch, self.coupled)
+        plain = all(p is not None for p in self._products.values())
+        passes = "values and slopes" if plain else f"up to {1 + self.length} gradients"
+        super().__init__(density, site, reason, f"{passes} of {n} term elements, {factorise}")
+
+    def _logdensity(self, x: Any, latents: Mapping[str, Any], data: Any, chosen: set[int]) -> Any:
+        ev = self.density.evaluator({**latents, self.site: x}, data)
+        total = jnp.zeros((), x.dtype)
+        for i, (term, _) in enumerate(self.density.terms_of(self.site)):
+            if i in chosen:
+                value = jnp.broadcast_to(term.contribution(ev.full(term.atom), ev.full), term.shape)
+                total = total + jnp.sum(value)
+        return total
+
+    def information(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+        """Information vectors `[blocks, length]` and precision matrices `[blocks, length, length]`."""
+        site = self.density.sites[self.site]
+        zero = jnp.zeros(site.shape, site.dtype)
+        vector = jnp.zeros((self.blocks, self.length), site.dtype)
+        hessian = jnp.zeros((self.blocks, self.length, self.length), site.dtype)
+        curved, flat = set(), set(range(len(self.density.terms_of(self.site)))) - set(self._products)
+        for i, product in self._products.items():
+            part = None if product is None else self._curvature.expansion(product, latents, data)
+            if part is None:
+                curved.add(i)
+            else:
+                vector, hessian = vector + part[0], hessian + part[1]
+        if curved or flat:
+            rest = curved | flat
+            vector = vector + self._split(jax.grad(lambda x: self._logdensity(x, latents, data, rest))(zero))
+        if curved:
+            hessian = hessian + self._differentiated(curved, zero, latents, data)
+        return vector, -hessian
+
+    def _differentiated(self, chosen: set[int], zero: Any, latents: Mapping[str, Any], data: Any) -> Any:
+        """The Hessian of some of the terms, one direction after another."""
+        gradient = jax.grad(lambda x: self._logdensity(x, latents, data, chosen))
+
+        def column(unit: Any) -> Any:
+            # the same direction in every block at once: blocks do not meet
+            direction = self._joined(jnp.broadcast_to(unit, (self.blocks, self.length)))
+            return self._split(jax.jvp(gradient, (zero,), (direction,))[1])
+
+        columns = jax.lax.map(column, jnp.eye(self.length, dtype=zero.dtype), batch_size=64)
+        return jnp.moveaxis(columns, 0, -1)
+
+    def _split(self, x: Any) -> Any:
+        return jnp.transpose(x, (*self.batch, *self.coupled)).reshape(self.blocks, self.length)
+
+    def _joined(self, blocks: Any) -> Any:
+        shape = self.density.sites[self.site].shape
+        order = (*self.batch, *self.coupled)
+        x = blocks.reshape(tuple(shape[a] for a in order))
+        return jnp.transpose(x, tuple(order.index(a) for a in range(len(order)))) if order else x
+
+    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
+        """One exact joint draw of the site, pure in latent values and data arrays."""
+        site = self.density.sites[self.site]
+        others = {n: v for n, v in latents.items() if n != self.site}
+        vector, precision = self.information(others, data)
+        factor = jnp.linalg.cholesky(precision)
+        noise = jax.random.normal(key, (self.blocks, self.length, 1), site.dtype)
+        mean = cho_solve((factor, True), vector[..., None])
+        draw = mean + solve_triangular(factor, noise, trans="T", lower=True)
+        return self._joined(draw[..., 0]).astype(site.dtype)
+
+    def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
+        """An exact joint draw of the site, shape `site.shape`, given the rest of `state`."""
+        latents = self.density.state_values(state, without=(self.site,))
+        return self._sample(key, latents, self._data)
+
+    def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """`information` `[blocks, length]` and `precision` `[blocks, length, length]`."""
+        latents = self.density.state_values(state, without=(self.site,))
+        vector, precision = self.information(latents, self._data)
+        return {"information": vector, "precision": precision}
+
+    @property
+    def signature(self) -> str:
+        """Equal for conditionals whose compiled programs are the same for any data they are given."""
+        pickers = [p.picker for p in self._products.values() if p is not None and p.picker is not None]
+        return repr(("gaussian", self.site, self.batch, [(p.site, p.values.tolist()) for p in pickers]))
+
+    @property
+    def _data(self) -> tuple[Any, ...]:
+        return tuple(self.density.arguments.arrays)
+
+    @cached_property
+    def _sample(self) -> Any:
+        return jax.jit(self.update)
+
+
+def gaussian_of(density: Density, site: str) -> GaussianConditional:
+    """The joint Gaussian conditional of a site on the real line; `Refused` where it is not certified."""
+    moved = bounded_by(density, site)
+    if moved:
+        raise Refused(f"it bounds the support of {', '.join(moved)}")
+    support = support_of(density, site)
+    if support.kind != "real":
+        raise NotReal(f"the support of {site} is of kind {support.kind!r}, not the real line")
+    degrees = certify_quadratic(density, site)
+    batch = batch_axes(density, site)
+    found = GaussianConditional(density, site, batch, degrees)
+    if found.length >= MIN_CHAIN:
+        from gibbsite.conditional.gaussian.chain import GaussianChain, chain_axis  # it builds on this module
+
+        chain = chain_axis(density, site, found.coupled)
+        if chain is not None:
+            return GaussianChain(density, site, batch, degrees, chain)
+    if found.length > MAX_COUPLED:
+        raise Refused(f"{found.length} elements of {site} are coupled, more than {MAX_COUPLED}")
+    return found
+
+
+def batch_axes(density: Density, site: str) -> tuple[int, ...]:
+    """Axes of a site along which no term element reads two different indices."""
+    axes = []
+    for a in range(len(density.sites[site].shape)):
+        if all(_same_index(accesses, a) for _, accesses in density.terms_of(site)):
+            axes.append(a)
+    return tuple(axes)
+
+
+def _same_index(accesses: Any, axis: int) -> bool:
+    components = [access.index[axis] for access in accesses]
+    return not any(isinstance(c, Whole) for c in components) and all(c == components[0] for c in components)

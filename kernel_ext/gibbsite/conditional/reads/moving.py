@@ -1,0 +1,68 @@
+"""Supports that move with other latents."""
+
+import numpyro.distributions as dist
+from numpyro.distributions import constraints
+
+from gibbsite.density import Density
+from gibbsite.density.maps.access import of_site
+
+# distributions whose support is set by parameters, and which parameters
+SUPPORT_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "Uniform": ("low", "high"),
+    "Pareto": ("scale",),
+    "BinomialProbs": ("total_count",),
+    "BinomialLogits": ("total_count",),
+    "BetaBinomial": ("total_count",),
+    "DiscreteUniform": ("low", "high"),
+    "MultinomialProbs": ("total_count",),
+    "MultinomialLogits": ("total_count",),
+    "DirichletMultinomial": ("total_count",),
+    "TwoSidedTruncatedDistribution": ("low", "high"),
+    "LeftTruncatedDistribution": ("low",),
+    "RightTruncatedDistribution": ("high",),
+}
+
+
+def support_movers(density: Density, site: str) -> frozenset[str]:
+    """The latents that the support of a site may depend on; a group whose members bound each other is among
+    its own.
+
+    A distribution that NumPyro does not know, or a truncated one that is not in `SUPPORT_PARAMETERS`,
+    counts with all of its parameters.
+    """
+    name = density.sites[site].fn_name
+    parameters = density.outputs["parameters"].get(site, {})
+    computed = _computed_movers(density, site) | _moved_by_affine(density, site)
+    if name in SUPPORT_PARAMETERS:
+        parameters = {k: v for k, v in parameters.items() if k in SUPPORT_PARAMETERS[name]}
+    elif hasattr(dist, name) and "Truncated" not in name:
+        return computed
+    return computed.union(*(density.maps.latents(atom) for atom in parameters.values()))
+
+
+def _computed_movers(density: Density, site: str) -> frozenset[str]:
+    """The latents in the bounds that the model computes."""
+    found: set[str] = set()
+    for term in density.bounds:
+        if term.origin == site:
+            maps = density.maps[term.atom]
+            own = of_site(density.sites[site].shape)
+            found |= {n for n, accesses in maps.items() if n != site or accesses != own}
+    return frozenset(found)
+
+
+def _moved_by_affine(density: Density, site: str) -> frozenset[str]:
+    """The latents in the density of a site whose bounded values go through an affine transform, which calls
+    them real unless it is told its domain."""
+    name, *transforms = density.transforms.get(site, ("Normal",))
+    base = getattr(getattr(dist, name, None), "support", None)
+    if "Affine" not in transforms or base is constraints.real or base is constraints.real_vector:
+        return frozenset()
+    found = [density.maps.latents(t.atom) for t in density.terms if t.origin == site]
+    return frozenset().union(*found) - {site}
+
+
+def bounded_by(density: Density, site: str) -> tuple[str, ...]:
+    """The sites, latent or observed, whose support the latent `site` may move."""
+    named = [n for n, s in density.sites.items() if s.role != "deterministic"]
+    return tuple(n for n in named if n != site and site in support_movers(density, n))

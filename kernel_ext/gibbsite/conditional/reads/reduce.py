@@ -1,0 +1,91 @@
+"""Sum the elements of a term onto the elements of the site that they read."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.density.maps.access import Access, Affine, Read, Shape, component_array, full_window
+
+
+def _sum_axes(x: Any, shape: Shape, axes: tuple[int, ...]) -> Any:
+    """Sum over `axes` of the array of `shape` whose constant axes are held at size 1; keeps the axes."""
+    if not axes:
+        return x
+    copies = int(np.prod([shape[a] for a in axes if x.shape[a] == 1], dtype=np.int64))
+    total = jnp.sum(x, axis=axes, keepdims=True)
+    return total * copies if copies != 1 else total
+
+
+def _inside(x: Any, shape: Shape, access: Access) -> tuple[Any, Shape]:
+    """The part of `x` inside the access's window."""
+    if access.window == full_window(shape):
+        return x, shape
+    cut = tuple(
+        slice(None) if x.shape[a] == 1 and shape[a] != 1 else slice(low, high)
+        for a, (low, high) in enumerate(access.window)
+    )
+    return x[cut], tuple(high - low for low, high in access.window)
+
+
+def _aligned(access: Access) -> tuple[int | None, ...] | None:
+    """The array axis that each site axis runs along with step 1 (None: a constant index), if that is all."""
+    axes: list[int | None] = []
+    for c in access.index:
+        if not isinstance(c, Affine) or len(c.axes) > 1:
+            return None
+        if c.axes and (c.coefs[c.axes[0]] != 1 or c.axes[0] in axes):
+            return None
+        axes.append(c.axes[0] if c.axes else None)
+    return tuple(axes)
+
+
+def reduce_onto(x: Any, shape: Shape, access: Access, elements: Shape, read: Read) -> Any:
+    """Sum `x` onto the site's elements.
+
+    `x` is a term's contribution, of the term's `shape` with constant axes at size 1. The result broadcasts
+    against `elements`; elements that the access does not reach get 0.
+    """
+    axes = _aligned(access)
+    if axes is not None:
+        return _reduce_aligned(x, shape, access, axes, elements)
+    index = [component_array(c, shape, read) for c in access.index]  # type: ignore[arg-type]
+    flat: Any = 0
+    for i, n in zip(index, elements, strict=True):
+        flat = flat * n + i
+    flat = jnp.reshape(jnp.asarray(flat, jnp.int32), np.shape(flat) or (1,) * len(shape))
+    varying = tuple(a for a in range(len(shape)) if flat.shape[a] != 1)
+    x, inner = _inside(x, shape, access)
+    window = tuple(slice(*access.window[a]) if a in varying else slice(None) for a in range(len(shape)))
+    flat = flat[window]
+    x = _sum_axes(x, inner, tuple(a for a in range(len(shape)) if a not in varying))
+    target = tuple(inner[a] if a in varying else 1 for a in range(len(shape)))
+    total = jax.ops.segment_sum(
+        jnp.broadcast_to(x, target).reshape(-1),
+        jnp.broadcast_to(flat, target).reshape(-1),
+        num_segments=int(np.prod(elements, dtype=np.int64)),
+    )
+    return total.reshape(elements)
+
+
+def _reduce_aligned(x: Any, shape: Shape, access: Access, axes: Any, elements: Shape) -> Any:
+    x, inner = _inside(x, shape, access)
+    used = [a for a in axes if a is not None]
+    x = _sum_axes(x, inner, tuple(a for a in range(len(shape)) if a not in used))
+    order = used + [a for a in range(len(shape)) if a not in used]
+    x = jnp.transpose(x, order).reshape(tuple(x.shape[a] for a in used))
+    sizes = iter(x.shape)
+    x = x.reshape(tuple(1 if a is None else next(sizes) for a in axes))
+    # place the window's elements where the site has them
+    pads, target = [], []
+    for d, (component, a) in enumerate(zip(access.index, axes, strict=True)):
+        assert isinstance(component, Affine)
+        low = component.offset if a is None else component.offset + access.window[a][0]
+        count = 1 if a is None else inner[a]
+        pads.append((low, elements[d] - low - count, 0))
+        target.append(count)
+    if all(p == (0, 0, 0) for p in pads):
+        return x
+    target = tuple(n if pads[d] != (0, 0, 0) else x.shape[d] for d, n in enumerate(target))
+    return jax.lax.pad(jnp.broadcast_to(x, target), jnp.zeros((), x.dtype), pads)

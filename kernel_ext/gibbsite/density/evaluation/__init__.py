@@ -1,0 +1,1 @@
+"""Parts of a flat jaxpr → their values, on demand and without repeating what is constant."""

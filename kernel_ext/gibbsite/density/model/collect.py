@@ -1,0 +1,308 @@
+"""Run a NumPyro model under handlers: its sites as facts, and its density as one function of values.
+
+Latents and data are inputs, so the jaxpr of that function is sized by the program and not by the data.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from numpyro import handlers
+from numpyro.distributions import Distribution, TransformedDistribution
+from numpyro.primitives import Messenger
+
+from gibbsite.density.model.bounds import bounds_inside, support_indicator
+from gibbsite.density.model.sites import Plate, Site
+from gibbsite.errors import DataError, ModelError
+from gibbsite.trace.jaxpr.source_line import calling_line
+
+
+class _Lines(Messenger):
+    """Notes the user's source line of every site."""
+
+    def __init__(self, fn: Any = None) -> None:
+        self.lines: dict[str, tuple[str, int]] = {}
+        super().__init__(fn)
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] not in ("sample", "deterministic") or msg.get("name") in self.lines:
+            return
+        line = calling_line()
+        if line is not None:
+            self.lines[msg["name"]] = line
+
+
+def base_distribution(fn: Any) -> Any:
+    """The distribution inside `Independent`, `MaskedDistribution` and `ExpandedDistribution` wrappers."""
+    while hasattr(fn, "base_dist") and type(fn).__name__ in (
+        "Independent",
+        "MaskedDistribution",
+        "ExpandedDistribution",
+    ):
+        fn = fn.base_dist
+    return fn
+
+
+def innermost(fn: Any) -> tuple[Any, tuple[str, ...]]:
+    """The distribution that the values are first drawn from, and the transforms they then go through.
+
+    A transformed distribution with parameters of its own (`LogNormal`) stands for itself.
+    """
+    fn, transforms = base_distribution(fn), []
+    while isinstance(fn, TransformedDistribution) and not fn.arg_constraints:
+        transforms[:0] = [type(t).__name__.removesuffix("Transform") for t in fn.transforms]
+        fn = base_distribution(fn.base_dist)
+    return fn, tuple(transforms)
+
+
+# Where distributions made of distributions keep their parts, and how many axes these have in front of their
+# own: `MixtureSameFamily` has its components side by side.
+_PARTS = (
+    ("_mixing_distribution", 0),
+    ("_component_distribution", 1),
+    ("_component_distributions", 0),
+    ("base_dist", 0),
+)
+
+
+def parameters_of(fn: Any) -> dict[str, tuple[Any, int]]:
+    """Parameters of a distribution by name, with how many trailing axes of them belong to one element.
+
+    Those of a mixture's or a truncated distribution's parts are called `0 Normal/loc`: place and family of
+    the part, then the name.
+    """
+    base, _ = innermost(fn)
+    out: dict[str, tuple[Any, int]] = {}
+    for attribute, axes in () if isinstance(base, TransformedDistribution) else _PARTS:
+        found = base.__dict__.get(attribute)
+        for part in found if isinstance(found, list | tuple) else [found]:
+            if part is not None:
+                inner, place = innermost(part)[0], len({k.split(" ")[0] for k in out})
+                if set(inner.arg_constraints) <= set(base.arg_constraints):
+                    continue  # `ZeroInflatedPoisson` has the parameters of its part itself
+                out |= {
+                    f"{place} {type(inner).__name__}/{name}": (value, event + axes)
+                    for name, (value, event) in parameters_of(inner).items()
+                }
+    for name, constraint in (base.arg_constraints or {}).items():
+        value = base.__dict__.get(name)
+        if value is not None and hasattr(jnp.asarray(value), "dtype"):
+            out[name] = (value, _event_dim(constraint, base))
+    return out
+
+
+def feasible(msg: Mapping[str, Any]) -> Any:
+    """A value in the support of a latent site, found without drawing it."""
+    if msg["type"] != "sample" or msg.get("is_observed") or msg["value"] is not None:
+        return None
+    fn = msg["fn"]
+    shape = tuple(msg["kwargs"].get("sample_shape", ())) + fn.shape()
+    if fn.support.is_discrete:
+        struct = jax.eval_shape(
+            lambda: fn.sample(jax.random.key(0), tuple(msg["kwargs"].get("sample_shape", ())))
+        )
+        return jnp.zeros(struct.shape, struct.dtype)
+    try:
+        return fn.support.feasible_like(jnp.zeros(shape))
+    except NotImplementedError:  # a support of the user's own need not name a feasible value
+        return fn.sample(jax.random.key(0))
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What one pass over the model found: sites and plates in program order.
+
+    `enumerated` holds the support of each discrete latent site that can list it, shape `(K, …)`;
+    `parameter_event_dims` how many trailing axes of a distribution's parameters belong to one element;
+    `transforms` the base of each transformed distribution and its transforms, the last applied last.
+    """
+
+    sites: dict[str, Site]
+    plates: dict[str, Plate]
+    factors: tuple[str, ...]
+    enumerated: dict[str, np.ndarray]
+    parameter_event_dims: dict[str, dict[str, int]]
+    transforms: dict[str, tuple[str, ...]]
+
+
+def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]) -> tuple[dict, dict]:
+    """The NumPyro trace of the model at `values`, and the user's line per site.
+
+    Latent sites that are not in `values` get a feasible value.
+    """
+    lines = _Lines()
+    model = handlers.substitute(handlers.seed(fn, jax.random.key(0)), data=dict(values))
+    model = handlers.substitute(model, substitute_fn=feasible)
+    with numpyro.validation_enabled(False), lines:
+        trace = handlers.trace(model).get_trace(*args, **kwargs)
+    return trace, lines.lines
+
+
+def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> ModelFacts:
+    """Site and plate facts of a model trace; refuses what cannot be handled, with the way out."""
+    sites: dict[str, Site] = {}
+    plates: dict[str, Plate] = {}
+    factors = []
+    enumerated = {}
+    event_dims = {}
+    transforms: dict[str, tuple[str, ...]] = {}
+    for name, msg in trace.items():
+        if msg["type"] == "plate":
+            size, subsample = msg["args"][0], msg["args"][1]
+            if subsample is not None and subsample < size:
+                raise ModelError(
+                    f"plate {name!r} takes a random subsample of {subsample} of its {size} elements; a Gibbs "
+                    f"sweep needs them all. Remove `subsample_size`, or use NumPyro's HMCECS to subsample"
+                )
+            continue
+        if msg["type"] == "param":
+            raise ModelError(f"{name!r} is a `numpyro.param`: MCMC has no values for it; use a prior instead")
+        if msg["type"] not in ("sample", "deterministic"):
+            continue
+        if msg["type"] == "sample" and type(msg["fn"]).__name__ == "Unit" and msg["is_observed"]:
+            factors.append(name)
+            continue
+        frames = sorted(msg.get("cond_indep_stack", ()), key=lambda f: f.dim)
+        for frame in frames:
+            plates.setdefault(frame.name, Plate(frame.name, frame.size, frame.dim))
+        sites[name] = _site(name, msg, frames, lines.get(name))
+        if sites[name].latent and sites[name].discrete:
+            support = _enumerated(msg["fn"])
+            if support is not None:
+                enumerated[name] = support
+        if msg["type"] == "sample":
+            base, steps = innermost(msg["fn"])
+            event_dims[name] = {n: event for n, (_, event) in parameters_of(msg["fn"]).items()}
+            if steps:
+                transforms[name] = (type(base).__name__, *steps)
+    return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, transforms)
+
+
+def _event_dim(constraint: Any, fn: Any) -> int:
+    try:
+        return constraint.event_dim
+    except NotImplementedError:
+        # `constraints.dependent` without a rank, which `Delta` alone has, for `v`: a whole event of its own
+        return fn.event_dim
+
+
+def _enumerated(fn: Any) -> np.ndarray | None:
+    """The support of a discrete distribution that lists it; None where it cannot or is an integer range."""
+    base = base_distribution(fn)
+    if not base.has_enumerate_support or integer_bounds(base) is not None:
+        return None
+    with jax.ensure_compile_time_eval():
+        support = base.enumerate_support(expand=False)
+    batch = len(base.batch_shape)
+    support = np.asarray(support)
+    return support.reshape((support.shape[0], *support.shape[1 + batch :]))
+
+
+def integer_bounds(fn: Any) -> tuple[Any, Any] | None:
+    """Lower and upper bound of a distribution on a range of integers, else None."""
+    support = base_distribution(fn).support
+    if type(support).__name__ != "_IntegerInterval":
+        return None
+    return support.lower_bound, support.upper_bound
+
+
+def _recorded_in(frames: Any, shape: tuple[int, ...]) -> list[tuple[Any, int]]:
+    """The plates of a deterministic value with their axes; none where its shape does not show them all.
+
+    It need not have the plates' axes, and may have axes of its own to their right.
+    """
+    for cut in range(len(shape), 0, -1):
+        axes = [cut + f.dim for f in frames]
+        if all(a >= 0 and shape[a] == f.size for f, a in zip(frames, axes, strict=True)):
+            return list(zip(frames, axes, strict=True))
+    return []
+
+
+def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] | None) -> Site:
+    value = msg["value"]
+    shape = tuple(np.shape(value))
+    dtype = jnp.result_type(value)
+    if msg["type"] == "deterministic":
+        discrete = not jnp.issubdtype(dtype, jnp.inexact)
+        found = _recorded_in(frames, shape)
+        return Site(
+            name,
+            shape,
+            dtype,
+            None,
+            "deterministic",
+            discrete,
+            tuple(f.name for f, _ in found),
+            shape,
+            (),
+            "Deterministic",
+            line,
+            tuple(axis for _, axis in found),
+            len(shape),
+        )
+    fn: Distribution = msg["fn"]
+    event_dim = fn.event_dim
+    cut = len(shape) - event_dim
+    axes = tuple(cut + f.dim for f in frames)
+    inside = [(f, a) for f, a in zip(frames, axes, strict=True) if a >= 0]
+    return Site(
+        name,
+        shape,
+        dtype,
+        fn.support,
+        "observed" if msg["is_observed"] else "latent",
+        bool(getattr(fn.support, "is_discrete", False)),
+        tuple(f.name for f, _ in inside),
+        shape[:cut],
+        shape[cut:],
+        type(base_distribution(fn)).__name__,
+        line,
+        tuple(a for _, a in inside),
+        len(shape) - len(base_distribution(fn).event_shape),
+        bool(msg.get("_control_flow_done")),
+    )
+
+
+def _misfit(name: str, msg: Mapping[str, Any], error: Exception) -> str:
+    fn, role = msg["fn"], "data" if msg["is_observed"] else "value"
+    shapes = f"batch shape {fn.batch_shape} and event shape {fn.event_shape}"
+    return (
+        f"the {role} of site {name!r}, of shape {np.shape(msg['value'])}, does not fit its distribution "
+        f"{type(fn).__name__} with {shapes}: {error}. Check the plates around {name!r} and the shapes of its "
+        f"parameters"
+    )
+
+
+def log_probs(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """The unreduced log density of every sample site and factor, scaled and masked as NumPyro does.
+
+    Validation is off, because it would wrap every term in a test of its own value's support; but on for
+    distributions made of others whose bounds the model computes, since no test from outside replaces it.
+    """
+    out = {}
+    for name, msg in trace.items():
+        if msg["type"] != "sample":
+            continue
+        value, intermediates, scale = msg["value"], msg["intermediates"], msg["scale"]
+        extra = (intermediates,) if intermediates else ()
+        try:
+            with numpyro.validation_enabled(bounds_inside(base_distribution(msg["fn"]))):
+                lp = msg["fn"].log_prob(jnp.asarray(value), *extra)
+        except (ValueError, TypeError) as error:
+            raise DataError(_misfit(name, msg, error)) from error
+        out[name] = lp if scale is None else scale * lp
+    return out
+
+
+def support_indicators(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """For sites whose supports have computed bounds, 0 inside and −inf outside, element by element."""
+    tested = {
+        n for n, m in trace.items() if m["type"] == "sample" and bounds_inside(base_distribution(m["fn"]))
+    }
+    sites = {n: m for n, m in trace.items() if m["type"] == "sample" and n not in tested}
+    found = {n: support_indicator(m["fn"], m["value"]) for n, m in sites.items()}
+    return {n: x for n, x in found.items() if x is not None}

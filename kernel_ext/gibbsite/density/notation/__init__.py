@@ -1,0 +1,1 @@
+"""`Density` → statements and expressions as a person would have written them."""

@@ -1,0 +1,1 @@
+"""Conditionals and log densities → kernels: one file each."""

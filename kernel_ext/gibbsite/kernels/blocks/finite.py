@@ -1,0 +1,155 @@
+"""Gibbs updates of discrete sites as a NumPyro kernel."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from numpyro.infer.gibbs import GIBBS_SITES_KWARG
+from numpyro.infer.mcmc import MCMCKernel
+from numpyro.util import identity
+
+from gibbsite.conditional import Conditional, FiniteConditional, conditional_of
+from gibbsite.conditional.chains.joint import JointConditional, joint_conditional
+from gibbsite.conditional.chains.joint_chain import JointChain
+from gibbsite.conditional.reads.group import updated_together
+from gibbsite.density import Density, build_density
+from gibbsite.density.model.arguments import split_arguments
+from gibbsite.errors import ScheduleError
+
+INPUTS_KWARG = "_gibbsite_inputs"
+"""Model keyword through which compiled runs pass data arrays as arguments."""
+
+
+class FiniteGibbsState(NamedTuple):
+    """Current values of the block's sites, and the random key for the next step."""
+
+    z: dict[str, Any]
+    rng_key: Any
+
+
+def _known(density: Density, values: Mapping[str, Any]) -> dict[str, Any]:
+    packed = density.packed(values)
+    return {n: v for n, v in packed.items() if n in density.latent_vars}
+
+
+class FiniteGibbs(MCMCKernel):
+    """Draw discrete sites with finite support from their full conditionals, whole sites at a time.
+
+    Works on any NumPyro model, on its own where all latents are discrete, or as a block:
+
+        Gibbs([(FiniteGibbs(model), ["z"]), (NUTS(model), None)])
+
+    Several sites in one block are drawn jointly where they are nested (`gibbsite.conditional.chains.joint`), else
+    in turn; `joint` True insists, False forbids. Independent elements are drawn in one pass, first-order chains by forward filtering and backward sampling, other coupled elements in a sweep. Sites `s[0]`, …,
+    `s[n-1]` of a Python loop that are all in one block are updated as one array.
+
+    `model` is a NumPyro model function. `density` may hand in an analysis made before; without it the model
+    is traced in `init`, from the arguments given there.
+    """
+
+    sample_field = "z"  # type: ignore[assignment]
+    _accepted: type[Conditional] = FiniteConditional
+
+    def __init__(self, model: Callable, density: Density | None = None, joint: bool | None = None):
+        self._joint_wanted = joint
+        self._joint: JointConditional | JointChain | None = None
+        self._model = model
+        self._traced = model
+        self._density = density
+        self._conditionals: dict[str, Any] = {}
+        self._units: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def model(self) -> Callable:
+        """The model function."""
+        return self._model
+
+    def init(
+        self, rng_key: Any, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any
+    ) -> FiniteGibbsState:
+        """Initial state; `init_params` are constrained values of the block's sites.
+
+        Raises `ScheduleError` for a site that has no finite conditional.
+        """
+        kwargs = dict(model_kwargs or {})
+        given = set(kwargs.pop(GIBBS_SITES_KWARG, {}))
+        density = self._density
+        if density is None:
+            density = self._density = build_density(self._traced, tuple(model_args), kwargs)
+        names = list(init_params) if init_params else [n for n in density.latents if n not in given]
+        self._units = updated_together(density, names)
+        for name in self._units:
+            if name not in self._conditionals:
+                conditional = conditional_of(density, name)
+                if not isinstance(conditional, self._accepted):
+                    raise ScheduleError(f"{type(self).__name__} cannot update {name!r}: {conditional.reason}")
+                self._conditionals[name] = conditional
+        self._joint = self._joint_conditional(density)
+        given_values = init_params or {}
+        starts: dict[str, Any] = {}
+        for unit, members in self._units.items():
+            start = self._start(unit)
+            starts.update(dict.fromkeys(members, start if unit in members else start[0]))
+        z = {n: jnp.asarray(given_values.get(n, starts[n]), density.sites[n].dtype) for n in names}
+        return FiniteGibbsState(z, rng_key)
+
+    def _joint_conditional(self, density: Density) -> JointConditional | JointChain | None:
+        if len(self._units) < 2 or self._joint_wanted is False:
+            return None
+        found = joint_conditional(density, list(self._units))
+        if not isinstance(found, str):
+            return found
+        if self._joint_wanted:
+            raise ScheduleError(f"{' and '.join(self._units)} cannot be drawn jointly: {found}")
+        return None
+
+    def _start(self, name: str) -> Any:
+        c = self._conditionals[name]
+        shape = c.structure.elements + c.support.shape[1:]
+        return jnp.broadcast_to(jnp.asarray(c.support[0]), shape)
+
+    def sample(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> FiniteGibbsState:
+        """One update of every site of the block, in the order of `state.z`."""
+        kwargs = dict(model_kwargs or {})
+        latents = {**kwargs.pop(GIBBS_SITES_KWARG, {}), **state.z}
+        data = self._data(tuple(model_args), kwargs)
+        key, *keys = jax.random.split(state.rng_key, 1 + len(self._units))
+        z = dict(state.z)
+        if self._joint is not None:
+            for unit, drawn in self._joint.draw(keys[0], _known(self._joint.density, latents), data).items():
+                z.update(self._unpacked(unit, drawn))
+            return FiniteGibbsState(z, key)
+        for unit, k in zip(self._units, keys, strict=True):
+            conditional = self._conditionals[unit]
+            drawn = conditional.update(k, _known(conditional.density, {**latents, **z}), data)
+            z.update(self._unpacked(unit, drawn))
+        return FiniteGibbsState(z, key)
+
+    def _unpacked(self, unit: str, drawn: Any) -> dict[str, Any]:
+        members = self._units[unit]
+        return {m: drawn if unit in members else drawn[i] for i, m in enumerate(members)}
+
+    def _data(self, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+        assert self._density is not None
+        if INPUTS_KWARG in kwargs:
+            return kwargs[INPUTS_KWARG]["data"]
+        if not self._density.data_vars:
+            return ()
+        return split_arguments(args, kwargs).arrays
+
+    def refresh(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> FiniteGibbsState:
+        """Nothing is cached that depends on other sites."""
+        return state
+
+    def wrap_model(self, wrapper: Callable) -> "FiniteGibbs":
+        """The same kernel over a wrapped model; the analysis stays that of the bare one."""
+        kernel = copy.copy(self)
+        kernel._model = wrapper(self._model)
+        kernel._conditionals, kernel._joint = {}, None
+        return kernel
+
+    def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable:
+        """Values are already constrained."""
+        return identity

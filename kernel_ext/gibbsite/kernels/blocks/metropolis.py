@@ -1,0 +1,178 @@
+"""Metropolis–Hastings with a proposal given as NumPyro distributions: the user's own, or the prior."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import random
+from numpyro.distributions import constraints
+from numpyro.infer.gibbs import GIBBS_SITES_KWARG
+
+from gibbsite.density.model.bounds import base_constraint
+from gibbsite.errors import ScheduleError
+from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
+from gibbsite.kernels.blocks.target import Target, Values, event_log_prob
+
+Proposal = Callable[[dict[str, jax.Array]], Any]
+
+
+def _interval(constraint: Any) -> tuple[float | None, float | None] | None:
+    """Bounds of a support of scalars, None where a bound is not a number; None for other supports."""
+    c = base_constraint(constraint)
+    infinite = float("inf")
+    if c is constraints.real or c is constraints.real_vector:
+        return -infinite, infinite
+    if c is constraints.boolean:
+        return 0.0, 1.0
+    if isinstance(c, constraints.greater_than | constraints.integer_greater_than):
+        return _number(c.lower_bound), infinite
+    if isinstance(c, constraints.less_than):
+        return -infinite, _number(c.upper_bound)
+    if isinstance(c, constraints.interval | constraints.integer_interval):
+        return _number(c.lower_bound), _number(c.upper_bound)
+    return None
+
+
+def _number(bound: Any) -> float | None:
+    if jnp.ndim(bound) != 0:
+        return None
+    try:
+        return float(bound)
+    except jax.errors.ConcretizationTypeError:  # it depends on what is being traced
+        return None
+
+
+def covers(proposal: Any, target: Any) -> bool:
+    """Whether a proposal's support can reach all of a site's support (unknown bounds count as fitting)."""
+    if proposal.is_discrete != target.is_discrete:
+        return False
+    inner, outer = _interval(target), _interval(proposal)
+    if inner is None or outer is None:
+        return type(base_constraint(proposal)) is type(base_constraint(target))
+    low = outer[0] is None or inner[0] is None or outer[0] <= inner[0]
+    high = outer[1] is None or inner[1] is None or outer[1] >= inner[1]
+    return low and high
+
+
+class Metropolis(SiteKernel):
+    """Metropolis–Hastings with a proposal of the user's.
+
+    `proposal(state)` gets a dict of the constrained values of *all* latent sites and returns the
+    distribution of the block's new value, or a dict of one distribution per site of the block. It is
+    checked at `init`: shape and support must fit. Values outside the site's support are rejected.
+    """
+
+    def __init__(self, model: Any, proposal: Proposal):
+        super().__init__(model)
+        if not callable(proposal):
+            raise ScheduleError(
+                f"Metropolis needs a proposal, a function of the state that returns a NumPyro distribution; "
+                f"got {proposal!r}"
+            )
+        self._proposal: Proposal | None = proposal
+
+    def check(self, name: str, site: Mapping[str, Any]) -> None:
+        """Every support is allowed; the proposal is checked in `init_tuning`."""
+
+    def init_tuning(self, z: Values, target: Target) -> Any:
+        """Checks the proposal at the first values; there is nothing to tune."""
+        proposals, sites = self._propose(z, target), target.trace(z)
+        if set(proposals) != set(z):
+            raise ScheduleError(
+                f"the proposal must give one distribution for each of {sorted(z)}, got {sorted(proposals)}"
+            )
+        for name, value in z.items():
+            proposed, support = proposals[name], sites[name]["fn"].support
+            if not isinstance(proposed, dist.Distribution):
+                raise ScheduleError(
+                    f"the proposal for {name!r} must be a NumPyro distribution, got {type(proposed).__name__}"
+                )
+            if tuple(proposed.shape()) != value.shape:
+                raise ScheduleError(
+                    f"the proposal for {name!r} has shape {tuple(proposed.shape())}, "
+                    f"the site has {value.shape}; `.expand({list(value.shape)})` gives a distribution "
+                    "of that shape"
+                )
+            if not covers(proposed.support, support):
+                raise ScheduleError(
+                    f"the proposal for {name!r} has support {proposed.support}, which does not "
+                    f"cover the site's support {support}; propose from a distribution on all of it"
+                )
+        return ()
+
+    def _propose(self, z: Values, target: Target) -> dict[str, Any]:
+        assert self._proposal is not None
+        state = {**target.kwargs.get(GIBBS_SITES_KWARG, {}), **z}
+        proposed = self._proposal(state)
+        if isinstance(proposed, Mapping):
+            return dict(proposed)
+        if len(z) != 1:
+            raise ScheduleError(
+                f"the block has sites {sorted(z)}: the proposal must return a dict "
+                "with one distribution for each"
+            )
+        return {next(iter(z)): proposed}
+
+    def step(
+        self, key: jax.Array, z: Values, tuning: Any, target: Target, adapting: jax.Array
+    ) -> tuple[dict[str, jax.Array], Any, StepInfo]:
+        """Propose, then accept with the Hastings ratio."""
+        key_draw, key_accept = random.split(key)
+        forward = self._propose(z, target)
+        keys = dict(zip(z, random.split(key_draw, len(z)), strict=True))
+        there = {n: jnp.asarray(forward[n].sample(keys[n]), z[n].dtype) for n in z}
+        backward = self._propose(there, target)
+        log_ratio = target.logdensity(there) - target.logdensity(z)
+        for name in z:
+            log_ratio = log_ratio + event_log_prob(backward[name], z[name])
+            log_ratio = log_ratio - event_log_prob(forward[name], there[name])
+        return _decide(key_accept, z, there, log_ratio)
+
+
+class IndependenceMetropolis(Metropolis):
+    """Metropolis–Hastings with a proposal that ignores the block's own values: by default the prior.
+
+    With the prior as proposal the acceptance ratio is that of the likelihoods. `proposal(state)`, if given,
+    gets the values of the *other* latent sites only.
+    """
+
+    def __init__(self, model: Any, proposal: Proposal | None = None):
+        super().__init__(model, proposal or _no_proposal)
+        if proposal is None:
+            self._proposal = None
+
+    def _propose(self, z: Values, target: Target) -> dict[str, Any]:
+        if self._proposal is None:
+            sites = target.trace(z)
+            return {name: sites[name]["fn"] for name in z}
+        proposed = self._proposal(dict(target.kwargs.get(GIBBS_SITES_KWARG, {})))
+        return dict(proposed) if isinstance(proposed, Mapping) else {next(iter(z)): proposed}
+
+    def step(
+        self, key: jax.Array, z: Values, tuning: Any, target: Target, adapting: jax.Array
+    ) -> tuple[dict[str, jax.Array], Any, StepInfo]:
+        """A fixed proposal, or an ancestral draw from the prior of the whole block."""
+        if self._proposal is not None:
+            return super().step(key, z, tuning, target, adapting)
+        key_draw, key_accept = random.split(key)
+        there = target.draw_prior(key_draw, z)
+        there = {name: jnp.asarray(there[name], z[name].dtype) for name in z}
+        # a site's scale or mask makes its factor differ from the prior that was drawn from
+        log_ratio = target.logdensity(there) - target.logdensity(z)
+        log_ratio = log_ratio + target.prior_log_prob(z) - target.prior_log_prob(there)
+        return _decide(key_accept, z, there, log_ratio)
+
+
+def _no_proposal(state: dict[str, jax.Array]) -> dict[str, Any]:
+    return {}
+
+
+def _decide(
+    key: jax.Array, z: Values, there: Values, log_ratio: jax.Array
+) -> tuple[dict[str, jax.Array], Any, StepInfo]:
+    log_ratio = jnp.where(jnp.isnan(log_ratio), -jnp.inf, log_ratio)
+    accepted = -random.exponential(key) < log_ratio
+    new = {name: jnp.where(accepted, there[name], z[name]) for name in z}
+    return new, (), step_info(jnp.exp(jnp.minimum(log_ratio, 0.0)), 2)

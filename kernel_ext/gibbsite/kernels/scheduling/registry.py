@@ -1,0 +1,260 @@
+"""The kernels that a schedule may name: what each fits, its options, how it is built.
+
+`register_kernel` adds one of your own, for every schedule from then on.
+"""
+
+import inspect
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpyro.infer import HMC, NUTS
+from numpyro.infer.mcmc import MCMCKernel
+
+from gibbsite.conditional.reads.group import unit_of, updated_together
+from gibbsite.errors import ScheduleError
+from gibbsite.kernels.blocks.conjugate import ConjugateGibbs
+from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
+from gibbsite.kernels.blocks.finite import FiniteGibbs
+from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
+from gibbsite.kernels.blocks.random_walk import RandomWalk
+from gibbsite.kernels.blocks.reflective import ReflectiveSlice
+from gibbsite.kernels.blocks.slice import Slice
+from gibbsite.kernels.blocks.supports import moving_support
+
+Facts = Any
+"""What is asked of a model: `.sites`, `.conditional(site)`, `.density`, `.runtime_model`, `.inputs`."""
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One kernel. `fits(facts, site)` returns None, or in words why it cannot update that site.
+
+    `options` maps each option to the types it takes; `build(facts, sites, options)` makes the NumPyro kernel;
+    `cost(facts, sites, options)` estimates the work of one update, in words.
+    """
+
+    name: str
+    fits: Callable[[Facts, str], str | None]
+    build: Callable[[Facts, tuple[str, ...], Mapping[str, Any]], MCMCKernel]
+    options: Mapping[str, tuple[type, ...]]
+    cost: Callable[[Facts, tuple[str, ...], Mapping[str, Any]], str]
+    reason: str
+    needs: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+_ROWS: dict[str, KernelRow] = {}
+_NUMBER = (numbers.Real,)
+_WHOLE = (numbers.Integral,)
+
+
+def kernels() -> Mapping[str, KernelRow]:
+    """All kernels by name."""
+    return dict(_ROWS)
+
+
+def find_kernel(name: str) -> KernelRow | None:
+    """The row of a kernel's name or alias, upper and lower case alike."""
+    for row in _ROWS.values():
+        if name.lower() in (row.name.lower(), *(alias.lower() for alias in row.aliases)):
+            return row
+    return None
+
+
+def register_kernel(row: KernelRow) -> None:
+    """Add a kernel to those that schedules may name; `ScheduleError` if its name is taken."""
+    for name in (row.name, *row.aliases):
+        if find_kernel(name) is not None:
+            raise ScheduleError(f"there is already a kernel named {name!r}")
+    _ROWS[row.name] = row
+
+
+def kernel_row(
+    name: str, cls: type, *, fits: Callable[[Facts, str], str | None] | None = None, **more: Any
+) -> KernelRow:
+    """The row of a kernel class whose constructor takes the model first and then its options.
+
+    Without `fits`, any continuous site will do.
+    """
+    known = [p for p in inspect.signature(cls).parameters.values() if p.name != "model"]
+    options = {p.name: _types(p) for p in known}
+    defaults = {
+        "build": lambda facts, sites, options: cls(facts.runtime_model, **options),
+        "options": options,
+        "cost": lambda facts, sites, options: "not estimated",
+        "reason": "asked for",
+    }
+    return KernelRow(name, fits or continuous, **{**defaults, **more})
+
+
+def _types(parameter: inspect.Parameter) -> tuple[type, ...]:
+    if isinstance(parameter.default, bool):
+        return (bool,)
+    if isinstance(parameter.default, int):
+        return _WHOLE
+    if isinstance(parameter.default, float):
+        return _NUMBER
+    return (object,)
+
+
+def size(facts: Facts, sites: Sequence[str]) -> int:
+    """Elements of the sites together."""
+    return sum(int(np.prod(facts.sites[s].shape, dtype=np.int64)) for s in sites)
+
+
+def continuous(facts: Facts, site: str) -> str | None:
+    """Fits sites with a continuous support."""
+    return f"{site!r} is discrete" if facts.sites[site].discrete else None
+
+
+def _smooth(facts: Facts, site: str) -> str | None:
+    """Fits continuous sites that neither have nor move a support which depends on latents."""
+    return continuous(facts, site) or moving_support(facts, site)
+
+
+def _finite(facts: Facts, site: str) -> str | None:
+    if not facts.sites[site].discrete:
+        return f"{site!r} is continuous: its values cannot be listed"
+    c = facts.conditional(unit_of(facts.density, site))
+    return None if c.kind in ("finite", "chain") else c.reason
+
+
+def _conjugate(facts: Facts, site: str) -> str | None:
+    c = facts.conditional(site)
+    return None if c.kind == "conjugate" else c.reason
+
+
+def _gaussian(facts: Facts, site: str) -> str | None:
+    name = facts.sites[site].fn_name
+    base, *transforms = facts.density.transforms.get(site, (name,))
+    if base == "Normal" and set(transforms) == {"Affine"}:
+        return None
+    return None if name in GAUSSIAN else f"the prior of {site!r} is {name}, not Gaussian"
+
+
+def _single_integers(facts: Facts, site: str) -> str | None:
+    s = facts.sites[site]
+    if s.discrete and s.support is not None and s.support.event_dim > 0 and s.event_shape:
+        name = type(s.support).__name__
+        if "Independent" not in name:
+            return f"the support of {site!r} couples integers"
+    return None
+
+
+def _build_finite(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
+    return FiniteGibbs(facts.runtime_model, facts.density, **options)
+
+
+def _hmc_options(cls: type) -> dict[str, tuple[type, ...]]:
+    number = dict.fromkeys(("step_size", "target_accept_prob"), _NUMBER)
+    flags = dict.fromkeys(("adapt_step_size", "adapt_mass_matrix", "dense_mass"), (bool,))
+    more: dict[str, tuple[type, ...]] = {"max_tree_depth": _WHOLE} if cls is NUTS else {}
+    if cls is HMC:
+        more = {"num_steps": _WHOLE, "trajectory_length": _NUMBER}
+    return {**number, **flags, **more}
+
+
+def _build_hmc(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
+    options = dict(options)
+    if "num_steps" in options:
+        options.setdefault("trajectory_length", None)
+    return HMC(facts.runtime_model, **options)
+
+
+def _gradients(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str:
+    if "num_steps" in options:
+        return f"{options['num_steps']} gradients"
+    if "trajectory_length" in options or "max_tree_depth" not in options:
+        return "up to 2^10 gradients, as warm-up decides"
+    return f"up to 2^{options['max_tree_depth']} gradients"
+
+
+def _anything(facts: Facts, site: str) -> str | None:
+    return None
+
+
+def _conditional_cost(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str:
+    return "; ".join(facts.conditional(s).cost for s in updated_together(facts.density, sites))
+
+
+for _row in (
+    KernelRow(
+        "Conjugate",
+        _conjugate,
+        lambda facts, sites, options: ConjugateGibbs(facts.runtime_model, facts.density),
+        {},
+        _conditional_cost,
+        "certified conjugate",
+        aliases=("ConjGibbs",),
+    ),
+    KernelRow(
+        "Gibbs",
+        _finite,
+        _build_finite,
+        {"joint": (bool,)},
+        _conditional_cost,
+        "listed support",
+        aliases=("DiscGibbs", "FinGibbs", "Chain"),
+    ),
+    kernel_row(
+        "ESlice",
+        EllipticalSlice,
+        fits=_gaussian,
+        reason="Gaussian prior; nothing to tune",
+        cost=lambda f, s, o: "about 4 evaluations of the touched factors",
+        aliases=("EllipticalSlice",),
+    ),
+    kernel_row(
+        "Slice",
+        Slice,
+        reason="any continuous support; element by element",
+        cost=lambda f, s, o: f"about 6 × {size(f, s)} evaluations of the touched factors",
+    ),
+    kernel_row(
+        "ReflectiveSlice",
+        ReflectiveSlice,
+        fits=continuous,
+        reason="slice that follows the gradient",
+        cost=lambda f, s, o: f"{o.get('num_steps', 10)} gradients",
+        aliases=("RSlice", "ReflSlice"),
+    ),
+    kernel_row(
+        "RandomWalk",
+        RandomWalk,
+        fits=_single_integers,
+        reason="needs nothing but the density",
+        cost=lambda f, s, o: "2 evaluations of the touched factors",
+        options={"step_size": _NUMBER, "target_accept_prob": _NUMBER},
+        aliases=("RWMetropolis", "MWG"),
+    ),
+    kernel_row(
+        "Independence",
+        IndependenceMetropolis,
+        fits=_anything,
+        reason="proposes from the prior, or as asked",
+        cost=lambda f, s, o: "2 evaluations of the touched factors",
+        aliases=("IndependenceMetropolis",),
+    ),
+    kernel_row(
+        "Metropolis",
+        Metropolis,
+        fits=_anything,
+        reason="the user's proposal",
+        cost=lambda f, s, o: "2 evaluations of the touched factors",
+        needs=("proposal",),
+        aliases=("MH", "Prop", "PropMH"),
+    ),
+    KernelRow("HMC", _smooth, _build_hmc, _hmc_options(HMC), _gradients, "continuous", aliases=("GradHMC",)),
+    KernelRow(
+        "NUTS",
+        _smooth,
+        lambda facts, sites, options: NUTS(facts.runtime_model, **options),
+        _hmc_options(NUTS),
+        _gradients,
+        "continuous; gradients and step size adapted",
+    ),
+):
+    register_kernel(_row)

@@ -1,0 +1,265 @@
+"""A schedule: which kernel updates which sites in which order, checked against a model, and why."""
+
+import html
+import itertools
+import numbers
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from gibbsite.conditional.reads.group import updated_together
+from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
+from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
+from gibbsite.kernels.scheduling.parse import REST, Spec, Update, at_caret, nearest, parse_schedule
+from gibbsite.kernels.scheduling.plan import Block, Plan
+from gibbsite.kernels.scheduling.policy import blocked_by, default_spec, reason_for
+from gibbsite.kernels.scheduling.registry import Facts, KernelRow, find_kernel, kernels
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the explanation: sites, kernel, why this one, what blocked a better one (a line per
+    obstacle), cost per sweep."""
+
+    sites: tuple[str, ...]
+    kernel: str
+    reason: str
+    blocked: str
+    cost: str
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Checked updates of a model's latent sites, in sweep order.
+
+    Equal schedules have equal updates; printing one shows the table of sites, kernels and reasons; `text` is
+    the form that `parse` reads.
+    """
+
+    updates: tuple[Update, ...]
+    random_scan: bool
+    facts: Facts = field(compare=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The schedule in one line."""
+        return str(Spec(self.updates, self.random_scan))
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The explanation, one row per update."""
+        rows = []
+        for u in self.updates:
+            row = _row(u.kernel)
+            cost = row.cost(self.facts, u.sites, dict(u.options))
+            times = f"{u.repeat} × ({cost})" if u.repeat > 1 else cost
+            name = str(u).removesuffix(u.label).strip()
+            reason = reason_for(self.facts, u.kernel, u.sites) or row.reason
+            rows.append(Row(u.sites, name, reason, blocked_by(self.facts, u.kernel, u.sites), times))
+        return tuple(rows)
+
+    def members(self, sites: Sequence[str]) -> tuple[str, ...]:
+        """The model's own sites behind the names in an update: those of a group for the group's name."""
+        grouped = self.facts.density.members
+        return tuple(m for s in sites for m in grouped.get(s, (s,)))
+
+    def plan(self) -> Plan:
+        """The schedule compiled to one NumPyro kernel, with what a run needs beside it."""
+        facts, pairs, blocks, signatures = self.facts, [], [], []
+        for u in self.updates:
+            options = dict(u.options)
+            try:
+                kernel = _row(u.kernel).build(facts, u.sites, options)
+            except (OptionError, TypeError, ValueError) as problem:
+                raise ScheduleError(f"{u}: {problem}") from problem
+            pairs.append((Repeat(kernel, u.repeat) if u.repeat > 1 else kernel, u.sites))
+            blocks.append(Block(u.label, u.kernel, u.sites, options))
+            if u.kernel in ("Gibbs", "Conjugate"):
+                units = updated_together(facts.density, u.sites)
+                signatures += [getattr(facts.conditional(s), "signature", s) for s in units]
+            # options that are functions are compiled in: they are part of the key as objects
+            signatures += [v if callable(v) else repr(v) for v in options.values()]
+        composite = RandomScanGibbs if self.random_scan else SystematicScanGibbs
+        return Plan(
+            kernel=composite(pairs),
+            inputs=facts.inputs,
+            blocks=tuple(blocks),
+            sites=facts.recorded,
+            observed=facts.observed,
+            groups=facts.density.groups,
+            fingerprint=facts.fingerprint,
+            cache_key=(facts.fingerprint, self.text, tuple(signatures)),
+            model_name=facts.name,
+            schedule_text=self.text,
+            observed_sites=facts.observed_sites,
+            model=facts.written_model,
+            members={g: m for g, m in facts.density.members.items() if g in facts.recorded},
+        )
+
+    def __str__(self) -> str:
+        head = ("sites", "kernel", "why", "what blocked a better one", "cost per sweep")
+        body = [(" ".join(r.sites), r.kernel, r.reason, r.blocked or "–", r.cost) for r in self.rows]
+        widths = [min(max(len(line[i]) for line in [head, *body]), 44) for i in range(5)]
+        lines = ["random scan" if self.random_scan else "in this order"]
+        for line in [head, *body]:
+            wrapped = [_wrapped(cell, w) for cell, w in zip(line, widths, strict=True)]
+            for cells in itertools.zip_longest(*wrapped, fillvalue=""):
+                lines.append("  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip())
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = ("sites", "kernel", "why", "what blocked a better one", "cost per sweep")
+        cells = [(" ".join(r.sites), r.kernel, r.reason, r.blocked or "–", r.cost) for r in self.rows]
+
+        def line(tag: str, row: Sequence[str]) -> str:
+            shown = (html.escape(c).replace("\n", "<br>") for c in row)
+            return "<tr>" + "".join(f"<{tag}>{c}</{tag}>" for c in shown) + "</tr>"
+
+        body = "".join(line("td", row) for row in cells)
+        order = "random scan" if self.random_scan else "in this order"
+        caption = f"<caption>{order}: <code>{html.escape(self.text)}</code></caption>"
+        return f"<table>{caption}<thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    return [line for part in cell.split("\n") for line in textwrap.wrap(part, width)] or [""]
+
+
+def make_schedule(
+    facts: Facts,
+    schedule: "str | Spec | Schedule | Sequence[Update] | None" = None,
+    *,
+    random_scan: bool = False,
+    namespace: Mapping[str, Any] | None = None,
+) -> Schedule:
+    """The schedule in any of its forms, checked against a model; the default policy where it is None.
+
+    `facts` is the model. Text may use names from `namespace` as values of options. Raises `ScheduleError`
+    before anything runs: for what cannot be read, kernels and sites that do not exist, sites updated twice or
+    never, kernels that do not fit, and options of the wrong type.
+    """
+    if schedule is None:
+        spec = default_spec(facts)
+    elif isinstance(schedule, str):
+        spec = parse_schedule(schedule, namespace)
+    elif isinstance(schedule, Schedule):
+        spec = Spec(schedule.updates, schedule.random_scan)
+    elif isinstance(schedule, Spec):
+        spec = schedule
+    elif isinstance(schedule, Sequence) and all(isinstance(u, Update) for u in schedule):
+        spec = Spec(tuple(schedule))
+    else:
+        raise ScheduleError(
+            f"a schedule is text such as 'Gibbs z (*) NUTS [a b]' or a list of update(…), got {schedule!r}"
+        )
+    return Schedule(_checked(facts, spec), spec.random_scan or random_scan, facts)
+
+
+def _row(kernel: str) -> KernelRow:
+    row = find_kernel(kernel)
+    assert row is not None
+    return row
+
+
+def _checked(facts: Facts, spec: Spec) -> tuple[Update, ...]:
+    """The updates with kernels and sites by their full names, after every check."""
+    latents = tuple(n for n, s in facts.sites.items() if s.role == "latent")
+    expanded = []
+    for u in spec.updates:
+        row = find_kernel(u.kernel)
+        if row is None:
+            raise at_caret(
+                f"unknown kernel {u.kernel!r}{nearest(u.kernel, kernels())} (known: {', '.join(kernels())})",
+                spec.text,
+                u.spans.get("kernel"),
+            )
+        _check_options(u, row, spec.text)
+        expanded.append((u, row, [m for s in u.sites for m in _members(facts, s, u, spec.text)]))
+    owner: dict[str, Update] = {}
+    for u, _, sites in expanded:
+        for site in sites:
+            if site in owner and site != REST:
+                again = "in one block" if owner[site] is u else f"by {owner[site].kernel} and by {u.kernel}"
+                span = u.spans.get(f"site {site}")
+                raise at_caret(f"site {site!r} is updated twice, {again}; name it once", spec.text, span)
+            owner[site] = u
+    rest = [n for n in latents if n not in owner]
+    if REST not in owner and rest:
+        fitting = "; ".join(f"{n!r} can be updated by {_fitting(facts, n)}" for n in rest[:4])
+        raise ScheduleError(
+            f"the schedule leaves out the latent site{'s' * (len(rest) > 1)} {_list(rest)}. {fitting}"
+        )
+    if REST in owner and not rest:
+        u = owner[REST]
+        raise at_caret("'*' has nothing left to update", spec.text, u.spans.get(f"site {REST}"))
+    checked = []
+    for u, row, sites in expanded:
+        names = tuple(m for s in sites for m in (rest if s == REST else [s]))
+        for site in names:
+            why = row.fits(facts, site)
+            if why is not None:
+                span = u.spans.get(f"site {site}", u.spans.get("sites"))
+                message = (
+                    f"{row.name} cannot update {site!r}: {why}. It can be updated by {_fitting(facts, site)}"
+                )
+                raise at_caret(message, spec.text, span)
+        checked.append(Update(row.name, names, u.options, u.repeat, u.spans))
+    return tuple(checked)
+
+
+def _members(facts: Facts, name: str, u: Update, text: str) -> tuple[str, ...]:
+    """The site, or the members of the group, or '*'."""
+    groups = facts.density.groups
+    if name == REST or name in groups:
+        return groups.get(name, (REST,))
+    span = u.spans.get(f"site {name}")
+    if name not in facts.sites:
+        latents = [n for n, s in facts.sites.items() if s.role == "latent"]
+        raise at_caret(str(UnknownNameError("site", name, latents)), text, span)
+    role = facts.sites[name].role
+    if role != "latent":
+        because = "its value is computed" if role == "deterministic" else "its value is data"
+        raise at_caret(
+            f"{name!r} is {role}: {because}, and no kernel may update it; leave it out", text, span
+        )
+    return (name,)
+
+
+def _fitting(facts: Facts, site: str) -> str:
+    fits = [k.name for k in kernels().values() if k.fits(facts, site) is None]
+    return ", ".join(fits) or "no kernel"
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _check_options(u: Update, row: KernelRow, text: str) -> None:
+    for name, value in u.options:
+        span = u.spans.get(f"option {name}")
+        if name not in row.options:
+            known = ", ".join(row.options) or "none"
+            message = f"{row.name} has no option {name!r}{nearest(name, row.options)} (options: {known})"
+            raise at_caret(message, text, span)
+        types = row.options[name]
+        as_bool = isinstance(value, bool) and bool not in types and object not in types
+        if as_bool or not isinstance(value, types):
+            wanted = " or ".join(_TYPE_NAMES.get(t, t.__name__) for t in types)
+            raise at_caret(f"{row.name}: {name} must be {wanted}, got {value!r}", text, span)
+    given = {name for name, _ in u.options}
+    for name in row.needs:
+        if name not in given:
+            raise at_caret(
+                f"{row.name} needs the option {name!r}: write {row.name}({name}=…) {u.label}",
+                text,
+                u.spans.get("kernel"),
+            )
+
+
+_TYPE_NAMES = {
+    numbers.Real: "a number",
+    numbers.Integral: "a whole number",
+    bool: "True or False",
+}

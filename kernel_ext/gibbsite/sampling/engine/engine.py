@@ -1,0 +1,286 @@
+"""The compiled part of a run: all chains at once on one or several devices, any number of steps per call."""
+
+import copy
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.engine.flight import Flight
+from gibbsite.sampling.engine.for_cpu import for_cpu
+from gibbsite.sampling.engine.initial import logdensity_at_start, native_values
+from gibbsite.sampling.engine.timing import compiled_blocks
+
+INPUTS = "_gibbsite_inputs"
+# fields of block states that are worth recording, by the name under which people know them
+_FIELDS = {
+    "diverging": "diverging",
+    "accept_prob": "acceptance_rate",
+    "num_steps": "n_steps",
+    "energy": "energy",
+    "potential_energy": "potential_energy",
+}
+# what the steps that thinning leaves out add to the one that is kept
+_GATHERED = {"diverging": jnp.logical_or, "n_steps": jnp.add}
+
+
+def block_stats(states: tuple[Any, ...]) -> dict[str, Any]:
+    """The recordable fields of every block's state, as `"<block>.<name>"`."""
+    out = {}
+    for i, state in enumerate(states):
+        for field, name in _FIELDS.items():
+            if hasattr(state, field):
+                out[f"{i}.{name}"] = getattr(state, field)
+        adapted = getattr(state, "adapt_state", None)
+        step_size = getattr(adapted, "step_size", None) if adapted is not None else None
+        if step_size is None:
+            step_size = getattr(state, "step_size", None)
+        if step_size is not None:
+            out[f"{i}.step_size"] = step_size
+    return out
+
+
+# starting values are computed once: compiling them fast matters more than running them fast
+_COMPILE_FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+
+# axes of steps and chains that stand before a site's own, by what a program takes and gives
+_LEADING = {"chain": 1, None: 0}
+_LEADING_OUT = {"chain": 1, ("chain", "buffers"): (1, 2)}
+
+
+@dataclass(frozen=True)
+class _Partitioned:
+    """A program whose arguments and results are split by data: the shapes of the results tell how."""
+
+    fn: Any
+    ins: tuple[int, ...]
+    outs: int | tuple[int, ...]
+    by_size: Any
+
+    def lower(self, *arguments: Any) -> Any:
+        """As that of `jax.jit`."""
+        found = jax.eval_shape(self.fn, *arguments)
+        if isinstance(self.outs, int):
+            outs = self.by_size(found, self.outs)
+        else:
+            outs = tuple(self.by_size(f, n) for f, n in zip(found, self.outs, strict=True))
+        ins = tuple(self.by_size(a, n) for a, n in zip(arguments, self.ins, strict=True))
+        return jax.jit(self.fn, in_shardings=ins, out_shardings=outs).lower(*arguments)
+
+
+class Engine:
+    """Initialises and advances the chains of one plan.
+
+    One step loop is compiled, with the number of steps as an argument, so the draws do not depend on how
+    the run was cut into chunks. `capacity` bounds the steps of one call. After warm-up a step is `thin`
+    sweeps, of which the last is recorded. With several `devices` the chains are dealt out evenly; each
+    device runs its own loop, so none waits for another's trajectories. With `shard`, the size of a plate,
+    every device holds its part of all arrays with an axis of that length instead, and all chains; XLA's
+    partitioner puts in the sums across devices. It changes where numbers are, not which: a wrong guess about
+    an axis costs time alone. `share`: the number of the first of these chains, and of how many in all, where
+    other hosts run the rest; it decides their random keys.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        chains: int,
+        warmup: int,
+        capacity: int,
+        devices: tuple[Any, ...],
+        thin: int = 1,
+        shard: int | None = None,
+        share: tuple[int, int] | None = None,
+    ):
+        self.plan, self.chains, self.warmup, self.capacity = plan, chains, warmup, capacity
+        self.devices, self.thin, self.shard = devices, thin, shard
+        self.share = share or (0, chains)
+        self.kernel = (
+            plan.kernel
+        )  # NumPyro's kernels keep what `init` found: this one is ready after `compile`
+        self._programs: dict[str, Any] = {}
+        self._compiling = threading.Lock()
+        self._costs = {"compile_seconds": 0.0}  # shared with engines for other data, like the programs
+        name = "chain" if shard is None else "data"
+        self._mesh = Mesh(np.array(devices), (name,)) if len(devices) > 1 else None
+
+    def rebound(self, plan: Plan) -> "Engine":
+        """The same compiled programs for a plan of equal `cache_key` with other data."""
+        engine = copy.copy(self)
+        engine.plan = plan
+        return engine
+
+    @property
+    def template(self) -> Any:
+        """Shapes and dtypes of a state, as a tree of `jax.ShapeDtypeStruct`. Only after `compile`."""
+        return self._programs["template"]
+
+    def compile(self) -> None:
+        """Compile both programs, side by side; does nothing where that is done already."""
+        with self._compiling:
+            if not self._programs:
+                began = time.monotonic()
+                self._compile()
+                self._costs["compile_seconds"] = time.monotonic() - began
+
+    @property
+    def compile_seconds(self) -> float:
+        """How long `compile` took when it last had something to do."""
+        return self._costs["compile_seconds"]
+
+    @property
+    def block_programs(self) -> list[Any] | None:
+        """What `compile_blocks` made; None before."""
+        return self._programs.get("blocks")
+
+    def compile_blocks(self, kwargs: dict[str, Any], states: Any) -> list[Any]:
+        """Compile every block by itself, for measuring; does nothing where that is done already."""
+        with self._compiling:
+            if "blocks" not in self._programs:
+                self._programs["blocks"] = compiled_blocks(self.kernel, kwargs, states, self._on_cpu)
+            return self._programs["blocks"]
+
+    def _compile(self) -> None:
+        keys = self._keys(jax.random.key(0))
+        init = self._jit(self._init_chains, ("chain", None), "chain").lower(keys, self.plan.inputs)
+        template, _ = init.out_info
+        with ThreadPoolExecutor(1) as other:
+            compiled_init = other.submit(init.compile, compiler_options=self._fast())
+            count = jax.ShapeDtypeStruct((), jnp.int32)
+            program = self._jit(self._advance_chains, ("chain", None, None, None), ("chain", "buffers"))
+            advance = program.lower(template, self.plan.inputs, count, count).compile()
+            self._programs.update(init=compiled_init.result(), template=template, advance=advance)
+
+    @property
+    def _on_cpu(self) -> bool:
+        return self.devices[0].platform == "cpu"
+
+    def _fast(self) -> Any:
+        return _COMPILE_FAST if self._on_cpu else None
+
+    def _jit(self, fn: Any, ins: tuple[str | None, ...], outs: Any) -> Any:
+        """`fn` compiled; over several devices, with the marked arguments and results split by chain, or with
+        all of them split by data."""
+        if self._on_cpu:
+            fn = for_cpu(fn)
+        if self._mesh is None:
+            return jax.jit(fn)
+        if self.shard is not None:
+            return _Partitioned(fn, tuple(_LEADING[i] for i in ins), _LEADING_OUT[outs], self._by_size)
+        specs: dict[str | None, Any] = {
+            "chain": PartitionSpec("chain"),
+            "buffers": PartitionSpec(None, "chain"),
+            None: PartitionSpec(),
+        }
+        in_specs = tuple(specs[i] for i in ins)
+        out_specs = specs[outs] if isinstance(outs, str) else tuple(specs[o] for o in outs)
+        local = jax.shard_map(fn, mesh=self._mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+        return jax.jit(local, in_shardings=tuple(NamedSharding(self._mesh, s) for s in in_specs))
+
+    def placed(self, tree: Any, by_chain: bool) -> Any:
+        """`tree` where the programs want it; moves nothing on a single device."""
+        if self._mesh is None:
+            return tree
+        if self.shard is not None:
+            return jax.device_put(tree, self._by_size(tree, 1 if by_chain else 0))
+        spec = PartitionSpec("chain") if by_chain else PartitionSpec()
+        return jax.device_put(tree, NamedSharding(self._mesh, spec))
+
+    def _by_size(self, tree: Any, leading: int) -> Any:
+        """For each array, where its parts are: split along its first axis of the plate's size, if it has one
+        after `leading` axes of steps and chains; whole on every device otherwise."""
+        mesh = self._mesh
+        assert mesh is not None
+
+        def of(leaf: Any) -> NamedSharding:
+            axes = [a for a, n in enumerate(np.shape(leaf)) if a >= leading and n == self.shard]
+            return NamedSharding(mesh, PartitionSpec(*[None] * axes[0], "data") if axes else PartitionSpec())
+
+        return jax.tree.map(of, tree)
+
+    def _keys(self, key: Any) -> Any:
+        first, total = self.share
+        return self.placed(jax.random.split(key, total)[first : first + self.chains], by_chain=True)
+
+    def init(self, key: Any, values: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+        """Initial state of all chains, leading axis chain, and the chains' logdensity where the state of no
+        block tells it. `values` are constrained starts `[chain, *shape]` of any of the latent sites."""
+        keys, inputs = self._keys(key), self.placed(self.plan.inputs, by_chain=False)
+        if not values:
+            return self._programs["init"](keys, inputs)
+        given = self.placed({n: jnp.asarray(v) for n, v in values.items()}, by_chain=True)
+        program = self._jit(self._init_chains, ("chain", None, "chain"), "chain")
+        return program.lower(keys, inputs, given).compile(compiler_options=self._fast())(keys, inputs, given)
+
+    def depart(self, state: Any, steps: int, warming: bool) -> Flight:
+        """Begin `steps` steps (at most `capacity`) in every chain."""
+        count = jnp.asarray(steps, jnp.int32)
+        sweeps = jnp.asarray(1 if warming else self.thin, jnp.int32)
+        arguments = self.placed((self.plan.inputs, count, sweeps), by_chain=False)
+        program = self._programs["advance"]
+        return Flight(lambda: program(state, *arguments), steps, warming)
+
+    def _init_chains(self, keys: Any, inputs: Any, given: Any = None) -> Any:
+        kernel, kwargs = self.kernel, {INPUTS: inputs}
+
+        def start(key: Any, values: Any) -> Any:
+            params = None if values is None else native_values(kernel, key, kwargs, values)
+            state = kernel.init(key, self.warmup, params, (), kwargs)
+            return state, logdensity_at_start(kernel, state, kwargs)
+
+        return jax.vmap(start, in_axes=(0, None if given is None else 0))(keys, given)
+
+    def _values(self, state: Any, inputs: Any) -> Any:
+        found = jax.vmap(lambda s: self.kernel.postprocess_fn((), {INPUTS: inputs})(s.z))(state)
+        return {n: v for n, v in found.items() if n in self.plan.sites}
+
+    def _records(self, state: Any, inputs: Any) -> Any:
+        """What is recorded of a state: values of sites, statistics of blocks, arrays `[chain, …]`."""
+        return self._values(state, inputs), block_stats(state.block_states)
+
+    def _advance_chains(self, state: Any, inputs: Any, steps: Any, sweeps: Any) -> Any:
+        sample = jax.vmap(lambda s: self.kernel.sample(s, (), {INPUTS: inputs}))
+
+        def gathered(stats: Any, more: Any) -> Any:
+            def latest(before: Any, now: Any) -> Any:
+                return now
+
+            return {n: _GATHERED.get(n.partition(".")[2], latest)(stats[n], v) for n, v in more.items()}
+
+        def step(s: Any) -> Any:
+            s = sample(s)
+            if self.thin == 1:
+                return s, self._records(s, inputs)
+
+            def again(_: Any, carry: Any) -> Any:
+                s, stats = carry
+                s = sample(s)
+                return s, gathered(stats, block_stats(s.block_states))
+
+            s, stats = jax.lax.fori_loop(1, sweeps, again, (s, block_stats(s.block_states)))
+            return s, (self._values(s, inputs), stats)
+
+        shapes = jax.eval_shape(self._records, state, inputs)
+        buffers = jax.tree.map(lambda a: jnp.zeros((self.capacity, *a.shape), a.dtype), shapes)
+
+        def body(carry: Any) -> Any:
+            i, s, bufs = carry
+            s, out = step(s)
+
+            def put(buffer: Any, value: Any) -> Any:
+                return jax.lax.dynamic_update_index_in_dim(buffer, value, i, 0)
+
+            return i + 1, s, jax.tree.map(put, bufs, out)
+
+        start = (jnp.zeros((), jnp.int32), state, buffers)
+        _, state, buffers = jax.lax.while_loop(lambda carry: carry[0] < steps, body, start)
+        return state, buffers

@@ -1,0 +1,110 @@
+"""Programs in the form that XLA runs well on CPUs (JAX 0.10.2); their results are the same, bit by bit.
+
+A scatter that writes one row becomes a select over the rows. XLA compiles a small `while` loop into one
+function, unless there is a scatter in it; then every operation of the loop is a task of its own, which costs
+more than the operation. NUTS has such a loop for its trajectory: where chains are batched, each writes to a
+row of its own of the checkpoints of its tree.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, bind_equation, closed_call_body
+from gibbsite.trace.jaxpr.walker import walk
+
+# all rows are looked at to write one: worth it while they are few and short
+_MOST_NUMBERS = 2**14
+
+
+def for_cpu(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` in that form. It must not be differentiated or batched afterwards."""
+
+    def run(*args: Any) -> Any:
+        traced: Any = jax.make_jaxpr(fn, return_shape=True)(*args)
+        closed, shapes = traced
+        flat = _replayed(closed, jax.tree.leaves(args))
+        return jax.tree.unflatten(jax.tree.structure(shapes), flat)
+
+    return run
+
+
+def _replayed(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
+    def rule(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
+        better = _better(eqn)
+        if better is not None:
+            return better(eqn, xs)
+        bodies = _bodies(eqn)
+        if not any(_changes(b) for parts in bodies.values() for b in parts):
+            return bind_equation(eqn, xs)
+        called = closed_call_body(eqn)
+        if called is not None:
+            return _replayed(called, xs)
+        return bind_equation(eqn, xs, **{n: _changed(eqn.params[n]) for n in bodies})
+
+    return walk(closed.jaxpr, closed.consts, operands, {}, rule, lambda value: value)
+
+
+def _bodies(eqn: JaxprEqn) -> dict[str, list[ClosedJaxpr]]:
+    """The programs that an equation runs, by parameter."""
+    called = closed_call_body(eqn)
+    if called is not None:
+        return {"": [called]}
+    found: dict[str, list[ClosedJaxpr]] = {}
+    for name, value in eqn.params.items():
+        parts = value if isinstance(value, tuple) else (value,)
+        programs = [p for p in parts if isinstance(p, ClosedJaxpr)]
+        if programs:
+            found[name] = programs
+    return found
+
+
+def _changes(closed: ClosedJaxpr) -> bool:
+    """Whether anything in a program is to be replaced."""
+    return any(
+        _better(eqn) is not None or any(_changes(b) for parts in _bodies(eqn).values() for b in parts)
+        for eqn in closed.jaxpr.eqns
+    )
+
+
+def _changed(body: Any) -> Any:
+    if isinstance(body, tuple):
+        parts = [_changed(b) if isinstance(b, ClosedJaxpr) else b for b in body]
+        return type(body)(*parts) if hasattr(body, "_fields") else tuple(parts)
+    specs = [
+        jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=getattr(v.aval, "weak_type", False))
+        for v in body.jaxpr.invars
+    ]
+    return jax.make_jaxpr(lambda *xs: _replayed(body, xs))(*specs)
+
+
+def _better(eqn: JaxprEqn) -> Callable[[JaxprEqn, list[Any]], list[Any]] | None:
+    """What does the same as an equation, and better; None where nothing does."""
+    return _selected if eqn.primitive.name == "scatter" and _writes_rows(eqn) else None
+
+
+def _writes_rows(eqn: JaxprEqn) -> bool:
+    """Whether this replaces one row, found by one number, in each element of leading batches."""
+    if eqn.params.get("update_jaxpr") is not None:
+        return False
+    array, index, rows = (v.aval for v in eqn.invars)
+    how = eqn.params["dimension_numbers"]
+    axes, batch = tuple(how.scatter_dims_to_operand_dims), tuple(how.operand_batching_dims)
+    plain = axes == tuple(how.inserted_window_dims) and len(axes) == 1
+    whole = tuple(n for a, n in enumerate(array.shape) if a not in axes) == tuple(rows.shape)
+    leading = batch == tuple(how.scatter_indices_batching_dims) == tuple(range(len(batch)))
+    one_each = tuple(index.shape) == (*(array.shape[a] for a in batch), 1)
+    windows = tuple(range(len(batch), len(rows.shape))) == tuple(how.update_window_dims)
+    return plain and whole and leading and one_each and windows and array.size <= _MOST_NUMBERS
+
+
+def _selected(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
+    array, index, rows = xs
+    axis = int(eqn.params["dimension_numbers"].scatter_dims_to_operand_dims[0])
+    at = index.reshape(index.shape[:-1] + (1,) * (array.ndim - index.ndim + 1))
+    if eqn.params["mode"] == jax.lax.GatherScatterMode.CLIP:
+        at = jnp.clip(at, 0, array.shape[axis] - 1)
+    here = jax.lax.broadcasted_iota(index.dtype, array.shape, axis) == at
+    return [jax.lax.select(here, jnp.broadcast_to(jnp.expand_dims(rows, axis), array.shape), array)]

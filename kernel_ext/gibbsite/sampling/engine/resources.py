@@ -1,0 +1,197 @@
+"""Which device to run on, and whether the draws will fit into memory."""
+
+import math
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from gibbsite.errors import OptionError, ResourceError, UnknownNameError
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.storage.draws import empty_like
+
+_BUFFER_BYTES = 64 * 2**20
+_MAX_CAPACITY = 1024
+_WORTH_A_GPU = 200_000
+# a proposal fills so much of the free memory
+_FILLED = 0.8
+
+
+@dataclass(frozen=True)
+class Place:
+    """Devices that chains run on, and why. With `shard`, the size of a plate, every chain runs on all of
+    them, each with its part of the data."""
+
+    devices: tuple[Any, ...]
+    reason: str
+    shard: int | None = None
+
+
+def choose_device(device: str | None, plan: Plan, chains: int) -> Place:
+    """Devices by name: "cpu", "gpu", "cuda:1", "cpu:all" (chains dealt out over all of them), None or "auto".
+
+    With "auto" a GPU is taken where one step of all chains touches enough numbers to keep it busy; small
+    models run faster on the CPU. Raises `OptionError` for a device that is not there.
+    """
+    if device in (None, "", "auto"):
+        default = jax.local_devices()[0]
+        if default.platform == "cpu":
+            return Place((default,), "JAX sees no accelerator")
+        size = chains * (_numbers(plan) + _observed(plan))
+        if size >= _WORTH_A_GPU:
+            return Place((default,), f"a step of all chains touches {size:,} numbers")
+        return Place(
+            (jax.local_devices(backend="cpu")[0],),
+            f"a step of all chains touches only {size:,} numbers, too few for a {default.platform}",
+        )
+    kind, _, number = str(device).partition(":")
+    try:
+        found = jax.local_devices(backend=kind)
+        if number == "all":
+            used = max(n for n in range(1, len(found) + 1) if chains % n == 0)
+            reason = f"{chains} chains over {used} of {len(found)} devices"
+            return Place(tuple(found[:used]), reason)
+        return Place((found[int(number or 0)],), "as asked")
+    except (RuntimeError, ValueError, IndexError):
+        there = ", ".join(sorted({d.platform for d in jax.local_devices()} | {"cpu"}))
+        raise OptionError(f"there is no device {device!r} here; JAX sees: {there}") from None
+
+
+def choose_shards(plate: str, device: str | None, plan: Plan) -> Place:
+    """Devices that share the data of a plate: `plate` is its name, or "auto" for the largest that can be
+    shared.
+
+    All devices of the kind take part, or as many of them as divide the plate's size. Raises `OptionError`
+    where there is no such plate, or nothing to share it with.
+    """
+    sizes: dict[str, int] = {}
+    for site in (*plan.sites.values(), *plan.observed_sites.values()):
+        sizes |= {p: site.shape[a] for p, a in zip(site.plates, site.plate_axes, strict=True)}
+    kind = (device or "auto").partition(":")[0]
+    platform = (
+        jax.local_devices()[0].platform
+        if kind == "auto"
+        else choose_device(kind, plan, 1).devices[0].platform
+    )
+    found = jax.local_devices(backend=platform)
+    parts = {p: max(n for n in range(1, len(found) + 1) if size % n == 0) for p, size in sizes.items()}
+    if plate == "auto":
+        usable = [p for p, n in parts.items() if n > 1]
+        if not usable:
+            why = "there is one device" if len(found) == 1 else "no plate divides evenly over the devices"
+            return Place((found[0],), f"nothing is sharded: {why}")
+        plate = max(usable, key=sizes.__getitem__)
+    elif plate not in sizes:
+        raise UnknownNameError("plate", plate, sizes)
+    size, n = sizes[plate], parts[plate]
+    if n == 1:
+        raise OptionError(
+            f"shard: {size} elements of plate {plate!r} do not divide over {len(found)} {platform} "
+            f"device{'s' * (len(found) != 1)}; "
+            + (
+                "on a CPU, set XLA_FLAGS=--xla_force_host_platform_device_count=N before JAX starts"
+                if len(found) == 1
+                else "give a number of rows that a number of devices divides"
+            )
+        )
+    return Place(tuple(found[:n]), f"plate {plate!r} in {n} parts of {size // n}", size)
+
+
+def _numbers(plan: Plan) -> int:
+    return sum(int(np.prod(s.shape, dtype=np.int64)) for s in plan.sites.values())
+
+
+def _observed(plan: Plan) -> int:
+    return sum(int(np.size(v)) for v in plan.observed.values())
+
+
+def bytes_per_draw(plan: Plan, keep: Collection[str] | None = None) -> int:
+    """Bytes of all recorded sites, or of those in `keep`, in one draw of one chain."""
+    empty = empty_like(plan, 1, keep).values()
+    return sum(int(np.prod(v.shape[2:], dtype=np.int64)) * v.itemsize for v in empty)
+
+
+def capacity(plan: Plan, chains: int) -> int:
+    """Most steps of one call: as many as fit into 64 MiB on the device, 1024 at most."""
+    return int(np.clip(_BUFFER_BYTES // max(1, bytes_per_draw(plan) * chains), 1, _MAX_CAPACITY))
+
+
+def readable(size: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def available_memory() -> int:
+    """Bytes of memory that can be had now without swapping, as far as the system tells."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes that the draws of a run will take: in all, and on the device at a time."""
+
+    host: int
+    device: int
+
+    def __str__(self) -> str:
+        return f"{readable(self.host)} of memory for the draws, {readable(self.device)} on the device"
+
+
+def estimated(
+    plan: Plan, chains: int, draws: int, warmup: int, keep_warmup: bool, keep: Collection[str] | None
+) -> Estimate:
+    """What a run will need."""
+    kept = draws + (warmup if keep_warmup else 0)
+    host = bytes_per_draw(plan, keep) * chains * kept
+    return Estimate(host, 2 * bytes_per_draw(plan) * chains * capacity(plan, chains))
+
+
+def planned(
+    plan: Plan,
+    chains: int,
+    draws: int,
+    warmup: int,
+    keep_warmup: bool,
+    thin: int = 1,
+    keep: Collection[str] | None = None,
+) -> Estimate:
+    """What a run will need. Raises `ResourceError` where the draws cannot fit into memory, with what would:
+    fewer draws of the same sweeps, or the draws of some sites and a summary of the others."""
+    estimate, room = estimated(plan, chains, draws, warmup, keep_warmup, keep), available_memory()
+    if estimate.host <= room:
+        return estimate
+    ways = []
+    factor = math.ceil(estimate.host / (_FILLED * room))
+    if draws // factor >= 1 and not keep_warmup:
+        fewer, sparser = draws // factor, thin * factor
+        ways.append(f"draws={fewer}, thin={sparser}: the same sweeps, of which one in {sparser} is kept")
+    sizes = {n: bytes_per_draw(plan, [n]) for n in empty_like(plan, 1, keep)}
+    small, taken = [], 0
+    for name in sorted(sizes, key=sizes.__getitem__):
+        taken += sizes[name]
+        if taken * (estimate.host / max(1, sum(sizes.values()))) > _FILLED * room:
+            break
+        small.append(name)
+    if small:
+        rest = ", ".join(n for n in sizes if n not in small)
+        ways.append(f"keep='{','.join(small)}': all draws of these, and mean and spread of {rest}")
+    if chains > 1:
+        ways.append(f"fewer chains than {chains}")
+    biggest = max(sizes, key=sizes.__getitem__)
+    raise ResourceError(
+        f"this run needs {estimate}, but {readable(room)} are free; the largest site is {biggest!r}, "
+        f"{readable(sizes[biggest])} a draw. What would fit: " + "; or ".join(ways)
+    )

@@ -1,0 +1,65 @@
+"""Draws as the tree of data sets that ArviZ reads."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from arviz_base import from_dict
+from xarray import DataTree
+
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.storage.draws import Draws
+from gibbsite.sampling.storage.names import dims_of, stat_names
+
+
+def named_stats(plan: Plan, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Statistics under ArviZ's names, with those that follow from others: `tree_depth` of NUTS blocks, and
+    `lp`, the joint logdensity in unconstrained space where the last block of the sweep tells it."""
+    more = dict(stats)
+    for i, block in enumerate(plan.blocks):
+        steps = stats.get(f"{i}.n_steps")
+        if steps is not None and block.kernel == "NUTS":
+            more[f"{i}.tree_depth"] = np.ceil(np.log2(steps + 1.0)).astype(np.int32)
+    last = stats.get(f"{len(plan.blocks) - 1}.potential_energy")
+    names = stat_names(plan, list(more))
+    out = {names[k]: v for k, v in more.items()}
+    if last is not None:
+        out["lp"] = -last
+    return out
+
+
+def to_datatree(
+    plan: Plan,
+    draws: Draws,
+    values: Mapping[str, np.ndarray],
+    *,
+    extra: Mapping[str, Mapping[str, np.ndarray]],
+    warmup: bool,
+    dims: Mapping[str, Sequence[str]] | None,
+    coords: Mapping[str, Any] | None,
+    attrs: Mapping[str, Any],
+) -> Any:
+    """Groups `posterior` (of `values`), `sample_stats`, `observed_data`, those in `extra`, and on request
+    those of warm-up; plates are dimensions, unless `dims` names others."""
+    groups: dict[str, Any] = {"posterior": dict(values)}
+    stats = named_stats(plan, draws.sampled_stats.read())
+    if stats:
+        groups["sample_stats"] = stats
+    groups |= {name: dict(values) for name, values in extra.items()}
+    if warmup:
+        groups["warmup_posterior"] = draws.warm.read()
+        warm = named_stats(plan, draws.warm_stats.read())
+        if warm:
+            groups["warmup_sample_stats"] = warm
+    if plan.observed:
+        groups["observed_data"] = {n: np.asarray(v) for n, v in plan.observed.items()}
+    tree = DataTree()
+    for group, values in groups.items():
+        # one by one: a site may have axes in one group that it lacks in another
+        leading = 0 if group == "observed_data" else 2
+        names = {} if "sample_stats" in group else {n: np.shape(v)[leading:] for n, v in values.items()}
+        named = {n: dims_of(plan, n, shape, dims) for n, shape in names.items()}
+        given = None if coords is None else dict(coords)
+        tree[group] = from_dict({group: values}, dims=named, coords=given, save_warmup=warmup)[group]
+    tree.attrs.update(attrs)
+    return tree

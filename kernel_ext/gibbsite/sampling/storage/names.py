@@ -1,0 +1,35 @@
+"""Names of dimensions and statistics, as ArviZ and xarray want them."""
+
+from collections.abc import Mapping, Sequence
+
+from gibbsite.kernels.scheduling.plan import Plan
+
+
+def dims_of(
+    plan: Plan, name: str, shape: tuple[int, ...], given: Mapping[str, Sequence[str]] | None = None
+) -> list[str]:
+    """Dimension names of a site: those given, else plates where it has them, else `<site>_dim_<i>`.
+
+    The first axis of a group counts its members; a plate that was used twice in one site is numbered.
+    """
+    if given and name in given:
+        return list(given[name])
+    site, shift = plan.sites.get(name) or plan.observed_sites.get(name), 0
+    if site is None and name in plan.groups:
+        site, shift = plan.sites.get(plan.groups[name][0]), 1
+    axes = {} if site is None else dict(zip(site.plate_axes, site.plates, strict=True))
+    dims = [axes.get(a - shift, f"{name}_dim_{a}") for a in range(len(shape))]
+    return [d if dims.index(d) == a else f"{d}_{a}" for a, d in enumerate(dims)]
+
+
+def stat_names(plan: Plan, keys: Sequence[str]) -> dict[str, str]:
+    """Names of statistics `"<block>.<name>"`: of the first block that has one ArviZ's own, of the others
+    with the block's label before it."""
+    out: dict[str, str] = {}
+    for key in keys:
+        block, name = key.split(".", 1)
+        label = plan.blocks[int(block)].label.replace("/", " ")
+        out[key] = f"{label}_{name}" if name in out.values() else name
+        if list(out.values()).count(out[key]) > 1:
+            out[key] = f"{block}_{out[key]}"
+    return out

@@ -1,0 +1,1 @@
+"""Draws as they come → what a person watching sees: measures, notices, targets."""

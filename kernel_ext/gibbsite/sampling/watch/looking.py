@@ -1,0 +1,228 @@
+"""What a run shows of itself."""
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from gibbsite.errors import UnknownNameError
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.engine.resources import Estimate, Place, estimated
+from gibbsite.sampling.engine.timing import BlockClock
+from gibbsite.sampling.storage.draws import Draws, empty_like, label_of, scalar_labels
+from gibbsite.sampling.storage.summaries import Summary
+from gibbsite.sampling.watch.advice import advice
+from gibbsite.sampling.watch.diagnostics import all_stats, fair_share
+from gibbsite.sampling.watch.monitor import Monitor
+from gibbsite.sampling.watch.pace import Pace
+from gibbsite.sampling.watch.preview import Preview
+from gibbsite.sampling.watch.snapshot import BlockStat, Efficiency, History, ScalarStat, Snapshot, TraceView
+from gibbsite.sampling.watch.thinned import Thinned
+
+_KEPT_TRACES = 16
+
+
+class Looking:
+    """The reading side of `Run`, safe from any thread: nothing here changes a run."""
+
+    kept: Draws
+    settings: Any
+    elapsed: Any
+    draws: Any
+    to_datatree: Any
+    _plan: Plan
+    _monitor: Monitor
+    _place: Place | None
+    _status: str
+    _message: str | None
+    _warmup: int
+    _target: int
+    _chains: int
+    _pace: Pace
+    _compile_seconds: float
+    _clock: BlockClock
+    _preview: Preview
+    _thinned: dict[tuple[str, int], Thinned]
+    _looking: threading.Lock
+
+    @property
+    def model_name(self) -> str:
+        """The model's name."""
+        return self._plan.model_name
+
+    @property
+    def schedule_text(self) -> str:
+        """The schedule, as text."""
+        return self._plan.schedule_text
+
+    @property
+    def status(self) -> str:
+        """ "compiling", "warmup", "sampling", "finished", "stopped" or "failed"."""
+        return self._status
+
+    @property
+    def device(self) -> str:
+        """Where it runs, and why there."""
+        if self._place is None:
+            return "nowhere: loaded without its model"
+        return f"{', '.join(map(str, self._place.devices))}: {self._place.reason}"
+
+    @property
+    def memory(self) -> Estimate:
+        """Bytes that the draws take when the run is complete."""
+        s = self.settings
+        return estimated(self._plan, self._chains, self._target, self._warmup, s.keep_warmup, s.keep)
+
+    @property
+    def summaries(self) -> dict[str, Summary]:
+        """Of the sites whose draws are not kept (`keep=`): mean and standard deviation of every element."""
+        return self.kept.summaries.read()
+
+    @property
+    def info(self) -> dict[str, dict[str, np.ndarray]]:
+        """Per block, statistics `[chain, draw]` after warm-up: acceptance, step size, divergences, …"""
+        out: dict[str, dict[str, np.ndarray]] = {b.label: {} for b in self._plan.blocks}
+        for key, v in self.kept.sampled_stats.read().items():
+            block, name = key.split(".", 1)
+            out[self._plan.blocks[int(block)].label][name] = v
+        return out
+
+    def __repr__(self) -> str:
+        s = self.snapshot(limit=1)
+        text = f"<Run of {self.model_name}: {s.status}, {s.chains} chains × {s.draws_done} draws"
+        return text + (f", {sum(s.divergences)} divergences>" if any(s.divergences) else ">")
+
+    def snapshot(self, limit: int = 12) -> Snapshot:
+        """The state of the run now; `limit` bounds the scalars listed: the worst of every site,
+        worst first. Those that are followed are always there."""
+        steps, warmup, elapsed = self.kept.steps, self._warmup, self.elapsed
+        going = self._status in ("warmup", "sampling")
+        warmup_left, draws_left = max(0, warmup - steps), self._target - self.kept.sampled.steps
+        spent = max(elapsed - self._compile_seconds, 1e-9)
+        stuck = self._monitor.stuck
+        return Snapshot(
+            status=self._status,
+            message=self._message,
+            chains=self._chains,
+            warmup_done=min(steps, warmup),
+            warmup_total=warmup,
+            draws_done=self.kept.sampled.steps,
+            draws_total=self._target,
+            elapsed=elapsed,
+            eta=self._pace.eta(warmup_left, draws_left) if going else None,
+            compile_seconds=self._compile_seconds,
+            steps_per_second=steps / spent if steps else 0.0,
+            divergences=tuple(self._monitor.divergences.tolist()),
+            chain_states=tuple("stuck" if c in stuck else self._status for c in range(self._chains)),
+            blocks=self._block_stats(),
+            scalars=tuple(fair_share(self._monitor.scalars, limit, self._monitor.followed)),
+            warnings=self._monitor.notices,
+            efficiency=self._efficiency(),
+            partly=self._monitor.moments.partly,
+        )
+
+    def _efficiency(self) -> Efficiency:
+        latent = {n for n, s in self._plan.sites.items() if s.role == "latent"} | set(self._plan.groups)
+        found = [s.ess_bulk for s in self._monitor.scalars if s.site in latent and np.isfinite(s.ess_bulk)]
+        seconds, gradients = self._pace.seconds[1], self._monitor.gradients
+        return Efficiency(
+            min(found) / seconds if found and seconds else None,
+            min(found) / gradients if found and gradients else None,
+        )
+
+    def _block_stats(self) -> tuple[BlockStat, ...]:
+        stats, shares = self.kept.recent_stats(), self._clock.shares
+
+        def mean(i: int, name: str) -> float | None:
+            v = stats.get(f"{i}.{name}")
+            return float(np.mean(v)) if v is not None and v.size else None
+
+        out = []
+        for i, b in enumerate(self._plan.blocks):
+            steps = mean(i, "n_steps")
+            share = None if shares is None else shares[i]
+            depth = None if steps is None else float(np.log2(steps + 1))
+            accept, size = mean(i, "acceptance_rate"), mean(i, "step_size")
+            out.append(BlockStat(b.label, b.kernel, b.sites, share, accept, size, depth))
+        return tuple(out)
+
+    def trace(self, label: str, max_points: int = 500) -> TraceView:
+        """A scalar over the whole run, thinned to at most `max_points` points with the range of each.
+
+        What was looked at before costs only what has come since.
+        """
+        x = self.values(label)
+        with self._looking:
+            thinned = self._thinned.pop((label, max_points), None) or Thinned(max_points)
+            thinned.add(x[:, thinned.steps :])
+            self._thinned[label, max_points] = thinned  # the last that was looked at
+            while len(self._thinned) > _KEPT_TRACES:
+                del self._thinned[next(iter(self._thinned))]
+            return thinned.view()
+
+    def follow(self, label: str) -> None:
+        """Measure and list this scalar from now on, be it among the worst or not: the last eight that were
+        asked for."""
+        self._monitor.follow(label, *self._scalar(label), self.kept)
+
+    def values(self, label: str) -> np.ndarray:
+        """All draws of one scalar, `[chain, draw]`: a view that cannot be written to."""
+        site, index = self._scalar(label)
+        if self.kept.sampled.steps == 0:
+            return np.zeros((self._chains, 0))
+        return self.kept.scalar(site, index)
+
+    def _scalar(self, label: str) -> tuple[str, tuple[int, ...]]:
+        """Site and index of a label such as `mu[0]`, read from its text: big sites have many labels."""
+        empty = empty_like(self._plan, 1, self.settings.keep)
+        shapes = {n: v.shape[2:] for n, v in empty.items()}
+        if shapes.get(label) == ():
+            return label, ()
+        site, _, rest = label.removesuffix("]").rpartition("[")
+        index = tuple(int(i) for i in rest.split(", ") if i.isdecimal())
+        shape = shapes.get(site, ())
+        within = len(index) == len(shape) > 0 and all(i < n for i, n in zip(index, shape, strict=True))
+        if not within or label != label_of(site, index):
+            raise UnknownNameError("parameter", label, (name for name, _, _ in scalar_labels(empty)))
+        return site, index
+
+    @property
+    def warmup_labels(self) -> tuple[str, ...]:
+        """The scalars whose warm-up `warmup_trace` shows."""
+        return self._preview.labels
+
+    def warmup_trace(self, label: str) -> TraceView:
+        """One of `warmup_labels` over the warm-up steps that this session made, in the first eight chains, at
+        400 points at most. Warm-up steps are no draws: nothing else counts them."""
+        if label not in self.warmup_labels:
+            raise UnknownNameError("scalar in the trace of warm-up", label, self.warmup_labels)
+        return self._preview.trace(label)
+
+    @property
+    def divergent(self) -> np.ndarray:
+        """The draws at which any chain diverged in any block, by number."""
+        return self._monitor.divergent
+
+    def history(self) -> History:
+        """R-hat and ESS as they went, by label."""
+        return self._monitor.history()
+
+    def diagnostics(self, site: str | None = None) -> list[ScalarStat]:
+        """The measures of every scalar (of `site`, or of all sites), worst first."""
+        draws = self.draws
+        if site is not None and site not in draws:
+            raise UnknownNameError("site", site, draws)
+        return all_stats(draws if site is None else {site: draws[site]})
+
+    def advice(self) -> str:
+        """What to try about the run's present warnings, at more length than the dashboard's hints."""
+        notices = self._monitor.notices
+        topics = [n.topic for n in notices] + ["failed"] * (self._status == "failed")
+        parts = [advice(topic) for topic in dict.fromkeys(topics)]
+        return "\n\n".join(parts) or "There are no warnings."
+
+    def summary(self, **options: Any) -> Any:
+        """ArviZ's summary table of the draws so far."""
+        from arviz_stats.summary import summary
+
+        return summary(self.to_datatree(), **options)

@@ -1,0 +1,156 @@
+"""What is measured while a run goes on: cheap running moments of all, exact measures of the worst."""
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.storage.draws import Draws, label_of
+from gibbsite.sampling.watch.diagnostics import fair_share, scalar_stat, some_stats, worst_first
+from gibbsite.sampling.watch.moments import Moments
+from gibbsite.sampling.watch.notices import disagreement, divergence_notice, missing_information, stuck_chains
+from gibbsite.sampling.watch.snapshot import History, Notice, ScalarStat
+
+_WATCHED_PER_SITE = 24
+_JUDGED_PER_SITE = 200
+# in-run measures may take this share of the time that passes between them
+_SHARE = 0.02
+# most numbers that are ranked and sorted at a time, in mid-run and at its end (a second or two); of what
+# is beyond that the moments are shown, and `Run.diagnostics` measures exactly on request
+_RUNNING_NUMBERS = 60_000
+_ENDED_NUMBERS = 1_000_000
+_MOST_MARKS = 400
+# scalars that are measured because someone looks at them, the last ones asked for
+_MOST_FOLLOWED = 8
+# a run that is over sooner is measured once, at its end
+_FIRST_SECONDS = 0.1
+
+
+class Monitor:
+    """Fed with each chunk by the sampling thread; read by any thread."""
+
+    def __init__(self, plan: Plan, chains: int):
+        self._plan = plan
+        self.moments = Moments()
+        self.scalars: list[ScalarStat] = []
+        self.followed: dict[str, tuple[str, int]] = {}
+        self.divergences = np.zeros(chains, int)
+        self._divergent: list[np.ndarray] = []
+        self._draws = 0
+        self.gradients = 0
+        self.stuck: dict[int, str] = {}
+        self.notices: tuple[Notice, ...] = ()
+        self._marks: list[tuple[int, dict[str, tuple[float, float]]]] = []
+        self._next: float | None = None  # when the worst are measured next
+
+    def add(self, values: Mapping[str, np.ndarray], stats: Mapping[str, np.ndarray]) -> None:
+        """Take in draws after warm-up, arrays `[step, chain, …]`."""
+        self.moments.update(values)
+        for key, v in stats.items():
+            if key.endswith(".diverging"):
+                self.divergences = self.divergences + v.sum(axis=0).astype(int)
+                if v.any():
+                    self._divergent.append(self._draws + np.flatnonzero(v.any(axis=1)))
+            if key.endswith(".n_steps"):
+                self.gradients += int(v.sum(dtype=np.int64))
+        self._draws += next((len(v) for v in (*values.values(), *stats.values())), 0)
+
+    @property
+    def divergent(self) -> np.ndarray:
+        """Numbers of the draws at which any chain diverged in any block, ascending."""
+        parts = list(self._divergent)
+        return np.unique(np.concatenate(parts)) if parts else np.zeros(0, int)
+
+    def follow(self, label: str, site: str, index: tuple[int, ...], draws: Draws) -> None:
+        """Measure this scalar from now on whether or not it is among the worst, and at once if it was not."""
+        values = draws.sampled.read()
+        if site not in self.moments.sites:  # no draws yet
+            return
+        flat = int(np.ravel_multi_index(index, values[site].shape[2:])) if index else 0
+        others = [item for item in self.followed.items() if item[0] != label]
+        self.followed = dict([*others[1 - _MOST_FOLLOWED :], (label, (site, flat))])
+        if all(s.label != label for s in self.scalars):
+            cheap = draws.sampled.steps * len(self.divergences) <= _RUNNING_NUMBERS
+            alone = {site: np.array([flat])}
+            stats = some_stats(values, alone) if cheap else self._streamed(values, alone, 0)
+            self.scalars = worst_first([*self.scalars, *stats])
+
+    def _watched(self) -> dict[str, np.ndarray]:
+        """Flat indices of the worst scalars of each site, and of those that are followed."""
+        worst = {n: m.worst(_WATCHED_PER_SITE) for n, m in self.moments.sites.items()}
+        for site, flat in self.followed.values():
+            if site in worst and flat not in worst[site]:
+                worst[site] = np.append(worst[site], flat)
+        return worst
+
+    def measure(self, draws: Draws, ended: bool = False) -> None:
+        """Measure the worst scalars, unless that was done only just."""
+        done, began = draws.sampled.steps, time.monotonic()
+        if done and self._next is None:
+            self._next = began + _FIRST_SECONDS
+        if self._next is None or (not ended and began < self._next):
+            return
+        values = draws.sampled.read()
+        worst = self._watched()
+        count = sum(len(flat) for flat in worst.values())
+        affordable = (_ENDED_NUMBERS if ended else _RUNNING_NUMBERS) // (done * len(self.divergences))
+        if count <= affordable:
+            self.scalars = some_stats(values, worst)
+        else:
+            self.scalars = self._streamed(values, worst, affordable if ended else 0)
+        if len(self._marks) >= _MOST_MARKS:
+            self._marks = self._marks[::2]
+        mark = (done, {s.label: (s.rhat, s.ess_bulk) for s in self.scalars})
+        if self._marks and self._marks[-1][0] == done:
+            self._marks[-1] = mark
+        else:
+            self._marks.append(mark)
+        stats = draws.sampled_stats.read()
+        chains = len(self.divergences)
+        self.stuck, still = stuck_chains(self._plan, self.moments)
+        found = divergence_notice(int(self.divergences.sum()), done * chains) + still
+        found += missing_information(self._plan, stats)
+        if ended:
+            found += disagreement(self.scalars, values)
+        self.notices = tuple(found)
+        self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
+
+    def _streamed(
+        self, values: Mapping[str, np.ndarray], elements: Mapping[str, np.ndarray], exact: int
+    ) -> list[ScalarStat]:
+        """What running moments tell, without looking at a long run's draws again: no tail ESS. Of these the
+        `exact` worst, the sites in turn, are measured from their draws after all."""
+        out: list[ScalarStat] = []
+        for site, flat in elements.items():
+            moments, v = self.moments.sites[site], values[site]
+            columns = np.stack([*moments.mean_and_sd(), *moments.rhat_and_ess()])
+            places = np.searchsorted(moments.elements, flat).clip(max=len(moments.elements) - 1)
+            for k, at in zip(flat, places, strict=True):
+                index = tuple(int(i) for i in np.unravel_index(int(k), v.shape[2:]))
+                known = moments.elements[at] == k  # of a large site not every element is
+                mean, sd, rhat, ess = columns[:, at].tolist() if known else [np.nan] * 4
+                label, discrete = label_of(site, index), v.dtype.kind in "iub"
+                mcse = sd / np.sqrt(ess) if ess > 0 else np.nan
+                out.append(ScalarStat(label, site, index, mean, sd, mcse, rhat, ess, np.nan, discrete))
+        again: dict[str, ScalarStat] = {
+            s.label: scalar_stat(s.label, s.site, s.index, values[s.site][(..., *s.index)])
+            for s in fair_share(worst_first(out), exact, self.followed if exact else ())
+        }
+        return worst_first([again.get(s.label, s) for s in out])
+
+    def worst(self, draws: Draws) -> list[ScalarStat]:
+        """Exact measures of up to 200 scalars of each site: those that running moments find worst."""
+        worst = {n: m.worst(_JUDGED_PER_SITE) for n, m in self.moments.sites.items()}
+        return some_stats(draws.sampled.read(), worst)
+
+    def history(self) -> History:
+        """R-hat and ESS as they went, by label."""
+        marks = list(self._marks)
+        labels = dict.fromkeys(label for _, m in marks for label in m)
+        nan = (np.nan, np.nan)
+        return History(
+            np.array([d for d, _ in marks], int),
+            {n: np.array([m.get(n, nan)[0] for _, m in marks]) for n in labels},
+            {n: np.array([m.get(n, nan)[1] for _, m in marks]) for n in labels},
+        )

@@ -1,0 +1,101 @@
+"""What is wrong with a run, in words, and what to try."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.storage.draws import label_of
+from gibbsite.sampling.watch.diagnostics import bfmi, sorted_rhat
+from gibbsite.sampling.watch.moments import Moments
+from gibbsite.sampling.watch.snapshot import Notice, ScalarStat
+
+_STUCK = 500
+_LOW_BFMI = 0.3
+_MOST_COMPONENTS = 20
+_MOST_DRAWS = 2000
+
+
+def divergence_notice(divergent: int, draws: int) -> list[Notice]:
+    """Of divergent transitions among all chains' draws."""
+    if not divergent:
+        return []
+    return [
+        Notice(
+            f"{divergent} divergent transitions ({100 * divergent / max(1, draws):.1f} % of draws)",
+            "raise target_accept_prob, or write hierarchies in non-centred form",
+            "divergences",
+        )
+    ]
+
+
+def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Notice]]:
+    """Chains in which a latent scalar has kept its value for 500 draws: the label by chain, and a notice for
+    each. Discrete scalars may rest where all chains agree: of them those count that rest in all chains, at
+    different values, in the chains that are not with the most."""
+    stuck: dict[int, str] = {}
+    notices = []
+    for site, m in moments.sites.items():
+        info = plan.sites.get(site) or plan.sites[plan.groups[site][0]]
+        if info.role != "latent" or m.unmoved.size == 0:
+            continue
+        still = m.unmoved >= _STUCK
+        if info.discrete:
+            still = still.all(axis=0) & m.apart()
+        for chain in np.flatnonzero(still.any(axis=1)):
+            k = int(np.argmax(still[chain]))
+            shape = info.shape if site in plan.sites else (len(plan.groups[site]), *info.shape)
+            label = label_of(site, tuple(int(i) for i in np.unravel_index(int(m.elements[k]), shape)))
+            stuck.setdefault(int(chain), label)
+            more = int(still[chain].sum()) - 1
+            others = f" and {more} more of {site!r}" if more else ""
+            notices.append(
+                Notice(
+                    f"chain {chain} has not moved for {int(m.unmoved[chain, k])} draws: {label}{others}",
+                    "its proposals are all rejected: warm up longer, start elsewhere (init=…), or give the "
+                    "site another kernel",
+                    "stuck",
+                )
+            )
+    return stuck, notices
+
+
+def missing_information(plan: Plan, stats: Mapping[str, np.ndarray]) -> list[Notice]:
+    """Of a low E-BFMI. Energies compare across draws only where one block moves everything."""
+    energy = stats.get("0.energy")
+    if len(plan.blocks) != 1 or energy is None or energy.shape[1] < 100:
+        return []
+    low = [f"{c} ({v:.2f})" for c, v in enumerate(bfmi(energy)) if v < _LOW_BFMI]
+    if not low:
+        return []
+    return [
+        Notice(
+            f"E-BFMI is below {_LOW_BFMI} in chain {', '.join(low)}: the tails are explored slowly",
+            "write hierarchies in non-centred form, or choose lighter tails",
+            "bfmi",
+        )
+    ]
+
+
+def disagreement(scalars: Sequence[ScalarStat], draws: Mapping[str, np.ndarray]) -> list[Notice]:
+    """Of R-hats above 1.01 in an ended run; sites whose components agree once sorted have switched labels."""
+    bad = [s for s in scalars if s.rhat > 1.01]
+    if not bad:
+        return []
+    switched = []
+    for site in dict.fromkeys(s.site for s in bad if s.rhat > 1.05 and not s.discrete):
+        x = draws[site]
+        if x.ndim != 3 or not 1 < x.shape[-1] <= _MOST_COMPONENTS:
+            continue
+        if sorted_rhat(x[:, :: max(1, x.shape[1] // _MOST_DRAWS)]) < 1.02:
+            switched.append(site)
+    if switched:
+        return [
+            Notice(
+                f"labels switched: the components of {', '.join(switched)} differ in order between chains",
+                "order them in the model (an ordered prior), or look only at what does not depend on labels",
+                "labels",
+            )
+        ]
+    names = ", ".join(s.label for s in bad[:3]) + (", …" if len(bad) > 3 else "")
+    return [Notice(f"R-hat is above 1.01 for {names}", "draw more, or try another schedule", "rhat")]

@@ -1,0 +1,1 @@
+"""A running function → records: what Python and JAX did, in order."""

@@ -1,0 +1,1 @@
+"""Records → `Tape`: asked, sliced, replayed, differentiated and shown."""

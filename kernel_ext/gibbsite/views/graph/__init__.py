@@ -1,0 +1,1 @@
+"""A dependency graph → widget and picture."""

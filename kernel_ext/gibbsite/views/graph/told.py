@@ -1,0 +1,81 @@
+"""What there is to tell of each node beyond its neighbours, which the page finds from the edges itself."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from gibbsite.errors import GibbsiteError
+
+_MOST_STANDS = 8
+
+
+def told(
+    graph: Any,
+    model: Any = None,
+    members: Mapping[str, Sequence[str]] | None = None,
+    known: Collection[str] = (),
+) -> dict[str, dict]:
+    """Per node the entries of its panel, empty ones left out; without `model`, only what the graph knows.
+
+    `members` names what merged nodes stand for; those `known` are left out. The keys are those that
+    `js/graph_model.mjs` lists.
+    """
+    rows = _kernel_rows(model)
+    return {
+        name: _told(graph, name, model, rows, (members or {}).get(name, ()))
+        for name in graph.nodes
+        if name not in known
+    }
+
+
+def fitting_kernels(model: Any, site: str) -> list[str]:
+    """Kernels that can update a site and need no further options."""
+    from gibbsite.kernels.scheduling.registry import kernels
+
+    return [name for name, row in kernels().items() if not row.needs and row.fits(model, site) is None]
+
+
+def _kernel_rows(model: Any) -> Mapping[str, Any]:
+    if model is None:
+        return {}
+    try:
+        schedule = model.schedule()
+        rows = schedule.rows
+    except GibbsiteError:
+        return {}  # a model that cannot be sampled can still be looked at
+    return {site: row for row in rows for site in schedule.members(row.sites)}
+
+
+def _told(graph: Any, name: str, model: Any, rows: Mapping[str, Any], inside: Sequence[str]) -> dict:
+    node = graph.nodes[name]
+    out: dict[str, Any] = {
+        "discrete": node.discrete,
+        "shape": list(node.shape),
+        "plates": list(node.plates),
+        "statement": node.distribution if node.kind != "factor" else "",
+        "line": node.line[1] if node.line is not None else 0,
+    }
+    if inside:
+        more = len(inside) - _MOST_STANDS
+        out["plate"] = name.startswith("plate ")
+        out["stands"] = [*inside[:_MOST_STANDS], *([f"{more} more"] if more > 0 else [])]
+    row = next((rows[n] for n in (name, *inside) if n in rows), None)
+    if row is not None:
+        out |= {"kernel": row.kernel, "reason": row.reason, "blocked": row.blocked.replace("\n", "; ")}
+    if node.kind == "latent" and model is not None:
+        out |= _conditional(model, name if name in model.density.sites or not inside else inside[-1], row)
+        if name in rows:
+            out["kernels"] = fitting_kernels(model, name)
+        out["ways"] = list(model.reparam_choices(name))
+    return {k: v for k, v in out.items() if v}
+
+
+def _conditional(model: Any, name: str, row: Any) -> dict[str, str]:
+    try:
+        conditional = model.conditional(name)
+    except GibbsiteError as problem:
+        return {"form": str(problem)}
+    out = {"conditional": conditional.text, "latex": conditional.latex}
+    if row is None:
+        kind = "" if conditional.kind == "none" else f"{conditional.kind}: "
+        out["form"] = kind + conditional.reason
+    return out

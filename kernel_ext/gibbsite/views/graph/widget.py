@@ -1,0 +1,159 @@
+"""The dependency graph as an interactive figure: hover lights a node's Markov blanket, a click explains it.
+
+Looking (hover, click, search, fold, levels, independence) runs in the page alone, so it also works in an
+exported page without a kernel; changing the model and watching a run need Python.
+"""
+
+import threading
+import time
+from html import escape
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+from gibbsite.errors import GibbsiteError
+from gibbsite.graph.listing import brief, summary
+from gibbsite.views.graph.change import Change, apply
+from gibbsite.views.graph.figure import graph_root
+from gibbsite.views.graph.picture import graph_svg
+from gibbsite.views.graph.store import packed, store_of
+from gibbsite.views.graph.watch import badges, draws_html
+from gibbsite.views.host.bokeh import BokehWidget
+from gibbsite.views.host.static import svg_html
+
+_EVERY = 1.0  # seconds between two looks at a run
+_STYLE = (
+    "<style>div{font:13px/1.5 system-ui,sans-serif}code{font:12px/1.5 ui-monospace,Menlo,Consolas,monospace;"
+    "overflow-wrap:anywhere;background:rgba(127,127,127,.12);border-radius:4px;padding:1px 4px}</style>"
+)
+
+
+class GraphWidget(BokehWidget):
+    """A dependency graph in a notebook cell.
+
+    `graph` and `model` are what it shows; `selected` is the node last clicked, `message` what the last change
+    said. `change(action, value)` does what the buttons do; `attach(run)` shows a run's state on the nodes.
+    """
+
+    def __init__(self, graph: Any, model: Any = None, use_greek: bool = False, run: Any = None):
+        self.graph, self.model = graph, model
+        self._first = model
+        self.selected: str | None = None
+        self.message = ""
+        self._use_greek = use_greek
+        self._run: Any = None
+        self._looked = 0.0
+        self._past: list[Change] = []
+        self._change_lock = threading.RLock()
+        super().__init__(
+            graph_root(graph, model, use_greek),
+            static_html=lambda: graph_html(self.graph, use_greek),
+            text=lambda: str(self.graph),
+            brief=lambda: brief(self.graph),
+        )
+        self.on("select", self._on_select)
+        self.on("change", lambda detail: self.change(str(detail.get("action")), str(detail.get("value", ""))))
+        if run is not None:
+            self.attach(run)
+
+    def _on_select(self, detail: dict) -> None:
+        name = detail.get("node")
+        known = name in self.graph.nodes or name in self.graph.groups
+        self.selected = name if known else None
+        self._show_draws()
+        if known and self._rebound():
+            self._say(
+                f"{self.model.name!r} has been bound to another model since this graph was drawn. What you "
+                f"see and change here is the earlier one; run its cell again to see the new one."
+            )
+
+    def _rebound(self) -> bool:
+        """Whether the model's name stands for another model in the notebook by now."""
+        shell = get_ipython()
+        if self.model is None or shell is None:
+            return False
+        now = shell.user_ns.get(self.model.name)
+        own = [self._first, self.model, *(change.model for change in self._past)]
+        return isinstance(now, type(self.model)) and not any(now is model for model in own)
+
+    # ------------------------------------------------------------ changing
+
+    def change(self, action: str, value: str = "") -> None:
+        """Change the model at the selected node: "condition", "do", "kernel", "reparam", "merge", "undo"; or
+        show an "element".
+
+        A change that does not fit leaves everything as it is and says why in `message`.
+        """
+        with self._change_lock:
+            try:
+                if action == "undo":
+                    self._undo()
+                else:
+                    done = apply(self.model, self.selected, action, value)
+                    if done.model is not self.model:
+                        self._past.append(Change(self.model, "", ""))
+                        self._show_model(done.model)
+                    self._say(done.words, done.code)
+            except GibbsiteError as problem:
+                self._say(str(problem))
+
+    def _undo(self) -> None:
+        if not self._past:
+            self._say("There is nothing to undo.")
+            return
+        self._show_model(self._past.pop().model)
+        self._say("Undone.", f"schedule: {self.model.schedule().text}")
+
+    def _show_model(self, model: Any) -> None:
+        self.model, self.graph = model, model.graph
+        if self.selected not in self.graph.nodes:
+            self.selected = None
+        self.push("graph-store", text=[packed(store_of(self.graph, model, self._use_greek))])
+
+    def _say(self, words: str, code: str = "") -> None:
+        self.message = f"{words}\n{code}".strip()
+        more = f"<br><code>{escape(code)}</code>" if code else ""
+        self.patch("graph-message", text=f"{_STYLE}<div>{escape(words)}{more}</div>")
+
+    # ------------------------------------------------------------ watching
+
+    def attach(self, run: Any) -> None:
+        """Show the state of a run on the nodes, now and as it goes on."""
+        self._run = run
+        own = self.model.schedule().text if self.model is not None else run.schedule_text
+        if run.schedule_text != own:
+            self._say("The draws shown come from a run with another schedule:", run.schedule_text)
+        run.subscribe(self._on_run)
+        self._look(run)
+
+    def _on_run(self, run: Any) -> None:
+        if run is not self._run:
+            return
+        if run.status in ("finished", "stopped", "failed") or time.monotonic() - self._looked > _EVERY:
+            self._look(run)
+
+    def _look(self, run: Any) -> None:
+        self._looked = time.monotonic()
+        with self.batch():
+            names = {**self.graph.nodes, **self.graph.groups}
+            self.push("graph-run", **badges(run, names, self.graph.overview()[1]))
+            self._show_draws()
+
+    def _show_draws(self) -> None:
+        """A small trace and histogram of the chosen node; of one node at a time, to keep the page light."""
+        if self._run is not None and self.selected is not None:
+            self.push("graph-draws", name=[self.selected], html=[draws_html(self._run, self.selected)])
+
+
+def graph_html(graph: Any, use_greek: bool = False) -> str:
+    """The graph as a static picture for pages without a kernel."""
+    alt = f"Dependency graph: {summary(graph)}"
+    return svg_html(graph_svg(graph, use_greek), alt)
+
+
+def show_graph(model: Any, use_greek: bool = False, run: Any = None) -> GraphWidget:
+    """The interactive graph of a `Model`, or of a bare `DependencyGraph`; with `run`, its state too."""
+    graph = getattr(model, "graph", None)
+    if graph is None:
+        return GraphWidget(model, None, use_greek, run)
+    return GraphWidget(graph, model, use_greek, run)

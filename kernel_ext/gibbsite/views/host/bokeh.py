@@ -1,0 +1,177 @@
+"""Hosts a Bokeh layout in a notebook: offline, updated from Python, never blank when the kernel is gone.
+
+`BokehWidget` is an anywidget around a Bokeh root. BokehJS comes from the installed ``bokeh`` package and is
+sent once per kernel, by a shared `Library` widget. Everything the page shows is held in traits, so a second
+view, a reloaded page and a saved notebook see the newest state; nothing depends on messages that were missed.
+
+    source = ColumnDataSource({"x": [], "y": []}, name="points")
+    figure = bokeh.plotting.figure(name="fig"); figure.line("x", "y", source=source)
+    view = BokehWidget(figure, static_html=lambda: svg_html(...), text=lambda: "three points")
+    view.push("points", x=[1, 2, 3], y=[4, 5, 6])        # replaces the columns of a source, by its name
+    view.patch("fig", visible=False)                     # sets properties of a model, by its name
+    view.on("click", lambda detail: ...)                 # sent by JS: send("click", {...})
+    with view.batch(): ...                               # several pushes, one message
+
+Browser → Python: ``send(kind, detail)`` in a JS hook; in CustomJS,
+``cb_obj.document.gibbsite?.(kind, detail)``.
+A view with behaviour of its own subclasses with ``_esm = joined("mine.mjs")``.
+"""
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import bokeh
+import traitlets
+from bokeh.embed import json_item
+from bokeh.models import Model as BokehModel
+from ipywidgets import widget_serialization
+from numpy.typing import ArrayLike
+
+from gibbsite.views.host import wire
+from gibbsite.views.host.assets import joined
+from gibbsite.views.host.display import WIDGET_MIME, Content, bundle, first_line, resolve, show
+
+_BOKEH_JS = Path(bokeh.__file__).parent / "server" / "static" / "js"
+# The core, and the widgets that a layout may hold (`Div`, …).
+_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
+
+
+class Library(anywidget.AnyWidget):
+    """Carries BokehJS to the page; one per kernel (`library`)."""
+
+    _esm = "export default {}"
+    version = traitlets.Unicode().tag(sync=True)
+    source = traitlets.Unicode().tag(sync=True)
+
+
+@cache
+def library() -> Library:
+    """The library widget of this kernel, made at the first use."""
+    source = "\n".join((_BOKEH_JS / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    return Library(version=bokeh.__version__, source=source)
+
+
+def serialised(root: BokehModel) -> str:
+    """A layout as JSON text. Worth keeping where several views share one: it is most of a view's cost."""
+    return json.dumps(json_item(root))
+
+
+class BokehWidget(anywidget.AnyWidget):
+    """A Bokeh root in a notebook cell.
+
+    Args:
+        root: a figure or layout, or what `serialised` made of one. Data sources and models that will be
+            updated need a `name`.
+        static_html: what a page without a kernel shows (see `static.svg_html`); text, or a function that is
+            called when the display is made.
+        text: the same for a terminal.
+        brief: the same in one line, for pages that have only text; the first line of `text` unless given.
+        columns: first contents of data sources, by name.
+    """
+
+    _esm = joined("figure.mjs")
+    _library = traitlets.Instance(Library).tag(sync=True, **widget_serialization)
+    _item = traitlets.Unicode().tag(sync=True)
+    _columns = traitlets.Dict().tag(sync=True)
+    _props = traitlets.Dict().tag(sync=True)
+    _twin = traitlets.Unicode().tag(sync=True)
+
+    def __init__(
+        self,
+        root: BokehModel | str,
+        *,
+        static_html: Content = "",
+        text: Content = "",
+        brief: Content = "",
+        columns: Mapping[str, Mapping[str, ArrayLike]] | None = None,
+        **traits: Any,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._callbacks: dict[str, list[Callable[[dict], None]]] = {}
+        self._static_html, self._text, self._brief = static_html, text, brief
+        self._stamp = 0
+        self.bytes_sent = 0
+        super().__init__(
+            _library=library(),
+            _item=root if isinstance(root, str) else serialised(root),
+            _twin=f"gibbsite-{uuid.uuid4().hex[:12]}",
+            _columns={name: self._encoded(values) for name, values in (columns or {}).items()},
+            **traits,
+        )
+        self.on_msg(self._receive)
+
+    # ------------------------------------------------------------ Python → browser
+
+    def push(self, source: str, **columns: ArrayLike) -> None:
+        """Replace all columns of the data source named `source`. Bounded by what you pass: decimate first."""
+        with self._lock:
+            self._columns = {**self._columns, source: self._encoded(columns)}
+
+    def patch(self, target: str, **props: Any) -> None:
+        """Set properties (JSON values) of the Bokeh model named `target`."""
+        with self._lock:
+            self._props = {**self._props, target: {**self._props.get(target, {}), **props}}
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Send all pushes and patches inside as one message."""
+        with self._lock, self.hold_sync():
+            yield
+
+    def _encoded(self, columns: Mapping[str, ArrayLike]) -> dict[str, Any]:
+        encoded = wire.encode(columns)
+        self._stamp += 1
+        self.bytes_sent += sum(
+            len(c["data"]) if isinstance(c, dict) else 8 * len(c) for c in encoded.values()
+        )
+        # The stamp lets the page skip the sources that did not change.
+        return {"stamp": self._stamp, "columns": encoded}
+
+    # ------------------------------------------------------------ browser → Python
+
+    def on(self, kind: str, callback: Callable[[dict], None]) -> Callable[[], None]:
+        """Call `callback(detail)` for every event of `kind`; returns a function that ends that."""
+        listeners = self._callbacks.setdefault(kind, [])
+        listeners.append(callback)
+        return lambda: listeners.remove(callback)
+
+    def _receive(self, _: Any, content: Any, buffers: list) -> None:
+        if isinstance(content, dict):
+            for callback in tuple(self._callbacks.get(content.get("kind", ""), ())):
+                callback(content)
+
+    # ------------------------------------------------------------ display
+
+    def static_html(self) -> str:
+        """The rendering for a page without a kernel, as it is now."""
+        return resolve(self._static_html)
+
+    def text(self) -> str:
+        """The rendering for a terminal, as it is now."""
+        return resolve(self._text)
+
+    def brief(self) -> str:
+        """The rendering in one line, as it is now."""
+        return resolve(self._brief) or first_line(self.text())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+        """Widget, static HTML and text in one bundle. `show` is kinder to saved notebooks: see there."""
+        return bundle(self.widget_mime(), html=self.static_html(), text=self.text())
+
+    def widget_mime(self) -> dict[str, Any]:
+        """The bundle entry that makes a front end show this widget."""
+        return {WIDGET_MIME: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}}
+
+    def show(self) -> None:
+        """Display in the running cell: the live view, and its static twin for the time after."""
+        show(self, twin=self._twin)
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        self.show()

@@ -1,0 +1,1 @@
+"""Colours and SVG primitives that all pictures share."""

@@ -1,0 +1,1 @@
+"""A run → dashboard, pictures, report and words."""

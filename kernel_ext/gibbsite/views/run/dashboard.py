@@ -1,0 +1,311 @@
+"""The live dashboard of a run.
+
+    dashboard = Dashboard(run)      # in a notebook: display it, or let %sample do so
+    dashboard.choose("mu[0]", "w")  # plot these; choose() goes back to the worst
+    print(dashboard.text())         # the same in words
+
+A background thread draws: it wakes when the run has a new chunk, at most once a second, and sleeps so long
+after each update that drawing takes no more than its share of the time. The run itself never waits for it.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import traitlets
+from IPython.core.getipython import get_ipython
+from ipywidgets import widget_serialization
+
+from gibbsite.errors import GibbsiteError
+from gibbsite.views.host.assets import joined
+from gibbsite.views.host.bokeh import BokehWidget, serialised
+from gibbsite.views.host.control import HEARD_WHILE_BUSY, Control
+from gibbsite.views.host.display import first_line, show, update_twin
+from gibbsite.views.host.static import svg_html
+from gibbsite.views.ink.colours import BLOCKS, SLOTS, STATUS
+from gibbsite.views.run import panels, words
+from gibbsite.views.run.advice import advice_html
+from gibbsite.views.run.content import ENDED, MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, RunLike, gather
+from gibbsite.views.run.picture import chain_words, dashboard_svg, progress_shares, warmup_share
+
+SLOT_COUNT = 3
+INTERVAL = 1.0
+WARMING_NOTE = (
+    "The sampler is adapting. What is plotted is warm-up: these steps are no draws and count nowhere."
+)
+# Drawing may take this share of the time that passes.
+SHARE = 0.02
+
+
+@cache
+def _layout(chains: int, slots: int) -> str:
+    """The empty layout as text: it depends on nothing else, and takes Bokeh a third of a second."""
+    return serialised(panels.layout(chains, slots))
+
+
+class DashboardWidget(BokehWidget):
+    """The page's side: plots by `panels`, and around them what `dashboard.mjs` builds from `_status`."""
+
+    _esm = joined("dashboard.mjs")
+    _status = traitlets.Dict().tag(sync=True)
+    _control = traitlets.Instance(Control).tag(sync=True, **widget_serialization)
+
+
+class Dashboard:
+    """A run's live view, its static twin and its text.
+
+    Args:
+        run: what to watch; see `content.RunLike`.
+        slots: how many parameters to plot at a time.
+        interval: least seconds between two updates.
+    """
+
+    def __init__(self, run: RunLike, *, slots: int = SLOT_COUNT, interval: float = INTERVAL) -> None:
+        self._run, self._slots, self._interval = run, slots, interval
+        self._labels: tuple[str, ...] | None = None
+        self._note, self._was_auto = "", True
+        self._failure: str | None = None
+        self._asked_to_stop = self._asked_to_time = False
+        self._timing_note = ""
+        self._wake, self._urgent = threading.Event(), threading.Event()
+        self._lock, self._drawing = threading.Lock(), threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._shown = False
+        self.updates = 0
+        self.seconds = 0.0
+        self._content = gather(run, None, slots=slots)
+        self._widget: DashboardWidget | None = None
+        self._forget: Callable[[], None] = run.subscribe(self._chunk_done)
+
+    # ------------------------------------------------------------ what it shows
+
+    @property
+    def content(self) -> Content:
+        """What was shown last."""
+        return self._content
+
+    def choose(self, *labels: str) -> None:
+        """Plot these scalars, for example ``"mu[0]"``; without arguments, the worst ones.
+
+        Raises:
+            UnknownNameError: the run has no such scalar.
+        """
+        for label in labels:
+            self._run.trace(label, max_points=2)
+        self._labels = labels or None
+        self._refresh()
+
+    def refresh(self) -> None:
+        """Show the run's state of now."""
+        self._refresh()
+
+    def close(self) -> None:
+        """Stop watching the run; what is shown stays."""
+        self._forget()
+        self._forget = lambda: None
+
+    def text(self) -> str:
+        """The dashboard in words."""
+        return words.text(self._content)
+
+    def brief(self) -> str:
+        """The dashboard in one line."""
+        return first_line(self.text())
+
+    def static_html(self) -> str:
+        """The dashboard as a picture, for a page without a kernel."""
+        return svg_html(dashboard_svg(self._content), alt=self.brief(), width=900)
+
+    def widget_mime(self) -> dict[str, Any]:
+        """The bundle entry of the live view."""
+        return self.widget.widget_mime()
+
+    @property
+    def widget(self) -> DashboardWidget:
+        """The live view, made when it is first asked for."""
+        if self._widget is None:
+            self._widget = DashboardWidget(
+                _layout(min(self._content.snapshot.chains, MAX_CHAINS), self._slots),
+                columns=panels.columns(self._content, self._slots),
+                _control=Control(self._heard),
+                _status=self._status(),
+                _props=panels.props(self._content, self._slots),
+            )
+        return self._widget
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        return {"text/plain": self.text(), "text/html": self.static_html()} | self.widget_mime()
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        self._refresh()
+        twin = self.widget._twin
+        show(self, twin)
+        self._shown = True
+        shell = get_ipython()
+        if shell is not None and hasattr(shell, "kernel"):
+            # The output belongs to the cell until its end: bring the static twin up to date by then.
+            shell.events.register("post_run_cell", self._cell_done)
+        self._chunk_done(self._run)
+
+    def _cell_done(self, *_: Any) -> None:
+        shell = get_ipython()
+        if shell is not None:
+            shell.events.unregister("post_run_cell", self._cell_done)
+        thread = self._thread
+        if thread is not None and self._run.status in ENDED:
+            thread.join(timeout=10)
+
+    # ------------------------------------------------------------ events
+
+    def _heard(self, kind: str, detail: dict[str, Any]) -> None:
+        """A message from the page; on any thread, so it sets fields and wakes the drawing thread."""
+        if kind == "stop":
+            self._asked_to_stop = True
+            self._run.stop()
+        elif kind == "time":
+            self._asked_to_time = True
+        elif kind == "choose":
+            self._labels = tuple(str(label) for label in detail.get("labels", ())) or None
+        self._start(urgent=True)
+
+    def _chunk_done(self, _: Any) -> None:
+        # A person waits for the first draws and for the end: these are shown at once.
+        status = self._run.status
+        if status == "failed":
+            # Read here, in the sampling thread: whoever waits for the run takes its error away.
+            self._failure = self._run.snapshot(1).message
+        self._start(urgent=status in ENDED or status != self._content.snapshot.status)
+
+    def _start(self, urgent: bool = False) -> None:
+        """Wake the drawing thread; start one if there is none, as after `Run.resume`."""
+        if not self._shown:
+            return
+        with self._lock:
+            self._wake.set()
+            if urgent:
+                self._urgent.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._draw, name="gibbsite dashboard", daemon=True)
+                self._thread.start()
+
+    def _draw(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            self._urgent.clear()
+            began = time.thread_time()
+            self._refresh()
+            ended = self._content.snapshot.status in ENDED
+            if ended and self._asked_to_time:
+                self._measure_blocks()
+            if ended:
+                update_twin(self, self.widget._twin)
+            spent = time.thread_time() - began
+            self.updates += 1
+            self.seconds += spent
+            if ended:
+                with self._lock:
+                    if not self._wake.is_set():
+                        self._thread = None
+                        return
+            else:
+                # Until there is something to see, look more often.
+                early = not self._content.parameters or self._content.warming
+                least = self._interval / 4 if early else self._interval
+                self._urgent.wait(max(least, spent / SHARE))
+
+    def _measure_blocks(self) -> None:
+        try:
+            self._run.time_blocks()
+            self._timing_note = ""
+        except GibbsiteError as error:
+            self._timing_note = str(error)
+        self._asked_to_time = False
+        self._refresh()
+
+    # ------------------------------------------------------------ drawing
+
+    def _refresh(self) -> None:
+        """Gather the run's state and send it."""
+        with self._drawing:
+            previous = [p.label for p in self._content.parameters] if self._was_auto else []
+            try:
+                content = gather(self._run, self._labels, previous, self._slots)
+                self._note = ""
+            except KeyError as error:
+                # A name that was typed into the page and does not exist: say so, show the worst instead.
+                self._labels, self._note = None, str(error.args[0]) if error.args else str(error)
+                content = gather(self._run, None, previous, self._slots)
+            if content.snapshot.status == "failed" and not content.snapshot.message:
+                content = replace(content, snapshot=replace(content.snapshot, message=self._failure))
+            self._content, self._was_auto = content, self._labels is None
+            if content.snapshot.status in ENDED:
+                self._asked_to_stop = False
+            widget = self._widget
+            if widget is None:
+                return
+            with widget.batch():
+                for name, columns in panels.columns(content, self._slots).items():
+                    widget.push(name, **columns)
+                for name, props in panels.props(content, self._slots).items():
+                    widget.patch(name, **props)
+                widget._status = self._status()
+
+    def _status(self) -> dict[str, Any]:
+        """What `dashboard.mjs` writes around the plots; plain JSON values only."""
+        content, snapshot = self._content, self._content.snapshot
+        chosen = [p.label for p in content.parameters]
+        slot_of = {label: SLOTS[i % len(SLOTS)] for i, label in enumerate(chosen)}
+        shown = min(snapshot.chains, MAX_CHAINS)
+        shares = [b.seconds_share for b in snapshot.blocks]
+        offered = snapshot.status in ENDED and snapshot.draws_done > 0 and None in shares
+        return {
+            "model": content.model,
+            "status": snapshot.status,
+            "words": "stopping after this chunk" if self._asked_to_stop else STATUS_WORDS[snapshot.status],
+            "colour": STATUS[snapshot.status],
+            "ended": snapshot.status in ENDED,
+            "stopping": self._asked_to_stop,
+            "stop_note": "" if HEARD_WHILE_BUSY else "with this ipykernel, use ■ while the cell runs",
+            "progress": words.progress(snapshot),
+            "message": snapshot.message or "",
+            "share": progress_shares(snapshot),
+            "warmup_share": warmup_share(snapshot),
+            "stage": WARMING_NOTE if content.warming else "",
+            "chains": [chain_words(snapshot, chain) for chain in range(shown)],
+            "more_chains": snapshot.chains - shown,
+            "blocks": [
+                {
+                    "label": block.label,
+                    "detail": words.block_detail(block),
+                    "share": share if share is not None and math.isfinite(share) else None,
+                    "colour": BLOCKS[i % len(BLOCKS)],
+                }
+                for i, (block, share) in enumerate(zip(snapshot.blocks, shares, strict=True))
+            ],
+            "warnings": [
+                {"text": w.text, "hint": w.hint or "", "topic": w.topic, "advice": advice_html(w.topic)}
+                for w in snapshot.warnings
+            ],
+            "heads": list(words.HEADS),
+            "cells": list(words.CELLS),
+            "rows": [row | {"chosen": slot_of.get(row["label"], "")} for row in words.rows(content)],
+            "auto": self._labels is None,
+            "labels": chosen,
+            "slots": self._slots,
+            "note": self._note,
+            "ready": bool(content.parameters),
+            "timing": "measuring" if self._asked_to_time else "offered" if offered else "",
+            "timing_note": self._timing_note,
+            "limits": f"red: R-hat above {RHAT_LIMIT}, or ESS below {content.ess_limit} (100 per chain)"
+            + (f" · {words.partly(snapshot)}" if snapshot.partly else ""),
+        }
+
+
+def dashboard(run: RunLike) -> Dashboard:
+    """The dashboard of `run`; display it, or let `%sample` do so."""
+    return Dashboard(run)

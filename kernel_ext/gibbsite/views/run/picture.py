@@ -1,0 +1,194 @@
+"""A run's dashboard as one SVG picture: what stays in a saved notebook and in an exported page."""
+
+import textwrap
+
+import numpy as np
+
+from gibbsite.views.ink import svg
+from gibbsite.views.ink.colours import BAD, BLOCKS, FAINT, INK, LINE, SLOTS, STATUS, WORN
+from gibbsite.views.run import plots as plots_svg
+from gibbsite.views.run import words
+from gibbsite.views.run.content import MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content
+
+WIDTH = 900
+PAD = 14
+PLOT_HEIGHT = 150
+TABLE_ROWS = 10
+
+
+def dashboard_svg(content: Content) -> str:
+    """Header, chains, warnings, plots, table and blocks, from top to bottom."""
+    parts: list[str] = []
+    y = float(PAD)
+    for section in (_header, _chains, _warnings, _plots, _running, _table, _blocks):
+        markup, height = section(content)
+        if height:
+            parts.append(svg.shifted(PAD, y, markup))
+            y += height + 10
+    return svg.document(WIDTH, y + PAD - 10, parts)
+
+
+def _header(content: Content) -> tuple[str, float]:
+    snapshot = content.snapshot
+    status = STATUS_WORDS[snapshot.status]
+    name_width = 9.6 * len(content.model)
+    pill = 7.0 * len(status) + 18
+    parts = [
+        svg.text(0, 16, content.model, size=16, font_weight="600"),
+        svg.rect(name_width + 14, 2, pill, 19, STATUS[snapshot.status], rx="9.5"),
+        svg.text(
+            name_width + 14 + pill / 2, 15.5, status, anchor="middle", fill="#ffffff", font_weight="600"
+        ),
+        svg.text(0, 38, words.progress(snapshot), size=12),
+    ]
+    height = 42.0
+    if snapshot.message:
+        colour = BAD if snapshot.status == "failed" else INK
+        parts.append(svg.text(0, 56, _clipped(snapshot.message, 130), size=12, fill=colour))
+        height += 18
+    return "".join(parts), height
+
+
+def _chains(content: Content) -> tuple[str, float]:
+    snapshot = content.snapshot
+    shares = progress_shares(snapshot)
+    parts = []
+    shown = min(snapshot.chains, MAX_CHAINS)
+    for chain in range(shown):
+        y = 15 * chain
+        state = chain_words(snapshot, chain)
+        parts += [
+            svg.text(0, y + 10, f"chain {chain}", size=11),
+            svg.rect(56, y + 3, 560, 8, FAINT, rx="4"),
+            svg.rect(56, y + 3, 560 * shares, 8, STATUS[snapshot.status], rx="4"),
+            svg.rect(56 + 560 * warmup_share(snapshot) - 0.5, y + 2, 1, 10, INK),
+            svg.text(626, y + 10, state, size=11),
+        ]
+    height = 15 * shown
+    if snapshot.chains > shown:
+        parts.append(svg.text(56, height + 10, f"… and {snapshot.chains - shown} more chains", size=11))
+        height += 15
+    return "".join(parts), height
+
+
+def progress_shares(snapshot: object) -> float:
+    """How much of the whole work, warm-up included, is done: 0 to 1."""
+    s = snapshot
+    total = s.warmup_total + s.draws_total  # type: ignore[attr-defined]
+    return (s.warmup_done + s.draws_done) / total if total else 0.0  # type: ignore[attr-defined]
+
+
+def warmup_share(snapshot: object) -> float:
+    """Which part of the whole work warm-up is: 0 to 1."""
+    s = snapshot
+    total = s.warmup_total + s.draws_total  # type: ignore[attr-defined]
+    return s.warmup_total / total if total else 0.0  # type: ignore[attr-defined]
+
+
+def chain_words(snapshot: object, chain: int) -> str:
+    """A chain's state and divergences."""
+    state = snapshot.chain_states[chain] if chain < len(snapshot.chain_states) else ""  # type: ignore[attr-defined]
+    count = snapshot.divergences[chain] if chain < len(snapshot.divergences) else 0  # type: ignore[attr-defined]
+    state = STATUS_WORDS[state] if state in ("compiling", "warmup", "sampling") else state
+    return state + (f" · {count} divergence{'s' * (count != 1)}" if count else "")
+
+
+def _warnings(content: Content) -> tuple[str, float]:
+    parts, y = [], 0.0
+    for warning in content.snapshot.warnings:
+        lines = _wrapped(warning.text, 128)
+        hint = _wrapped(warning.hint, 128) if warning.hint else []
+        height = 15 * (len(lines) + len(hint)) + 7
+        parts.append(svg.rect(0, y, 3, height - 2, WORN))
+        for i, line in enumerate(lines + hint):
+            fill = INK if i < len(lines) else "#6a737d"
+            parts.append(svg.text(10, y + 12 + 15 * i, line, size=12, fill=fill))
+        y += height
+    return "".join(parts), y
+
+
+def _plots(content: Content) -> tuple[str, float]:
+    inner = WIDTH - 2 * PAD
+    wide, narrow = inner * 0.54, inner * 0.23
+    parts = []
+    for i, parameter in enumerate(content.parameters):
+        y = i * (PLOT_HEIGHT + 4)
+        if parameter.warmup:
+            whole = plots_svg.trace(parameter, content.divergent, inner, PLOT_HEIGHT, SLOTS[i % len(SLOTS)])
+            parts.append(svg.shifted(0.0, y, whole.render()))
+            continue
+        row = [
+            plots_svg.trace(parameter, content.divergent, wide, PLOT_HEIGHT, SLOTS[i % len(SLOTS)]),
+            plots_svg.ranks(parameter, narrow, PLOT_HEIGHT),
+            plots_svg.autocorrelation(parameter, narrow, PLOT_HEIGHT),
+        ]
+        for x, axes in zip((0.0, wide, wide + narrow), row, strict=True):
+            parts.append(svg.shifted(x, y, axes.render()))
+    return "".join(parts), len(content.parameters) * (PLOT_HEIGHT + 4)
+
+
+def _running(content: Content) -> tuple[str, float]:
+    if not content.parameters or content.warming:
+        return "", 0
+    half = (WIDTH - 2 * PAD) / 2
+    left = plots_svg.running(content, "rhat", half, PLOT_HEIGHT + 20).render()
+    right = plots_svg.running(content, "ess", half, PLOT_HEIGHT + 20).render()
+    return left + svg.shifted(half, 0, right), PLOT_HEIGHT + 20
+
+
+def _table(content: Content) -> tuple[str, float]:
+    table = words.rows(content)
+    if not table:
+        return "", 0
+    right = (250, 330, 410, 500, 600, 700)
+    parts = [
+        svg.text(x, 11, head, anchor="end", font_weight="600")
+        for x, head in zip(right, words.HEADS[1:], strict=True)
+    ]
+    parts.append(svg.text(0, 11, "worst first", font_weight="600"))
+    y = 17.0
+    parts.append(f'<line x1="0" x2="{right[-1]}" y1="{y}" y2="{y}" stroke="{LINE}"/>')
+    for row in table[:TABLE_ROWS]:
+        bad = {"rhat": row["rhat_bad"], "ess_bulk": row["bulk_bad"], "ess_tail": row["tail_bad"]}
+        parts.append(svg.text(0, y + 14, row["label"], size=12))
+        for x, name in zip(right, words.CELLS[1:], strict=True):
+            style = {"fill": BAD, "font_weight": "600"} if bad.get(name) else {}
+            parts.append(svg.text(x, y + 14, row[name], size=12, anchor="end", **style))
+        y += 17
+    if len(table) > TABLE_ROWS:
+        parts.append(svg.text(0, y + 14, f"… and {len(table) - TABLE_ROWS} more, none worse", fill="#6a737d"))
+        y += 17
+    if content.snapshot.partly:
+        parts.append(svg.text(0, y + 14, words.partly(content.snapshot), fill="#6a737d"))
+        y += 17
+    for i, note in enumerate((f"red: R-hat above {RHAT_LIMIT},", f"or ESS below {content.ess_limit}")):
+        parts.append(svg.text(right[-1] + 24, 11 + 14 * i, note, size=11, fill="#6a737d"))
+    return "".join(parts), y + 4
+
+
+def _blocks(content: Content) -> tuple[str, float]:
+    blocks = content.snapshot.blocks
+    if not blocks:
+        return "", 0
+    shares = [block.seconds_share for block in blocks if block.seconds_share is not None]
+    timed = len(shares) == len(blocks) and bool(np.isfinite(shares).all())
+    parts = [svg.text(0, 11, "time by block" if timed else "blocks", font_weight="600")]
+    inner, x, y = WIDTH - 2 * PAD, 0.0, 18.0
+    if timed:
+        for i, share in enumerate(shares):
+            parts.append(svg.rect(x, y, inner * share, 12, BLOCKS[i % len(BLOCKS)]))
+            x += inner * share
+        y += 18
+    for i, block in enumerate(blocks):
+        parts.append(svg.rect(0, y + 3, 9, 9, BLOCKS[i % len(BLOCKS)], rx="2"))
+        parts.append(svg.text(15, y + 11, _clipped(f"{block.label}: {words.block_detail(block)}", 125)))
+        y += 16
+    return "".join(parts), y
+
+
+def _clipped(line: str, most: int) -> str:
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _wrapped(line: str, most: int) -> list[str]:
+    return textwrap.wrap(line, most)

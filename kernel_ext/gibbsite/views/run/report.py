@@ -1,0 +1,177 @@
+"""A run as one HTML file that needs nothing else: no kernel, no network, no JavaScript."""
+
+from html import escape
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from gibbsite.views.ink import svg
+from gibbsite.views.ink.colours import SLOTS, STATUS
+from gibbsite.views.run import plots as plots_svg
+from gibbsite.views.run import words
+from gibbsite.views.run.advice import advice_html
+from gibbsite.views.run.content import RHAT_LIMIT, STATUS_WORDS, Content, RunLike, gather
+
+PLOTTED = 6
+LISTED = 40
+WIDTH = 940
+
+STYLE = """
+:root { color-scheme: light; }
+* { box-sizing: border-box; }
+body { margin: 0; background: #f4f6f8; color: #2b3036;
+  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; }
+main { max-width: 1000px; margin: 0 auto; padding: 28px 16px 60px; }
+h1 { font-size: 26px; margin: 0 12px 0 0; display: inline-block; }
+h2 { font-size: 17px; margin: 0 0 10px; }
+section { background: #fff; border: 1px solid #e1e5ea; border-radius: 8px; padding: 18px 20px;
+  margin-top: 18px; }
+.pill { color: #fff; border-radius: 11px; padding: 2px 12px; font-size: 13px; font-weight: 600;
+  vertical-align: 5px; }
+.muted { color: #6a737d; font-size: 13px; }
+.warning { border-left: 3px solid #b67700; padding: 1px 10px; margin: 10px 0 0; }
+summary { cursor: pointer; color: #2f6fb0; font-size: 13px; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; }
+th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid #eef1f4; vertical-align: top; }
+th { border-bottom: 1px solid #a3abb5; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; }
+table.words th, table.words td { text-align: left; }
+td.bad { color: #c8372d; font-weight: 600; }
+code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: 13px; }
+pre { margin: 0; overflow-x: auto; line-height: 1.45; }
+svg { max-width: 100%; height: auto; display: block; }
+.graph svg { margin: 0 auto; }
+.scroll { overflow-x: auto; }
+"""
+
+
+def write_report(run: RunLike, model: Any, path: str | PathLike[str]) -> Path:
+    """Write graph, convergence, summary and schedule of a run to one HTML file, and return its path.
+
+    Args:
+        run: the run, finished or not; see `content.RunLike`.
+        model: its `Model`: `graph`, `schedule()` and `source` are shown.
+        path: where to write; the folder must exist.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    target = Path(path)
+    target.write_text(report_html(run, model), encoding="utf-8")
+    return target
+
+
+def report_html(run: RunLike, model: Any) -> str:
+    """The page as text; see `write_report`."""
+    content = gather(run, None, slots=PLOTTED, limit=LISTED)
+    body = [
+        _head(content),
+        _section("Model", _graph(model), "graph"),
+        _section("Convergence", _plots(content)),
+        _section("Summary", _table(content)),
+        _section("Schedule", _schedule(model, content)),
+        _section("Source", f"<pre>{escape(str(model.source).rstrip())}</pre>"),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(content.model)}: a Gibbsite report</title><style>{STYLE}</style></head>\n"
+        f"<body><main>{''.join(body)}</main></body></html>\n"
+    )
+
+
+def _section(title: str, inner: str, name: str = "") -> str:
+    return f'<section class="{name}"><h2>{escape(title)}</h2>{inner}</section>\n' if inner else ""
+
+
+def _head(content: Content) -> str:
+    snapshot = content.snapshot
+    pill = (
+        f'<span class="pill" style="background:{STATUS[snapshot.status]}">'
+        f"{escape(STATUS_WORDS[snapshot.status])}</span>"
+    )
+    parts = [f"<header><h1>{escape(content.model)}</h1>{pill}"]
+    parts.append(f"<div>{escape(words.progress(snapshot))}</div>")
+    if snapshot.message:
+        parts.append(f'<div class="warning">{escape(snapshot.message)}</div>')
+    for warning in snapshot.warnings:
+        hint = f'<div class="muted">{escape(warning.hint)}</div>' if warning.hint else ""
+        more = advice_html(warning.topic)
+        hint += f"<details><summary>what to try</summary>{more}</details>" if more else ""
+        parts.append(f'<div class="warning">{escape(warning.text)}{hint}</div>')
+    return "".join([*parts, "</header>\n"])
+
+
+def _graph(model: Any) -> str:
+    # Imported late: a page without a graph does not need the layout's packages.
+    return import_module("gibbsite.views.graph.picture").graph_svg(model.graph)
+
+
+def _plots(content: Content) -> str:
+    if not content.parameters or content.warming:
+        return '<p class="muted">The run ended before its first draw after warm-up.</p>'
+    wide, side, height = WIDTH * 0.54, WIDTH * 0.23, 160
+    rows = []
+    for i, parameter in enumerate(content.parameters):
+        trace = plots_svg.trace(parameter, content.divergent, wide, height, SLOTS[i % len(SLOTS)])
+        parts = [(0.0, trace), (wide, plots_svg.ranks(parameter, side, height))]
+        parts.append((wide + side, plots_svg.autocorrelation(parameter, side, height)))
+        rows += [svg.shifted(x, i * (height + 6), axes.render()) for x, axes in parts]
+    y, half = len(content.parameters) * (height + 6) + 6, WIDTH / 2
+    for x, kind in ((0.0, "rhat"), (half, "ess")):
+        rows.append(svg.shifted(x, y, plots_svg.running(content, kind, half, 190).render()))
+    note = (
+        f"The {len(content.parameters)} scalars that are worst off. Lines are chains; a band is the range of "
+        f"the draws that a point stands for; red marks are divergences. The rank plot is level, at 1, where "
+        f"chains agree. Below, colours are those of the names above; dashed: "
+        f"R-hat {RHAT_LIMIT}, and an ESS of {content.ess_limit}."
+    )
+    picture = svg.document(WIDTH, y + 190, rows, ground=None)
+    return f'{picture}<p class="muted">{escape(note)}</p>'
+
+
+def _table(content: Content) -> str:
+    table = words.rows(content)
+    if not table:
+        return ""
+    heads = "".join(f"<th>{escape(head)}</th>" for head in words.HEADS)
+    lines = []
+    flags = {"rhat": "rhat_bad", "ess_bulk": "bulk_bad", "ess_tail": "tail_bad"}
+    for row in table[:LISTED]:
+        cells = []
+        for name in words.CELLS:
+            bad = ' class="bad"' if row.get(flags.get(name, "")) else ""
+            value = escape(row[name])
+            cells.append(f"<td{bad}>{f'<code>{value}</code>' if name == 'label' else value}</td>")
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    note = f"Worst first. Red: R-hat above {RHAT_LIMIT}, or an ESS below {content.ess_limit} (100 per chain)."
+    if content.snapshot.partly:
+        note += f" {words.partly(content.snapshot).capitalize()}."
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return f'<div class="scroll">{table}</div><p class="muted">{escape(note)}</p>'
+
+
+def _schedule(model: Any, content: Content) -> str:
+    heads = ("sites", "kernel", "why", "what stood in the way of the alternative", "cost")
+    lines = []
+    for row in model.schedule(content.schedule).rows:
+        sites = ", ".join(row.sites) if not isinstance(row.sites, str) else row.sites
+        values = (
+            f"<code>{escape(sites)}</code>",
+            *(escape(str(v or "")).replace("\n", "<br>") for v in _cells(row)),
+        )
+        lines.append("<tr>" + "".join(f"<td>{value}</td>" for value in values) + "</tr>")
+    table = "".join(f"<th>{escape(head)}</th>" for head in heads)
+    blocks = "".join(
+        f"<div><code>{escape(block.label)}</code>: {escape(words.block_detail(block))}</div>"
+        for block in content.snapshot.blocks
+    )
+    return (
+        f'<div class="scroll"><table class="words"><thead><tr>{table}</tr></thead>'
+        f'<tbody>{"".join(lines)}</tbody></table></div><div class="muted">{blocks}</div>'
+    )
+
+
+def _cells(row: Any) -> tuple[Any, ...]:
+    return (row.kernel, row.reason, row.blocked, row.cost)
