@@ -41,8 +41,9 @@ class FiniteGibbs(MCMCKernel):
 
         Gibbs([(FiniteGibbs(model), ["z"]), (NUTS(model), None)])
 
-    Several sites in one block are drawn jointly where they are nested (`gibbsite.conditional.chains.joint`), else
-    in turn; `joint` True insists, False forbids. Independent elements are drawn in one pass, first-order chains by forward filtering and backward sampling, other coupled elements in a sweep. Sites `s[0]`, …,
+    Several sites in one block are drawn jointly where they are nested (`gibbsite.conditional.chains.joint`),
+    else in turn; `joint` True insists, False forbids. Independent elements are drawn in one pass, first-order
+    chains by forward filtering and backward sampling, other coupled elements in a sweep. Sites `s[0]`, …,
     `s[n-1]` of a Python loop that are all in one block are updated as one array.
 
     `model` is a NumPyro model function. `density` may hand in an analysis made before; without it the model
