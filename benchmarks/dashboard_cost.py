@@ -16,7 +16,7 @@ SETUP = """
 import json, statistics, time
 import gibbsite as gb
 from gibbsite.demo import DEMOS
-from gibbsite.views.run.dashboard import Dashboard
+from gibbsite.views.run_dashboard import Dashboard
 from IPython.display import display
 demo = DEMOS["mixture"]
 """

@@ -31,7 +31,7 @@ import gibbsite as gb
 from gibbsite.demo import DEMOS
 from gibbsite.sampling.engine.flight import Chunk
 from gibbsite.sampling import Run, Settings
-from gibbsite.views.run import dashboard as run_dashboard
+from gibbsite.views import run_dashboard
 
 demo = DEMOS["mixture"]
 plan = gb.model(demo.fn, **demo.arguments()).plan()

@@ -51,7 +51,7 @@ def run_demo(options: argparse.Namespace) -> int:
     finally:
         forget()
     if options.report is not None:
-        from gibbsite.views.run.report import write_report
+        from gibbsite.views.report import write_report
 
         write_report(run, model, options.report)
         print(f"\nreport: {options.report.resolve()}")

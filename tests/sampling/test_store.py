@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import xarray as xr
 from gibbsite.errors import CheckpointError, ModelError, OptionError, StoreError
-from gibbsite.sampling.storage import checkpoint, lock
+from gibbsite.sampling import checkpoint
+from gibbsite.sampling.storage import lock
 from gibbsite.sampling.storage.lock import Lock
 from gibbsite.sampling.storage.store import Store
 

@@ -20,12 +20,12 @@ from gibbsite.sampling.watch import notices
 from gibbsite.sampling.watch.advice import advice, sections
 from gibbsite.views import dashboard
 from gibbsite.views.host import wire
+from gibbsite.views.report import write_report
 from gibbsite.views.run import panels, words
 from gibbsite.views.run.advice import advice_html
 from gibbsite.views.run.content import MAX_CHAINS, MAX_POINTS, choose, gather
-from gibbsite.views.run.dashboard import SLOT_COUNT, Dashboard
 from gibbsite.views.run.picture import dashboard_svg
-from gibbsite.views.run.report import write_report
+from gibbsite.views.run_dashboard import SLOT_COUNT, Dashboard
 
 
 def advanced(run, draws=1000, step=50):

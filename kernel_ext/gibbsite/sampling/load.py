@@ -9,9 +9,9 @@ import numpy as np
 from gibbsite.density import Site
 from gibbsite.errors import CheckpointError, ScheduleError
 from gibbsite.kernels.scheduling.plan import Block, Plan
+from gibbsite.sampling import checkpoint
 from gibbsite.sampling.hosts import own_part, parts
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.storage import checkpoint
 from gibbsite.sampling.storage.store import Store, read_description, read_draws
 
 

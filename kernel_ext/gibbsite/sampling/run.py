@@ -12,12 +12,12 @@ import numpy as np
 
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError
 from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling import checkpoint
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.flight import Flight
 from gibbsite.sampling.engine.initial import TRIES, check_start, possible_start
 from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
-from gibbsite.sampling.storage import checkpoint
 from gibbsite.sampling.storage.draws import Draws, empty_like
 from gibbsite.sampling.storage.store import Store, discard
 from gibbsite.sampling.storage.summaries import PREFIX

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for editors and type checkers; at run time `__getattr__` imports what is asked for
     from gibbsite.views.graph.picture import graph_svg
     from gibbsite.views.graph.widget import GraphWidget, graph_html, graph_root, show_graph
-    from gibbsite.views.run.dashboard import Dashboard, dashboard
-    from gibbsite.views.run.report import write_report
+    from gibbsite.views.report import write_report
+    from gibbsite.views.run_dashboard import Dashboard, dashboard
 
 __all__ = [
     "Dashboard",
@@ -21,14 +21,14 @@ __all__ = [
 ]
 
 _WHERE = {
-    "Dashboard": "run.dashboard",
-    "dashboard": "run.dashboard",
+    "Dashboard": "run_dashboard",
+    "dashboard": "run_dashboard",
     "GraphWidget": "graph.widget",
     "graph_html": "graph.widget",
     "graph_root": "graph.widget",
     "graph_svg": "graph.picture",
     "show_graph": "graph.widget",
-    "write_report": "run.report",
+    "write_report": "report",
 }
 
 

@@ -19,7 +19,7 @@ import zarr
 from gibbsite.density import Site
 from gibbsite.errors import CheckpointError, StoreError
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.storage import checkpoint
+from gibbsite.sampling import checkpoint
 from gibbsite.sampling.storage.draws import Draws, Part
 from gibbsite.sampling.storage.lock import FILE as LOCK_FILE
 from gibbsite.sampling.storage.lock import Lock
