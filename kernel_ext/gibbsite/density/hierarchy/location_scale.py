@@ -1,0 +1,117 @@
+"""Sites with a location and a scale that other latents enter: the hierarchies of a model.
+
+What matters here is a change of coordinates, which may be any bijection; so a distribution that is not known
+below is left out, and nothing else can go wrong.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from numpyro.distributions import constraints
+
+from gibbsite.density.density import Density
+from gibbsite.density.model.bounds import base_constraint
+from gibbsite.trace.jaxpr.compat import Literal
+
+ELEMENTS, LOGS, FACTOR, WALK, RECURSION = "elements", "logs", "factor", "walk", "recursion"
+_MULTIVARIATE = ("MultivariateNormal", "LowRankMultivariateNormal", "MultivariateStudentT")
+
+
+@dataclass(frozen=True)
+class LocationScale:
+    """A latent site with a location and a scale, of which at least one reads latents.
+
+    `location` and `scale` name those latents, in program order. `form` tells what they are a location and a
+    scale of: each element by itself ("elements"), its logarithm ("logs"), a vector with a factor of its
+    covariance for a scale ("factor"), the steps of a random walk ("walk"), or elements that read earlier ones
+    of the same site, as those of a `scan` do ("recursion"). `read` computes both from the values of the
+    jaxpr's variables, for the forms that `elementwise` is true of: arrays of the site's shape.
+    """
+
+    site: str
+    location: tuple[str, ...]
+    scale: tuple[str, ...]
+    form: str
+    read: Callable[[Callable[[Any], Any]], tuple[Any, Any]] | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every other latent that location or scale read."""
+        return tuple(n for n in dict.fromkeys((*self.location, *self.scale)) if n != self.site)
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether every element can be centred to a degree of its own."""
+        return self.read is not None
+
+    def __str__(self) -> str:
+        parts = (("location", self.location), ("scale", self.scale))
+        told = [f"{word} reads {', '.join(names)}" for word, names in parts if names]
+        return f"{self.site}: {', '.join(told)}"
+
+
+def location_scales(density: Density) -> Mapping[str, LocationScale]:
+    """The sites of a model whose location or scale read latents, by name, in program order."""
+    if "location_scales" not in density.cache:
+        found = {n: _found(density, n) for n in density.latents if not density.sites[n].discrete}
+        density.cache["location_scales"] = {n: f for n, f in found.items() if f is not None and f.reads}
+    return density.cache["location_scales"]
+
+
+def in_program_order(density: Density, names: frozenset[str]) -> tuple[str, ...]:
+    """Latent sites in the order in which the model draws them."""
+    return tuple(n for n in density.latents if n in names)
+
+
+def on_the_real_line(support: Any) -> bool:
+    """Whether a support is that of any real number, element by element."""
+    return base_constraint(support) in (constraints.real, constraints.real_vector)
+
+
+def _found(density: Density, name: str) -> LocationScale | None:
+    site = density.sites[name]
+    parameters = density.outputs["parameters"].get(name, {})
+    family = getattr(dist, site.fn_name, None)
+    if site.fn_name == "GaussianRandomWalk":
+        scale = _reads(density, parameters["scale"])
+        return LocationScale(name, (), scale, WALK)
+    if site.fn_name in _MULTIVARIATE:
+        location = _reads(density, parameters["loc"])
+        rest = frozenset().union(*(density.maps.latents(a) for p, a in parameters.items() if p != "loc"))
+        return LocationScale(name, location, in_program_order(density, rest), FACTOR)
+    if family is None or not {"loc", "scale"} <= set(parameters):
+        return None
+    location, scale = _reads(density, parameters["loc"]), _reads(density, parameters["scale"])
+    if name in location or name in scale:
+        return LocationScale(name, location, scale, RECURSION)
+    if density.transforms.get(name):
+        return LocationScale(name, location, scale, ELEMENTS)
+    logs = site.fn_name == "LogNormal"
+    if not (logs or on_the_real_line(site.support)) or (
+        site.event_shape and site.element_rank < len(site.shape)
+    ):
+        return None
+    read = _reader(site, parameters["loc"], parameters["scale"])
+    return LocationScale(name, location, scale, LOGS if logs else ELEMENTS, read)
+
+
+def _reads(density: Density, atom: Any) -> tuple[str, ...]:
+    return in_program_order(density, density.maps.latents(atom))
+
+
+def _reader(site: Any, loc: Any, scale: Any) -> Callable[[Callable[[Any], Any]], tuple[Any, Any]] | None:
+    """Location and scale at the site's shape; None where it is not clear how a parameter stretches to it.
+
+    Parameters of loops over time have the loop's axis first, all others end where the site's shape does.
+    """
+    ranks = {0 if isinstance(p, Literal) else len(p.aval.shape) for p in (loc, scale)}
+    if site.in_scan and not ranks <= {0, len(site.shape)}:
+        return None
+
+    def read(of: Callable[[Any], Any]) -> tuple[Any, Any]:
+        return jnp.broadcast_to(of(loc), site.shape), jnp.broadcast_to(of(scale), site.shape)
+
+    return read
