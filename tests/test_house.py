@@ -111,7 +111,7 @@ def test_wheel_holds_both_packages_and_the_kernelspec(tmp_path: Path):
         if p.is_file() and "__pycache__" not in p.parts
     }
     assert sources <= names
-    scripts = {f"gibbsite/views/js/{p.name}" for p in (ROOT / "js").glob("*.mjs") if ".test." not in p.name}
+    scripts = {f"gibbsite/views/js/{p.relative_to(ROOT / 'js')}" for p in (ROOT / "js").glob("*/*.mjs")}
     assert scripts
     assert scripts <= names
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

@@ -1,19 +1,11 @@
 """One JupyterLab for the session, a fresh page for each test."""
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.pages import lab as lab_module
 from playwright.sync_api import Browser, sync_playwright
-
-# Tests are imported by path, so that the helper beside them is, too.
-_spec = importlib.util.spec_from_file_location("gibbsite_browser_lab", Path(__file__).parent / "lab.py")
-assert _spec and _spec.loader
-lab_module = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = lab_module
-_spec.loader.exec_module(lab_module)
 
 
 @pytest.fixture(scope="session")

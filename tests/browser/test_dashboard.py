@@ -1,6 +1,6 @@
 """A run's dashboard in a real JupyterLab: it follows the run, stops it, and outlives page and kernel."""
 
-from gibbsite_browser_lab import LOAD, MIXTURE
+from helpers.pages.lab import LOAD, MIXTURE
 
 LONG = "run = %sample mixture --draws 1000000 --warmup 300 --chains 4 --seed 0"
 BACKGROUND = """

@@ -11,8 +11,8 @@ from bokeh.embed import file_html
 from bokeh.resources import INLINE
 from gibbsite.graph import DependencyGraph, Node
 from gibbsite.views import graph_root
-from graph_models import hmm, hundred, lda, looped, mixture, ratings, schools
-from graph_page import Graph, shot
+from helpers.models.graph_models import hmm, hundred, lda, looped, mixture, ratings, schools
+from helpers.pages.graph_page import Graph, shot
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """The graph in JupyterLab, with a kernel: change the model, watch a run, come back later."""
 
 import json
-from pathlib import Path
 from typing import NamedTuple
 
-from graph_page import Graph, shot
+from helpers import TESTS
+from helpers.pages.graph_page import Graph, shot
 
 CELLS = (
     "%load_ext gibbsite\nimport numpy as np\nx = np.repeat([-3.0, 3.0], 20).astype('float32')",
@@ -22,13 +22,12 @@ LATEST = "[...(globalThis.__gibbsiteDocuments ?? [])].filter(d => d.get_model_by
 MESSAGE = "doc.get_model_by_name('graph-message').text"
 
 
-TESTS = str(Path(__file__).parents[1])
 SETUP = f"""import sys
-sys.path.insert(0, {TESTS!r})
+sys.path.insert(0, {str(TESTS)!r})
 import numpy as np
 import gibbsite as gb
 from gibbsite.views import show_graph
-from graph_models import hmm, hundred, lda
+from helpers.models.graph_models import hmm, hundred, lda
 rng = np.random.default_rng(3)
 MODELS = {{
     "hmm": gb.model(hmm, np.repeat([-3.0, 0.0, 3.0], 7).astype("float32")),

@@ -1,6 +1,6 @@
 """`%trace` in a real JupyterLab: the statements of one run, read without any other page."""
 
-from gibbsite_browser_lab import LOAD, MIXTURE
+from helpers.pages.lab import LOAD, MIXTURE
 
 CELLS = (LOAD, MIXTURE, "%trace mixture --depth 2")
 

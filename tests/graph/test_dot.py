@@ -12,7 +12,7 @@ import pytest
 from gibbsite.graph import DependencyGraph, Node, PlateBox
 from gibbsite.graph.drawing import draw
 from gibbsite.graph.drawing.style import FILL, LINE
-from graph_models import hmm, lda, schools
+from helpers.models.graph_models import hmm, lda, schools
 
 GRAPHS = {
     "hmm": lambda: gb.model(hmm, np.zeros(20, np.float32)).graph,

@@ -1,14 +1,8 @@
 """One small model for all tests of runs; its programs are compiled once."""
 
-import sys
-from pathlib import Path
-
 import gibbsite as gb
 import pytest
-
-sys.path.append(str(Path(__file__).parent))
-
-from sampling_model import coins, data
+from helpers.models.sampling_models import coins, data
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
 

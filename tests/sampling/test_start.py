@@ -8,8 +8,8 @@ import numpyro.distributions as dist
 import pytest
 from arviz_stats.base import array_stats
 from gibbsite.errors import ModelError, OptionError, ResourceError, UnknownNameError
-from gibbsite.sampling.engine.engine import resources
-from sampling_model import rates
+from gibbsite.sampling.engine import resources
+from helpers.models.sampling_models import rates
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
 OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": "Gibbs z (*) NUTS [w p]"}

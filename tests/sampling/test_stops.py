@@ -3,11 +3,11 @@
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import gibbsite as gb
 import numpy as np
 import pytest
+from helpers import TESTS
 
 SCHEDULES = {
     "finite and NUTS": "Gibbs z (*) NUTS [w p]",
@@ -98,7 +98,7 @@ PROGRAM = """
 import sys, time
 sys.path[:0] = {paths!r}
 import conftest
-from sampling_model import coins, data
+from helpers.models.sampling_models import coins, data
 import gibbsite as gb
 run = gb.model(coins, data()).start(**{options!r}, schedule={schedule!r}, chunk=1, store=sys.argv[1])
 run.subscribe(lambda run: (print(run.kept.steps, flush=True), time.sleep(0.02)))
@@ -112,8 +112,7 @@ def test_killed_at_random_moments(model, uninterrupted, tmp_path, name, seed):
     """SIGKILL while the process says that it is at a random step; it may be in the middle of a write."""
     rng = np.random.default_rng(seed)
     moment = int(rng.integers(1, WARMUP + DRAWS - 5))
-    tests = Path(__file__).parent
-    program = PROGRAM.format(paths=[str(tests.parent), str(tests)], options=OPTIONS, schedule=SCHEDULES[name])
+    program = PROGRAM.format(paths=[str(TESTS)], options=OPTIONS, schedule=SCHEDULES[name])
     folder = tmp_path / "run"
     with subprocess.Popen(
         [sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, text=True

@@ -19,7 +19,7 @@ def closed(
     A plate of one node stays as it is; plates that share a node are one node together. What lies on a path
     from one member to another is taken in, so that no circle arises. Where latent and observed members are
     merged the node is of kind "plate": it lets every dependence pass, so that what is independent here is
-    independent in the whole graph, too; not the reverse. `js/graph_plates.mjs` does the same.
+    independent in the whole graph, too; not the reverse. `js/graph/plates.mjs` does the same.
     """
     chosen, members = set(plates), {}
     within = {n: set(node.plates) for n, node in graph.nodes.items()}  # plates that a part of the node is in

@@ -11,7 +11,7 @@ function of key, values, tuning and target:
 
 It then works in `numpyro.infer.Gibbs([(MyKernel(model), ["x"]), …])` and in `MCMC(MyKernel(model), …)`;
 `register_kernel(kernel_row("MyKernel", MyKernel))` puts it into schedules, and one row of the conformance
-table (`tests/kernels/test_conformance.py`) checks that it is right. `docs/kernels.md` has a whole one.
+table (`tests/kernels/blocks/test_conformance.py`) checks that it is right. `docs/kernels.md` has a whole one.
 """
 
 import copy

@@ -48,9 +48,9 @@ def _layout(chains: int, slots: int) -> str:
 
 
 class DashboardWidget(BokehWidget):
-    """The page's side: plots by `panels`, and around them what `dashboard.mjs` builds from `_status`."""
+    """The page's side: plots by `panels`, and around them what `js/dashboard/` builds from `_status`."""
 
-    _esm = joined("dashboard.mjs")
+    _esm = joined("dashboard/dashboard.mjs")
     _status = traitlets.Dict().tag(sync=True)
     _control = traitlets.Instance(Control).tag(sync=True, **widget_serialization)
 
@@ -256,7 +256,7 @@ class Dashboard:
                 widget._status = self._status()
 
     def _status(self) -> dict[str, Any]:
-        """What `dashboard.mjs` writes around the plots; plain JSON values only."""
+        """What `js/dashboard/dashboard.mjs` writes around the plots; plain JSON values only."""
         content, snapshot = self._content, self._content.snapshot
         chosen = [p.label for p in content.parameters]
         slot_of = {label: SLOTS[i % len(SLOTS)] for i, label in enumerate(chosen)}

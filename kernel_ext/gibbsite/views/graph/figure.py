@@ -37,7 +37,7 @@ _CONTROL = (
     "border-color: var(--gb-rule, #c9cfd6); }"
     ".bk-btn.bk-active { background-color: var(--gb-active, #e2e6ea); }"
 )
-# What the glyphs read; js/graph_shapes.mjs fills it.
+# What the glyphs read; js/graph/shapes.mjs fills it.
 _COLUMNS = {
     "nodes": "name xs ys x title title_y words text_y badge_x badge_y badge_align fill line dash width alpha "
     "lit role badge tint".split(),
@@ -68,7 +68,7 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
     }
     args |= {"plot": plot, "panel": panel, "changeable": model is not None, **sources}
     args |= {"change": change["row"]} | {k: v for k, v in change.items() if k != "row"}
-    script = CustomJS(args=args, code=joined("graph.mjs"), module=True)
+    script = CustomJS(args=args, code=joined("graph/graph.mjs"), module=True)
     for event in ("mousemove", "mouseleave", "tap", "doubletap"):
         plot.js_on_event(event, script)
     for changed in sources.values():

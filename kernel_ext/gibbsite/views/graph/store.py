@@ -1,6 +1,6 @@
 """A graph as the page receives it: places, edges and what there is to tell, as small as it goes.
 
-Outlines, curves, neighbours, Markov blankets, levels and panels are made by the page (`js/graph*.mjs`) from
+Outlines, curves, neighbours, Markov blankets, levels and panels are made by the page (`js/graph/`) from
 these columns, so that exported pages answer without a kernel and saved notebooks stay small.
 """
 

@@ -17,7 +17,7 @@ def told(
     """Per node the entries of its panel, empty ones left out; without `model`, only what the graph knows.
 
     `members` names what merged nodes stand for; those `known` are left out. The keys are those that
-    `js/graph_model.mjs` lists.
+    `js/graph/model.mjs` lists.
     """
     rows = _kernel_rows(model)
     return {

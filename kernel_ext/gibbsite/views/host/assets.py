@@ -1,10 +1,11 @@
 """The browser side of the views: the modules of `js/`, from the installed package or the source tree."""
 
+import posixpath
 import re
 from functools import cache
 from pathlib import Path
 
-_IMPORT = re.compile(r'^import .* from "\./([\w.]+)";$', re.MULTILINE)
+_IMPORT = re.compile(r'^import .* from "(\.[\w./]+)";$', re.MULTILINE)
 
 # What a browser does not need: types, other comments, indentation. No string of the modules looks like that.
 _COMMENTS = re.compile(r"/\*\*.*?\*/ ?|^ *//[^\n]*$", re.MULTILINE | re.DOTALL)
@@ -16,7 +17,7 @@ _PLACES = (Path(__file__).parents[1] / "js", Path(__file__).parents[4] / "js")
 
 @cache
 def source(name: str) -> str:
-    """Text of one file of `js/`, for example ``source("host.mjs")``.
+    """Text of one file of `js/`, for example ``source("host/host.mjs")``.
 
     Raises:
         FileNotFoundError: the installation lacks the file.
@@ -30,7 +31,7 @@ def source(name: str) -> str:
 
 @cache
 def joined(name: str) -> str:
-    """A module of `js/` with all that it imports from beside it, as one text without imports and comments.
+    """A module of `js/` with all that it imports by paths, as one text without imports and comments.
 
     Names must differ between the files. Bokeh and anywidget each take one text and resolve no imports; every
     saved notebook carries it.
@@ -43,7 +44,7 @@ def joined(name: str) -> str:
         seen[file] = ""
         text = source(file)
         for other in _IMPORT.findall(text):
-            add(other)
+            add(posixpath.normpath(posixpath.join(posixpath.dirname(file), other)))
         del seen[file]  # what a file imports stands before it
         seen[file] = _IMPORT.sub("", text)
 

@@ -76,7 +76,7 @@ class BokehWidget(anywidget.AnyWidget):
         columns: first contents of data sources, by name.
     """
 
-    _esm = joined("figure.mjs")
+    _esm = joined("host/figure.mjs")
     _library = traitlets.Instance(Library).tag(sync=True, **widget_serialization)
     _item = traitlets.Unicode().tag(sync=True)
     _columns = traitlets.Dict().tag(sync=True)

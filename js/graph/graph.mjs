@@ -1,0 +1,212 @@
+// What happens on the drawing of a graph: hovering lights a node, its Markov blanket and the edges between
+// them; a click shows the node's panel; a second node, with Shift, asks whether the two are independent.
+// Runs as a Bokeh CustomJS, in a notebook and in an exported page: nothing here needs a kernel.
+//
+// Everything that can be shown is in the data source "graph-store", as compressed JSON: the views of the graph
+// (overview, folded, open) with the places of their nodes and edges, and what there is to tell of each node.
+// Python replaces the text when the model changes.
+
+import { layKeys, labelKeys } from "./keys.mjs";
+import { after, LABELS, offered, turned, wayOf } from "./events.mjs";
+import { arrangeMap, layMap, onMap, reveal, shownView, wantsMap } from "./map.mjs";
+import { panelHtml, panelOf } from "./panel.mjs";
+import { answer, badgesOf, clicked, freshState, highlight, turnedTo } from "./state.mjs";
+import { viewOf } from "./view.mjs";
+
+/**
+ * @typedef {import("./graph_model.mjs").Facts} Facts
+ * @typedef {import("./graph_state.mjs").State} State
+ * @typedef {import("./graph_state.mjs").View} View
+ * @typedef {import("./graph_view.mjs").Store} Store
+ */
+
+const FIT = [980, 700];
+const LEAST_TEXT = 5;
+
+/** @param {string} text base64 of zlib @returns {Promise<Store>} */
+export async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+// ------------------------------------------------------------------ in the page
+
+/** @param {any} plot @param {Store} store @param {State} state @returns {View} */
+function cached(plot, store, { view, closed }) {
+  if (plot.gibbsiteViews?.store !== store) plot.gibbsiteViews = { store, views: new Map() };
+  const { views } = plot.gibbsiteViews;
+  const key = JSON.stringify([view, [...closed].sort()]);
+  if (!views.has(key)) views.set(key, viewOf(store, view, closed));
+  return views.get(key);
+}
+
+/** Sizes of the figure and its words, and which controls there are. @param {any} args @param {State} state
+ * @param {Store} store @param {View} view */
+function arrange(args, state, store, view) {
+  const { plot, fit, detail, panel } = args;
+  const [width, height, across, down, title, text] = view.size;
+  const large = across > FIT[0] || down > FIT[1] + 200;
+  const scale = state.fit && large ? Math.min(FIT[0] / across, FIT[1] / down) : 1;
+  plot.x_range.setv({ start: 0, end: width });
+  plot.y_range.setv({ start: -height, end: 0 });
+  plot.setv({ width: Math.round(across * scale), height: Math.round(down * scale) });
+  const sizes = [title * scale, text * scale];
+  [args.title, args.words].forEach((renderer, i) => {
+    renderer.visible = sizes[i] >= LEAST_TEXT;
+    renderer.glyph.setv({ text_font_size: `${sizes[i]}px` });
+  });
+  fit.setv({ visible: large, active: state.fit && large });
+  const names = offered(store);
+  const at = names.indexOf(wayOf(state, view));
+  detail.setv({ labels: names.map((n) => LABELS[n]), active: at < 0 ? null : at, visible: names.length > 1 });
+  arrangeMap(args, view, wantsMap(view, large, state.fit));
+  const wide = across * scale > 620;
+  args.side.setv({ css_classes: wide ? ["gp-below"] : [] });
+  panel.setv({ width: wide ? Math.min(Math.round(across * scale), FIT[0]) : 330 });
+}
+
+/** @param {any} args @param {State} state @param {Store} store @param {View} view */
+function paint(args, state, store, view) {
+  const dark = Boolean(args.plot.document?.gibbsiteDark);
+  const colours = { ...store.colours, ...(dark ? store.colours.dark : {}) };
+  const next = highlight(view, state, colours);
+  const badges = badgesOf(view, args.run.data, Object.keys(store.colours.dark?.tint ?? {}));
+  const badge = badges.map(([words]) => words);
+  const tint = badges.map(([, colour]) => colours.tint?.[colour] ?? (colour || colours.edge));
+  for (const words of [args.title, args.words]) words.glyph.text_color = colours.ink;
+  args.plate_words.glyph.text_color = colours.plate;
+  args.badges.glyph.background_fill_color = colours.paper;
+  args.nodes.data = { ...view.nodes, ...next.nodes, badge, tint };
+  args.edges.data = { ...view.edges, ...next.edges };
+  args.heads.data = { ...view.heads, ...next.heads };
+  return badge;
+}
+
+/** @param {any} args @param {State} state @param {Facts} facts */
+function tell(args, state, facts) {
+  const name = state.selected;
+  const fact = name === null ? undefined : facts[name];
+  const live = Boolean(args.plot.document?.gibbsite);
+  const run = args.run.data;
+  const at = [...(run.name ?? [])].indexOf(name);
+  const { draws } = args;
+  const html = draws.data.name?.[0] === name ? draws.data.html[0] : at < 0 ? "" : run.told[at];
+  args.panel.text = panelHtml(answer(facts, state), fact && name !== null ? panelOf(facts, name, html) : "");
+  // What was intervened on is deterministic now: Undo must stay in reach.
+  const fits = fact ? /latent|observed|deterministic/.test(fact.kind) : args.change.visible;
+  args.change.visible = Boolean(live && args.changeable && fits);
+  if (fact) {
+    const { kernels = [], kernel = "" } = fact.told;
+    const now = kernel.split("(")[0].trim();
+    args.kernel.setv({ options: kernels, value: kernels.includes(now) ? now : (kernels[0] ?? "") });
+    for (const control of [args.kernel, args.use]) control.visible = kernels.length > 0;
+    const [way = ""] = fact.told.ways ?? [];
+    args.reparam.setv({ label: `make ${way}`, tags: [way], visible: way !== "" });
+    const other = state.other ?? "";
+    args.merge.setv({
+      label: `one block with ${other}`,
+      tags: [other],
+      visible: fact.kind === "latent" && facts[other]?.kind === "latent",
+    });
+  }
+}
+
+/** Show a new state. @param {any} args @param {Store} store @param {State} state @param {boolean} [whole] */
+function show(args, store, state, whole = false) {
+  const { plot } = args;
+  /** @type {State} */
+  const old = plot.gibbsiteState;
+  const view = cached(plot, store, state);
+  if (state.selected !== null && !(state.selected in view.facts)) state = { ...state, selected: null };
+  plot.gibbsiteState = state;
+  const chosen = state.selected !== old.selected;
+  if (whole) arrange(args, state, store, view);
+  if (chosen || state.other !== old.other || state.given !== old.given || whole) tell(args, state, view.facts);
+  if (chosen) plot.document?.gibbsite?.("select", { node: state.selected });
+  if (!whole) {
+    if (!plot.gibbsiteComing) draw(args, store, chosen);
+    return;
+  }
+  // Bokeh takes up new rows in several steps and may not lay out the page between them: let that settle first.
+  clearTimeout(plot.gibbsiteComing);
+  plot.gibbsiteComing = setTimeout(() => {
+    plot.gibbsiteComing = undefined;
+    const { plates } = cached(plot, store, plot.gibbsiteState);
+    args.plates.data = plates;
+    draw(args, store, true, true);
+  });
+}
+
+/** @param {any} args @param {Store} store @param {boolean} label @param {boolean} [lay] */
+function draw(args, store, label, lay = false) {
+  const { plot } = args;
+  const state = plot.gibbsiteState;
+  const view = cached(plot, store, state);
+  const badges = paint(args, state, store, view);
+  if (plot.document) plot.document.gibbsiteTheme = () => draw(args, store, false);
+  const figure = shownView(plot);
+  if (figure && lay) {
+    layKeys(figure, view, actsOf(args, store));
+    const fresh = plot.gibbsiteLaid !== state.view;
+    plot.gibbsiteLaid = state.view;
+    requestAnimationFrame(() => {
+      layMap(args); // once the page has its new sizes
+      if (fresh) reveal(args, view.facts[state.selected ?? view.nodes.name[0]].box);
+    });
+  }
+  if (figure && label && state.selected !== null && !lay) reveal(args, view.facts[state.selected].box);
+  if (figure && label) labelKeys(figure, view, state.selected, badges);
+}
+
+/** What the keyboard does. @param {any} args @param {Store} store */
+function actsOf(args, store) {
+  const { plot } = args;
+  return {
+    /** @param {string|null} name */
+    focus: (name) => show(args, store, { ...plot.gibbsiteState, hovered: name }),
+    /** @param {string|null} name @param {KeyboardEvent} event */
+    press: (name, event) => {
+      const keys = { shift: event.shiftKey, ctrl: event.ctrlKey || event.metaKey, alt: event.altKey };
+      show(args, store, clicked(plot.gibbsiteState, name, keys));
+    },
+    /** Open or close. @param {string} name of a plate, or of a node that stands for several */
+    turn: (name) => {
+      const next = turned(plot.gibbsiteState, name, cached(plot, store, plot.gibbsiteState), store);
+      if (next) show(args, store, next, true);
+    },
+  };
+}
+
+/** @param {any} args @param {any} source */
+export default async function react(args, source) {
+  const { plot } = args;
+  if (onMap(args, source)) return;
+  const text = args.store.data.text[0];
+  if (plot.gibbsiteText !== text) {
+    plot.gibbsiteText = text;
+    plot.gibbsiteStore = unpacked(text);
+  }
+  /** @type {Store} */
+  const store = await plot.gibbsiteStore;
+  if (plot.gibbsiteText !== text) return; // a newer text has come in meanwhile: its own event shows it
+  plot.gibbsiteState ??= freshState(store.start);
+  const fresh = plot.gibbsitePainted !== text;
+  if (fresh) {
+    plot.gibbsitePainted = text;
+    /** @type {State} */
+    const old = plot.gibbsiteState;
+    const view = old.view in store.views ? old.view : store.start;
+    const plates = store.views[view].plates.name ?? [];
+    show(args, store, turnedTo(old, view, old.closed.filter((p) => plates.includes(p))), true);
+  }
+  /** @type {State} */
+  const old = plot.gibbsiteState;
+  const next = after(old, source, cached(plot, store, old), store);
+  const whole = next !== null && (next.view !== old.view || next.fit !== old.fit || next.closed !== old.closed);
+  if (next !== null) show(args, store, next, whole);
+  if (source.name === "graph-run" && !plot.gibbsiteComing) draw(args, store, true);
+  if (source.name === "graph-run" || source.name === "graph-draws") {
+    tell(args, plot.gibbsiteState, cached(plot, store, plot.gibbsiteState).facts);
+  }
+}

@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import dashboard, { inPlace, toggled } from "../../dashboard/dashboard.mjs";
+import figure from "../../host/figure.mjs";
+import { mapSize, onMap, seenPart, wantsMap } from "../../graph/map.mjs";
+import { applyColumns, applyProps, decodeColumn, decodeColumns, isDark, paintTheme } from "../../host/host.mjs";
+
+const bytes = (array) => new DataView(array.buffer, array.byteOffset, array.byteLength);
+
+test("columns arrive as lists or as bytes of a kind, wherever these begin in their buffer", () => {
+  assert.deepEqual(decodeColumn(["a", null]), ["a", null]);
+  const all = new Float64Array([1, 2, 3]);
+  assert.deepEqual(decodeColumn({ dtype: "f8", data: bytes(all.subarray(1)) }), new Float64Array([2, 3]));
+  const columns = decodeColumns({ x: { dtype: "i4", data: bytes(new Int32Array([-7])) }, y: [1] });
+  assert.deepEqual(columns, { x: new Int32Array([-7]), y: [1] });
+});
+
+/** A document of models by name. */
+function doc(models) {
+  return { get_model_by_name: (name) => models[name] ?? null, _all_models: new Map(Object.entries(models)) };
+}
+
+test("a source takes new columns once, and what is not there yet is taken up later", () => {
+  const models = { points: { data: {} } };
+  const seen = new Map();
+  const sent = { points: { stamp: 1, columns: { x: [1] } }, later: { stamp: 2, columns: { x: [5] } } };
+  applyColumns(doc(models), sent, seen);
+  assert.deepEqual(models.points.data, { x: [1] });
+  models.points.data = { x: ["kept"] };
+  models.later = { data: {} };
+  applyColumns(doc(models), sent, seen);
+  assert.deepEqual(models.points.data, { x: ["kept"] });
+  assert.deepEqual(models.later.data, { x: [5] });
+});
+
+test("properties are set when they are new", () => {
+  const calls = [];
+  const models = { plot: { setv: (props) => calls.push(props) } };
+  const seen = new Map();
+  for (const width of [1, 1, 2]) applyProps(doc(models), { plot: { width }, gone: { width } }, seen);
+  assert.deepEqual(calls, [{ width: 1 }, { width: 2 }]);
+});
+
+test("a page is dark where it says so, else where its reader wishes", () => {
+  const classes = new Set();
+  const body = { dataset: {}, classList: { contains: (name) => classes.has(name) } };
+  globalThis.document = { body };
+  globalThis.matchMedia = () => ({ matches: true });
+  assert.equal(isDark(), true);
+  body.dataset.jpThemeLight = "true";
+  assert.equal(isDark(), false);
+  delete body.dataset.jpThemeLight;
+  classes.add("vscode-light");
+  assert.equal(isDark(), false);
+});
+
+test("text, axes and grids take the theme's colours, titles that keep theirs do not", () => {
+  const model = (type, names, more = {}) => {
+    const made = { type, properties: Object.fromEntries(names.map((n) => [n, 1])), set: {}, ...more };
+    made.setv = (props) => Object.assign(made.set, props);
+    return made;
+  };
+  const models = {
+    axis: model("LinearAxis", ["major_tick_line_color"]),
+    grid: model("Grid", ["grid_line_color"], { grid_line_color: "#eee" }),
+    title: model("Title", []),
+    kept: model("Title", [], { tags: ["keep"] }),
+  };
+  const toggles = [];
+  globalThis.document.body.dataset.jpThemeLight = "false";
+  const shown = doc(models);
+  paintTheme(shown, { classList: { toggle: (name, on) => toggles.push([name, on]) } });
+  assert.deepEqual(toggles, [["gb-dark", true]]);
+  assert.equal(shown.gibbsiteDark, true);
+  assert.equal(models.axis.set.axis_label_text_color, models.title.set.text_color);
+  assert.equal(models.grid.set.grid_line_color, "#3a4048");
+  assert.deepEqual(models.kept.set, {});
+});
+
+test("a click on a parameter plots it, another takes it off, the oldest makes room", () => {
+  assert.deepEqual(toggled(["a", "b"], "a", 3), ["b"]);
+  assert.deepEqual(toggled(["a", "b", "c"], "d", 3), ["b", "c", "d"]);
+});
+
+test("every widget is a function that makes something to render", () => {
+  for (const widget of [dashboard, figure]) assert.equal(typeof widget().render, "function");
+});
+
+test("the map is small, keeps the drawing's shape, and is there for large drawings only", () => {
+  assert.deepEqual(mapSize([3000, 600]), [300, 60]);
+  assert.deepEqual(mapSize([500, 2600]), [25, 130]);
+  const view = (n) => ({ nodes: { name: Array(n).fill("v") } });
+  assert.deepEqual([wantsMap(view(41), true, false), wantsMap(view(40), true, false)], [true, false]);
+  assert.deepEqual([wantsMap(view(99), true, true), wantsMap(view(99), false, false)], [false, false]);
+});
+
+test("the box on the map is the part that is seen; a drag and a click scroll there", () => {
+  const at = { scrollLeft: 100, scrollTop: 50, clientWidth: 400, clientHeight: 300 };
+  assert.deepEqual(seenPart(at, 0.5, [2000, 600]), { left: 200, right: 1000, top: -100, bottom: -600 });
+  const calls = [];
+  const element = { ...at, scrollTo: (where) => calls.push(where) };
+  const scroll = { document: { views_manager: { find_one: () => ({ el: element }) } } };
+  const plot = { width: 1000, x_range: { end: 2000 }, y_range: { start: -600 } };
+  const args = { plot, scroll, map: { width: 300 }, box: { left: 610, top: -210 } }; // 10: the box's line
+  assert.equal(onMap(args, args.box), true);
+  assert.deepEqual(calls.pop(), { left: 300, top: 100 });
+  Object.assign(args.box, { left: 210, top: -110 });
+  onMap(args, args.box);
+  assert.equal(calls.length, 0); // it is there already
+  assert.equal(onMap(args, { origin: args.map, event_name: "tap", x: 1000, y: -400 }), true);
+  assert.deepEqual(calls.pop(), { left: 300, top: 50 });
+  assert.equal(onMap(args, { origin: plot, event_name: "tap" }), false);
+});
+
+test("rows keep their places under the pointer, with the values of now", () => {
+  const row = (label, mean, chosen = "") => ({ label, mean, chosen });
+  const stood = [row("a", 1, "red"), row("b", 1), row("c", 1, "blue")];
+  const now = [row("c", 2), row("d", 2), row("a", 2, "red")];
+  assert.deepEqual(inPlace(now, stood), [row("a", 2, "red"), row("b", 1), row("c", 2), row("d", 2)]);
+  assert.deepEqual(inPlace([], [row("c", 1, "blue")]), [row("c", 1)]);
+});

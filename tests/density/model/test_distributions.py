@@ -1,0 +1,110 @@
+"""Each distribution of NumPyro as a site, latent and observed: the density is NumPyro's own."""
+
+import inspect
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from helpers.models.distributions import LEFT_OUT, MAKERS
+from helpers.truths.perturbation import QUICK
+from numpyro.distributions import constraints
+from numpyro.infer.util import log_density
+
+A = jnp.array([0.5, 1.0, 1.7])
+
+
+def latent_site(a, make):
+    numpyro.sample("x", make(a))
+
+
+def observed_site(x, make):
+    a = numpyro.sample("a", dist.Uniform(0.3, 2.0).expand([3]))
+    numpyro.sample("x", make(a), obs=x)
+
+
+def drawn(make, a):
+    """A value with a finite density, which one drawn at the edge of a support may not have."""
+
+    def once(key):
+        d = make(a)
+        value = d.sample(key)
+        return value, d.log_prob(value)
+
+    draw = jax.jit(once, compiler_options=QUICK)
+    for seed in range(20):
+        value, lp = draw(jax.random.key(seed))
+        if jnp.all(jnp.isfinite(lp)):
+            return value
+    raise AssertionError("no value with a finite density")
+
+
+def same(model, args, states):
+    """NumPyro's log density of the original model, which the density of `model` must equal, per state."""
+
+    def both(state):
+        theirs = log_density(model.fn, args, {}, state)[0]
+        return model.density.log_joint(state), theirs
+
+    compiled = jax.jit(both, compiler_options=QUICK)
+    pairs = np.array([compiled(state) for state in states])
+    assert np.isfinite(pairs).all()
+    np.testing.assert_allclose(pairs[:, 0], pairs[:, 1], rtol=2e-5, atol=2e-4)
+    return pairs[:, 1]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_latent_and_observed(name):
+    make = MAKERS[name]
+    with numpyro.validation_enabled(False):
+        value = drawn(make, A)
+        model = gb.model(latent_site, A, make)
+        site = model.sites["x"]
+        assert site.role == "latent" and site.shape == value.shape and site.batch_shape == (3,)
+        same(model, (A, make), [{"x": value}])
+
+        observed = gb.model(observed_site, value, make)
+        assert observed.sites["x"].role == "observed" and observed.sites["x"].shape == value.shape
+        other = A if name == "Delta" else 0.9 * A + 0.05  # a point mass has no density elsewhere
+        found = same(observed, (value, make), [{"a": A}, {"a": other}])
+    independent = name in ("BernoulliProbs", "DiscreteUniform", "Uniform", "LogUniform")
+    assert independent or name == "Delta" or found[0] != found[1]
+    for term, accesses in observed.density.terms_of("a"):
+        # an element of a batch is an element of a term, or conditionals would be slow
+        apart = term.origin != "x" or all(access.single for access in accesses)
+        assert apart or name in ("ExpandedDistribution", "ZeroSumNormal")  # these share one parameter
+
+
+def test_the_table_is_complete():
+    every = {
+        n
+        for n in dist.__all__
+        if inspect.isclass(getattr(dist, n)) and issubclass(getattr(dist, n), dist.Distribution)
+    }
+    assert every - set(MAKERS) <= set(LEFT_OUT)
+
+
+def improper():
+    numpyro.sample("x", dist.ImproperUniform(constraints.real_vector, (3,), (2,)))
+
+
+def censored_to_intervals(x):
+    loc = numpyro.sample("loc", dist.Normal(0, 1).expand([3]))
+    base = dist.Normal(loc, 1.0)
+    ends = jnp.array([True, False, False]), jnp.array([False, True, False])
+    numpyro.sample("x", dist.IntervalCensoredDistribution(base, *ends), obs=x)
+
+
+def polya_gamma():
+    numpyro.sample("x", dist.TruncatedPolyaGamma((3,)))
+
+
+def test_distributions_by_name():
+    with numpyro.validation_enabled(False):
+        same(gb.model(improper), (), [{"x": jnp.arange(6.0).reshape(3, 2)}])
+        same(gb.model(polya_gamma), (), [{"x": jnp.array([0.2, 0.5, 1.1])}])
+        x = jnp.array([[0.1, 0.4], [0.3, 0.9], [-0.2, 0.5]])
+        same(gb.model(censored_to_intervals, x), (x,), [{"loc": jnp.array([0.1, -0.4, 0.8])}])

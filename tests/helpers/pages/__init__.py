@@ -1,0 +1,1 @@
+"""JupyterLab, a page of the graph, and a simulated run."""

@@ -1,0 +1,1 @@
+"""Answers found another way: perturbation, plain evaluation, known moments, Geweke's test."""

@@ -1,0 +1,196 @@
+"""Several devices, and double precision: settings of a process, so each test starts its own."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import gibbsite as gb
+import numpy as np
+import pytest
+from gibbsite.errors import CheckpointError, OptionError
+from gibbsite.sampling.engine import resources
+from helpers import TESTS
+from helpers.models.sampling_models import rates
+
+SHARDED = """
+import json, sys
+sys.path[:0] = {paths!r}
+import conftest
+import numpy as np
+from helpers.models.sampling_models import rates
+import gibbsite as gb
+import jax
+model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
+options = dict(draws=20, warmup=40, chains=4, seed=1, schedule="NUTS a")
+whole = model.sample(**options, device="cpu:all")
+part = model.start(**options, device="cpu:all", chunk=7, store=sys.argv[1])
+part.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 5 else None)
+part.wait()
+back = gb.load(sys.argv[1], model=model, device="cpu:all").resume()
+one = model.sample(**options, device="cpu:1")
+print(json.dumps(dict(
+    status=part.status,
+    device=whole.device,
+    devices=[len(leaf.sharding.device_set) for leaf in jax.tree.leaves(whole._state)],
+    same=all(np.array_equal(whole.draws[n], back.draws[n]) for n in whole.draws),
+    differ=len(np.unique(whole.draws["a"][:, -1])),
+    close=float(np.abs(one.draws["a"] - whole.draws["a"]).max()),
+    where=[f"{{d.platform}}:{{d.id}}" for d in jax.tree.leaves(one._state)[0].devices()],
+)))
+"""
+
+DATA = """
+import json, sys
+sys.path[:0] = {paths!r}
+import conftest
+import jax
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from helpers.models.sampling_models import coins, data
+import gibbsite as gb
+model = gb.model(coins, data())
+options = dict(draws=20, warmup=20, chains=2, seed=1, schedule="Gibbs z (*) NUTS [w p]")
+one = model.sample(**options)
+many = model.sample(**options, shard="n")
+part = model.start(**options, shard="auto", chunk=3, store=sys.argv[1])
+part.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 5 else None)
+part.wait()
+back = gb.load(sys.argv[1], model=model).resume()
+z = many._state.z["z"]
+leaves = jax.tree.leaves(many._engine.placed(many._plan.inputs, by_chain=False))
+try:
+    unknown = str(model.start(**options, shard="m"))
+except gb.GibbsiteError as error:
+    unknown = str(error)
+print(json.dumps(dict(
+    device=many.device,
+    z=[str(z.sharding.spec), [list(s.data.shape) for s in z.addressable_shards]],
+    data=[len(v.sharding.device_set) for v in leaves],
+    rows=[list(v.addressable_shards[0].data.shape) for v in leaves],
+    discrete=bool((one.draws["z"] == many.draws["z"]).all()),
+    close=float(np.abs(one.draws["p"] - many.draws["p"]).max()),
+    same=all(np.array_equal(many.draws[n], back.draws[n]) for n in many.draws),
+    status=part.status,
+    unknown=unknown,
+)))
+"""
+
+HOSTS = """
+import json, sys
+sys.path[:0] = {paths!r}
+import conftest
+import jax
+place, number, address = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+jax.distributed.initialize(address, num_processes=2, process_id=number)
+import numpy as np
+from helpers.models.sampling_models import rates
+import gibbsite as gb
+model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
+options = dict(warmup=40, seed=1, schedule="NUTS a")
+try:
+    model.start(draws=10, chains=3, **options)
+except gb.GibbsiteError as error:
+    odd = str(error)
+run = model.sample(draws=10, chains=4, store=place, **options)
+here = [len(jax.devices()), len(jax.local_devices()), run.draws["a"].shape[0]]
+run = gb.load(place, model=model).resume(draws=10 + 5 * number)
+print(json.dumps(dict(odd=odd, here=here, steps=run.draws["a"].shape[1])))
+"""
+
+DOUBLE = """
+import json, sys
+sys.path[:0] = {paths!r}
+import conftest
+import jax
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from helpers.models.sampling_models import rates
+import gibbsite as gb
+run = gb.model(rates, np.arange(6.0), np.ones(6)).sample(draws=20, warmup=20, chains=2, schedule="NUTS a")
+a = run.draws["a"]
+print(json.dumps(dict(dtype=str(a.dtype), fine=bool((a != a.astype(np.float32)).any()))))
+"""
+
+
+def said(program, *arguments, **variables):
+    program = program.format(paths=[str(TESTS)])
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_chains_are_dealt_out_over_devices(tmp_path):
+    found = said(SHARDED, tmp_path / "run", XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    assert "4 chains over 2 of 2 devices" in found["device"]
+    assert set(found["devices"]) == {2}
+    assert found["status"] == "stopped" and found["same"]
+    assert found["differ"] == 4
+    assert found["close"] < 1e-3  # the same chains as on one device, but for rounding
+    assert found["where"] == ["cpu:1"]
+
+
+def test_hosts_share_the_chains_and_are_joined(tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    with ThreadPoolExecutor(2) as hosts:
+        found = list(hosts.map(lambda k: said(HOSTS, tmp_path, k, address), range(2)))
+    for k, host in enumerate(found):
+        assert "3 do not divide over the 2 hosts" in host["odd"]
+        assert host["here"] == [2, 1, 2] and host["steps"] == 20 + 5 * k
+    tree = gb.joined(tmp_path)
+    a = tree["posterior"]["a"]
+    assert list(tree["posterior"].chain) == list(tree["sample_stats"].chain) == [0, 1, 2, 3]
+    assert a.shape[:2] == (4, 20) and "chain" not in tree["observed_data"].dims
+    model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
+    one = model.sample(draws=20, warmup=40, chains=4, seed=1, schedule="NUTS a")
+    assert np.abs(one.draws["a"] - a.values).max() < 1e-3  # the same chains, but for rounding
+    with pytest.raises(CheckpointError, match=r"several hosts.*one of host0, host1"):
+        gb.load(tmp_path)
+    shutil.rmtree(tmp_path / "host1")
+    with pytest.raises(CheckpointError, match="2 of 4 chains"):
+        gb.joined(tmp_path)
+    with pytest.raises(CheckpointError, match="no runs of several hosts"):
+        gb.joined(tmp_path / "host0")
+
+
+def test_data_are_sharded_within_chains(tmp_path):
+    found = said(DATA, tmp_path / "run", XLA_FLAGS="--xla_force_host_platform_device_count=4")
+    assert "plate 'n' in 4 parts of 3" in found["device"]
+    assert found["z"] == ["P(None, 'data')", [[2, 3]] * 4]
+    assert set(found["data"]) == {4} and [3] in found["rows"]
+    # The same random numbers and the same terms, summed in another order.
+    assert found["discrete"] and 0 <= found["close"] < 1e-9
+    assert found["status"] == "stopped" and found["same"]
+    assert "no plate named 'm'" in found["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("size", "devices", "parts"), [(12, 4, 4), (12, 5, 4), (919, 4, 1), (10, 1, 1), (9, 4, 3)]
+)
+def test_a_plate_is_shared_evenly(monkeypatch, size, devices, parts):
+    site = SimpleNamespace(shape=(size, 2), plates=("n",), plate_axes=(0,), dtype=np.dtype("f4"))
+    plan = SimpleNamespace(sites={"z": site}, observed_sites={}, observed={}, groups={})
+    found = [SimpleNamespace(platform="cpu", id=i) for i in range(devices)]
+    monkeypatch.setattr(resources.jax, "local_devices", lambda backend=None: found)
+    if parts == 1:
+        with pytest.raises(OptionError, match=f"{size} elements of plate 'n' do not divide over {devices}"):
+            resources.choose_shards("n", None, plan)  # type: ignore[arg-type]
+        place = resources.choose_shards("auto", None, plan)  # type: ignore[arg-type]
+        assert place.shard is None and "nothing is sharded" in place.reason
+    else:
+        place = resources.choose_shards("n", "cpu", plan)  # type: ignore[arg-type]
+        assert (len(place.devices), place.shard) == (parts, size)
+        assert place == resources.choose_shards("auto", "auto", plan)  # type: ignore[arg-type]
+
+
+def test_double_precision():
+    found = said(DOUBLE)
+    assert found == {"dtype": "float64", "fine": True}
+    assert np.dtype(found["dtype"]).itemsize == 8
