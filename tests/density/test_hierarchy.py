@@ -6,8 +6,8 @@ import pytest
 from gibbsite.density import rerolled
 from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
 from gibbsite.density.hierarchy.location_scale import ELEMENTS, FACTOR, LOGS, RECURSION, WALK, location_scales
-from hierarchies import HIERARCHIES, LOOPED, prior_state
-from zoo import ZOO
+from helpers.models.hierarchies import HIERARCHIES, LOOPED, prior_state
+from helpers.models.zoo import ZOO
 
 
 def density_of(name):
