@@ -13,6 +13,7 @@ from gibbsite import sampling
 from gibbsite.errors import GibbsiteError, OptionError, UnknownNameError
 from gibbsite.sampling import wait_interruptibly
 from gibbsite.sampling.watch.pace import Pace
+from numpyro.distributions import biject_to
 from numpyro.infer import MCMC, NUTS, Gibbs
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
@@ -39,10 +40,13 @@ def test_the_size_of_chunks_does_not_change_the_draws(model, whole, chunk):
 
 def test_a_run_is_what_numpyro_draws_with_the_same_kernel(model):
     """The runtime adds nothing to the kernel: NumPyro's own MCMC takes the same first steps."""
-    run = model.sample(draws=5, warmup=0, chains=2, seed=1, schedule=SCHEDULE)
+    init = {"w": np.array([0.4, 0.6]), "p": np.array([0.3, 0.7]), "z": np.arange(12) % 2}
+    run = model.sample(draws=5, warmup=0, chains=2, seed=1, schedule=SCHEDULE, init=init)
     kernel = Gibbs([(gb.FiniteGibbs(model.fn), ["z"]), (NUTS(model.fn), ["w", "p"])])
     mcmc = MCMC(kernel, num_warmup=0, num_samples=5, progress_bar=False)
-    mcmc.run(jax.random.split(jax.random.key(1), 2)[0], *model.args)
+    free = {n: biject_to(model.sites[n].support).inv(init[n]) for n in ("w", "p")}
+    key = jax.random.split(jax.random.key(1), 2)[0]
+    mcmc.run(key, *model.args, init_params={"z": init["z"], **free})
     np.testing.assert_allclose(mcmc.get_samples()["p"], run.draws["p"][0], rtol=1e-3)
     np.testing.assert_array_equal(mcmc.get_samples()["z"], run.draws["z"][0])
 

@@ -44,7 +44,12 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
     exceptions of the model itself pass through unchanged.
     """
     arguments = split_arguments(args, kwargs, _parameters(fn))
-    facts = _facts(fn, arguments)
+    try:
+        facts = _facts(fn, arguments)
+    except ModelError:
+        # NumPy functions and Python's `if` may have met the data, not a latent: as given, they are concrete
+        arguments = fixed_arguments(args, kwargs)
+        facts = _facts(fn, arguments)
     latents = {name: s for name, s in facts.sites.items() if s.latent}
     values = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in latents.items()}
     arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]

@@ -15,8 +15,8 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.flight import Flight
-from gibbsite.sampling.engine.initial import TRIES, check_start, possible_start
 from gibbsite.sampling.engine.resources import Place
+from gibbsite.sampling.engine.starting import Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.storage.draws import Draws, empty_like
 from gibbsite.sampling.storage.store import Store, discard
@@ -83,6 +83,7 @@ class Run(Looking):
         self._status = "compiling"
         self._error: BaseException | None = None
         self._message: str | None = None
+        self._told = ""
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -210,6 +211,9 @@ class Run(Looking):
         """Chunk after chunk. While one is taken in, the next is already on its way; where the run ends before
         that one does, it is made again, from the same state, when the run goes on."""
         self._prepare(engine)
+        if self._state is None:  # stopped before the start was found
+            self._status = "stopped"
+            return
         kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
         size = self.settings.chunk or 1
         ahead: Flight | None = None
@@ -261,11 +265,9 @@ class Run(Looking):
         if self._saved_state is not None:
             self._state = engine.placed(checkpoint.unpack(engine.template, self._saved_state), by_chain=True)
         else:
-            key = jax.random.key(self.settings.seed)
-            tries = 1 if self._init else TRIES  # what was asked for is not drawn
-            state, logdensity = possible_start(lambda k: engine.init(k, self._init), key, tries)
-            check_start(engine.kernel, self._plan, self._kwargs, state, logdensity)
-            self._state = state
+            start = Starting(engine, self._plan, self.settings.seed, self._init).found(self._stop)
+            if start is not None:
+                self._state, self._told = start.state, start.told
         self._compile_seconds += time.monotonic() - began
 
     @property
@@ -300,6 +302,7 @@ class Run(Looking):
             "elapsed": self.elapsed,
             "pace": asdict(self._pace),
             "compile_seconds": self._compile_seconds,
+            "starts": self._told,
             "finished": self._status == "finished",
             "versions": checkpoint.versions(),
         }
@@ -364,6 +367,7 @@ class Run(Looking):
             self._until, self._max_draws = Until.parse(facts["until"], self._chains), facts["max_draws"]
         self._pace = Pace(**facts["pace"])
         self._elapsed, self._compile_seconds = facts["elapsed"], facts["compile_seconds"]
+        self._told = facts.get("starts", "")
         self._status = "finished" if facts["finished"] else "stopped"
         if self.kept.sampled.steps:
             values, stats = self.kept.sampled.read(), self.kept.sampled_stats.read()

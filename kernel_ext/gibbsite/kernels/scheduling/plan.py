@@ -6,7 +6,7 @@ from typing import Any
 
 from numpyro.infer.mcmc import MCMCKernel
 
-from gibbsite.density import Site
+from gibbsite.density import Density, Site
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class Plan:
     `observed_sites`. `fingerprint` is a stable hash of the structure,
     by which a saved run knows its model. `model` is the model as written, with its data in the one keyword
     argument; where the kernel runs on array sites instead, `members` tells whose values each of them stacks.
+    `density` is what the kernel was derived from, over the kernel's own sites; a run that was loaded without
+    its model has none.
     """
 
     kernel: MCMCKernel
@@ -45,3 +47,4 @@ class Plan:
     observed_sites: Mapping[str, Site] = field(default_factory=dict)
     model: Callable[..., Any] | None = None
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    density: Density | None = None

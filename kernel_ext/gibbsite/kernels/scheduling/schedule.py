@@ -96,6 +96,7 @@ class Schedule:
             observed_sites=facts.observed_sites,
             model=facts.written_model,
             members={g: m for g, m in facts.density.members.items() if g in facts.recorded},
+            density=facts.density,
         )
 
     def __str__(self) -> str:

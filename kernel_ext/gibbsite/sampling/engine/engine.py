@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.flight import Flight
 from gibbsite.sampling.engine.for_cpu import for_cpu
-from gibbsite.sampling.engine.initial import logdensity_at_start, native_values
+from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values, logdensity_at_start
 from gibbsite.sampling.engine.timing import compiled_blocks
 
 INPUTS = "_gibbsite_inputs"
@@ -151,14 +152,18 @@ class Engine:
 
     def _compile(self) -> None:
         keys = self._keys(jax.random.key(0))
-        init = self._jit(self._init_chains, ("chain", None), "chain").lower(keys, self.plan.inputs)
+        asked = jax.eval_shape(self._nothing_asked, keys, self.plan.inputs)
+        ins = ("chain", None, "chain")
+        init = self._jit(self._init_chains, ins, "chain").lower(keys, self.plan.inputs, asked)
         template, _ = init.out_info
         with ThreadPoolExecutor(1) as other:
             compiled_init = other.submit(init.compile, compiler_options=self._fast())
             count = jax.ShapeDtypeStruct((), jnp.int32)
             program = self._jit(self._advance_chains, ("chain", None, None, None), ("chain", "buffers"))
             advance = program.lower(template, self.plan.inputs, count, count).compile()
-            self._programs.update(init=compiled_init.result(), template=template, advance=advance)
+            self._programs.update(
+                init=compiled_init.result(), template=template, advance=advance, asked=asked
+            )
 
     @property
     def _on_cpu(self) -> bool:
@@ -211,15 +216,61 @@ class Engine:
         first, total = self.share
         return self.placed(jax.random.split(key, total)[first : first + self.chains], by_chain=True)
 
-    def init(self, key: Any, values: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+    def init(
+        self, key: Any, given: Mapping[str, Any] | None = None, radius: float = RADIUS, prior: bool = False
+    ) -> tuple[Any, Any]:
         """Initial state of all chains, leading axis chain, and the chains' logdensity where the state of no
-        block tells it. `values` are constrained starts `[chain, *shape]` of any of the latent sites."""
+        block tells it.
+
+        `given` are constrained values `[chain, *shape]` of any of the latent sites; the others start as
+        `first_values` says: within `radius` of 0 in unconstrained space, or from their `prior`.
+        """
         keys, inputs = self._keys(key), self.placed(self.plan.inputs, by_chain=False)
-        if not values:
-            return self._programs["init"](keys, inputs)
-        given = self.placed({n: jnp.asarray(v) for n, v in values.items()}, by_chain=True)
-        program = self._jit(self._init_chains, ("chain", None, "chain"), "chain")
-        return program.lower(keys, inputs, given).compile(compiler_options=self._fast())(keys, inputs, given)
+        arguments = keys, inputs, self.placed(self._asked(given or {}, radius), by_chain=True)
+        if prior and "init from priors" not in self._programs:  # seldom wanted
+            program = self._jit(partial(self._init_chains, prior=True), ("chain", None, "chain"), "chain")
+            compiled = program.lower(*arguments).compile(compiler_options=self._fast())
+            self._programs["init from priors"] = compiled
+        return self._programs["init from priors" if prior else "init"](*arguments)
+
+    def _asked(self, given: Mapping[str, Any], radius: float) -> Asked:
+        shapes = self._programs["asked"].values
+        values = {
+            n: jnp.asarray(given[n], s.dtype) if n in given else jnp.zeros(s.shape, s.dtype)
+            for n, s in shapes.items()
+        }
+        use = {n: jnp.full(self.chains, n in given) for n in shapes}
+        return Asked(values, use, jnp.full(self.chains, radius, jnp.float32))
+
+    def _nothing_asked(self, keys: Any, inputs: Any) -> Asked:
+        """What `init` is asked for where nothing is: the shapes of it all."""
+        values = jax.vmap(lambda k: first_values(self.kernel, k, {INPUTS: inputs}, None)[0])(keys)
+        chains = self.chains
+        use = {n: jnp.zeros(chains, bool) for n in values}
+        return Asked(values, use, jnp.zeros(chains, jnp.float32))
+
+    def constrained(self, state: Any) -> dict[str, Any]:
+        """The values of the kernel's latent sites in a state, `[chain, *shape]`."""
+        if "constrained" not in self._programs:
+
+            def values(state: Any, inputs: Any) -> Any:
+                kwargs = {INPUTS: inputs}
+                return jax.vmap(lambda s: self.kernel.get_constrain_fn((), kwargs)(s.z))(state)
+
+            program = self._jit(values, ("chain", None), "chain")
+            self._programs["constrained"] = program.lower(state, self.plan.inputs).compile()
+        return self._programs["constrained"](state, self.placed(self.plan.inputs, by_chain=False))
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The kernel's latent sites. Only after `compile`."""
+        return tuple(self._programs["asked"].values)
+
+    @property
+    def elements(self) -> int:
+        """How many numbers the latent sites of one chain are. Only after `compile`."""
+        shapes = self._programs["asked"].values.values()
+        return sum(int(np.prod(s.shape[1:], dtype=np.int64)) for s in shapes)
 
     def depart(self, state: Any, steps: int, warming: bool) -> Flight:
         """Begin `steps` steps (at most `capacity`) in every chain."""
@@ -229,15 +280,15 @@ class Engine:
         program = self._programs["advance"]
         return Flight(lambda: program(state, *arguments), steps, warming)
 
-    def _init_chains(self, keys: Any, inputs: Any, given: Any = None) -> Any:
+    def _init_chains(self, keys: Any, inputs: Any, asked: Asked, prior: bool = False) -> Any:
         kernel, kwargs = self.kernel, {INPUTS: inputs}
 
-        def start(key: Any, values: Any) -> Any:
-            params = None if values is None else native_values(kernel, key, kwargs, values)
-            state = kernel.init(key, self.warmup, params, (), kwargs)
+        def start(key: Any, asked: Asked) -> Any:
+            _, native = first_values(kernel, key, kwargs, asked, prior)
+            state = kernel.init(key, self.warmup, native, (), kwargs)
             return state, logdensity_at_start(kernel, state, kwargs)
 
-        return jax.vmap(start, in_axes=(0, None if given is None else 0))(keys, given)
+        return jax.vmap(start)(keys, asked)
 
     def _values(self, state: Any, inputs: Any) -> Any:
         found = jax.vmap(lambda s: self.kernel.postprocess_fn((), {INPUTS: inputs})(s.z))(state)

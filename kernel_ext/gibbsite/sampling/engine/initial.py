@@ -1,8 +1,8 @@
 """Where chains start: values that were asked for, and why a start is impossible."""
 
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +11,11 @@ import numpyro
 from numpyro import handlers
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import HMC
-from numpyro.infer.gibbs import conditioned, prototype_trace
+from numpyro.infer.gibbs import conditioned
+from numpyro.infer.initialization import init_to_sample, init_to_uniform
 from numpyro.infer.util import log_density
 
+from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.errors import ModelError, OptionError, UnknownNameError
 from gibbsite.kernels.scheduling.plan import Plan
 
@@ -69,23 +71,60 @@ def _checked(name: str, site: Any, chains: int, value: Any) -> np.ndarray:
     return out
 
 
-def native_values(kernel: Any, key: Any, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
-    """Starting values as the blocks of `kernel` want them: unconstrained for HMC, complete per block.
+RADIUS = 2.0
+"""Half the interval of unconstrained coordinates that Stan and NumPyro draw starts from."""
+# unconstrained coordinates of values that lie on the edge of their support by rounding
+_HIGH, _LOW = 15.0, -80.0
 
-    Sites of a block that were not given are drawn from the prior.
+
+class Asked(NamedTuple):
+    """Which starts are wanted in a chain: `values` where `use` says so, and within which `radius` others."""
+
+    values: dict[str, Any]
+    use: dict[str, Any]
+    radius: Any
+
+
+def first_values(
+    kernel: Any, key: Any, kwargs: Mapping[str, Any], asked: Asked | None, prior: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Where one chain starts: constrained values by site, and the same as the blocks of `kernel` want them
+    (unconstrained for HMC).
+
+    Continuous sites are uniform in unconstrained space, as NUTS starts them: a draw from a vague prior such
+    as Gamma(0.001, 0.001) is 0 or 1e-150, from where no kernel comes back. Discrete sites are drawn from
+    their priors given the others, as are all sites under `prior`.
     """
-    traced = prototype_trace(conditioned(kernel.model), key, (), dict(kwargs))
-    latent = [n for n, s in traced.items() if s["type"] == "sample" and not s["is_observed"]]
-    owned = {n for _, sites in kernel.blocks if sites is not None and not callable(sites) for n in sites}
-    out = {}
-    for block, sites in kernel.blocks:
-        names = [n for n in latent if n not in owned] if sites is None or callable(sites) else sites
-        if not any(n in values for n in names):
-            continue
-        for n in names:
-            v = values.get(n, traced[n]["value"])
-            out[n] = biject_to(traced[n]["fn"].support).inv(v) if isinstance(block, HMC) else v
-    return out
+    radius = RADIUS if asked is None else asked.radius
+
+    def chosen(site: Any) -> Any:
+        if site["type"] != "sample" or site["is_observed"]:
+            return None
+        fn, name = site["fn"], site["name"]
+        drawn = (init_to_sample if prior else init_to_uniform(radius=radius))(site)
+        if drawn is None:  # discrete
+            drawn = fn(rng_key=site["kwargs"]["rng_key"], sample_shape=site["kwargs"]["sample_shape"])
+        return drawn if asked is None else jnp.where(asked.use[name], asked.values[name], drawn)
+
+    model = handlers.seed(conditioned(own_gammas(kernel.model)), key)
+    traced = handlers.trace(handlers.substitute(model, substitute_fn=chosen)).get_trace(**kwargs)
+    latent = {n: s for n, s in traced.items() if s["type"] == "sample" and not s["is_observed"]}
+    values = {n: jnp.asarray(s["value"]) for n, s in latent.items()}
+    native = dict(values)
+    for block, names in named_blocks(kernel, latent):
+        for n in names if isinstance(block, HMC) else ():
+            free = biject_to(latent[n]["fn"].support).inv(values[n])
+            native[n] = jnp.nan_to_num(free, nan=jnp.nan, posinf=_HIGH, neginf=_LOW)
+    return values, native
+
+
+def named_blocks(kernel: Any, latents: Iterable[str]) -> list[tuple[Any, list[str]]]:
+    """The blocks of a composite, each with the names of its sites."""
+    named = [None if sites is None or callable(sites) else list(sites) for _, sites in kernel.blocks]
+    owned = {n for sites in named if sites is not None for n in sites}
+    rest = [n for n in latents if n not in owned]
+    blocks = [block for block, _ in kernel.blocks]
+    return [(b, rest if s is None else s) for b, s in zip(blocks, named, strict=True)]
 
 
 def logdensity_at_start(kernel: Any, state: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -96,10 +135,6 @@ def logdensity_at_start(kernel: Any, state: Any, kwargs: Mapping[str, Any]) -> A
     return log_density(model, (), dict(kwargs), state.z)[0]
 
 
-TRIES = 100
-"""How often a chain's start is drawn anew, as often as NumPyro's `find_valid_initial_params` does."""
-
-
 def bad_chains(state: Any, logdensity: Any) -> np.ndarray:
     """Which chains start at a point of non-finite density."""
     found = [] if logdensity is None else [np.asarray(logdensity)]
@@ -108,28 +143,17 @@ def bad_chains(state: Any, logdensity: Any) -> np.ndarray:
     return np.any([~np.isfinite(x) for x in found], axis=0)
 
 
-def possible_start(draw: Callable[[Any], tuple[Any, Any]], key: Any, tries: int) -> tuple[Any, Any]:
-    """State and logdensity of all chains from `draw(key)`; chains whose start is impossible are drawn again.
-
-    The others keep theirs. After `tries` draws what is there is returned, possible or not.
-    """
-    state, logdensity = draw(key)
-    for attempt in range(1, tries):
-        bad = bad_chains(state, logdensity)
-        if not bad.any():
-            break
-        again = draw(jax.random.fold_in(key, attempt))
-
-        def chosen(old: Any, new: Any, bad: Any = bad) -> Any:
-            return jnp.where(bad.reshape(-1, *(1,) * (jnp.ndim(old) - 1)), new, old)
-
-        state, logdensity = jax.tree.map(chosen, (state, logdensity), again)
-    return state, logdensity
-
-
-def check_start(kernel: Any, plan: Plan, kwargs: Mapping[str, Any], state: Any, logdensity: Any) -> None:
+def check_start(
+    kernel: Any,
+    plan: Plan,
+    kwargs: Mapping[str, Any],
+    state: Any,
+    logdensity: Any,
+    given: Collection[str] = (),
+    tried: str = "",
+) -> None:
     """Refuse chains that start at a point of non-finite density: `ModelError` with the chain, the site, the
-    element and its value."""
+    element and its value, the sites that were `given` with `init=`, and what else was `tried`."""
     bad = bad_chains(state, logdensity)
     if not bad.any():
         return
@@ -139,9 +163,15 @@ def check_start(kernel: Any, plan: Plan, kwargs: Mapping[str, Any], state: Any, 
     for group, members in plan.members.items():
         values.update(zip(members, values.pop(group), strict=True))
     reason = blame(plan.model or model_of(kernel), kwargs, values) or "no single site explains it"
+    where = f"{int(bad.sum())} of {bad.size} chains start where the density is zero or undefined: {reason}"
+    if given:
+        asked = ", ".join(map(repr, given))
+        raise ModelError(
+            f"init: the values given for {asked} contradict the data or each other. {where} (chain {chain}). "
+            f"Change them, or leave sites out of init= so that their starts are found"
+        )
     raise ModelError(
-        f"{int(bad.sum())} of {bad.size} chains start where the density is zero or undefined: "
-        f"{reason} (chain {chain}). "
+        f"{where} (chain {chain}{'; ' * bool(tried)}{tried}). "
         f"Give other starting values with init={{…}}, or look at the data there"
     )
 
@@ -157,13 +187,16 @@ def blame(model: Any, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> s
         for name, site in traced.items():
             if site["type"] != "sample":
                 continue
-            terms = np.asarray(site["fn"].log_prob(site["value"]))
+            kind = "observed site" if site["is_observed"] else "site"
+            try:
+                terms = np.asarray(site["fn"].log_prob(site["value"]))
+            except ValueError as problem:  # a parameter that cannot be
+                return f"{kind} {name!r}: {problem}"
             wrong = np.argwhere(~np.isfinite(terms))
             if not len(wrong):
                 continue
             at = tuple(int(i) for i in wrong[0])
             value = np.asarray(site["value"])[at]
-            kind = "observed site" if site["is_observed"] else "site"
             where = f", at index {list(at)} ({len(wrong)} such elements)" if at else ""
             return f"{kind} {name!r}{where} has log-probability {terms[at]} for the value {value}"
     return None

@@ -35,6 +35,7 @@ class Looking:
     _place: Place | None
     _status: str
     _message: str | None
+    _told: str
     _warmup: int
     _target: int
     _chains: int
@@ -66,6 +67,11 @@ class Looking:
         if self._place is None:
             return "nowhere: loaded without its model"
         return f"{', '.join(map(str, self._place.devices))}: {self._place.reason}"
+
+    @property
+    def starts(self) -> str:
+        """How the chains' starting values were found, in one line; empty before."""
+        return self._told
 
     @property
     def memory(self) -> Estimate:

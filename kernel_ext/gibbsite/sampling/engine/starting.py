@@ -1,0 +1,165 @@
+"""Where chains start: drawn, made possible, walked a few steps, and drawn again where one stays behind."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.engine.engine import INPUTS, Engine
+from gibbsite.sampling.engine.initial import RADIUS, bad_chains, check_start
+from gibbsite.sampling.engine.repair import Repair, repairable
+
+TRIES = 100
+"""How often a chain's start is drawn anew, as often as NumPyro's `find_valid_initial_params` does."""
+
+_MOST_PASSES = 25
+_PASSES_SHARE = 20  # of warm-up steps, one pass before them
+_LEG = 5
+_ROUNDS = 5
+# how far below the others a chain's logdensity lies that is drawn again: more than any two draws of one
+# posterior differ by, scales that vary included
+_FAR, _FAR_PER_ELEMENT = 30.0, 2.0
+_BEFORE_REPAIR = 5
+_BEFORE_PRIOR = 50
+
+
+@dataclass(frozen=True)
+class Start:
+    """The state that chains start from, and how it was found in one line."""
+
+    state: Any
+    told: str
+
+
+class Starting:
+    """Finds the start of a run: a function of plan, seed and what was `given` (constrained values
+    `[chain, *shape]` by site), be the run cut or stopped as it may."""
+
+    def __init__(self, engine: Engine, plan: Plan, seed: int, given: Mapping[str, np.ndarray] | None):
+        self._engine, self._plan, self._key = engine, plan, jax.random.key(seed)
+        self._given = dict(given or {})
+        self._kwargs = {INPUTS: plan.inputs}
+        self._tried = ""
+
+    def found(self, stop: threading.Event) -> Start | None:
+        """The start, or None where `stop` was set before it was found.
+
+        Raises `ModelError` where no possible start was found, with the site and what cannot be met.
+        """
+        said = ["chains start at init="] if self._given else [f"chains start uniform on ±{RADIUS:g}"]
+        said[0] += " (unconstrained)" * (not self._given)
+        state, logdensity, drawn_again = self._possible(self._key)
+        said += drawn_again
+        check_start(
+            self._engine.kernel, self._plan, self._kwargs, state, logdensity, self._given, self._tried
+        )
+        passes = 0 if self._given else min(_MOST_PASSES, self._engine.warmup // _PASSES_SHARE)
+        if not passes:
+            return Start(state, ", ".join(said))
+        walked = self._walked(jax.random.fold_in(self._key, 1), state, passes, stop)
+        again: set[int] = set()
+        for n in range(_ROUNDS):
+            if walked is None or not _behind(walked.level, self._engine.elements).any():
+                break
+            key = jax.random.fold_in(self._key, 10 + n)
+            # nearer and nearer to 0: what was lost may have been thrown too far
+            other, *_ = self._possible(key, RADIUS / 2**n)
+            anew = self._walked(jax.random.fold_in(key, 1), other, passes, stop)
+            if anew is None:
+                return None
+            better = _behind(walked.level, self._engine.elements) & (anew.level > walked.level)
+            again |= set(np.flatnonzero(better).tolist())
+            walked = _Walk(_where(better, anew.state, walked.state), np.maximum(anew.level, walked.level))
+        if walked is None:
+            return None
+        said.append(f"then {passes} passes of the schedule")
+        if again:
+            said.append(f"chain{'s' * (len(again) > 1)} {', '.join(map(str, sorted(again)))} started again")
+        return Start(walked.state, ", ".join(said))
+
+    def _possible(self, key: Any, radius: float = RADIUS) -> tuple[Any, Any, list[str]]:
+        """State and logdensity of all chains, drawn again or repaired where that is impossible."""
+        engine, told = self._engine, []
+        state, logdensity = engine.init(key, self._given, radius)
+        if not bad_chains(state, logdensity).any():
+            return state, logdensity, told
+        units = repairable(self._plan, self._given)
+        tries = TRIES if set(engine.sites) - set(self._given) else 1
+        for attempt in range(1, tries):
+            if not bad_chains(state, logdensity).any():
+                break
+            again = jax.random.fold_in(key, attempt)
+            if attempt == _BEFORE_REPAIR and units:
+                other, told = self._repaired(again, state, units)
+            else:
+                # possible values may lie far out, or where nothing overflows
+                wider = radius * 1.1 ** (attempt * (-1) ** attempt)
+                other = engine.init(again, self._given, wider, attempt >= _BEFORE_PRIOR)
+            state, logdensity = _where(bad_chains(state, logdensity), other, (state, logdensity))
+        return state, logdensity, told
+
+    def _repaired(self, key: Any, state: Any, units: Mapping[str, tuple[str, ...]]) -> tuple[Any, list[str]]:
+        repair = Repair(self._plan, units)
+        values, passes = repair(key, self._engine.constrained(state))
+        left = {n: int(c.max()) for n, c in repair.violations(values).items() if c.any()}
+        names = ", ".join(n for members in units.values() for n in members)
+        if left:
+            what = ", ".join(f"{c} of {n}" for n, c in left.items())
+            self._tried = f"after {passes} passes over {names} these stay impossible: {what}"
+        found = self._engine.init(key, {**values, **self._given})
+        return found, [f"impossible values of {names} mended in {passes} passes"]
+
+    def _walked(self, key: Any, state: Any, passes: int, stop: threading.Event) -> "_Walk | None":
+        """A fresh state where `passes` sweeps of the schedule lead; of chains that get lost, that before."""
+        engine, after = self._engine, state
+        leg = min(_LEG, engine.capacity)
+        for done in range(0, passes, leg):
+            if stop.is_set():
+                return None
+            flight = engine.depart(after, min(leg, passes - done), True)
+            flight.landed()
+            after = flight.state
+        there = engine.init(key, engine.constrained(after))
+        lost = bad_chains(*there)
+        level = np.where(lost, -np.inf, _level(*there))
+        return _Walk(_where(lost, state, there[0]), level)
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """A state that chains may start from, and their logdensities; −∞ for those that got lost on the way."""
+
+    state: Any
+    level: np.ndarray
+
+
+def _behind(level: np.ndarray, elements: int) -> np.ndarray:
+    """Which chains are lost or lie far below the others: below the second best, since one may be too good (a
+    scale that shrinks to nothing has any density)."""
+    lost = ~np.isfinite(level)
+    if lost.all() or len(level) < 2:
+        return lost
+    among = np.sort(level)[-2] if len(level) > 2 else level.max()
+    return lost | (level < among - _FAR - _FAR_PER_ELEMENT * elements)
+
+
+def _level(state: Any, logdensity: Any) -> np.ndarray:
+    """The chains' logdensity, up to a constant."""
+    if logdensity is not None:
+        return np.asarray(logdensity, np.float64)
+    energies = (getattr(block, "potential_energy", None) for block in state.block_states)
+    return -np.asarray(next(e for e in energies if e is not None), np.float64)
+
+
+def _where(chains: np.ndarray, new: Any, old: Any) -> Any:
+    """`new` in the marked chains, `old` in the others."""
+
+    def chosen(a: Any, b: Any) -> Any:
+        return jnp.where(chains.reshape(-1, *(1,) * (jnp.ndim(b) - 1)), a, b)
+
+    return jax.tree.map(chosen, new, old)

@@ -1,0 +1,174 @@
+"""Starts that are found: vague priors, impossible discrete values, chains that get lost."""
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.conditional import conditional_of
+from gibbsite.density.soften import impossibilities, softened
+from gibbsite.errors import ModelError
+from gibbsite.sampling.engine.starting import _behind
+
+RNG = np.random.default_rng(5)
+
+
+def vague(y):
+    """Variance components under BUGS's vague priors, whose draws underflow."""
+    mu = numpyro.sample("mu", dist.Normal(0.0, 1e3))
+    tau = numpyro.sample("tau", dist.Gamma(0.001, 0.001))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(mu, tau**-0.5), obs=y)
+
+
+def test_vague_priors_are_no_places_to_start_from():
+    y = RNG.normal(20.0, 2.0, 40).astype(np.float32)
+    run = gb.model(vague, y).sample(draws=300, warmup=100, chains=4, seed=2)
+    tau = np.asarray(run.draws["tau"])
+    # tau | y is Gamma(.001 + (n - 1) / 2, .001 + S / 2), to within the prior of mu
+    shape, rate = 0.001 + 39 / 2, 0.001 + ((y - y.mean()) ** 2).sum() / 2
+    error = np.sqrt(shape) / rate / np.sqrt(tau.size / 2)
+    assert abs(tau.mean() - shape / rate) < 4 * error
+    assert run.starts == "chains start uniform on ±2 (unconstrained), then 5 passes of the schedule"
+
+
+PEDIGREE = jnp.array(  # children's genotypes 0, 1, 2 given those of two parents
+    [[[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0]], [[0.5, 0.5, 0], [0.25, 0.5, 0.25], [0, 0.5, 0.5]],
+     [[0, 1, 0], [0, 0.5, 0.5], [0, 0, 1]]]
+)  # fmt: skip
+
+
+def pedigree(seen):
+    q = numpyro.sample("q", dist.Beta(2.0, 2.0))
+    parents = [numpyro.sample(n, dist.Binomial(2, q)) for n in ("ann", "bob", "cat", "dan")]
+    eve = numpyro.sample("eve", dist.Categorical(PEDIGREE[parents[0], parents[1]]))
+    fay = numpyro.sample("fay", dist.Categorical(PEDIGREE[parents[2], parents[3]]))
+    gus = numpyro.sample("gus", dist.Categorical(PEDIGREE[eve, fay]))
+    for name, value, genotype in zip("abcdg", seen, [*parents, gus], strict=True):
+        numpyro.sample(f"seen_{name}", dist.Categorical(jnp.eye(2)[(genotype == 2).astype(int)]), obs=value)
+
+
+def enumerated():
+    """P(eve = 1) when gus shows the recessive trait and no grandparent does, by summing over q and all."""
+    weight = np.zeros(3)
+    grid = (np.arange(400) + 0.5) / 400
+    table = np.asarray(PEDIGREE)
+    for q in grid:
+        p = np.array([(1 - q) ** 2, 2 * q * (1 - q)]) * np.sqrt(q * (1 - q))
+        child = np.einsum("i,j,ijk->k", p, p, table[:2, :2])
+        weight += child * (child @ table[:, :, 2].T)
+    return weight / weight.sum()
+
+
+def test_impossible_discrete_starts_are_mended():
+    """Prior draws agree with the phenotypes once in hundreds of times."""
+    run = gb.model(pedigree, [0, 0, 0, 0, 1]).sample(draws=3000, warmup=200, chains=4, seed=0)
+    assert "impossible values of ann, bob, cat, dan, eve, fay, gus mended in" in run.starts
+    assert (np.asarray(run.draws["gus"]) == 2).all() and (np.asarray(run.draws["ann"]) < 2).all()
+    eve = np.asarray(run.draws["eve"])
+    exact = enumerated()
+    stat = next(s for s in run.diagnostics("eve"))
+    assert abs(eve.mean() - exact @ np.arange(3)) < 4 * eve.std() / np.sqrt(stat.ess_bulk)
+
+
+def test_what_cannot_be_mended_is_told_by_its_site():
+    with pytest.raises(ModelError, match=r"observed site 'seen_g' .*passes over .*: 1 of seen_g"):
+        gb.model(impossible, 1).sample(draws=5, warmup=0, chains=2)
+
+
+def impossible(seen):
+    z = numpyro.sample("z", dist.Categorical(jnp.ones(3) / 3))
+    numpyro.sample("seen_g", dist.Categorical(jnp.array([[1.0, 0.0]] * 3)[z]), obs=seen)
+
+
+def test_given_starts_that_contradict_the_data_are_refused():
+    m = gb.model(pedigree, [0, 0, 0, 0, 1])
+    with pytest.raises(ModelError, match=r"init: the values given for 'ann' contradict the data.*'seen_a'"):
+        m.sample(draws=5, warmup=0, chains=2, init={"ann": 2})
+    run = m.sample(draws=5, warmup=0, chains=2, init={"ann": 1, "eve": 1})  # the others are mended around it
+    assert run.starts.startswith("chains start at init=, impossible values of bob,")
+
+
+def overflowing(x, y):
+    """A log variance with a covariate far from 0: most starts in (−2, 2) overflow float32."""
+    phi = numpyro.sample("phi", dist.Normal(0.0, 10.0))
+    mu = numpyro.sample("mu", dist.Normal(0.0, 10.0))
+    numpyro.sample("y", dist.Normal(mu, jnp.exp(phi * x)), obs=y)
+
+
+def test_chains_that_get_lost_start_again():
+    x = np.linspace(-60, 60, 50).astype(np.float32)
+    y = (3 + RNG.normal(size=50) * np.exp(0.02 * x)).astype(np.float32)
+    run = gb.model(overflowing, x, y).sample(draws=200, warmup=200, chains=4, seed=0, schedule=None)
+    phi = np.asarray(run.draws["phi"])
+    assert "started again" in run.starts or "passes" in run.starts
+    assert np.isfinite(phi).all() and abs(phi.mean() - 0.02) < 0.02
+    assert max(s.rhat for s in run.diagnostics()) < 1.05
+
+
+@pytest.mark.parametrize(
+    ("level", "behind"),
+    [
+        ([-10.0, -12, -9, -11], []),
+        ([-10.0, -12, -9, -200], [3]),
+        ([-10.0, -1e5, -9, -np.inf], [1, 3]),
+        ([500.0, -12, -9, -11], []),  # one may be too good
+        ([-1e4, -9], [0]),
+        ([-np.inf, -np.inf], [0, 1]),
+        ([-3.0], []),
+    ],
+)
+def test_which_chains_are_behind(level, behind):
+    assert np.flatnonzero(_behind(np.array(level), 10)).tolist() == behind
+
+
+def test_a_start_is_a_function_of_the_seed(model):
+    options = {"warmup": 60, "chains": 3, "seed": 4, "schedule": "Gibbs z (*) NUTS [w p]"}
+    whole = model.sample(draws=20, **options)
+    again = model.sample(draws=20, **options, chunk=7)
+    early = model.start(draws=20, **options)
+    early.stop()
+    early.wait()
+    early.resume()
+    for run in (again, early):
+        assert run.starts == whole.starts and run.starts.endswith("then 3 passes of the schedule")
+        for n, v in whole.draws.items():
+            np.testing.assert_array_equal(v, run.draws[n])
+
+
+def walls(y):
+    """Impossible in three ways: a support that moves, a density of zero, and one that is not defined."""
+    top = numpyro.sample("top", dist.Exponential(1.0))
+    x = numpyro.sample("x", dist.Uniform(0.0, top).expand([3]))
+    z = numpyro.sample("z", dist.Categorical(jnp.ones(2) / 2).expand([4]))
+    numpyro.sample("y", dist.Categorical(jnp.eye(2)[z]), obs=y)
+    numpyro.factor("f", jnp.sqrt(x[0] - 1.0))
+
+
+def test_a_softened_density_counts_what_is_impossible():
+    m = gb.model(walls, np.array([0, 1, 1, 0]))
+    soft = softened(m.density)
+    data = tuple(m.density.arguments.arrays)
+    for x, z in [([2.0, 2, 2], [0, 1, 1, 0]), ([2.0, 9, 9], [1, 0, 1, 0]), ([0.5, 1, 1], [1, 0, 0, 1])]:
+        values = {"top": jnp.array(5.0), "x": jnp.array(x), "z": jnp.array(z)}
+        outside = sum(v > 5 for v in x)
+        wrong = sum(a != b for a, b in zip(z, [0, 1, 1, 0], strict=True))
+        undefined = int(x[0] < 1)
+        found = {n: int(c) for n, c in impossibilities(m.density, values, data).items()}
+        assert (found["y"], found["f"]) == (wrong, undefined)
+        assert (found["x"] > 0) == (outside > 0)
+        level = float(soft.log_joint_at(values, (*data, jnp.float32(1000.0))))
+        assert level < -1000 * (wrong + undefined + outside) + 300
+        if not wrong + undefined + outside:
+            assert level == pytest.approx(float(m.density.log_joint(values)), rel=1e-5)
+
+
+def test_tables_of_a_softened_density_agree_with_the_density_where_it_is_defined():
+    m = gb.model(pedigree, [0, 0, 0, 0, 1])
+    soft, values = softened(m.density), {"q": 0.4, "ann": 1, "bob": 1, "cat": 1, "dan": 0, "fay": 1, "gus": 2}
+    hard = jnp.exp(m.conditional("eve").logits({**values, "eve": 1}))
+    eased = jnp.exp(conditional_of(soft, "eve").logits({**values, "eve": 1}))
+    np.testing.assert_allclose(hard, eased, atol=1e-5)
+    assert jax.numpy.isclose(hard[0], 0)
