@@ -21,8 +21,8 @@ def test_starting_values_are_where_chains_start(model):
     plan = model.plan(OPTIONS["schedule"])
     import jax
     from gibbsite.sampling.engine.initial import checked_starts
+    from gibbsite.sampling.engines import engine_for
     from gibbsite.sampling.run import Settings
-    from gibbsite.sampling.start import engine_for
 
     starts = checked_starts(plan, 2, {"z": z, "p": p})
     assert starts["z"].shape == (2, 12) and starts["p"].shape == (2, 2)

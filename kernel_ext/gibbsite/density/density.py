@@ -14,6 +14,7 @@ from gibbsite.density.maps.provenance import Provenance
 from gibbsite.density.model.arguments import Arguments
 from gibbsite.density.model.bounds import all_inside
 from gibbsite.density.model.sites import Plate, Site
+from gibbsite.density.notation.explain import Explanation, explain
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, jaxpr_as_fun
@@ -136,11 +137,9 @@ class Density:
             self.cache["log_joint"] = jax.jit(total)
         return self.cache["log_joint"](dict(latents), tuple(data))
 
-    def explain(self, site: str | None = None) -> Any:
+    def explain(self, site: str | None = None) -> Explanation:
         """How each term reads a latent site (or all of them), and which operations stand in the way of
         updating its elements together; printable. Raises `UnknownNameError`."""
-        from gibbsite.density.notation.explain import explain  # it builds on this module
-
         return explain(self, site)
 
     def __repr__(self) -> str:

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from numpyro.distributions import constraints
 
-from gibbsite.density.density import Density
 from gibbsite.density.maps.access import of_site
 from gibbsite.density.maps.index_maps import index_maps
 from gibbsite.density.model.sites import Site
@@ -17,11 +16,14 @@ from gibbsite.density.program.reroll import Reroll, finished
 from gibbsite.density.terms import Decomposition, bound_terms
 from gibbsite.trace.jaxpr.compat import Literal
 
+if TYPE_CHECKING:
+    from gibbsite.density.density import Density
+
 _MANY = 8
 _NUMBERED = re.compile(r"^(.*?)_?(\d+)$")
 
 
-def rerolled(density: Density) -> Density:
+def rerolled(density: "Density") -> "Density":
     """The same log density over array sites, one per group; `density` itself where there is no group.
 
     Groups are the indexed sites (`s[0]`, …) and latents with numbered names (`z_0`, `z_1`, …; `z1`, `z2`, …)
@@ -36,7 +38,7 @@ def rerolled(density: Density) -> Density:
     return density.cache["rerolled"]
 
 
-def _numbered(density: Density) -> dict[str, tuple[str, ...]]:
+def _numbered(density: "Density") -> dict[str, tuple[str, ...]]:
     """Latents `z_0`, `z_1`, … (or from 1 on), by their common name, where there are several."""
     found: dict[str, dict[int, str]] = {}
     for name in density.latents:
@@ -54,7 +56,7 @@ def _numbered(density: Density) -> dict[str, tuple[str, ...]]:
     return groups
 
 
-def _alike(density: Density, names: Sequence[str]) -> bool:
+def _alike(density: "Density", names: Sequence[str]) -> bool:
     first = density.sites[names[0]]
     facts = (first.shape, first.dtype, first.role, first.discrete, first.element_rank)
     for site in map(density.sites.__getitem__, names):
@@ -93,7 +95,7 @@ def _site(name: str, members: Sequence[Site]) -> Site:
     )
 
 
-def _rewritten(density: Density, groups: Mapping[str, tuple[str, ...]]) -> Density:
+def _rewritten(density: "Density", groups: Mapping[str, tuple[str, ...]]) -> "Density":
     latent = {g: m for g, m in groups.items() if density.sites[m[0]].latent}
     reroll = Reroll(density.closed, {g: [density.latent_vars[n] for n in m] for g, m in latent.items()})
     owner = {n: g for g, members in groups.items() for n in members}

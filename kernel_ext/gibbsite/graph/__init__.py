@@ -2,7 +2,8 @@
 
 from gibbsite.graph.build import dependency_graph
 from gibbsite.graph.elements import element_blanket, element_text
-from gibbsite.graph.model_graph import DependencyGraph, Node, PlateBox
+from gibbsite.graph.model_graph import DependencyGraph
+from gibbsite.graph.nodes import Node, PlateBox
 from gibbsite.graph.separation import Independence
 
 __all__ = [

@@ -3,7 +3,8 @@
 from gibbsite.density import Density
 from gibbsite.density.notation.dependencies import dependencies
 from gibbsite.density.notation.statement import distribution_text
-from gibbsite.graph.model_graph import DependencyGraph, Node, PlateBox
+from gibbsite.graph.model_graph import DependencyGraph
+from gibbsite.graph.nodes import Node, PlateBox
 
 
 def dependency_graph(density: Density) -> DependencyGraph:

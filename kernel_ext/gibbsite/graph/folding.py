@@ -108,8 +108,6 @@ def _chains(graph: "DependencyGraph") -> dict[str, tuple[str, ...]]:
 
 
 def _merged(graph: "DependencyGraph", members: Mapping[str, Sequence[str]]) -> "DependencyGraph":
-    from gibbsite.graph.model_graph import DependencyGraph
-
     own = _owners(members)
     nodes = {}
     for name, node in graph.nodes.items():
@@ -137,4 +135,4 @@ def _merged(graph: "DependencyGraph", members: Mapping[str, Sequence[str]]) -> "
     edges = [(own.get(a, a), own.get(b, b)) for a, b in graph.edges]
     keep = [(a, b) for a, b in edges if a != b]
     groups = {g: ns for g, ns in graph.groups.items() if all(n in nodes for n in ns)}
-    return DependencyGraph(nodes.values(), keep, graph.plates.values(), groups)
+    return graph.rebuilt(nodes.values(), keep, graph.plates.values(), groups)

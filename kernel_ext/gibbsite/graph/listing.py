@@ -4,14 +4,14 @@ as one line."""
 from collections import Counter
 from typing import Any
 
+import networkx as nx
+
 _MOST_WORDS = 160
 _SIGNS = {"latent": "~", "observed": "⩪", "deterministic": "=", "factor": "="}
 
 
 def listing(graph: Any) -> str:
     """One line per node in dependency order: `⟨3⟩ = z[n] ~ Categorical(w)   (⟨1⟩)  [plate n: 150]`."""
-    import networkx as nx
-
     place = {n: i for i, n in enumerate(graph.nodes)}
     directed = nx.DiGraph()
     directed.add_nodes_from(graph.nodes)

@@ -1,50 +1,18 @@
 """The dependency graph of a model: who is computed or drawn from whom."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import networkx as nx
 
 from gibbsite.errors import UnknownNameError
+from gibbsite.graph.dot import to_dot
+from gibbsite.graph.folding import folded, overview
+from gibbsite.graph.listing import listing
+from gibbsite.graph.nodes import Node, PlateBox
+from gibbsite.graph.plates import closed
 from gibbsite.graph.separation import Independence, active_trail
-
-KINDS = ("latent", "observed", "deterministic", "data", "factor", "plate")
-
-
-@dataclass(frozen=True)
-class Node:
-    """A named value or factor.
-
-    `kind` is one of "latent", "observed", "deterministic", "data", "factor" and, where a closed plate holds
-    latent and observed members, "plate"; `distribution` the right-hand side of its statement as text;
-    `recurrent` says that elements depend on other elements of the same node.
-    """
-
-    name: str
-    kind: str
-    shape: tuple[int, ...] = ()
-    dtype: str = ""
-    discrete: bool = False
-    distribution: str = ""
-    plates: tuple[str, ...] = ()
-    line: tuple[str, int] | None = None
-    recurrent: bool = False
-
-    @property
-    def random(self) -> bool:
-        """Whether the node is a random variable."""
-        return self.kind in ("latent", "observed", "plate")
-
-
-@dataclass(frozen=True)
-class PlateBox:
-    """A plate; `parent` is the plate it is drawn inside, where plates are properly nested."""
-
-    name: str
-    size: int
-    parent: str | None = None
 
 
 def _reached(start: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
@@ -105,13 +73,21 @@ class DependencyGraph:
         """Indexed sites by group: `s` → `s[0]`, `s[1]`, …"""
         return dict(self._groups)
 
+    def rebuilt(
+        self,
+        nodes: Iterable[Node],
+        edges: Iterable[tuple[str, str]],
+        plates: Iterable[PlateBox],
+        groups: Mapping[str, tuple[str, ...]],
+    ) -> "DependencyGraph":
+        """A graph of other parts, for what turns one graph into another."""
+        return type(self)(nodes, edges, plates, groups)
+
     def folded(self) -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
         """An overview: groups of indexed sites and chains of deterministic values as one node each.
 
         Returns the smaller graph, and for each merged node the names that it stands for.
         """
-        from gibbsite.graph.folding import folded
-
         return folded(self)
 
     def overview(self) -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
@@ -121,8 +97,6 @@ class DependencyGraph:
         Returns the smaller graph, and for each merged node the names that it stands for. Its blankets and
         independences are those of the merged vectors.
         """
-        from gibbsite.graph.folding import overview
-
         return overview(self)
 
     def closed(
@@ -132,8 +106,6 @@ class DependencyGraph:
 
         Returns the smaller graph, and for each such node the names that it stands for.
         """
-        from gibbsite.graph.plates import closed
-
         names = list(self._plates if plates is None else plates)
         for name in names:
             if name not in self._plates:
@@ -266,13 +238,9 @@ class DependencyGraph:
 
     def to_dot(self, use_greek: bool = False) -> str:
         """The drawing in Graphviz's language, with places; see `gibbsite.graph.dot.to_dot`."""
-        from gibbsite.graph.dot import to_dot
-
         return to_dot(self, use_greek)
 
     def __str__(self) -> str:
-        from gibbsite.graph.listing import listing
-
         return listing(self)
 
     def __repr__(self) -> str:

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 import networkx as nx
 
+from gibbsite.graph.nodes import Node, PlateBox
+
 if TYPE_CHECKING:
-    from gibbsite.graph.model_graph import DependencyGraph, Node, PlateBox
+    from gibbsite.graph.model_graph import DependencyGraph
 
 _MOST_NAMES = 4
 
@@ -44,7 +46,7 @@ def closed(
     return graph, members
 
 
-def _around(boxes: Mapping[str, "PlateBox"], plate: str) -> Iterator[str]:
+def _around(boxes: Mapping[str, PlateBox], plate: str) -> Iterator[str]:
     """The plates that a plate is drawn inside."""
     parent = boxes[plate].parent
     while parent is not None and parent in boxes:
@@ -62,7 +64,7 @@ def _with_paths(graph: "DependencyGraph", inside: Collection[str]) -> tuple[str,
     return tuple(n for n in graph.nodes if n in taken)
 
 
-def _kind(nodes: Collection["Node"]) -> str:
+def _kind(nodes: Collection[Node]) -> str:
     kinds = {n.kind for n in nodes}
     if len(kinds) == 1:
         return kinds.pop()
@@ -77,8 +79,6 @@ def _merged(
     sizes: tuple[int, ...],
     listed: Sequence[str],
 ) -> "DependencyGraph":
-    from gibbsite.graph.model_graph import DependencyGraph, Node
-
     nodes = [graph.nodes[n] for n in names]
     more = len(listed) - _MOST_NAMES
     common = set.intersection(*(set(n.plates) for n in nodes)) - set(shut)
@@ -97,4 +97,4 @@ def _merged(
     used = {p for node in kept.values() for p in node.plates}
     boxes = [b for b in graph.plates.values() if b.name in used]
     groups = {g: ns for g, ns in graph.groups.items() if not set(ns) & set(own)}
-    return DependencyGraph(kept.values(), [(a, b) for a, b in edges if a != b], boxes, groups)
+    return graph.rebuilt(kept.values(), [(a, b) for a, b in edges if a != b], boxes, groups)

@@ -1,6 +1,6 @@
 """`Plan` → `Run`: chains in chunks on a device, warm-up, diagnostics, checkpoints."""
 
-from gibbsite.sampling.hosts import joined
+from gibbsite.sampling.joined import joined
 from gibbsite.sampling.load import load
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.start import sample, start, wait_interruptibly

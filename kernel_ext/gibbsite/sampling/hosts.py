@@ -1,10 +1,8 @@
 """Several hosts in one program (`jax.distributed`): each runs its share of the chains, and keeps it."""
 
 from pathlib import Path
-from typing import Any
 
 import jax
-import xarray as xr
 
 from gibbsite.errors import CheckpointError, OptionError
 
@@ -43,28 +41,3 @@ def parts(path: str | Path) -> list[Path]:
     found = Path(path).expanduser().glob("host*")
     numbered = [(int(p.name[4:]), p) for p in found if p.name[4:].isdecimal() and p.is_dir()]
     return [p for _, p in sorted(numbered)]
-
-
-def joined(path: str | Path) -> Any:
-    """The draws of all hosts that stored their chains in the folder `path`, as one `xarray.DataTree`.
-
-    Chains keep their numbers. Hosts that were stopped at different moments are cut to the draws that all of
-    them have. Raises `CheckpointError` where `path` holds no such runs, or not those of all hosts.
-    """
-    from gibbsite.sampling.load import load
-
-    runs = [load(p) for p in parts(path)]
-    if not runs:
-        raise CheckpointError(f"{str(path)!r} holds no runs of several hosts; gibbsite.load reads one run")
-    chains = sum(run.settings.chains for run in runs)
-    if chains != runs[0].settings.all_chains:
-        wanted = runs[0].settings.all_chains
-        raise CheckpointError(f"{str(path)!r} holds {chains} of {wanted} chains: a host's folder is missing")
-    trees = [run.to_datatree() for run in runs]
-    groups: dict[str, Any] = {}
-    for name, first in trees[0].children.items():
-        sets = [tree[name].to_dataset() for tree in trees]
-        groups[name] = xr.concat(sets, dim="chain", join="inner") if "chain" in first.dims else sets[0]
-    tree = xr.DataTree.from_dict(groups)
-    tree.attrs.update(trees[0].attrs)
-    return tree

@@ -10,6 +10,7 @@ from gibbsite.density import Site
 from gibbsite.errors import CheckpointError, ScheduleError
 from gibbsite.kernels.scheduling.plan import Block, Plan
 from gibbsite.sampling import checkpoint
+from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.storage.store import Store, read_description, read_draws
@@ -46,8 +47,6 @@ def load(path: str | Path, model: Any = None, device: str | None = None) -> Run:
         store.expect(facts)
         run.attach_store(store)
     if model is not None:
-        from gibbsite.sampling.start import engine_for
-
         run.give_engine(*engine_for(plan, settings, device))
     return run
 

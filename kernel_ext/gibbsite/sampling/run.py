@@ -12,12 +12,13 @@ import numpy as np
 
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling import checkpoint
+from gibbsite.sampling import checkpoint, predict
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.flight import Flight
 from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.starting import Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
+from gibbsite.sampling.storage.datatree import to_datatree
 from gibbsite.sampling.storage.draws import Draws, empty_like
 from gibbsite.sampling.storage.store import Store, discard
 from gibbsite.sampling.storage.summaries import PREFIX
@@ -412,9 +413,6 @@ class Run(Looking):
         Dimensions are named after plates, unless `dims` names those of a site; `coords` labels dimensions.
         New data and pointwise log-likelihoods are computed on request; warm-up is there if it was kept.
         """
-        from gibbsite.sampling import predict
-        from gibbsite.sampling.storage.datatree import to_datatree
-
         with_warmup = self.settings.keep_warmup if warmup is None else warmup
         if with_warmup and not self.settings.keep_warmup:
             raise OptionError("warm-up was not kept; sample with keep_warmup=True")

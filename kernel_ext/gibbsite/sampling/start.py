@@ -2,7 +2,6 @@
 
 import signal
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,14 @@ import numpy as np
 
 from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.initial import checked_starts
-from gibbsite.sampling.engine.resources import Place, capacity, choose_device, choose_shards, planned
+from gibbsite.sampling.engine.resources import planned
+from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import folder_of, share_of
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.storage.draws import empty_like
 from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.watch.until import Until
-
-_KEPT_ENGINES = 32
-_ENGINES: OrderedDict[Any, Engine] = OrderedDict()
 
 
 def _count(name: str, value: Any, least: int) -> int:
@@ -43,25 +39,6 @@ def _kept(plan: Plan, keep: str | Sequence[str] | None) -> tuple[str, ...] | Non
         if name not in known:
             raise UnknownNameError("site to keep", name, known)
     return tuple(n for n in known if n in names)
-
-
-def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engine, Place]:
-    """A compiled or yet to be compiled engine, and where it runs. Plans of equal `cache_key` share one."""
-    if settings.shard is None:
-        place = choose_device(device, plan, settings.chains)
-    else:
-        place = choose_shards(settings.shard, device, plan)
-    room = capacity(plan, settings.chains)
-    share = (settings.first_chain, settings.all_chains or settings.chains)
-    shape = (settings.chains, settings.warmup, room, place.devices, settings.thin, place.shard, share)
-    key = (plan.cache_key, *shape)
-    if key not in _ENGINES:
-        _ENGINES[key] = Engine(plan, *shape)
-        while len(_ENGINES) > _KEPT_ENGINES:
-            _ENGINES.popitem(last=False)
-    _ENGINES.move_to_end(key)
-    engine = _ENGINES[key]
-    return (engine if engine.plan is plan else engine.rebound(plan)), place
 
 
 def start(

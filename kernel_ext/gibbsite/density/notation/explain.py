@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gibbsite.density.density import Density
 from gibbsite.density.maps.access import Access, Accesses, Affine, Table
 from gibbsite.density.reroll_density import rerolled
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
 from gibbsite.trace.jaxpr.source_line import Line, equation_line, line_at
+
+if TYPE_CHECKING:
+    from gibbsite.density.density import Density
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def _joined(found: tuple[Widening, ...]) -> str:
     return " and ".join(map(str, found))
 
 
-def explain(density: Density, site: str | None = None) -> Explanation:
+def explain(density: "Density", site: str | None = None) -> Explanation:
     """How the terms read one latent, or all of them; raises `UnknownNameError` for a name that is none.
 
     Sites of a Python loop are explained by group.
@@ -73,18 +75,18 @@ def explain(density: Density, site: str | None = None) -> Explanation:
     return Explanation({n: _readings(grouped, n) for n in names})
 
 
-def _readings(density: Density, site: str) -> tuple[Reading, ...]:
+def _readings(density: "Density", site: str) -> tuple[Reading, ...]:
     found = [_reading(density, site, term, accesses) for term, accesses in density.terms_of(site)]
     return tuple({str(r): r for r in found}.values())
 
 
-def _reading(density: Density, site: str, term: Term, accesses: Accesses) -> Reading:
+def _reading(density: "Density", site: str, term: Term, accesses: Accesses) -> Reading:
     single = all(a.single for a in accesses)
     words = list(dict.fromkeys(_words(density, site, a) for a in accesses))
     return Reading(term, " and ".join(words), () if single else widenings(density, site, term.atom))
 
 
-def _words(density: Density, site: str, access: Access) -> str:
+def _words(density: "Density", site: str, access: Access) -> str:
     parts = [_component(c) for c in access.index]
     if not parts:
         return f"{site}"
@@ -105,17 +107,17 @@ def _component(c: Any) -> str:
     return "all"
 
 
-def widenings(density: Density, site: str, atom: Any) -> tuple[Widening, ...]:
+def widenings(density: "Density", site: str, atom: Any) -> tuple[Widening, ...]:
     """The equations behind `atom` at which single elements of `site` became whole axes."""
     found = {(w.operation, str(w.line)): w for w in _walk(density, site, atom)}
     return tuple(found.values())
 
 
-def _wide(density: Density, site: str, atom: Any) -> bool:
+def _wide(density: "Density", site: str, atom: Any) -> bool:
     return not isinstance(atom, Literal) and any(not a.single for a in density.maps[atom].get(site, ()))
 
 
-def _walk(density: Density, site: str, atom: Any) -> Iterator[Widening]:
+def _walk(density: "Density", site: str, atom: Any) -> Iterator[Widening]:
     seen: set[Any] = set()
     stack = [atom]
     while stack:

@@ -12,8 +12,8 @@ from gibbsite.trace.recording.context import Context
 from gibbsite.trace.recording.python_calls import code_of
 from gibbsite.trace.recording.record import STATEMENTS, Record, Ref, shape_of
 from gibbsite.trace.recording.recorder import Recorder
+from gibbsite.trace.recording.run import record_run
 from gibbsite.trace.tape.tape import Tape
-from gibbsite.trace.tape.track import record_run
 
 
 class _Seed(handlers.seed):
@@ -121,7 +121,7 @@ def track_model(
     with _Seed(recorder, seed):
         run = _Statements(fn, recorder)
         run.__name__ = getattr(fn, "__name__", "model")  # type: ignore[attr-defined]
-        return record_run(run, args, dict(kwargs or {}), recorder)
+        return record_run(run, args, dict(kwargs or {}), recorder, Tape)
 
 
 def tape_of_model(

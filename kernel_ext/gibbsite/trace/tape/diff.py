@@ -4,9 +4,11 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from gibbsite.trace.recording.record import Record
+from gibbsite.trace.tape.show import summary
 
 if TYPE_CHECKING:
     from gibbsite.trace.tape.tape import Tape
@@ -21,8 +23,6 @@ class Difference:
     right: Record | None
 
     def __str__(self) -> str:
-        from gibbsite.trace.tape.show import summary
-
         shown = self.left or self.right
         assert shown is not None
         text = f"{self.sign} {shown.ref} {shown.name or shown.op}"
@@ -114,8 +114,6 @@ def _same(left: Any, right: Any) -> bool:
 
 def _equal(left: Any, right: Any) -> bool:
     if hasattr(left, "dtype") and "key<" in str(left.dtype):
-        import jax
-
         left, right = jax.random.key_data(left), jax.random.key_data(right)
     a, b = np.asarray(left), np.asarray(right)
     return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")

@@ -1,53 +1,55 @@
 """Iterations of recorded loops, unrolled when somebody asks."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import jax
 
 from gibbsite.errors import TapeError
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, jaxpr_as_fun
+from gibbsite.trace.recording.context import Context
+from gibbsite.trace.recording.python_calls import code_of
 from gibbsite.trace.recording.record import Record
+from gibbsite.trace.recording.recorder import Recorder
+from gibbsite.trace.recording.run import record_run
 
-if TYPE_CHECKING:
-    from gibbsite.trace.tape.tape import Tape
+T = TypeVar("T")
 
 
-def iterations(record: Record, values: Callable[[Any], list[Any]]) -> Iterator["Tape"]:
-    """One tape per iteration; its first arguments are the loop's constants, then what is carried."""
+def iterations(record: Record, values: Callable[[Any], list[Any]], make: Callable[..., T]) -> Iterator[T]:
+    """One tape per iteration, made by `make`; its first arguments are the loop's constants, then what is
+    carried."""
     if record.kind != "loop":
         raise TapeError(f"{record.ref} is a {record.kind}, not a loop: only loops have iterations")
     params, operands = record.detail["params"], values(record.operands)
-    return _scan(params, operands) if record.op == "scan" else _while(params, operands)
+    return _scan(params, operands, make) if record.op == "scan" else _while(params, operands, make)
 
 
-def _body(closed: Any, name: str, *args: Any) -> "Tape":
-    from gibbsite.trace.tape.track import track
-
+def _body(make: Callable[..., T], closed: Any, name: str, *args: Any) -> T:
     run = jaxpr_as_fun(closed if isinstance(closed, ClosedJaxpr) else ClosedJaxpr(closed, ()))
 
     def step(*xs: Any) -> Any:
         return run(*xs)
 
     step.__name__ = name
-    return track(step, *args)
+    return record_run(step, args, {}, Recorder(Context(), code_of(step)), make)
 
 
-def _scan(params: Any, operands: list[Any]) -> Iterator["Tape"]:
+def _scan(params: Any, operands: list[Any], make: Callable[..., Any]) -> Iterator[Any]:
     split, carried = params["num_consts"], params["num_carry"]
     consts, carry, xs = operands[:split], operands[split : split + carried], operands[split + carried :]
     times = range(params["length"])
     for t in reversed(times) if params["reverse"] else times:
-        tape = _body(params["jaxpr"], f"scan[{t}]", *consts, *carry, *(x[t] for x in xs))
+        tape = _body(make, params["jaxpr"], f"scan[{t}]", *consts, *carry, *(x[t] for x in xs))
         carry = list(tape.result[:carried])
         yield tape
 
 
-def _while(params: Any, operands: list[Any]) -> Iterator["Tape"]:
+def _while(params: Any, operands: list[Any], make: Callable[..., Any]) -> Iterator[Any]:
     tests, bodies = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     go_on = jaxpr_as_fun(params["cond_jaxpr"])
     carry, t = operands[bodies:], 0
     while bool(jax.device_get(go_on(*operands[:tests], *carry)[0])):
-        tape = _body(params["body_jaxpr"], f"while[{t}]", *operands[tests:bodies], *carry)
+        tape = _body(make, params["body_jaxpr"], f"while[{t}]", *operands[tests:bodies], *carry)
         carry, t = list(tape.result), t + 1
         yield tape

@@ -9,6 +9,8 @@ from gibbsite.errors import TapeError, UnknownNameError
 from gibbsite.trace.recording.record import STATEMENTS, Const, Record, Ref, index_of
 from gibbsite.trace.tape import queries
 from gibbsite.trace.tape.diff import TapeDiff, compare
+from gibbsite.trace.tape.dot import dot
+from gibbsite.trace.tape.loops import iterations
 from gibbsite.trace.tape.page import TapeView, html
 from gibbsite.trace.tape.replay import leaves, replay
 from gibbsite.trace.tape.show import text
@@ -147,10 +149,8 @@ class Tape:
 
     def iterations(self, record: Record | str) -> Iterator["Tape"]:
         """One tape per iteration of a `scan` or `while` loop, made when asked for."""
-        from gibbsite.trace.tape.loops import iterations
-
         found = self[record] if isinstance(record, str) else record
-        return iterations(found, lambda operands: [self.value_of(o) for o in operands])
+        return iterations(found, lambda operands: [self.value_of(o) for o in operands], Tape)
 
     def value_of(self, operand: Ref | Const) -> Any:
         """The value of an operand; `TapeError` where none was kept."""
@@ -191,8 +191,6 @@ class Tape:
 
     def to_dot(self, depth: int = 1) -> str:
         """Graphviz: circles for tilde statements, boxes for the rest, dashed edges for control."""
-        from gibbsite.trace.tape.dot import dot
-
         return dot(self, depth)
 
 

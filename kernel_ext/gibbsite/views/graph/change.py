@@ -7,6 +7,8 @@ from typing import Any
 
 from gibbsite.errors import DataError, ModelError
 from gibbsite.graph import element_blanket, element_text
+from gibbsite.kernels.scheduling.parse import Spec, Update
+from gibbsite.kernels.scheduling.registry import kernels
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,6 @@ def _numeric(value: Any) -> bool:
 
 def schedule_with(model: Any, site: str, kernel: str) -> str:
     """The model's schedule as text, with `site` taken out of its block and updated by `kernel`."""
-    from gibbsite.kernels.scheduling.parse import Spec, Update
-
     schedule = model.schedule()
     if not any(site in schedule.members(u.sites) for u in schedule.updates):
         raise ModelError(f"{site!r} has no kernel of its own to change")
@@ -105,9 +105,6 @@ def schedule_merged(model: Any, one: str, other: str) -> str:
     The block is updated by a kernel that moves all its sites together: the one that a block of the two has
     already, or else the first that fits. Raises `ModelError` where there is none.
     """
-    from gibbsite.kernels.scheduling.parse import Spec, Update
-    from gibbsite.kernels.scheduling.registry import kernels
-
     schedule, rows = model.schedule(), kernels()
     mine, theirs = (
         next((u for u in schedule.updates if site in schedule.members(u.sites)), None)

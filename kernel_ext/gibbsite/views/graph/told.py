@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gibbsite.errors import GibbsiteError
+from gibbsite.kernels.scheduling.registry import kernels
 
 _MOST_STANDS = 8
 
@@ -29,8 +30,6 @@ def told(
 
 def fitting_kernels(model: Any, site: str) -> list[str]:
     """Kernels that can update a site and need no further options."""
-    from gibbsite.kernels.scheduling.registry import kernels
-
     return [name for name, row in kernels().items() if not row.needs and row.fits(model, site) is None]
 
 
