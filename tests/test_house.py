@@ -20,9 +20,10 @@ FLOORS = {
     "density": {"trace"},
     "graph": {"trace", "density"},
     "conditional": {"trace", "density"},
-    "kernels": {"trace", "density", "graph", "conditional"},
-    "sampling": {"trace", "density", "graph", "conditional", "kernels"},
-    "views": {"trace", "density", "graph", "conditional", "kernels", "sampling"},
+    "elimination": {"trace", "density", "conditional"},
+    "kernels": {"trace", "density", "graph", "conditional", "elimination"},
+    "sampling": {"trace", "density", "graph", "conditional", "elimination", "kernels"},
+    "views": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
 }
 
 

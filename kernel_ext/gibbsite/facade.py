@@ -2,7 +2,7 @@
 
 import copy
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ from gibbsite.density import Density, Site, build_density
 from gibbsite.density.checks import check_data
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
+from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
@@ -98,6 +99,19 @@ class Model:
         that is not latent.
         """
         return conditional_of(self.density, site)
+
+    def marginal(self, *sites: str, order: Sequence[str] | None = None) -> Marginal:
+        """The density of everything but the discrete `sites`, which are summed out exactly.
+
+        Without sites, all discrete ones of finite support are. `order` names them in the order to go by;
+        the default is chosen by the size of the tables. Raises `UnknownNameError`, and `ModelError` before
+        anything is compiled: for a site that cannot be summed out, and for tables beyond the limit.
+        """
+        if not sites:
+            sites = tuple(n for n in self.density.latents if self.conditional(n).kind in ("finite", "chain"))
+        if not sites:
+            raise ModelError(f"model {self.name!r} has no discrete latent of finite support to sum out")
+        return marginal_of(self.density, sites, order)
 
     # models made from this one
 

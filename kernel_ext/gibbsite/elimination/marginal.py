@@ -1,0 +1,182 @@
+"""Discrete sites summed out of a density exactly."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gibbsite.conditional.reads.group import updated_together
+from gibbsite.density import Density, rerolled
+from gibbsite.elimination.cost import cost_text, plan_text
+from gibbsite.elimination.plan import Plan
+from gibbsite.elimination.tables.collect import Summed, Tables, summed
+from gibbsite.errors import ModelError
+
+Latents = Mapping[str, Any]
+
+
+class Marginal:
+    """The density of everything but `sites`, which are summed out; and their joint conditional.
+
+    A `state` is a dict of constrained values that holds every other latent; extra entries are ignored. All
+    methods are pure, and work under `jit` and `vmap`. `str()` tells the steps with their tables.
+    """
+
+    def __init__(self, density: Density, sites: Sequence[str], order: Sequence[str] | None = None):
+        self.sites = tuple(sites)
+        self._written = density
+        self._units, self.density = _units(density, self.sites)
+        wanted = None if order is None else _as_units(order, self._units)
+        tables = Tables(self.density, summed(self.density, list(self._units)))
+        self.plan = Plan(tables, wanted)
+
+    @property
+    def of(self) -> Summed:
+        """The sites that are summed out, with their supports, as the density knows them."""
+        return self.plan.of
+
+    def logdensity(self, state: Mapping[str, Any]) -> Any:
+        """Log density of all other latents, up to a constant: a scalar."""
+        return self._jitted["logdensity"](self._latents(state), self._data)
+
+    def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
+        """One exact joint draw of the sites given the rest: arrays of `site.shape` by name."""
+        return self._jitted["draw"](key, self._latents(state), self._data)
+
+    def probs(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """`P(site = value)` given the rest, element by element: `site.shape + (K,)` by name."""
+        return self._jitted["probs"](self._latents(state), self._data)
+
+    def best(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the sites with the largest joint density given the rest, by name."""
+        return self._jitted["best"](self._latents(state), self._data)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The sites in the order in which they are summed out."""
+        return tuple(m for u in self.plan.order for m in self._units[u])
+
+    @property
+    def cost(self) -> str:
+        """The work of one evaluation, in words."""
+        return cost_text(self.plan.steps, self.plan.tables.evaluations)
+
+    @property
+    def signature(self) -> str:
+        """Equal for marginals that compile to the same program for any data."""
+        return self.plan.signature
+
+    def support(self, site: str) -> Any:
+        """The K values that each element of a site may take, in the order of `probs`."""
+        return self.of.supports[self._unit(site)].values
+
+    def __str__(self) -> str:
+        return plan_text(self.plan.steps, self.plan.tables.evaluations)
+
+    def __repr__(self) -> str:
+        return f"<Marginal without {', '.join(self.sites)}: {self.cost}>"
+
+    # the same with complete latents and explicit data, for kernels
+
+    def logdensity_at(self, latents: Latents, data: Any) -> Any:
+        """As `logdensity`, at values of the other latents by name and explicit data arrays."""
+        return self.plan.logdensity(self._packed(latents), data)
+
+    def draw_at(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
+        """As `sample`; an element without a possible value keeps the one it has in `latents`."""
+        return self._values(self.plan.draw(key, self._packed(latents), data), latents)
+
+    def probs_at(self, latents: Latents, data: Any) -> dict[str, Any]:
+        """As `probs`."""
+        out = {}
+        for unit, p in self.plan.probabilities(self._packed(latents), data).items():
+            p = jnp.moveaxis(p, 0, -1).reshape((*self.of.elements[unit], -1))
+            out.update(self._unpacked(unit, p))
+        return out
+
+    def best_at(self, latents: Latents, data: Any) -> dict[str, Any]:
+        """As `best`."""
+        return self._values(self.plan.best(self._packed(latents), data), latents)
+
+    # names and shapes
+
+    def _values(self, numbers: Mapping[str, Any], latents: Latents) -> dict[str, Any]:
+        """Values by site from numbers of values per element."""
+        now = self.density.packed(latents)
+        out = {}
+        for unit, index in numbers.items():
+            support = self.of.supports[unit]
+            values = jnp.asarray(support.values)[jnp.maximum(index, 0)]
+            values = values.reshape(support.elements + support.values.shape[1:])
+            if unit in now:
+                keep = (index < 0).reshape(support.elements + (1,) * (support.values.ndim - 1))
+                values = jnp.where(keep, now[unit], values)
+            out.update(self._unpacked(unit, values.astype(self.density.sites[unit].dtype)))
+        return out
+
+    def _unpacked(self, unit: str, value: Any) -> dict[str, Any]:
+        members = self._units[unit]
+        return {m: value if unit in members else value[i] for i, m in enumerate(members)}
+
+    def _unit(self, site: str) -> str:
+        return next(u for u, members in self._units.items() if site == u or site in members)
+
+    def _packed(self, latents: Latents) -> dict[str, Any]:
+        packed = self.density.packed(latents)
+        return {n: v for n, v in packed.items() if n in self.density.latent_vars and n not in self._units}
+
+    def _latents(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        values = self.density.state_values(state, without=tuple(self._units))
+        return {n: v for n, v in values.items() if n not in self._units}
+
+    @property
+    def _data(self) -> tuple[Any, ...]:
+        return tuple(self.density.arguments.arrays)
+
+    @cached_property
+    def _jitted(self) -> dict[str, Any]:
+        return {
+            "logdensity": jax.jit(self.plan.logdensity),
+            "draw": jax.jit(self.draw_at),
+            "probs": jax.jit(self.probs_at),
+            "best": jax.jit(self.best_at),
+        }
+
+
+def _units(density: Density, sites: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], Density]:
+    """Each site as the density that is worked on knows it, with the names it stands for; and that density.
+
+    Groups of alike sites are array sites where they are summed out as a whole.
+    """
+    grouped = rerolled(density)
+    flat = [m for s in sites for m in ((s,) if s in density.sites else density.groups.get(s, (s,)))]
+    for site in flat:
+        density.site(site)
+    if len(set(flat)) < len(flat):
+        again = next(s for s in flat if flat.count(s) > 1)
+        raise ModelError(f"{again!r} is named twice among the sites to sum out; name it once")
+    units = updated_together(density, flat)
+    groups = {m: g for g, members in grouped.members.items() for m in members}
+    if grouped is density or any(u in groups and u not in grouped.sites for u in units):
+        return {s: (s,) for s in flat}, density
+    # a group asked for by its name is answered by its name
+    return {u: (u,) if u in sites else members for u, members in units.items()}, grouped
+
+
+def _as_units(order: Sequence[str], units: Mapping[str, tuple[str, ...]]) -> list[str]:
+    owner = {m: u for u, members in units.items() for m in members}
+    return list(dict.fromkeys(owner.get(s, s) for s in order))
+
+
+def marginal_of(density: Density, sites: Sequence[str], order: Sequence[str] | None = None) -> Marginal:
+    """The marginal of a density without `sites` (default: every discrete site of finite support).
+
+    Raises `UnknownNameError`, and `ModelError` for sites that cannot be summed out or take too large a table.
+    """
+    key = ("marginal", tuple(sites), None if order is None else tuple(order))
+    if key not in density.cache:
+        with jax.ensure_compile_time_eval():
+            density.cache[key] = Marginal(density, sites, order)
+    return density.cache[key]

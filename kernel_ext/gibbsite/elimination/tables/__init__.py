@@ -1,0 +1,1 @@
+"""Terms of a density → lifted factors: tables over the values of the elements that each row reads."""

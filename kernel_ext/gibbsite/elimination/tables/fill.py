@@ -1,0 +1,219 @@
+"""Pieces → tables: the term evaluated with the sites filled with every combination of values.
+
+A site that a piece reads once is filled with one value everywhere, so that what does not change from row to
+row is computed once (`density.evaluation.evaluate`). Of a site that is read several times the copies are
+filled (`copied`), or else its elements are coloured such that no row reads two of a colour, and filled colour
+by colour. Two reads that meet in one element take the diagonal of the table there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import networkx as nx
+import numpy as np
+
+from gibbsite.conditional.reads.support import FiniteSupport
+from gibbsite.density import Density
+from gibbsite.density.evaluation.evaluate import Evaluator
+from gibbsite.elimination.tables.copied import copies_to_fill
+from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, Source, TooLarge
+from gibbsite.elimination.tables.pieces import Piece
+
+_UNROLL = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Fill:
+    """One value axis of an evaluation: all of a site, some copies of it, or the elements of one colour."""
+
+    site: str
+    copies: tuple[Any, ...] = ()
+    colours: np.ndarray | None = None
+    colour: int = 0
+
+
+def contribution(density: Density, piece: Piece, ev: Evaluator, rows: Sequence[int]) -> Any:
+    """The piece's part of the log density, summed onto the axes `rows` of the term and flat; `[1]` where all
+    rows agree."""
+    x, size = piece.term.contribution(ev.lazy(piece.term.atom), ev.full), piece.size
+    shape = piece.term.shape
+    x = jnp.reshape(x, (1,) * (len(size) - jnp.ndim(x)) + jnp.shape(x))
+    lazy = [x.shape[a] == 1 and shape[a] != 1 for a in range(len(size))]
+    x = x[tuple(slice(None) if w else slice(*c) for w, c in zip(lazy, piece.cell, strict=True))]
+    gone = tuple(a for a in range(len(size)) if a not in rows)
+    times = int(np.prod([size[a] for a in gone if lazy[a]], dtype=np.int64))
+    if gone:
+        x = jnp.sum(x, axis=gone)
+    if times != 1:
+        x = x * times
+    return x.reshape(1) if x.size == 1 else jnp.broadcast_to(x, tuple(size[a] for a in rows)).reshape(-1)
+
+
+class Tabulated:
+    """The factors of one piece and how they are filled; `source` is what the rest of the floor sees."""
+
+    def __init__(self, density: Density, piece: Piece, supports: Mapping[str, FiniteSupport], limit: float):
+        self.density, self.piece, self.supports = density, piece, supports
+        size = piece.size
+        self.rows = [d for d in range(len(size)) if any(r.shape[d] > 1 for r in piece.reads)]
+        shape = tuple(size[d] for d in self.rows)
+        self.count = int(np.prod(shape, dtype=np.int64))
+        flat = [np.broadcast_to(r.reshape([r.shape[d] for d in self.rows]), shape) for r in piece.reads]
+        self.index = [f.reshape(-1) for f in flat]
+        self.sizes = [supports[s].size for s in piece.sites]
+        self.fills: list[Fill] = []
+        self.axes = self._axes()
+        combos = float(np.prod([supports[f.site].size for f in self.fills], dtype=float))
+        if combos * self.count > limit:
+            raise TooLarge(self._too_large(combos))
+        self.patterns = self._patterns()
+        evaluations = combos * float(np.prod(piece.term.shape, dtype=float))
+        self.source = Source(tuple(p[0] for p in self.patterns), self.tables, evaluations)
+
+    def _too_large(self, combos: float) -> str:
+        sites = ", ".join(
+            f"{self.piece.sites.count(s):,} element{'s' * (self.piece.sites.count(s) > 1)} of {s!r}"
+            for s in dict.fromkeys(self.piece.sites)
+        )
+        return (
+            f"{self.piece.term.origin!r} reads {sites} together: {combos:,.0f} combinations of values × "
+            f"{self.count:,} rows (the limit is {MAX_ENTRIES:,} entries); "
+            f"Gibbs {' '.join(dict.fromkeys(self.piece.sites))} still works"
+        )
+
+    def _axes(self) -> np.ndarray:
+        """`[reads, rows]`: the value axis (a place in `fills`) that each read of each row stands for."""
+        sites = self.piece.sites
+        axes = np.zeros((len(sites), self.count), np.int64)
+        for site in dict.fromkeys(sites):
+            mine = [i for i, s in enumerate(sites) if s == site]
+            if len(mine) == 1:
+                axes[mine[0]] = self._add(Fill(site))
+                continue
+            reads, elements = [self.piece.reads[i] for i in mine], self.supports[site].elements
+            found = None
+            if self.supports[site].values.ndim == 1:
+                found = copies_to_fill(self.density, self.piece, site, reads, elements)
+            if found is not None:
+                for i, variables in zip(mine, found, strict=True):
+                    axes[i] = self._add(Fill(site, tuple(variables)))
+                continue
+            colours = self._coloured(site, mine)
+            first = len(self.fills)
+            for c in range(int(colours.max()) + 1):
+                self._add(Fill(site, (), colours, c))
+            for i in mine:
+                axes[i] = first + colours[self.index[i]]
+        return axes
+
+    def _add(self, fill: Fill) -> int:
+        self.fills.append(fill)
+        return len(self.fills) - 1
+
+    def _coloured(self, site: str, mine: Sequence[int]) -> np.ndarray:
+        """A colour per element of the site, such that no row reads two elements of one colour."""
+        number = int(np.prod(self.supports[site].elements, dtype=np.int64))
+        graph = nx.Graph()
+        graph.add_nodes_from(range(number))
+        for a, i in enumerate(mine):
+            for j in mine[:a]:
+                pairs = np.unique(np.stack([self.index[i], self.index[j]]), axis=1).T.tolist()
+                graph.add_edges_from((x, y) for x, y in pairs if x != y)
+        found = nx.greedy_color(graph, "largest_first")
+        return np.array([found[e] for e in range(number)])
+
+    def _patterns(self) -> list[tuple[Factor, np.ndarray, list[int], np.ndarray]]:
+        """Rows by which of their reads are one element: factor, rows, axis of each slot, slot of each
+        axis."""
+        sites = self.piece.sites
+        same = np.tile(np.arange(len(sites))[:, None], (1, self.count))
+        for i in range(len(sites)):
+            for j in reversed(range(i)):
+                if sites[i] == sites[j]:
+                    same[i] = np.where(self.index[i] == self.index[j], j, same[i])
+        out = []
+        keys, inverse = np.unique(np.concatenate([same, self.axes]), axis=1, return_inverse=True)
+        for n, key in enumerate(keys.T):
+            rows = np.flatnonzero(inverse.reshape(-1) == n)
+            slots = [i for i in range(len(sites)) if key[i] == i]
+            factor = Factor(
+                tuple(sites[i] for i in slots),
+                tuple(self.index[i][rows] for i in slots),
+                len(rows),
+                tuple(self.sizes[i] for i in slots),
+                self.piece.term.origin,
+            )
+            axes = key[len(sites) :]
+            slot_of = np.full(len(self.fills), -1)
+            for i in range(len(sites)):
+                slot_of[axes[i]] = slots.index(key[i])
+            out.append((factor, rows, [int(axes[i]) for i in slots], slot_of))
+        return out
+
+    def tables(self, latents: Latents, data: Any) -> list[Any]:
+        """One table per factor."""
+        full = self._evaluated(latents, data)
+        return [self._masked(f, self._table(full, r, s, of)) for f, r, s, of in self.patterns]
+
+    def _table(self, full: Any, rows: np.ndarray, slots: list[int], slot_of: np.ndarray) -> Any:
+        lead = len(self.fills)
+        if len(rows) != self.count and full.shape[-1] != 1:
+            full = full[..., jnp.asarray(rows)]
+        if len(slots) == lead:
+            return jnp.transpose(full, (*slots, lead))
+        # reads that meet take the diagonal; the rows do not depend on colours that they do not read
+        at = []
+        for axis in range(lead):
+            slot, k = int(slot_of[axis]), full.shape[axis]
+            shape = [k if s == slot else 1 for s in range(len(slots))]
+            at.append(np.arange(k).reshape(shape) if slot >= 0 else np.zeros((1,) * len(slots), np.int64))
+        return full[tuple(at)]
+
+    def _masked(self, factor: Factor, table: Any) -> Any:
+        """−inf where an element cannot take a value."""
+        for i, (s, index) in enumerate(zip(factor.sites, factor.index, strict=True)):
+            valid = self.supports[s].valid
+            if valid is not None:
+                own = valid.reshape(valid.shape[0], -1)[:, index]
+                shape = [1] * (len(factor.sites) + 1)
+                shape[i], shape[-1] = own.shape
+                table = jnp.where(own.reshape(shape), table, -jnp.inf)
+        return table
+
+    def _evaluated(self, latents: Latents, data: Any) -> Any:
+        """The term over all combinations of values: one axis per fill, the rows last."""
+        supports = [jnp.asarray(self.supports[f.site].values) for f in self.fills]
+        if len(self.fills) == 1 and supports[0].shape[0] <= _UNROLL:
+            # XLA fuses separate rows into what follows
+            return jnp.stack([self._at(latents, data, v) for v in supports[0]])
+        fn: Any = lambda *values: self._at(latents, data, *values)  # noqa: E731
+        for i in reversed(range(len(self.fills))):
+            fn = jax.vmap(fn, in_axes=tuple(0 if j == i else None for j in range(len(self.fills))))
+        return fn(*supports)
+
+    def _at(self, latents: Latents, data: Any, *values: Any) -> Any:
+        given = dict(latents)
+        for s, support in self.supports.items():  # outside the piece any value will do
+            given[s] = jnp.reshape(
+                jnp.asarray(support.values[0]), (1,) * len(support.elements) + support.values.shape[1:]
+            )
+        copies: dict[Any, Any] = {}
+        by_colour: dict[str, list[Any]] = {}
+        for fill, value in zip(self.fills, values, strict=True):
+            if fill.colours is not None:
+                by_colour.setdefault(fill.site, []).append(value)
+            elif fill.copies:
+                copies.update({v: jnp.full((1,) * v.aval.ndim, value, v.aval.dtype) for v in fill.copies})
+            else:
+                rank = len(self.supports[fill.site].elements)
+                given[fill.site] = jnp.reshape(value, (1,) * rank + jnp.shape(value))
+        for site, several in by_colour.items():
+            colours = next(f.colours for f in self.fills if f.site == site)
+            full = jnp.stack(several)[jnp.asarray(colours)]
+            given[site] = full.reshape(self.supports[site].elements + full.shape[1:])
+        ev = self.density.evaluator(given, data)
+        ev.give(copies)
+        return contribution(self.density, self.piece, ev, self.rows)
