@@ -1,8 +1,17 @@
 """The default schedule, and the reasons given for it.
 
-Conjugate where certified; finite or chain Gibbs for the remaining discrete sites; a random walk for integers
-without an upper end; one NUTS block for the remaining continuous sites, but a slice for those whose support
-moves with other sites, where a fixed change of variables would be wrong.
+For every site the first row that fits decides; discrete sites come first in a sweep, then what is
+drawn exactly or sliced, then one NUTS block:
+
+| sites | kernel | because |
+|---|---|---|
+| discrete, listed support | Gibbs | drawn exactly from a table, chains by their recursion |
+| other integers | RandomWalk, Independence | nothing else fits |
+| support that moves with other sites | Conjugate, Slice | a fixed change of variables would be wrong |
+| few numbers that enter through comparisons alone | Conjugate, Slice | gradients do not feel a step |
+| a hierarchy that is not conjugate as a whole | NUTS, in one block | cut apart it walks; centring is learnt |
+| certified conjugate | Conjugate | drawn exactly |
+| the rest | NUTS, in the same block | gradients |
 
 No elliptical slice by default. For a vector with a Gaussian prior and another likelihood it can be far better
 than NUTS and far worse, and which one depends on how much the data say, not on the model. For a Cox process
@@ -16,11 +25,16 @@ import re
 
 from gibbsite.conditional.chains.joint import JointConditional, joint_conditional
 from gibbsite.conditional.chains.joint_chain import JointChain
+from gibbsite.conditional.reads.blind import blind_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.scheduling.parse import Spec, Update
-from gibbsite.kernels.scheduling.registry import Facts, find_kernel
+from gibbsite.kernels.scheduling.registry import Facts, find_kernel, size
+from gibbsite.kernels.scheduling.ties import kept_together, ties_across, ties_within
+
+# beyond so many numbers, updates one by one cost more than what gradients miss
+_FEW = 32
 
 
 def default_spec(facts: Facts) -> Spec:
@@ -30,25 +44,41 @@ def default_spec(facts: Facts) -> Spec:
     Discrete sites start anywhere in their support, continuous ones where the prior or the user put them: the
     first sweep must not draw the latter from what the former happen to be.
     """
-    updates, closed, gradients = [], [], []
+    discrete, closed, gradients = [], [], []
     latents = [n for n, s in facts.sites.items() if s.role == "latent"]
-    for name, members in updated_together(facts.density, latents).items():
-        site = facts.sites[members[0]]
-        kind = facts.conditional(name).kind
-        if kind == "conjugate":
+    units = updated_together(facts.density, latents)
+    kinds = {n: facts.conditional(n).kind for n in units}
+    conjugate = [n for n, k in kinds.items() if k == "conjugate"]
+    stepped = [n for n in units if not facts.sites[units[n][0]].discrete and _stepped(facts, n)]
+    tied = kept_together(facts.density, conjugate, stepped)
+    for name, members in units.items():
+        if kinds[name] in ("finite", "chain"):
+            discrete.append(Update("Gibbs", members))
+        elif facts.sites[members[0]].discrete:
+            discrete += [Update(_integers(facts, m), (m,)) for m in members]
+        elif name in tied:
+            gradients.append(name)
+        elif kinds[name] == "conjugate":
             closed.append(Update("Conjugate", (name,)))
-        elif kind in ("finite", "chain"):
-            updates.append(Update("Gibbs", members))
-        elif site.discrete:
-            updates += [Update(_integers(facts, m), (m,)) for m in members]
-        elif moving_support(facts, name):
+        elif name in stepped:
             closed.append(Update("Slice", (name,)))
         else:
             gradients.append(name)
-    updates += closed
+    updates = discrete + closed
     if gradients:
         updates.append(Update("NUTS", tuple(gradients)))
     return Spec(tuple(updates))
+
+
+def _stepped(facts: Facts, site: str) -> str | None:
+    """Why gradients would be wrong or blind for a continuous site."""
+    moving = moving_support(facts, site)
+    if moving:
+        return moving
+    blind = blind_terms(facts.density, site)
+    if not blind or size(facts, (site,)) > _FEW:
+        return None
+    return f"the terms of {', '.join(blind)} read it through comparisons alone, which have no gradient"
 
 
 def _integers(facts: Facts, name: str) -> str:
@@ -60,16 +90,32 @@ def _integers(facts: Facts, name: str) -> str:
 
 
 def reason_for(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str | None:
-    """Why this kernel for these sites; None where the kernel's own reason says it."""
+    """Why this kernel for these sites, together or apart; None where the kernel's own reason says it."""
     if kernel in ("Gibbs", "Conjugate"):
         joint = _joint(facts, kernel, sites)
         if joint is not None and not isinstance(joint, str):
             return joint.reason
-        return "; ".join(facts.conditional(s).reason for s in updated_together(facts.density, sites))
+        own = "; ".join(facts.conditional(s).reason for s in updated_together(facts.density, sites))
+        return "; ".join([own, *_apart(facts, sites)])
     if kernel == "Slice":
-        moving = [f"{s}: {m}" for s in sites if (m := moving_support(facts, s))]
-        return "; ".join(moving) or None
+        return "; ".join(f"{s}: {m}" for s in sites if (m := _stepped(facts, s))) or None
+    if kernel in ("NUTS", "HMC"):
+        row = find_kernel(kernel)
+        own = row.reason if row else ""
+        tied = ties_within(facts.density, sites)
+        kept = [f"kept together: {'; '.join(tied)}"] if tied else []
+        return "; ".join([own, *kept, *_apart(facts, sites)])
     return None
+
+
+def _apart(facts: Facts, sites: tuple[str, ...]) -> list[str]:
+    """Why a block does without the sites that the locations and scales of its own are tied to."""
+    away = dict.fromkeys(m for ms in ties_across(facts.density, sites).values() for m in ms)
+    if not away:
+        return []
+    inexact = [n for n in (*sites, *away) if facts.conditional(n).kind == "none"]
+    because = "all of it is exact" if not inexact else "as asked for"
+    return [f"apart from {', '.join(away)}: {because}"]
 
 
 def _joint(facts: Facts, kernel: str, sites: tuple[str, ...]) -> JointConditional | JointChain | str | None:

@@ -1,0 +1,85 @@
+"""Which continuous sites a schedule should not cut apart: hierarchies, and what shares their terms.
+
+Given the scale, the effects of a hierarchy move little; given the effects, so does the scale: updates in turn
+walk where a joint one leaps, and only within one block can the degree of centring be learnt.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import networkx as nx
+
+from gibbsite.density import Density
+from gibbsite.density.hierarchy.location_scale import RECURSION, WALK, location_scales, on_the_real_line
+
+
+def hierarchies(density: Density) -> list[tuple[str, ...]]:
+    """The sites of a model whose locations and scales read continuous latents, with all that these read:
+    connected ones together, each in program order. Chains over time stay out: they are drawn by the walk."""
+    graph: nx.Graph = nx.Graph()
+    for name, found in location_scales(density).items():
+        if found.form not in (WALK, RECURSION):
+            graph.add_edges_from((name, n) for n in found.reads if not density.sites[n].discrete)
+    order = {n: i for i, n in enumerate(density.latents)}
+    return [tuple(sorted(c, key=order.__getitem__)) for c in nx.connected_components(graph)]
+
+
+def kept_together(density: Density, conjugate: Collection[str], excluded: Collection[str]) -> dict[str, str]:
+    """The sites that belong into one block with their hierarchy although some could be drawn exactly, and in
+    words what ties them.
+
+    A hierarchy all of which is `conjugate` has none; sites in `excluded` are left where they are.
+    """
+    tied: dict[str, str] = {}
+    scales = location_scales(density)
+    for members in hierarchies(density):
+        free = [n for n in members if n not in excluded]
+        if all(n in conjugate for n in members) or len(free) < 2:
+            continue
+        for n in free:
+            readers = [m for m in free if m in scales and n in scales[m].reads]
+            tied[n] = told(scales[n]) if n in scales else f"{', '.join(readers)} reads {n}"
+    effects = [n for n in tied if n in scales]
+    for n in conjugate:
+        if n in tied or n in excluded or not on_the_real_line(density.sites[n].support):
+            continue
+        shared = _shared(density, n, effects)
+        if shared:
+            tied[n] = f"{n} meets {shared[1]} in the terms of {shared[0]}"
+    return tied
+
+
+def _shared(density: Density, name: str, effects: Sequence[str]) -> tuple[str, str] | None:
+    """A term that `name` and one of the effects are both read by, and that effect."""
+    for term, _ in density.terms_of(name):
+        near = density.maps.latents(term.atom)
+        met = [e for e in effects if e in near and e != name]
+        if met and term.origin not in (name, *met):
+            return term.origin, met[0]
+    return None
+
+
+def told(found: object) -> str:
+    """`theta's location reads mu, its scale reads tau`."""
+    site, location, scale = found.site, found.location, found.scale  # type: ignore[attr-defined]
+    parts = [f"location reads {', '.join(location)}"] if location else []
+    parts += [f"scale reads {', '.join(scale)}"] if scale else []
+    return f"{site}'s " + ", its ".join(parts)
+
+
+def ties_within(density: Density, sites: Sequence[str]) -> list[str]:
+    """What ties the sites of one block to each other, in words."""
+    scales = location_scales(density)
+    return [told(f) for n in sites if (f := scales.get(n)) is not None and set(f.reads) & set(sites)]
+
+
+def ties_across(density: Density, sites: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """By site of a block, the sites outside it that its location or scale reads, or whose own reads it."""
+    scales = location_scales(density)
+    out: dict[str, tuple[str, ...]] = {}
+    for n in sites:
+        reads = scales[n].reads if n in scales else ()
+        readers = [m for m, f in scales.items() if n in f.reads]
+        away = tuple(m for m in dict.fromkeys([*reads, *readers]) if m not in sites)
+        if away:
+            out[n] = away
+    return out

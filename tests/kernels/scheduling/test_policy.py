@@ -1,0 +1,102 @@
+"""What the default schedule keeps together, and which sites it keeps away from gradients."""
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.conditional.reads.blind import blind_terms
+
+Y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
+S = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
+X = np.linspace(-1, 1, 8)
+
+
+def schools(scale):
+    def model(s, y):
+        mu = numpyro.sample("mu", dist.Normal(0, 5))
+        tau = numpyro.sample("tau", scale)
+        with numpyro.plate("J", len(y)):
+            theta = numpyro.sample("theta", dist.Normal(mu, jnp.sqrt(1 / tau)))
+            numpyro.sample("obs", dist.Normal(theta, s), obs=y)
+
+    return gb.model(model, S, Y)
+
+
+def test_a_hierarchy_is_one_block_unless_all_of_it_is_exact():
+    (row,) = schools(dist.HalfCauchy(5)).schedule().rows
+    assert (row.kernel, row.sites) == ("NUTS", ("mu", "tau", "theta"))
+    assert "kept together: theta's location reads mu, its scale reads tau" in row.reason
+    exact = schools(dist.Gamma(1.0, 1.0)).schedule()
+    assert {row.kernel for row in exact.rows} == {"Conjugate"}
+    told = {n: row.reason for row in exact.rows for n in row.sites}
+    assert "apart from theta: all of it is exact" in told["tau"]
+
+
+def varying(x, y):
+    """A slope that meets the effects in the data's terms, noise, and a regression far from both."""
+    a = numpyro.sample("a", dist.Normal(0, 10))
+    tau = numpyro.sample("tau", dist.HalfNormal(1.0))
+    slope = numpyro.sample("slope", dist.Normal(0, 10))
+    sigma = numpyro.sample("sigma", dist.HalfCauchy(1.0))
+    with numpyro.plate("J", 4):
+        effect = numpyro.sample("effect", dist.Normal(a, tau))
+    numpyro.sample("y", dist.Normal(effect[jnp.arange(8) % 4] + slope * x, sigma), obs=y)
+    far = numpyro.sample("far", dist.Normal(0, 10))
+    numpyro.sample("w", dist.Normal(far * x, 1.0), obs=y)
+
+
+def test_what_meets_the_effects_joins_them_and_what_does_not_stays_exact():
+    s = gb.model(varying, X, Y).schedule()
+    by = {n: u.kernel for u in s.updates for n in u.sites}
+    assert by == {**dict.fromkeys(["a", "tau", "slope", "sigma", "effect"], "NUTS"), "far": "Conjugate"}
+
+
+def gamma_scale(n, y):
+    tau = numpyro.sample("tau", dist.Gamma(0.1, 0.1))
+    with numpyro.plate("i", len(y)):
+        b = numpyro.sample("b", dist.Normal(0, tau**-0.5))
+        numpyro.sample("y", dist.Binomial(n, logits=b), obs=y)
+
+
+def test_a_scale_goes_where_its_effects_go():
+    (row,) = gb.model(gamma_scale, 9, np.arange(5)).schedule().rows
+    assert row.kernel == "NUTS" and set(row.sites) == {"tau", "b"}
+
+
+def change(t, y):
+    """A change point that no gradient feels, beside a smooth step and a `where` of smooth parts."""
+    c = numpyro.sample("c", dist.Uniform(0, 10))
+    d = numpyro.sample("d", dist.Uniform(0, 10))
+    low, high = numpyro.sample("rates", dist.Exponential(0.1).expand([2]))
+    bend = numpyro.sample("bend", dist.Normal(0, 1))
+    rate = jnp.where(t > c, high, low) + jax.nn.sigmoid(t - d) + jnp.where(bend > t, bend, t) ** 2
+    numpyro.sample("y", dist.Poisson(rate), obs=y)
+
+
+def test_what_enters_through_comparisons_alone_is_sliced():
+    rng = np.random.default_rng(3)
+    t = np.arange(20) / 2
+    y = rng.poisson(np.where(t > 4.2, 90, 20) + t**2)
+    m = gb.model(change, t.astype(np.float32), y)
+    assert [blind_terms(m.density, n) for n in ("c", "d", "rates", "bend")] == [("y",), (), (), ()]
+    s = m.schedule()
+    assert {n: u.kernel for u in s.updates for n in u.sites}["c"] == "Slice"
+    (row,) = [r for r in s.rows if r.sites == ("c",)]
+    assert "the terms of y read it through comparisons alone" in row.reason
+    run = m.sample(draws=300, warmup=200, chains=2, seed=1)
+    c = np.asarray(run.draws["c"])
+    assert np.mean((c >= 4.0) & (c < 4.5)) > 0.9  # the data place it between two of the times
+    assert np.ptp(c) > 0.2  # and it moves between them
+
+
+@pytest.mark.parametrize("size", [8, 40])
+def test_many_steps_are_left_to_gradients(size):
+    def model(y):
+        c = numpyro.sample("c", dist.Normal(0, 1).expand([size]))
+        numpyro.sample("y", dist.Normal(jnp.where(c > 0, 1.0, 0.0), 1.0), obs=y)
+
+    (update,) = gb.model(model, np.zeros(size)).schedule().updates
+    assert update.kernel == ("Slice" if size == 8 else "NUTS")
