@@ -1,6 +1,5 @@
 """Gibbsite: dependency graphs, derived Gibbs kernels and live sampling for NumPyro models in notebooks."""
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FiniteGibbs", "GibbsiteError", "Model", "Run", "Tape", "joined", "load", "model", "track"]
 __version__ = "0.1.0"
-
-# On CPUs XLA runs every operation of a `while` loop as a task of its own, unless one pass of the loop touches
-# no more bytes than this: then the loop becomes one function. The default, 1 kB, is less than the state of
-# most samplers; up to some megabytes one function is as fast, or up to three times faster. XLA reads the
-# variable when it first compiles something.
-_LOOP_BYTES = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4000000"
-if "xla_backend_extra_options" not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_LOOP_BYTES}".strip()
 
 # imported when first used, so that `%load_ext gibbsite` does not have to wait for JAX
 _LAZY = {

@@ -18,6 +18,7 @@ from gibbsite.density.maps.access import Component, Table
 from gibbsite.density.notation.explain import widenings
 from gibbsite.density.notation.notation import LATEX
 from gibbsite.errors import ModelError
+from gibbsite.trace.jaxpr.for_cpu import jitted
 
 
 class Conditional:
@@ -149,7 +150,7 @@ class FiniteConditional(Conditional):
 
     @cached_property
     def _sample(self) -> Any:
-        return jax.jit(self.update)
+        return jitted(self.update)
 
     @cached_property
     def _logits(self) -> Any:

@@ -18,6 +18,7 @@ from gibbsite.density.notation.explain import Explanation, explain
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, jaxpr_as_fun
+from gibbsite.trace.jaxpr.for_cpu import jitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ class Density:
                 total = sum((jnp.sum(v) for v in found["log_prob"].values()), start=jnp.zeros(()))
                 return jnp.where(inside, total, -jnp.inf)
 
-            self.cache["log_joint"] = jax.jit(total)
+            self.cache["log_joint"] = jitted(total)
         return self.cache["log_joint"](dict(latents), tuple(data))
 
     def explain(self, site: str | None = None) -> Explanation:

@@ -10,8 +10,8 @@ from numpyro.primitives import Messenger
 
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.engine.for_cpu import for_cpu
 from gibbsite.sampling.storage.draws import empty_like
+from gibbsite.trace.jaxpr.for_cpu import jitted
 
 _AT_ONCE = 64
 
@@ -49,7 +49,7 @@ def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -
     def all_draws(keys: Any, values: Any) -> Any:
         return jax.lax.map(lambda kv: fn(*kv), (keys, values), batch_size=_AT_ONCE)
 
-    out = jax.jit(for_cpu(all_draws) if jax.default_backend() == "cpu" else all_draws)(keys, flat)
+    out = jitted(all_draws)(keys, flat)
     return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.sampling.engine.for_cpu import for_cpu
+from gibbsite.trace.jaxpr.compiling import compiled
+from gibbsite.trace.jaxpr.for_cpu import for_cpu
 from numpyro.infer import NUTS
 
 KEY = jax.random.key(0)
@@ -119,18 +120,41 @@ def test_nuts_becomes_loops_without_scatters():
         np.testing.assert_allclose(z, b.z[name], rtol=1e-4, atol=1e-5)
 
 
-def flags(given, code="import gibbsite, os; print(os.environ['XLA_FLAGS'])"):
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | given
+def loop(x):
+    return jax.lax.fori_loop(0, 50, lambda i, x: jnp.sin(x) * 1.01 + 0.1, x)
+
+
+def functions(compiled):
+    return compiled.as_text().count('xla_cpu_small_call="true"')
+
+
+def test_small_loops_become_functions_in_our_programs_alone():
+    lowered = jax.jit(loop).lower(jnp.ones(1000))
+    assert functions(compiled(lowered)) == functions(compiled(lowered, quickly=True)) == 1
+    assert functions(lowered.compile()) == 0
+    np.testing.assert_allclose(compiled(lowered)(jnp.ones(1000)), lowered.compile()(jnp.ones(1000)), 1e-6)
+
+
+THRESHOLD = "xla_cpu_small_while_loop_byte_threshold"
+CHOSEN = """
+import jax, jax.numpy as jnp
+from gibbsite.trace.jaxpr.compiling import compiled
+lowered = jax.jit(lambda x: jax.lax.fori_loop(0, 50, lambda i, x: jnp.sin(x), x)).lower(jnp.ones(1000))
+print('xla_cpu_small_call="true"' in compiled(lowered).as_text(), jax.device_count())
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (f"--xla_backend_extra_options={THRESHOLD}=0", "False 1"),
+        ("--xla_backend_extra_options=xla_cpu_optimize_for_size=true", "True 1"),
+        ("--xla_force_host_platform_device_count=2", "True 2"),
+    ],
+)
+def test_what_the_user_tells_xla_is_kept(flags, said):
+    environment = os.environ | {"XLA_FLAGS": flags}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", CHOSEN], env=environment, capture_output=True, text=True, timeout=120
     )
-    return done.stdout.strip()
-
-
-def test_small_loops_are_asked_for_unless_the_user_has_asked_for_something():
-    ours = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4000000"
-    assert flags({}) == ours
-    devices = "--xla_force_host_platform_device_count=2"
-    assert flags({"XLA_FLAGS": devices}) == f"{devices} {ours}"
-    other = "--xla_backend_extra_options=xla_cpu_optimize_for_size=true"
-    assert flags({"XLA_FLAGS": other}) == other
+    assert done.stdout.strip() == said, done.stderr

@@ -10,10 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gibbsite.trace.jaxpr import lapack
-from gibbsite.trace.jaxpr.compat import loop_on_cpu
-
-for name in lapack._FACTORISATIONS:  # whatever this machine has
-    loop_on_cpu(name)
+from gibbsite.trace.jaxpr.for_cpu import for_cpu, jitted
 
 X = jax.random.normal(jax.random.key(0), (5, 10, 3))
 SQUARE = X @ jnp.swapaxes(X, -1, -2) + 12 * jnp.eye(10)
@@ -29,32 +26,43 @@ FACTORS = {
 }
 
 
+@pytest.fixture
+def few_threads(monkeypatch):
+    """Whatever this machine has."""
+    monkeypatch.setenv("NPROC", "2")
+
+
+def calls(fn, *args):
+    return re.findall(r"stablehlo.custom_call @lapack\w+\(.*", jax.jit(fn).lower(*args).as_text())
+
+
 @pytest.mark.parametrize("name", FACTORS)
-def test_batches_of_factorisations_are_loops(name):
+def test_batches_of_factorisations_are_loops(name, few_threads):
     fn = FACTORS[name]
     for batch in (SQUARE, jnp.stack([SQUARE, 2 * SQUARE])):
-        both = jax.jit(jax.vmap(fn))(batch)
+        both = jax.jit(for_cpu(jax.vmap(fn)))(batch)
         one_by_one = jax.tree.map(lambda *parts: jnp.stack(parts), *(fn(m) for m in batch))
         jax.tree.map(np.testing.assert_array_equal, both, one_by_one)
-    text = jax.jit(fn).lower(SQUARE).as_text()
-    calls = re.findall(r"stablehlo.custom_call @lapack\w+\(.*", text)
-    assert calls and not any("tensor<5x" in call for call in calls)
-    assert text.count("stablehlo.while") > jax.jit(fn).lower(SQUARE[0]).as_text().count("stablehlo.while")
+    ours, plain = calls(for_cpu(fn), SQUARE), calls(fn, SQUARE)
+    assert ours and not any("tensor<5x" in call for call in ours)
+    assert any("tensor<5x" in call for call in plain)  # programs of others stay as they are
 
 
-def test_derivatives_go_through():
+def test_derivatives_go_through(few_threads):
     def f(a):
         return jnp.linalg.slogdet(jnp.linalg.cholesky(a))[1].sum()
 
-    grad = jax.jit(jax.grad(f))(SQUARE)
+    grad = jax.jit(for_cpu(jax.grad(f)))(SQUARE)
     np.testing.assert_allclose(grad, 0.5 * jnp.linalg.inv(SQUARE), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(jax.grad(jitted(f))(SQUARE), grad, rtol=1e-5)
 
 
 MANY = """
-import gibbsite.trace, jax, jax.numpy as jnp
+import jax, jax.numpy as jnp
+from gibbsite.trace.jaxpr.for_cpu import jitted
 a = jnp.broadcast_to(60 * jnp.eye(60) + 1.0, (14, 4, 60, 60))
 step = lambda i, xs: [x + 0 * jnp.linalg.cholesky(x + 1e-6 * i) for x in xs]
-out = jax.jit(lambda xs: jax.lax.fori_loop(0, 300, step, xs))(list(a))
+out = jitted(lambda xs: jax.lax.fori_loop(0, 300, step, xs))(list(a))
 print(float(out[0].sum()) == float(out[13].sum()))
 """
 
@@ -71,14 +79,9 @@ def test_many_at_once_end_on_two_threads():
     assert done.stdout.strip() == "True", done.stderr
 
 
-def test_machines_with_many_cores_are_left_alone(monkeypatch):
-    seen = []
-    monkeypatch.setattr(lapack, "loop_on_cpu", seen.append)
+def test_machines_with_many_cores_keep_their_batches(monkeypatch):
     monkeypatch.setenv("NPROC", "16")
-    lapack.loop_over_batches()
-    assert lapack.threads() == 16 and seen == []
-    monkeypatch.setenv("NPROC", "2")
-    lapack.loop_over_batches()
-    assert set(seen) == set(lapack._FACTORISATIONS)
-    monkeypatch.delenv("NPROC")
+    assert lapack.threads() == 16
+    assert any("tensor<5x" in call for call in calls(for_cpu(jnp.linalg.cholesky), SQUARE))
+    monkeypatch.setenv("NPROC", "x")
     assert 1 <= lapack.threads() <= os.cpu_count()

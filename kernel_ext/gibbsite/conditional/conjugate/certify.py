@@ -23,6 +23,7 @@ from gibbsite.conditional.forms.support import Support, limited, support_of
 from gibbsite.conditional.forms.walk import Assumed, Refused, statistics
 from gibbsite.conditional.gaussian.joint import NotReal, gaussian_of
 from gibbsite.density import Density
+from gibbsite.trace.jaxpr.for_cpu import jitted
 
 
 class ConjugateConditional(Conditional):
@@ -112,11 +113,11 @@ class ConjugateConditional(Conditional):
 
     @cached_property
     def _sample(self) -> Any:
-        return jax.jit(self.update)
+        return jitted(self.update)
 
     @cached_property
     def _natural(self) -> Any:
-        return jax.jit(lambda latents, data: tuple(self._stats(latents, data)[k] for k in self.keys))
+        return jitted(lambda latents, data: tuple(self._stats(latents, data)[k] for k in self.keys))
 
 
 def conjugate_of(density: Density, site: str) -> Conditional:

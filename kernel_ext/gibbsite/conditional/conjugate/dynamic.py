@@ -25,6 +25,7 @@ from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
 from gibbsite.errors import ModelError
+from gibbsite.trace.jaxpr.for_cpu import jitted
 
 _MOST_BRANCHES = 8
 # a slice updates elements one after another
@@ -140,7 +141,7 @@ class DynamicConditional(Conditional):
 
     @cached_property
     def _sample(self) -> Any:
-        return jax.jit(self.update)
+        return jitted(self.update)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from gibbsite.conditional.reads.outer import outer_onto, sum_onto
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Access
 from gibbsite.density.terms import Term
+from gibbsite.trace.jaxpr.for_cpu import jitted
 
 Kind = str | Columns
 
@@ -174,11 +175,11 @@ class WishartConditional(Conditional):
 
     @cached_property
     def _sample(self) -> Any:
-        return jax.jit(self.update)
+        return jitted(self.update)
 
     @cached_property
     def _distribution(self) -> Any:
-        return jax.jit(self._conditional)
+        return jitted(self._conditional)
 
 
 def is_covariance(density: Density, site: str) -> bool:

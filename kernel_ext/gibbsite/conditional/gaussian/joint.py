@@ -17,6 +17,7 @@ from gibbsite.conditional.gaussian.curvature import Curvature, products
 from gibbsite.conditional.reads.moving import bounded_by
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Whole
+from gibbsite.trace.jaxpr.for_cpu import jitted
 
 # a dense factorisation beyond this is slower than gradients
 MAX_COUPLED = 1500
@@ -141,7 +142,7 @@ class GaussianConditional(Conditional):
 
     @cached_property
     def _sample(self) -> Any:
-        return jax.jit(self.update)
+        return jitted(self.update)
 
 
 def gaussian_of(density: Density, site: str) -> GaussianConditional:

@@ -16,9 +16,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.flight import Flight
-from gibbsite.sampling.engine.for_cpu import for_cpu
 from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values, logdensity_at_start
 from gibbsite.sampling.engine.timing import compiled_blocks
+from gibbsite.trace.jaxpr.compiling import compiled
+from gibbsite.trace.jaxpr.for_cpu import for_cpu
 
 INPUTS = "_gibbsite_inputs"
 # fields of block states that are worth recording, by the name under which people know them
@@ -47,10 +48,6 @@ def block_stats(states: tuple[Any, ...]) -> dict[str, Any]:
         if step_size is not None:
             out[f"{i}.step_size"] = step_size
     return out
-
-
-# starting values are computed once: compiling them fast matters more than running them fast
-_COMPILE_FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 # axes of steps and chains that stand before a site's own, by what a program takes and gives
@@ -157,10 +154,10 @@ class Engine:
         init = self._jit(self._init_chains, ins, "chain").lower(keys, self.plan.inputs, asked)
         template, _ = init.out_info
         with ThreadPoolExecutor(1) as other:
-            compiled_init = other.submit(init.compile, compiler_options=self._fast())
+            compiled_init = other.submit(compiled, init, quickly=self._on_cpu)
             count = jax.ShapeDtypeStruct((), jnp.int32)
             program = self._jit(self._advance_chains, ("chain", None, None, None), ("chain", "buffers"))
-            advance = program.lower(template, self.plan.inputs, count, count).compile()
+            advance = compiled(program.lower(template, self.plan.inputs, count, count))
             self._programs.update(
                 init=compiled_init.result(), template=template, advance=advance, asked=asked
             )
@@ -168,9 +165,6 @@ class Engine:
     @property
     def _on_cpu(self) -> bool:
         return self.devices[0].platform == "cpu"
-
-    def _fast(self) -> Any:
-        return _COMPILE_FAST if self._on_cpu else None
 
     def _jit(self, fn: Any, ins: tuple[str | None, ...], outs: Any) -> Any:
         """`fn` compiled; over several devices, with the marked arguments and results split by chain, or with
@@ -229,8 +223,8 @@ class Engine:
         arguments = keys, inputs, self.placed(self._asked(given or {}, radius), by_chain=True)
         if prior and "init from priors" not in self._programs:  # seldom wanted
             program = self._jit(partial(self._init_chains, prior=True), ("chain", None, "chain"), "chain")
-            compiled = program.lower(*arguments).compile(compiler_options=self._fast())
-            self._programs["init from priors"] = compiled
+            lowered = program.lower(*arguments)
+            self._programs["init from priors"] = compiled(lowered, quickly=self._on_cpu)
         return self._programs["init from priors" if prior else "init"](*arguments)
 
     def _asked(self, given: Mapping[str, Any], radius: float) -> Asked:
@@ -258,7 +252,7 @@ class Engine:
                 return jax.vmap(lambda s: self.kernel.get_constrain_fn((), kwargs)(s.z))(state)
 
             program = self._jit(values, ("chain", None), "chain")
-            self._programs["constrained"] = program.lower(state, self.plan.inputs).compile()
+            self._programs["constrained"] = compiled(program.lower(state, self.plan.inputs))
         return self._programs["constrained"](state, self.placed(self.plan.inputs, by_chain=False))
 
     @property

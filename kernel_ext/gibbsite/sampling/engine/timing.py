@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer.gibbs import with_conditioning
 
-from gibbsite.sampling.engine.for_cpu import for_cpu
+from gibbsite.trace.jaxpr.compiling import compiled
+from gibbsite.trace.jaxpr.for_cpu import for_cpu
 
 _ROUNDS = 5
 _SECONDS = 0.05
@@ -52,8 +53,8 @@ def compiled_blocks(kernel: Any, kwargs: dict[str, Any], states: Any, on_cpu: bo
     """`block_program` of every block, compiled for states and inputs like these."""
     count = jax.ShapeDtypeStruct((), jnp.int32)
     programs = [block_program(kernel, i) for i in range(len(states))]
-    compiled = [jax.jit(for_cpu(p) if on_cpu else p) for p in programs]
-    return [program.lower(tuple(states), kwargs, count).compile() for program in compiled]
+    jitted = [jax.jit(for_cpu(p) if on_cpu else p) for p in programs]
+    return [compiled(program.lower(tuple(states), kwargs, count)) for program in jitted]
 
 
 def seconds_of(program: Any, states: Any, kwargs: dict[str, Any], n: int) -> float:

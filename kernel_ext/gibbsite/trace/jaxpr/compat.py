@@ -1,15 +1,12 @@
 """The one module that touches parts of JAX which JAX does not promise to keep stable."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.core as _jax_core
 import jax.extend.core as _core
 import numpy as np
-from jax._src.interpreters import mlir as _mlir
-from jax._src.lax import linalg as _linalg
 from jax.extend.core import Primitive
 from jax.interpreters import partial_eval
 
@@ -81,6 +78,7 @@ __all__ = [
     "bind_equation",
     "bind_primitive",
     "closed_call_body",
+    "compiled_by",
     "current_trace",
     "dce_jaxpr",
     "equation_frames",
@@ -88,7 +86,6 @@ __all__ = [
     "is_traced",
     "jaxpr_as_fun",
     "jaxpr_outputs",
-    "loop_on_cpu",
     "make_jaxpr_like",
     "outside",
     "recording",
@@ -179,31 +176,21 @@ def equation_frames(eqn: JaxprEqn) -> list[tuple[str, int]]:
     return [(frame.file_name, frame.line_num) for frame in traceback.frames]
 
 
-def loop_on_cpu(name: str) -> None:
-    """From now on, compile the factorisation `name` of a batch for CPUs as a loop over single matrices.
+def compiled_by(lowered: Any, client: Callable[[Any], Any], options: Any = None) -> Any:
+    """Compile a `jax.stages.Lowered` by `client(what JAX would ask)`, as by `lowered.compile(options)`.
 
-    Does nothing where this version of JAX has none of that name for CPUs.
+    Where this version of JAX keeps its client elsewhere, that is what is done.
     """
-    primitive: Any = getattr(_linalg, f"{name}_p", None)
-    entry: Any = _mlir._platform_specific_lowerings["cpu"].get(primitive)
-    if primitive is None or entry is None or hasattr(entry.rule, "looped"):
-        return
-
-    def rule(ctx: Any, *args: Any, **params: Any) -> Any:
-        axes = max(aval.ndim for aval in ctx.avals_in) - 2
-        batch = ctx.avals_in[0].shape[:axes]
-        if math.prod(batch) <= 1:
-            return entry.rule(ctx, *args, **params)
-
-        def looped(*xs: Any) -> Any:
-            flat = [x.reshape(-1, *x.shape[axes:]) for x in xs]
-            out = jax.lax.map(lambda parts: primitive.bind(*parts, **params), flat)
-            return jax.tree.map(lambda y: y.reshape(*batch, *y.shape[1:]), out)
-
-        return _mlir.lower_fun(looped, multiple_results=primitive.multiple_results)(ctx, *args)
-
-    rule.looped = True  # type: ignore[attr-defined]
-    _mlir.register_lowering(primitive, rule, platform="cpu", inline=entry.inline)
+    arguments = getattr(lowered._lowering, "compile_args", {})
+    asked = arguments.get("backend")
+    options = options or {}  # with None it would keep the result for whoever compiles it next
+    if asked is None:
+        return lowered.compile(options)
+    arguments["backend"] = client(asked)
+    try:
+        return lowered.compile(options)
+    finally:
+        arguments["backend"] = asked
 
 
 class RecordedValue(_jax_core.Tracer):

@@ -1,5 +1,7 @@
 """Programs in the form that XLA runs well on CPUs (JAX 0.10.2); their results are the same, bit by bit.
 
+Two things are replaced. Factorisations of batches may become loops: see `lapack`.
+
 A scatter that writes one row becomes a select over the rows. XLA compiles a small `while` loop into one
 function, unless there is a scatter in it; then every operation of the loop is a task of its own, which costs
 more than the operation. NUTS has such a loop for its trajectory: where chains are batched, each writes to a
@@ -13,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, bind_equation, closed_call_body
+from gibbsite.trace.jaxpr.lapack import looped, waits_for_threads
 from gibbsite.trace.jaxpr.walker import walk
 
 # all rows are looked at to write one: worth it while they are few and short
@@ -20,7 +23,7 @@ _MOST_NUMBERS = 2**14
 
 
 def for_cpu(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` in that form. It must not be differentiated or batched afterwards."""
+    """`fn` in that form: the last thing to do before compiling, after derivatives and batching."""
 
     def run(*args: Any) -> Any:
         traced: Any = jax.make_jaxpr(fn, return_shape=True)(*args)
@@ -29,6 +32,15 @@ def for_cpu(fn: Callable[..., Any]) -> Callable[..., Any]:
         return jax.tree.unflatten(jax.tree.structure(shapes), flat)
 
     return run
+
+
+def jitted(fn: Callable[..., Any]) -> Any:
+    """`jax.jit` of a function of arrays, in that form where JAX's default device is a CPU."""
+
+    def run(*args: Any) -> Any:
+        return (for_cpu(fn) if jax.default_backend() == "cpu" else fn)(*args)
+
+    return jax.jit(run)
 
 
 def _replayed(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
@@ -82,7 +94,9 @@ def _changed(body: Any) -> Any:
 
 def _better(eqn: JaxprEqn) -> Callable[[JaxprEqn, list[Any]], list[Any]] | None:
     """What does the same as an equation, and better; None where nothing does."""
-    return _selected if eqn.primitive.name == "scatter" and _writes_rows(eqn) else None
+    if eqn.primitive.name == "scatter" and _writes_rows(eqn):
+        return _selected
+    return looped if waits_for_threads(eqn) else None
 
 
 def _writes_rows(eqn: JaxprEqn) -> bool:

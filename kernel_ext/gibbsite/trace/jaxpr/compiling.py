@@ -1,0 +1,70 @@
+"""Lowered programs → compiled ones, with options that are told to XLA for these alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gibbsite.trace.jaxpr.compat import compiled_by
+
+# On CPUs XLA runs every operation of a `while` loop as a task of its own, unless one pass of the loop touches
+# no more bytes than this: then the loop becomes one function. The default, 1 kB, is less than the state of
+# most samplers; up to some megabytes one function is as fast, or up to three times faster.
+_FOR_CPU = {"xla_cpu_small_while_loop_byte_threshold": "4000000"}
+# what runs once: compiling it fast matters more than running it fast
+_QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+# fields of XLA's messages: CompileOptionsProto.executable_build_options, ExecutableBuildOptionsProto
+# .debug_options, DebugOptions.xla_backend_extra_options and the two halves of an entry of this map
+_BUILD_OPTIONS, _DEBUG_OPTIONS, _EXTRA, _KEY, _VALUE = 3, 3, 500, 1, 2
+
+
+def compiled(lowered: Any, quickly: bool = False) -> Any:
+    """Compile a `jax.stages.Lowered`; on CPUs small loops become functions.
+
+    The option for that is one of XLA's backend for CPUs. JAX can name it in the variable `XLA_FLAGS` alone,
+    which speaks for the whole process; so it is put into the options on their way to XLA. What the user says
+    there is kept.
+    """
+    return compiled_by(lowered, _Client, _QUICKLY if quickly else None)
+
+
+class _Client:
+    """XLA's client, as one compilation sees it."""
+
+    def __init__(self, client: Any):
+        self._client = client
+        self._extra = _FOR_CPU if client.platform == "cpu" else {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    @property
+    def platform_version(self) -> str:
+        """As JAX's own compile cache sees it, which does not know of these options."""
+        return f"{self._client.platform_version} {self._extra or ''}".strip()
+
+    def compile_and_load(self, module: Any, *, compile_options: Any, **rest: Any) -> Any:
+        """As XLA's."""
+        options = with_extra(compile_options, self._extra)
+        return self._client.compile_and_load(module, compile_options=options, **rest)
+
+
+def with_extra(options: Any, extra: Mapping[str, str]) -> Any:
+    """XLA's `CompileOptions` with options of the backend added; those that are there already stay."""
+    said = options.SerializeAsString()
+    more = b"".join(
+        _message(_EXTRA, _message(_KEY, key.encode()) + _message(_VALUE, value.encode()))
+        for key, value in extra.items()
+        if key.encode() not in said
+    )
+    if not more:
+        return options
+    # serialised messages that follow each other are merged
+    return type(options).ParseFromString(said + _message(_BUILD_OPTIONS, _message(_DEBUG_OPTIONS, more)))
+
+
+def _message(field: int, content: bytes) -> bytes:
+    """A field that holds bytes, in protocol buffers' wire format."""
+    return _number(field << 3 | 2) + _number(len(content)) + content
+
+
+def _number(n: int) -> bytes:
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + _number(n >> 7)
