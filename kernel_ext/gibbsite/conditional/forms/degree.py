@@ -91,29 +91,33 @@ def _of_branch(branch: Any, inputs: Degrees) -> int | None:
 RULES["cond"] = _cond
 
 
-def certify_quadratic(density: Density, site: str) -> Mapping[Any, int]:
-    """Degree of every array that the terms of `site` read; raises `Refused` at the first that is no
-    polynomial in it, or one of a degree above two."""
+def certify_quadratic(density: Density, *sites: str) -> Mapping[Any, int]:
+    """Degree, in all elements of `sites` together, of every array that their terms read.
+
+    Raises `Refused` at the first that is no polynomial in them, or one of a degree above two.
+    """
     degrees: dict[Any, int] = {}
-    for term, _ in density.terms_of(site):
-        _degree(density, site, term.atom, term.origin, degrees)
+    for term in density.terms:
+        if not density.maps.latents(term.atom).isdisjoint(sites):
+            _degree(density, sites, term.atom, term.origin, degrees)
     return degrees
 
 
 def degree_of(density: Density, site: str, atom: Any) -> int | None:
     """Degree of an array as a polynomial in all elements of a site; None where it is none of degree two."""
     try:
-        return _degree(density, site, atom, site, {})
+        return _degree(density, (site,), atom, site, {})
     except Refused:
         return None
 
 
-def _degree(density: Density, site: str, atom: Any, origin: str, degrees: dict[Any, int]) -> int:
+def _degree(density: Density, sites: tuple[str, ...], atom: Any, origin: str, degrees: dict[Any, int]) -> int:
     blame = Blame(density)
-    degrees[density.latent_vars[site]] = 1
+    named = " and ".join(sites)
+    degrees.update({density.latent_vars[site]: 1 for site in sites})
 
     def free(atom: Any) -> bool:
-        return isinstance(atom, Literal) or site not in density.maps.latents(atom)
+        return isinstance(atom, Literal) or density.maps.latents(atom).isdisjoint(sites)
 
     stack = [atom]
     while stack:
@@ -129,9 +133,9 @@ def _degree(density: Density, site: str, atom: Any, origin: str, degrees: dict[A
         rule = RULES.get(eqn.primitive.name)
         degree = None if rule is None else rule(eqn, [0 if free(a) else degrees[a] for a in eqn.invars])
         if degree is None:
-            raise blame.refuse(eqn, origin, f"is no polynomial in {site}")
+            raise blame.refuse(eqn, origin, f"is no polynomial in {named}")
         if degree > 2:
-            raise blame.refuse(eqn, origin, f"has degree {degree} in {site}")
+            raise blame.refuse(eqn, origin, f"has degree {degree} in {named}")
         degrees[var] = degree
         stack.pop()
     return 0 if free(atom) else degrees[atom]

@@ -16,28 +16,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.reads.outer import exact_product
+from gibbsite.conditional.gaussian.affine import (
+    NotPlain,
+    Peeled,
+    peeled,
+    slope_along,
+    summed,
+    total,
+    weight_of,
+)
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
+from gibbsite.density.evaluation.evaluate import Evaluator
 from gibbsite.density.evaluation.same_index import same_index
 from gibbsite.density.maps.access import Access, Shape, component_array, full_window
 from gibbsite.density.terms import Term
 from gibbsite.errors import ModelError
-from gibbsite.trace.jaxpr.compat import Literal
 
 # products of slopes that are formed element by element before they are summed onto a site's blocks
 _FORMED = 2**20
-_ADDITIVE = frozenset(["add", "add_any", "sub", "concatenate", "select_n", "pad"])
-_LINEAR = _ADDITIVE | frozenset(
-    "mul div neg dot_general triangular_solve reduce_sum cumsum broadcast_in_dim reshape squeeze expand_dims "
-    "transpose rev slice gather dynamic_slice convert_element_type copy copy_p".split()
-)
-
-
-class _NotPlain(Exception):
-    """A term whose slopes are not simpler than its values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +49,14 @@ class Picker:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """A term's array as `left * right * factors`: two affine functions of the site, the rest free of it.
+    """A term that is a `peeled` product of two affine functions of the site.
 
-    Of `factors`, each comes with whether it divides; `blocks` tells which block of the site an element
-    reads, `picker` what that depends on besides the data (None: nothing).
+    `blocks` tells which block of the site an element reads, `picker` what that depends on besides the data
+    (None: nothing).
     """
 
     term: Term
-    left: Any
-    right: Any
-    factors: tuple[tuple[Any, bool], ...]
-    sign: float
+    peeled: Peeled
     blocks: Access
     picker: Picker | None = None
 
@@ -91,36 +86,14 @@ def _product(
     blocks = Access(tuple(accesses[0].index[a] for a in batch), accesses[0].window)
     if any(a.window != full_window(term.shape) for a in accesses) or not blocks.single:
         return None
-    atom, sign, factors = term.atom, 1.0, []
-    while True:
-        eqn = density.producer.get(atom)
-        if eqn is None:
-            return None
-        name = eqn.primitive.name
-        degree = [0 if isinstance(a, Literal) else degrees.get(a, 0) for a in eqn.invars]
-        if any(d and tuple(a.aval.shape) != term.shape for a, d in zip(eqn.invars, degree, strict=True)):
-            return None
-        if name == "square" or (name == "integer_pow" and eqn.params["y"] == 2):
-            left = right = eqn.invars[0]
-            break
-        if name == "mul" and degree == [1, 1]:
-            left, right = eqn.invars
-            break
-        if name == "neg":
-            atom, sign = eqn.invars[0], -sign
-        elif name in ("mul", "div") and 0 in degree and not (name == "div" and degree[1]):
-            free = degree.index(0)
-            factors.append((eqn.invars[free], name == "div"))
-            atom = eqn.invars[1 - free]
-        else:
-            return None
-    if degrees[left] != 1:
+    found = peeled(density, degrees, term)
+    if found is None:
         return None
     pickers = blocks.latents()
     picker = _picker(density, term, *pickers) if len(pickers) == 1 else None
     if pickers and picker is None:
         return None
-    return Product(term, left, right, tuple(factors), sign, blocks, picker)
+    return Product(term, found, blocks, picker)
 
 
 def _picker(density: Density, term: Term, name: str) -> Picker | None:
@@ -161,45 +134,19 @@ class Curvature:
         ev = self.density.evaluator({**latents, self.site: jnp.zeros(site.shape, site.dtype)}, data)
         try:
             if not self.batch:
-                gradient, hessian = self._contracted(product, ev, self._weight(product, ev))
+                gradient, hessian = self._contracted(product, ev, weight_of(product.term, product.peeled, ev))
                 return gradient[None], hessian[None]
             if product.picker is not None:
                 return self._by_value(product, product.picker, ev, latents, data)
             return self._by_block(product, ev)
-        except _NotPlain:
+        except NotPlain:
             return None
 
     def _slope(self, atom: Any, ev: Evaluator, unit: Any) -> Any:
         """The change of `atom` per step along `unit` in all blocks, constant axes at size 1."""
         shape = self.density.sites[self.site].shape
         direction = unit.reshape(tuple(1 if a in self.batch else n for a, n in enumerate(shape)))
-        slopes: dict[Any, Any] = {self.density.latent_vars[self.site]: direction}
-        stack = [atom]
-        while stack:
-            var = stack[-1]
-            if var in slopes:
-                stack.pop()
-                continue
-            eqn = self.density.producer[var]
-            live = [not isinstance(a, Literal) and self.degrees.get(a, 0) > 0 for a in eqn.invars]
-            missing = [a for a, on in zip(eqn.invars, live, strict=True) if on and a not in slopes]
-            if missing:
-                stack += missing
-                continue
-            name = eqn.primitive.name
-            fills = name == "gather" and "FILL" in str(eqn.params["mode"])
-            if name not in _LINEAR or fills or len(eqn.outvars) != 1:
-                raise _NotPlain
-            operands = []
-            for i, (a, on) in enumerate(zip(eqn.invars, live, strict=True)):
-                constant = not on and name in _ADDITIVE and not (name == "select_n" and i == 0)
-                if constant:
-                    operands.append(jnp.zeros((1,) * len(a.aval.shape), a.aval.dtype))
-                else:
-                    operands.append(slopes[a] if on else ev.lazy(a))
-            (slopes[var],) = evaluate_lazily(eqn, operands)
-            stack.pop()
-        return slopes[atom]
+        return slope_along(self.density, self.degrees, self.site, direction, atom, ev)
 
     def _slopes(self, atom: Any, ev: Evaluator) -> Any:
         """Along every unit vector of a block: shape `(length, *atom's, constant axes at size 1)`."""
@@ -207,31 +154,19 @@ class Curvature:
         length = int(np.prod([site.shape[a] for a in self.coupled], dtype=np.int64))
         return jax.vmap(lambda unit: self._slope(atom, ev, unit))(jnp.eye(length, dtype=site.dtype))
 
-    def _weight(self, product: Product, ev: Evaluator) -> Any:
-        rank = len(product.term.shape)
-        w = product.sign * jnp.reshape(
-            product.term.weight.value(ev.full), product.term.weight.shape or (1,) * rank
-        )
-        for atom, divides in product.factors:
-            x = ev.lazy(atom)
-            x = jnp.reshape(x, (1,) * rank) if x.ndim == 0 else x
-            w = jnp.where(w == 0, 0, w / x if divides else w * x)
-        return w
-
     def _contracted(self, product: Product, ev: Evaluator, w: Any, even: Shape = ()) -> tuple[Any, Any]:
         """The sums over the whole term, whose slopes must not change along axes `even`."""
-        a = self._slopes(product.left, ev)
-        b = a if product.right is product.left else self._slopes(product.right, ev)
+        a = self._slopes(product.peeled.left, ev)
+        b = a if product.peeled.right is product.peeled.left else self._slopes(product.peeled.right, ev)
         if any(x.shape[1 + axis] != 1 for x in (a, b) for axis in even):
-            raise _NotPlain
+            raise NotPlain
         shape = product.term.shape
         # what is masked out may hold anything
-        left, right = (jnp.where(w == 0, 0, w * ev.lazy(x)) for x in (product.left, product.right))
-        gradient = _total(left, b, shape) + _total(right, a, shape)
+        both = product.peeled.left, product.peeled.right
+        left, right = (jnp.where(w == 0, 0, w * ev.lazy(x)) for x in both)
+        gradient = total(left, b, shape) + total(right, a, shape)
         flat = tuple(x for x in range(len(shape)) if a.shape[1 + x] == b.shape[1 + x] == 1)
-        half = _total(
-            a * _summed(w, shape, flat), b, tuple(1 if x in flat else n for x, n in enumerate(shape))
-        )
+        half = total(a * summed(w, shape, flat), b, tuple(1 if x in flat else n for x, n in enumerate(shape)))
         return gradient, half + half.T
 
     def _by_value(
@@ -249,7 +184,7 @@ class Curvature:
             # one matrix solves for all points of its component: in turn, each would be solved for by itself
             filled = {**latents, self.site: zero, picker.site: jnp.reshape(value, (1,) * z.ndim)}
             ev = self.density.evaluator(filled, data)
-            w = jnp.where(picked == value, self._weight(product, ev), 0)
+            w = jnp.where(picked == value, weight_of(product.term, product.peeled, ev), 0)
             varies = tuple(a for a, n in enumerate(picked.shape) if n != 1)
             return self._contracted(product, ev, w, varies), self._block(product, ev)
 
@@ -263,39 +198,23 @@ class Curvature:
         for c, n in zip(product.blocks.index, self._sizes, strict=True):
             i = same_index(c, ev)
             if i is None:
-                raise _NotPlain
+                raise NotPlain
             flat = flat * n + i
         return flat
 
     def _by_block(self, product: Product, ev: Evaluator) -> Any:
         """Small terms whose blocks are fixed: every product of two slopes, summed onto the blocks."""
-        a, b = self._slopes(product.left, ev), self._slopes(product.right, ev)
+        a, b = self._slopes(product.peeled.left, ev), self._slopes(product.peeled.right, ev)
         length, shape = a.shape[0], product.term.shape
         if length**2 * int(np.prod(shape, dtype=np.int64)) > _FORMED:
-            raise _NotPlain
-        w = self._weight(product, ev)
+            raise NotPlain
+        w = weight_of(product.term, product.peeled, ev)
 
         def onto(x: Any) -> Any:
             summed = reduce_onto(x, shape, product.blocks, self._sizes, ev.full)
             return jnp.broadcast_to(summed, self._sizes).reshape(-1)
 
-        gradient = jax.vmap(lambda x, y: onto(w * (ev.lazy(product.left) * y + ev.lazy(product.right) * x)))
+        left, right = ev.lazy(product.peeled.left), ev.lazy(product.peeled.right)
+        gradient = jax.vmap(lambda x, y: onto(w * (left * y + right * x)))
         half = jax.vmap(lambda x: jax.vmap(lambda y: onto(w * x * y))(b))(a)
         return gradient(a, b).T, jnp.moveaxis(half + jnp.swapaxes(half, 0, 1), -1, 0)
-
-
-def _summed(x: Any, shape: Shape, axes: Shape) -> Any:
-    """The sum over `axes` of an array of `shape` with constant axes at size 1; keeps the axes."""
-    copies = int(np.prod([shape[a] for a in axes if x.shape[a] == 1], dtype=np.int64))
-    return copies * jnp.sum(x, axis=axes, keepdims=True)
-
-
-def _total(x: Any, slopes: Any, shape: Shape) -> Any:
-    """The sums over all of `x * slope`, one per slope, of one array or (one axis more) of several."""
-    several = x.ndim > len(shape)
-    xs = x if several else x[None]
-    flat = tuple(a for a in range(len(shape)) if slopes.shape[1 + a] == 1)
-    xs = jax.vmap(lambda one: _summed(one, shape, flat))(xs)
-    full = tuple(1 if a in flat else n for a, n in enumerate(shape))
-    left, right = (jnp.broadcast_to(v, (v.shape[0], *full)).reshape(v.shape[0], -1) for v in (xs, slopes))
-    return exact_product(left, right.T) if several else exact_product(right, left[0])

@@ -8,7 +8,10 @@ from gibbsite.conditional.conjugate.certify import ConjugateConditional
 from gibbsite.conditional.conjugate.dynamic import DynamicConditional
 from gibbsite.conditional.conjugate.wishart import WishartConditional
 from gibbsite.conditional.gaussian.joint import GaussianConditional
-from gibbsite.kernels.blocks.finite import FiniteGibbs
+from gibbsite.conditional.linear.choose import Together, together
+from gibbsite.density import Density
+from gibbsite.errors import ScheduleError
+from gibbsite.kernels.blocks.finite import FiniteGibbs, Step, one_site
 
 
 class ConjugateGibbs(FiniteGibbs):
@@ -18,12 +21,32 @@ class ConjugateGibbs(FiniteGibbs):
 
         Gibbs([(ConjugateGibbs(model), ["mu"]), (NUTS(model), None)])
 
-    Several sites in one block are updated in turn. A site without a certified conditional is refused in
-    `init`, with the expression that stands in the way.
+    Sites of one block that are coupled are drawn as one Gaussian where they are that together, else in turn;
+    `joint` True insists, False forbids. A site without a certified conditional is refused in `init`, with
+    the expression that stands in the way.
     """
 
     _accepted = (ConjugateConditional, DynamicConditional, GaussianConditional, WishartConditional)  # type: ignore[assignment]
 
+    def _steps_of(self, density: Density) -> list[Step]:
+        alone = {unit: one_site(unit, self._conditionals[unit]) for unit in self._units}
+        if len(alone) < 2 or self._joint_wanted is False:
+            return list(alone.values())
+        found = together(density, list(self._units))
+        if self._joint_wanted and found.refused:
+            raise ScheduleError(refusal(found))
+        drawn = {s for j in found.joint for s in j.sites}
+        return [Step(density, j.update) for j in found.joint] + [
+            step for unit, step in alone.items() if unit not in drawn
+        ]
+
     def _start(self, name: str) -> Any:
         site = self._conditionals[name].density.sites[name]
         return site.support.feasible_like(jnp.zeros(site.shape, site.dtype))
+
+
+def refusal(found: Together) -> str:
+    """Why a block of conjugate sites cannot be drawn jointly, and the way out."""
+    sites, why = next(iter(found.refused.items()))
+    in_turn = " (*) ".join(f"Conjugate {s}" for s in sites)
+    return f"{' and '.join(sites)} cannot be drawn jointly: {why}; draw them in turn: {in_turn}"

@@ -11,8 +11,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import identity
 
 from gibbsite.conditional import Conditional, FiniteConditional, conditional_of
-from gibbsite.conditional.chains.joint import JointConditional, joint_conditional
-from gibbsite.conditional.chains.joint_chain import JointChain
+from gibbsite.conditional.chains.joint import joint_conditional
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density, build_density
 from gibbsite.density.model.arguments import split_arguments
@@ -27,6 +26,22 @@ class FiniteGibbsState(NamedTuple):
 
     z: dict[str, Any]
     rng_key: Any
+
+
+class Step(NamedTuple):
+    """One draw: `draw(key, latents, data)` gives values by unit from latent values of `density`."""
+
+    density: Density
+    draw: Callable[[Any, Mapping[str, Any], Any], dict[str, Any]]
+
+
+def one_site(unit: str, conditional: Any) -> Step:
+    """The draw of one unit from its own conditional."""
+
+    def draw(key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
+        return {unit: conditional.update(key, latents, data)}
+
+    return Step(conditional.density, draw)
 
 
 def _known(density: Density, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +70,7 @@ class FiniteGibbs(MCMCKernel):
 
     def __init__(self, model: Callable, density: Density | None = None, joint: bool | None = None):
         self._joint_wanted = joint
-        self._joint: JointConditional | JointChain | None = None
+        self._steps: list[Step] = []
         self._model = model
         self._traced = model
         self._density = density
@@ -87,7 +102,7 @@ class FiniteGibbs(MCMCKernel):
                 if not isinstance(conditional, self._accepted):
                     raise ScheduleError(f"{type(self).__name__} cannot update {name!r}: {conditional.reason}")
                 self._conditionals[name] = conditional
-        self._joint = self._joint_conditional(density)
+        self._steps = self._steps_of(density)
         given_values = init_params or {}
         starts: dict[str, Any] = {}
         for unit, members in self._units.items():
@@ -96,15 +111,17 @@ class FiniteGibbs(MCMCKernel):
         z = {n: jnp.asarray(given_values.get(n, starts[n]), density.sites[n].dtype) for n in names}
         return FiniteGibbsState(z, rng_key)
 
-    def _joint_conditional(self, density: Density) -> JointConditional | JointChain | None:
+    def _steps_of(self, density: Density) -> list[Step]:
+        """The draws of one update: one for all units where they are drawn jointly, else one for each."""
+        alone = [one_site(unit, self._conditionals[unit]) for unit in self._units]
         if len(self._units) < 2 or self._joint_wanted is False:
-            return None
+            return alone
         found = joint_conditional(density, list(self._units))
         if not isinstance(found, str):
-            return found
+            return [Step(found.density, found.draw)]
         if self._joint_wanted:
             raise ScheduleError(f"{' and '.join(self._units)} cannot be drawn jointly: {found}")
-        return None
+        return alone
 
     def _start(self, name: str) -> Any:
         c = self._conditionals[name]
@@ -118,14 +135,9 @@ class FiniteGibbs(MCMCKernel):
         data = self._data(tuple(model_args), kwargs)
         key, *keys = jax.random.split(state.rng_key, 1 + len(self._units))
         z = dict(state.z)
-        if self._joint is not None:
-            for unit, drawn in self._joint.draw(keys[0], _known(self._joint.density, latents), data).items():
+        for step, k in zip(self._steps, keys, strict=False):
+            for unit, drawn in step.draw(k, _known(step.density, {**latents, **z}), data).items():
                 z.update(self._unpacked(unit, drawn))
-            return FiniteGibbsState(z, key)
-        for unit, k in zip(self._units, keys, strict=True):
-            conditional = self._conditionals[unit]
-            drawn = conditional.update(k, _known(conditional.density, {**latents, **z}), data)
-            z.update(self._unpacked(unit, drawn))
         return FiniteGibbsState(z, key)
 
     def _unpacked(self, unit: str, drawn: Any) -> dict[str, Any]:
@@ -148,7 +160,7 @@ class FiniteGibbs(MCMCKernel):
         """The same kernel over a wrapped model; the analysis stays that of the bare one."""
         kernel = copy.copy(self)
         kernel._model = wrapper(self._model)
-        kernel._conditionals, kernel._joint = {}, None
+        kernel._conditionals, kernel._steps = {}, []
         return kernel
 
     def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable:

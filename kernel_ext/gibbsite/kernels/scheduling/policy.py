@@ -10,6 +10,7 @@ drawn exactly or sliced, then one NUTS block:
 | support that moves with other sites | Conjugate, Slice | a fixed change of variables would be wrong |
 | few numbers that enter through comparisons alone | Conjugate, Slice | gradients do not feel a step |
 | a hierarchy that is not conjugate as a whole | NUTS, in one block | cut apart it walks; centring is learnt |
+| coupled, and Gaussian together given the rest | Conjugate, in one block | one exact draw of them all |
 | certified conjugate | Conjugate | drawn exactly |
 | the rest | NUTS, in the same block | gradients |
 
@@ -25,12 +26,13 @@ import re
 
 from gibbsite.conditional.chains.joint import JointConditional, joint_conditional
 from gibbsite.conditional.chains.joint_chain import JointChain
+from gibbsite.conditional.linear.choose import gaussian_blocks
 from gibbsite.conditional.reads.blind import blind_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.scheduling.parse import Spec, Update
-from gibbsite.kernels.scheduling.registry import Facts, find_kernel, size
+from gibbsite.kernels.scheduling.registry import Facts, conjugate_reason, find_kernel, size
 from gibbsite.kernels.scheduling.ties import kept_together, ties_across, ties_within
 
 # beyond so many numbers, updates one by one cost more than what gradients miss
@@ -51,6 +53,7 @@ def default_spec(facts: Facts) -> Spec:
     conjugate = [n for n, k in kinds.items() if k == "conjugate"]
     stepped = [n for n in units if not facts.sites[units[n][0]].discrete and _stepped(facts, n)]
     tied = kept_together(facts.density, conjugate, stepped)
+    jointly = gaussian_blocks(facts.density, [n for n in conjugate if n not in tied])
     for name, members in units.items():
         if kinds[name] in ("finite", "chain"):
             discrete.append(Update("Gibbs", members))
@@ -58,6 +61,8 @@ def default_spec(facts: Facts) -> Spec:
             discrete += [Update(_integers(facts, m), (m,)) for m in members]
         elif name in tied:
             gradients.append(name)
+        elif name in jointly:
+            closed += [Update("Conjugate", jointly[name])] if name == jointly[name][0] else []
         elif kinds[name] == "conjugate":
             closed.append(Update("Conjugate", (name,)))
         elif name in stepped:
@@ -95,7 +100,10 @@ def reason_for(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str | None:
         joint = _joint(facts, kernel, sites)
         if joint is not None and not isinstance(joint, str):
             return joint.reason
-        own = "; ".join(facts.conditional(s).reason for s in updated_together(facts.density, sites))
+        if kernel == "Conjugate":
+            own = conjugate_reason(facts, sites)
+        else:
+            own = "; ".join(facts.conditional(s).reason for s in updated_together(facts.density, sites))
         return "; ".join([own, *_apart(facts, sites)])
     if kernel == "Slice":
         return "; ".join(f"{s}: {m}" for s in sites if (m := _stepped(facts, s))) or None

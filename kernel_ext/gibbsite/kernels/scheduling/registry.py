@@ -13,9 +13,10 @@ import numpy as np
 from numpyro.infer import HMC, NUTS
 from numpyro.infer.mcmc import MCMCKernel
 
+from gibbsite.conditional.linear.choose import together
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.blocks.conjugate import ConjugateGibbs
+from gibbsite.kernels.blocks.conjugate import ConjugateGibbs, refusal
 from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
 from gibbsite.kernels.blocks.finite import FiniteGibbs
 from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
@@ -28,12 +29,22 @@ Facts = Any
 """What is asked of a model: `.sites`, `.conditional(site)`, `.density`, `.runtime_model`, `.inputs`."""
 
 
+def _separately(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
+    return None
+
+
+def _no_signature(facts: Facts, sites: tuple[str, ...]) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class KernelRow:
     """One kernel. `fits(facts, site)` returns None, or in words why it cannot update that site.
 
     `options` maps each option to the types it takes; `build(facts, sites, options)` makes the NumPyro kernel;
     `cost(facts, sites, options)` estimates the work of one update, in words.
+    `together(facts, sites, options)` returns None, or why the sites, each of which fits, cannot be one block.
+    `signature(facts, sites)` names what of the analysis is compiled in beyond the model's fingerprint.
     """
 
     name: str
@@ -44,6 +55,8 @@ class KernelRow:
     reason: str
     needs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    together: Callable[[Facts, tuple[str, ...], Mapping[str, Any]], str | None] = _separately
+    signature: Callable[[Facts, tuple[str, ...]], tuple[str, ...]] = _no_signature
 
 
 _ROWS: dict[str, KernelRow] = {}
@@ -176,6 +189,40 @@ def _anything(facts: Facts, site: str) -> str | None:
     return None
 
 
+def _jointly(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
+    """None where the coupled sites of a block are one Gaussian, or where a joint draw is not wanted."""
+    if len(sites) < 2 or options.get("joint") is False:
+        return None
+    found = together(facts.density, sites)
+    return refusal(found) if found.refused else None
+
+
+def _conjugate_cost(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str:
+    found = together(facts.density, sites if options.get("joint", True) else ())
+    drawn = {s for j in found.joint for s in j.sites}
+    return "; ".join(
+        [*(j.cost for j in found.joint), *(facts.conditional(s).cost for s in sites if s not in drawn)]
+    )
+
+
+def conjugate_reason(facts: Facts, sites: tuple[str, ...]) -> str:
+    """Why the sites of a conjugate block are drawn as they are."""
+    found = together(facts.density, sites)
+    drawn = {s for j in found.joint for s in j.sites}
+    alone = [facts.conditional(s).reason for s in sites if s not in drawn]
+    return "; ".join([*(j.reason for j in found.joint), *alone])
+
+
+def _conjugate_signature(facts: Facts, sites: tuple[str, ...]) -> tuple[str, ...]:
+    joint = together(facts.density, sites).joint
+    return tuple(j.signature for j in joint) + _conditional_signature(facts, sites)
+
+
+def _conditional_signature(facts: Facts, sites: tuple[str, ...]) -> tuple[str, ...]:
+    units = updated_together(facts.density, sites)
+    return tuple(getattr(facts.conditional(s), "signature", s) for s in units)
+
+
 def _conditional_cost(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str:
     return "; ".join(facts.conditional(s).cost for s in updated_together(facts.density, sites))
 
@@ -184,11 +231,13 @@ for _row in (
     KernelRow(
         "Conjugate",
         _conjugate,
-        lambda facts, sites, options: ConjugateGibbs(facts.runtime_model, facts.density),
-        {},
-        _conditional_cost,
+        lambda facts, sites, options: ConjugateGibbs(facts.runtime_model, facts.density, **options),
+        {"joint": (bool,)},
+        _conjugate_cost,
         "certified conjugate",
         aliases=("ConjGibbs",),
+        together=_jointly,
+        signature=_conjugate_signature,
     ),
     KernelRow(
         "Gibbs",
@@ -198,6 +247,7 @@ for _row in (
         _conditional_cost,
         "listed support",
         aliases=("DiscGibbs", "FinGibbs", "Chain"),
+        signature=_conditional_signature,
     ),
     kernel_row(
         "ESlice",

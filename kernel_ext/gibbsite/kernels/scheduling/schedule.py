@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gibbsite.conditional.reads.group import updated_together
 from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
 from gibbsite.kernels.scheduling.parse import REST, Spec, Update, at_caret, nearest, parse_schedule
@@ -76,9 +75,7 @@ class Schedule:
                 raise ScheduleError(f"{u}: {problem}") from problem
             pairs.append((Repeat(kernel, u.repeat) if u.repeat > 1 else kernel, u.sites))
             blocks.append(Block(u.label, u.kernel, u.sites, options))
-            if u.kernel in ("Gibbs", "Conjugate"):
-                units = updated_together(facts.density, u.sites)
-                signatures += [getattr(facts.conditional(s), "signature", s) for s in units]
+            signatures += _row(u.kernel).signature(facts, u.sites)
             # options that are functions are compiled in: they are part of the key as objects
             signatures += [v if callable(v) else repr(v) for v in options.values()]
         composite = RandomScanGibbs if self.random_scan else SystematicScanGibbs
@@ -206,6 +203,9 @@ def _checked(facts: Facts, spec: Spec) -> tuple[Update, ...]:
                     f"{row.name} cannot update {site!r}: {why}. It can be updated by {_fitting(facts, site)}"
                 )
                 raise at_caret(message, spec.text, span)
+        why = row.together(facts, names, dict(u.options))
+        if why is not None:
+            raise at_caret(why, spec.text, u.spans.get("sites"))
         checked.append(Update(row.name, names, u.options, u.repeat, u.spans))
     return tuple(checked)
 

@@ -1,0 +1,119 @@
+"""Gaussians whose precision is an arrow: many small groups, a dense rest that couples them, a border.
+
+The groups are eliminated one by one, each with a Cholesky factor of its own size, then the rest (Rue and Held
+2005, "Gaussian Markov random fields", §2.4). The border is eliminated last of all, by its precision given
+nothing of the others, which the caller forms as a sum of squared residuals: a difference of two large numbers
+would lose in single precision what a mean and its effects have in common (see `rows`).
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from gibbsite.conditional.linear.small import backward, cholesky, forward
+from gibbsite.conditional.reads.outer import exact_product
+
+
+class Vector(NamedTuple):
+    """One number, or a row of them on a last axis, per element: groups `[n, w]`, the rest `[m]`, the border
+    `[p]`."""
+
+    groups: Any
+    rest: Any
+    border: Any
+
+
+def _transposed(a: Any) -> Any:
+    return jnp.swapaxes(a, -1, -2)
+
+
+class Arrow(NamedTuple):
+    """A factorised precision without its border: `factor` `[n, w, w]` of the groups, `link` `[n, w, m]`, what
+    a step of the rest moves the groups by, and `rest` `[m, m]`, the factor of the rest given nothing of the
+    groups."""
+
+    factor: Any
+    link: Any
+    rest: Any
+
+    def solve(self, groups: Any, rest: Any) -> tuple[Any, Any]:
+        """The precision's inverse times `groups` `[n, w, k]` and `rest` `[m, k]`."""
+        inner = backward(self.factor, forward(self.factor, groups)) if self.factor.size else groups
+        if not self.rest.size:
+            return inner, rest
+        n, w, m = self.link.shape
+        flat = exact_product(_transposed(self.link.reshape(n * w, m)), groups.reshape(n * w, -1))
+        outer = backward(self.rest, forward(self.rest, rest - flat))
+        return inner - exact_product(self.link, outer), outer
+
+    def noise(self, groups: Any, rest: Any) -> tuple[Any, Any]:
+        """A draw with mean zero from standard Normal numbers, shapes as in `solve`."""
+        inner = backward(self.factor, groups) if self.factor.size else groups
+        if not self.rest.size:
+            return inner, rest
+        outer = backward(self.rest, rest)
+        return inner - exact_product(self.link, outer), outer
+
+    @property
+    def half_log_det(self) -> Any:
+        """Half the logarithm of the determinant of the precision."""
+        return _log_diagonal(self.factor) + _log_diagonal(self.rest)
+
+
+def arrow(groups: Any, link: Any, rest: Any) -> Arrow:
+    """Factorise a precision: `groups` `[n, w, w]`, `rest` `[m, m]`, and `link` `[n, w, m]` between them."""
+    factor = cholesky(groups) if groups.size else groups
+    if not rest.size:
+        return Arrow(factor, link, rest)
+    if not groups.size:
+        return Arrow(factor, link, cholesky(rest))
+    half = forward(factor, link)
+    n, w, m = half.shape
+    flat = half.reshape(n * w, m)
+    return Arrow(factor, backward(factor, half), cholesky(rest - exact_product(flat.T, flat)))
+
+
+class Bordered(NamedTuple):
+    """A factorised precision: `inner`, what a step of the border moves the others by (`groups` `[n, w, p]`,
+    `rest` `[m, p]`), and `border` `[p, p]`, the border's factor given nothing of the others."""
+
+    inner: Arrow
+    groups: Any
+    rest: Any
+    border: Any
+
+    def solve(self, b: Vector) -> Vector:
+        """The precision's inverse times a vector."""
+        groups, rest = self.inner.solve(b.groups[..., None], b.rest[..., None])
+        return self._moved(Vector(groups[..., 0], rest[..., 0], self._border(b)))
+
+    def _border(self, b: Vector) -> Any:
+        if not self.border.size:
+            return b.border
+        p = b.border.shape[0]
+        seen = exact_product(b.groups.reshape(-1), self.groups.reshape(-1, p))
+        left = b.border - seen - exact_product(b.rest, self.rest)
+        return backward(self.border, forward(self.border, left[:, None]))[:, 0]
+
+    def _moved(self, x: Vector) -> Vector:
+        if not self.border.size:
+            return x
+        groups = x.groups - exact_product(self.groups, x.border)
+        return Vector(groups, x.rest - exact_product(self.rest, x.border), x.border)
+
+    def noise(self, z: Vector) -> Vector:
+        """A draw with mean zero, from standard Normal numbers."""
+        groups, rest = self.inner.noise(z.groups[..., None], z.rest[..., None])
+        border = backward(self.border, z.border[:, None])[:, 0] if self.border.size else z.border
+        return self._moved(Vector(groups[..., 0], rest[..., 0], border))
+
+    @property
+    def half_log_det(self) -> Any:
+        """Half the logarithm of the determinant of the precision."""
+        return self.inner.half_log_det + _log_diagonal(self.border)
+
+
+def _log_diagonal(factor: Any) -> Any:
+    if not factor.size:
+        return jnp.zeros(())
+    return jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)))

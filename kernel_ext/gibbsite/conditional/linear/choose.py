@@ -1,0 +1,107 @@
+"""Which sites are coupled, and which of them are drawn as one Gaussian."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gibbsite.conditional.conditional import Conditional, conditional_of
+from gibbsite.conditional.conjugate.certify import ConjugateConditional
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.gaussian.chain import GaussianChain
+from gibbsite.conditional.gaussian.joint import GaussianConditional
+from gibbsite.conditional.linear.joint import JointGaussian, joint_gaussian
+from gibbsite.density import Density
+
+# elements outside the groups up to which a joint draw is worth its dense factorisation unasked
+_MOST_DENSE = 300
+
+
+@dataclass(frozen=True)
+class Together:
+    """How a block of conjugate sites is drawn: `joint` are its parts that are one Gaussian, `alone` the
+    sites that meet no other, `refused` the sites that do meet and why they are not drawn jointly."""
+
+    joint: tuple[JointGaussian, ...]
+    alone: tuple[str, ...]
+    refused: Mapping[tuple[str, ...], str]
+
+    @property
+    def reason(self) -> str:
+        """Why these are drawn jointly, in words; empty where none is."""
+        return "; ".join(j.reason for j in self.joint)
+
+
+def coupled(density: Density, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """`names` in parts that share no term: given the other sites, parts are independent of each other."""
+    parts: list[set[str]] = [{n} for n in names]
+    for term in density.terms:
+        here = density.maps.latents(term.atom).intersection(names)
+        met = [p for p in parts if p & here]
+        if len(met) > 1:
+            parts = [p for p in parts if not p & here] + [set().union(*met)]
+    found = [tuple(n for n in names if n in p) for p in parts]
+    return sorted(found, key=lambda p: names.index(p[0]))
+
+
+def together(density: Density, names: Sequence[str]) -> Together:
+    """How conjugate sites of one block are drawn at once."""
+    joint, alone, refused = [], [], {}
+    for part in coupled(density, names):
+        if len(part) == 1:
+            alone += part
+            continue
+        try:
+            joint.append(joint_gaussian(density, part))
+        except Refused as why:
+            refused[part] = str(why)
+    return Together(tuple(joint), tuple(alone), refused)
+
+
+def is_gaussian(conditional: Conditional) -> bool:
+    """Whether a site is Gaussian given the rest; chains, which have a draw of their own, do not count."""
+    if isinstance(conditional, ConjugateConditional):
+        return conditional.family.name == "Normal"
+    return isinstance(conditional, GaussianConditional) and not isinstance(conditional, GaussianChain)
+
+
+def gaussian_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The blocks of coupled sites among `names` that are Gaussian together, by each of their sites.
+
+    Where not all that are coupled are (scores and loadings of a factor model are only in turn), a block takes
+    in one after another what is Gaussian together with it.
+    """
+    candidates = [n for n in names if is_gaussian(conditional_of(density, n))]
+    out: dict[str, tuple[str, ...]] = {}
+    for part in coupled(density, candidates):
+        left = list(part)
+        while len(left) > 1:
+            block = _grown(density, left)
+            left = [n for n in left if n not in block]
+            if len(block) > 1:
+                out.update(dict.fromkeys(block, block))
+    return out
+
+
+def _grown(density: Density, names: Sequence[str]) -> tuple[str, ...]:
+    """The first of `names`, and of the others those that can join it."""
+    if _worth(density, names):
+        return tuple(names)
+    block = (names[0],)
+    for name in names[1:]:
+        wider = (*block, name)
+        if len(coupled(density, wider)) == 1 and _worth(density, wider):
+            block = wider
+    return block
+
+
+def _worth(density: Density, names: Sequence[str]) -> bool:
+    if len(coupled(density, names)) > 1:
+        return False
+    try:
+        layout = joint_gaussian(density, names).layout
+    except Refused:
+        return False
+    dense = layout.rest + layout.border
+    largest = max(int(np.prod(density.sites[n].shape, dtype=np.int64)) for n in names)
+    return dense <= max(_MOST_DENSE, largest)

@@ -1,0 +1,214 @@
+"""One exact draw of several sites that are Gaussian together given the rest."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.forms.degree import certify_quadratic
+from gibbsite.conditional.forms.support import support_of
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.gaussian.affine import NotPlain, peeled, weight_of
+from gibbsite.conditional.linear.arrow import Bordered, Vector
+from gibbsite.conditional.linear.blocks import Row, Slopes
+from gibbsite.conditional.linear.layout import Layout, arranged
+from gibbsite.conditional.linear.rows import Rows
+from gibbsite.conditional.reads.moving import bounded_by
+from gibbsite.density import Density
+from gibbsite.density.terms import Term
+
+
+class JointGaussian:
+    """The joint conditional of `sites`: a Gaussian whose precision and mean are read off the terms.
+
+    Terms that are products of affine functions are summed as rows (`rows`); others, such as `b @ P @ b`, are
+    differentiated. `layout` says how the precision is eliminated; `reason` and `cost` say it in words.
+    """
+
+    def __init__(
+        self,
+        density: Density,
+        sites: Sequence[str],
+        degrees: Mapping[Any, int],
+        replaced: Sequence[Row] = (),
+        without: frozenset[int] = frozenset(),
+    ):
+        self.density, self.sites = density, tuple(sites)
+        touching = [t for t in density.terms if not density.maps.latents(t.atom).isdisjoint(self.sites)]
+        self._terms = [t for t in touching if id(t) not in without]
+        rows, self._flat, self._odd = list(replaced), [], []
+        for term in self._terms:
+            if degrees[term.atom] < 2:
+                self._flat.append(term)
+                continue
+            row = _row(density, degrees, term)
+            if row is None or not _plain(density, self.sites, degrees, row):
+                self._odd.append(term)
+            else:
+                rows.append(row)
+        elements = sum(int(np.prod(r.shape, dtype=np.int64)) for r in rows)
+        whole = frozenset(s for t in self._odd for s in self.sites if s in density.maps.latents(t.atom))
+        self.layout: Layout = arranged(density, self.sites, whole, elements)
+        self._rows = Rows(density, degrees, self.layout, tuple(rows))
+        origins = ", ".join(dict.fromkeys(t.origin for t in touching))
+        named = " and ".join(self.sites)
+        self.reason = (
+            f"MultivariateNormal of {named} together: the log density is a quadratic form of them, in the "
+            f"terms of {origins}; precision: {self.layout}"
+        )
+        n = sum(int(np.prod(t.shape, dtype=np.int64)) for t in touching)
+        self.cost = f"values and slopes of {n} term elements, a factorisation of {self.layout}"
+
+    def values(self, x: Vector) -> dict[str, Any]:
+        """The values by site that a vector holds, in the sites' dtypes."""
+        found = self.layout.values(x)
+        return {s: found[s].astype(self.density.sites[s].dtype) for s in self.sites}
+
+    def _zero(self) -> dict[str, Any]:
+        sites = self.density.sites
+        return {s: jnp.zeros(sites[s].shape, sites[s].dtype) for s in self.sites}
+
+    def solved(
+        self, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
+    ) -> tuple[Vector, Bordered]:
+        """Mean and factorised precision at the values of the other sites; pure."""
+        others = {n: v for n, v in latents.items() if n not in self.sites}
+        zero = self._zero()
+        ev = self.density.evaluator({**others, **zero}, data)
+        rows = self._rows.slopes(ev, auxiliary or {})
+        factor = self._rows.factored(rows, ev, self._curvature(zero, others, data))
+
+        def step(x: Vector) -> Vector:
+            here = self.values(x)
+            at = self.density.evaluator({**others, **here}, data)
+            gradient = self._rows.gradient(rows, at, ev)
+            rest = self._differentiated(here, others, data)
+            gradient = gradient if rest is None else jax.tree.map(jnp.add, gradient, rest)
+            return jax.tree.map(jnp.add, x, factor.solve(gradient))
+
+        # the second step takes back what the first lost to rounding: it starts from residuals
+        start = self.layout.vector(zero, jnp.result_type(*zero.values()))
+        return step(step(start)), factor
+
+    def _sum(self, terms: Sequence[Term], x: Mapping[str, Any], others: Mapping[str, Any], data: Any) -> Any:
+        ev = self.density.evaluator({**others, **x}, data)
+        out = jnp.zeros(())
+        for term in terms:
+            value = term.contribution(ev.full(term.atom), ev.full)
+            out = out + jnp.sum(jnp.broadcast_to(value, term.shape))
+        return out
+
+    def _differentiated(self, x: Mapping[str, Any], others: Mapping[str, Any], data: Any) -> Vector | None:
+        """The gradient of the terms that are no rows."""
+        terms = self._flat + self._odd
+        if not terms:
+            return None
+        found = jax.grad(lambda x: self._sum(terms, x, others, data))(dict(x))
+        return self.layout.vector(found, jnp.result_type(*found.values()))
+
+    def _curvature(self, zero: Mapping[str, Any], others: Mapping[str, Any], data: Any) -> Any:
+        """What the terms that are no rows add to the precision of the border."""
+        if not self._odd:
+            return None
+        start = self.layout.vector(zero, jnp.result_type(*zero.values()))
+
+        def gradient(border: Any) -> Any:
+            x = self.layout.values(start._replace(border=border))
+            found = jax.grad(lambda x: self._sum(self._odd, x, others, data))(x)
+            return self.layout.vector(found, border.dtype).border
+
+        def column(unit: Any) -> Any:
+            return jax.jvp(gradient, (start.border,), (unit,))[1]
+
+        units = jnp.eye(self.layout.border, dtype=start.border.dtype)
+        return -jax.lax.map(column, units, batch_size=64)
+
+    def noise(self, key: Any) -> Vector:
+        """Standard Normal numbers, one per element."""
+        layout, dtype = self.layout, jnp.result_type(*(self.density.sites[s].dtype for s in self.sites))
+        keys = jax.random.split(key, 3)
+        shapes = (layout.groups, layout.width), (layout.rest,), (layout.border,)
+        return Vector(*(jax.random.normal(k, s, dtype) for k, s in zip(keys, shapes, strict=True)))
+
+    def update(
+        self, key: Any, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """One exact joint draw, by site; pure in latent values and data arrays."""
+        mean, factor = self.solved(latents, data, auxiliary)
+        return self.values(jax.tree.map(jnp.add, mean, factor.noise(self.noise(key))))
+
+    def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
+        """One exact joint draw given the rest of `state`, by site."""
+        latents = self.density.state_values(state, without=self.sites)
+        return self._sample(key, latents, tuple(self.density.arguments.arrays))
+
+    @cached_property
+    def _sample(self) -> Any:
+        return jax.jit(self.update)
+
+    @property
+    def signature(self) -> str:
+        """Equal for conditionals whose compiled programs are the same for any data they are given."""
+        return repr((type(self).__name__, self.sites, self.layout))
+
+
+def _row(density: Density, degrees: Mapping[Any, int], term: Term) -> Row | None:
+    found = peeled(density, degrees, term)
+    if found is None:
+        return None
+    return Row(term.shape, found.left, found.right, lambda ev, auxiliary: weight_of(term, found, ev))
+
+
+def _plain(density: Density, sites: Sequence[str], degrees: Mapping[Any, int], row: Row) -> bool:
+    """Whether every operation between the sites and the row's functions has a slope."""
+    whole = arranged_whole(density, sites)
+    rows = Rows(density, degrees, whole, (row,))
+
+    def slopes(latents: Mapping[str, Any], data: Any) -> Any:
+        found: list[Slopes] = rows.slopes(density.evaluator(latents, data), {})
+        return [(s.weight, s.left, s.right) for s in found]
+
+    shapes = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in density.sites.items() if s.latent}
+    try:
+        jax.eval_shape(slopes, shapes, tuple(density.arguments.arrays))
+    except NotPlain:
+        return False
+    return True
+
+
+def arranged_whole(density: Density, sites: Sequence[str]) -> Layout:
+    """All sites in the border."""
+    return arranged(density, sites, frozenset(sites), 0)
+
+
+def certified_together(density: Density, sites: Sequence[str]) -> Mapping[Any, int]:
+    """The certificate that sites may be drawn as one Gaussian: the degrees of what their terms read.
+
+    Raises `Refused`, with the reason, where a site is not real, moves a support, or the log density is no
+    quadratic form of them all.
+    """
+    for site in sites:
+        if density.sites[site].discrete:
+            raise Refused(f"{site} is discrete")
+        moved = [m for m in bounded_by(density, site)]
+        if moved:
+            raise Refused(f"{site} bounds the support of {', '.join(moved)}")
+        kind = support_of(density, site).kind
+        if kind != "real":
+            raise Refused(f"the support of {site} is of kind {kind!r}, not the real line")
+    return certify_quadratic(density, *sites)
+
+
+def joint_gaussian(density: Density, sites: Sequence[str]) -> JointGaussian:
+    """The joint conditional of several sites of `density`; `Refused` where they are not Gaussian together.
+
+    It is derived once per density.
+    """
+    key = ("joint gaussian", tuple(sites))
+    if key not in density.cache:
+        with jax.ensure_compile_time_eval():
+            density.cache[key] = JointGaussian(density, sites, certified_together(density, sites))
+    return density.cache[key]

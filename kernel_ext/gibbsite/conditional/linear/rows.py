@@ -1,0 +1,154 @@
+"""The precision of jointly Gaussian sites, summed over the terms that they stand in as over rows of data.
+
+Every term that is a product of two affine functions has the curvature `w (a' b'^T + b' a'^T)`. A slope along
+a site with copies is one array for all of them, with the number of the copy that each element reads; so a
+block of the precision is one product of slopes, summed by those numbers, however many groups there are.
+
+The border's part of the precision given nothing of the others is summed over *residuals*: each row's slope
+along the border, less what the others, moving along as they would, take of it. It is the same matrix as the
+Schur complement, which in single precision loses a mean's precision in that of its many effects (a sum of
+squares of small numbers in place of a difference of large ones).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.gaussian.affine import slope_along, summed, total
+from gibbsite.conditional.linear.arrow import Arrow, Bordered, Vector, arrow
+from gibbsite.conditional.linear.blocks import Blocks, Row, Slopes, sum_onto_copies
+from gibbsite.conditional.linear.layout import BORDER, GROUPS, REST, Layout, Part
+from gibbsite.density import Density
+from gibbsite.density.evaluation.evaluate import Evaluator
+from gibbsite.density.maps.access import Access, Shape, component_array
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of some sites; `degrees` as certified for all of them together."""
+
+    density: Density
+    degrees: Mapping[Any, int]
+    layout: Layout
+    rows: tuple[Row, ...]
+
+    def slopes(self, ev: Evaluator, auxiliary: Mapping[str, Any]) -> list[Slopes]:
+        """Weights and slopes of every row; raises `NotPlain` where an operation has no slope."""
+        return [self._of_row(row, ev, auxiliary) for row in self.rows]
+
+    def _of_row(self, row: Row, ev: Evaluator, auxiliary: Mapping[str, Any]) -> Slopes:
+        left, right, access = {}, {}, {}
+        rank = len(row.shape)
+        weight = row.weight(ev, auxiliary)
+        linear = None if row.linear is None else row.linear(ev, auxiliary)
+        used = weight if linear is None else jnp.where(linear == 0, weight, 1.0)
+        for part in self.layout.parts:
+            maps = [self.density.maps[a].get(part.site, ()) for a in (row.left, row.right)]
+            if not any(maps):
+                continue
+            access[part.site] = _access(part, [a for m in maps for a in m])
+            shape = tuple(1 if a in part.batch else n for a, n in enumerate(part.shape))
+
+            def along(atom: Any, part: Part = part, shape: Shape = shape) -> Any:
+                if part.site not in self.density.maps.latents(atom):
+                    return jnp.zeros((part.slots, *(1,) * rank))
+                units = jnp.eye(part.slots, dtype=self.density.sites[part.site].dtype)
+                found = jax.vmap(
+                    lambda u: slope_along(self.density, self.degrees, part.site, u.reshape(shape), atom, ev)
+                )(units)
+                # what is masked out may hold anything
+                return jnp.where(used == 0, 0, found)
+
+            left[part.site] = along(row.left)
+            right[part.site] = left[part.site] if row.right is row.left else along(row.right)
+        return Slopes(row, weight, linear, left, right, access)
+
+    def gradient(self, rows: Sequence[Slopes], at: Evaluator, ev: Evaluator) -> Vector:
+        """The gradient of the rows' sum at the values of `at`."""
+        layout = self.layout
+        dtype = jnp.result_type(*(self.density.sites[p.site].dtype for p in layout.parts))
+        out = {p.site: jnp.zeros((p.copies, p.slots), dtype) for p in layout.parts}
+        for r in rows:
+            a = jnp.where(r.weight == 0, 0, r.weight * at.lazy(r.row.left))
+            b = a
+            if r.row.right is not r.row.left:
+                b = jnp.where(r.weight == 0, 0, r.weight * at.lazy(r.row.right))
+            forward = b if r.linear is None else b + r.linear
+            for part in layout.parts:
+                if part.site not in r.left:
+                    continue
+                x, y = r.left[part.site], r.right[part.site]
+                if not part.batch:
+                    out[part.site] += (total(forward, x, r.row.shape) + total(a, y, r.row.shape))[None]
+                    continue
+                onto = sum_onto_copies(r, ev, part)
+                found = jax.vmap(lambda x, y: onto(forward * x + a * y))(x, y)  # noqa: B023
+                out[part.site] += found.T
+        return layout.vector({p.site: p.joined(out[p.site]) for p in layout.parts}, dtype)
+
+    def factored(self, rows: Sequence[Slopes], ev: Evaluator, odd: Any) -> Bordered:
+        """The precision, factorised; `odd` `[p, p]` is what other terms add to the border's (or None)."""
+        layout = self.layout
+        blocks = Blocks(layout, rows, ev)
+        inner = arrow(blocks.groups(), blocks.link(), blocks.rest())
+        m, p = layout.rest, layout.border
+        if not p:
+            nothing = jnp.zeros((layout.groups, layout.width, 0)), jnp.zeros((m, 0))
+            return Bordered(inner, *nothing, jnp.zeros((0, 0)))
+        groups, rest = inner.solve(blocks.to_border(GROUPS), blocks.to_border(REST))
+        border = jnp.zeros((p, p)) if odd is None else odd
+        for r in rows:
+            border = border + self._residuals(r, ev, inner, groups, rest)
+        return Bordered(inner, groups, rest, jnp.linalg.cholesky(border))
+
+    def _residuals(self, r: Slopes, ev: Evaluator, inner: Arrow, groups: Any, rest: Any) -> Any:
+        """What one row adds to the precision of the border given nothing of the others."""
+        layout, shape = self.layout, r.row.shape
+        own = [p for p in layout.of(BORDER) if p.site in r.left]
+        others = [p for p in (*layout.of(GROUPS), *layout.of(REST)) if p.site in r.left]
+        if not own and not others:
+            return 0.0
+
+        def residual(slopes: Mapping[str, Any]) -> Any:
+            rank = len(shape)
+            pieces, done = [], 0
+            for p in own:
+                pieces += [jnp.zeros((p.start - done, *(1,) * rank)), slopes[p.site]]
+                done = p.start + p.slots
+            pieces.append(jnp.zeros((layout.border - done, *(1,) * rank)))
+            common = np.broadcast_shapes(*(x.shape[1:] for x in pieces))
+            out = jnp.concatenate([jnp.broadcast_to(x, (len(x), *common)) for x in pieces])
+            for p in others:
+                taken = groups[:, p.start : p.start + p.slots]
+                if p.role == REST:
+                    taken = rest[p.start : p.start + p.copies * p.slots].reshape(p.copies, p.slots, -1)
+                at = jnp.moveaxis(taken[_copy(r, ev, p)], (-1, -2), (0, 1))  # [border, slots, *shape]
+                out = out - jnp.sum(at * slopes[p.site][None], axis=1)
+            return out
+
+        a = residual(r.left)
+        b = a if r.row.right is r.row.left else residual(r.right)
+        flat = tuple(x for x in range(len(shape)) if a.shape[1 + x] == b.shape[1 + x] == 1)
+        kept = tuple(1 if x in flat else n for x, n in enumerate(shape))
+        half = total(a * summed(r.weight, shape, flat), b, kept)
+        return -(half + half.T)
+
+
+def _access(part: Part, accesses: Sequence[Access]) -> Access:
+    """The copy that each element reads, in the box outside which none is read."""
+    windows = zip(*(a.window for a in accesses), strict=True)
+    box = tuple((min(low for low, _ in w), max(high for _, high in w)) for w in windows)
+    return Access(tuple(accesses[0].index[a] for a in part.batch), box)
+
+
+def _copy(r: Slopes, ev: Evaluator, part: Part) -> Any:
+    """The number of the copy of a part that each element of a row reads, constant axes at size 1."""
+    flat: Any = jnp.zeros((1,) * len(r.row.shape), jnp.int32)
+    for c, n in zip(r.access[part.site].index, part.sizes, strict=True):
+        index = component_array(c, r.row.shape, ev.full)  # type: ignore[arg-type]
+        flat = flat * n + jnp.clip(index, 0, n - 1)
+    return flat
