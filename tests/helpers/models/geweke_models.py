@@ -94,6 +94,18 @@ def regression(y=None):
     numpyro.sample("y", dist.Normal(x @ b, 1.0).to_event(1), obs=y)
 
 
+def effects(y=None):
+    """Effects around a mean, a slope, and groups of different sizes."""
+    tau = numpyro.sample("tau", dist.Gamma(4.0, 3.0))
+    mean = numpyro.sample("mean", dist.Normal(0.5, 1.0))
+    slope = numpyro.sample("slope", dist.Normal(-0.5, 0.7))
+    with numpyro.plate("g", 3):
+        u = numpyro.sample("u", dist.Normal(mean, tau**-0.5))
+    x = jnp.array([0.3, -1.0, 0.5, 1.2, 0.1])
+    with numpyro.plate("n", 5):
+        numpyro.sample("y", dist.Normal(u[jnp.array([0, 0, 1, 2, 2])] + slope * x, 0.8), obs=y)
+
+
 def topics(y=None):
     """AugurV2's LDA."""
     doc = np.array([0, 0, 1, 1])
@@ -134,6 +146,7 @@ DATA = {
     changepoint: np.array([1, 2, 4, 3]),
     hlr: np.array([1, 0, 1, 1]),
     regression: np.array([0.1, 1.2, -0.4], np.float32),
+    effects: np.array([0.1, 1.2, -0.4, 2.0, 0.3], np.float32),
     topics: np.array([0, 2, 1, 1]),
     gaussians: np.array([[0.2, 1.0], [-1.0, 0.5], [0.3, 0.1], [2.0, -1.0]], np.float32),
     bounded: np.array([0.2, 0.5], np.float32),

@@ -22,6 +22,7 @@ from helpers.models.geweke_models import (
     bernoulli_mixture,
     bounded,
     changepoint,
+    effects,
     gaussians,
     hlr,
     hmm,
@@ -115,6 +116,7 @@ QUICK = {
     ("Metropolis", regression),
     ("HMC", hlr),
     ("NUTS", mixture),
+    ("Conjugate", effects),
     ("Conjugate", topics),
     ("Gibbs", hmm),
 }
@@ -144,6 +146,8 @@ def test_every_kernel_and_every_model_is_run_by_each_commit():
 COMPOSED = [
     (normal_gamma, "RandomWalk tau (*) Independence m"),
     (normal_gamma, "random: 2 x Conjugate tau (*) HMC(step_size=.3, num_steps=4, adapt_step_size=False) m"),
+    (effects, None),
+    (effects, "Conjugate tau (*) Conjugate [u slope] (*) Slice mean"),
     pytest.param(mixture, "Slice w (*) NUTS(step_size=.2) mu (*) Gibbs z", marks=pytest.mark.slow),
     pytest.param(mixture, "Conjugate w (*) ESlice mu (*) Gibbs z", marks=pytest.mark.slow),
 ]

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from gibbsite.conditional.linear.layout import BORDER, GROUPS, REST, Layout, Part
+from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density.evaluation.evaluate import Evaluator
 from gibbsite.density.maps.access import Access, Shape
 

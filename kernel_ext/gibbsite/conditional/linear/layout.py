@@ -16,6 +16,7 @@ import numpy as np
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.joint import MAX_COUPLED, batch_axes
 from gibbsite.conditional.linear.arrow import Vector
+from gibbsite.conditional.reads.same import index_id
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Shape
 
@@ -175,7 +176,7 @@ def _together(density: Density, one: str, two: str, batch: Mapping[str, Shape]) 
         if others is None:
             continue
         mine, theirs = (
-            {(tuple(x.index[a] for a in batch[s])) for x in found}
+            {tuple(index_id(density, x.index[a]) for a in batch[s]) for x in found}
             for s, found in ((one, accesses), (two, others))
         )
         if mine != theirs or len(mine) > 1:
