@@ -1,4 +1,4 @@
-"""Joint Gaussian draws against dense algebra on derivatives of the whole log joint, and against closed forms."""
+"""Joint Gaussian draws against dense algebra on derivatives of the log joint, and against closed forms."""
 
 import gibbsite as gb
 import jax
