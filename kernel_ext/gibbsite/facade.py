@@ -15,6 +15,7 @@ from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.checks import check_data
+from gibbsite.density.levels import generated_latents
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
 from gibbsite.elimination import Marginal, marginal_of
@@ -213,6 +214,11 @@ class Model:
     def observed(self) -> dict[str, np.ndarray]:
         """The observed values by site."""
         return observed_values(self.density)
+
+    @cached_property
+    def generated(self) -> tuple[str, ...]:
+        """The latents that no observation can see, such as predictions."""
+        return generated_latents(self.density)
 
     @property
     def recorded(self) -> dict[str, Site]:

@@ -46,3 +46,5 @@ def watch(shell: Any, run: Any, quiet: bool = False) -> Any:
     finally:
         if forget is not None:
             forget()
+        if quiet and not run.verdict.ok:
+            print(f"{run.model_name}: {run.verdict}", file=sys.stderr)

@@ -104,6 +104,7 @@ class GroupedModel:
     fingerprint: str
     unpacked: Mapping[str, tuple[str, ...]]
     written_model: Callable[..., Any]
+    generated: tuple[str, ...] = ()
 
     @property
     def sites(self) -> Mapping[str, Site]:
@@ -153,6 +154,7 @@ def grouped_model(model: Any) -> GroupedModel | None:
         fingerprint=f"{model.fingerprint}-{digest}",
         unpacked=unpacked,
         written_model=model.runtime_model,
+        generated=model.generated,
     )
 
 

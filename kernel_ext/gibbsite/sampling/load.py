@@ -79,6 +79,7 @@ def _plan_without_model(described: dict[str, Any]) -> Plan:
         cache_key=None,
         model_name=described["model"],
         schedule_text=described["schedule"],
+        generated=tuple(described.get("generated", ())),
         observed_sites={s["name"]: of(s) for s in described["observed_sites"]},
     )
 

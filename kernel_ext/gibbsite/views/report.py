@@ -11,7 +11,7 @@ from gibbsite.views.ink.colours import SLOTS, STATUS
 from gibbsite.views.run import plots as plots_svg
 from gibbsite.views.run import words
 from gibbsite.views.run.advice import advice_html
-from gibbsite.views.run.content import RHAT_LIMIT, STATUS_WORDS, Content, RunLike, gather
+from gibbsite.views.run.content import RHAT_LIMIT, Content, RunLike, gather, status_of
 
 PLOTTED = 6
 LISTED = 40
@@ -87,10 +87,8 @@ def _section(title: str, inner: str, name: str = "") -> str:
 
 def _head(content: Content) -> str:
     snapshot = content.snapshot
-    pill = (
-        f'<span class="pill" style="background:{STATUS[snapshot.status]}">'
-        f"{escape(STATUS_WORDS[snapshot.status])}</span>"
-    )
+    word, colour = status_of(snapshot)
+    pill = f'<span class="pill" style="background:{STATUS[colour]}">{escape(word)}</span>'
     parts = [f"<header><h1>{escape(content.model)}</h1>{pill}"]
     parts.append(f"<div>{escape(words.progress(snapshot))}</div>")
     if snapshot.message:

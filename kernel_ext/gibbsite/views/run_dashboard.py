@@ -29,7 +29,7 @@ from gibbsite.views.host.static import svg_html
 from gibbsite.views.ink.colours import BLOCKS, SLOTS, STATUS
 from gibbsite.views.run import panels, words
 from gibbsite.views.run.advice import advice_html
-from gibbsite.views.run.content import ENDED, MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, RunLike, gather
+from gibbsite.views.run.content import ENDED, MAX_CHAINS, RHAT_LIMIT, Content, RunLike, gather, status_of
 from gibbsite.views.run.picture import chain_words, dashboard_svg, progress_shares, warmup_share
 
 SLOT_COUNT = 3
@@ -266,8 +266,8 @@ class Dashboard:
         return {
             "model": content.model,
             "status": snapshot.status,
-            "words": "stopping after this chunk" if self._asked_to_stop else STATUS_WORDS[snapshot.status],
-            "colour": STATUS[snapshot.status],
+            "words": "stopping after this chunk" if self._asked_to_stop else status_of(snapshot)[0],
+            "colour": STATUS[status_of(snapshot)[1]],
             "ended": snapshot.status in ENDED,
             "stopping": self._asked_to_stop,
             "stop_note": "" if HEARD_WHILE_BUSY else "with this ipykernel, use ■ while the cell runs",

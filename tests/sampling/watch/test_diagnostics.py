@@ -229,11 +229,12 @@ def test_what_is_followed_is_measured_and_listed_though_it_is_not_among_the_wors
 
 
 def site(shape=(), discrete=False, role="latent"):
-    return SimpleNamespace(shape=shape, discrete=discrete, role=role)
+    return SimpleNamespace(name="", shape=shape, discrete=discrete, role=role)
 
 
 def plan(blocks=1, **sites):
-    return SimpleNamespace(sites=sites, groups={}, blocks=(None,) * blocks)
+    block = SimpleNamespace(kernel="NUTS", label="*", sites=tuple(sites))
+    return SimpleNamespace(sites=sites, groups={}, blocks=(block,) * blocks, generated=(), density=None)
 
 
 def followed(values):

@@ -31,7 +31,7 @@ class Plan:
     by which a saved run knows its model. `model` is the model as written, with its data in the one keyword
     argument; where the kernel runs on array sites instead, `members` tells whose values each of them stacks.
     `density` is what the kernel was derived from, over the kernel's own sites; a run that was loaded without
-    its model has none.
+    its model has none. `generated` names the latents that no observation can see.
     """
 
     kernel: MCMCKernel
@@ -48,3 +48,4 @@ class Plan:
     model: Callable[..., Any] | None = None
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     density: Density | None = None
+    generated: tuple[str, ...] = ()

@@ -94,6 +94,7 @@ class Schedule:
             model=facts.written_model,
             members={g: m for g, m in facts.density.members.items() if g in facts.recorded},
             density=facts.density,
+            generated=facts.generated,
         )
 
     def __str__(self) -> str:

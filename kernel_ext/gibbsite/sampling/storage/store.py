@@ -209,6 +209,7 @@ def described(plan: Plan) -> dict[str, Any]:
         "sites": [of(s) for s in plan.sites.values()],
         "blocks": blocks,
         "groups": {g: list(names) for g, names in plan.groups.items()},
+        "generated": list(plan.generated),
     }
 
 

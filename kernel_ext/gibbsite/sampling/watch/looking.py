@@ -18,6 +18,7 @@ from gibbsite.sampling.watch.pace import Pace
 from gibbsite.sampling.watch.preview import Preview
 from gibbsite.sampling.watch.snapshot import BlockStat, Efficiency, History, ScalarStat, Snapshot, TraceView
 from gibbsite.sampling.watch.thinned import Thinned
+from gibbsite.sampling.watch.verdict import Verdict, judged
 
 _KEPT_TRACES = 16
 
@@ -96,7 +97,24 @@ class Looking:
     def __repr__(self) -> str:
         s = self.snapshot(limit=1)
         text = f"<Run of {self.model_name}: {s.status}, {s.chains} chains × {s.draws_done} draws"
-        return text + (f", {sum(s.divergences)} divergences>" if any(s.divergences) else ">")
+        divergent = f", {sum(s.divergences)} divergences" if any(s.divergences) else ""
+        return f"{text}{divergent}; {self.verdict}>"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the draws can be used: `.ok`, and `.reasons` why not."""
+        monitor, steps = self._monitor, self.kept.sampled.steps
+        transitions = int(monitor.divergences.sum()), steps * self._chains
+        going = self._status not in ("finished", "stopped", "failed")
+        return judged(
+            self._status,
+            self._message,
+            monitor.judged,
+            monitor.notices,
+            transitions,
+            self._chains,
+            () if going else monitor.lost,
+        )
 
     def snapshot(self, limit: int = 12) -> Snapshot:
         """The state of the run now; `limit` bounds the scalars listed: the worst of every site,
@@ -125,6 +143,7 @@ class Looking:
             warnings=self._monitor.notices,
             efficiency=self._efficiency(),
             partly=self._monitor.moments.partly,
+            verdict=self.verdict,
         )
 
     def _efficiency(self) -> Efficiency:

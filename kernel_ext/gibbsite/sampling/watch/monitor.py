@@ -7,6 +7,7 @@ import numpy as np
 
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import Draws, label_of
+from gibbsite.sampling.watch import hints
 from gibbsite.sampling.watch.diagnostics import fair_share, scalar_stat, some_stats, worst_first
 from gibbsite.sampling.watch.moments import Moments
 from gibbsite.sampling.watch.notices import disagreement, divergence_notice, missing_information, stuck_chains
@@ -32,6 +33,7 @@ class Monitor:
 
     def __init__(self, plan: Plan, chains: int):
         self._plan = plan
+        self._informed = _informed(plan)
         self.moments = Moments()
         self.scalars: list[ScalarStat] = []
         self.followed: dict[str, tuple[str, int]] = {}
@@ -109,12 +111,30 @@ class Monitor:
         stats = draws.sampled_stats.read()
         chains = len(self.divergences)
         self.stuck, still = stuck_chains(self._plan, self.moments)
-        found = divergence_notice(int(self.divergences.sum()), done * chains) + still
-        found += missing_information(self._plan, stats)
+        divergent = int(self.divergences.sum())
+        hint = hints.for_divergences(self._plan) if divergent else ""
+        found = divergence_notice(divergent, done * chains, hint) + still
+        found += missing_information(self._plan, stats, hints.for_energies(self._plan))
         if ended:
-            found += disagreement(self.scalars, values)
+            of = self.judged
+            found += disagreement(of, values, hints.for_disagreement(self._plan, of))
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
+
+    @property
+    def lost(self) -> list[str]:
+        """The latents of which a followed element is not finite."""
+        found = []
+        for site in self._informed & set(self.moments.sites):
+            mean, _ = self.moments.sites[site].mean_and_sd()
+            if not np.isfinite(mean).all():
+                found.append(site)
+        return sorted(found)
+
+    @property
+    def judged(self) -> list[ScalarStat]:
+        """The measures of what a run is judged by: latents that the data inform. The others follow them."""
+        return [s for s in self.scalars if s.site in self._informed]
 
     def _streamed(
         self, values: Mapping[str, np.ndarray], elements: Mapping[str, np.ndarray], exact: int
@@ -154,3 +174,12 @@ class Monitor:
             {n: np.array([m.get(n, nan)[0] for _, m in marks]) for n in labels},
             {n: np.array([m.get(n, nan)[1] for _, m in marks]) for n in labels},
         )
+
+
+def _informed(plan: Plan) -> frozenset[str]:
+    """The latents, groups by their names, that are no predictions; all latents of a model without data."""
+    latent = {n for n, s in plan.sites.items() if s.role == "latent"}
+    groups = {g for g, members in plan.groups.items() if members[0] in latent}
+    predicted = set(plan.generated) | {g for g in groups if set(plan.groups[g]) <= set(plan.generated)}
+    everything = latent | groups
+    return frozenset(everything - predicted or everything)

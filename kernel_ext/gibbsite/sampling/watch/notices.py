@@ -16,14 +16,14 @@ _MOST_COMPONENTS = 20
 _MOST_DRAWS = 2000
 
 
-def divergence_notice(divergent: int, draws: int) -> list[Notice]:
+def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice]:
     """Of divergent transitions among all chains' draws."""
     if not divergent:
         return []
     return [
         Notice(
             f"{divergent} divergent transitions ({100 * divergent / max(1, draws):.1f} % of draws)",
-            "raise target_accept_prob, or write hierarchies in non-centred form",
+            hint or "raise target_accept_prob",
             "divergences",
         )
     ]
@@ -37,7 +37,7 @@ def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Not
     notices = []
     for site, m in moments.sites.items():
         info = plan.sites.get(site) or plan.sites[plan.groups[site][0]]
-        if info.role != "latent" or m.unmoved.size == 0:
+        if info.role != "latent" or m.unmoved.size == 0 or {site, info.name} & set(plan.generated):
             continue
         still = m.unmoved >= _STUCK
         if info.discrete:
@@ -60,7 +60,7 @@ def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Not
     return stuck, notices
 
 
-def missing_information(plan: Plan, stats: Mapping[str, np.ndarray]) -> list[Notice]:
+def missing_information(plan: Plan, stats: Mapping[str, np.ndarray], hint: str = "") -> list[Notice]:
     """Of a low E-BFMI. Energies compare across draws only where one block moves everything."""
     energy = stats.get("0.energy")
     if len(plan.blocks) != 1 or energy is None or energy.shape[1] < 100:
@@ -71,23 +71,35 @@ def missing_information(plan: Plan, stats: Mapping[str, np.ndarray]) -> list[Not
     return [
         Notice(
             f"E-BFMI is below {_LOW_BFMI} in chain {', '.join(low)}: the tails are explored slowly",
-            "write hierarchies in non-centred form, or choose lighter tails",
+            hint or "choose lighter tails",
             "bfmi",
         )
     ]
 
 
-def disagreement(scalars: Sequence[ScalarStat], draws: Mapping[str, np.ndarray]) -> list[Notice]:
-    """Of R-hats above 1.01 in an ended run; sites whose components agree once sorted have switched labels."""
+def disagreement(
+    scalars: Sequence[ScalarStat], draws: Mapping[str, np.ndarray], hint: str = ""
+) -> list[Notice]:
+    """Of R-hats above 1.01 in an ended run; sites whose components agree once sorted have switched labels;
+    discrete ones that never move and differ between chains show that the kernel cannot cross."""
     bad = [s for s in scalars if s.rhat > 1.01]
-    if not bad:
-        return []
+    frozen = [s for s in bad if s.discrete and _frozen(draws[s.site][(..., *s.index)])]
+    if frozen:
+        return [
+            Notice(
+                f"{_few(frozen)} never move{'s' * (len(frozen) == 1)}, and differ between chains: the chains "
+                f"are in different parts of the posterior and cannot cross",
+                hint or "draw sites that move only together in one block, or sum them out",
+                "stuck",
+            )
+        ]
     switched = []
     for site in dict.fromkeys(s.site for s in bad if s.rhat > 1.05 and not s.discrete):
         x = draws[site]
         if x.ndim != 3 or not 1 < x.shape[-1] <= _MOST_COMPONENTS:
             continue
-        if sorted_rhat(x[:, :: max(1, x.shape[1] // _MOST_DRAWS)]) < 1.02:
+        x = x[:, :: max(1, x.shape[1] // _MOST_DRAWS)]
+        if sorted_rhat(x) < 1.02 and _permuted(x):
             switched.append(site)
     if switched:
         return [
@@ -97,5 +109,30 @@ def disagreement(scalars: Sequence[ScalarStat], draws: Mapping[str, np.ndarray])
                 "labels",
             )
         ]
-    names = ", ".join(s.label for s in bad[:3]) + (", …" if len(bad) > 3 else "")
-    return [Notice(f"R-hat is above 1.01 for {names}", "draw more, or try another schedule", "rhat")]
+    if not bad:
+        return []
+    return [Notice(f"R-hat is above 1.01 for {_few(bad)}", hint or "draw more", "rhat")]
+
+
+def _few(scalars: Sequence[ScalarStat]) -> str:
+    return ", ".join(s.label for s in scalars[:3]) + (", …" if len(scalars) > 3 else "")
+
+
+def _frozen(x: np.ndarray) -> bool:
+    """Whether draws `[chain, draw]` stay where each chain began, at different values."""
+    return bool((x == x[:, :1]).all() and np.ptp(x[:, 0]) > 0)
+
+
+def _permuted(x: np.ndarray) -> bool:
+    """Whether two components of draws `[chain, draw, K]` stand in one order in one chain and in the other
+    order in another, well apart both times; or whether the chains themselves change the order as they go."""
+    x = x.astype(np.float64)
+    means, spread = x.mean(axis=1), np.sqrt(x.var(axis=1).mean(axis=0))
+    wide = spread[:, None] + spread[None, :]
+    gap = means[:, :, None] - means[:, None, :]
+    across = (gap > wide).any(axis=0) & (gap < -wide).any(axis=0)
+    ordered = np.sort(x, axis=-1)
+    # components that trade places are spread over values that are well apart once sorted
+    inner = np.sqrt(ordered.var(axis=1).mean(axis=0)).max()
+    apart = np.diff(ordered.mean(axis=(0, 1))).min()
+    return bool(across.any() or (apart > 2 * inner and spread.min() > 2 * inner))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,8 @@ class Snapshot:
     """The state of a run at one moment. Times in seconds; counts are per chain.
 
     `status` is "compiling", "warmup", "sampling", "finished", "stopped" or "failed". `partly` tells of large
-    sites how many of their elements are followed while the run goes on, and how many there are.
+    sites how many of their elements are followed while the run goes on, and how many there are. `verdict`:
+    see `gibbsite.sampling.watch.verdict`.
     """
 
     status: str
@@ -80,6 +82,7 @@ class Snapshot:
     warnings: tuple[Notice, ...]
     efficiency: Efficiency = Efficiency()
     partly: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    verdict: Any = None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,17 @@ STATUS_WORDS = {
     "stopped": "stopped early, draws kept",
     "failed": "failed",
 }
+UNPROVEN = "finished, not converged"
 ENDED = frozenset({"finished", "stopped", "failed"})
+
+
+def status_of(snapshot: Any) -> tuple[str, str]:
+    """The status of a run in words, and the status whose colour it has: a finished run whose draws cannot be
+    used yet says so."""
+    verdict = getattr(snapshot, "verdict", None)
+    if snapshot.status == "finished" and verdict is not None and not verdict.ok:
+        return (UNPROVEN, "stopped") if verdict.state == "not yet" else ("finished, but failed", "failed")
+    return STATUS_WORDS[snapshot.status], snapshot.status
 
 
 class RunLike(Protocol):

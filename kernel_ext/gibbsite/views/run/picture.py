@@ -8,7 +8,7 @@ from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import BAD, BLOCKS, FAINT, INK, LINE, SLOTS, STATUS, WORN
 from gibbsite.views.run import plots as plots_svg
 from gibbsite.views.run import words
-from gibbsite.views.run.content import MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content
+from gibbsite.views.run.content import MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, status_of
 
 WIDTH = 900
 PAD = 14
@@ -30,12 +30,12 @@ def dashboard_svg(content: Content) -> str:
 
 def _header(content: Content) -> tuple[str, float]:
     snapshot = content.snapshot
-    status = STATUS_WORDS[snapshot.status]
+    status, colour_of = status_of(snapshot)
     name_width = 9.6 * len(content.model)
     pill = 7.0 * len(status) + 18
     parts = [
         svg.text(0, 16, content.model, size=16, font_weight="600"),
-        svg.rect(name_width + 14, 2, pill, 19, STATUS[snapshot.status], rx="9.5"),
+        svg.rect(name_width + 14, 2, pill, 19, STATUS[colour_of], rx="9.5"),
         svg.text(
             name_width + 14 + pill / 2, 15.5, status, anchor="middle", fill="#ffffff", font_weight="600"
         ),

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from gibbsite.views.run.content import ENDED, RHAT_LIMIT, STATUS_WORDS, Content
+from gibbsite.views.run.content import ENDED, RHAT_LIMIT, Content, status_of
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -127,7 +127,10 @@ CELLS = ("label", "mean", "sd", "mcse", "rhat", "ess_bulk", "ess_tail")
 def text(content: Content, limit: int = 12) -> str:
     """The dashboard for a terminal."""
     snapshot = content.snapshot
-    lines = [f"{content.model}: {STATUS_WORDS[snapshot.status]} · {progress(snapshot)}"]
+    lines = [f"{content.model}: {status_of(snapshot)[0]} · {progress(snapshot)}"]
+    verdict = getattr(snapshot, "verdict", None)
+    if snapshot.status in ENDED and verdict is not None and not verdict.ok:
+        lines.append(f"  {verdict}")
     if snapshot.message:
         lines.append(snapshot.message)
     for block in snapshot.blocks:

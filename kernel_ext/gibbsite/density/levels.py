@@ -1,0 +1,18 @@
+"""Which latents no observation can see: they are drawn forward from the others, once per draw."""
+
+from gibbsite.density.density import Density
+
+
+def generated_latents(density: Density) -> tuple[str, ...]:
+    """The latents that neither an observed site nor a factor depends on, directly or through others, in
+    program order (the generated quantities of Gorinova 2022, thesis §3.4, read off the terms)."""
+    if "generated" not in density.cache:
+        sources = [(t.origin, density.maps.latents(t.atom)) for t in (*density.terms, *density.bounds)]
+        latent = set(density.latents)
+        seen: set[str] = set()
+        more = {n for origin, near in sources if origin not in latent for n in near}
+        while more:
+            seen |= more
+            more = {n for origin, near in sources if origin in seen for n in near} - seen
+        density.cache["generated"] = tuple(n for n in density.latents if n not in seen)
+    return density.cache["generated"]
