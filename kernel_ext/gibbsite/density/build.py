@@ -24,7 +24,7 @@ from gibbsite.density.model.collect import (
 )
 from gibbsite.density.program.flatten import flatten
 from gibbsite.density.terms import Decomposition, bound_terms
-from gibbsite.errors import ModelError
+from gibbsite.errors import DataError, ModelError
 from gibbsite.trace.jaxpr.source_line import user_line_of_exception
 
 _TRACER_ERRORS = (
@@ -91,8 +91,17 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
     except TypeError as error:
         if "concrete values" in str(error):  # what JAX says of a traced number in a shape
             raise ModelError(_dynamic_message(error)) from error
+        if "not a valid JAX array type" in str(error):
+            raise DataError(
+                f"the model computes with something that holds no numbers{_where(error)}: {error}. Convert it "
+                f"first, and keep what is missing out with `numpyro.handlers.mask`"
+            ) from error
         raise
     except AssertionError as error:
+        if "size of plate" in str(error):
+            raise DataError(
+                f"a plate has no elements{_where(error)}; give it data, or leave the statement out"
+            ) from error
         if "unique names" in str(error):
             name = re.search(r"`(.*?)`", str(error))
             raise ModelError(

@@ -41,6 +41,8 @@ class Term:
 
     def contribution(self, value: Any, read: Read) -> Any:
         """`weight * value`, with `0 * inf` taken as 0 (a masked-out element contributes nothing)."""
+        if not jnp.issubdtype(jnp.result_type(value), jnp.floating):
+            value = jnp.asarray(value, jnp.result_type(float))  # sums of narrow integers would wrap around
         if self.weight.scalar is not None:
             return value if self.weight.scalar == 1 else self.weight.scalar * value
         w = self.weight.value(read)
@@ -154,6 +156,14 @@ def _transposed(w: Weight, eqn: JaxprEqn, at: int, out: Shape, operand: Shape) -
     return Weight(operand, None, value)
 
 
+def _adds_up(eqn: JaxprEqn) -> bool:
+    """Whether an equation on integers is linear in numbers too: narrow and unsigned ones wrap around, and
+    products of any do."""
+    aval = eqn.outvars[0].aval
+    wide = jnp.issubdtype(aval.dtype, jnp.signedinteger) and aval.dtype.itemsize >= 4
+    return wide and eqn.primitive.name not in ("mul", "dot_general")
+
+
 _REARRANGE = frozenset(["reshape", "squeeze", "transpose", "rev", "expand_dims"])
 _PASS = frozenset(["copy", "copy_p", "stop_gradient", "reduce_precision", "optimization_barrier", "pvary"])
 
@@ -188,7 +198,7 @@ class Decomposition:
         """The operands that the equation is linear in, with their weights; None where it is not linear."""
         name, out = eqn.primitive.name, tuple(eqn.outvars[0].aval.shape)
         floating = jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating)
-        if not floating and not jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.integer):
+        if not floating and not _adds_up(eqn):
             return None
 
         def back(atom: Any, weight: Weight) -> tuple[Any, Weight]:

@@ -6,7 +6,29 @@ import numpy as np
 import pytest
 from gibbsite.conditional.draws.truncated import TruncatedBeta, TruncatedGaussian, TruncatedPowerGamma
 
-DRAWS = 20_000
+DRAWS, FEW = 20_000, 3000
+# parameters outside the untruncated family: a, b, low, high by power, where `b < 0`
+CONVEX_POWERS = {
+    1.0: [
+        (5, -3, 0.1, 2),
+        (1, -1, 1, 2),
+        (-20, -8, 0.1, 4),
+        (3, -40, 0, 5),
+        (0.5, -0.01, 0, 3),
+        (-1, -0.2, 1, 9),
+    ],
+    -1.0: [(-1, -1, 0.5, 3), (4, -2, 0.05, 1), (-3, -1, 0.2, np.inf), (0, -30, 1, 2)],
+    2.0: [(1, -2, 0.5, 3), (-6, -0.5, 0.5, 4)],
+}
+CONVEX_BETAS = [
+    (4, -1, 0, 0.5),
+    (-2, -1, 0.1, 0.9),
+    (-2, 3, 0.05, 1),
+    (0.5, -3, 0, 0.99),
+    (-30, 40, 0.3, 0.8),
+    (50, -60, 0.2, 0.9),
+]
+CONVEX_GAUSSIANS = [(0, -4, -1, 1), (3, -1, 0, 1), (-200, -100, 0, 3), (0, -1e-4, -2, 5), (0.5, -30, -1, 2)]
 # a, b, low, high by power
 POWERS = {
     1.0: [
@@ -63,6 +85,45 @@ def check(d, logdensity):
         assert np.ptp(gap) < 1e-3 * (1 + np.ptp(own))
 
 
+def uniform_by_rank(d, logdensity):
+    """The whole distribution, not two moments: draws through the exact distribution function are uniform."""
+    x = np.asarray(jax.jit(lambda k: d.sample(k, (FEW,)))(jax.random.key(1)), np.float64)
+    for i in range(x.shape[1]):
+        low, high = float(d.low[i]), min(float(d.high[i]), 20.0)
+        grid = np.linspace(low, high, 400_001)[1:-1]
+        height = logdensity(grid, i)
+        mass = np.cumsum(np.exp(height - height.max()))
+        u = np.sort(np.interp(x[:, i], grid, mass / mass[-1]))
+        gap = np.abs(u - (np.arange(FEW) + 0.5) / FEW).max()
+        assert gap < 1.95 / np.sqrt(FEW), (i, gap)  # one in a thousand by chance
+
+
+@pytest.mark.parametrize("power", CONVEX_POWERS)
+def test_powers_of_gammas_with_a_negative_rate(power):
+    a, b, low, high = columns(CONVEX_POWERS[power])
+    d = TruncatedPowerGamma(a, b, power, low, high)
+    uniform_by_rank(d, lambda t, i: (a[i] - 1.0) * np.log(t) - b[i] * t**power)
+    u = (np.arange(2000)[:, None] + 0.5) / 2000
+    width = np.where(np.isfinite(high), high, 3) - low  # beyond, there is next to nothing
+    mass = np.exp(np.asarray(d.log_prob(low + u * width), np.float64)).mean(0) * width
+    np.testing.assert_allclose(mass, 1, atol=0.02)
+
+
+def test_betas_with_negative_exponents():
+    a, b, low, high = columns(CONVEX_BETAS)
+    uniform_by_rank(
+        TruncatedBeta(a, b, low, high),
+        lambda t, i: (float(a[i]) - 1.0) * np.log(t) + (float(b[i]) - 1.0) * np.log1p(-t),
+    )
+
+
+def test_gaussians_of_negative_precision():
+    s, h, low, high = columns(CONVEX_GAUSSIANS)
+    uniform_by_rank(
+        TruncatedGaussian(s, h, low, high), lambda t, i: float(s[i]) * t - 0.5 * float(h[i]) * t**2
+    )
+
+
 @pytest.mark.parametrize("power", POWERS)
 def test_powers_of_gammas(power):
     a, b, low, high = columns(POWERS[power])
@@ -90,11 +151,15 @@ def test_gaussians():
     "d",
     [
         TruncatedPowerGamma(-1.0, 1.0, 1.0, 0.0, 2.0),
-        TruncatedPowerGamma(1.0, -1.0, 1.0, 1.0, 2.0),
+        TruncatedPowerGamma(1.0, -1.0, 1.0, 1.0),
+        TruncatedPowerGamma(0.0, -1.0, 1.0, 0.0, 2.0),
+        TruncatedPowerGamma(5.0, -1.0, -1.0, 0.0, 2.0),
+        TruncatedBeta(-1.0, 2.0, 0.0, 0.5),
+        TruncatedBeta(2.0, -1.0, 0.5, 1.0),
         TruncatedPowerGamma(0.0, 0.0, 1.0, 1.0),
         TruncatedBeta(0.0, 1.0),
         TruncatedGaussian(1.0, 0.0, 0.0),
-        TruncatedGaussian(1.0, -1.0, 0.0, 1.0),
+        TruncatedGaussian(1.0, -1.0, 0.0),
     ],
 )
 def test_what_has_no_integral_is_not_a_number(d):

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
+from gibbsite.conditional.draws.bent import Bent, log_mass_of, sample_bent
 from gibbsite.conditional.draws.logconcave import LogConcave, log_mass, sample_log_concave
 
 
@@ -29,9 +30,9 @@ def _inside(value: Any, low: Any, high: Any) -> Any:
 class TruncatedPowerGamma(dist.Distribution):
     """Density proportional to `x^(a-1) exp(-b x^power)` for `low < x < high`, where `low >= 0`.
 
-    `a` is any real number and `b >= 0`, as far as the interval keeps the integral finite. `power` -1 gives
+    `a` and `b` are any real numbers, as far as the interval keeps the integral finite. `power` -1 gives
     truncated inverse Gammas, -2 standard deviations of Normals, `b = 0` truncated power laws. Draws are NaN
-    where the integral is infinite or `b < 0`.
+    where the integral is infinite.
     """
 
     pytree_data_fields = ("a", "b", "low", "high")
@@ -49,13 +50,13 @@ class TruncatedPowerGamma(dist.Distribution):
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Exact draws, shape `sample_shape + batch_shape`."""
-        return _drawn(key, self._free(), sample_shape, self.low, self.high, jnp.exp)
+        return _drawn(key, self._free(), self._bent(), sample_shape, self.low, self.high, jnp.exp)
 
     def log_prob(self, value: Any) -> Any:
         """Normalised by quadrature."""
-        d = self._free()
         t = jnp.log(value)
-        return jnp.where(_inside(value, self.low, self.high), d.fall(t) - t - log_mass(d), -jnp.inf)
+        normalised = _normalised(self._free(), self._bent(), t) - t
+        return jnp.where(_inside(value, self.low, self.high), normalised, -jnp.inf)
 
     def _free(self) -> LogConcave:
         """In `t = log x`, where the log density is `a t - b exp(power t)`."""
@@ -80,11 +81,26 @@ class TruncatedPowerGamma(dist.Distribution):
 
         return LogConcave(fall, slope, mode, low, high)
 
+    def _bent(self) -> Bent:
+        """Where `b < 0`: a line and a convex function."""
+        a, b, p = self.a, self.b, self.power
+        low, high = jnp.log(self.low), jnp.log(self.high)
+        # with both ends open, or where `x^power` grows without end, nothing is integrable
+        grows = ~jnp.isfinite(high if p > 0 else low)
+        return Bent(
+            lambda t: a * t,
+            lambda t: a + 0.0 * t,
+            lambda t: -b * jnp.exp(p * t),
+            low,
+            high,
+            (b < 0) & ~grows,
+        )
+
 
 class TruncatedBeta(dist.Distribution):
     """Density proportional to `x^(a-1) (1-x)^(b-1)` for `low < x < high`, an interval in `[0, 1]`.
 
-    `a >= 0` and `b >= 0`, as far as the interval keeps the integral finite; draws are NaN otherwise.
+    `a` and `b` are any real numbers, as far as the interval keeps the integral finite; draws are NaN otherwise.
     """
 
     pytree_data_fields = ("a", "b", "low", "high")
@@ -100,14 +116,13 @@ class TruncatedBeta(dist.Distribution):
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Exact draws, shape `sample_shape + batch_shape`."""
-        return _drawn(key, self._free(), sample_shape, self.low, self.high, jax.nn.sigmoid)
+        return _drawn(key, self._free(), self._bent(), sample_shape, self.low, self.high, jax.nn.sigmoid)
 
     def log_prob(self, value: Any) -> Any:
         """Normalised by quadrature."""
-        d = self._free()
         t = jnp.log(value) - jnp.log1p(-value)
-        jacobian = jnp.log(value) + jnp.log1p(-value)
-        return jnp.where(_inside(value, self.low, self.high), d.fall(t) - jacobian - log_mass(d), -jnp.inf)
+        normalised = _normalised(self._free(), self._bent(), t) - jnp.log(value) - jnp.log1p(-value)
+        return jnp.where(_inside(value, self.low, self.high), normalised, -jnp.inf)
 
     def _free(self) -> LogConcave:
         """In `t = logit x`, where the log density is `a log σ(t) + b log σ(-t)`."""
@@ -127,11 +142,27 @@ class TruncatedBeta(dist.Distribution):
 
         return LogConcave(fall, slope, mode, low, high)
 
+    def _bent(self) -> Bent:
+        """Where `a < 0` or `b < 0`."""
+        a, b = self.a, self.b
+        low, high = (jnp.log(x) - jnp.log1p(-x) for x in (self.low, self.high))
+        up_a, up_b = jnp.maximum(a, 0.0), jnp.maximum(b, 0.0)
+        down_a, down_b = jnp.minimum(a, 0.0), jnp.minimum(b, 0.0)
+        open_ends = ((low == -jnp.inf) & (a <= 0)) | ((high == jnp.inf) & (b <= 0))
+        return Bent(
+            lambda t: up_a * jax.nn.log_sigmoid(t) + up_b * jax.nn.log_sigmoid(-t),
+            lambda t: up_a * jax.nn.sigmoid(-t) - up_b * jax.nn.sigmoid(t),
+            lambda t: down_a * jax.nn.log_sigmoid(t) + down_b * jax.nn.log_sigmoid(-t),
+            low,
+            high,
+            ((a < 0) | (b < 0)) & ~open_ends,
+        )
+
 
 class TruncatedGaussian(dist.Distribution):
     """Density proportional to `exp(information x - precision x^2 / 2)` for `low < x < high`.
 
-    `precision >= 0`, as far as the interval keeps the integral finite; draws are NaN otherwise.
+    `precision` is any real number, as far as the interval keeps the integral finite; draws are NaN otherwise.
     """
 
     pytree_data_fields = ("information", "precision", "low", "high")
@@ -148,12 +179,12 @@ class TruncatedGaussian(dist.Distribution):
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Exact draws, shape `sample_shape + batch_shape`."""
-        return _drawn(key, self._free(), sample_shape, self.low, self.high, lambda t: t)
+        return _drawn(key, self._free(), self._bent(), sample_shape, self.low, self.high, lambda t: t)
 
     def log_prob(self, value: Any) -> Any:
         """Normalised by quadrature."""
-        d = self._free()
-        return jnp.where(_inside(value, self.low, self.high), d.fall(value) - log_mass(d), -jnp.inf)
+        normalised = _normalised(self._free(), self._bent(), value)
+        return jnp.where(_inside(value, self.low, self.high), normalised, -jnp.inf)
 
     def _free(self) -> LogConcave:
         s, h, low, high = self.information, self.precision, self.low, self.high
@@ -169,11 +200,42 @@ class TruncatedGaussian(dist.Distribution):
 
         return LogConcave(fall, slope, mode, low, high)
 
+    def _bent(self) -> Bent:
+        """Where the precision is negative."""
+        s, h = self.information, self.precision
+        closed = jnp.isfinite(self.low) & jnp.isfinite(self.high)
+        return Bent(
+            lambda x: s * x,
+            lambda x: s + 0.0 * x,
+            lambda x: -0.5 * h * x**2,
+            self.low,
+            self.high,
+            (h < 0) & closed,
+        )
+
+
+def _normalised(d: LogConcave, bent: Bent, t: Any) -> Any:
+    """The normalised log density at `t`, whichever way it is drawn."""
+    convex = bent.down(t) + bent.up(t) - log_mass_of(bent)
+    return jnp.where(bent.wanted, convex, d.fall(t) - log_mass(d))
+
 
 def _drawn(
-    key: Any, d: LogConcave, sample_shape: tuple[int, ...], low: Any, high: Any, back: Callable[[Any], Any]
+    key: Any,
+    d: LogConcave,
+    bent: Bent,
+    sample_shape: tuple[int, ...],
+    low: Any,
+    high: Any,
+    back: Callable[[Any], Any],
 ) -> Any:
     """Draws taken back from `t`; rounding must not leave the interval."""
     shape = sample_shape + d.mode.shape
-    wide = d._replace(**{n: jnp.broadcast_to(getattr(d, n), shape) for n in ("mode", "low", "high")})
-    return jnp.clip(back(sample_log_concave(key, wide)), low, high)
+
+    def spread(x: Any, names: tuple[str, ...]) -> Any:
+        return x._replace(**{n: jnp.broadcast_to(getattr(x, n), shape) for n in names})
+
+    key_concave, key_bent = jax.random.split(key)
+    concave = sample_log_concave(key_concave, spread(d, ("mode", "low", "high")))
+    t = jnp.where(bent.wanted, sample_bent(key_bent, spread(bent, ("low", "high", "wanted"))), concave)
+    return jnp.clip(back(t), low, high)

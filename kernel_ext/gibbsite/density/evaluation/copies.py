@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gibbsite.density.maps.access import Shape
+from gibbsite.density.maps.access import Shape, clipped
 from gibbsite.density.maps.rules import ELEMENTWISE
 from gibbsite.trace.jaxpr.compat import JaxprEqn, bind_equation
 
@@ -84,7 +84,7 @@ def copies_of(eqn: JaxprEqn, operand: Any, indices: Any) -> Copies | None:
     source = jnp.reshape(source, (-1, *source.shape[len(indexed) :]))
     rows: Any = jnp.zeros((), jnp.int32)
     for i, n in enumerate(places):
-        rows = rows * n + jnp.clip(indices[..., i], 0, n - 1).astype(jnp.int32)
+        rows = rows * n + clipped(indices[..., i], n - 1).astype(jnp.int32)
     out = tuple(eqn.outvars[0].aval.shape)
     batch = tuple(a for a in range(len(out)) if a not in dims.offset_dims)
     return Copies(source, batch, out, (eqn.invars[1], tuple(places)), rows)

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from gibbsite.density.evaluation.evaluate import Evaluator
-from gibbsite.density.maps.access import Affine, Component, Table
+from gibbsite.density.maps.access import Affine, Component, Table, clipped
 
 
 def same_index(component: Component, ev: Evaluator) -> Any | None:
@@ -27,7 +25,7 @@ def _of_key(key: Any, ev: Evaluator) -> Any | None:
         x = ev.lazy(var)
         if any(n != 1 for n in x.shape[:-1]):
             return None
-        return jnp.clip(x.reshape(-1)[min(k, x.shape[-1] - 1)], 0, high)
+        return clipped(x.reshape(-1)[min(k, x.shape[-1] - 1)], high)
     if kind == "sum":
         parts, total, _ = rest
         for coef, c in parts:

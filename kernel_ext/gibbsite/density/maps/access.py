@@ -143,6 +143,12 @@ def component_array(component: Affine | Table, shape: Shape, read: Read) -> Any:
     return array
 
 
+def clipped(index: Any, high: int) -> Any:
+    """An index array clipped to `0 … high`, in a type that holds both."""
+    index = jnp.asarray(index)
+    return jnp.clip(index.astype(jnp.int32) if index.dtype.itemsize < 4 else index, 0, high)
+
+
 def sum_of(terms: Sequence[tuple[int, Component]], offset: int, shape: Shape) -> Component:
     """`sum(coef * component) + offset` as one component over an array of `shape`."""
     if any(isinstance(c, Whole) for _, c in terms):

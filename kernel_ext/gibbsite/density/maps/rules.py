@@ -20,6 +20,7 @@ from gibbsite.density.maps.access import (
     Table,
     Window,
     along,
+    clipped,
     constant,
     full_window,
     known_index,
@@ -275,7 +276,7 @@ def _scalar_index(arg: Arg, rank: int, high: int) -> Component:
     var = arg.var
 
     def value(read: Read) -> Any:
-        return jnp.clip(jnp.reshape(read(var), (1,) * rank), 0, high)
+        return clipped(jnp.reshape(read(var), (1,) * rank), high)
 
     return Table(("scalar", var, rank, high), (1,) * rank, arg.latents, value)
 
@@ -357,12 +358,12 @@ def _gathered_index(indices: Arg, k: int, index_axis: dict[int, int], shape: Sha
     if high == 0:
         return constant(rank, 0)
     if indices.known is not None:
-        array = np.clip(np.asarray(indices.known)[..., k], 0, high).astype(np.int32)
+        array = np.clip(np.asarray(indices.known, np.int64)[..., k], 0, high).astype(np.int32)
         return known_index(array.reshape(target))
     var = indices.var
 
     def value(read: Read) -> Any:
-        return jnp.clip(jnp.reshape(jnp.asarray(read(var))[..., k], target), 0, high)
+        return clipped(jnp.reshape(jnp.asarray(read(var))[..., k], target), high)
 
     return Table(("gather", var, k, tuple(target), high), tuple(target), indices.latents, value)
 

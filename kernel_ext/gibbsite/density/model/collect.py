@@ -15,6 +15,7 @@ from numpyro import handlers
 from numpyro.distributions import Distribution, TransformedDistribution
 from numpyro.primitives import Messenger
 
+from gibbsite.density.model.atoms import check_atoms
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.errors import DataError, ModelError
@@ -170,6 +171,8 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
         for frame in frames:
             plates.setdefault(frame.name, Plate(frame.name, frame.size, frame.dim))
         sites[name] = _site(name, msg, frames, lines.get(name))
+        if sites[name].latent:
+            check_atoms(name, msg, lines.get(name))
         if sites[name].latent and sites[name].discrete:
             support = _enumerated(msg["fn"])
             if support is not None:

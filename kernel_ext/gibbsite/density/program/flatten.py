@@ -12,6 +12,7 @@ import jax
 from jax import lax
 
 from gibbsite.density.program.descan import descan
+from gibbsite.density.program.fill import fills, in_bounds
 from gibbsite.trace.jaxpr.compat import (
     ClosedJaxpr,
     Jaxpr,
@@ -89,6 +90,8 @@ class Builder:
                 return self.splice(mapped, operands)
         if eqn.primitive.name == "stack":
             return self.splice(_unstacked(eqn), operands)
+        if fills(eqn):
+            return self.splice(self._placed(in_bounds(eqn), eqn), operands)
         key = _value_key(eqn, operands)
         if key is not None and key in self._seen:
             return self._seen[key]

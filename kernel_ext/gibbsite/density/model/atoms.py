@@ -1,0 +1,51 @@
+"""Latent sites that no sampler can move: distributions with all or some of their mass in points."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from numpyro.distributions import Delta
+
+from gibbsite.errors import ModelError
+
+_PARTS = ("base_dist", "_mixing_distribution", "_component_distribution", "_component_distributions")
+
+
+def _parts(fn: Any) -> Iterator[Any]:
+    """A distribution and, without the choice between components, all that it is made of."""
+    stack = [fn]
+    while stack:
+        fn = stack.pop()
+        yield fn
+        for name in _PARTS:
+            found = fn.__dict__.get(name) if name != "_mixing_distribution" else None
+            stack += [p for p in (found if isinstance(found, list | tuple) else [found]) if p is not None]
+
+
+def check_atoms(name: str, msg: Mapping[str, Any], line: tuple[str, int] | None) -> None:
+    """Refuse a latent of continuous support whose values are points of positive probability.
+
+    A density is taken to be one: at a point it counts for nothing, so that a `Delta` would vanish from it.
+    Raises `ModelError`.
+    """
+    if getattr(msg["fn"].support, "is_discrete", False):
+        return
+    at = f" (line {line[1]})" if line else ""
+    for part in _parts(msg["fn"]):
+        kind = type(part).__name__
+        if isinstance(part, Delta):
+            alone = type(msg["fn"]).__name__ == "Delta"
+            way_out = (
+                f"give its value a name with `numpyro.deterministic({name!r}, …)`"
+                if alone
+                else "write the choice as a discrete site of its own, and use `jnp.where` on it"
+            )
+            raise ModelError(
+                f"the latent site {name!r}{at} has a {kind}, which puts probability on a single point, where "
+                f"other values have a density; {way_out}"
+            )
+        if getattr(part.support, "is_discrete", False):
+            raise ModelError(
+                f"the latent site {name!r}{at} is made of a {kind}, which takes whole numbers only, but its "
+                f"support is called {msg['fn'].support}; sample the {kind} as a site of its own and transform "
+                f"its value"
+            )
