@@ -14,7 +14,7 @@ from gibbsite import sampling
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density import Density, Site, build_density
-from gibbsite.density.checks import check_data
+from gibbsite.density.checks import check_data, check_proper
 from gibbsite.density.levels import generated_latents
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
@@ -61,6 +61,7 @@ class Model:
                 f"nothing to infer. Leave at least one site without `obs=` (or with a value of None)"
             )
         check_data(self.density)
+        check_proper(self.density)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model function, with the bound arguments unless others are given."""

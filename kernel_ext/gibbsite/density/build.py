@@ -93,8 +93,8 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
             raise ModelError(_dynamic_message(error)) from error
         if "not a valid JAX array type" in str(error):
             raise DataError(
-                f"the model computes with something that holds no numbers{_where(error)}: {error}. Convert it "
-                f"first, and keep what is missing out with `numpyro.handlers.mask`"
+                f"the model computes with something that holds no numbers{_where(error)}: {error}. Convert "
+                f"it first, and keep what is missing out with `numpyro.handlers.mask`"
             ) from error
         raise
     except AssertionError as error:

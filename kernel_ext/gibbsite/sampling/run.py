@@ -14,10 +14,11 @@ from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionEr
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint, predict
 from gibbsite.sampling.engine.engine import INPUTS, Engine
-from gibbsite.sampling.engine.flight import Flight
+from gibbsite.sampling.engine.flight import Chunk, Flight
 from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.starting import Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
+from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
 from gibbsite.sampling.storage.datatree import to_datatree
 from gibbsite.sampling.storage.draws import Draws, empty_like
 from gibbsite.sampling.storage.store import Store, discard
@@ -230,6 +231,9 @@ class Run(Looking):
             if self.settings.chunk is None:
                 size = int(np.clip(_CHUNK_SECONDS / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))
             measuring = self._clock.due(engine, kwargs, state.block_states, sum(self._pace.seconds))
+            undefined = first_undefined(self._plan, chunk)
+            if undefined is not None:
+                self._end_undefined(engine, flight, chunk, undefined)
             done = self.kept.steps + n
             alone = measuring or self._stop.is_set() or done >= self._warmup + self._target
             ahead = None if alone else engine.depart(state, *self._leg(engine, done, size))
@@ -249,6 +253,19 @@ class Run(Looking):
             self._pace.add(flight.warming, n, time.monotonic() - began)
             self._notify()
         self._status = "finished"
+
+    def _end_undefined(self, engine: Engine, flight: Flight, chunk: Chunk, step: int) -> None:
+        """Keep what came before the first undefined draw, made again, so that the state fits; and fail."""
+        error = undefined_error(self._plan, chunk, step, self.kept.steps, self._warmup)
+        if step:
+            shorter = engine.depart(self._state, step, flight.warming)
+            sound, _ = shorter.landed()
+            with self._lock:
+                values, stats = self.kept.append(sound, step)
+                self._state = shorter.state
+            if not flight.warming:
+                self._monitor.add(values, stats)
+        raise error
 
     def _leg(self, engine: Engine, done: int, size: int) -> tuple[int, bool]:
         """How many steps to make after `done`, within one phase of the run, and whether that is warm-up."""

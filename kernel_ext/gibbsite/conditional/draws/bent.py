@@ -2,13 +2,13 @@
 
 The hull is piecewise linear: on each piece the concave part lies below its tangents at the two ends, the
 convex part below its chord (Görür and Teh 2011, "Concave-convex adaptive rejection sampling"). The places of
-the pieces decide only how many proposals are rejected; they are moved a few times to where the hull's mass is.
+the pieces decide only how many proposals are rejected; they are moved a few times to where the hull's mass
+is.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax, random
 

@@ -100,7 +100,8 @@ class TruncatedPowerGamma(dist.Distribution):
 class TruncatedBeta(dist.Distribution):
     """Density proportional to `x^(a-1) (1-x)^(b-1)` for `low < x < high`, an interval in `[0, 1]`.
 
-    `a` and `b` are any real numbers, as far as the interval keeps the integral finite; draws are NaN otherwise.
+    `a` and `b` are any real numbers, as far as the interval keeps the integral finite; draws are NaN
+    otherwise.
     """
 
     pytree_data_fields = ("a", "b", "low", "high")

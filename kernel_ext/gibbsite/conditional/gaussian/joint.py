@@ -154,6 +154,8 @@ def gaussian_of(density: Density, site: str) -> GaussianConditional:
     if support.kind != "real":
         raise NotReal(f"the support of {site} is of kind {support.kind!r}, not the real line")
     degrees = certify_quadratic(density, site)
+    if all(degrees[term.atom] < 2 for term, _ in density.terms_of(site)):
+        raise Refused(f"no term is quadratic in {site}: nothing gives it a finite variance")
     batch = batch_axes(density, site)
     found = GaussianConditional(density, site, batch, degrees)
     if found.length >= MIN_CHAIN:

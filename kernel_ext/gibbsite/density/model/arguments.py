@@ -89,7 +89,8 @@ def _check_range(name: str, leaf: Any) -> None:
         where = f" at {list(at)}" if at else ""
         raise DataError(
             f"argument {name!r} holds {value[at]}{where}, which {used} cannot hold; JAX would compute with "
-            f"another number. Turn on 64-bit numbers (`jax.config.update('jax_enable_x64', True)`), or rescale"
+            f"another number. Turn on 64-bit numbers (`jax.config.update('jax_enable_x64', True)`), or "
+            f"rescale"
         )
 
 

@@ -46,6 +46,6 @@ def check_atoms(name: str, msg: Mapping[str, Any], line: tuple[str, int] | None)
         if getattr(part.support, "is_discrete", False):
             raise ModelError(
                 f"the latent site {name!r}{at} is made of a {kind}, which takes whole numbers only, but its "
-                f"support is called {msg['fn'].support}; sample the {kind} as a site of its own and transform "
-                f"its value"
+                f"support is called {msg['fn'].support}; sample the {kind} as a site of its own and "
+                f"transform its value"
             )
