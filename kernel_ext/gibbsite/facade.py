@@ -23,6 +23,7 @@ from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
+from gibbsite.kernels.scheduling.elimination import eliminating
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
 from gibbsite.reparam import fitting_reparams, reparameterised
@@ -166,6 +167,17 @@ class Model:
         changed = copy.copy(self)
         changed._schedule = self.schedule(schedule).text if schedule is not None else None
         return changed
+
+    def eliminate(self, *sites: str) -> "Model":
+        """The same model with a schedule that sums the discrete `sites` out of one NUTS block, and redraws
+        them.
+
+        Draws of the sites come with the run. Without sites, all discrete ones of finite support are. Where
+        the model has no continuous site to move, they are drawn jointly. Raises as `marginal` does, and
+        `ScheduleError` where the rest of the model fits no such schedule.
+        """
+        names = self.marginal(*sites).sites
+        return self.with_schedule(eliminating(self, names, make_schedule(self).updates))
 
     def element_blanket(self, site: str, index: int | tuple[int, ...]) -> dict[str, Any]:
         """Which elements of which sites share a term with one element of a latent site.

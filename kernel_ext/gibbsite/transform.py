@@ -83,9 +83,8 @@ def carried_over(schedule: str, latents: Collection[str]) -> str | None:
     updates, spec = [], parse_schedule(schedule)
     for u in spec.updates:
         names = [n for s in u.sites for n in (s, f"{s}_decentered", f"{s}_base") if n in latents]
-        if names:
-            updates.append(replace(u, sites=tuple(names)))
-    named = {n for u in updates for n in u.sites}
+        updates += replace(u, sites=tuple(names)).keeping(latents)
+    named = {n for u in updates for n in u.everything}
     return str(Spec(tuple(updates), spec.random_scan)) if named and named == set(latents) else None
 
 

@@ -53,13 +53,27 @@ def check(name):
             true_value, true_gradient = quick(jax.value_and_grad(theirs))(real, rest)
             found.append((float(value), float(true_value)))
             for n, g in gradient.items():
-                expected = np.asarray(true_gradient[n])
+                expected, tolerance = np.asarray(true_gradient[n]), 1e-9
+                if np.isnan(expected).any():  # a structural zero, which NumPyro's own derivative cannot pass
+                    expected, tolerance = differences(quick(theirs), real, rest, n), 1e-5
                 scale = 1 + np.abs(expected).max(initial=0.0)
-                np.testing.assert_allclose(np.asarray(g), expected, atol=1e-9 * scale, err_msg=n)
+                np.testing.assert_allclose(np.asarray(g), expected, atol=tolerance * scale, err_msg=n)
         (a, true_a), (b, true_b) = found
         assert np.isfinite([a, b]).all()
         assert abs((a - b) - (true_a - true_b)) < 1e-10 * (1 + abs(true_a - true_b))
         check_readings(marginal, truth, states[0], data)
+
+
+def differences(fn, real, rest, name, step=1e-6):
+    """The gradient by one site, by central differences."""
+    x = np.asarray(real[name])
+    out = np.zeros(x.size)
+    for i in range(x.size):
+        moved = np.zeros(x.size)
+        moved[i] = step
+        up, down = ({**real, name: jnp.asarray(x + s * moved.reshape(x.shape))} for s in (1, -1))
+        out[i] = (fn(up, rest) - fn(down, rest)) / (2 * step)
+    return out.reshape(x.shape)
 
 
 def check_readings(marginal, truth, state, data):

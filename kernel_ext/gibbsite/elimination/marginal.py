@@ -37,6 +37,12 @@ class Marginal:
         """The sites that are summed out, with their supports, as the density knows them."""
         return self.plan.of
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The latents that are left, as the model names them."""
+        gone = {n for u, m in self._units.items() for n in (u, *m, *self.density.members.get(u, ()))}
+        return tuple(n for n in self._written.latents if n not in gone)
+
     def logdensity(self, state: Mapping[str, Any]) -> Any:
         """Log density of all other latents, up to a constant: a scalar."""
         return self._jitted["logdensity"](self._latents(state), self._data)

@@ -61,7 +61,7 @@ def _known(constraint: _Known) -> Any:
     return biject_to(constraint.support)
 
 
-class _Flat(Distribution):
+class Flat(Distribution):
     """A site of known support whose density stands in factors of its own."""
 
     def __init__(self, site: Site, first: Any):
@@ -187,7 +187,7 @@ def _runtime_model(
 
     def model(**kwargs: Any) -> None:
         latents: dict[str, Any] = {
-            n: numpyro.sample(n, _Flat(sites[n], first.get(n))) for n in density.latent_vars
+            n: numpyro.sample(n, Flat(sites[n], first.get(n))) for n in density.latent_vars
         }
         out = fn(*[latents[n] for n in ordered], *kwargs[INPUTS_KWARG]["data"])
         parts = jax.tree.unflatten(tree, out)

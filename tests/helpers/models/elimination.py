@@ -38,7 +38,7 @@ def repeated_parent(y):
 
 def dense_noisy_or(y):
     w = numpyro.sample("w", dist.Gamma(2, 2).expand([3, 4]).to_event(2))
-    with numpyro.plate("d", 4):
+    with numpyro.plate("causes", 4):
         d = bern("d", 0.4)
     numpyro.sample("y", dist.Poisson(0.1 + w @ d), obs=y)
 

@@ -5,18 +5,23 @@
 One update after another, joined by `(*)`. An update is a kernel, its options in parentheses, and a site or a
 block of sites in brackets; `3 x` in front repeats it; `*` as the site means every latent that no other update
 names. `random:` in front of it all visits the updates at random. AugurV2's names of kernels are accepted.
+
+    Eliminate z > NUTS [w mu] (*) Conjugate tau
+
+`Eliminate` sums discrete sites out of the update to the right of `>`, and redraws them right after it.
 """
 
 import ast
 import difflib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gibbsite.errors import ScheduleError
 
 REST = "*"
+ELIMINATE = "Eliminate"
 _NAME = re.compile(r"[^\W\d]\w*")
 _SITE = re.compile(r"[^\W\d][\w.]*(?:/[\w.]+)*(?:\[\d+\])*")
 
@@ -25,7 +30,8 @@ _SITE = re.compile(r"[^\W\d][\w.]*(?:/[\w.]+)*(?:\[\d+\])*")
 class Update:
     """One update of a sweep: a kernel, the sites it updates together, its options, how often in a row.
 
-    `span` is where it stands in the text it was read from, for messages; it does not count for equality.
+    `eliminated` sites are summed out of its target and redrawn right after it. `span` is where it stands in
+    the text it was read from, for messages; it does not count for equality.
     """
 
     kernel: str
@@ -33,16 +39,30 @@ class Update:
     options: tuple[tuple[str, Any], ...] = ()
     repeat: int = 1
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
+    eliminated: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """The sites as they are written: `z`, or `[a b]` for a block."""
-        names = [s if _SITE.fullmatch(s) or s == REST else repr(s) for s in self.sites]
-        return names[0] if len(names) == 1 else f"[{' '.join(names)}]"
+        return _written(self.sites)
+
+    @property
+    def everything(self) -> tuple[str, ...]:
+        """All sites that it gives new values: the eliminated ones, and those of its kernel."""
+        return (*self.eliminated, *self.sites)
+
+    def keeping(self, sites: Collection[str]) -> "tuple[Update, ...]":
+        """The update of those of its sites that are among `sites`: none, or one."""
+        left = tuple(s for s in self.eliminated if s in sites)
+        own = tuple(s for s in self.sites if s in sites)
+        if own:
+            return (replace(self, sites=own, eliminated=left),)
+        return (Update("Gibbs", left),) if left else ()
 
     def __str__(self) -> str:
         options = ", ".join(f"{k}={_shown(v)}" for k, v in self.options)
         times = f"{self.repeat} x " if self.repeat != 1 else ""
+        times += f"{ELIMINATE} {_written(self.eliminated)} > " if self.eliminated else ""
         return f"{times}{self.kernel}{f'({options})' if options else ''} {self.label}"
 
 
@@ -58,15 +78,21 @@ class Spec:
         return ("random: " if self.random_scan else "") + " (*) ".join(map(str, self.updates))
 
 
-def update(kernel: str, *sites: str, repeat: int = 1, **options: Any) -> Update:
-    """One update in Python: `update("HMC", "a", "b", step_size=0.05, num_steps=10)`."""
+def update(
+    kernel: str, *sites: str, repeat: int = 1, eliminate: str | Sequence[str] = (), **options: Any
+) -> Update:
+    """One update in Python: `update("HMC", "a", "b", step_size=0.05, num_steps=10)`.
+
+    `eliminate` names discrete sites to sum out of it.
+    """
+    eliminated = (eliminate,) if isinstance(eliminate, str) else tuple(eliminate)
     if not isinstance(kernel, str) or not all(isinstance(s, str) for s in sites):
         raise ScheduleError(f"update() takes the names of a kernel and of sites, got {(kernel, *sites)!r}")
     if not sites:
         raise ScheduleError(f"update({kernel!r}): which sites? Name at least one, or '*' for all the rest")
     if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
         raise ScheduleError(f"update({kernel!r}): repeat must be a positive integer, got {repeat!r}")
-    return Update(kernel, tuple(sites), tuple(options.items()), repeat)
+    return Update(kernel, tuple(sites), tuple(options.items()), repeat, eliminated=eliminated)
 
 
 def at_caret(message: str, text: str, span: tuple[int, int] | None) -> ScheduleError:
@@ -140,11 +166,29 @@ class _Parser:
         if not kernel:
             raise self.error("expected the name of a kernel, such as Gibbs, Conjugate or NUTS")
         spans = {"kernel": kernel.span()}
+        if kernel.group().lower() == ELIMINATE.lower():
+            return self.eliminating(repeat, kernel)
         options: tuple[tuple[str, Any], ...] = ()
         if self.text[self.at : self.at + 1] == "(" and not re.match(r"\(\s*\*\s*\)", self.text[self.at :]):
             options = self.options(kernel, spans)
         sites = self.sites(kernel.group(), spans)
         return Update(kernel.group(), sites, options, repeat, spans)
+
+    def eliminating(self, repeat: int, word: re.Match[str]) -> Update:
+        """What follows `Eliminate`: sites, `>`, and the update that they are summed out of."""
+        spans: dict[str, tuple[int, int]] = {}
+        left = self.sites(ELIMINATE, spans)
+        if not self.take(">"):
+            raise self.error(
+                f"expected '>' and the update that {_written(left)} is summed out of, such as "
+                f"'{ELIMINATE} {_written(left)} > NUTS *'"
+            )
+        inner = self.update()
+        if inner.eliminated or inner.repeat != 1:
+            what = f"a second {ELIMINATE}" if inner.eliminated else "a repeat"
+            raise self.error(f"to the right of '>' stands one update, not {what}", word.span())
+        moved = {f"eliminated {name}": span for name, span in spans.items()}
+        return replace(inner, eliminated=left, repeat=repeat, spans={**inner.spans, **moved})
 
     def options(
         self, kernel: re.Match[str], spans: dict[str, tuple[int, int]]
@@ -214,10 +258,15 @@ class _Parser:
         spans["sites"] = (spans[f"site {names[0]}"][0], self.at)
         self.skip()
         following = None if opened else re.compile(_SITE.pattern).match(self.text, self.at)
-        if following:
+        if following and kernel != ELIMINATE:
             block = f"[{names[0]} {following.group()}]"
             raise self.error(f"expected '(*)' before the next update, or brackets for a block: {block}")
         return tuple(names)
+
+
+def _written(sites: Sequence[str]) -> str:
+    names = [s if _SITE.fullmatch(s) or s == REST else repr(s) for s in sites]
+    return names[0] if len(names) == 1 else f"[{' '.join(names)}]"
 
 
 def _shown(value: Any) -> str:

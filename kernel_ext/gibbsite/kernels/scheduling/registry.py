@@ -45,6 +45,8 @@ class KernelRow:
     `cost(facts, sites, options)` estimates the work of one update, in words.
     `together(facts, sites, options)` returns None, or why the sites, each of which fits, cannot be one block.
     `signature(facts, sites)` names what of the analysis is compiled in beyond the model's fingerprint.
+    `density_only` says that it needs nothing of a model but its log density, so that sites may be summed out
+    of its target.
     """
 
     name: str
@@ -57,6 +59,7 @@ class KernelRow:
     aliases: tuple[str, ...] = ()
     together: Callable[[Facts, tuple[str, ...], Mapping[str, Any]], str | None] = _separately
     signature: Callable[[Facts, tuple[str, ...]], tuple[str, ...]] = _no_signature
+    density_only: bool = False
 
 
 _ROWS: dict[str, KernelRow] = {}
@@ -262,6 +265,7 @@ for _row in (
         Slice,
         reason="any continuous support; element by element",
         cost=lambda f, s, o: f"about 6 × {size(f, s)} evaluations of the touched factors",
+        density_only=True,
     ),
     kernel_row(
         "ReflectiveSlice",
@@ -270,6 +274,7 @@ for _row in (
         reason="slice that follows the gradient",
         cost=lambda f, s, o: f"{o.get('num_steps', 10)} gradients",
         aliases=("RSlice", "ReflSlice"),
+        density_only=True,
     ),
     kernel_row(
         "RandomWalk",
@@ -279,6 +284,7 @@ for _row in (
         cost=lambda f, s, o: "2 evaluations of the touched factors",
         options={"step_size": _NUMBER, "target_accept_prob": _NUMBER},
         aliases=("RWMetropolis", "MWG"),
+        density_only=True,
     ),
     kernel_row(
         "Independence",
@@ -296,8 +302,18 @@ for _row in (
         cost=lambda f, s, o: "2 evaluations of the touched factors",
         needs=("proposal",),
         aliases=("MH", "Prop", "PropMH"),
+        density_only=True,
     ),
-    KernelRow("HMC", _smooth, _build_hmc, _hmc_options(HMC), _gradients, "continuous", aliases=("GradHMC",)),
+    KernelRow(
+        "HMC",
+        _smooth,
+        _build_hmc,
+        _hmc_options(HMC),
+        _gradients,
+        "continuous",
+        aliases=("GradHMC",),
+        density_only=True,
+    ),
     KernelRow(
         "NUTS",
         _smooth,
@@ -305,6 +321,7 @@ for _row in (
         _hmc_options(NUTS),
         _gradients,
         "continuous; gradients and step size adapted",
+        density_only=True,
     ),
 ):
     register_kernel(_row)

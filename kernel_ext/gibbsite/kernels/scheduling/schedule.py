@@ -5,12 +5,17 @@ import itertools
 import numbers
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from numpyro.infer.mcmc import MCMCKernel
+
+from gibbsite.elimination import marginal_of
 from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
+from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
+from gibbsite.kernels.scheduling.elimination import check_eliminated
 from gibbsite.kernels.scheduling.parse import REST, Spec, Update, at_caret, nearest, parse_schedule
 from gibbsite.kernels.scheduling.plan import Block, Plan
 from gibbsite.kernels.scheduling.policy import blocked_by, default_spec, reason_for
@@ -53,11 +58,26 @@ class Schedule:
         for u in self.updates:
             row = _row(u.kernel)
             cost = row.cost(self.facts, u.sites, dict(u.options))
+            if u.eliminated:
+                rows.append(self._eliminated_row(u, cost))
+                continue
             times = f"{u.repeat} × ({cost})" if u.repeat > 1 else cost
             name = str(u).removesuffix(u.label).strip()
             reason = reason_for(self.facts, u.kernel, u.sites) or row.reason
             rows.append(Row(u.sites, name, reason, blocked_by(self.facts, u.kernel, u.sites), times))
         return tuple(rows)
+
+    def _eliminated_row(self, u: Update, cost: str) -> Row:
+        """The row of an update out of which sites are summed: `z | w mu`."""
+        marginal = marginal_of(self.facts.density, u.eliminated)
+        times = f"{u.repeat} × " if u.repeat > 1 else ""
+        return Row(
+            (*u.eliminated, "|", *u.sites),
+            str(u).removesuffix(u.label).strip(),
+            f"{' and '.join(u.eliminated)} summed out, then drawn jointly. {marginal}",
+            "",
+            f"{times}({cost}), each of {marginal.cost}; one draw of about a gradient",
+        )
 
     def members(self, sites: Sequence[str]) -> tuple[str, ...]:
         """The model's own sites behind the names in an update: those of a group for the group's name."""
@@ -70,11 +90,14 @@ class Schedule:
         for u in self.updates:
             options = dict(u.options)
             try:
-                kernel = _row(u.kernel).build(facts, u.sites, options)
+                kernel = _built(facts, u)
             except (OptionError, TypeError, ValueError) as problem:
                 raise ScheduleError(f"{u}: {problem}") from problem
-            pairs.append((Repeat(kernel, u.repeat) if u.repeat > 1 else kernel, u.sites))
-            blocks.append(Block(u.label, u.kernel, u.sites, options))
+            pairs.append((Repeat(kernel, u.repeat) if u.repeat > 1 else kernel, u.everything))
+            label = f"{' '.join(u.eliminated)} | {' '.join(u.sites)}" if u.eliminated else u.label
+            blocks.append(Block(label, u.kernel, u.everything, options))
+            if u.eliminated:
+                signatures.append(marginal_of(facts.density, u.eliminated).signature)
             signatures += _row(u.kernel).signature(facts, u.sites)
             # options that are functions are compiled in: they are part of the key as objects
             signatures += [v if callable(v) else repr(v) for v in options.values()]
@@ -156,6 +179,16 @@ def make_schedule(
     return Schedule(_checked(facts, spec), spec.random_scan or random_scan, facts)
 
 
+def _built(facts: Facts, u: Update) -> MCMCKernel:
+    """The kernel of an update."""
+    options = dict(u.options)
+    if not u.eliminated:
+        return _row(u.kernel).build(facts, u.sites, options)
+    marginal = marginal_of(facts.density, u.eliminated)
+    left = MarginalModel(facts.name, facts.density, marginal, facts.inputs, u.eliminated)
+    return Eliminated(facts.runtime_model, _row(u.kernel).build(left, u.sites, options), marginal)
+
+
 def _row(kernel: str) -> KernelRow:
     row = find_kernel(kernel)
     assert row is not None
@@ -175,7 +208,10 @@ def _checked(facts: Facts, spec: Spec) -> tuple[Update, ...]:
                 u.spans.get("kernel"),
             )
         _check_options(u, row, spec.text)
-        expanded.append((u, row, [m for s in u.sites for m in _members(facts, s, u, spec.text)]))
+        check_eliminated(facts, u, row, spec.text)
+        out = tuple(m for s in u.eliminated for m in _members(facts, s, u, spec.text))
+        u = replace(u, eliminated=out)
+        expanded.append((u, row, [m for s in u.everything for m in _members(facts, s, u, spec.text)]))
     owner: dict[str, Update] = {}
     for u, _, sites in expanded:
         for site in sites:
@@ -195,7 +231,8 @@ def _checked(facts: Facts, spec: Spec) -> tuple[Update, ...]:
         raise at_caret("'*' has nothing left to update", spec.text, u.spans.get(f"site {REST}"))
     checked = []
     for u, row, sites in expanded:
-        names = tuple(m for s in sites for m in (rest if s == REST else [s]))
+        own = sites[len(u.eliminated) :]
+        names = tuple(m for s in own for m in (rest if s == REST else [s]))
         for site in names:
             why = row.fits(facts, site)
             if why is not None:
@@ -207,7 +244,7 @@ def _checked(facts: Facts, spec: Spec) -> tuple[Update, ...]:
         why = row.together(facts, names, dict(u.options))
         if why is not None:
             raise at_caret(why, spec.text, u.spans.get("sites"))
-        checked.append(Update(row.name, names, u.options, u.repeat, u.spans))
+        checked.append(Update(row.name, names, u.options, u.repeat, u.spans, u.eliminated))
     return tuple(checked)
 
 
@@ -216,7 +253,7 @@ def _members(facts: Facts, name: str, u: Update, text: str) -> tuple[str, ...]:
     groups = facts.density.groups
     if name == REST or name in groups:
         return groups.get(name, (REST,))
-    span = u.spans.get(f"site {name}")
+    span = u.spans.get(f"site {name}", u.spans.get(f"eliminated site {name}"))
     if name not in facts.sites:
         latents = [n for n, s in facts.sites.items() if s.role == "latent"]
         raise at_caret(str(UnknownNameError("site", name, latents)), text, span)

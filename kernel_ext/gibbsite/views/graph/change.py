@@ -2,7 +2,7 @@
 
 import ast
 import keyword
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gibbsite.errors import DataError, ModelError
@@ -81,17 +81,16 @@ def _numeric(value: Any) -> bool:
 def schedule_with(model: Any, site: str, kernel: str) -> str:
     """The model's schedule as text, with `site` taken out of its block and updated by `kernel`."""
     schedule = model.schedule()
-    if not any(site in schedule.members(u.sites) for u in schedule.updates):
+    if not any(site in schedule.members(u.everything) for u in schedule.updates):
         raise ModelError(f"{site!r} has no kernel of its own to change")
     updates: list[Update] = []
     for u in schedule.updates:
-        members = schedule.members(u.sites)
+        members = schedule.members(u.everything)
         if site not in members:
             updates.append(u)
             continue
-        rest = tuple(s for s in members if s != site)
-        if rest:
-            updates.append(Update(u.kernel, rest, u.options, u.repeat))
+        spread = replace(u, sites=schedule.members(u.sites), eliminated=schedule.members(u.eliminated))
+        updates += spread.keeping([s for s in members if s != site])
         updates.append(Update(kernel, (site,)))
     return str(Spec(tuple(updates), schedule.random_scan))
 

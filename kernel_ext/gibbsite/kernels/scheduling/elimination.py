@@ -1,0 +1,65 @@
+"""Updates out of which sites are summed: whether they fit a model, and the schedule that sums sites out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gibbsite.elimination import marginal_of
+from gibbsite.errors import ModelError
+from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.scheduling.parse import REST, Spec, Update, at_caret
+from gibbsite.kernels.scheduling.registry import Facts, KernelRow, kernels
+
+
+def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None:
+    """Raise `ScheduleError` where sites cannot be summed out of an update."""
+    if not u.eliminated:
+        return
+
+    def error(message: str, site: str | None = None) -> Exception:
+        return at_caret(message, text, u.spans.get("eliminated sites" if site is None else f"site {site}"))
+
+    if REST in u.eliminated:
+        raise error("Eliminate takes the names of the sites to sum out, not '*'")
+    for site in u.eliminated:
+        if site in u.sites:
+            raise error(f"{site!r} stands on both sides of '>': it is summed out, or updated", site)
+    if len(set(u.eliminated)) < len(u.eliminated):
+        raise error(f"a site is named twice to the left of '>': {' '.join(u.eliminated)}")
+    if not row.density_only:
+        fitting = ", ".join(k.name for k in kernels().values() if k.density_only)
+        raise at_caret(
+            f"{row.name} needs more of the model than its log density, so no site can be summed out of it; "
+            f"to the right of '>' fit {fitting}",
+            text,
+            u.spans.get("kernel"),
+        )
+    known = [s for s in u.eliminated if s in facts.sites or s in facts.density.groups]
+    if len(known) < len(u.eliminated):
+        return  # the check of names tells
+    try:
+        marginal_of(facts.density, u.eliminated)
+    except ModelError as problem:
+        raise error(str(problem)) from problem
+
+
+def eliminating(facts: Facts, sites: Sequence[str], default: Sequence[Update]) -> Spec:
+    """The `default` schedule of a model with `sites` summed out of one NUTS block of its smooth sites.
+
+    Where nothing continuous is left to move, the sites are drawn jointly.
+    """
+    gone = [m for s in sites for m in facts.density.groups.get(s, (s,))]
+    smooth = [n for n, s in facts.sites.items() if s.role == "latent" and not s.discrete]
+    smooth = [n for n in smooth if not moving_support(facts, n)]
+    out = _by_group(facts, gone)
+    taken = {*gone, *smooth}
+    first = Update("NUTS", _by_group(facts, smooth), eliminated=out) if smooth else Update("Gibbs", out)
+    rest = [kept for u in default for kept in u.keeping(set(u.everything) - taken)]
+    return Spec((*[replace(u, sites=_by_group(facts, u.sites)) for u in rest], first))
+
+
+def _by_group(facts: Facts, names: Sequence[str]) -> tuple[str, ...]:
+    """Complete groups by their names, which runs on array sites understand."""
+    owner = {
+        m: g for g, members in facts.density.groups.items() if set(members) <= set(names) for m in members
+    }
+    return tuple(dict.fromkeys(owner.get(n, n) for n in names))
