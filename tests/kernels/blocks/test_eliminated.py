@@ -10,6 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ScheduleError
+from gibbsite.kernels.scheduling.parse import update
 from numpyro.infer.util import log_density
 
 X = np.array([-1.3, -0.7, 1.9], np.float32)
@@ -79,7 +80,7 @@ def test_the_schedule_tells_what_is_summed_out(model):
     row = schedule.rows[0]
     assert row.sites == ("z", "|", "shift", "tau")
     assert "3 elements at once" in row.reason and "table entries" in row.cost
-    assert gb.update("NUTS", "shift", "tau", eliminate="z") == schedule.updates[0]
+    assert update("NUTS", "shift", "tau", eliminate="z") == schedule.updates[0]
     assert model.schedule(schedule.updates) == schedule
 
 
@@ -116,7 +117,7 @@ REFUSED = {
     "Eliminate k > NUTS [shift tau] (*) Gibbs z": "infinite support",
     "Eliminate y > NUTS *": "no site named 'y'",
     "Eliminate x > NUTS *": "observed",
-    "Eliminate z NUTS *": "expected '>'",
+    "Eliminate z NUTS *": "expected .>.",
     "Eliminate [z z] > NUTS *": "twice",
     "Eliminate * > NUTS shift": "names of the sites",
     "Eliminate z > 2 x NUTS shift": "not a repeat",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 import numpyro
 from numpyro.infer import HMC
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
@@ -60,18 +61,25 @@ class MarginalModel:
         """A NumPyro model with the latents that are left, and their marginal log density as one factor."""
         density, marginal = self.density, self.marginal
         left = [n for n in density.latents if n not in self.summed_out]
-        first = {}
-        for n in left:
-            support = finite_support(density, n) if density.sites[n].discrete else None
-            first[n] = None if support is None else support.values[0]
+        first = {n: _any_value(density, n) for n in left if density.sites[n].discrete}
 
         def model(**kwargs: Any) -> None:
-            latents = {n: numpyro.sample(n, Flat(density.sites[n], first[n])) for n in left}
+            latents = {n: numpyro.sample(n, Flat(density.sites[n], first.get(n))) for n in left}
             data = kwargs[INPUTS_KWARG]["data"]
             numpyro.factor("log marginal", marginal.logdensity_at(latents, data))
 
         model.__name__ = self.name
         return model
+
+
+def _any_value(density: Density, name: str) -> Any:
+    """A value of a discrete site, to trace with."""
+    support = finite_support(density, name)
+    if support is not None:
+        return support.values[0]
+    site = density.sites[name]
+    assert site.support is not None
+    return site.support.feasible_like(np.zeros(site.shape, site.dtype))
 
 
 class Eliminated(MCMCKernel):
