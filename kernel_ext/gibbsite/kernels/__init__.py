@@ -1,0 +1,1 @@
+"""`Conditional`s and densities → MCMC kernels, and the `Schedule` that composes them."""

@@ -16,8 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.chains.discrete import FiniteConditional
 from gibbsite.conditional.chains.joint_chain import JointChain, joint_chain
-from gibbsite.conditional.conditional import FiniteConditional, conditional_of
+from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.draws.categorical import draw_index
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.conditional.reads.touch import Touch

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.chains.chain import sample_chain
-from gibbsite.conditional.conditional import FiniteConditional
+from gibbsite.conditional.chains.discrete import FiniteConditional
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.conditional.reads.touch import Touch
 from gibbsite.density import Density

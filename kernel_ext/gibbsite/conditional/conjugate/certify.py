@@ -16,12 +16,10 @@ import numpy as np
 
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.families import Family, family_for
-from gibbsite.conditional.conjugate.wishart import is_covariance, wishart_of
 from gibbsite.conditional.forms.forms import Key, key_text
 from gibbsite.conditional.forms.limits import Limit, limited_interval, limits_of
 from gibbsite.conditional.forms.support import Support, limited, support_of
-from gibbsite.conditional.forms.walk import Assumed, Refused, statistics
-from gibbsite.conditional.gaussian.joint import NotReal, gaussian_of
+from gibbsite.conditional.forms.walk import Assumed, statistics
 from gibbsite.density import Density
 from gibbsite.trace.jaxpr.for_cpu import jitted
 
@@ -80,11 +78,6 @@ class ConjugateConditional(Conditional):
         bounds = self._bounds(latents, data)
         return self.family.sample(key, stats, bounds, site.shape, event).astype(site.dtype)
 
-    def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
-        """An exact joint draw of the site, shape `site.shape`, given the rest of `state`."""
-        latents = self.density.state_values(state, without=(self.site,))
-        return self._sample(key, latents, self._data)
-
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Coefficients of the statistics, each of the site's shape, by the statistic's name."""
         latents = self.density.state_values(state, without=(self.site,))
@@ -107,37 +100,9 @@ class ConjugateConditional(Conditional):
         limits = [(m.of, m.sign) for m in self.limits]
         return repr((self.family.name, self.site, self.keys, limits))
 
-    @property
-    def _data(self) -> tuple[Any, ...]:
-        return tuple(self.density.arguments.arrays)
-
-    @cached_property
-    def _sample(self) -> Any:
-        return jitted(self.update)
-
     @cached_property
     def _natural(self) -> Any:
         return jitted(lambda latents, data: tuple(self._stats(latents, data)[k] for k in self.keys))
-
-
-def conjugate_of(density: Density, site: str) -> Conditional:
-    """A conjugate conditional of a continuous latent, or one of kind "none" with the obstacle as reason."""
-    try:
-        return certified(density, site)
-    except Refused as why:
-        first = str(why)
-    try:
-        if is_covariance(density, site):
-            return wishart_of(density, site)
-        return gaussian_of(density, site)
-    except NotReal:
-        told = first
-    except Refused as why:
-        # where elements are only coupled, what stops the joint update is the real obstacle
-        told = str(why) if "mixes several elements" in first or is_covariance(density, site) else first
-    from gibbsite.conditional.conjugate.dynamic import dynamic_of  # it builds on this module
-
-    return dynamic_of(density, site) or Conditional(density, site, f"not conjugate: {told}")
 
 
 def certified(density: Density, site: str, assumed: Assumed | None = None) -> ConjugateConditional:

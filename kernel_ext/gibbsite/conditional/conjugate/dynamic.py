@@ -9,7 +9,6 @@ conditional invariant. Where a value has no certificate, the site is updated by 
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -25,7 +24,6 @@ from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
 from gibbsite.errors import ModelError
-from gibbsite.trace.jaxpr.for_cpu import jitted
 
 _MOST_BRANCHES = 8
 # a slice updates elements one after another
@@ -129,19 +127,17 @@ class DynamicConditional(Conditional):
     def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
         """One application of the kernel, shape `site.shape`; starts from the site's own value where some
         branch is a slice."""
+        return super().sample(key, state)
+
+    def _latents(self, state: Mapping[str, Any]) -> dict[str, Any]:
         exact = all(b.exact is not None for b in self.branches)
-        latents = self.density.state_values(state, without=(self.site,) if exact else ())
-        return self._sample(key, latents, tuple(self.density.arguments.arrays))
+        return self.density.state_values(state, without=(self.site,) if exact else ())
 
     @property
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
         parts = [b.exact.signature if b.exact is not None else "slice" for b in self.branches]
         return repr(("dynamic", self.site, [(n, v.tolist()) for n, v in self.supports.items()], parts))
-
-    @cached_property
-    def _sample(self) -> Any:
-        return jitted(self.update)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from gibbsite.conditional.conjugate.matrix import Columns, MatrixTerms
 from gibbsite.conditional.draws.gamma import drawn_here
 from gibbsite.conditional.forms.degree import degree_of
 from gibbsite.conditional.forms.walk import Blame, Refused, known_value
-from gibbsite.conditional.gaussian.joint import batch_axes
+from gibbsite.conditional.reads.batch import batch_axes
 from gibbsite.conditional.reads.moving import bounded_by
 from gibbsite.conditional.reads.outer import outer_onto, sum_onto
 from gibbsite.density import Density
@@ -149,7 +149,7 @@ class WishartConditional(Conditional):
     def distribution(self, state: Mapping[str, Any]) -> Any:
         """The NumPyro distribution that is drawn from."""
         latents = self.density.state_values(state, without=(self.site,))
-        return self._distribution(latents, tuple(self.density.arguments.arrays))
+        return self._distribution(latents, self._data)
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`concentration`, and `scale_matrix` of an inverse Wishart or `rate_matrix` of a Wishart."""
@@ -162,20 +162,11 @@ class WishartConditional(Conditional):
         d = self._conditional({n: v for n, v in latents.items() if n != self.site}, data)
         return d.sample(key).astype(self.density.sites[self.site].dtype)
 
-    def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
-        """An exact draw of the site, shape `site.shape`, given the rest of `state`."""
-        latents = self.density.state_values(state, without=(self.site,))
-        return self._sample(key, latents, tuple(self.density.arguments.arrays))
-
     @property
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
         kinds = [k if isinstance(k, str) else "columns" for _, k in sorted(self.kinds.items())]
         return repr((self.family.name, self.site, kinds))
-
-    @cached_property
-    def _sample(self) -> Any:
-        return jitted(self.update)
 
     @cached_property
     def _distribution(self) -> Any:

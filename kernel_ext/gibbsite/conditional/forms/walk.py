@@ -30,6 +30,10 @@ class Refused(Exception):
     """A conjugate form was not certified; the text names the expression and its line."""
 
 
+class Coupled(Refused):
+    """Elements of the site meet, which an update of the whole site might allow."""
+
+
 @dataclass(frozen=True)
 class Blame:
     """Says where in the user's program an equation comes from."""
@@ -179,7 +183,7 @@ class FormEvaluator:
         with_keys = out.has_statistics if isinstance(out, Branches) else isinstance(out, Form) and out.keys
         mixed = not self._scalar and with_keys
         if mixed and not one_element(self._density.maps[var][self._site]):
-            raise blame.refuse(eqn, origin, f"mixes several elements of {self._site}")
+            raise Coupled(str(blame.refuse(eqn, origin, f"mixes several elements of {self._site}")))
         return out
 
     def _cond(self, eqn: Any, values: list[Any]) -> list[Any]:
@@ -241,7 +245,7 @@ def _onto_elements(
             parts[key] = jnp.reshape(jnp.sum(weighted) * copies, (1,) * len(shape))
             continue
         if not one_element(accesses):
-            raise Refused(f"the density of {term.origin} mixes several elements of {site}")
+            raise Coupled(f"the density of {term.origin} mixes several elements of {site}")
         for access in accesses:
             part = reduce_onto(weighted, term.shape, access, shape, others.full)
             parts[key] = parts[key] + part if key in parts else part

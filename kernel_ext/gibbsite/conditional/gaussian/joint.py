@@ -1,7 +1,6 @@
 """Joint Gaussian conditionals: the whole site is drawn together, its elements coupled as they are."""
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -10,23 +9,8 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from gibbsite.conditional.conditional import Conditional
-from gibbsite.conditional.forms.degree import certify_quadratic
-from gibbsite.conditional.forms.support import support_of
-from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.curvature import Curvature, products
-from gibbsite.conditional.reads.moving import bounded_by
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Whole
-from gibbsite.trace.jaxpr.for_cpu import jitted
-
-# a dense factorisation beyond this is slower than gradients
-MAX_COUPLED = 1500
-# a dense factorisation below this is as fast as the steps of a chain
-MIN_CHAIN = 16
-
-
-class NotReal(Refused):
-    """The site does not live on the real line."""
 
 
 class GaussianConditional(Conditional):
@@ -119,11 +103,6 @@ class GaussianConditional(Conditional):
         draw = mean + solve_triangular(factor, noise, trans="T", lower=True)
         return self._joined(draw[..., 0]).astype(site.dtype)
 
-    def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
-        """An exact joint draw of the site, shape `site.shape`, given the rest of `state`."""
-        latents = self.density.state_values(state, without=(self.site,))
-        return self._sample(key, latents, self._data)
-
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`information` `[blocks, length]` and `precision` `[blocks, length, length]`."""
         latents = self.density.state_values(state, without=(self.site,))
@@ -135,49 +114,3 @@ class GaussianConditional(Conditional):
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
         pickers = [p.picker for p in self._products.values() if p is not None and p.picker is not None]
         return repr(("gaussian", self.site, self.batch, [(p.site, p.values.tolist()) for p in pickers]))
-
-    @property
-    def _data(self) -> tuple[Any, ...]:
-        return tuple(self.density.arguments.arrays)
-
-    @cached_property
-    def _sample(self) -> Any:
-        return jitted(self.update)
-
-
-def gaussian_of(density: Density, site: str) -> GaussianConditional:
-    """The joint Gaussian conditional of a site on the real line; `Refused` where it is not certified."""
-    moved = bounded_by(density, site)
-    if moved:
-        raise Refused(f"it bounds the support of {', '.join(moved)}")
-    support = support_of(density, site)
-    if support.kind != "real":
-        raise NotReal(f"the support of {site} is of kind {support.kind!r}, not the real line")
-    degrees = certify_quadratic(density, site)
-    if all(degrees[term.atom] < 2 for term, _ in density.terms_of(site)):
-        raise Refused(f"no term is quadratic in {site}: nothing gives it a finite variance")
-    batch = batch_axes(density, site)
-    found = GaussianConditional(density, site, batch, degrees)
-    if found.length >= MIN_CHAIN:
-        from gibbsite.conditional.gaussian.chain import GaussianChain, chain_axis  # it builds on this module
-
-        chain = chain_axis(density, site, found.coupled)
-        if chain is not None:
-            return GaussianChain(density, site, batch, degrees, chain)
-    if found.length > MAX_COUPLED:
-        raise Refused(f"{found.length} elements of {site} are coupled, more than {MAX_COUPLED}")
-    return found
-
-
-def batch_axes(density: Density, site: str) -> tuple[int, ...]:
-    """Axes of a site along which no term element reads two different indices."""
-    axes = []
-    for a in range(len(density.sites[site].shape)):
-        if all(_same_index(accesses, a) for _, accesses in density.terms_of(site)):
-            axes.append(a)
-    return tuple(axes)
-
-
-def _same_index(accesses: Any, axis: int) -> bool:
-    components = [access.index[axis] for access in accesses]
-    return not any(isinstance(c, Whole) for c in components) and all(c == components[0] for c in components)

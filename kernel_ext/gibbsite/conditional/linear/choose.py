@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gibbsite.conditional.conditional import Conditional, conditional_of
+from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import ConjugateConditional
+from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.chain import GaussianChain
 from gibbsite.conditional.gaussian.joint import GaussianConditional

@@ -4,10 +4,6 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from gibbsite.conditional.conjugate.certify import ConjugateConditional
-from gibbsite.conditional.conjugate.dynamic import DynamicConditional
-from gibbsite.conditional.conjugate.wishart import WishartConditional
-from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.linear.choose import Together, together
 from gibbsite.density import Density
 from gibbsite.errors import ScheduleError
@@ -26,7 +22,7 @@ class ConjugateGibbs(FiniteGibbs):
     the expression that stands in the way.
     """
 
-    _accepted = (ConjugateConditional, DynamicConditional, GaussianConditional, WishartConditional)  # type: ignore[assignment]
+    _kinds = ("conjugate",)
 
     def _steps_of(self, density: Density) -> list[Step]:
         alone = {unit: one_site(unit, self._conditionals[unit]) for unit in self._units}

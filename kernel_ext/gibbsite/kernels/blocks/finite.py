@@ -10,7 +10,7 @@ from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import identity
 
-from gibbsite.conditional import Conditional, FiniteConditional, conditional_of
+from gibbsite.conditional import conditional_of
 from gibbsite.conditional.chains.joint import joint_conditional
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density, build_density
@@ -66,7 +66,7 @@ class FiniteGibbs(MCMCKernel):
     """
 
     sample_field = "z"  # type: ignore[assignment]
-    _accepted: type[Conditional] = FiniteConditional
+    _kinds: tuple[str, ...] = ("finite", "chain")
 
     def __init__(self, model: Callable, density: Density | None = None, joint: bool | None = None):
         self._joint_wanted = joint
@@ -99,7 +99,7 @@ class FiniteGibbs(MCMCKernel):
         for name in self._units:
             if name not in self._conditionals:
                 conditional = conditional_of(density, name)
-                if not isinstance(conditional, self._accepted):
+                if conditional.kind not in self._kinds:
                     raise ScheduleError(f"{type(self).__name__} cannot update {name!r}: {conditional.reason}")
                 self._conditionals[name] = conditional
         self._steps = self._steps_of(density)
