@@ -8,6 +8,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -25,6 +26,22 @@ FLOORS = {
     "sampling": {"trace", "density", "graph", "conditional", "elimination", "kernels"},
     "views": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
 }
+
+
+# Imports inside functions, each for what its module must not load before it is asked to; nothing else waits.
+LAZY = {
+    "kernel_ext/gibbsite/__init__.py": {"gibbsite_magics"},
+    "kernel_ext/gibbsite/__main__.py": {"gibbsite"},  # `--help` answers before JAX is there
+    "kernel_ext/gibbsite/demo.py": {"sklearn", "statsmodels"},  # optional dependencies
+    "kernel_ext/gibbsite/facade.py": {"inspect"},
+    "kernel_ext/gibbsite/sampling/watch/looking.py": {"arviz_stats"},  # seconds, for one table
+    "magics/gibbsite_magics/__init__.py": {"gibbsite_magics"},
+    "magics/gibbsite_magics/completion.py": {"gibbsite"},
+    "magics/gibbsite_magics/magics.py": {"gibbsite", "jax"},
+    "magics/gibbsite_magics/show.py": {"gibbsite"},
+    "magics/gibbsite_magics/vocabulary.py": {"jax", "numpyro"},
+}
+MOST_FILES = 13
 
 
 def imports(path: Path) -> set[str]:
@@ -56,6 +73,66 @@ def test_floors_import_downwards_only(floor: str):
         if name.startswith("gibbsite.") and name.split(".")[1] in top - allowed
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def for_types_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def running_imports(node: ast.AST, known: set[str]) -> set[str]:
+    """The package's own modules that a file imports when it runs, anywhere in it."""
+    found: set[str] = set()
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            found |= {alias.name for alias in child.names} & known
+        elif isinstance(child, ast.ImportFrom):
+            names = {f"{child.module}.{alias.name}" for alias in child.names}
+            found |= (names & known) or ({child.module or ""} & known)
+        elif not for_types_only(child):
+            found |= running_imports(child, known)
+    return found
+
+
+def test_no_circles_between_files():
+    """Where two files need each other, what both need is a third."""
+    files = {module_name(path): path for path in PACKAGE.rglob("*.py")}
+    graph = nx.DiGraph()
+    for name, path in files.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        graph.add_edges_from((name, other) for other in running_imports(tree, set(files)) if other != name)
+    assert graph.number_of_edges() > 300
+    circles = [sorted(c) for c in nx.strongly_connected_components(graph) if len(c) > 1]
+    assert not circles, circles
+
+
+def test_imports_inside_functions_are_listed():
+    found: dict[str, set[str]] = {}
+    for path in (p for root in (PACKAGE, MAGICS) for p in root.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+        for node in (n for f in functions for n in ast.walk(f)):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                module = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+                where = path.relative_to(ROOT).as_posix()
+                found.setdefault(where, set()).add((module or "").split(".")[0])
+    assert found == LAZY
+
+
+def test_a_folder_is_taken_in_at_a_glance():
+    """About a dozen files each; every wing says in its first line what turns into what."""
+    folders = {
+        p.parent for root in ("kernel_ext", "magics", "tests", "js") for p in (ROOT / root).rglob("*.*")
+    }
+    for folder in folders:
+        files = [p for p in folder.glob("*.*") if p.suffix in (".py", ".mjs") and p.name != "__init__.py"]
+        assert len(files) <= MOST_FILES, f"{folder.relative_to(ROOT)} holds {len(files)} files"
+    for path in PACKAGE.rglob("__init__.py"):
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path.relative_to(ROOT)
 
 
 @pytest.mark.parametrize("floor", sorted(set(FLOORS) - {"views"}))

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from helpers.models.matrix_pairs import MATRIX_PAIRS, ROWS
+from helpers.truths.matrix_pairs import MATRIX_PAIRS, ROWS
 from numpyro.infer.util import log_density
 
 

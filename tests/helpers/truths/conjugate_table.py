@@ -16,7 +16,7 @@ from numpyro import plate, sample
 from numpyro.contrib.control_flow import scan
 from numpyro.distributions import constraints
 
-from helpers.models.conjugate_pairs import BITS, COUNT, GROUP, N, U, Y, Z, near_miss, observe, pair
+from helpers.truths.conjugate_pairs import BITS, COUNT, GROUP, N, U, Y, Z, near_miss, observe, pair
 
 NIMBLE = {
     ("Beta", "Bernoulli", "prob"): "beta_bernoulli",
