@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -78,8 +79,6 @@ class Model:
         """The plain NumPyro function that the model stands for."""
         if self._source is not None:
             return self._source
-        import inspect
-
         try:
             return inspect.getsource(self.fn)
         except (OSError, TypeError):

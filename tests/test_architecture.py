@@ -1,0 +1,42 @@
+"""What the pages about the house name is there: files, folders, and functions where the page says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = (ROOT, ROOT / "kernel_ext" / "gibbsite", ROOT / "magics" / "gibbsite_magics")
+PAGES = ("docs/architecture.md", "CONTRIBUTING.md")
+NAMED = re.compile(r"(?<![\w/.])((?:[\w.-]+/)*[\w.-]+\.(?:py|mjs|md)|(?:\.?[\w-]+/)+[\w-]*)(?![\w(])")
+PLACED = re.compile(r"`(\w+(?:\.\w+)?)`\s+\(`([\w/.]+\.(?:py|mjs))`\)")
+
+
+def text_of(page):
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def found(path):
+    """Where a path leads that a page names: from the root, from a source folder, or a file beside another."""
+    places = [root / path for root in SOURCES if (root / path).exists()]
+    if "/" not in path.strip("/"):
+        folders = ("kernel_ext", "magics", "js", "tests")
+        places += [p for folder in folders for p in (ROOT / folder).rglob(path.strip("/"))]
+    return places
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_paths_are_there(page):
+    named = {m for m in NAMED.findall(text_of(page)) if "venv" not in m and not m.startswith("bin/")}
+    assert len(named) > 3
+    missing = sorted(path for path in named if not found(path))
+    assert not missing, f"{page} names {missing}"
+
+
+def test_functions_stand_where_the_page_says():
+    placed = PLACED.findall(text_of("docs/architecture.md"))
+    assert len(placed) > 20
+    for name, path in placed:
+        own = name.split(".")[-1]
+        defined = re.compile(rf"^\s*(?:export )?(?:def|class|function) {own}\b|^{own}\b.*=", re.MULTILINE)
+        assert any(defined.search(p.read_text(encoding="utf-8")) for p in found(path)), f"{name} in {path}"
