@@ -42,10 +42,15 @@ class Conditional:
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         """One application of the kernel, pure in complete latent values and data arrays."""
-        raise ModelError(f"{self.site!r} has no conditional that can be drawn from directly: {self.reason}")
+        raise self._not_drawn()
+
+    def _not_drawn(self) -> ModelError:
+        return ModelError(f"{self.site!r} has no conditional that can be drawn from directly: {self.reason}")
 
     def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
         """Draw the site given the rest of `state`, shape `site.shape`: one application of the kernel."""
+        if self.kind == "none":
+            raise self._not_drawn()
         return self._sample(key, self._latents(state), self._data)
 
     def logits(self, state: Mapping[str, Any]) -> Any:
