@@ -7,11 +7,16 @@ import pytest
 from arviz_base import from_dict
 from arviz_stats import bfmi as arviz_bfmi
 from arviz_stats import ess, mcse, rhat
+from gibbsite.sampling.verdict.notices import (
+    disagreement,
+    divergence_notice,
+    missing_information,
+    stuck_chains,
+)
 from gibbsite.sampling.watch import monitor as monitoring
 from gibbsite.sampling.watch.diagnostics import all_stats, bfmi, fair_share, scalar_stat
 from gibbsite.sampling.watch.moments import Moments, SiteMoments
 from gibbsite.sampling.watch.monitor import Monitor
-from gibbsite.sampling.watch.notices import disagreement, divergence_notice, missing_information, stuck_chains
 from scipy.signal import lfilter
 
 RNG = np.random.default_rng

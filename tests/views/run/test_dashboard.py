@@ -16,8 +16,8 @@ import numpyro.distributions as dist
 import pytest
 from bokeh.document import Document
 from gibbsite.errors import ModelError, UnknownNameError
-from gibbsite.sampling.watch import notices
-from gibbsite.sampling.watch.advice import advice, sections
+from gibbsite.sampling.verdict import notices
+from gibbsite.sampling.verdict.advice import advice, sections
 from gibbsite.views import dashboard
 from gibbsite.views.host import wire
 from gibbsite.views.report import write_report

@@ -11,14 +11,14 @@ from gibbsite.sampling.engine.resources import Estimate, Place, estimated
 from gibbsite.sampling.engine.timing import BlockClock
 from gibbsite.sampling.storage.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.sampling.storage.summaries import Summary
-from gibbsite.sampling.watch.advice import advice
+from gibbsite.sampling.verdict.advice import advice
+from gibbsite.sampling.verdict.verdict import Verdict, judged
 from gibbsite.sampling.watch.diagnostics import all_stats, fair_share
 from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.sampling.watch.pace import Pace
 from gibbsite.sampling.watch.preview import Preview
 from gibbsite.sampling.watch.snapshot import BlockStat, Efficiency, History, ScalarStat, Snapshot, TraceView
 from gibbsite.sampling.watch.thinned import Thinned
-from gibbsite.sampling.watch.verdict import Verdict, judged
 
 _KEPT_TRACES = 16
 

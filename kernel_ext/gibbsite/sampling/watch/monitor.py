@@ -7,10 +7,15 @@ import numpy as np
 
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import Draws, label_of
-from gibbsite.sampling.watch import hints
+from gibbsite.sampling.verdict import hints
+from gibbsite.sampling.verdict.notices import (
+    disagreement,
+    divergence_notice,
+    missing_information,
+    stuck_chains,
+)
 from gibbsite.sampling.watch.diagnostics import fair_share, scalar_stat, some_stats, worst_first
 from gibbsite.sampling.watch.moments import Moments
-from gibbsite.sampling.watch.notices import disagreement, divergence_notice, missing_information, stuck_chains
 from gibbsite.sampling.watch.snapshot import History, Notice, ScalarStat
 
 _WATCHED_PER_SITE = 24

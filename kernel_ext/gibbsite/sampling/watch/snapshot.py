@@ -61,7 +61,7 @@ class Snapshot:
 
     `status` is "compiling", "warmup", "sampling", "finished", "stopped" or "failed". `partly` tells of large
     sites how many of their elements are followed while the run goes on, and how many there are. `verdict`:
-    see `gibbsite.sampling.watch.verdict`.
+    see `gibbsite.sampling.verdict.verdict`.
     """
 
     status: str

@@ -8,9 +8,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.sampling.verdict.notices import disagreement
+from gibbsite.sampling.verdict.verdict import judged
 from gibbsite.sampling.watch.diagnostics import all_stats
-from gibbsite.sampling.watch.notices import disagreement
-from gibbsite.sampling.watch.verdict import judged
 
 RNG = np.random.default_rng
 GOOD = {"x": RNG(0).normal(size=(4, 1000))}
