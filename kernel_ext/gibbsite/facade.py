@@ -30,7 +30,7 @@ from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
 from gibbsite.reparam import fitting_reparams, reparameterised
 from gibbsite.sampling import Run
 from gibbsite.trace.tape.tape import Tape
-from gibbsite.transform import carried_over, checked_values, conditioned, intervened, unmarked
+from gibbsite.transform import carried_over, checked_values, conditioned, intervened, unmarked, without
 
 
 class Model:
@@ -55,6 +55,7 @@ class Model:
         self.kwargs = dict(kwargs or {})
         self.name = name or getattr(fn, "__name__", "model")
         self._source = source
+        self._whole: Model | None = None  # of the model as its data see it, the whole of it
         self._schedule: Any = None  # what `with_schedule` chose; None is the default policy
         self.density: Density = build_density(fn, self.args, self.kwargs)
         if not self.density.latents:
@@ -203,7 +204,7 @@ class Model:
     @property
     def written_model(self) -> Callable:
         """What predictions run: the model as written, with its data as one keyword argument."""
-        return self.runtime_model
+        return (self._whole or self).runtime_model
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -213,6 +214,8 @@ class Model:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the model's structure: sites, shapes and program, not the data's values."""
+        if self._whole is not None:
+            return self._whole.fingerprint
         digest = hashlib.sha256()
         for site in self.density.sites.values():
             row = (site.name, site.shape, str(site.dtype), site.role, site.fn_name, str(site.support))
@@ -230,12 +233,52 @@ class Model:
     @cached_property
     def generated(self) -> tuple[str, ...]:
         """The latents that no observation can see, such as predictions."""
-        return generated_latents(self.density)
+        return generated_latents((self._whole or self).density)
+
+    @cached_property
+    def seen(self) -> "Model | None":
+        """The model without its `generated` latents, which runs draw forward, once per draw; None where there
+        are none, or nothing else."""
+        if self._whole is not None or not self.generated or self._ancestral:
+            return None
+        hidden = {n: self.density.sites[n] for n in self.generated}
+        if any(site.in_scan for site in hidden.values()):
+            return None  # a loop over time runs as a whole
+        found = Model(without(self.fn, hidden), self.args, self.kwargs, name=self.name)
+        found._whole = self
+        return found
+
+    @property
+    def _ancestral(self) -> bool:
+        """Whether no latent is informed by anything."""
+        return set(self.generated) >= set(self.density.latents)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The latents of the whole model that this one lacks: they are drawn forward."""
+        return () if self._whole is None else self.generated
+
+    @cached_property
+    def constants(self) -> tuple[str, ...]:
+        """The deterministic sites that no latent enters."""
+        density = (self._whole or self).density
+        computed = density.outputs["deterministic"].items()
+        return tuple(n for n, atom in computed if not density.maps.latents(atom))
+
+    @property
+    def stacked(self) -> Mapping[str, tuple[str, ...]]:
+        """Which recorded sites are stacks of the model's own: none but in its grouped form."""
+        return {}
+
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The indexed sites to be stacked under one name."""
+        return (self._whole or self).density.groups
 
     @property
     def recorded(self) -> dict[str, Site]:
         """The sites whose draws a run keeps: latent and deterministic ones."""
-        return {n: s for n, s in self.density.sites.items() if s.role != "observed"}
+        return {n: s for n, s in (self._whole or self).density.sites.items() if s.role != "observed"}
 
     @property
     def observed_sites(self) -> dict[str, Site]:
@@ -254,12 +297,17 @@ class Model:
         default policy; options as for `make_schedule`. Raises `ScheduleError` before anything runs.
         """
         asked = self._schedule if text is None else text
+        if self.seen is not None:
+            try:
+                return self.seen.schedule(asked, **options)
+            except ScheduleError:
+                pass  # it names a prediction, or is wrong: the whole model then tells
         return self._grouped_schedule(asked, options) or make_schedule(self, asked, **options)
 
     def _grouped_schedule(self, asked: Any, options: Mapping[str, Any]) -> Schedule | None:
         """The schedule over array sites; None where it names members of groups, or has a kernel that needs
         the model as written (or is wrong: the model as written then tells in the user's own names)."""
-        if self.grouped is None:
+        if self.grouped is None or (asked is None and self._ancestral):
             return None
         try:
             schedule = make_schedule(self.grouped, asked, **options)

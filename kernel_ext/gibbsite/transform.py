@@ -44,6 +44,35 @@ class unmarked(Messenger):
             msg["infer"] = {k: v for k, v in msg["infer"].items() if k != "enumerate"}
 
 
+class _Hidden(Messenger):
+    """Gives sites values of their supports and keeps them from everything outside: the function runs as if
+    they were constants."""
+
+    def __init__(self, fn: Any, sites: Mapping[str, Any]):
+        super().__init__(fn)
+        self._sites = sites
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Hide it."""
+        if msg["type"] != "sample" or msg["name"] not in self._sites:
+            return
+        site = self._sites[msg["name"]]
+        zeros = jnp.zeros(site.shape, site.dtype)
+        msg["value"] = zeros if site.discrete else msg["fn"].support.feasible_like(zeros)
+        msg["stop"] = True
+
+
+def without(fn: Callable, sites: Mapping[str, Any]) -> Callable:
+    """`fn` as the other sites see it: without the `sites`, which nothing that is observed depends on."""
+
+    @functools.wraps(fn)
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        with _Hidden(None, sites):
+            return fn(*args, **kwargs)
+
+    return seen
+
+
 def conditioned(fn: Callable, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Callable, dict]:
     """`fn` with latent sites observed at `values`, and its keyword arguments, which now hold the values.
 

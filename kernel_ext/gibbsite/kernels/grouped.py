@@ -8,7 +8,7 @@ that moves. Kernels that need no more of the model than its logdensity and the s
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -92,7 +92,8 @@ class GroupedModel:
     """What schedules and plans ask of a model, over its re-rolled density.
 
     `recorded` are the sites whose draws are kept: groups under their own names, but the members of sites
-    that are only numbered (`z_0`, `z_1`, …) each under its own.
+    that are only numbered (`z_0`, `z_1`, …) each under its own. The `hidden` are drawn forward: they are
+    recorded, in `groups` where they are indexed, but no sites of the density.
     """
 
     name: str
@@ -105,6 +106,10 @@ class GroupedModel:
     unpacked: Mapping[str, tuple[str, ...]]
     written_model: Callable[..., Any]
     generated: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stacked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    constants: tuple[str, ...] = ()
 
     @property
     def sites(self) -> Mapping[str, Site]:
@@ -142,6 +147,7 @@ def grouped_model(model: Any) -> GroupedModel | None:
         return None
     recorded = {n: s for n, s in density.sites.items() if s.role != "observed" and n not in unpacked}
     recorded.update({n: model.density.sites[n] for m in unpacked.values() for n in m})
+    recorded.update({n: s for n, s in model.recorded.items() if n in model.hidden})
     # bounds are compiled in, whereas the model as written may read them from its data
     digest = hashlib.sha256(repr(sorted(bounds.items())).encode()).hexdigest()[:8]
     return GroupedModel(
@@ -153,8 +159,12 @@ def grouped_model(model: Any) -> GroupedModel | None:
         observed_sites=model.observed_sites,
         fingerprint=f"{model.fingerprint}-{digest}",
         unpacked=unpacked,
-        written_model=model.runtime_model,
+        written_model=model.written_model,
         generated=model.generated,
+        hidden=model.hidden,
+        stacked=model.density.groups,
+        constants=model.constants,
+        groups={g: m for g, m in model.groups.items() if m[0] in model.hidden},
     )
 
 

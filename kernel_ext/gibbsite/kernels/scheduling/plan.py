@@ -31,7 +31,9 @@ class Plan:
     by which a saved run knows its model. `model` is the model as written, with its data in the one keyword
     argument; where the kernel runs on array sites instead, `members` tells whose values each of them stacks.
     `density` is what the kernel was derived from, over the kernel's own sites; a run that was loaded without
-    its model has none. `generated` names the latents that no observation can see.
+    its model has none. `generated` names the latents that no observation can see; those that are
+    `hidden` from the kernel are drawn forward by `model`, given its values, once per draw, where `stacked`
+    tells which of the model's sites the kernel's and the recorded ones are made of.
     """
 
     kernel: MCMCKernel
@@ -49,3 +51,5 @@ class Plan:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     density: Density | None = None
     generated: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    stacked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -5,6 +5,7 @@ drawn exactly or sliced, then one NUTS block:
 
 | sites | kernel | because |
 |---|---|---|
+| all, in a model without data | Ancestral | every draw is independent of the last |
 | discrete, listed support | Gibbs | drawn exactly from a table, chains by their recursion |
 | other integers | RandomWalk, Independence | nothing else fits |
 | support that moves with other sites | Conjugate, Slice | a fixed change of variables would be wrong |
@@ -48,6 +49,8 @@ def default_spec(facts: Facts) -> Spec:
     """
     discrete, closed, gradients = [], [], []
     latents = [n for n, s in facts.sites.items() if s.role == "latent"]
+    if set(facts.generated) >= set(latents):
+        return Spec((Update("Ancestral", tuple(latents)),))
     units = updated_together(facts.density, latents)
     kinds = {n: facts.conditional(n).kind for n in units}
     conjugate = [n for n, k in kinds.items() if k == "conjugate"]

@@ -16,6 +16,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from gibbsite.conditional.linear.choose import together
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
+from gibbsite.kernels.blocks.ancestral import Ancestral
 from gibbsite.kernels.blocks.conjugate import ConjugateGibbs, refusal
 from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
 from gibbsite.kernels.blocks.finite import FiniteGibbs
@@ -160,6 +161,22 @@ def _single_integers(facts: Facts, site: str) -> str | None:
     return None
 
 
+def _unseen(facts: Facts, site: str) -> str | None:
+    return None if site in facts.generated else f"observations or factors depend on {site!r}"
+
+
+def _build_ancestral(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
+    for site in sites:
+        readers = {t.origin for t, _ in (*facts.density.terms_of(site), *facts.density.bounds_of(site))}
+        outside = sorted(readers - set(sites))
+        if outside:
+            raise ScheduleError(
+                f"{site!r} cannot be drawn forward alone: {', '.join(outside)} depends on it; put both into "
+                f"one block"
+            )
+    return Ancestral(facts.runtime_model)
+
+
 def _build_finite(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
     return FiniteGibbs(facts.runtime_model, facts.density, **options)
 
@@ -251,6 +268,15 @@ for _row in (
         "listed support",
         aliases=("DiscGibbs", "FinGibbs", "Chain"),
         signature=_conditional_signature,
+    ),
+    KernelRow(
+        "Ancestral",
+        _unseen,
+        _build_ancestral,
+        {},
+        lambda facts, sites, options: "one run of the model",
+        "no observation depends on it: drawn forward, each draw independent of the last",
+        aliases=("Forward",),
     ),
     kernel_row(
         "ESlice",

@@ -79,6 +79,25 @@ class Schedule:
             f"{times}({cost}), each of {marginal.cost}; one draw of about a gradient",
         )
 
+    @cached_property
+    def levels(self) -> Mapping[str, tuple[str, ...]]:
+        """What is computed "once", because no latent enters; drawn "per step", by the updates; and drawn or
+        computed "per draw", because no observation depends on it."""
+        facts = self.facts
+        computed = [n for n, s in facts.recorded.items() if s.role == "deterministic"]
+        once = tuple(n for n in computed if set(facts.stacked.get(n, (n,))) <= set(facts.constants))
+        hidden = {n: f"{n} (drawn forward)" for n in facts.hidden}
+        for group, names in facts.groups.items():
+            if hidden and set(names) <= set(facts.hidden):
+                hidden = {n: t for n, t in hidden.items() if n not in names}
+                hidden[group] = f"{group} (drawn forward)"
+        later = tuple(hidden.values()) + tuple(f"{n} (computed)" for n in computed if n not in once)
+        steps = tuple(n for u in self.updates for n in (*u.eliminated, *u.sites))
+        return {"once": once, "per step": steps, "per draw": later}
+
+    def _level_lines(self) -> list[str]:
+        return [f"{level}: {', '.join(names)}" for level, names in self.levels.items() if names]
+
     def members(self, sites: Sequence[str]) -> tuple[str, ...]:
         """The model's own sites behind the names in an update: those of a group for the group's name."""
         grouped = self.facts.density.members
@@ -108,7 +127,7 @@ class Schedule:
             blocks=tuple(blocks),
             sites=facts.recorded,
             observed=facts.observed,
-            groups=facts.density.groups,
+            groups=facts.groups,
             fingerprint=facts.fingerprint,
             cache_key=(facts.fingerprint, self.text, tuple(signatures)),
             model_name=facts.name,
@@ -116,8 +135,10 @@ class Schedule:
             observed_sites=facts.observed_sites,
             model=facts.written_model,
             members={g: m for g, m in facts.density.members.items() if g in facts.recorded},
+            stacked={**facts.stacked, **facts.density.members},
             density=facts.density,
             generated=facts.generated,
+            hidden=facts.hidden,
         )
 
     def __str__(self) -> str:
@@ -129,7 +150,7 @@ class Schedule:
             wrapped = [_wrapped(cell, w) for cell, w in zip(line, widths, strict=True)]
             for cells in itertools.zip_longest(*wrapped, fillvalue=""):
                 lines.append("  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip())
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._level_lines()])
 
     def _repr_html_(self) -> str:
         head = ("sites", "kernel", "why", "what blocked a better one", "cost per sweep")
@@ -142,7 +163,9 @@ class Schedule:
         body = "".join(line("td", row) for row in cells)
         order = "random scan" if self.random_scan else "in this order"
         caption = f"<caption>{order}: <code>{html.escape(self.text)}</code></caption>"
-        return f"<table>{caption}<thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
+        levels = "<br>".join(html.escape(text) for text in self._level_lines())
+        foot = f"<tfoot><tr><td colspan='{len(head)}'>{levels}</td></tr></tfoot>"
+        return f"<table>{caption}<thead>{line('th', head)}</thead><tbody>{body}</tbody>{foot}</table>"
 
 
 def _wrapped(cell: str, width: int) -> list[str]:

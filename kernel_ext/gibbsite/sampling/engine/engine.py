@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.flight import Flight
+from gibbsite.sampling.engine.forward import forward
 from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values, logdensity_at_start
 from gibbsite.sampling.engine.timing import compiled_blocks
 from gibbsite.trace.jaxpr.compiling import compiled
@@ -285,6 +286,8 @@ class Engine:
         return jax.vmap(start)(keys, asked)
 
     def _values(self, state: Any, inputs: Any) -> Any:
+        if self.plan.hidden:
+            return jax.vmap(lambda s: forward(self.kernel, self.plan, s, {INPUTS: inputs}))(state)
         found = jax.vmap(lambda s: self.kernel.postprocess_fn((), {INPUTS: inputs})(s.z))(state)
         return {n: v for n, v in found.items() if n in self.plan.sites}
 
