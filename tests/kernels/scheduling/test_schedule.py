@@ -107,8 +107,8 @@ def test_the_default_is_explained(model):
 
 
 def crowded(x, y):
-    for name in "abcdef":
-        numpyro.sample(name, dist.HalfCauchy(1.0))
+    several = [numpyro.sample(name, dist.HalfCauchy(1.0)) for name in "abcdef"]
+    numpyro.sample("seen", dist.Normal(sum(several), 1.0), obs=x)
     s = numpyro.sample("s", dist.Gamma(2.0, 1.0))
     t = numpyro.sample("t", dist.Gumbel(0.0, 1.0))
     m = numpyro.sample("m", dist.Normal(0.0, s))
