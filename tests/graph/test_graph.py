@@ -168,7 +168,10 @@ def test_mixtures_truncated_distributions_and_constants_are_written_out():
     assert nodes["x"].distribution == "MixtureSameFamily(Categorical([0.3, 0.7]), Normal(mu, low))"
     parts = "Normal(mu[0], 1), Laplace(mu[1], low)"
     assert nodes["y"].distribution == f"MixtureGeneral(Categorical(logits=0), {parts})"
-    assert nodes["k"].distribution == "ZeroInflatedPoisson(p, low)" and nodes["p"].distribution == "const[z]"
+    assert (
+        nodes["k"].distribution == "ZeroInflatedPoisson(p, low)"
+        and nodes["p"].distribution == "[0.2, 0.7, 0.9][z]"
+    )
 
 
 def test_levels(graph):
@@ -191,7 +194,7 @@ def test_recurrence_is_a_loop():
 
     graph = gb.model(chain, np.full((2, 2), 0.5), np.zeros(4)).graph
     assert graph.nodes["z"].recurrent and not graph.nodes["x"].recurrent
-    assert "Categorical(P[z[t-1]])" in str(graph)
+    assert "Categorical(P[z[t-1] if t > 0 else 0])" in str(graph)
     assert graph.parents("z") == ("P",)
 
 

@@ -1,44 +1,81 @@
 """A conditional as a line: `p(z[n] | w, mu, x) ∝ Categorical(z[n] | w) · Normal(x[n] | mu[z[n]], 1)`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Affine
+from gibbsite.density.notation.indices import Sym
 from gibbsite.density.notation.notation import TEXT, Notation
-from gibbsite.density.notation.statement import LETTERS, element_index, factor_text
+from gibbsite.density.notation.statement import Statement, element_index, factor_text
 
 
-def _letters_of(density: Density, origin: str, name: str, index: tuple[str, ...]) -> tuple[str, ...]:
-    """Index letters of a factor beside those of the site `name`: shared where the axes are aligned."""
-    own = element_index(density, origin)
+def _own_letters(density: Density, origin: str, taken: Sequence[str]) -> tuple[str, ...]:
+    return element_index(density, origin, [i for i in taken if not i.isdigit()])
+
+
+def _reads(statement: Statement, name: str) -> set[Any]:
+    """The indices at which a statement reads the elements of a site, its own value apart."""
+    statement.factor()
+    return statement.printer.reads.get(name, set())
+
+
+def _coupled(density: Density, name: str, origins: Sequence[str]) -> bool:
+    """Whether some factor reads several elements of the site at once, so that one stands for no other."""
+    if not any(n != 1 for n in density.sites[name].shape[: density.sites[name].element_rank]):
+        return False
+    for origin in origins:
+        if origin in density.sites:
+            found = _reads(Statement(density, origin, through=name), name)
+            several = len(found) > 1 or (origin == name and found)
+            if several or any(index is None or not _single(index, density, name) for index in found):
+                return True
+        else:
+            accesses = density.maps[density.outputs["log_prob"][origin]].get(name, ())
+            if len(accesses) > 1 or not all(a.single for a in accesses):
+                return True
+    return False
+
+
+def _single(index: tuple[Any, ...], density: Density, name: str) -> bool:
+    rank = density.sites[name].element_rank
+    return all(isinstance(i, int) or (isinstance(i, Sym) and not i.tags) for i in index[:rank])
+
+
+def _shared(density: Density, origin: str, name: str, index: tuple[str, ...]) -> tuple[str, ...]:
+    """Index letters of a factor beside those of the site `name`: the same along axes that run together."""
+    own = _own_letters(density, origin, index)
     if origin == name:
         return index
-    shared: dict[int, str] = {}
-    for term, accesses in density.terms_of(name):
-        if term.origin != origin or len(term.shape) < len(own):
-            continue
-        for access in accesses:
-            for letter, c in zip(index, access.index, strict=False):
-                if isinstance(c, Affine) and len(c.axes) == 1 and c.coefs[c.axes[0]] == 1:
-                    shared[c.axes[0]] = letter
-    free = (c for c in LETTERS if c not in index and c not in own and c not in density.sites)
-    return tuple(
-        shared[a] if a in shared else (next(free) if c in index and not c.isdigit() else c)
-        for a, c in enumerate(own)
-    )
+    statement = Statement(density, origin, index=own, through=name)
+    shared: dict[str, str] = {}
+    for found in _reads(statement, name):
+        for place, mine in zip(found or (), index, strict=False):
+            for a, i in enumerate(statement.index):
+                if isinstance(i, Sym) and place == i and not mine.isdigit():
+                    shared.setdefault(own[a], mine)
+    return tuple(shared.get(i, i) for i in own)
 
 
 def conditional_text(
     density: Density, name: str, origins: Sequence[str], given: Sequence[str], notation: Notation = TEXT
 ) -> str:
-    """`p(site | blanket) ∝ product of the factors that touch it`."""
-    index = element_index(density, name)
+    """`p(site | blanket) ∝ product of the factors that touch it`.
+
+    The left side is one element, `p(z[n] | …)`, where every factor reads one element at a time; else it is
+    the whole site, and the right side all of its factors.
+    """
+    coupled = _coupled(density, name, origins)
+    index = () if coupled else element_index(density, name)
     left = notation.subscript(notation.name(name), index)
     parts = []
     for origin in origins:
-        letters = _letters_of(density, origin, name, index) if origin in density.sites else ()
+        if origin not in density.sites:
+            parts.append(factor_text(density, origin, notation))
+            continue
+        letters = element_index(density, origin) if coupled else _shared(density, origin, name, index)
         extra = [i for i in dict.fromkeys(letters) if i not in index and not i.isdigit()]
-        parts.append(notation.product(extra) + factor_text(density, origin, notation, letters))
+        text = Statement(density, origin, notation, letters, through=name).factor()
+        parts.append(notation.product(extra) + text)
     names = ", ".join(map(notation.name, given))
     head = f"p({left}{notation.given}{names})" if given else f"p({left})"
     return head + notation.proportional + notation.times.join(parts)

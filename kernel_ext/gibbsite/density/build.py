@@ -21,7 +21,9 @@ from gibbsite.density.model.collect import (
     parameters_of,
     run_model,
     support_indicators,
+    weights_of,
 )
+from gibbsite.density.model.known_arrays import known_arrays
 from gibbsite.density.program.flatten import flatten
 from gibbsite.density.terms import Decomposition, bound_terms
 from gibbsite.errors import DataError, ModelError
@@ -64,7 +66,7 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
         raise
     _same_structure(facts, again)
     outputs = jax.tree.unflatten(tree, range(len(closed.jaxpr.outvars)))
-    return _assemble(closed, outputs, facts, arguments)
+    return _assemble(closed, outputs, facts, arguments, known_arrays(fn, {*facts.sites, *arguments.names}))
 
 
 def _parameters(fn: Callable) -> list[str]:
@@ -153,6 +155,7 @@ def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays
                 and not found[0].sites[n].discrete
                 and (bounds := computed_bounds(m["fn"].support)) is not None
             },
+            "weights": {n: weights_of(m) for n, m in trace.items() if m["type"] == "sample"},
             "parameters": {
                 n: {p: value for p, (value, _) in parameters_of(m["fn"]).items()}
                 for n, m in trace.items()
@@ -181,7 +184,9 @@ def _same_structure(first: ModelFacts, second: ModelFacts) -> None:
             )
 
 
-def _assemble(closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments) -> Density:
+def _assemble(
+    closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments, user_arrays: dict[str, Any]
+) -> Density:
     flat = flatten(closed)
     latents = sorted(n for n, s in facts.sites.items() if s.latent)  # dictionaries flatten in sorted order
     latent_vars = dict(zip(latents, flat.jaxpr.invars[: len(latents)], strict=True))
@@ -209,6 +214,7 @@ def _assemble(closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments
         maps=maps,
         terms=terms,
         bounds=bound_terms(walk_back, maps, atoms["inside"], shapes),
+        constants=user_arrays,
     )
     if not atoms["supports"]:
         return density

@@ -30,7 +30,8 @@ class Density:
     joint density that depend on any latent; `bounds` are terms of 0 and −inf, for the supports that move with
     a latent; `transforms` names the base and the transforms of transformed
     distributions. In a density whose groups were re-rolled, `members` tells which sites each array site
-    stands for. `cache` keeps what later stages derive from it.
+    stands for. `constants` are the arrays that texts call by a name: those that the model's function knows
+    under one, and those that were too long to be written out. `cache` keeps what later stages derive from it.
     """
 
     sites: Mapping[str, Site]
@@ -49,6 +50,7 @@ class Density:
     bounds: tuple[Term, ...] = ()
     transforms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict, repr=False)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property

@@ -1,7 +1,7 @@
 """The density of a looped model with every group of alike sites as one array site."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,7 @@ def _site(name: str, members: Sequence[Site]) -> Site:
         plates=member.plates if one_plate else (),
         plate_axes=tuple(a + 1 for a in member.plate_axes) if one_plate else (),
         element_rank=member.element_rank + 1,
+        fn_name=" or ".join(dict.fromkeys(m.fn_name for m in members)),
         in_scan=True,
     )
 
@@ -106,8 +107,13 @@ def _rewritten(density: "Density", groups: Mapping[str, tuple[str, ...]]) -> "De
             sites[name] = site
         elif group not in sites:
             sites[group] = _site(group, [density.sites[n] for n in groups[group]])
+
+    def ranked(group: str, whole: Any, one: Any) -> Any:
+        dims = density.parameter_event_dims.get(groups[group][0], {})
+        return _ranked(reroll, sites[group], dims, whole, one)
+
     outputs = {
-        kind: _grouped(reroll, kind, atoms, groups, owner)
+        kind: _grouped(reroll, kind, atoms, groups, owner, ranked)
         for kind, atoms in density.outputs.items()
         if kind != "supports"  # the sites know them by now
     }
@@ -146,6 +152,7 @@ def _grouped(
     atoms: Mapping[str, Any],
     groups: Mapping[str, tuple[str, ...]],
     owner: Mapping[str, str],
+    ranked: Callable[[str, Any, Any], Any],
 ) -> dict[str, Any]:
     """Outputs by group: those of the members along a new first axis. The order along it is free for log
     probabilities, which are summed; the others keep the members' order."""
@@ -162,12 +169,36 @@ def _grouped(
                 leaves = [jax.tree.flatten(m, is_leaf=lambda x: isinstance(x, Literal)) for m in members]
                 if len({(len(ls), tree) for ls, tree in leaves}) > 1:
                     continue  # members whose distributions differ have no parameters in common
-                columns = zip(*[ls for ls, _ in leaves], strict=True)
-                shared = kind == "parameters"
+                columns = [list(c) for c in zip(*[ls for ls, _ in leaves], strict=True)]
+                shared = kind in ("parameters", "weights")
                 stacked = [
-                    reroll.read(c[0]) if shared and reroll.same(c) else reroll.joined(list(c), ordered=True)
+                    reroll.read(c[0]) if shared and reroll.same(c) else reroll.joined(c, ordered=True)
                     for c in columns
                 ]
                 if all(s is not None for s in stacked):
-                    out[group] = jax.tree.unflatten(leaves[0][1], stacked)
+                    whole = jax.tree.unflatten(leaves[0][1], stacked)
+                    one = jax.tree.unflatten(leaves[0][1], [c[0] for c in columns])
+                    out[group] = ranked(group, whole, one) if kind == "parameters" else whole
+    return out
+
+
+def _ranked(
+    reroll: Reroll,
+    group: Site,
+    event_dims: Mapping[str, int],
+    whole: Mapping[str, Any],
+    one: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Joined parameters with axes of size 1 where those of a member had none, so that the members' axis is
+    broadcast against the site's first."""
+    out = dict(whole)
+    for name, atom in whole.items():
+        rank, joined = (
+            np.ndim(one[name].val) if isinstance(one[name], Literal) else one[name].aval.ndim,
+            atom.aval,
+        )
+        missing = group.element_rank - 1 - (rank - min(event_dims.get(name, 0), rank))
+        if joined.ndim == rank + 1 and missing > 0:
+            shape = (joined.shape[0], *(1,) * missing, *joined.shape[1:])
+            out[name] = reroll.reshaped(atom, shape)
     return out

@@ -89,6 +89,11 @@ def parameters_of(fn: Any) -> dict[str, tuple[Any, int]]:
                     f"{place} {type(inner).__name__}/{name}": (value, event + axes)
                     for name, (value, event) in parameters_of(inner).items()
                 }
+    inner = base.__dict__.get("base_dist")
+    named = set(base.arg_constraints or {})
+    handed_on = isinstance(base, TransformedDistribution) and named and not named & set(base.__dict__)
+    if handed_on and named <= set(getattr(inner, "arg_constraints", {})):
+        return parameters_of(inner)  # `InverseWishart` has the parameters of its Cholesky factor
     for name, constraint in (base.arg_constraints or {}).items():
         value = base.__dict__.get(name)
         if value is not None and hasattr(jnp.asarray(value), "dtype"):
@@ -299,6 +304,26 @@ def log_probs(trace: Mapping[str, Any]) -> dict[str, Any]:
             raise DataError(_misfit(name, msg, error)) from error
         out[name] = lp if scale is None else scale * lp
     return out
+
+
+def weights_of(msg: Mapping[str, Any]) -> list[Any]:
+    """What a statement's log density is multiplied with, by `mask` and `scale`, over the site's elements."""
+    fn, found = msg["fn"], []
+    if type(fn).__name__ == "Unit":
+        return []
+    rank = len(np.shape(msg["value"])) - len(base_distribution(fn).event_shape)
+
+    def over_elements(weight: Any, batch: int) -> Any:
+        array = jnp.asarray(weight)
+        return array.reshape(array.shape + (1,) * (rank - batch)) if array.ndim and rank > batch else array
+
+    if msg["scale"] is not None:
+        found.append(over_elements(msg["scale"], len(fn.batch_shape)))
+    while hasattr(fn, "base_dist") and fn is not base_distribution(fn):
+        if (mask := getattr(fn, "_mask", None)) is not None:
+            found.append(over_elements(mask, len(fn.batch_shape)))
+        fn = fn.base_dist
+    return found
 
 
 def support_indicators(trace: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,14 +56,28 @@ def dependencies(density: Density) -> dict[str, tuple[str, ...]]:
     names = named_values(density)
     order = {n: i for i, n in enumerate([*density.arguments.names, *density.sites])}
     out: dict[str, tuple[str, ...]] = {}
+    atoms = {n: v for v, n in names.items()}
+
+    def found(roots: Iterable[Any], named: dict[Any, str], skip: Any = None) -> set[str]:
+        """What is read, but for what the index maps deny: an array filled element by element holds many
+        sites, of which one is read."""
+        out = set()
+        for root in roots:
+            near = density.maps.latents(root)
+            for name in reads(density, [root], named, skip):
+                behind = density.maps.latents(atoms[name])
+                if not behind or behind & near:
+                    out.add(name)
+        return out
+
     for name, atom in density.outputs["log_prob"].items():
         own = density.latent_vars.get(name, density.outputs["observed"].get(name))
-        parents = set(reads(density, [atom], names, skip=own)) - {name}
+        parents = found([atom], names, own) - {name}
         parameters = jax.tree.leaves(density.outputs["parameters"].get(name, {}))
-        parents |= set(reads(density, parameters, names))
+        parents |= found(parameters, names)
         out[name] = tuple(sorted(parents, key=lambda n: order.get(n, -1)))
     for name, atom in density.outputs["deterministic"].items():
         others = {v: n for v, n in names.items() if n != name}
-        parents = set(reads(density, [atom], others))
+        parents = found([atom], others)
         out[name] = tuple(sorted(parents, key=lambda n: order.get(n, -1)))
     return out

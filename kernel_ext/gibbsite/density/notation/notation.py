@@ -36,6 +36,14 @@ class Notation:
         """A power."""
         return f"{base}**{exponent}"
 
+    def bracketed(self, text: str) -> str:
+        """An operand that binds less than its surroundings."""
+        return f"({text})"
+
+    def piecewise(self, then: str, condition: str, otherwise: str) -> str:
+        """One value where a condition holds and another elsewhere."""
+        return f"{then} if {condition} else {otherwise}"
+
     def product(self, indices: Sequence[str]) -> str:
         """A product sign over index letters."""
         return f"∏[{', '.join(indices)}] " if indices else ""
@@ -73,13 +81,17 @@ class Latex(Notation):
         """A power."""
         return f"{{{base}}}^{{{exponent}}}"
 
+    def piecewise(self, then: str, condition: str, otherwise: str) -> str:
+        """One value where a condition holds and another elsewhere."""
+        return f"{then} \\;\\mathrm{{if}}\\; {condition} \\;\\mathrm{{else}}\\; {otherwise}"
+
     def product(self, indices: Sequence[str]) -> str:
         """A product sign over index letters."""
         return f"\\prod_{{{', '.join(indices)}}} " if indices else ""
 
     def infix(self, left: str, op: str, right: str) -> str:
         """A binary operation."""
-        signs = {"*": "\\cdot", "@": ""}
+        signs = {"*": "\\cdot", "@": "", "<=": "\\le", ">=": "\\ge", "==": "=", "!=": "\\ne"}
         return f"{left} {signs.get(op, op)} {right}"
 
 

@@ -178,6 +178,10 @@ class Reroll:
                 pieces.append(self._taken(kind[0], kind[1], items))
         return pieces[0] if len(pieces) == 1 else self._call(lambda *xs: jnp.concatenate(xs), *pieces)[0]
 
+    def reshaped(self, atom: Any, shape: Sequence[int]) -> Any:
+        """An array of the rewritten program in another shape."""
+        return self._call(lambda x: jnp.reshape(x, shape), atom)[0]
+
     def _read(self, ref: Ref) -> Any:
         key, o, i = ref
         self._emit(key)

@@ -1,0 +1,56 @@
+"""How primitives that work element by element, or along an axis, are written."""
+
+ATOM, POWER, PRODUCT, SUM, COMPARE, CHOICE = 5, 4, 3, 2, 1, 0
+
+INFIX = {
+    "add": ("+", SUM),
+    "add_any": ("+", SUM),
+    "sub": ("-", SUM),
+    "mul": ("*", PRODUCT),
+    "div": ("/", PRODUCT),
+    "lt": ("<", COMPARE),
+    "le": ("<=", COMPARE),
+    "gt": (">", COMPARE),
+    "ge": (">=", COMPARE),
+    "eq": ("==", COMPARE),
+    "ne": ("!=", COMPARE),
+    "and": ("&", PRODUCT),
+    "or": ("|", SUM),
+    "xor": ("^", SUM),
+}
+
+PASS = frozenset("copy copy_p stop_gradient reduce_precision pvary optimization_barrier".split())
+
+CALLS = {
+    "logistic": "sigmoid",
+    "is_finite": "isfinite",
+    "lgamma": "gammaln",
+    "sign": "sign",
+    "rem": "rem",
+    "erf_inv": "erfinv",
+    **{
+        n: n
+        for n in (
+            "exp exp2 log log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sqrt "
+            "cbrt abs max min floor ceil round digamma erf erfc nextafter bessel_i0e bessel_i1e igamma "
+            "igammac lgamma regularized_incomplete_beta polygamma zeta shift_left shift_right_arithmetic "
+            "population_count pow"
+        ).split()
+        if n not in ("lgamma", "pow")
+    },
+}
+"""Functions of elements, by the name under which they are printed."""
+
+REDUCTIONS = {
+    "reduce_sum": "sum",
+    "reduce_max": "max",
+    "reduce_min": "min",
+    "reduce_prod": "prod",
+    "reduce_and": "all",
+    "reduce_or": "any",
+    "argmax": "argmax",
+    "argmin": "argmin",
+}
+
+ALONG = {"cumsum": "cumsum", "cumprod": "cumprod", "cummax": "cummax", "cummin": "cummin", "sort": "sort"}
+"""Functions of a whole axis whose elements are read one by one."""

@@ -1,0 +1,43 @@
+"""What the rules for single primitives ask of whoever prints a density."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from gibbsite.density.density import Density
+from gibbsite.density.notation.constants import Constants
+from gibbsite.density.notation.indices import Index
+from gibbsite.density.notation.notation import TEXT, Notation
+from gibbsite.density.notation.text import Text
+from gibbsite.density.notation.values import Values
+from gibbsite.density.notation.writer import Writer
+
+
+class Printer(Writer, ABC):
+    """A writer that knows a density's arrays: `producer` tells which equation computes each, `values` what
+    is known of them, and `as_place` whether an index into another array is being written."""
+
+    def __init__(
+        self,
+        density: Density,
+        notation: Notation = TEXT,
+        ranges: dict[str, tuple[int, int]] | None = None,
+        long: int = 100,
+    ):
+        super().__init__(notation, ranges, long)
+        self.density = density
+        self.producer = dict(density.producer)
+        self.values = Values(density, self.producer)
+        self.constants = Constants(density, self)
+        self.as_place = False
+
+    @abstractmethod
+    def write(self, atom: Any, index: tuple[Index, ...]) -> Text:
+        """The element of `atom` at `index`, by name, as a number, or as what it is computed from."""
+
+    @abstractmethod
+    def place(self, atom: Any, index: tuple[Index, ...]) -> Index:
+        """The element of an integer array as an index into another array."""
+
+    @abstractmethod
+    def branches(self, eqn: Any) -> list[list[Any]]:
+        """The outputs of a `cond`'s branches, as atoms computed from its operands."""

@@ -1,0 +1,571 @@
+"""One rule per primitive: which element of which operand an element is, or how it is computed from them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density.notation.indices import Index, Span, Sym, added, bounds, moved
+from gibbsite.density.notation.operators import ALONG, ATOM, CALLS, INFIX, PASS, REDUCTIONS
+from gibbsite.density.notation.printer import Printer
+from gibbsite.density.notation.text import Opaque, Text, shape_of
+from gibbsite.trace.jaxpr.compat import Literal
+
+Indices = tuple[Index, ...]
+Rule = Callable[[Printer, Any, Any, Indices], Text]
+
+
+def own(atom: Any, index: Indices) -> Indices:
+    """The index of an operand that is broadcast against the output."""
+    shape = shape_of(atom)
+    return (
+        tuple(0 if n == 1 and not _one(i) else i for n, i in zip(shape, index, strict=False)) if shape else ()
+    )
+
+
+def _one(index: Index) -> bool:
+    return isinstance(index, Span) and index.size == 1
+
+
+def elementwise(p: Printer, eqn: Any, index: Indices) -> Text:
+    """Signs, functions of elements, and nothing else."""
+    name = eqn.primitive.name
+    if name not in INFIX and name not in CALLS:
+        raise Opaque
+    texts = [p.write(a, own(a, index)) for a in eqn.invars]
+    if name in INFIX:
+        return p.infix(name, *texts)
+    return p.call(CALLS[name], texts)
+
+
+def _pass(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    return p.write(eqn.invars[0], index)
+
+
+def _neg(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    return p.minus(p.write(eqn.invars[0], index))
+
+
+def _not(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    x = p.write(eqn.invars[0], index)
+    return Text("~" + p.inside(x, ATOM), ATOM, x.tags)
+
+
+def _integer_pow(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    return p.power(p.write(eqn.invars[0], index), Text(str(eqn.params["y"])))
+
+
+def _square(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    return p.power(p.write(eqn.invars[0], index), Text("2"))
+
+
+def _pow(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    return p.power(*(p.write(a, own(a, index)) for a in eqn.invars))
+
+
+def _rsqrt(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    return p.infix("div", Text("1"), p.call("sqrt", [p.write(eqn.invars[0], index)]))
+
+
+def _clamp(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    low, x, high = (p.write(a, own(a, index)) for a in eqn.invars)
+    return p.call("clip", [x, low, high])
+
+
+def _convert(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    """Widening changes no number; narrowing may, and says so unless the numbers are known to fit."""
+    (x,) = eqn.invars
+    old, new = np.dtype(x.aval.dtype), np.dtype(eqn.params["new_dtype"])
+    inner = p.write(x, index)
+    if new.kind == "b" and old.kind != "b":
+        return p.infix("ne", inner, Text("0"))
+    if new.kind in "iu" and old.kind in "iuf" and not p.as_place:
+        ends = p.values.bounds(x)
+        info = np.iinfo(new)
+        fits = ends is not None and info.min <= ends[0] and ends[1] <= info.max
+        if not fits and not np.can_cast(old, new):
+            return p.call(new.name, [inner])
+    return inner
+
+
+def _select(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    test, *cases = eqn.invars
+    if len(cases) == 2 and p.as_place and _is_wrapped(p, test, *cases):
+        return p.write(cases[0], own(cases[0], index))
+    chosen = p.values.constant(test)
+    if chosen is not None and (chosen == chosen.reshape(-1)[0]).all():
+        case = cases[int(chosen.reshape(-1)[0])]
+        return p.write(case, own(case, index))
+    texts = [p.write(a, own(a, index)) for a in cases]
+    which = p.write(test, own(test, index))
+    if len(cases) == 2:
+        return p.choice(which, texts[1], texts[0])
+    return p.call("choose", [which, *texts])
+
+
+def _stripped(p: Printer, atom: Any) -> Any:
+    while not isinstance(atom, Literal) and (eqn := p.producer.get(atom)) is not None:
+        if eqn.primitive.name not in ("convert_element_type", "copy"):
+            break
+        atom = eqn.invars[0]
+    return atom
+
+
+def _is_wrapped(p: Printer, test: Any, plain: Any, wrapped: Any) -> bool:
+    """The idiom that turns a negative index into one from the end: NumPy's own reading of it."""
+    lt, add = (
+        p.producer.get(_stripped(p, a)) if not isinstance(a, Literal) else None for a in (test, wrapped)
+    )
+    if lt is None or add is None or (lt.primitive.name, add.primitive.name) != ("lt", "add"):
+        return False
+    base = _stripped(p, plain)
+    return _same(_stripped(p, lt.invars[0]), base) and _same(_stripped(p, add.invars[0]), base)
+
+
+def _same(a: Any, b: Any) -> bool:
+    both = isinstance(a, Literal) and isinstance(b, Literal)
+    return bool(np.all(a.val == b.val)) if both else a is b
+
+
+# elements that are copied
+
+
+def _broadcast(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    x, out = eqn.invars[0], shape_of(atom)
+    dims = eqn.params["broadcast_dimensions"]
+    return p.write(x, tuple(index[d] if shape_of(x)[a] == out[d] else 0 for a, d in enumerate(dims)))
+
+
+def _squeeze(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    x = eqn.invars[0]
+    gone = {d % len(shape_of(x)) for d in eqn.params["dimensions"]}
+    rest = iter(index)
+    return p.write(x, tuple(0 if a in gone else next(rest) for a in range(len(shape_of(x)))))
+
+
+def _expand(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    gone = {d % len(shape_of(atom)) for d in eqn.params["dimensions"]}
+    return p.write(eqn.invars[0], tuple(i for a, i in enumerate(index) if a not in gone))
+
+
+def _transpose(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    permutation = list(eqn.params["permutation"])
+    return p.write(eqn.invars[0], tuple(index[permutation.index(a)] for a in range(len(index))))
+
+
+def _slice(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    starts, strides = eqn.params["start_indices"], eqn.params["strides"] or (1,) * len(index)
+    return p.write(
+        eqn.invars[0], tuple(moved(i, s, k) for i, s, k in zip(index, starts, strides, strict=True))
+    )
+
+
+def _rev(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    shape, dims = shape_of(atom), eqn.params["dimensions"]
+    return p.write(
+        eqn.invars[0], tuple(moved(i, shape[a] - 1, -1) if a in dims else i for a, i in enumerate(index))
+    )
+
+
+def _reshape(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    x, shape, out = eqn.invars[0], shape_of(eqn.invars[0]), shape_of(atom)
+    found: list[Index] = []
+    a = b = 0
+    while a < len(shape) or b < len(out):
+        # the next group of axes, on either side, that hold the same elements
+        a0, b0, n, m = a, b, 1, 1
+        while n != m or (a == a0 and b == b0):
+            if (n <= m and a < len(shape)) or b == len(out):
+                n, a = n * shape[a], a + 1
+            else:
+                m, b = m * out[b], b + 1
+        while a < len(shape) and shape[a] == 1 and n != 1:
+            a += 1
+        while b < len(out) and out[b] == 1 and m != 1:
+            b += 1
+        found += _regrouped(p, shape[a0:a], out[b0:b], index[b0:b])
+    return p.write(x, tuple(found))
+
+
+def _regrouped(p: Printer, shape: tuple[int, ...], out: tuple[int, ...], index: Indices) -> list[Index]:
+    real = [(i, n) for i, n in zip(index, out, strict=True) if n != 1]
+    long = [n for n in shape if n != 1]
+    if long == [n for _, n in real]:
+        rest = iter(i for i, _ in real)
+        return [0 if n == 1 else next(rest) for n in shape]
+    flat: Index | None = 0
+    for i, n in real:
+        flat = added(moved(flat, 0, n), i) if flat is not None and not isinstance(i, Span) else None
+    if flat is None:
+        raise Opaque
+    parts: list[Index] = []
+    for n in reversed(shape):
+        parts.insert(0, _modulo(p, flat, n) if n != 1 else 0)
+        flat = _quotient(p, flat, n) if n != 1 else flat
+    return parts
+
+
+def _modulo(p: Printer, i: Index, n: int) -> int | Sym:
+    if isinstance(i, int):
+        return i % n
+    assert isinstance(i, Sym)
+    ends = bounds(i, p.ranges)
+    if ends is not None and ends[0] >= 0 and ends[1] < n:
+        return i
+    kept = Sym(tuple((t, c) for t, c in i.parts if c % n), i.offset % n, i.tags)
+    low_high = bounds(kept, p.ranges)
+    if low_high is None or low_high[0] < 0 or low_high[1] >= n:
+        raise Opaque
+    return kept if kept.parts else kept.offset
+
+
+def _quotient(p: Printer, i: Index, n: int) -> Index:
+    if isinstance(i, int):
+        return i // n
+    assert isinstance(i, Sym)
+    rest = _modulo(p, i, n)  # raises where the parts do not divide
+    removed = {t for t, _ in rest.parts} if isinstance(rest, Sym) else set()
+    left = tuple((t, c // n) for t, c in i.parts if t not in removed)
+    offset = (i.offset - (rest.offset if isinstance(rest, Sym) else rest)) // n
+    return Sym(left, offset, i.tags) if left else offset
+
+
+def _concatenate(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    axis = eqn.params["dimension"]
+
+    def piece(x: Any) -> tuple[int, Callable[[Index], Text]]:
+        return shape_of(x)[axis], lambda at: p.write(x, (*index[:axis], at, *index[axis + 1 :]))
+
+    parts, at = [piece(x) for x in eqn.invars], index[axis]
+    if (
+        isinstance(at, Span)
+        and (at.start, at.size, at.step) == (0, shape_of(atom)[axis], 1)
+        and (
+            sum(n > 1 for n, _ in parts)
+            and len(parts) < 8
+            and not any(isinstance(i, Span) for i in (*index[:axis], *index[axis + 1 :]))
+        )
+    ):
+        return p.concatenated(parts, at)
+    return p.pieces(parts, at, axis)
+
+
+def _pad(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    x, fill = eqn.invars
+    axes = [a for a, c in enumerate(eqn.params["padding_config"]) if tuple(c) != (0, 0, 0)]
+    if len(axes) != 1 or min(eqn.params["padding_config"][axes[0]]) < 0:
+        raise Opaque
+    (axis,) = axes
+    low, high, inner = eqn.params["padding_config"][axis]
+    if inner:
+        raise Opaque
+    n = shape_of(x)[axis]
+    parts = [
+        (low, lambda at: p.write(fill, ())),
+        (n, lambda at: p.write(x, (*index[:axis], at, *index[axis + 1 :]))),
+        (high, lambda at: p.write(fill, ())),
+    ]
+    return p.pieces(parts, index[axis], axis)
+
+
+def _split(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    axis, sizes = eqn.params["axis"], eqn.params["sizes"]
+    start = int(sum(sizes[: eqn.outvars.index(atom)]))
+    return p.write(eqn.invars[0], tuple(moved(i, start) if a == axis else i for a, i in enumerate(index)))
+
+
+def _iota(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    n, i = shape_of(atom)[eqn.params["dimension"]], index[eqn.params["dimension"]]
+    if isinstance(i, Span):
+        return Text(p.notation.call("arange", str(n)), ATOM, (i.tag,))
+    return p.constants.write(np.arange(n), (i,))
+
+
+def _gather(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    operand, indices = eqn.invars
+    dims = eqn.params["dimension_numbers"]
+    shape, sizes = shape_of(operand), eqn.params["slice_sizes"]
+    batch = tuple(i for a, i in enumerate(index) if a not in dims.offset_dims)
+    offsets = iter([index[a] for a in dims.offset_dims])
+    out: list[Index] = []
+    safe = True
+    for d in range(len(shape)):
+        if d in dims.operand_batching_dims:
+            out.append(batch[dims.start_indices_batching_dims[dims.operand_batching_dims.index(d)]])
+            continue
+        inside: Index = 0 if d in dims.collapsed_slice_dims else next(offsets)
+        if d not in dims.start_index_map or sizes[d] == shape[d]:
+            out.append(inside)
+            continue
+        start = p.place(indices, (*batch, dims.start_index_map.index(d)))
+        both = added(start, inside)
+        if both is None:
+            raise Opaque
+        out.append(both)
+        known = p.values.component(indices, dims.start_index_map.index(d))
+        safe = safe and _in_range(p, known, start, shape[d], sizes[d])
+    if safe:
+        return p.write(operand, tuple(out))
+    mode = str(eqn.params["mode"]).rpartition(".")[2].lower()
+    fill = eqn.params.get("fill_value")
+    if "clip" in mode or "fill" in mode:
+        return _with_mode(p, operand, tuple(out), "clip" if "clip" in mode else "fill", fill)
+    return p.write(operand, tuple(out))
+
+
+def _in_range(p: Printer, known: tuple[int, int] | None, start: Index, n: int, size: int) -> bool:
+    ends = bounds(start, p.ranges) or known
+    return ends is not None and -n <= ends[0] and ends[1] + size <= n
+
+
+def _with_mode(p: Printer, operand: Any, at: Indices, mode: str, fill: Any) -> Text:
+    """What an index out of range reads, in JAX's own words: `mu.at[k].get(mode="clip")`."""
+    whole = p.write(operand, tuple(p.span(n) for n in shape_of(operand)))
+    if len(whole.tags) != len(shape_of(operand)):
+        raise Opaque
+    read = p.part(p.inside(whole, ATOM) + ".at", shape_of(operand), at)
+    given = "" if mode == "clip" or fill is None or np.isnan(fill) else f", fill_value={float(fill):g}"
+    return Text(f'{read.text}.get(mode="{mode}"{given})', ATOM, read.tags)
+
+
+def _dynamic_slice(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    x, *starts = eqn.invars
+    shape, sizes = shape_of(x), eqn.params["slice_sizes"]
+    out: list[Index] = []
+    safe = True
+    for a, i in enumerate(index):
+        if sizes[a] == shape[a]:
+            out.append(i)
+            continue
+        start = p.place(starts[a], ())
+        both = added(start, i)
+        if both is None:
+            raise Opaque
+        out.append(both)
+        safe = safe and _in_range(p, p.values.bounds(starts[a]), start, shape[a], sizes[a])
+    if not safe and any(sizes[a] not in (1, n) for a, n in enumerate(shape)):
+        raise Opaque  # a whole window is moved into range
+    return p.write(x, tuple(out)) if safe else _with_mode(p, x, tuple(out), "clip", None)
+
+
+def _dynamic_update_slice(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    x, new, *starts = eqn.invars
+    known = [p.values.constant(s) for s in starts]
+    if any(k is None for k in known):
+        raise Opaque
+    room = [n - m for n, m in zip(shape_of(x), shape_of(new), strict=True)]
+    at = [int(np.clip(k, 0, r)) for k, r in zip(known, room, strict=True)]  # type: ignore[arg-type]
+    return _updated(p, x, index, at, shape_of(new), lambda inside: p.write(new, inside))
+
+
+def _scatter(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    """`x.at[k].set(…)` at a known place."""
+    x, indices, new = eqn.invars
+    dims = eqn.params["dimension_numbers"]
+    place = p.values.constant(indices)
+    if place is None or place.ndim != 1 or dims.operand_batching_dims:
+        raise Opaque
+    windows = iter(dims.update_window_dims)
+    axes = [None if d in dims.inserted_window_dims else next(windows) for d in range(len(shape_of(x)))]
+    sizes = tuple(1 if a is None else shape_of(new)[a] for a in axes)
+    at = [0] * len(sizes)
+    for k, d in enumerate(dims.scatter_dims_to_operand_dims):
+        at[d] = int(place[k])
+    if any(not 0 <= s <= n - m for s, m, n in zip(at, sizes, shape_of(x), strict=True)):
+        raise Opaque
+
+    def update(inside: Indices) -> Text:
+        found = p.write(new, tuple(i for i, a in zip(inside, axes, strict=True) if a is not None))
+        if eqn.primitive.name == "scatter":
+            return found
+        before = tuple(moved(i, s) for i, s in zip(inside, at, strict=True))
+        return p.infix("add" if eqn.primitive.name == "scatter-add" else "mul", p.write(x, before), found)
+
+    return _updated(p, x, index, at, sizes, update)
+
+
+def _updated(
+    p: Printer,
+    x: Any,
+    index: Indices,
+    at: list[int],
+    sizes: tuple[int, ...],
+    update: Callable[[Indices], Text],
+) -> Text:
+    """An array of which the box of `sizes` at `at` was replaced."""
+    doubtful = []
+    for d, (i, s, m) in enumerate(zip(index, at, sizes, strict=True)):
+        ends = bounds(i, p.ranges)
+        if ends is not None and (ends[1] < s or ends[0] >= s + m):
+            return p.write(x, index)
+        if ends is None or ends[0] < s or ends[1] >= s + m:
+            doubtful.append(d)
+    if not doubtful:
+        return update(tuple(moved(i, -s) for i, s in zip(index, at, strict=True)))
+    if len(doubtful) > 1:
+        raise Opaque
+    (axis,) = doubtful
+    n = shape_of(x)[axis]
+
+    def old(start: int) -> Callable[[Index], Text]:
+        return lambda i: p.write(x, (*index[:axis], moved(i, start), *index[axis + 1 :]))
+
+    def new(i: Index) -> Text:
+        inside = tuple(
+            i if a == axis else moved(j, -s) for a, (j, s) in enumerate(zip(index, at, strict=True))
+        )
+        return update(inside)
+
+    start, stop = at[axis], at[axis] + sizes[axis]
+    parts = [(start, old(0)), (stop - start, new), (n - stop, old(stop))]
+    if stop - start == 1 and n <= 64:  # a chain of updates is told element by element
+        parts = [(1, new if k == start else _at(old(0), k)) for k in range(n)]
+    return p.pieces(parts, index[axis], axis)
+
+
+def _at(write: Callable[[Index], Text], k: int) -> Callable[[Index], Text]:
+    return lambda i: write(k)
+
+
+# whole axes
+
+
+def _reduction(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    name, (x,) = REDUCTIONS[eqn.primitive.name], eqn.invars
+    axes = [a % len(shape_of(x)) for a in eqn.params["axes"]]
+    rest = iter(index)
+    spans = {a: p.span(shape_of(x)[a]) for a in axes}
+    inner = p.write(x, tuple(spans[a] if a in spans else next(rest) for a in range(len(shape_of(x)))))
+    gone = {s.tag for s in spans.values()}
+    missing = [s for s in spans.values() if s.tag not in inner.tags]
+    if missing:
+        count = int(np.prod([s.size for s in missing]))
+        if name == "sum":
+            inner = p.infix("mul", Text(str(count)), inner)
+        elif name == "prod":
+            inner = p.power(inner, Text(str(count)))
+        elif name.startswith("arg"):
+            raise Opaque
+    here = [k for k, t in enumerate(inner.tags) if t in gone]
+    if not here:
+        return inner
+    kept = tuple(t for t in inner.tags if t not in gone)
+    where = f"axis={here[0] if len(here) == 1 else tuple(here)}" if kept else ""
+    return Text(p.call(name, [inner], where).text, ATOM, kept)
+
+
+def _along(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    """`cumsum(x)[t]`: a function of an axis, of which one element is read."""
+    if len(eqn.invars) != 1 or eqn.params.get("reverse"):
+        raise Opaque
+    axis = eqn.params.get("axis", eqn.params.get("dimension")) % len(index)
+    (x,) = eqn.invars
+    span = p.span(shape_of(x)[axis])
+    inner = p.write(x, (*index[:axis], span, *index[axis + 1 :]))
+    if span.tag not in inner.tags:
+        raise Opaque
+    name = ALONG[eqn.primitive.name]
+    if len(inner.tags) == 1:
+        return p.part(p.notation.call(name, inner.text), (span.size,), (index[axis],))
+    here = inner.tags.index(span.tag)
+    at = index[axis]
+    if (isinstance(at, Sym) and at.tags) or (here != len(inner.tags) - 1 and not isinstance(at, Span)):
+        raise Opaque
+    called = p.notation.call(name, f"{inner.text}, axis={here}")
+    if isinstance(at, Span):
+        if (at.start, at.size, at.step) != (0, span.size, 1):
+            raise Opaque
+        return Text(called, ATOM, tuple(at.tag if t == span.tag else t for t in inner.tags))
+    colons = ", ".join([":"] * here + [p.part("", (span.size,), (at,)).text.strip("[]")])
+    return Text(p.notation.subscript(called, [colons]), ATOM, inner.tags[:here])
+
+
+def _dot(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    (left, right), ((lc, rc), (lb, rb)) = eqn.invars, eqn.params["dimension_numbers"]
+    if len(lc) != 1:
+        raise Opaque
+    size = shape_of(left)[lc[0]]
+    shared = p.span(size)
+    n = len(lb)
+    batch = index[:n]
+    rest = iter(index[n:])
+
+    def at(x: Any, contracted: int, batched: tuple[int, ...]) -> Indices:
+        return tuple(
+            shared if a == contracted else batch[batched.index(a)] if a in batched else next(rest)
+            for a in range(len(shape_of(x)))
+        )
+
+    a = p.write(left, at(left, lc[0], lb))
+    b = p.write(right, at(right, rc[0], rb))
+    if size == 1:
+        return p.infix("mul", a, b)
+    if len(a.tags) not in (1, 2) or len(b.tags) not in (1, 2):
+        raise Opaque
+    if set(a.tags) & set(b.tags) != {shared.tag}:
+        raise Opaque
+    if a.tags.index(shared.tag) != len(a.tags) - 1:
+        a = Text(p.inside(a, ATOM) + ".T", ATOM, a.tags[::-1])
+    if b.tags.index(shared.tag):
+        b = Text(p.inside(b, ATOM) + ".T", ATOM, b.tags[::-1])
+    return p.product(a, b, shared.tag)
+
+
+def _cond(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    """Both branches of a choice between two, `where(c == 1, m + 2, -m)`."""
+    outs = [b[eqn.outvars.index(atom)] for b in p.branches(eqn)]
+    which = eqn.invars[0]
+    texts = [p.write(o, index) for o in outs]
+    if len(outs) == 2:
+        test = _stripped(p, which)
+        boolean = np.dtype(test.aval.dtype).kind == "b"
+        condition = p.write(test, ())
+        return p.choice(condition if boolean else p.infix("gt", condition, Text("0")), texts[1], texts[0])
+    return p.call("choose", [p.write(which, ()), *texts])
+
+
+def _cholesky(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    """`cholesky(Sigma[k])`, the whole matrix or an element of it."""
+    (x,) = eqn.invars
+    *lead, i, j = index
+    whole = (p.span(shape_of(x)[-2]), p.span(shape_of(x)[-1]))
+    inner = p.write(x, (*lead, *whole))
+    if len(inner.tags) != 2:
+        raise Opaque
+    return p.part(p.notation.call("cholesky", inner.text), shape_of(x)[-2:], (i, j))
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(PASS, _pass),
+    **dict.fromkeys(REDUCTIONS, _reduction),
+    **dict.fromkeys(ALONG, _along),
+    "neg": _neg,
+    "not": _not,
+    "integer_pow": _integer_pow,
+    "square": _square,
+    "pow": _pow,
+    "rsqrt": _rsqrt,
+    "clamp": _clamp,
+    "convert_element_type": _convert,
+    "select_n": _select,
+    "broadcast_in_dim": _broadcast,
+    "squeeze": _squeeze,
+    "expand_dims": _expand,
+    "transpose": _transpose,
+    "slice": _slice,
+    "rev": _rev,
+    "reshape": _reshape,
+    "concatenate": _concatenate,
+    "pad": _pad,
+    "split": _split,
+    "iota": _iota,
+    "gather": _gather,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "scatter": _scatter,
+    "scatter-add": _scatter,
+    "scatter-mul": _scatter,
+    "dot_general": _dot,
+    "cond": _cond,
+    "cholesky": _cholesky,
+}

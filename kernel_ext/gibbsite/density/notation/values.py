@@ -1,0 +1,134 @@
+"""Values of a density's arrays that are known when it is written down: constants, supports, ranges."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.density.density import Density
+from gibbsite.trace.jaxpr.compat import Literal, bind_equation
+
+_MOST = 100_000
+_DEEP = 200
+
+
+class Values:
+    """What is known of a density's variables without any latent's value; results are kept."""
+
+    def __init__(self, density: Density, producer: Any):
+        self._density, self._producer = density, producer
+        self._known: dict[Any, Any] = dict(
+            zip(density.closed.jaxpr.constvars, density.closed.consts, strict=True)
+        )
+        self._sites = {v: n for n, v in density.latent_vars.items()}
+        self._data = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
+
+    def give(self, var: Any, value: Any) -> None:
+        """Tell a variable's value."""
+        self._known[var] = value
+
+    def constant(self, atom: Any, depth: int = 0) -> np.ndarray | None:
+        """The value of an atom that depends on neither latents nor data; None where it does, or is large."""
+        if isinstance(atom, Literal):
+            return np.asarray(atom.val)
+        if atom not in self._known:
+            self._known[atom] = self._computed(atom, depth)
+        value = self._known[atom]
+        return None if value is None else np.asarray(value)
+
+    def _computed(self, atom: Any, depth: int) -> Any:
+        eqn = self._producer.get(atom)
+        if eqn is None or eqn.effects or depth > _DEEP or any(v.aval.size > _MOST for v in eqn.outvars):
+            return None
+        operands = []
+        for a in eqn.invars:
+            operands.append(self.constant(a, depth + 1))
+            if operands[-1] is None:
+                return None
+        with jax.ensure_compile_time_eval():
+            out = bind_equation(eqn, [jnp.asarray(v) for v in operands])
+        return np.asarray(out[eqn.outvars.index(atom)])
+
+    def bounds(self, atom: Any, depth: int = 0) -> tuple[int, int] | None:
+        """The least and the greatest value of an integer array, where they are certain."""
+        value = self.constant(atom)
+        if value is None and not isinstance(atom, Literal) and atom in self._data:
+            value = np.asarray(self._data[atom])
+        if value is not None:
+            ok = value.size and value.dtype.kind in "iub"
+            return (int(value.min()), int(value.max())) if ok else None
+        if atom in self._sites:
+            return self._support(self._sites[atom])
+        eqn = self._producer.get(atom)
+        if eqn is None or depth > _DEEP:
+            return None
+        name = eqn.primitive.name
+        if name in _KEEP:
+            return self.bounds(eqn.invars[0], depth + 1)
+        if name == "select_n" and (ends := self._wrapped(eqn, depth)) is not None:
+            return ends
+        if name in ("select_n", "concatenate"):
+            cases = [self.bounds(a, depth + 1) for a in eqn.invars[name == "select_n" :]]
+            found = [c for c in cases if c is not None]
+            whole = len(found) == len(cases)
+            return (min(c[0] for c in found), max(c[1] for c in found)) if whole else None
+        if name in _ARITHMETIC:
+            a, b = (self.bounds(x, depth + 1) for x in eqn.invars)
+            if a is not None and b is not None:
+                return _ARITHMETIC[name](a, b)
+        return None
+
+    def _wrapped(self, eqn: Any, depth: int) -> tuple[int, int] | None:
+        """The bounds of `where(i < 0, i + n, i)`, where `i` is never, or always, negative."""
+        test = self._producer.get(eqn.invars[0]) if not isinstance(eqn.invars[0], Literal) else None
+        if test is None or test.primitive.name != "lt" or len(eqn.invars) != 3:
+            return None
+        tested, zero = self.bounds(test.invars[0], depth + 1), self.constant(test.invars[1])
+        if tested is None or zero is None or zero.any():
+            return None
+        if tested[0] >= 0:
+            return self.bounds(eqn.invars[1], depth + 1)
+        return self.bounds(eqn.invars[2], depth + 1) if tested[1] < 0 else None
+
+    def component(self, atom: Any, k: int) -> tuple[int, int] | None:
+        """The bounds of `atom[..., k]`, an array of index vectors."""
+        eqn = None if isinstance(atom, Literal) else self._producer.get(atom)
+        if (
+            eqn is not None
+            and eqn.primitive.name == "concatenate"
+            and (
+                all(a.aval.shape[-1] == 1 for a in eqn.invars)
+                and eqn.params["dimension"] == len(atom.aval.shape) - 1
+            )
+        ):
+            return self.bounds(eqn.invars[k])
+        value = self.constant(atom)
+        return self.bounds(atom) if value is None else (int(value[..., k].min()), int(value[..., k].max()))
+
+    def _support(self, site: str) -> tuple[int, int] | None:
+        density = self._density
+        if site in density.enumerated:
+            values = np.asarray(density.enumerated[site])
+            return (int(values.min()), int(values.max())) if values.dtype.kind in "iub" else None
+        ends = density.outputs.get("bounds", {}).get(site)
+        if not ends:
+            return None
+        low, high = (self.bounds(e) for e in ends)
+        return (low[0], high[1]) if low is not None and high is not None else None
+
+
+_KEEP = frozenset(
+    "gather slice squeeze reshape broadcast_in_dim transpose convert_element_type copy dynamic_slice rev "
+    "expand_dims stop_gradient".split()
+)
+_ARITHMETIC = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "mul": lambda a, b: (
+        min(x * y for x in a for y in b),
+        max(x * y for x in a for y in b),
+    ),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+}
