@@ -50,6 +50,7 @@ FUNCTIONS: dict[str, Any] = {
     "Truncated": dist.TruncatedDistribution,
     "array": np.asarray,
     "read": _read,
+    "lgamma": special.gammaln,
     **{n: getattr(dist, n) for n in dist.__all__ if n[0].isupper()},
 }
 

@@ -24,7 +24,6 @@ PASS = frozenset("copy copy_p stop_gradient reduce_precision pvary optimization_
 CALLS = {
     "logistic": "sigmoid",
     "is_finite": "isfinite",
-    "lgamma": "gammaln",
     "sign": "sign",
     "rem": "rem",
     "erf_inv": "erfinv",
@@ -36,7 +35,7 @@ CALLS = {
             "igammac lgamma regularized_incomplete_beta polygamma zeta shift_left shift_right_arithmetic "
             "population_count pow"
         ).split()
-        if n not in ("lgamma", "pow")
+        if n != "pow"
     },
 }
 """Functions of elements, by the name under which they are printed."""
