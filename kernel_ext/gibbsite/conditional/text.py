@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gibbsite.density import Density
-from gibbsite.density.notation.indices import Sym
 from gibbsite.density.notation.notation import TEXT, Notation
 from gibbsite.density.notation.statement import Statement, element_index, factor_text
+from gibbsite.density.writing.indices import Sym
 
 
 def _own_letters(density: Density, origin: str, taken: Sequence[str]) -> tuple[str, ...]:

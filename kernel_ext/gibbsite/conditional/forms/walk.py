@@ -17,8 +17,8 @@ from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.maps.access import Accesses
-from gibbsite.density.notation.expression import Expression
 from gibbsite.density.terms import Term
+from gibbsite.density.writing.expression import Expression
 from gibbsite.trace.jaxpr.compat import Literal, bind_equation, equation_frames
 from gibbsite.trace.jaxpr.source_line import is_foreign
 

@@ -10,10 +10,10 @@ import numpyro.distributions as dist
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.sites import Site
-from gibbsite.density.notation.expression import Expression
-from gibbsite.density.notation.indices import Index, letter
 from gibbsite.density.notation.notation import TEXT, Notation
-from gibbsite.density.notation.text import shape_of
+from gibbsite.density.writing.expression import Expression
+from gibbsite.density.writing.indices import Index, letter
+from gibbsite.density.writing.text import shape_of
 
 LETTERS = "ijkabcdefghlmnopqrsuvwxyz"
 

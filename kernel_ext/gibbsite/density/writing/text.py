@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.density.notation.operators import ATOM
+from gibbsite.density.writing.operators import ATOM
 from gibbsite.trace.jaxpr.compat import Literal
 
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gibbsite.density.density import Density
-from gibbsite.density.notation.indices import Index, Span, Sym, letter
 from gibbsite.density.notation.notation import TEXT, Notation
-from gibbsite.density.notation.printer import Printer
-from gibbsite.density.notation.rules import RULES, elementwise
-from gibbsite.density.notation.text import Opaque, Text, shape_of
 from gibbsite.density.program.flatten import Builder
+from gibbsite.density.writing.elements import elementwise
+from gibbsite.density.writing.indices import Index, Span, Sym, letter
+from gibbsite.density.writing.printer import Printer
+from gibbsite.density.writing.rules import RULES
+from gibbsite.density.writing.text import Opaque, Text, shape_of
 from gibbsite.trace.jaxpr.compat import Literal
 
 LONG = 140

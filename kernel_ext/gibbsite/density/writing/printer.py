@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from gibbsite.density.density import Density
-from gibbsite.density.notation.constants import Constants
-from gibbsite.density.notation.indices import Index
 from gibbsite.density.notation.notation import TEXT, Notation
-from gibbsite.density.notation.text import Text
-from gibbsite.density.notation.values import Values
-from gibbsite.density.notation.writer import Writer
+from gibbsite.density.writing.constants import Constants
+from gibbsite.density.writing.indices import Index
+from gibbsite.density.writing.text import Text
+from gibbsite.density.writing.values import Values
+from gibbsite.density.writing.writer import Writer
 
 
 class Printer(Writer, ABC):

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.density.notation.indices import (
+from gibbsite.density.notation.notation import TEXT, Notation
+from gibbsite.density.writing.indices import (
     Index,
     Span,
     Sym,
@@ -17,10 +18,9 @@ from gibbsite.density.notation.indices import (
     tags_of,
     written,
 )
-from gibbsite.density.notation.notation import TEXT, Notation
-from gibbsite.density.notation.operators import ATOM, CHOICE, INFIX, POWER, PRODUCT, SUM
-from gibbsite.density.notation.pieces import PLACES, Piece, filled, joined
-from gibbsite.density.notation.text import Opaque, Text, longest
+from gibbsite.density.writing.operators import ATOM, CHOICE, INFIX, POWER, PRODUCT, SUM
+from gibbsite.density.writing.pieces import PLACES, Piece, filled, joined
+from gibbsite.density.writing.text import Opaque, Text, longest
 
 
 class Writer:

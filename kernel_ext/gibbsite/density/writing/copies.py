@@ -1,173 +1,56 @@
-"""One rule per primitive: which element of which operand an element is, or how it is computed from them."""
+"""Which element of which operand an element copies: slices, gathers, updates, and arrays put together."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gibbsite.density.notation.indices import Index, Span, Sym, added, bounds, moved
-from gibbsite.density.notation.operators import ALONG, ATOM, CALLS, INFIX, PASS, REDUCTIONS
-from gibbsite.density.notation.printer import Printer
-from gibbsite.density.notation.text import Opaque, Text, shape_of
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.density.writing.indices import Index, Span, Sym, added, bounds, moved
+from gibbsite.density.writing.operators import ATOM
+from gibbsite.density.writing.printer import Printer
+from gibbsite.density.writing.text import Opaque, Text, shape_of
 
 Indices = tuple[Index, ...]
-Rule = Callable[[Printer, Any, Any, Indices], Text]
 
 
-def own(atom: Any, index: Indices) -> Indices:
-    """The index of an operand that is broadcast against the output."""
-    shape = shape_of(atom)
-    return (
-        tuple(0 if n == 1 and not _one(i) else i for n, i in zip(shape, index, strict=False)) if shape else ()
-    )
-
-
-def _one(index: Index) -> bool:
-    return isinstance(index, Span) and index.size == 1
-
-
-def elementwise(p: Printer, eqn: Any, index: Indices) -> Text:
-    """Signs, functions of elements, and nothing else."""
-    name = eqn.primitive.name
-    if name not in INFIX and name not in CALLS:
-        raise Opaque
-    texts = [p.write(a, own(a, index)) for a in eqn.invars]
-    if name in INFIX:
-        return p.infix(name, *texts)
-    return p.call(CALLS[name], texts)
-
-
-def _pass(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    return p.write(eqn.invars[0], index)
-
-
-def _neg(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    return p.minus(p.write(eqn.invars[0], index))
-
-
-def _not(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    x = p.write(eqn.invars[0], index)
-    return Text("~" + p.inside(x, ATOM), ATOM, x.tags)
-
-
-def _integer_pow(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    return p.power(p.write(eqn.invars[0], index), Text(str(eqn.params["y"])))
-
-
-def _square(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    return p.power(p.write(eqn.invars[0], index), Text("2"))
-
-
-def _pow(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    return p.power(*(p.write(a, own(a, index)) for a in eqn.invars))
-
-
-def _rsqrt(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    return p.infix("div", Text("1"), p.call("sqrt", [p.write(eqn.invars[0], index)]))
-
-
-def _clamp(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    low, x, high = (p.write(a, own(a, index)) for a in eqn.invars)
-    return p.call("clip", [x, low, high])
-
-
-def _convert(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    """Widening changes no number; narrowing may, and says so unless the numbers are known to fit."""
-    (x,) = eqn.invars
-    old, new = np.dtype(x.aval.dtype), np.dtype(eqn.params["new_dtype"])
-    inner = p.write(x, index)
-    if new.kind == "b" and old.kind != "b":
-        return p.infix("ne", inner, Text("0"))
-    if new.kind in "iu" and old.kind in "iuf" and not p.as_place:
-        ends = p.values.bounds(x)
-        info = np.iinfo(new)
-        fits = ends is not None and info.min <= ends[0] and ends[1] <= info.max
-        if not fits and not np.can_cast(old, new):
-            return p.call(new.name, [inner])
-    return inner
-
-
-def _select(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    test, *cases = eqn.invars
-    if len(cases) == 2 and p.as_place and _is_wrapped(p, test, *cases):
-        return p.write(cases[0], own(cases[0], index))
-    chosen = p.values.constant(test)
-    if chosen is not None and (chosen == chosen.reshape(-1)[0]).all():
-        case = cases[int(chosen.reshape(-1)[0])]
-        return p.write(case, own(case, index))
-    texts = [p.write(a, own(a, index)) for a in cases]
-    which = p.write(test, own(test, index))
-    if len(cases) == 2:
-        return p.choice(which, texts[1], texts[0])
-    return p.call("choose", [which, *texts])
-
-
-def _stripped(p: Printer, atom: Any) -> Any:
-    while not isinstance(atom, Literal) and (eqn := p.producer.get(atom)) is not None:
-        if eqn.primitive.name not in ("convert_element_type", "copy"):
-            break
-        atom = eqn.invars[0]
-    return atom
-
-
-def _is_wrapped(p: Printer, test: Any, plain: Any, wrapped: Any) -> bool:
-    """The idiom that turns a negative index into one from the end: NumPy's own reading of it."""
-    lt, add = (
-        p.producer.get(_stripped(p, a)) if not isinstance(a, Literal) else None for a in (test, wrapped)
-    )
-    if lt is None or add is None or (lt.primitive.name, add.primitive.name) != ("lt", "add"):
-        return False
-    base = _stripped(p, plain)
-    return _same(_stripped(p, lt.invars[0]), base) and _same(_stripped(p, add.invars[0]), base)
-
-
-def _same(a: Any, b: Any) -> bool:
-    both = isinstance(a, Literal) and isinstance(b, Literal)
-    return bool(np.all(a.val == b.val)) if both else a is b
-
-
-# elements that are copied
-
-
-def _broadcast(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def broadcast_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     x, out = eqn.invars[0], shape_of(atom)
     dims = eqn.params["broadcast_dimensions"]
     return p.write(x, tuple(index[d] if shape_of(x)[a] == out[d] else 0 for a, d in enumerate(dims)))
 
 
-def _squeeze(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def squeeze_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     x = eqn.invars[0]
     gone = {d % len(shape_of(x)) for d in eqn.params["dimensions"]}
     rest = iter(index)
     return p.write(x, tuple(0 if a in gone else next(rest) for a in range(len(shape_of(x)))))
 
 
-def _expand(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def expand_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     gone = {d % len(shape_of(atom)) for d in eqn.params["dimensions"]}
     return p.write(eqn.invars[0], tuple(i for a, i in enumerate(index) if a not in gone))
 
 
-def _transpose(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def transpose_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     permutation = list(eqn.params["permutation"])
     return p.write(eqn.invars[0], tuple(index[permutation.index(a)] for a in range(len(index))))
 
 
-def _slice(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def slice_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     starts, strides = eqn.params["start_indices"], eqn.params["strides"] or (1,) * len(index)
     return p.write(
         eqn.invars[0], tuple(moved(i, s, k) for i, s, k in zip(index, starts, strides, strict=True))
     )
 
 
-def _rev(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def rev_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     shape, dims = shape_of(atom), eqn.params["dimensions"]
     return p.write(
         eqn.invars[0], tuple(moved(i, shape[a] - 1, -1) if a in dims else i for a, i in enumerate(index))
     )
 
 
-def _reshape(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def reshape_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     x, shape, out = eqn.invars[0], shape_of(eqn.invars[0]), shape_of(atom)
     found: list[Index] = []
     a = b = 0
@@ -230,7 +113,7 @@ def _quotient(p: Printer, i: Index, n: int) -> Index:
     return Sym(left, offset, i.tags) if left else offset
 
 
-def _concatenate(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def concatenate_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     axis = eqn.params["dimension"]
 
     def piece(x: Any) -> tuple[int, Callable[[Index], Text]]:
@@ -250,7 +133,7 @@ def _concatenate(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     return p.pieces(parts, at, axis)
 
 
-def _pad(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def pad_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     x, fill = eqn.invars
     axes = [a for a, c in enumerate(eqn.params["padding_config"]) if tuple(c) != (0, 0, 0)]
     if len(axes) != 1 or min(eqn.params["padding_config"][axes[0]]) < 0:
@@ -268,20 +151,20 @@ def _pad(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     return p.pieces(parts, index[axis], axis)
 
 
-def _split(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def split_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     axis, sizes = eqn.params["axis"], eqn.params["sizes"]
     start = int(sum(sizes[: eqn.outvars.index(atom)]))
     return p.write(eqn.invars[0], tuple(moved(i, start) if a == axis else i for a, i in enumerate(index)))
 
 
-def _iota(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def iota_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     n, i = shape_of(atom)[eqn.params["dimension"]], index[eqn.params["dimension"]]
     if isinstance(i, Span):
         return Text(p.notation.call("arange", str(n)), ATOM, (i.tag,))
     return p.constants.write(np.arange(n), (i,))
 
 
-def _gather(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def gather_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     operand, indices = eqn.invars
     dims = eqn.params["dimension_numbers"]
     shape, sizes = shape_of(operand), eqn.params["slice_sizes"]
@@ -328,7 +211,7 @@ def _with_mode(p: Printer, operand: Any, at: Indices, mode: str, fill: Any) -> T
     return Text(f'{read.text}.get(mode="{mode}"{given})', ATOM, read.tags)
 
 
-def _dynamic_slice(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def dynamic_slice_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     x, *starts = eqn.invars
     shape, sizes = shape_of(x), eqn.params["slice_sizes"]
     out: list[Index] = []
@@ -348,7 +231,7 @@ def _dynamic_slice(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     return p.write(x, tuple(out)) if safe else _with_mode(p, x, tuple(out), "clip", None)
 
 
-def _dynamic_update_slice(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def dynamic_update_slice_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     x, new, *starts = eqn.invars
     known = [p.values.constant(s) for s in starts]
     if any(k is None for k in known):
@@ -358,7 +241,7 @@ def _dynamic_update_slice(p: Printer, eqn: Any, atom: Any, index: Indices) -> Te
     return _updated(p, x, index, at, shape_of(new), lambda inside: p.write(new, inside))
 
 
-def _scatter(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+def scatter_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     """`x.at[k].set(…)` at a known place."""
     x, indices, new = eqn.invars
     dims = eqn.params["dimension_numbers"]
@@ -425,147 +308,3 @@ def _updated(
 
 def _at(write: Callable[[Index], Text], k: int) -> Callable[[Index], Text]:
     return lambda i: write(k)
-
-
-# whole axes
-
-
-def _reduction(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    name, (x,) = REDUCTIONS[eqn.primitive.name], eqn.invars
-    axes = [a % len(shape_of(x)) for a in eqn.params["axes"]]
-    rest = iter(index)
-    spans = {a: p.span(shape_of(x)[a]) for a in axes}
-    inner = p.write(x, tuple(spans[a] if a in spans else next(rest) for a in range(len(shape_of(x)))))
-    gone = {s.tag for s in spans.values()}
-    missing = [s for s in spans.values() if s.tag not in inner.tags]
-    if missing:
-        count = int(np.prod([s.size for s in missing]))
-        if name == "sum":
-            inner = p.infix("mul", Text(str(count)), inner)
-        elif name == "prod":
-            inner = p.power(inner, Text(str(count)))
-        elif name.startswith("arg"):
-            raise Opaque
-    here = [k for k, t in enumerate(inner.tags) if t in gone]
-    if not here:
-        return inner
-    kept = tuple(t for t in inner.tags if t not in gone)
-    where = f"axis={here[0] if len(here) == 1 else tuple(here)}" if kept else ""
-    return Text(p.call(name, [inner], where).text, ATOM, kept)
-
-
-def _along(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    """`cumsum(x)[t]`: a function of an axis, of which one element is read."""
-    if len(eqn.invars) != 1 or eqn.params.get("reverse"):
-        raise Opaque
-    axis = eqn.params.get("axis", eqn.params.get("dimension")) % len(index)
-    (x,) = eqn.invars
-    span = p.span(shape_of(x)[axis])
-    inner = p.write(x, (*index[:axis], span, *index[axis + 1 :]))
-    if span.tag not in inner.tags:
-        raise Opaque
-    name = ALONG[eqn.primitive.name]
-    if len(inner.tags) == 1:
-        return p.part(p.notation.call(name, inner.text), (span.size,), (index[axis],))
-    here = inner.tags.index(span.tag)
-    at = index[axis]
-    if (isinstance(at, Sym) and at.tags) or (here != len(inner.tags) - 1 and not isinstance(at, Span)):
-        raise Opaque
-    called = p.notation.call(name, f"{inner.text}, axis={here}")
-    if isinstance(at, Span):
-        if (at.start, at.size, at.step) != (0, span.size, 1):
-            raise Opaque
-        return Text(called, ATOM, tuple(at.tag if t == span.tag else t for t in inner.tags))
-    colons = ", ".join([":"] * here + [p.part("", (span.size,), (at,)).text.strip("[]")])
-    return Text(p.notation.subscript(called, [colons]), ATOM, inner.tags[:here])
-
-
-def _dot(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    (left, right), ((lc, rc), (lb, rb)) = eqn.invars, eqn.params["dimension_numbers"]
-    if len(lc) != 1:
-        raise Opaque
-    size = shape_of(left)[lc[0]]
-    shared = p.span(size)
-    n = len(lb)
-    batch = index[:n]
-    rest = iter(index[n:])
-
-    def at(x: Any, contracted: int, batched: tuple[int, ...]) -> Indices:
-        return tuple(
-            shared if a == contracted else batch[batched.index(a)] if a in batched else next(rest)
-            for a in range(len(shape_of(x)))
-        )
-
-    a = p.write(left, at(left, lc[0], lb))
-    b = p.write(right, at(right, rc[0], rb))
-    if size == 1:
-        return p.infix("mul", a, b)
-    if len(a.tags) not in (1, 2) or len(b.tags) not in (1, 2):
-        raise Opaque
-    if set(a.tags) & set(b.tags) != {shared.tag}:
-        raise Opaque
-    if a.tags.index(shared.tag) != len(a.tags) - 1:
-        a = Text(p.inside(a, ATOM) + ".T", ATOM, a.tags[::-1])
-    if b.tags.index(shared.tag):
-        b = Text(p.inside(b, ATOM) + ".T", ATOM, b.tags[::-1])
-    return p.product(a, b, shared.tag)
-
-
-def _cond(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    """Both branches of a choice between two, `where(c == 1, m + 2, -m)`."""
-    outs = [b[eqn.outvars.index(atom)] for b in p.branches(eqn)]
-    which = eqn.invars[0]
-    texts = [p.write(o, index) for o in outs]
-    if len(outs) == 2:
-        test = _stripped(p, which)
-        boolean = np.dtype(test.aval.dtype).kind == "b"
-        condition = p.write(test, ())
-        return p.choice(condition if boolean else p.infix("gt", condition, Text("0")), texts[1], texts[0])
-    return p.call("choose", [p.write(which, ()), *texts])
-
-
-def _cholesky(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    """`cholesky(Sigma[k])`, the whole matrix or an element of it."""
-    (x,) = eqn.invars
-    *lead, i, j = index
-    whole = (p.span(shape_of(x)[-2]), p.span(shape_of(x)[-1]))
-    inner = p.write(x, (*lead, *whole))
-    if len(inner.tags) != 2:
-        raise Opaque
-    return p.part(p.notation.call("cholesky", inner.text), shape_of(x)[-2:], (i, j))
-
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(PASS, _pass),
-    **dict.fromkeys(REDUCTIONS, _reduction),
-    **dict.fromkeys(ALONG, _along),
-    "neg": _neg,
-    "not": _not,
-    "integer_pow": _integer_pow,
-    "square": _square,
-    "pow": _pow,
-    "rsqrt": _rsqrt,
-    "clamp": _clamp,
-    "convert_element_type": _convert,
-    "select_n": _select,
-    "broadcast_in_dim": _broadcast,
-    "squeeze": _squeeze,
-    "expand_dims": _expand,
-    "transpose": _transpose,
-    "slice": _slice,
-    "rev": _rev,
-    "reshape": _reshape,
-    "concatenate": _concatenate,
-    "pad": _pad,
-    "split": _split,
-    "iota": _iota,
-    "gather": _gather,
-    "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice,
-    "scatter": _scatter,
-    "scatter-add": _scatter,
-    "scatter-mul": _scatter,
-    "dot_general": _dot,
-    "cond": _cond,
-    "cholesky": _cholesky,
-}

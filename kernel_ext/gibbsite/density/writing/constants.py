@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.density import Density
-from gibbsite.density.notation.indices import Index, Span, Sym, added, bounds, moved, written
-from gibbsite.density.notation.operators import ATOM, PRODUCT, SUM
-from gibbsite.density.notation.text import Text
-from gibbsite.density.notation.writer import Writer
+from gibbsite.density.writing.indices import Index, Span, Sym, added, bounds, moved, written
+from gibbsite.density.writing.operators import ATOM, PRODUCT, SUM
+from gibbsite.density.writing.text import Text
+from gibbsite.density.writing.writer import Writer
 
 _SHORT = 44
 _FEW = 16

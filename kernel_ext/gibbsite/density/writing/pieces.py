@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gibbsite.density.notation.indices import Sym, moved, written
+from gibbsite.density.writing.indices import Sym, moved, written
 
 _TOKEN = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?|\d+|[^\W\d]\w*|\s+|.")
 PLACES = [chr(0xE000 + k) for k in range(64)]
