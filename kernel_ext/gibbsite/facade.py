@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import inspect
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -321,7 +322,9 @@ class Model:
 
     def start(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""
-        return sampling.start(self.plan(schedule), **options)
+        began = time.monotonic()
+        plan = self.plan(schedule)
+        return sampling.start(plan, analysed=time.monotonic() - began, **options)
 
     def sample(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample and wait for the end.
@@ -330,7 +333,9 @@ class Model:
         fixes the randomness, `device` says where ("cpu", "gpu", "auto"). The first interrupt ends the run at
         the next chunk and keeps its draws.
         """
-        return sampling.sample(self.plan(schedule), **options)
+        began = time.monotonic()
+        plan = self.plan(schedule)
+        return sampling.sample(plan, analysed=time.monotonic() - began, **options)
 
     def __repr__(self) -> str:
         latents = ", ".join(self.density.latents)

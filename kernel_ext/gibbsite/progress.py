@@ -4,7 +4,7 @@ import sys
 import time
 from typing import Any, TextIO
 
-from gibbsite.views.run.content import ENDED, STATUS_WORDS, gather
+from gibbsite.views.run.content import ENDED, gather, status_of
 from gibbsite.views.run.words import progress, text
 
 
@@ -26,7 +26,7 @@ class Lines:
 
 def progress_line(snapshot: Any) -> str:
     """One line that says how far a run is, and how well it does so far."""
-    line = f"{STATUS_WORDS[snapshot.status]} · {progress(snapshot)}"
+    line = f"{status_of(snapshot)[0]} · {progress(snapshot)}"
     if not snapshot.scalars:
         return line
     worst = snapshot.scalars[0]

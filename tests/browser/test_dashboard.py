@@ -187,3 +187,35 @@ def test_saved_notebook_shows_the_finished_run_without_its_kernel(lab):
 
     lab.page.goto(lab.converted("saved.ipynb"))
     lab.picture("finished")
+
+
+# XLA held up for as long as the test looks
+HELD = """
+import threading
+from gibbsite.sampling.engine import engine
+real, go = engine.compiled, threading.Event()
+engine.compiled = lambda lowered, **how: (go.wait(120), real(lowered, **how))[1]
+"""
+
+
+def test_the_clock_moves_while_programs_are_compiled_and_stop_is_answered(lab):
+    run = "run = %sample mixture --draws 20 --warmup 20 --chains 3"
+    prepare(lab, "compiling.ipynb", HELD, run)
+    lab.run_cell(2)
+    lab.run_cell(3, wait=False)
+    lab.page.wait_for_selector(".gb-pill:has-text('compiling')", timeout=120_000)
+    clock = "() => document.querySelector('.gb-progress').textContent"
+    seen = [lab.page.evaluate(clock)]
+    assert "compiling" in seen[0] and "traced" not in seen[0] and "left" not in seen[0]
+    for _ in range(3):
+        lab.page.wait_for_function(f"before => ({clock})() !== before", arg=seen[-1], timeout=20_000)
+        seen.append(lab.page.evaluate(clock))
+    assert len(set(seen)) == 4
+    lab.page.locator(".gb-stop").click()
+    lab.wait_cell(3, timeout=30)
+    lab.page.wait_for_selector(".gb-pill:has-text('stopped')")
+    assert lab.python("print(run.status, go.is_set(), 1 + 1)").split() == ["stopped", "False", "2"]
+    # what is under way is taken over
+    resumed = lab.python("go.set(); print(run.resume().status, run.draws['mu'].shape)")
+    assert resumed.startswith("finished (3, 20")
+    lab.assert_quiet()

@@ -23,9 +23,40 @@ def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engi
     shape = (settings.chains, settings.warmup, room, place.devices, settings.thin, place.shard, share)
     key = (plan.cache_key, *shape)
     if key not in _ENGINES:
-        _ENGINES[key] = Engine(plan, *shape)
+        made = Engine(plan, *shape)
+        made.because = _because(made)
+        _ENGINES[key] = made
         while len(_ENGINES) > _KEPT_ENGINES:
             _ENGINES.popitem(last=False)
     _ENGINES.move_to_end(key)
     engine = _ENGINES[key]
     return (engine if engine.plan is plan else engine.rebound(plan)), place
+
+
+def _because(engine: Engine) -> str:
+    """What sets an engine apart from the last one of the same model, in one line; empty where it is the
+    first."""
+    plan = engine.plan
+    same = [e for e in _ENGINES.values() if e.plan.model_name == plan.model_name]
+    if not same:
+        return ""
+    before = same[-1]
+    old = {**before.plan.sites, **before.plan.observed_sites}
+    for name, site in {**plan.sites, **plan.observed_sites}.items():
+        if name in old and old[name].shape != site.shape:
+            return f"{name} {_shapes(site.shape, old[name].shape)}"
+    if before.plan.schedule_text != plan.schedule_text:
+        return f"the schedule is {plan.schedule_text} instead of {before.plan.schedule_text}"
+    if before.plan.cache_key != plan.cache_key:
+        return "the model has changed"
+    for what in ("chains", "warmup", "thin", "devices", "shard"):
+        now, then = getattr(engine, what), getattr(before, what)
+        if now != then:
+            return f"{what} is {now} instead of {then}"
+    return ""
+
+
+def _shapes(now: tuple[int, ...], then: tuple[int, ...]) -> str:
+    if now and then and now[1:] == then[1:]:
+        return f"has {now[0]} rows instead of {then[0]}"
+    return f"has shape {now} instead of {then}"

@@ -15,8 +15,10 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint, predict
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.flight import Chunk, Flight
+from gibbsite.sampling.engine.leaving import Work
 from gibbsite.sampling.engine.resources import Place
-from gibbsite.sampling.engine.starting import Starting
+from gibbsite.sampling.engine.stages import ANALYSING, SAMPLING, STARTING, WARMING, Stages, Ticker
+from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
 from gibbsite.sampling.storage.datatree import to_datatree
@@ -71,6 +73,7 @@ class Run(Looking):
         store: Store | None = None,
         until: Until | None = None,
         max_draws: int | None = None,
+        analysed: float = 0.0,
     ):
         self._plan, self._engine, self._place, self.settings = plan, engine, place, settings
         self._init, self._store = init, store
@@ -93,6 +96,9 @@ class Run(Looking):
         self._elapsed, self._began = 0.0, None
         self._compile_seconds = 0.0
         self._pace = Pace()
+        self._stages, self._because, self._notifying = Stages(), "", threading.RLock()
+        if analysed:
+            self._stages.add(ANALYSING, analysed)
         self._clock = BlockClock(len(plan.blocks))
         self._next_commit = 0.0
 
@@ -169,7 +175,8 @@ class Run(Looking):
         return self.resume()
 
     def subscribe(self, callback: Callable[["Run"], Any]) -> Callable[[], None]:
-        """Call `callback(run)` from the sampling thread after every chunk and change of status.
+        """Call `callback(run)` after every chunk and change of status, and every second: from the run's own
+        threads, one at a time.
 
         Returns a function that ends it.
         """
@@ -180,20 +187,22 @@ class Run(Looking):
         return "warmup" if self.kept.steps < self._warmup else "sampling"
 
     def _notify(self) -> None:
-        for callback in list(self._subscribers):
-            callback(self)
+        with self._notifying:
+            for callback in list(self._subscribers):
+                callback(self)
 
     def _sample(self) -> None:
         self._began = time.monotonic()
         try:
             engine = self._ready_engine()
-            with jax.default_device(engine.devices[0]):
+            with jax.default_device(engine.devices[0]), Ticker(self._notify):
                 self._loop(engine)
         except BaseException as error:
             self._fail(_explained(error, self))
         finally:
             self._elapsed += time.monotonic() - self._began
             self._began = None
+            self._stages.enter(None)
         try:
             if self._status != "failed":
                 self._monitor.measure(self.kept, ended=True)
@@ -224,6 +233,7 @@ class Run(Looking):
                 self._status = "stopped"
                 return
             self._status = self._phase()
+            self._stages.enter(WARMING if self._status == "warmup" else SAMPLING)
             began = time.monotonic()
             flight = ahead or engine.depart(self._state, *self._leg(engine, self.kept.steps, size))
             chunk, seconds = flight.landed()
@@ -274,18 +284,25 @@ class Run(Looking):
         return min(size, engine.capacity, edge - done), warming
 
     def _prepare(self, engine: Engine) -> None:
-        """Compile, and make the state: initial, or as it was saved."""
+        """Compile, and make the state: initial, or as it was saved. None is made where `stop` comes first."""
         if self._state is not None:
             return
+        self._because = "" if engine.ready else engine.because
         self._notify()
-        began = time.monotonic()
-        engine.compile()
-        if self._saved_state is not None:
-            self._state = engine.placed(checkpoint.unpack(engine.template, self._saved_state), by_chain=True)
-        else:
-            start = Starting(engine, self._plan, self.settings.seed, self._init).found(self._stop)
-            if start is not None:
-                self._state, self._told = start.state, start.told
+        began, key = time.monotonic(), self.settings.seed
+
+        def work(tell: Callable[[str, bool], None]) -> Any:
+            with jax.default_device(engine.devices[0]):
+                engine.compile(tell)
+                tell(STARTING, False)
+                if self._saved_state is None:
+                    return Starting(engine, self._plan, key, self._init).found(self._stop)
+                saved = checkpoint.unpack(engine.template, self._saved_state)
+                return Start(engine.placed(saved, by_chain=True), self._told)
+
+        start = Work(work, f"gibbsite programs of {self.model_name}").result(self._stop, self._stages.enter)
+        if start is not None:
+            self._state, self._told = start.state, start.told
         self._compile_seconds += time.monotonic() - began
 
     @property
@@ -366,6 +383,7 @@ class Run(Looking):
         if self._thread is not None and self._thread.is_alive():
             raise GibbsiteError("the run is still going; stop it, or wait for it, before timing its blocks")
         engine = self._ready_engine()
+        self._stop.clear()
         with jax.default_device(engine.devices[0]):
             self._prepare(engine)
             kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}

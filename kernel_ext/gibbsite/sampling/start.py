@@ -58,6 +58,7 @@ def start(
     max_draws: int = 20_000,
     keep: str | Sequence[str] | None = None,
     shard: str | None = None,
+    analysed: float = 0.0,
 ) -> Run:
     """Start sampling in the background and return the `Run` at once.
 
@@ -74,7 +75,8 @@ def start(
 
     In a program of several hosts (`jax.distributed`), each of which calls this with the same arguments, every
     host runs and returns its share of the chains, on its own devices, and streams it to a folder of its own
-    in `store`; `gibbsite.joined` puts the draws together.
+    in `store`; `gibbsite.joined` puts the draws together. `analysed`: seconds that making the plan took, to
+    be shown with what follows.
 
     Raises `OptionError` for values that make no sense, `ResourceError` where the draws cannot fit into
     memory, `StoreError` where the store cannot be made.
@@ -118,6 +120,7 @@ def start(
         store=None if store is None else Store.create(folder_of(store), plan),
         until=condition,
         max_draws=_count("max_draws", max_draws, 1),
+        analysed=analysed,
     )
     run.start()
     return run

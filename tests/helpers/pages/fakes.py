@@ -64,6 +64,9 @@ class Shot:
     warnings: tuple[Warned, ...]
     efficiency: Efficiency = Efficiency(120.0, 0.02)
     partly: dict[str, tuple[int, int]] = field(default_factory=lambda: {"z": (2048, 84010)})
+    stage: str | None = None
+    stages: dict[str, float] = field(default_factory=dict)
+    because: str = ""
 
 
 @dataclass(frozen=True)

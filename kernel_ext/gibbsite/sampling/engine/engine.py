@@ -3,7 +3,7 @@
 import copy
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.flight import Flight
 from gibbsite.sampling.engine.forward import forward
 from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values, logdensity_at_start
+from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.sampling.engine.timing import compiled_blocks
 from gibbsite.trace.jaxpr.compiling import compiled
 from gibbsite.trace.jaxpr.for_cpu import for_cpu
@@ -108,6 +109,7 @@ class Engine:
         )  # NumPyro's kernels keep what `init` found: this one is ready after `compile`
         self._programs: dict[str, Any] = {}
         self._compiling = threading.Lock()
+        self.because = ""  # why what was compiled before would not do
         self._costs = {"compile_seconds": 0.0}  # shared with engines for other data, like the programs
         name = "chain" if shard is None else "data"
         self._mesh = Mesh(np.array(devices), (name,)) if len(devices) > 1 else None
@@ -123,12 +125,21 @@ class Engine:
         """Shapes and dtypes of a state, as a tree of `jax.ShapeDtypeStruct`. Only after `compile`."""
         return self._programs["template"]
 
-    def compile(self) -> None:
-        """Compile both programs, side by side; does nothing where that is done already."""
+    @property
+    def ready(self) -> bool:
+        """Whether `compile` has nothing to do."""
+        return bool(self._programs)
+
+    def compile(self, tell: Callable[[str, bool], None] = lambda stage, breakable: None) -> None:
+        """Compile both programs, side by side; does nothing where that is done already.
+
+        `tell(stage, breakable)` is told of tracing, which may be broken off by an exception, and of
+        compiling.
+        """
         with self._compiling:
             if not self._programs:
                 began = time.monotonic()
-                self._compile()
+                self._compile(tell)
                 self._costs["compile_seconds"] = time.monotonic() - began
 
     @property
@@ -148,7 +159,8 @@ class Engine:
                 self._programs["blocks"] = compiled_blocks(self.kernel, kwargs, states, self._on_cpu)
             return self._programs["blocks"]
 
-    def _compile(self) -> None:
+    def _compile(self, tell: Callable[[str, bool], None]) -> None:
+        tell(TRACING, True)
         keys = self._keys(jax.random.key(0))
         asked = jax.eval_shape(self._nothing_asked, keys, self.plan.inputs)
         ins = ("chain", None, "chain")
@@ -158,7 +170,9 @@ class Engine:
             compiled_init = other.submit(compiled, init, quickly=self._on_cpu)
             count = jax.ShapeDtypeStruct((), jnp.int32)
             program = self._jit(self._advance_chains, ("chain", None, None, None), ("chain", "buffers"))
-            advance = compiled(program.lower(template, self.plan.inputs, count, count))
+            lowered = program.lower(template, self.plan.inputs, count, count)
+            tell(COMPILING, False)
+            advance = compiled(lowered)
             self._programs.update(
                 init=compiled_init.result(), template=template, advance=advance, asked=asked
             )
@@ -253,7 +267,9 @@ class Engine:
                 return jax.vmap(lambda s: self.kernel.get_constrain_fn((), kwargs)(s.z))(state)
 
             program = self._jit(values, ("chain", None), "chain")
-            self._programs["constrained"] = compiled(program.lower(state, self.plan.inputs))
+            self._programs["constrained"] = compiled(
+                program.lower(state, self.plan.inputs), quickly=self._on_cpu
+            )
         return self._programs["constrained"](state, self.placed(self.plan.inputs, by_chain=False))
 
     @property

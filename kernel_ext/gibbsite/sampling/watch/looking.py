@@ -8,6 +8,7 @@ import numpy as np
 from gibbsite.errors import UnknownNameError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.resources import Estimate, Place, estimated
+from gibbsite.sampling.engine.stages import Stages
 from gibbsite.sampling.engine.timing import BlockClock
 from gibbsite.sampling.storage.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.sampling.storage.summaries import Summary
@@ -44,6 +45,8 @@ class Looking:
     _compile_seconds: float
     _clock: BlockClock
     _preview: Preview
+    _stages: Stages
+    _because: str
     _thinned: dict[tuple[str, int], Thinned]
     _looking: threading.Lock
 
@@ -144,6 +147,9 @@ class Looking:
             efficiency=self._efficiency(),
             partly=self._monitor.moments.partly,
             verdict=self.verdict,
+            stage=self._stages.now,
+            stages=self._stages.seconds(),
+            because=self._because,
         )
 
     def _efficiency(self) -> Efficiency:

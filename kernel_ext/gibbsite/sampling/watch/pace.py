@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+_LEAST_SECONDS = 1.0
+_LEAST_SHARE = 0.05
+
 
 @dataclass
 class Pace:
@@ -17,11 +20,13 @@ class Pace:
         self.seconds[not warming] += seconds
 
     def eta(self, warmup_left: int, draws_left: int) -> float | None:
-        """Seconds that are left, at the mean pace of each phase so far; None before anything was done.
+        """Seconds that are left, at the mean pace of each phase so far; None before that means something:
+        before a second, and before a twentieth of the present phase.
 
         While there are no draws yet, they are taken to need as long as steps of warm-up.
         """
-        if sum(self.steps) == 0:
+        done, left = (self.steps[0], warmup_left) if warmup_left else (self.steps[1], draws_left)
+        if sum(self.seconds) < _LEAST_SECONDS or done < _LEAST_SHARE * (done + left):
             return None
         both = sum(self.seconds) / sum(self.steps)
         paces = [s / n if n else both for s, n in zip(self.seconds, self.steps, strict=True)]

@@ -60,8 +60,9 @@ class Snapshot:
     """The state of a run at one moment. Times in seconds; counts are per chain.
 
     `status` is "compiling", "warmup", "sampling", "finished", "stopped" or "failed". `partly` tells of large
-    sites how many of their elements are followed while the run goes on, and how many there are. `verdict`:
-    see `gibbsite.sampling.verdict.verdict`.
+    sites how many of their elements are followed while the run goes on, and how many there are. `stage` is
+    what the run is at, `stages` how long each has taken, `because` why programs that were there would not do. `verdict`:
+    see `gibbsite.sampling.watch.verdict`.
     """
 
     status: str
@@ -83,6 +84,9 @@ class Snapshot:
     efficiency: Efficiency = Efficiency()
     partly: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     verdict: Any = None
+    stage: str | None = None
+    stages: Mapping[str, float] = field(default_factory=dict)
+    because: str = ""
 
 
 @dataclass(frozen=True)

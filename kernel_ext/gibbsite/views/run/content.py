@@ -26,8 +26,10 @@ ENDED = frozenset({"finished", "stopped", "failed"})
 
 
 def status_of(snapshot: Any) -> tuple[str, str]:
-    """The status of a run in words, and the status whose colour it has: a finished run whose draws cannot be
-    used yet says so."""
+    """The status of a run in words, and the status whose colour it has: before it draws, the stage it is at;
+    a finished run whose draws cannot be used yet says so."""
+    if snapshot.status == "compiling" and snapshot.stage:
+        return snapshot.stage, snapshot.status
     verdict = getattr(snapshot, "verdict", None)
     if snapshot.status == "finished" and verdict is not None and not verdict.ok:
         return (UNPROVEN, "stopped") if verdict.state == "not yet" else ("finished, but failed", "failed")

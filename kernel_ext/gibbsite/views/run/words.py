@@ -55,13 +55,15 @@ def progress(snapshot: Any) -> str:
     """Where a run is: `1 200 of 2 000 draws × 4 chains · 3.1 s · about 2.0 s left · 1 600 steps/s`."""
     parts = []
     if snapshot.status == "compiling":
-        parts.append("the step is being compiled; no draws yet in")
+        parts.append("no draws yet in")
     elif snapshot.status == "warmup":
         parts.append(f"{whole(snapshot.warmup_done)} of {whole(snapshot.warmup_total)} warm-up steps")
     else:
         parts.append(f"{whole(snapshot.draws_done)} of {whole(snapshot.draws_total)} draws")
     chains = f"{snapshot.chains} chain{'s' * (snapshot.chains != 1)}"
     parts[0] += f" {chains}" if snapshot.status == "compiling" else f" × {chains}"
+    if snapshot.status == "compiling":
+        parts += [f"{name} {duration(seconds)}" for name, seconds in snapshot.stages.items()]
     parts.append(duration(snapshot.elapsed))
     if snapshot.status not in ENDED and snapshot.eta is not None:
         parts.append(f"about {duration(snapshot.eta)} left")
@@ -71,6 +73,8 @@ def progress(snapshot: Any) -> str:
         parts.append(f"{number(snapshot.efficiency.ess_per_second, 2)} ESS/s")
     if snapshot.compile_seconds:
         parts.append(f"compiled in {duration(snapshot.compile_seconds)}")
+    if snapshot.because:
+        parts.append(f"compiled again: {snapshot.because}")
     divergences = int(sum(snapshot.divergences))
     if divergences:
         parts.append(f"{whole(divergences)} divergence{'s' * (divergences != 1)}")
