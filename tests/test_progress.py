@@ -22,7 +22,7 @@ def finished() -> Any:
 def test_a_line_tells_how_far_and_how_well(finished: Any):
     line = progress_line(finished.snapshot())
     worst = finished.snapshot().scalars[0]
-    assert "finished · 40 of 40 draws × 2 chains" in line
+    assert line.startswith("finished") and "· 40 of 40 draws × 2 chains" in line
     assert line.endswith(f"worst: {worst.label} R-hat {worst.rhat:.3f}, ESS {worst.ess_bulk:.0f}")
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 _LEAST_SECONDS = 1.0
 _LEAST_SHARE = 0.05
+_LEAST_STEPS = 20
 
 
 @dataclass
@@ -21,12 +22,12 @@ class Pace:
 
     def eta(self, warmup_left: int, draws_left: int) -> float | None:
         """Seconds that are left, at the mean pace of each phase so far; None before that means something:
-        before a second, and before a twentieth of the present phase.
+        before a second, and before twenty steps or a twentieth of the present phase.
 
         While there are no draws yet, they are taken to need as long as steps of warm-up.
         """
         done, left = (self.steps[0], warmup_left) if warmup_left else (self.steps[1], draws_left)
-        if sum(self.seconds) < _LEAST_SECONDS or done < _LEAST_SHARE * (done + left):
+        if sum(self.seconds) < _LEAST_SECONDS or done < min(_LEAST_STEPS, _LEAST_SHARE * (done + left)):
             return None
         both = sum(self.seconds) / sum(self.steps)
         paces = [s / n if n else both for s, n in zip(self.seconds, self.steps, strict=True)]
