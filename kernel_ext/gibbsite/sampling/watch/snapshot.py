@@ -62,7 +62,7 @@ class Snapshot:
     `status` is "compiling", "warmup", "sampling", "finished", "stopped" or "failed". `partly` tells of large
     sites how many of their elements are followed while the run goes on, and how many there are. `stage` is
     what the run is at, `stages` how long each has taken, `because` why programs that were there would not
-    do. `verdict`: see `gibbsite.sampling.watch.verdict`.
+    do. `verdict`: see `gibbsite.sampling.verdict.verdict`.
     """
 
     status: str
