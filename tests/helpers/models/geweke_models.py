@@ -106,6 +106,17 @@ def effects(y=None):
         numpyro.sample("y", dist.Normal(u[jnp.array([0, 0, 1, 2, 2])] + slope * x, 0.8), obs=y)
 
 
+def logits(y=None):
+    """Binomial counts with effects on their logits."""
+    tau = numpyro.sample("tau", dist.Gamma(4.0, 3.0))
+    mean = numpyro.sample("mean", dist.Normal(0.5, 1.0))
+    with numpyro.plate("g", 3):
+        u = numpyro.sample("u", dist.Normal(mean, tau**-0.5))
+    total = np.array([1, 5, 3, 2])
+    with numpyro.plate("n", 4):
+        numpyro.sample("y", dist.Binomial(total, logits=u[jnp.array([0, 1, 1, 2])] - 0.3), obs=y)
+
+
 def topics(y=None):
     """AugurV2's LDA."""
     doc = np.array([0, 0, 1, 1])
@@ -147,6 +158,7 @@ DATA = {
     hlr: np.array([1, 0, 1, 1]),
     regression: np.array([0.1, 1.2, -0.4], np.float32),
     effects: np.array([0.1, 1.2, -0.4, 2.0, 0.3], np.float32),
+    logits: np.array([1, 2, 0, 2]),
     topics: np.array([0, 2, 1, 1]),
     gaussians: np.array([[0.2, 1.0], [-1.0, 0.5], [0.3, 0.1], [2.0, -1.0]], np.float32),
     bounded: np.array([0.2, 0.5], np.float32),

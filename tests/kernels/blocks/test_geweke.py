@@ -26,6 +26,7 @@ from helpers.models.geweke_models import (
     gaussians,
     hlr,
     hmm,
+    logits,
     mixture,
     normal_gamma,
     regression,
@@ -102,6 +103,7 @@ NOT_FITTING = {
     *(("ESlice", m) for m in ("bernoulli_mixture", "changepoint", "topics", "bounded")),
     ("HMC", "bounded"),
     ("NUTS", "bounded"),
+    *(("PolyaGamma", m.__name__) for m in DATA if m not in (hlr, logits)),
 }
 
 # one model for each kernel, one kernel for each model: what every commit runs
@@ -117,6 +119,7 @@ QUICK = {
     ("HMC", hlr),
     ("NUTS", mixture),
     ("Conjugate", effects),
+    ("PolyaGamma", logits),
     ("Conjugate", topics),
     ("Gibbs", hmm),
 }
@@ -147,6 +150,7 @@ COMPOSED = [
     (normal_gamma, "RandomWalk tau (*) Independence m"),
     (normal_gamma, "random: 2 x Conjugate tau (*) HMC(step_size=.3, num_steps=4, adapt_step_size=False) m"),
     (effects, None),
+    (logits, "PolyaGamma [mean u] (*) Conjugate tau"),
     (effects, "Conjugate tau (*) Conjugate [u slope] (*) Slice mean"),
     pytest.param(mixture, "Slice w (*) NUTS(step_size=.2) mu (*) Gibbs z", marks=pytest.mark.slow),
     pytest.param(mixture, "Conjugate w (*) ESlice mu (*) Gibbs z", marks=pytest.mark.slow),

@@ -8,6 +8,7 @@ import numpy as np
 from gibbsite.conditional.forms.walk import Blame, Refused
 from gibbsite.density import Density
 from gibbsite.density.program.flatten import flatten
+from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
 
 Degrees = list[int]
@@ -103,10 +104,35 @@ def certify_quadratic(density: Density, *sites: str) -> Mapping[Any, int]:
     return degrees
 
 
+def certify_rest(
+    density: Density, sites: tuple[str, ...]
+) -> tuple[dict[Any, int], dict[int, tuple[Term, str]]]:
+    """As `certify_quadratic`, but with the terms that are not certified apart, by their number among the
+    density's terms, each with what stands in the way."""
+    degrees: dict[Any, int] = {}
+    others: dict[int, tuple[Term, str]] = {}
+    for i, term in enumerate(density.terms):
+        if density.maps.latents(term.atom).isdisjoint(sites):
+            continue
+        try:
+            _degree(density, sites, term.atom, term.origin, degrees)
+        except Refused as why:
+            others[i] = term, str(why)
+    return degrees, others
+
+
 def degree_of(density: Density, site: str, atom: Any) -> int | None:
     """Degree of an array as a polynomial in all elements of a site; None where it is none of degree two."""
     try:
         return _degree(density, (site,), atom, site, {})
+    except Refused:
+        return None
+
+
+def degree_of_all(density: Density, sites: tuple[str, ...], atom: Any, degrees: dict[Any, int]) -> int | None:
+    """As `degree_of`, in all elements of several sites; keeps what it learns in `degrees`."""
+    try:
+        return _degree(density, sites, atom, sites[0], degrees)
     except Refused:
         return None
 

@@ -1,6 +1,7 @@
 """One exact draw of several sites that are Gaussian together given the rest."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +26,8 @@ class JointGaussian:
     """The joint conditional of `sites`: a Gaussian whose precision and mean are read off the terms.
 
     Terms that are products of affine functions are summed as rows (`rows`); others, such as `b @ P @ b`, are
-    differentiated. `layout` says how the precision is eliminated; `reason` and `cost` say it in words.
+    differentiated. `replaced` are rows that stand for the terms numbered in `without`. `layout` says how the
+    precision is eliminated; `reason` and `cost` say it in words.
     """
 
     def __init__(
@@ -37,15 +39,18 @@ class JointGaussian:
         without: frozenset[int] = frozenset(),
     ):
         self.density, self.sites = density, tuple(sites)
-        touching = [t for t in density.terms if not density.maps.latents(t.atom).isdisjoint(self.sites)]
-        self._terms = [t for t in touching if id(t) not in without]
+        near = {
+            i: t for i, t in enumerate(density.terms) if not density.maps.latents(t.atom).isdisjoint(sites)
+        }
+        touching = list(near.values())
+        self._terms = [t for i, t in near.items() if i not in without]
         rows, self._flat, self._odd = list(replaced), [], []
         for term in self._terms:
             if degrees[term.atom] < 2:
                 self._flat.append(term)
                 continue
             row = _row(density, degrees, term)
-            if row is None or not _plain(density, self.sites, degrees, row):
+            if row is None or not is_plain(density, self.sites, degrees, row):
                 self._odd.append(term)
             else:
                 rows.append(row)
@@ -162,14 +167,15 @@ def _row(density: Density, degrees: Mapping[Any, int], term: Term) -> Row | None
     return Row(term.shape, found.left, found.right, lambda ev, auxiliary: weight_of(term, found, ev))
 
 
-def _plain(density: Density, sites: Sequence[str], degrees: Mapping[Any, int], row: Row) -> bool:
+def is_plain(density: Density, sites: Sequence[str], degrees: Mapping[Any, int], row: Row) -> bool:
     """Whether every operation between the sites and the row's functions has a slope."""
-    whole = arranged_whole(density, sites)
-    rows = Rows(density, degrees, whole, (row,))
+    whole = arranged(density, sites, frozenset(sites), 0)
+    unweighted = replace(row, weight=lambda ev, auxiliary: jnp.ones((1,) * len(row.shape)), linear=None)
+    rows = Rows(density, degrees, whole, (unweighted,))
 
     def slopes(latents: Mapping[str, Any], data: Any) -> Any:
         found: list[Slopes] = rows.slopes(density.evaluator(latents, data), {})
-        return [(s.weight, s.left, s.right) for s in found]
+        return [(s.left, s.right) for s in found]
 
     shapes = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in density.sites.items() if s.latent}
     try:
@@ -179,27 +185,17 @@ def _plain(density: Density, sites: Sequence[str], degrees: Mapping[Any, int], r
     return True
 
 
-def arranged_whole(density: Density, sites: Sequence[str]) -> Layout:
-    """All sites in the border."""
-    return arranged(density, sites, frozenset(sites), 0)
-
-
-def certified_together(density: Density, sites: Sequence[str]) -> Mapping[Any, int]:
-    """The certificate that sites may be drawn as one Gaussian: the degrees of what their terms read.
-
-    Raises `Refused`, with the reason, where a site is not real, moves a support, or the log density is no
-    quadratic form of them all.
-    """
+def check_real(density: Density, sites: Sequence[str]) -> None:
+    """Raise `Refused`, with the reason, where a site does not live on the real line or moves a support."""
     for site in sites:
         if density.sites[site].discrete:
             raise Refused(f"{site} is discrete")
-        moved = [m for m in bounded_by(density, site)]
+        moved = bounded_by(density, site)
         if moved:
             raise Refused(f"{site} bounds the support of {', '.join(moved)}")
         kind = support_of(density, site).kind
         if kind != "real":
             raise Refused(f"the support of {site} is of kind {kind!r}, not the real line")
-    return certify_quadratic(density, *sites)
 
 
 def joint_gaussian(density: Density, sites: Sequence[str]) -> JointGaussian:
@@ -210,5 +206,6 @@ def joint_gaussian(density: Density, sites: Sequence[str]) -> JointGaussian:
     key = ("joint gaussian", tuple(sites))
     if key not in density.cache:
         with jax.ensure_compile_time_eval():
-            density.cache[key] = JointGaussian(density, sites, certified_together(density, sites))
+            check_real(density, sites)
+            density.cache[key] = JointGaussian(density, sites, certify_quadratic(density, *sites))
     return density.cache[key]

@@ -17,6 +17,12 @@ def index_id(density: Density, component: Component) -> Any:
     return component.shape, _renamed(component.key, _numbers(density))
 
 
+def same_values(density: Density, one: Any, two: Any) -> bool:
+    """Whether two variables hold the same values by how they are computed."""
+    numbers = _numbers(density)
+    return numbers[one] == numbers[two]
+
+
 def _renamed(key: Any, numbers: dict[Any, int]) -> Any:
     if isinstance(key, Var):
         return "variable", numbers[key]

@@ -96,12 +96,7 @@ class FiniteGibbs(MCMCKernel):
             density = self._density = build_density(self._traced, tuple(model_args), kwargs)
         names = list(init_params) if init_params else [n for n in density.latents if n not in given]
         self._units = updated_together(density, names)
-        for name in self._units:
-            if name not in self._conditionals:
-                conditional = conditional_of(density, name)
-                if conditional.kind not in self._kinds:
-                    raise ScheduleError(f"{type(self).__name__} cannot update {name!r}: {conditional.reason}")
-                self._conditionals[name] = conditional
+        self._accept(density)
         self._steps = self._steps_of(density)
         given_values = init_params or {}
         starts: dict[str, Any] = {}
@@ -110,6 +105,15 @@ class FiniteGibbs(MCMCKernel):
             starts.update(dict.fromkeys(members, start if unit in members else start[0]))
         z = {n: jnp.asarray(given_values.get(n, starts[n]), density.sites[n].dtype) for n in names}
         return FiniteGibbsState(z, rng_key)
+
+    def _accept(self, density: Density) -> None:
+        """Derives what each unit is drawn from, or raises."""
+        for name in self._units:
+            if name not in self._conditionals:
+                conditional = conditional_of(density, name)
+                if conditional.kind not in self._kinds:
+                    raise ScheduleError(f"{type(self).__name__} cannot update {name!r}: {conditional.reason}")
+                self._conditionals[name] = conditional
 
     def _steps_of(self, density: Density) -> list[Step]:
         """The draws of one update: one for all units where they are drawn jointly, else one for each."""

@@ -108,10 +108,12 @@ def reason_for(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str | None:
         else:
             own = "; ".join(facts.conditional(s).reason for s in updated_together(facts.density, sites))
         return "; ".join([own, *_apart(facts, sites)])
+    row = find_kernel(kernel)
+    if row is not None and row.why is not None:
+        return "; ".join([row.why(facts, sites), *_apart(facts, sites)])
     if kernel == "Slice":
         return "; ".join(f"{s}: {m}" for s in sites if (m := _stepped(facts, s))) or None
     if kernel in ("NUTS", "HMC"):
-        row = find_kernel(kernel)
         own = row.reason if row else ""
         tied = ties_within(facts.density, sites)
         kept = [f"kept together: {'; '.join(tied)}"] if tied else []

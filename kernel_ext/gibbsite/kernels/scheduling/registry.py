@@ -13,7 +13,9 @@ import numpy as np
 from numpyro.infer import HMC, NUTS
 from numpyro.infer.mcmc import MCMCKernel
 
-from gibbsite.conditional.linear.choose import together
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.linear.choose import is_gaussian, together
+from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.ancestral import Ancestral
@@ -21,6 +23,7 @@ from gibbsite.kernels.blocks.conjugate import ConjugateGibbs, refusal
 from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
 from gibbsite.kernels.blocks.finite import FiniteGibbs
 from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
+from gibbsite.kernels.blocks.polya_gamma import PolyaGamma
 from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice
@@ -45,9 +48,9 @@ class KernelRow:
     `options` maps each option to the types it takes; `build(facts, sites, options)` makes the NumPyro kernel;
     `cost(facts, sites, options)` estimates the work of one update, in words.
     `together(facts, sites, options)` returns None, or why the sites, each of which fits, cannot be one block.
-    `signature(facts, sites)` names what of the analysis is compiled in beyond the model's fingerprint.
-    `density_only` says that it needs nothing of a model but its log density, so that sites may be summed out
-    of its target.
+    `signature(facts, sites)` names what of the analysis is compiled in beyond the model's fingerprint;
+    `why(facts, sites)` says more than `reason` does of every block alike. `density_only` says that it needs
+    nothing of a model but its log density, so that sites may be summed out of its target.
     """
 
     name: str
@@ -61,6 +64,7 @@ class KernelRow:
     together: Callable[[Facts, tuple[str, ...], Mapping[str, Any]], str | None] = _separately
     signature: Callable[[Facts, tuple[str, ...]], tuple[str, ...]] = _no_signature
     density_only: bool = False
+    why: Callable[[Facts, tuple[str, ...]], str] | None = None
 
 
 _ROWS: dict[str, KernelRow] = {}
@@ -233,6 +237,31 @@ def conjugate_reason(facts: Facts, sites: tuple[str, ...]) -> str:
     return "; ".join([*(j.reason for j in found.joint), *alone])
 
 
+def _logistic(facts: Facts, site: str) -> str | None:
+    """Fits the linear parts of logistic predictors, and Gaussian sites that can join the block of one."""
+    if facts.sites[site].discrete:
+        return f"{site!r} is discrete"
+    why = _refused(polya_gamma_block, facts, (site,))
+    if why is None or not is_gaussian(facts.conditional(site)):
+        return why
+    near = [n for n in facts.conditional(site).blanket if facts.sites[n].role == "latent"]
+    joined = any(_refused(polya_gamma_block, facts, (site, n)) is None for n in near)
+    return None if joined else why
+
+
+def _refused(derive: Callable[..., Any], facts: Facts, sites: tuple[str, ...]) -> str | None:
+    try:
+        derive(facts.density, sites)
+    except Refused as why:
+        return str(why)
+    return None
+
+
+def _logistic_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
+    why = _refused(polya_gamma_block, facts, sites)
+    return None if why is None else f"PolyaGamma cannot update {' and '.join(sites)}: {why}"
+
+
 def _conjugate_signature(facts: Facts, sites: tuple[str, ...]) -> tuple[str, ...]:
     joint = together(facts.density, sites).joint
     return tuple(j.signature for j in joint) + _conditional_signature(facts, sites)
@@ -258,6 +287,18 @@ for _row in (
         aliases=("ConjGibbs",),
         together=_jointly,
         signature=_conjugate_signature,
+    ),
+    KernelRow(
+        "PolyaGamma",
+        _logistic,
+        lambda facts, sites, options: PolyaGamma(facts.runtime_model, facts.density),
+        {},
+        lambda facts, sites, options: polya_gamma_block(facts.density, sites).cost,
+        "logistic likelihood of a linear predictor",
+        aliases=("PG",),
+        together=_logistic_block,
+        signature=lambda facts, sites: (polya_gamma_block(facts.density, sites).signature,),
+        why=lambda facts, sites: polya_gamma_block(facts.density, sites).reason,
     ),
     KernelRow(
         "Gibbs",

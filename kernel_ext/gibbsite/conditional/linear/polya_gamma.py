@@ -1,0 +1,87 @@
+"""Linear predictors of logistic likelihoods, drawn jointly given Pólya-gamma variates of their own."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+
+from gibbsite.conditional.draws.polya_gamma import polya_gamma
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.linear.blocks import Row
+from gibbsite.conditional.linear.joint import JointGaussian, check_real, is_plain
+from gibbsite.conditional.linear.logistic import Likelihood, logistic_terms
+from gibbsite.density import Density
+
+
+class PolyaGammaBlock:
+    """An update of `sites` that leaves their joint conditional invariant (Polson, Scott and Windle 2013).
+
+    One variate is drawn for each element of each likelihood given the sites, and forgotten after the sites
+    have been drawn jointly given them: `gaussian` is that draw.
+    """
+
+    def __init__(self, density: Density, sites: Sequence[str]):
+        check_real(density, sites)
+        degrees, terms, self.likelihoods = logistic_terms(density, tuple(sites))
+        rows = [_row(x) for x in self.likelihoods]
+        for x, row in zip(self.likelihoods, rows, strict=True):
+            if not is_plain(density, sites, degrees, row):
+                raise Refused(f"the linear predictor of {x.origin} is computed in a way that has no slope")
+        self.density, self.sites = density, tuple(sites)
+        self.gaussian = JointGaussian(density, sites, degrees, rows, frozenset(terms))
+        named, of = " and ".join(self.sites), " and ".join(x.origin for x in self.likelihoods)
+        self.reason = (
+            f"given Pólya-gamma variates of {of}, MultivariateNormal of {named} together; precision: "
+            f"{self.gaussian.layout}"
+        )
+        self.cost = f"a Pólya-gamma variate for each element of {of}, then {self.gaussian.cost}"
+
+    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
+        """New values by site, pure in complete latent values and data arrays."""
+        auxiliary = {}
+        others = {n: v for n, v in latents.items() if n not in self.sites}
+        ev = self.density.evaluator(latents, data)
+        key, *keys = jax.random.split(key, 1 + len(self.likelihoods))
+        for x, k in zip(self.likelihoods, keys, strict=True):
+            b, kappa = x.exponents(others, data)
+            omega = polya_gamma(k, b, ev.full(x.psi), unit=x.unit, whole=x.whole)
+            auxiliary[f"omega {x.origin}"], auxiliary[f"kappa {x.origin}"] = omega, kappa
+        return self.gaussian.update(key, latents, data, auxiliary)
+
+    def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
+        """One update from the values in `state`, by site."""
+        latents = self.density.state_values(state)
+        return self._sample(key, latents, tuple(self.density.arguments.arrays))
+
+    @cached_property
+    def _sample(self) -> Any:
+        return jax.jit(self.update)
+
+    @property
+    def signature(self) -> str:
+        """Equal for blocks whose compiled programs are the same for any data they are given."""
+        kinds = [(x.origin, x.unit, x.whole) for x in self.likelihoods]
+        return repr((kinds, self.gaussian.signature))
+
+
+def _row(x: Likelihood) -> Row:
+    return Row(
+        x.shape,
+        x.psi,
+        x.psi,
+        lambda ev, auxiliary: -auxiliary[f"omega {x.origin}"] / 2,
+        lambda ev, auxiliary: auxiliary[f"kappa {x.origin}"],
+    )
+
+
+def polya_gamma_block(density: Density, sites: Sequence[str]) -> PolyaGammaBlock:
+    """The Pólya-gamma update of several sites of `density`; `Refused` where there is none.
+
+    It is derived once per density.
+    """
+    key = ("polya gamma", tuple(sites))
+    if key not in density.cache:
+        with jax.ensure_compile_time_eval():
+            density.cache[key] = PolyaGammaBlock(density, sites)
+    return density.cache[key]
