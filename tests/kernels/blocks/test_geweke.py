@@ -86,7 +86,7 @@ def single(model, kernel):
     analysed = gb.model(model, DATA[model])
     row, around = find_kernel(kernel), drifting(model)
     latents = [n for n, s in analysed.sites.items() if s.role == "latent"]
-    fits = [n for n in latents if row.fits(analysed, n) is None]
+    fits = [n for n in latents if row.fits(analysed, n) is None and row.together(analysed, (n,), {}) is None]
     if kernel == "Metropolis":
         fits = [n for n in fits if around(n, jnp.ones(analysed.sites[n].shape)) is not None]
     parts = [f"{kernel}{OPTIONS.get(kernel, '').format(n)} {n}" for n in fits]

@@ -12,10 +12,15 @@ from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.chain import GaussianChain
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.linear.joint import JointGaussian, joint_gaussian
+from gibbsite.conditional.linear.logistic import Likelihood
+from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.density import Density
+from gibbsite.density.observed import observed_values
 
 # elements outside the groups up to which a joint draw is worth its dense factorisation unasked
 _MOST_DENSE = 300
+# of the information of the variates, the part that the data must have for a chain to move well
+_LEAST_KEPT = 0.2
 
 
 @dataclass(frozen=True)
@@ -106,3 +111,36 @@ def _worth(density: Density, names: Sequence[str]) -> bool:
     dense = layout.rest + layout.border
     largest = max(int(np.prod(density.sites[n].shape, dtype=np.int64)) for n in names)
     return dense <= max(_MOST_DENSE, largest)
+
+
+def logistic_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The blocks of coupled sites among `names` for which Pólya-gamma draws are better than gradients, by
+    each of their sites.
+
+    They are where there are groups of effects, which the joint draw takes in at little cost, and where the
+    rates are not extreme: the variates then know much more than the data do, and the chain creeps.
+    """
+    out: dict[str, tuple[str, ...]] = {}
+    for part in coupled(density, [n for n in names if not density.sites[n].discrete]):
+        try:
+            block = polya_gamma_block(density, part)
+        except Refused:
+            continue
+        if block.gaussian.layout.groups and all(_kept(x) > _LEAST_KEPT for x in block.likelihoods):
+            out.update(dict.fromkeys(part, part))
+    return out
+
+
+def _kept(likelihood: Likelihood) -> float:
+    """Of the information of the variates, the part that is the data's, at the average rate; 0 if unknown."""
+    density, origin = likelihood.density, likelihood.origin
+    data = tuple(density.arguments.arrays)
+    if origin not in observed_values(density) or not likelihood.free:
+        return 0.0
+    b = np.asarray(likelihood.exponents({}, data)[0], np.float64).sum()
+    y = np.asarray(observed_values(density)[origin], np.float64)
+    rate = (np.nansum(y) + 0.5) / (b + 1)
+    if not 0 < rate < 1:
+        return 0.0
+    psi = np.log(rate / (1 - rate))
+    return rate * (1 - rate) * (4.0 if abs(psi) < 1e-3 else 2 * psi / np.tanh(psi / 2))

@@ -33,12 +33,14 @@ LAWS = frozenset(
 @dataclass(frozen=True, eq=False)
 class Likelihood:
     """The terms of one site that are a logistic function of `psi`, all of its shape; `atoms` are the
-    variables that hold `psi`. `unit`: every exponent `b` is 0 or 1; `whole`: none lies between 0 and 1."""
+    variables that hold `psi`. `free`: no other latent decides the exponents `b`; `unit`: each is 0 or 1;
+    `whole`: none lies between 0 and 1."""
 
     density: Density
     origin: str
     terms: tuple[Term, ...]
     atoms: tuple[Any, ...]
+    free: bool = False
     unit: bool = False
     whole: bool = False
 
@@ -118,6 +120,7 @@ def _likelihood(
         origin,
         terms,
         common,
+        free=True,
         unit=bool(np.all(np.minimum(abs(b), abs(b - 1)) < 1e-3)),
         whole=bool(np.all((abs(b) < 1e-3) | (b > 1 - 1e-3))),
     )

@@ -11,6 +11,7 @@ drawn exactly or sliced, then one NUTS block:
 | support that moves with other sites | Conjugate, Slice | a fixed change of variables would be wrong |
 | few numbers that enter through comparisons alone | Conjugate, Slice | gradients do not feel a step |
 | a hierarchy that is not conjugate as a whole | NUTS, in one block | cut apart it walks; centring is learnt |
+| effects in logistic predictors, in an exact hierarchy | PolyaGamma, in one block | one draw, not a walk |
 | coupled, and Gaussian together given the rest | Conjugate, in one block | one exact draw of them all |
 | certified conjugate | Conjugate | drawn exactly |
 | the rest | NUTS, in the same block | gradients |
@@ -27,7 +28,7 @@ import re
 
 from gibbsite.conditional.chains.joint import JointConditional, joint_conditional
 from gibbsite.conditional.chains.joint_chain import JointChain
-from gibbsite.conditional.linear.choose import gaussian_blocks
+from gibbsite.conditional.linear.choose import gaussian_blocks, logistic_blocks
 from gibbsite.conditional.reads.blind import blind_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
@@ -54,9 +55,11 @@ def default_spec(facts: Facts) -> Spec:
     units = updated_together(facts.density, latents)
     kinds = {n: facts.conditional(n).kind for n in units}
     conjugate = [n for n, k in kinds.items() if k == "conjugate"]
+    logistic = logistic_blocks(facts.density, [n for n in units if n in facts.density.latent_vars])
+    conjugate += [n for n in logistic if n not in conjugate]
     stepped = [n for n in units if not facts.sites[units[n][0]].discrete and _stepped(facts, n)]
     tied = kept_together(facts.density, conjugate, stepped)
-    jointly = gaussian_blocks(facts.density, [n for n in conjugate if n not in tied])
+    jointly = gaussian_blocks(facts.density, [n for n in conjugate if n not in tied and n not in logistic])
     for name, members in units.items():
         if kinds[name] in ("finite", "chain"):
             discrete.append(Update("Gibbs", members))
@@ -64,6 +67,8 @@ def default_spec(facts: Facts) -> Spec:
             discrete += [Update(_integers(facts, m), (m,)) for m in members]
         elif name in tied:
             gradients.append(name)
+        elif name in logistic and not tied.keys() & set(logistic[name]):
+            closed += [Update("PolyaGamma", logistic[name])] if name == logistic[name][0] else []
         elif name in jointly:
             closed += [Update("Conjugate", jointly[name])] if name == jointly[name][0] else []
         elif kinds[name] == "conjugate":
