@@ -133,3 +133,23 @@ def test_what_does_not_belong_into_a_block_is_told():
         model.schedule("PolyaGamma [a b tau]")
     with pytest.raises(gb.GibbsiteError, match="no logistic likelihood"):
         gb.model(counts).schedule("PolyaGamma a (*) NUTS b")
+
+
+def hierarchy(y, prior=None):
+    def model():
+        mean = numpyro.sample("mean", dist.Normal(0, 10.0))
+        tau = numpyro.sample("tau", dist.Gamma(1e-3, 1e-3) if prior is None else prior)
+        u = numpyro.sample("u", dist.Normal(mean, tau**-0.5).expand([5]))
+        numpyro.sample("y", dist.Binomial(1000, logits=u), obs=jnp.asarray(y))
+
+    return gb.model(model)
+
+
+def test_the_default_takes_it_for_effects_at_rates_that_are_not_extreme():
+    assert hierarchy(100 * COUNTS).schedule().text == "PolyaGamma [mean u] (*) Conjugate tau"
+    # one in a thousand: the variates know fifty times more than the data do
+    assert hierarchy(np.array([0, 1, 2, 0, 1])).schedule().text == "NUTS [mean tau u]"
+    # a scale that is not conjugate stays together with its effects
+    assert hierarchy(100 * COUNTS, dist.HalfNormal(1.0)).schedule().text == "NUTS [mean tau u]"
+    # coefficients alone: gradients do as well
+    assert "NUTS" in gb.model(CERTIFIED["binomial"][0]).schedule().text

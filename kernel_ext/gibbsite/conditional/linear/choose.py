@@ -13,7 +13,7 @@ from gibbsite.conditional.gaussian.chain import GaussianChain
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.linear.joint import JointGaussian, joint_gaussian
 from gibbsite.conditional.linear.logistic import Likelihood
-from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
+from gibbsite.conditional.linear.polya_gamma import PolyaGammaBlock, polya_gamma_block
 from gibbsite.density import Density
 from gibbsite.density.observed import observed_values
 
@@ -121,14 +121,23 @@ def logistic_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[s
     rates are not extreme: the variates then know much more than the data do, and the chain creeps.
     """
     out: dict[str, tuple[str, ...]] = {}
-    for part in coupled(density, [n for n in names if not density.sites[n].discrete]):
-        try:
-            block = polya_gamma_block(density, part)
-        except Refused:
-            continue
-        if block.gaussian.layout.groups and all(_kept(x) > _LEAST_KEPT for x in block.likelihoods):
+    linear = [n for n in names if _logistic(density, (n,)) or is_gaussian(conditional_of(density, n))]
+    for part in coupled(density, linear):
+        block = _logistic(density, part)
+        if (
+            block is not None
+            and block.gaussian.layout.groups
+            and all(_kept(x) > _LEAST_KEPT for x in block.likelihoods)
+        ):
             out.update(dict.fromkeys(part, part))
     return out
+
+
+def _logistic(density: Density, sites: tuple[str, ...]) -> PolyaGammaBlock | None:
+    try:
+        return polya_gamma_block(density, sites)
+    except Refused:
+        return None
 
 
 def _kept(likelihood: Likelihood) -> float:

@@ -131,7 +131,9 @@ def _apart(facts: Facts, sites: tuple[str, ...]) -> list[str]:
     away = dict.fromkeys(m for ms in ties_across(facts.density, sites).values() for m in ms)
     if not away:
         return []
-    inexact = [n for n in (*sites, *away) if facts.conditional(n).kind == "none"]
+    named = (*sites, *away)
+    logistic = logistic_blocks(facts.density, [n for n in facts.sites if facts.sites[n].role == "latent"])
+    inexact = [n for n in named if facts.conditional(n).kind == "none" and n not in logistic]
     because = "all of it is exact" if not inexact else "as asked for"
     return [f"apart from {', '.join(away)}: {because}"]
 
@@ -152,6 +154,9 @@ def blocked_by(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str:
     if kernel in ("Gibbs", "Conjugate"):
         joint = _joint(facts, kernel, sites)
         return f"a joint draw: {joint}" if isinstance(joint, str) else ""
+    row = find_kernel(kernel)
+    if row is not None and row.why is not None:  # it was certified for these sites
+        return ""
     found: dict[str, dict[str, str]] = {}
     for site in sites:
         text = _obstacle(facts, site)
