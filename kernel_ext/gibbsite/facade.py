@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gibbsite import sampling
@@ -223,6 +224,8 @@ class Model:
             digest.update(repr(row).encode())
         digest.update(str(self.density.closed.jaxpr).encode())
         for const in self.density.closed.consts:
+            keys = jnp.issubdtype(jnp.result_type(const), jax.dtypes.prng_key)
+            const = jax.random.key_data(const) if keys else const
             digest.update(np.asarray(jax.device_get(const)).tobytes())
         return digest.hexdigest()[:32]
 

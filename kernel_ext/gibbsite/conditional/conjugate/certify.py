@@ -125,5 +125,5 @@ def certified(density: Density, site: str, assumed: Assumed | None = None) -> Co
     }
     jax.eval_shape(certify, latents, tuple(density.arguments.arrays))
     keys = found[-1]
-    family = family_for(support, keys, site)
+    family = family_for(support, keys, site, (density.sites[site].shape or (0,))[-1])
     return ConjugateConditional(density, site, support, family, tuple(sorted(keys)), limits, assumed)

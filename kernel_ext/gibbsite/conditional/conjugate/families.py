@@ -106,8 +106,15 @@ def _pareto(stats: Stats, bounds: Bounds) -> Any:
     return dist.Pareto(bounds[0], -_at(stats, LOG) - 1.0)
 
 
-def family_for(support: Support, keys: frozenset[Key], site: str) -> Family:
-    """The family with these statistics on this support; `Refused` if none is drawn exactly."""
+def _dirichlet_of_two(stats: Stats, bounds: Bounds) -> Any:
+    """Of two elements, each is one less the other."""
+    other = jnp.flip(_at(stats, LOG1M), -1)
+    return drawn_here(dist.Dirichlet(_at(stats, LOG) + other + 1.0))
+
+
+def family_for(support: Support, keys: frozenset[Key], site: str, size: int = 0) -> Family:
+    """The family with these statistics on this support, of `size` elements where that is a simplex;
+    `Refused` if none is drawn exactly."""
     kind = support.kind
     if kind == "real" and keys <= {X, X2} and X2 in keys:
         return Family("Normal", f"{site} and {site}^2", _normal)
@@ -119,6 +126,8 @@ def family_for(support: Support, keys: frozenset[Key], site: str) -> Family:
         return Family("Beta", f"log({site}) and log(1-{site})", _beta)
     if kind == "simplex" and keys <= {LOG}:
         return Family("Dirichlet", f"log({site})", _dirichlet)
+    if kind == "simplex" and size == 2 and keys <= {LOG, LOG1M}:
+        return Family("Dirichlet", f"log({site})", _dirichlet_of_two)
     if kind == "above" and keys == {LOG} and support.domain.positive:
         return Family("Pareto", f"log({site})", _pareto)
     found = _on_interval(support, keys, site) if kind not in ("real", "simplex") else None

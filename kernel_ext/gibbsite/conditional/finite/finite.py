@@ -97,6 +97,7 @@ class FiniteTables:
         self.thresholds = thresholds(density, structure.site, wide, self._values)
         dealt_with = {id(t) for found in self.thresholds for t in found.touches}
         self.filled = tuple(t for t in structure.single if id(t) not in dealt_with)
+        self._bounded = any(t.term in density.bounds for t in self.filled)
 
     def running(self, latents: Latents, data: Any) -> RunningTables | None:
         """The sums through which the coupling terms read the site, if they read it through nothing else."""
@@ -118,11 +119,17 @@ class FiniteTables:
         def at(value: Any) -> Any:
             ev = self._with(others, data, self._filled(value))
             total: Any = jnp.zeros((1,) * len(self._elements))
+            outside: Any = jnp.zeros((1,) * len(self._elements))
             for touch in self.filled:
                 part = touch.term.contribution(ev.lazy(touch.term.atom), ev.full)
                 for access in touch.accesses:
-                    total = total + reduce_onto(part, touch.term.shape, access, self._elements, ev.full)
-            return total
+                    onto = reduce_onto(part, touch.term.shape, access, self._elements, ev.full)
+                    if touch.term in self.density.bounds:
+                        outside = outside + onto
+                    else:
+                        total = total + onto
+            # outside of a support, a log density may be anything
+            return jnp.where(outside < 0, -jnp.inf, total) if self._bounded else total
 
         if (
             len(self._values) <= _UNROLL

@@ -77,6 +77,8 @@ def _known(density: Density, atom: Any, assumed: Assumed, depth: int) -> Any:
         if atom is density.latent_vars[site]:
             return np.broadcast_to(np.asarray(value, atom.aval.dtype), atom.aval.shape)
     consts = dict(zip(density.closed.jaxpr.constvars, density.closed.consts, strict=True))
+    if not isinstance(atom.aval.dtype, np.dtype):
+        return None  # a random key
     if atom in consts:
         value = np.asarray(consts[atom])
         return value if value.size <= _KNOWN_SIZE else None

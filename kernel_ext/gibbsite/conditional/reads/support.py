@@ -1,5 +1,7 @@
 """The finite support of a discrete site."""
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,8 @@ from gibbsite.density import Density
 from gibbsite.errors import ModelError
 
 Shape = tuple[int, ...]
+
+_MOST_BOUNDS = 4096
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,8 @@ def finite_support(density: Density, name: str) -> FiniteSupport | None:
 def _integer_range(density: Density, name: str) -> FiniteSupport:
     site = density.site(name)
     atoms = density.outputs["bounds"][name]
-    blame = sorted(frozenset().union(*(density.maps.latents(a) for a in atoms)))
-    if blame:
-        raise ModelError(
-            f"the support of {name!r} depends on the latent site {blame[0]!r}, so its size changes from draw "
-            f"to draw; give it a fixed upper bound and put the dependence into its probabilities"
-        )
+    if any(density.maps.latents(a) for a in atoms):
+        return _widest_range(density, name, atoms)
     read = density.evaluator({}).full
     low, high = (np.asarray(read(a)) for a in atoms)
     values = np.arange(low.min(), high.max() + 1)
@@ -65,3 +65,32 @@ def _integer_range(density: Density, name: str) -> FiniteSupport:
         inside: Any = (column >= low) & (column <= high)
         valid = np.broadcast_to(inside, (len(values), *site.shape))
     return FiniteSupport(values.astype(site.dtype), site.shape, valid)
+
+
+def _widest_range(density: Density, name: str, atoms: Sequence[Any]) -> FiniteSupport:
+    """All values that a site may have, whatever the values of the sites that bound it. Terms of the density
+    rule out those that are too large or too small at the time."""
+    site = density.site(name)
+    blame = sorted(frozenset().union(*(density.maps.latents(a) for a in atoms)))
+    supports = {n: finite_support(density, n) for n in blame}
+    endless = [n for n, s in supports.items() if s is None or s.values.ndim > 1]
+    mixed = [n for n in blame for a in atoms if not all(x.single for x in density.maps[a].get(n, ()))]
+    many = int(np.prod([s.size for s in supports.values() if s], dtype=np.int64)) > _MOST_BOUNDS
+    if endless or mixed or many:
+        first = (endless + mixed + blame)[0]
+        because = f"{first!r} has no finite support" if endless else f"it reads many values of {first!r}"
+        raise ModelError(
+            f"the support of {name!r} depends on the latent site {first!r}, so its size changes from draw "
+            f"to draw, and {because}; give it a fixed upper bound and put the dependence into its "
+            f"probabilities"
+        )
+    low, high = np.inf, -np.inf
+    for values in itertools.product(*(s.values for s in supports.values() if s)):
+        filled = {
+            n: np.full(density.sites[n].shape, v, density.sites[n].dtype)
+            for n, v in zip(blame, values, strict=True)
+        }
+        read = density.evaluator(filled).full
+        ends = [np.asarray(read(a)) for a in atoms]
+        low, high = min(low, ends[0].min()), max(high, ends[1].max())
+    return FiniteSupport(np.arange(int(low), int(high) + 1).astype(site.dtype), site.shape, None)

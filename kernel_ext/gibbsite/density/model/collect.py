@@ -17,6 +17,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density.model.atoms import check_atoms
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
+from gibbsite.density.model.listed import listed
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.errors import DataError, ModelError
 from gibbsite.trace.jaxpr.source_line import calling_line
@@ -201,8 +202,10 @@ def _event_dim(constraint: Any, fn: Any) -> int:
 def _enumerated(fn: Any) -> np.ndarray | None:
     """The support of a discrete distribution that lists it; None where it cannot or is an integer range."""
     base = base_distribution(fn)
-    if not base.has_enumerate_support or integer_bounds(base) is not None:
+    if integer_bounds(base) is not None:
         return None
+    if not base.has_enumerate_support:
+        return listed(base)
     with jax.ensure_compile_time_eval():
         support = base.enumerate_support(expand=False)
     batch = len(base.batch_shape)

@@ -3,13 +3,17 @@
 A hidden Markov model written with `numpyro.contrib.control_flow.scan` carries last step's state, and with
 the latent values given as inputs that state is simply a shifted input. So each carry that resolves to an
 input, a constant or a counter is replaced by the whole sequence of its values, and the body is batched.
+Carries that depend on their own past through arithmetic (`caught = caught | y`) are computed by a scan of
+their own, as small as it can be; all else is batched around it.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun, jaxpr_outputs
 
@@ -34,8 +38,18 @@ def _counter_step(body: Jaxpr, carry_in: Any, carry_out: Any) -> Any | None:
     return None
 
 
-def _classify(body: Jaxpr, n_consts: int, n_carry: int) -> tuple[list[str], list[Any], list[int]] | None:
-    """How each carry is known, the counters' steps, and an order in which sequences can be computed."""
+@dataclass(frozen=True)
+class _Carries:
+    """How each carry of a scan is known, the counters' steps, and an order in which sequences can be
+    computed, those that need one another's past together."""
+
+    kinds: tuple[str, ...]
+    steps: tuple[Any, ...]
+    order: tuple[tuple[int, ...], ...]
+    recurrent: frozenset[tuple[int, ...]]
+
+
+def _classify(body: Jaxpr, n_consts: int, n_carry: int) -> _Carries:
     kinds, steps, needs = [], [], []
     for j in range(n_carry):
         carry_in, carry_out = body.invars[n_consts + j], body.outvars[j]
@@ -45,30 +59,44 @@ def _classify(body: Jaxpr, n_consts: int, n_carry: int) -> tuple[list[str], list
         steps.append(step)
         deps = {i - n_consts for i in _inputs_of(body, j) if n_consts <= i < n_consts + n_carry}
         needs.append(deps if kind == _SEQUENCE else set())
-    order: list[int] = []
+    order: list[tuple[int, ...]] = []
+    recurrent = set()
     pending = [j for j in range(n_carry) if kinds[j] == _SEQUENCE]
     done = {j for j in range(n_carry) if kinds[j] != _SEQUENCE}
     while pending:
-        ready = [j for j in pending if needs[j] <= done]
-        if not ready:  # a carry that depends on its own past through arithmetic
-            return None
-        order += ready
-        done |= set(ready)
+        groups = [(j,) for j in pending if needs[j] <= done]
+        if not groups:  # those that need the fewest others, all of which need one another
+            groups = [min((_closure(j, needs, done) for j in pending), key=len)]
+            recurrent.update(groups)
+        order += groups
+        done |= {j for g in groups for j in g}
         pending = [j for j in pending if j not in done]
-    return kinds, steps, order
+    return _Carries(tuple(kinds), tuple(steps), tuple(order), frozenset(recurrent))
+
+
+def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int, ...]:
+    """All carries that the next value of one needs, directly or not, but for those that are done."""
+    found, stack = {start}, [start]
+    while stack:
+        new = needs[stack.pop()] - done - found
+        found |= new
+        stack += new
+    return tuple(sorted(found))
 
 
 def descan(eqn: JaxprEqn) -> ClosedJaxpr | None:
-    """A scan-free jaxpr equal to the scan `eqn`, or None where the carry is a true recurrence."""
+    """A jaxpr equal to the scan `eqn` that loops over true recurrences only; None where `eqn` is one."""
     closed: ClosedJaxpr = eqn.params["jaxpr"]
     n_consts, n_carry = eqn.params["num_consts"], eqn.params["num_carry"]
     length, reverse = eqn.params["length"], eqn.params["reverse"]
     if length == 0 or closed.jaxpr.effects:
         return None
-    plan = _classify(closed.jaxpr, n_consts, n_carry)
-    if plan is None:
+    carries = _classify(closed.jaxpr, n_consts, n_carry)
+    kinds, steps = carries.kinds, carries.steps
+    own = set(closed.jaxpr.invars[n_consts : n_consts + n_carry])
+    told = all(not isinstance(v, Literal) and v in own for v in closed.jaxpr.outvars[n_carry:])
+    if told and carries.recurrent == {tuple(range(n_carry))}:
         return None
-    kinds, steps, order = plan
 
     def outputs(positions: Sequence[int]) -> Any:
         body, _ = jaxpr_outputs(closed.jaxpr, positions, keep_inputs=True)
@@ -97,7 +125,28 @@ def descan(eqn: JaxprEqn) -> ClosedJaxpr | None:
             fn = jax.vmap(outputs(positions), in_axes=in_axes, out_axes=0, axis_size=length)
             return fn(*consts, *before, *xs)
 
-        for j in order:
+        def recurrence(group: tuple[int, ...]) -> None:
+            """The values of carries that need their own past, by a scan over these alone."""
+            along = [j for j in range(n_carry) if axes[j] == 0]
+            step = outputs(group)
+
+            def turn(now: Any, at: Any) -> tuple[Any, Any]:
+                known = list(before)
+                for j, value in [*zip(along, at[0], strict=True), *zip(group, now, strict=True)]:
+                    known[j] = value
+                return tuple(step(*consts, *known, *at[1])), now
+
+            sequences = tuple(before[j] for j in along), tuple(xs)
+            start = tuple(init[j] for j in group)
+            ends, values = lax.scan(turn, start, sequences, length=length, reverse=reverse)
+            for j, end, value in zip(group, ends, values, strict=True):
+                last[j], before[j], axes[j] = end, value, 0
+
+        for group in carries.order:
+            if group in carries.recurrent:
+                recurrence(group)
+                continue
+            (j,) = group
             (after,) = batched([j])
             head = init[j][None].astype(after.dtype)
             before[j] = jnp.concatenate([after[1:], head]) if reverse else jnp.concatenate([head, after[:-1]])

@@ -1,0 +1,115 @@
+"""Discrete supports that are finite, however the distribution writes them, against the original joint."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from oracle import against_joint
+
+Y = jnp.array([2.0, 3.0, 1.0])
+
+
+def latent_count(y):
+    with numpyro.plate("i", 3):
+        n = numpyro.sample("n", dist.DiscreteUniform(5, 8))
+        m = numpyro.sample("m", dist.Binomial(n, 0.4))
+        numpyro.sample("y", dist.Normal(m * 1.0, 1.0), obs=y)
+
+
+def counted_by_one(y):
+    """A scalar bounds the elements of a vector, which bound what is observed."""
+    n = numpyro.sample("n", dist.Categorical(jnp.ones(4) / 4))
+    with numpyro.plate("i", 3):
+        m = numpyro.sample("m", dist.Binomial(n + 2, 0.4))
+        numpyro.sample("y", dist.Binomial(m, 0.7), obs=jnp.array([1, 0, 2]))
+
+
+def two_bounds(y):
+    a = numpyro.sample("a", dist.DiscreteUniform(0, 2))
+    b = numpyro.sample("b", dist.Categorical(jnp.ones(3) / 3))
+    m = numpyro.sample("m", dist.DiscreteUniform(a, a + b + 1))
+    numpyro.sample("y", dist.Normal(m * 1.0, 1.0), obs=y[0])
+
+
+def betabinomial(y):
+    n = numpyro.sample("n", dist.DiscreteUniform(1, 4))
+    m = numpyro.sample("m", dist.BetaBinomial(2.0, 3.0, n))
+    numpyro.sample("y", dist.Normal(m * 1.0, 1.0), obs=y[0])
+
+
+def mixture_of_booleans(y):
+    with numpyro.plate("n", 3):
+        parts = dist.Bernoulli(jnp.array([0.2, 0.9]))
+        z = numpyro.sample("z", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.3, 0.7])), parts))
+        numpyro.sample("y", dist.Normal(z * 1.0, 1.0), obs=y)
+
+
+def vectors_of_booleans(y):
+    """The three elements of a draw are coupled by the component that they share."""
+    parts = dist.Bernoulli(jnp.array([[0.2, 0.9, 0.5], [0.8, 0.3, 0.1]])).to_event(1)
+    z = numpyro.sample("z", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.3, 0.7])), parts))
+    numpyro.sample("y", dist.Normal(z * 1.0, 1.0).to_event(1), obs=y)
+
+
+def multinomial(y):
+    p = jnp.array([0.2, 0.5, 0.3])
+    with numpyro.plate("g", 2):
+        z = numpyro.sample("z", dist.Multinomial(4, p))
+    numpyro.sample("y", dist.Normal(z.sum(0) * 1.0, 1.0).to_event(1), obs=y)
+
+
+CASES = {
+    "binomial of counts": (latent_count, {"n": [5, 8, 6], "m": [2, 5, 6]}, ("n", "m")),
+    "binomials of one count": (counted_by_one, {"n": 1, "m": [1, 2, 3]}, ("n", "m")),
+    "both ends": (two_bounds, {"a": 1, "b": 2, "m": 3}, ("a", "b", "m")),
+    "beta-binomial": (betabinomial, {"n": 3, "m": 2}, ("n", "m")),
+    "mixture of Booleans": (mixture_of_booleans, {"z": [0, 1, 1]}, ("z",)),
+    "vectors of Booleans": (vectors_of_booleans, {"z": [0, 1, 1]}, ("z",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "site"), [(name, site) for name, (_, _, sites) in CASES.items() for site in sites]
+)
+def test_against_the_joint(name, site):
+    model, state, _ = CASES[name]
+    state = {n: np.array(v) for n, v in state.items()}
+    assert against_joint(model, (Y,), site, [state]) == "finite"
+
+
+def test_counts_dealt_out_to_categories():
+    conditional = gb.model(multinomial, Y).conditional("z")
+    assert conditional.kind == "finite" and conditional.support.shape == (15, 3)
+    assert (conditional.support.sum(1) == 4).all() and len(np.unique(conditional.support, axis=0)) == 15
+    z = np.array([[1, 2, 1], [0, 4, 0]])
+    ours = np.exp(np.asarray(conditional.logits({"z": z})))
+    for i in range(2):
+        lp = [
+            float(
+                dist.Multinomial(4, jnp.array([0.2, 0.5, 0.3])).log_prob(v)
+                + dist.Normal(v + z[1 - i] * 1.0, 1.0).log_prob(Y).sum()
+            )
+            for v in conditional.support
+        ]
+        p = np.exp(np.array(lp) - max(lp))
+        np.testing.assert_allclose(ours[i], p / p.sum(), atol=1e-5)
+
+
+def test_a_latent_count_that_no_other_value_fits():
+    """A run moves both, though neither can leave the other behind."""
+    run = gb.model(latent_count, Y).sample(draws=50, warmup=10, chains=2, seed=0)
+    assert (run.draws["m"] <= run.draws["n"]).all() and np.ptp(run.draws["n"]) == 3
+
+
+def pairs(y):
+    w = numpyro.sample("w", dist.Dirichlet(jnp.array([2.0, 3.0])).expand([3]))
+    with numpyro.plate("n", 3):
+        numpyro.sample("y", dist.Bernoulli(w[:, 0]), obs=y)
+
+
+def test_a_simplex_of_two_read_as_a_probability():
+    points = np.array([[[p, 1 - p]] * 3 for p in (0.2, 0.5, 0.7)], np.float32)
+    points[1, 2] = 0.9, 0.1
+    assert against_joint(pairs, (jnp.array([1, 0, 1]),), "w", [{}], points) == "conjugate"
