@@ -32,6 +32,8 @@ class Values:
         """The value of an atom that depends on neither latents nor data; None where it does, or is large."""
         if isinstance(atom, Literal):
             return np.asarray(atom.val)
+        if not isinstance(atom.aval.dtype, np.dtype):
+            return None  # a random key
         if atom not in self._known:
             self._known[atom] = self._computed(atom, depth)
         value = self._known[atom]
