@@ -1,0 +1,261 @@
+"""NUTS whose coordinates and metric are learnt, together with the other chains where the engine runs them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+from numpyro.distributions.transforms import biject_to
+from numpyro.infer import HMC
+from numpyro.infer.gibbs import GIBBS_SITES_KWARG
+from numpyro.infer.hmc_util import build_tree, velocity_verlet
+from numpyro.util import is_prng_key
+
+from gibbsite.density import Density, build_density
+from gibbsite.errors import OptionError
+from gibbsite.kernels.nuts import over_chains
+from gibbsite.kernels.nuts.centring import Fit
+from gibbsite.kernels.nuts.metric import MOST_RANK, unit_metric
+from gibbsite.kernels.nuts.pool import pooled
+from gibbsite.kernels.nuts.problem import Problem, problem
+from gibbsite.kernels.nuts.state import NutsState, averages_after, averages_at
+from gibbsite.kernels.nuts.tuning import Tuning, as_vector, unmoved
+from gibbsite.kernels.nuts.windows import ring_length, window_ends
+
+CENTRING = ("auto", "as written")
+METRIC = ("auto", "diagonal", "low rank")
+_MOST_LOW_RANK = 512
+_FIRST_STEP = 0.2
+_MAX_DELTA_ENERGY = 1000.0
+
+
+class LearntNUTS(HMC):
+    """The no-U-turn sampler (Hoffman and Gelman 2014; NumPyro's trees) in coordinates that warm-up learns.
+
+    Sites whose location or scale read others of the block are centred, every element to a degree of its own;
+    the metric is diagonal, or has some directions more; both come from draws and gradients at the end of
+    fixed windows. Under Gibbsite's engine all chains learn together: at the end of a window from the draws of
+    all, in every step from the mean of their acceptance probabilities (`pooled`). Alone, and as a block of
+    any `numpyro.infer.Gibbs`, each chain learns for itself.
+
+    `model` is a NumPyro model; `density` hands in an analysis made before. `centring`: "auto" or "as
+    written"; `metric`: "auto", "diagonal" or "low rank". `step_size` is where its adaptation begins.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        density: Density | None = None,
+        centring: str = "auto",
+        metric: str = "auto",
+        pooled: bool = True,
+        target_accept_prob: float = 0.8,
+        max_tree_depth: int = 10,
+        step_size: float = _FIRST_STEP,
+        adapt_step_size: bool = True,
+        adapt_mass_matrix: bool = True,
+        dense_mass: bool = False,
+    ):
+        for name, value, choices in (("centring", centring, CENTRING), ("metric", metric, METRIC)):
+            if value not in choices:
+                raise OptionError(f"NUTS: {name} is {' or '.join(map(repr, choices))}; got {value!r}")
+        if not 0 < target_accept_prob < 1:
+            raise OptionError(f"NUTS: target_accept_prob lies between 0 and 1; got {target_accept_prob!r}")
+        if max_tree_depth < 1 or step_size <= 0:
+            raise OptionError("NUTS: max_tree_depth is at least 1, and step_size above 0")
+        super().__init__(
+            model,
+            step_size=float(step_size),
+            adapt_step_size=adapt_step_size,
+            adapt_mass_matrix=adapt_mass_matrix,
+            dense_mass=dense_mass,
+            target_accept_prob=float(target_accept_prob),
+        )
+        self._max_tree_depth = int(max_tree_depth)
+        self._density, self._traced = density, model
+        self._centring, self._metric, self._pooled = centring, metric, pooled
+        self._problem: Problem | None = None
+        self._ends: tuple[int, ...] = ()
+
+    @property
+    def problem(self) -> Problem:
+        """The block's density and coordinates; only after `init`."""
+        assert self._problem is not None, "`init` must be called first"
+        return self._problem
+
+    def init(
+        self,
+        rng_key: jax.Array,
+        num_warmup: int,
+        init_params: Any = None,
+        model_args: tuple[Any, ...] = (),
+        model_kwargs: Mapping[str, Any] | None = None,
+    ) -> NutsState:
+        """A state at `init_params`, unconstrained values by site, or at random ones between −2 and 2."""
+        if not is_prng_key(rng_key):
+            raise ValueError(
+                'NUTS takes one random key here; for several chains use `chain_method=jax.vmap`, "parallel" or '
+                '"sequential"'
+            )
+        kwargs = dict(model_kwargs or {})
+        rng_key, key_trace, key_start = random.split(rng_key, 3)
+        if self._density is None:
+            bare = {k: v for k, v in kwargs.items() if k != GIBBS_SITES_KWARG}
+            self._density = build_density(self._traced, tuple(model_args), bare)
+        made = problem(self._model, self._density, self._centring, key_trace, model_args, kwargs)
+        self._problem, c = made, made.coordinates
+        # what `HMC.get_constrain_fn` reads
+        self._inv_transforms = {p.name: biject_to(p.support) for p in c.parts}
+        self._dynamic_support = False
+        given = None if init_params is None else c.flat(getattr(init_params, "z", init_params))
+        lam, around = jnp.full(c.degrees, 0.5), made.around(model_args, kwargs)
+        v, energy, gradient = made.start(key_start, given, lam, model_args, kwargs)
+        scale = jnp.clip((jnp.abs(gradient) + 1e-10) ** -0.5, 1e-2, 1e2)
+        metric = unit_metric(scale if self._adapt_mass_matrix else jnp.ones_like(v), self._rank(c.size))
+        self._ends = self.window_ends(num_warmup)
+        row = 2 * c.size + as_vector(c, around, v.dtype).size
+        none, zero = jnp.zeros(c.degrees), jnp.zeros((), jnp.int32)
+        return NutsState(
+            i=zero,
+            z=c.by_site(v),
+            u=c.learnt_from(v, lam, around),
+            w_grad=metric.transposed(gradient),
+            potential_energy=energy,
+            energy=energy,
+            num_steps=zero,
+            accept_prob=jnp.zeros((), v.dtype),
+            mean_accept_prob=jnp.zeros((), v.dtype),
+            diverging=jnp.array(False),
+            step_size=jnp.asarray(self._step_size, v.dtype),
+            averages=averages_at(jnp.asarray(self._step_size, v.dtype)),
+            tuning=Tuning(lam, Fit(none, none, none, none), metric),
+            ring=jnp.zeros((ring_length(num_warmup, row) if self._ends else 0, row), v.dtype),
+            num_warmup=jnp.asarray(num_warmup, jnp.int32),
+            rng_key=rng_key,
+        )
+
+    def _rank(self, size: int) -> int:
+        if not self._adapt_mass_matrix or self._metric == "diagonal":
+            return 0
+        if self._dense_mass:
+            return size
+        return min(MOST_RANK, size) if self._metric == "low rank" or size <= _MOST_LOW_RANK else 0
+
+    def sample(self, state: NutsState, model_args: Any, model_kwargs: Any) -> NutsState:
+        """One transition; adapts while fewer than `num_warmup` steps were taken."""
+        kwargs, c = dict(model_kwargs or {}), self.problem.coordinates
+        lam, metric = state.tuning.lam, state.tuning.metric
+        potential = self.problem.potential(lam, model_args, kwargs)
+        rng_key, key_momentum, key_tree = random.split(state.rng_key, 3)
+        momentum = random.normal(key_momentum, state.u.shape, state.u.dtype)
+        begin, update = velocity_verlet(lambda w: potential(state.u + metric.apply(w)), _kinetic)
+        tree = build_tree(
+            update,
+            _kinetic,
+            begin(jnp.zeros_like(state.u), momentum, state.potential_energy, state.w_grad),
+            jnp.ones_like(state.u),
+            state.step_size,
+            key_tree,
+            max_delta_energy=_MAX_DELTA_ENERGY,
+            max_tree_depth=self._max_tree_depth,
+        )
+        u = state.u + metric.apply(tree.z_proposal)
+        around = self.problem.around(model_args, kwargs)
+        accept = jnp.nan_to_num(tree.sum_accept_probs / tree.num_proposals)
+        i = state.i + 1
+        n = jnp.where(state.i < state.num_warmup, i, i - state.num_warmup)
+        moved = state._replace(
+            i=i,
+            u=u,
+            z=c.by_site(c.written_from(u, lam, around)[0]),
+            w_grad=tree.z_proposal_grad,
+            potential_energy=tree.z_proposal_pe,
+            energy=tree.z_proposal_energy,
+            num_steps=jnp.asarray(tree.num_proposals, jnp.int32),
+            accept_prob=accept,
+            mean_accept_prob=state.mean_accept_prob + (accept - state.mean_accept_prob) / n,
+            diverging=tree.diverging,
+            rng_key=rng_key,
+        )
+        return self._adapted(moved, over_chains.same(state.i), model_args, kwargs)
+
+    def _adapted(self, state: NutsState, steps: Any, args: Any, kwargs: Any) -> NutsState:
+        """After the step that came after `steps` others: what it teaches, while warm-up lasts."""
+        around = self.problem.around(args, kwargs)
+
+        def learn(s: NutsState) -> Any:
+            ring, averages, step_size = s.ring, s.averages, s.step_size
+            if self._ends:
+                slope = -s.tuning.metric.untransposed(s.w_grad)
+                v, g = unmoved(self.problem.coordinates, s.u, slope, s.tuning.lam, around)
+                row = jnp.concatenate([v, g, as_vector(self.problem.coordinates, around, v.dtype)])
+                ring = lax.dynamic_update_index_in_dim(ring, row, steps % ring.shape[0], 0)
+            if self._adapt_step_size:
+                accept = over_chains.mean(s.accept_prob) if self._pooled else s.accept_prob
+                averages = averages_after(accept, self._target_accept_prob, averages)
+                step_size = jnp.exp(jnp.where(s.i >= s.num_warmup, averages[1], averages[0]))
+            return ring, averages, step_size
+
+        warming = steps < over_chains.same(state.num_warmup)
+        held = state._replace(rng_key=None)
+        ring, averages, step_size = lax.cond(
+            warming, learn, lambda s: (s.ring, s.averages, s.step_size), held
+        )
+        state = state._replace(ring=ring, averages=averages, step_size=step_size)
+        if not self._ends or over_chains.bound():
+            return state
+
+        # nobody else cuts this warm-up into windows: the chain learns by itself
+        def alone(s: NutsState) -> Any:
+            one = jax.tree.map(lambda a: a[None], s._replace(rng_key=None))
+            siblings = {n: jnp.asarray(a)[None] for n, a in kwargs.get(GIBBS_SITES_KWARG, {}).items()}
+            found = self.pool(one, args, kwargs, siblings)
+            return jax.tree.map(lambda a: a[0], found)
+
+        ended = jnp.any(steps + 1 == jnp.asarray(self._ends))
+        found = lax.cond(ended, alone, lambda s: s, state._replace(rng_key=None))
+        return found._replace(rng_key=state.rng_key)
+
+    def refresh(self, state: NutsState, model_args: Any, model_kwargs: Any) -> NutsState:
+        """The same values where other blocks may have moved: coordinates, potential and gradient anew."""
+        kwargs, c = dict(model_kwargs or {}), self.problem.coordinates
+        lam, u = state.tuning.lam, state.u
+        if c.siblings:  # elsewhere u stays: there and back again is not exact where |m| is far above s
+            u = c.learnt_from(c.flat(state.z), lam, self.problem.around(model_args, kwargs))
+        energy, gradient = jax.value_and_grad(self.problem.potential(lam, model_args, kwargs))(u)
+        return state._replace(
+            u=u, potential_energy=energy, w_grad=state.tuning.metric.transposed(gradient)
+        )
+
+    def window_ends(self, num_warmup: int) -> tuple[int, ...]:
+        """After how many steps of a warm-up `pool` is to be called."""
+        return window_ends(num_warmup) if self._adapt_mass_matrix else ()
+
+    def pool(
+        self, states: NutsState, model_args: Any, model_kwargs: Any, siblings: Mapping[str, Any]
+    ) -> NutsState:
+        """The states of all chains, a leading axis, with a tuning learnt anew from the draws that they hold.
+
+        `siblings` are the other blocks' constrained values by site, `[chain, …]`.
+        """
+        return pooled(
+            self.problem, states, model_args, dict(model_kwargs or {}), siblings, self._ends, self._pooled
+        )
+
+    def wrap_model(self, wrapper: Callable[..., Any]) -> "LearntNUTS":
+        """A copy around the wrapped model; the analysis stays that of the bare one."""
+        kernel = super().wrap_model(wrapper)
+        kernel._problem = None
+        return kernel
+
+    def get_potential_fn(self, model_args: Any = (), model_kwargs: Any = None) -> Callable[[Any], Any]:
+        """The potential of unconstrained values by site, as the model is written."""
+        c, kwargs = self.problem.coordinates, dict(model_kwargs or {})
+        lam = jnp.asarray(c.written)
+        potential, around = self.problem.potential(lam, model_args, kwargs), self.problem.around(model_args, kwargs)
+        return lambda z: potential(c.learnt_from(c.flat(z), lam, around))
+
+
+def _kinetic(inverse_mass_matrix: Any, r: jax.Array) -> jax.Array:
+    return 0.5 * jnp.dot(r, r)

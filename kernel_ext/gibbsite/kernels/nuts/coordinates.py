@@ -1,0 +1,232 @@
+"""The coordinates of a block: flat, unconstrained, centred to a degree.
+
+`v` is the block's unconstrained values as the model is written, `u` the same with every centred element moved
+to its degree λ; both flat, sites in an order in which locations and scales come after all that they read.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions.transforms import IdentityTransform, biject_to
+
+from gibbsite.density import Density
+from gibbsite.density.hierarchy.by_hand import ByHand, non_centred_by_hand
+from gibbsite.density.hierarchy.location_scale import LocationScale, location_scales
+from gibbsite.kernels.nuts.centring import centred_from, centred_to, factor
+
+Centred = LocationScale | ByHand
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What locations and scales read beside the block: other blocks' values by site, and data arrays."""
+
+    siblings: Mapping[str, Any]
+    data: Any
+
+
+@dataclass(frozen=True)
+class Part:
+    """One site of a block: where it stands in the flat vector, and in the vector of degrees if it is centred."""
+
+    name: str
+    shape: tuple[int, ...]
+    at: slice
+    support: Any
+    centred: Centred | None = None
+    degrees: slice | None = None
+
+    def constrain(self, x: Any) -> Any:
+        """Unconstrained → constrained value."""
+        return biject_to(self.support)(x)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The sites of a block in flat coordinates, `size` numbers, of which `degrees` are centred.
+
+    `site` numbers the centred site that each degree belongs to, `written` is its degree in the model as
+    written; `siblings` are the sites outside the block that centring reads.
+    """
+
+    density: Density
+    parts: tuple[Part, ...]
+    siblings: tuple[str, ...]
+    size: int
+    site: np.ndarray = field(compare=False)
+    written: np.ndarray = field(compare=False)
+
+    @property
+    def degrees(self) -> int:
+        """How many elements have a degree of centring."""
+        return len(self.site)
+
+    @property
+    def centred(self) -> tuple[Part, ...]:
+        """The parts that are centred to a degree."""
+        return tuple(p for p in self.parts if p.centred is not None)
+
+    def flat(self, z: Mapping[str, Any]) -> jax.Array:
+        """v, from unconstrained values by site."""
+        return jnp.concatenate([jnp.ravel(z[p.name]) for p in self.parts])
+
+    def by_site(self, v: jax.Array) -> dict[str, jax.Array]:
+        """The inverse of `flat`."""
+        return {p.name: v[p.at].reshape(p.shape) for p in self.parts}
+
+    def constrained(self, v: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+        """Values by site, and the log determinant of the change from v to them."""
+        values, total = {}, jnp.zeros((), v.dtype)
+        for p in self.parts:
+            x, transform = v[p.at].reshape(p.shape), biject_to(p.support)
+            values[p.name] = transform(x)
+            if not isinstance(transform, IdentityTransform):
+                total = total + jnp.sum(transform.log_abs_det_jacobian(x, values[p.name]))
+        return values, total
+
+    def written_from(
+        self, u: jax.Array, lam: jax.Array, around: Surroundings
+    ) -> tuple[jax.Array, jax.Array]:
+        """u → v, and the log determinant of that change."""
+        return self._walk(u, lam, around, forth=True)
+
+    def learnt_from(self, v: jax.Array, lam: jax.Array, around: Surroundings) -> jax.Array:
+        """v → u."""
+        return self._walk(v, lam, around, forth=False)[0]
+
+    def locations(self, v: jax.Array, around: Surroundings) -> tuple[jax.Array, jax.Array]:
+        """Location and scale of every centred element at v, `[degrees]` each."""
+        read, given = self._reader(around)
+        found = []
+        for p in self.parts:
+            x = v[p.at].reshape(p.shape)
+            if p.centred is not None:
+                found.append([jnp.ravel(a) for a in _read(p, read)])
+            given(p, x)
+        return tuple(jnp.concatenate(a) for a in zip(*found, strict=True))  # type: ignore[return-value]
+
+    def centred_values(
+        self, v: jax.Array, g: jax.Array, loc: jax.Array, scale: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The centred elements themselves and the gradients by them, from v and the gradient by it; arrays
+        `[…, size]` and `[…, degrees]`. Of `z` in `a + b z` it is the whole that is meant."""
+        x = jnp.concatenate([v[..., p.at] for p in self.centred], -1)
+        slope = jnp.concatenate([g[..., p.at] for p in self.centred], -1)
+        by_hand = self.written == 0
+        return jnp.where(by_hand, loc + scale * x, x), jnp.where(by_hand, slope / scale, slope)
+
+    def _walk(
+        self, flat: jax.Array, lam: jax.Array, around: Surroundings, forth: bool
+    ) -> tuple[jax.Array, jax.Array]:
+        if not self.degrees:
+            return flat, jnp.zeros((), flat.dtype)
+        read, given = self._reader(around)
+        out, total = [], jnp.zeros((), flat.dtype)
+        for p in self.parts:
+            x = flat[p.at].reshape(p.shape)
+            if p.centred is None or p.degrees is None:
+                out.append(jnp.ravel(x))
+                given(p, x)
+                continue
+            loc, scale = _read(p, read)
+            degree = lam[p.degrees].reshape(p.shape)
+            x, written, log_factor = _moved(p.centred, x, degree, loc, scale, forth)
+            total = total + jnp.sum(log_factor)
+            out.append(jnp.ravel(x))
+            given(p, written)
+        return jnp.concatenate(out), total
+
+    def _reader(self, around: Surroundings) -> tuple[Callable[[Any], Any], Callable[[Part, Any], None]]:
+        evaluator = self.density.evaluator({n: around.siblings[n] for n in self.siblings}, around.data)
+
+        def given(part: Part, x: Any) -> None:
+            site = self.density.sites[part.name]
+            value = jnp.asarray(part.constrain(x), site.dtype)
+            evaluator.give({self.density.latent_vars[part.name]: value})
+
+        return evaluator.full, given
+
+
+def _read(part: Part, read: Callable[[Any], Any]) -> tuple[Any, Any]:
+    assert part.centred is not None and part.centred.read is not None
+    loc, scale = part.centred.read(read)
+    return jnp.reshape(loc, part.shape), jnp.reshape(scale, part.shape)
+
+
+def _moved(centred: Centred, x: Any, lam: Any, loc: Any, scale: Any, forth: bool) -> tuple[Any, Any, Any]:
+    """The other coordinate of `x`, the one as written, and log |d written / d centred|."""
+    if isinstance(centred, LocationScale):
+        other = centred_from(x, lam, loc, scale) if forth else centred_to(x, lam, loc, scale)
+        written, log_factor = other if forth else x, (1 - lam) * jnp.log(scale)
+        return other, written, jnp.where(lam == 1, 0.0, log_factor)
+    # z of a + b z: the centred coordinate of the whole, whose factor b is taken out
+    back = jnp.where(lam == 0, 1.0, factor(lam, scale) / scale)
+    if forth:
+        written = jnp.where(lam == 0, x, back * (x - lam * loc))
+        return written, written, jnp.where(lam == 0, 0.0, -lam * jnp.log(scale))
+    return jnp.where(lam == 0, x, x / back + lam * loc), x, jnp.zeros_like(x)
+
+
+def coordinates(
+    density: Density,
+    shapes: Mapping[str, tuple[tuple[int, ...], Any]],
+    siblings: Sequence[str],
+    centring: str = "auto",
+) -> Coordinates:
+    """Coordinates of the sites in `shapes`, by unconstrained shape and support.
+
+    `siblings` are the sites whose values other blocks give. With `centring` "auto", every site can be centred
+    to a degree whose location or scale reads another site of the block and nothing that is unknown.
+    """
+    names = [n for n in shapes if n in density.latent_vars]
+    found: dict[str, Centred] = {}
+    if centring == "auto":
+        declared: Mapping[str, Centred] = {**location_scales(density), **non_centred_by_hand(density)}
+        known = {*names, *siblings}
+        for name in names:
+            c = declared.get(name)
+            if c is None or c.read is None or getattr(c, "obstacle", None):
+                continue
+            if set(c.reads) <= known and set(c.reads) & set(names):
+                found[name] = c
+    parts, site, written = [], [], []
+    at = degrees = number = 0
+    for name in [*_ordered(names, found), *(n for n in shapes if n not in names)]:
+        shape, support = shapes[name]
+        size = int(np.prod(shape, dtype=np.int64))
+        c = found.get(name)
+        where = None
+        if c is not None:
+            where = slice(degrees, degrees + size)
+            site += [number] * size
+            number += 1
+            written += [1.0 if isinstance(c, LocationScale) else 0.0] * size
+            degrees += size
+        parts.append(Part(name, shape, slice(at, at + size), support, c, where))
+        at += size
+    outside = [n for c in found.values() for n in c.reads if n not in names]
+    return Coordinates(
+        density,
+        tuple(parts),
+        tuple(dict.fromkeys(outside)),
+        at,
+        np.array(site, np.int32),
+        np.array(written, np.float32),
+    )
+
+
+def _ordered(names: Sequence[str], found: dict[str, Centred]) -> list[str]:
+    """Sites such that what a location or scale reads comes first; drops from `found` what allows no order."""
+    left, out = list(names), []
+    while left:
+        ready = [n for n in left if n not in found or not set(found[n].reads) & set(left)]
+        if not ready:
+            found.pop(next(n for n in left if n in found))
+            continue
+        out += ready
+        left = [n for n in left if n not in ready]
+    return out

@@ -1,0 +1,64 @@
+"""The end of a window: one tuning for all chains, from the draws of all."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from numpyro.infer.gibbs import with_conditioning
+
+from gibbsite.kernels.nuts.problem import Problem
+from gibbsite.kernels.nuts.state import NutsState, averages_at
+from gibbsite.kernels.nuts.tuning import Rows, Tuning, refit
+
+
+def pooled(
+    problem: Problem,
+    states: NutsState,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    siblings: Mapping[str, Any],
+    ends: tuple[int, ...],
+    together: bool,
+) -> NutsState:
+    """States `[chain, …]` with a tuning learnt from the later half of the draws so far, and in its coordinates.
+
+    Each chain's own draws alone count for it unless `together`. `ends` are the ends of all windows.
+    """
+    c = problem.coordinates
+    data = problem.around(args, with_conditioning(dict(kwargs), jax.tree.map(lambda a: a[0], siblings))).data
+    steps, rank = states.i[0], states.tuning.metric.stretch.shape[-1]
+    length = states.ring.shape[1]
+    age = (steps - 1 - jnp.arange(length)) % length
+    weight = jnp.where(age < jnp.minimum((steps + 1) // 2, length), 1.0, 0.0).astype(states.ring.dtype)
+    last = steps >= ends[-1]
+
+    def learn(ring: jax.Array, weight: jax.Array, tuning: Tuning) -> Tuning:
+        rows = Rows(ring[:, : c.size], ring[:, c.size : 2 * c.size], ring[:, 2 * c.size :])
+        return refit(c, rows, weight, tuning, data, rank, last)
+
+    if together:
+        chains = states.ring.shape[0]
+        first = jax.tree.map(lambda a: a[0], states.tuning)
+        rows = states.ring.reshape(chains * length, -1)
+        tuning = learn(rows, jnp.tile(weight, chains), first)
+        tuning = jax.tree.map(lambda a: jnp.broadcast_to(a, (chains, *a.shape)), tuning)
+    else:
+        tuning = jax.vmap(learn, (0, None, 0))(states.ring, weight, states.tuning)
+
+    def move(z: Any, tuning: Tuning, averages: Any, siblings: Mapping[str, Any]) -> Any:
+        around = with_conditioning(dict(kwargs), siblings)
+        u = c.learnt_from(c.flat(z), tuning.lam, problem.around(args, around))
+        energy, gradient = jax.value_and_grad(problem.potential(tuning.lam, args, around))(u)
+        restarted = averages_at(jnp.exp(averages[0]))
+        return u, energy, tuning.metric.transposed(gradient), restarted
+
+    u, energy, w_grad, averages = jax.vmap(move)(states.z, tuning, states.averages, dict(siblings))
+    return states._replace(
+        u=u,
+        potential_energy=energy,
+        w_grad=w_grad,
+        averages=averages,
+        step_size=jnp.exp(averages[0]),
+        tuning=tuning,
+    )

@@ -1,0 +1,53 @@
+"""The state of the block: all that stop, resume and checkpoints need."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from numpyro.infer.hmc_util import dual_averaging
+
+from gibbsite.kernels.nuts.tuning import Tuning
+
+
+class NutsState(NamedTuple):
+    """What the next step needs, and what a person may want to see.
+
+    `z` holds the unconstrained values as the model is written, by site; `u` the flat learnt coordinates and
+    `w_grad` the potential's gradient in those of the metric, both at `z`. `averages` are those of dual
+    averaging; `ring` the last draws of warm-up, a flat row each, of which step i stands at i modulo its
+    length.
+    """
+
+    i: jax.Array
+    z: dict[str, jax.Array]
+    u: jax.Array
+    w_grad: jax.Array
+    potential_energy: jax.Array
+    energy: jax.Array
+    num_steps: jax.Array
+    accept_prob: jax.Array
+    mean_accept_prob: jax.Array
+    diverging: jax.Array
+    step_size: jax.Array
+    averages: Any
+    tuning: Tuning
+    ring: jax.Array
+    num_warmup: jax.Array
+    rng_key: jax.Array
+
+
+_START, _UPDATE = dual_averaging()
+_LEAST_STEP, _MOST_STEP = 1e-3, 2.0
+
+
+def averages_at(step_size: jax.Array) -> Any:
+    """Dual averaging that begins at a step size."""
+    log_size = jnp.log(jnp.clip(step_size, _LEAST_STEP, _MOST_STEP))
+    _, _, gradient, count, _ = _START()
+    return log_size, log_size, gradient, count, log_size
+
+
+def averages_after(accept_prob: jax.Array, target: float, averages: Any) -> Any:
+    """Dual averaging after one more step (Hoffman and Gelman 2014, §3.2)."""
+    new = _UPDATE(target - accept_prob, averages)
+    return tuple(jnp.asarray(a, b.dtype) for a, b in zip(new, averages, strict=True))

@@ -1,0 +1,118 @@
+"""What warm-up learns, and how it is learnt anew at the end of a window."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gibbsite.kernels.nuts.centring import Fit, learnt
+from gibbsite.kernels.nuts.coordinates import Coordinates, Surroundings
+from gibbsite.kernels.nuts.metric import Metric, divergence, fisher_diagonal, low_rank, unit_metric
+
+_LEAST_DRAWS = 100
+"""Draws of all chains from which a degree of centring can be told."""
+_PER_DIMENSION = 3
+_STRAIGHT = 0.5
+"""Mean divergence per coordinate above which draws are not nearly normal in any linear coordinates."""
+
+
+class Rows(NamedTuple):
+    """Draws in the order in which they came, `[n, …]`: unconstrained values as written, the gradient by them,
+    and what other blocks held then, one flat vector each."""
+
+    v: jax.Array
+    g: jax.Array
+    siblings: jax.Array
+
+
+class Tuning(NamedTuple):
+    """Degrees of centring `[degrees]`, how they fit, and the metric in the coordinates that they make."""
+
+    lam: jax.Array
+    fit: Fit
+    metric: Metric
+
+
+def refit(
+    coordinates: Coordinates,
+    rows: Rows,
+    weight: jax.Array,
+    tuning: Tuning,
+    data: object,
+    rank: int,
+    last: jax.Array,
+) -> Tuning:
+    """A tuning learnt from the rows that `weight` (0 or 1, `[n]`) counts; `last`: of this warm-up.
+
+    Draws with a gradient that is not finite count for nothing.
+    """
+    finite = jnp.isfinite(rows.v).all(1) & jnp.isfinite(rows.g).all(1)
+    weight = jnp.where(finite, weight, 0.0)
+    v, g = (jnp.where(finite[:, None], a, 0.0) for a in (rows.v, rows.g))
+    rows = Rows(v, g, rows.siblings)
+    lam, fit = tuning.lam, tuning.fit
+    u, slope = v, g
+    if coordinates.degrees:
+        loc, scale = jax.vmap(lambda r: coordinates.locations(r.v, around(coordinates, r.siblings, data)))(rows)
+        x, slope_x = coordinates.centred_values(v, g, loc, scale)
+        # whatever cannot be told apart from nothing stays what it was
+        new, new_fit = learnt(x, slope_x, loc, scale, weight, coordinates.site, coordinates.written, last)
+        enough = weight.sum() >= _LEAST_DRAWS
+        lam = jnp.where(enough & jnp.isfinite(new_fit.used), new, lam)
+        fit = jax.tree.map(lambda a, b: jnp.where(enough, a, b), new_fit, fit)
+        u, slope = jax.vmap(lambda r: moved(coordinates, r, lam, data))(rows)
+        whole = jnp.isfinite(u).all(1) & jnp.isfinite(slope).all(1)
+        weight = jnp.where(whole, weight, 0.0)
+        u, slope = (jnp.where(whole[:, None], a, 0.0) for a in (u, slope))
+    scale = fisher_diagonal(u, slope, weight)
+    plain = unit_metric(scale, rank)
+    if not rank or u.shape[0] < _PER_DIMENSION * u.shape[1]:
+        return Tuning(lam, fit, plain)
+    better = low_rank(u, slope, weight, scale, rank)
+    w, w_slope = jax.vmap(better.inverse)(u), jax.vmap(better.transposed)(slope)
+    straight = divergence(w, w_slope, weight).mean() < _STRAIGHT
+    enough = weight.sum() >= _PER_DIMENSION * u.shape[1]
+    return Tuning(lam, fit, jax.tree.map(lambda a, b: jnp.where(enough & straight, a, b), better, plain))
+
+
+def around(coordinates: Coordinates, siblings: jax.Array, data: object) -> Surroundings:
+    """The surroundings whose values one flat vector holds."""
+    out, at = {}, 0
+    for name in coordinates.siblings:
+        site = coordinates.density.sites[name]
+        size = 1
+        for n in site.shape:
+            size *= n
+        out[name] = siblings[at : at + size].reshape(site.shape).astype(site.dtype)
+        at += size
+    return Surroundings(out, data)
+
+
+def as_vector(coordinates: Coordinates, surroundings: Surroundings, dtype: object) -> jax.Array:
+    """The inverse of `around`."""
+    held = [jnp.ravel(surroundings.siblings[n]).astype(dtype) for n in coordinates.siblings]
+    return jnp.concatenate([jnp.zeros(0, dtype), *held])
+
+
+def moved(coordinates: Coordinates, row: Rows, lam: jax.Array, data: object) -> tuple[jax.Array, jax.Array]:
+    """A draw and its gradient in the coordinates of degrees `lam`."""
+    surroundings = around(coordinates, row.siblings, data)
+    u = coordinates.learnt_from(row.v, lam, surroundings)
+    _, pull = jax.vjp(lambda u: coordinates.written_from(u, lam, surroundings), u)
+    return u, pull((row.g, jnp.ones((), u.dtype)))[0]
+
+
+def unmoved(
+    coordinates: Coordinates, u: jax.Array, slope: jax.Array, lam: jax.Array, surroundings: Surroundings
+) -> tuple[jax.Array, jax.Array]:
+    """The inverse of `moved`, from u: v, and the gradient by v of the logdensity of v."""
+    v, _ = coordinates.written_from(u, lam, surroundings)
+    if not coordinates.degrees:
+        return v, slope
+
+    def forth(v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        u = coordinates.learnt_from(v, lam, surroundings)
+        return u, -coordinates.written_from(u, lam, surroundings)[1]
+
+    _, pull = jax.vjp(forth, v)
+    return v, pull((slope, jnp.ones((), u.dtype)))[0]
