@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from gibbsite import sampling
 from gibbsite.errors import GibbsiteError, OptionError, UnknownNameError
+from gibbsite.kernels.nuts.block import LearntNUTS
 from gibbsite.sampling import wait_interruptibly
 from gibbsite.sampling.watch.pace import Pace
 from numpyro.distributions import biject_to
-from numpyro.infer import MCMC, NUTS, Gibbs
+from numpyro.infer import MCMC, Gibbs
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
 OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHEDULE}
@@ -42,7 +43,7 @@ def test_a_run_is_what_numpyro_draws_with_the_same_kernel(model):
     """The runtime adds nothing to the kernel: NumPyro's own MCMC takes the same first steps."""
     init = {"w": np.array([0.4, 0.6]), "p": np.array([0.3, 0.7]), "z": np.arange(12) % 2}
     run = model.sample(draws=5, warmup=0, chains=2, seed=1, schedule=SCHEDULE, init=init)
-    kernel = Gibbs([(gb.FiniteGibbs(model.fn), ["z"]), (NUTS(model.fn), ["w", "p"])])
+    kernel = Gibbs([(gb.FiniteGibbs(model.fn), ["z"]), (LearntNUTS(model.fn), ["w", "p"])])
     mcmc = MCMC(kernel, num_warmup=0, num_samples=5, progress_bar=False)
     free = {n: biject_to(model.sites[n].support).inv(init[n]) for n in ("w", "p")}
     key = jax.random.split(jax.random.key(1), 2)[0]

@@ -56,6 +56,18 @@ class Repeat(MCMCKernel):
         """The repeated kernel's."""
         return self._kernel.refresh(state, model_args, model_kwargs)
 
+    def window_ends(self, num_warmup: int) -> tuple[int, ...]:
+        """The repeated kernel's, in repeats; none where it does not learn in windows."""
+        ends = getattr(self._kernel, "window_ends", None)
+        return (
+            () if ends is None else tuple(sorted({e // self._times for e in ends(num_warmup * self._times)}))
+        )
+
+    def pool(self, states: Any, model_args: Any, model_kwargs: Any, siblings: Mapping[str, Any]) -> Any:
+        """The repeated kernel's, if it learns in windows."""
+        learn = getattr(self._kernel, "pool", None)
+        return states if learn is None else learn(states, model_args, model_kwargs, siblings)
+
     def wrap_model(self, wrapper: Callable[..., Any]) -> "Repeat":
         """A copy around the wrapped kernel."""
         new = copy.copy(self)
@@ -75,7 +87,38 @@ class Repeat(MCMCKernel):
         return self._kernel.get_diagnostics_str(state)
 
 
-class SystematicScanGibbs(Gibbs):
+class PoolingGibbs(Gibbs):
+    """A composite whose blocks learn from the draws of all chains at the end of windows of warm-up.
+
+    Such blocks have `window_ends(num_warmup)` and `pool(states, model_args, model_kwargs, siblings)`.
+    """
+
+    def window_ends(self, num_warmup: int) -> tuple[int, ...]:
+        """After how many sweeps of a warm-up `pool` is to be called."""
+        learning = [k for k in self._kernels if hasattr(k, "window_ends")]
+        return tuple(sorted({e for k in learning for e in k.window_ends(num_warmup)}))
+
+    def pool(self, states: GibbsState, model_args: Any, model_kwargs: Mapping[str, Any] | None) -> GibbsState:
+        """The states of all chains, a leading axis, after every such block has learnt."""
+        kwargs = dict(model_kwargs or {})
+        blocks = list(zip(self._kernels, self._sites, strict=True))
+
+        def values(kernel: Any, z: Any) -> Any:
+            return jax.vmap(lambda z: kernel.get_constrain_fn(model_args, kwargs)(z))(z)
+
+        held: list[dict[str, Any]] = []
+        for (kernel, names), block in zip(blocks, states.block_states, strict=True):
+            found = values(kernel, getattr(block, kernel.sample_field))
+            held.append({n: v for n, v in found.items() if n in names})
+        new = list(states.block_states)
+        for i, (kernel, _) in enumerate(blocks):
+            if hasattr(kernel, "pool"):
+                siblings = {n: v for j, h in enumerate(held) if j != i for n, v in h.items()}
+                new[i] = kernel.pool(new[i], model_args, kwargs, siblings)
+        return states._replace(z=self._merge_z(new), block_states=tuple(new))
+
+
+class SystematicScanGibbs(PoolingGibbs):
     """`numpyro.infer.Gibbs` that leaves its own random key alone.
 
     Blocks have keys of their own and the composite uses none, but splits one at every step, which on a CPU
@@ -88,7 +131,7 @@ class SystematicScanGibbs(Gibbs):
         return super()._sample_one(state, model_args, model_kwargs)._replace(rng_key=state.rng_key)
 
 
-class RandomScanGibbs(Gibbs):
+class RandomScanGibbs(PoolingGibbs):
     """`numpyro.infer.Gibbs` that picks, each step, as many blocks as there are, with replacement.
 
     Every pick refreshes its block against the current values first. Under `vmap` over chains all blocks run

@@ -268,7 +268,7 @@ class Run(Looking):
         """Keep what came before the first undefined draw, made again, so that the state fits; and fail."""
         error = undefined_error(self._plan, chunk, step, self.kept.steps, self._warmup)
         if step:
-            shorter = engine.depart(self._state, step, flight.warming)
+            shorter = engine.depart(self._state, step, flight.warming, self.kept.steps)
             sound, _ = shorter.landed()
             with self._lock:
                 values, stats = self.kept.append(sound, step)
@@ -277,11 +277,13 @@ class Run(Looking):
                 self._monitor.add(values, stats)
         raise error
 
-    def _leg(self, engine: Engine, done: int, size: int) -> tuple[int, bool]:
-        """How many steps to make after `done`, within one phase of the run, and whether that is warm-up."""
+    def _leg(self, engine: Engine, done: int, size: int) -> tuple[int, bool, int]:
+        """How many steps to make after `done`, within one window of a phase of the run, whether that is
+        warm-up, and `done` itself."""
         warming = done < self._warmup
         edge = self._warmup if warming else self._warmup + self._target
-        return min(size, engine.capacity, edge - done), warming
+        edge = min([edge, *(e for e in engine.window_ends if e > done)])
+        return min(size, engine.capacity, edge - done), warming, done
 
     def _prepare(self, engine: Engine) -> None:
         """Compile, and make the state: initial, or as it was saved. None is made where `stop` comes first."""

@@ -1,12 +1,13 @@
 """NUTS whose coordinates and metric are learnt, together with the other chains where the engine runs them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 from jax import lax, random
 from numpyro.distributions.transforms import biject_to
+from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import HMC
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 from numpyro.infer.hmc_util import build_tree, velocity_verlet
@@ -15,12 +16,11 @@ from numpyro.util import is_prng_key
 from gibbsite.density import Density, build_density
 from gibbsite.errors import OptionError
 from gibbsite.kernels.nuts import over_chains
-from gibbsite.kernels.nuts.centring import Fit
 from gibbsite.kernels.nuts.metric import MOST_RANK, unit_metric
 from gibbsite.kernels.nuts.pool import pooled
 from gibbsite.kernels.nuts.problem import Problem, problem
-from gibbsite.kernels.nuts.state import NutsState, averages_after, averages_at
-from gibbsite.kernels.nuts.tuning import Tuning, as_vector, unmoved
+from gibbsite.kernels.nuts.state import NutsState, averages_after, first_state
+from gibbsite.kernels.nuts.tuning import as_vector, unmoved
 from gibbsite.kernels.nuts.windows import ring_length, window_ends
 
 CENTRING = ("auto", "as written")
@@ -95,45 +95,32 @@ class LearntNUTS(HMC):
         """A state at `init_params`, unconstrained values by site, or at random ones between −2 and 2."""
         if not is_prng_key(rng_key):
             raise ValueError(
-                'NUTS takes one random key here; for several chains use `chain_method=jax.vmap`, "parallel" or '
-                '"sequential"'
+                "NUTS takes one random key here; for several chains use `chain_method=jax.vmap`, "
+                '"parallel" or "sequential"'
             )
         kwargs = dict(model_kwargs or {})
         rng_key, key_trace, key_start = random.split(rng_key, 3)
         if self._density is None:
             bare = {k: v for k, v in kwargs.items() if k != GIBBS_SITES_KWARG}
             self._density = build_density(self._traced, tuple(model_args), bare)
+        assert self._model is not None
         made = problem(self._model, self._density, self._centring, key_trace, model_args, kwargs)
         self._problem, c = made, made.coordinates
         # what `HMC.get_constrain_fn` reads
         self._inv_transforms = {p.name: biject_to(p.support) for p in c.parts}
         self._dynamic_support = False
         given = None if init_params is None else c.flat(getattr(init_params, "z", init_params))
-        lam, around = jnp.full(c.degrees, 0.5), made.around(model_args, kwargs)
+        self._ends = self.window_ends(num_warmup)
+        # halfway until something is known; as written where nothing will be
+        lam = jnp.full(c.degrees, 0.5) if self._ends else jnp.asarray(c.written)
+        around = made.around(model_args, kwargs)
         v, energy, gradient = made.start(key_start, given, lam, model_args, kwargs)
         scale = jnp.clip((jnp.abs(gradient) + 1e-10) ** -0.5, 1e-2, 1e2)
         metric = unit_metric(scale if self._adapt_mass_matrix else jnp.ones_like(v), self._rank(c.size))
-        self._ends = self.window_ends(num_warmup)
         row = 2 * c.size + as_vector(c, around, v.dtype).size
-        none, zero = jnp.zeros(c.degrees), jnp.zeros((), jnp.int32)
-        return NutsState(
-            i=zero,
-            z=c.by_site(v),
-            u=c.learnt_from(v, lam, around),
-            w_grad=metric.transposed(gradient),
-            potential_energy=energy,
-            energy=energy,
-            num_steps=zero,
-            accept_prob=jnp.zeros((), v.dtype),
-            mean_accept_prob=jnp.zeros((), v.dtype),
-            diverging=jnp.array(False),
-            step_size=jnp.asarray(self._step_size, v.dtype),
-            averages=averages_at(jnp.asarray(self._step_size, v.dtype)),
-            tuning=Tuning(lam, Fit(none, none, none, none), metric),
-            ring=jnp.zeros((ring_length(num_warmup, row) if self._ends else 0, row), v.dtype),
-            num_warmup=jnp.asarray(num_warmup, jnp.int32),
-            rng_key=rng_key,
-        )
+        ring = jnp.zeros((ring_length(num_warmup, row) if self._ends else 0, row), v.dtype)
+        start = (v, energy, gradient)
+        return first_state(c, around, start, lam, metric, ring, self._step_size, num_warmup, rng_key)
 
     def _rank(self, size: int) -> int:
         if not self._adapt_mass_matrix or self._metric == "diagonal":
@@ -224,9 +211,7 @@ class LearntNUTS(HMC):
         if c.siblings:  # elsewhere u stays: there and back again is not exact where |m| is far above s
             u = c.learnt_from(c.flat(state.z), lam, self.problem.around(model_args, kwargs))
         energy, gradient = jax.value_and_grad(self.problem.potential(lam, model_args, kwargs))(u)
-        return state._replace(
-            u=u, potential_energy=energy, w_grad=state.tuning.metric.transposed(gradient)
-        )
+        return state._replace(u=u, potential_energy=energy, w_grad=state.tuning.metric.transposed(gradient))
 
     def window_ends(self, num_warmup: int) -> tuple[int, ...]:
         """After how many steps of a warm-up `pool` is to be called."""
@@ -240,20 +225,44 @@ class LearntNUTS(HMC):
         `siblings` are the other blocks' constrained values by site, `[chain, …]`.
         """
         return pooled(
-            self.problem, states, model_args, dict(model_kwargs or {}), siblings, self._ends, self._pooled
+            self.problem,
+            states,
+            model_args,
+            dict(model_kwargs or {}),
+            dict(siblings),
+            self._ends,
+            self._pooled,
         )
 
     def wrap_model(self, wrapper: Callable[..., Any]) -> "LearntNUTS":
         """A copy around the wrapped model; the analysis stays that of the bare one."""
-        kernel = super().wrap_model(wrapper)
+        kernel = cast(LearntNUTS, super().wrap_model(wrapper))
         kernel._problem = None
         return kernel
+
+    def postprocess_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
+        """Constrained values, and the model's deterministic sites."""
+        kwargs, constrain = dict(model_kwargs or {}), self.get_constrain_fn(model_args, model_kwargs)
+
+        def values(z: dict[str, Any]) -> dict[str, Any]:
+            constrained = constrain(z)
+            model = substitute(seed(self.problem.model, random.key(0)), data=constrained)
+            sites = trace(model).get_trace(*model_args, **kwargs)
+            return {
+                **constrained,
+                **{n: s["value"] for n, s in sites.items() if s["type"] == "deterministic"},
+            }
+
+        return values
 
     def get_potential_fn(self, model_args: Any = (), model_kwargs: Any = None) -> Callable[[Any], Any]:
         """The potential of unconstrained values by site, as the model is written."""
         c, kwargs = self.problem.coordinates, dict(model_kwargs or {})
         lam = jnp.asarray(c.written)
-        potential, around = self.problem.potential(lam, model_args, kwargs), self.problem.around(model_args, kwargs)
+        potential, around = (
+            self.problem.potential(lam, model_args, kwargs),
+            self.problem.around(model_args, kwargs),
+        )
         return lambda z: potential(c.learnt_from(c.flat(z), lam, around))
 
 

@@ -70,7 +70,8 @@ def equal_data(
     squared, _ = moments(scale**2, weight)
     curvature = -product / jnp.maximum(var_x, 1e-20) * squared
     level = jnp.log2(jnp.maximum(curvature, 2.0**-_MOST))
-    return site * BINS + jnp.clip((level + _MOST) / _WIDTH, 0, BINS - 1).astype(jnp.int32)
+    first = jnp.asarray(site * BINS, jnp.int32)
+    return first + jnp.clip((level + _MOST) / _WIDTH, 0, BINS - 1).astype(jnp.int32)
 
 
 def learnt(
@@ -80,7 +81,7 @@ def learnt(
     scale: jax.Array,
     weight: jax.Array,
     site: np.ndarray,
-    written: jax.Array,
+    written: np.ndarray,
     guarded: jax.Array,
 ) -> tuple[jax.Array, Fit]:
     """Degrees by element from draws `x`, gradients `g`, locations and scales, all `[n, c]`, and how they fit.

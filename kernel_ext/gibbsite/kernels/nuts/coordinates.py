@@ -31,7 +31,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Part:
-    """One site of a block: where it stands in the flat vector, and in the vector of degrees if it is centred."""
+    """One site of a block: where it stands in the flat vector, and in that of degrees if it is centred."""
 
     name: str
     shape: tuple[int, ...]
@@ -88,9 +88,7 @@ class Coordinates:
                 total = total + jnp.sum(transform.log_abs_det_jacobian(x, values[p.name]))
         return values, total
 
-    def written_from(
-        self, u: jax.Array, lam: jax.Array, around: Surroundings
-    ) -> tuple[jax.Array, jax.Array]:
+    def written_from(self, u: jax.Array, lam: jax.Array, around: Surroundings) -> tuple[jax.Array, jax.Array]:
         """u → v, and the log determinant of that change."""
         return self._walk(u, lam, around, forth=True)
 

@@ -55,7 +55,7 @@ def unit_metric(scale: jax.Array, rank: int) -> Metric:
 
 
 def moments(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Mean and variance of the rows of `x` that `weight` (0 or 1, `[n]`) counts; zeros where it counts none."""
+    """Mean and variance of the rows of `x` that `weight` (0 or 1, `[n]`) counts; 0 where it counts none."""
     weight = weight.reshape(-1, *(1,) * (x.ndim - 1))
     total = jnp.maximum(weight.sum(), 1)
     mean = jnp.sum(jnp.where(weight > 0, x, 0), 0) / total
@@ -70,7 +70,7 @@ def fisher_diagonal(x: jax.Array, g: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 def divergence(x: jax.Array, g: jax.Array, weight: jax.Array) -> jax.Array:
-    """½ log (var x · var g) by coordinate: 0 for a normal coordinate independent of the others, else above."""
+    """½ log (var x · var g) by coordinate: 0 for a normal one independent of the others, else above."""
     _, spread = moments(x, weight)
     _, slope = moments(g, weight)
     return 0.5 * (jnp.log(spread + _TINY) + jnp.log(slope + _TINY))

@@ -17,11 +17,11 @@ def pooled(
     states: NutsState,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    siblings: Mapping[str, Any],
+    siblings: dict[str, Any],
     ends: tuple[int, ...],
     together: bool,
 ) -> NutsState:
-    """States `[chain, …]` with a tuning learnt from the later half of the draws so far, and in its coordinates.
+    """States `[chain, …]` with a tuning learnt from the later half of the draws so far, in its coordinates.
 
     Each chain's own draws alone count for it unless `together`. `ends` are the ends of all windows.
     """
@@ -31,7 +31,7 @@ def pooled(
     length = states.ring.shape[1]
     age = (steps - 1 - jnp.arange(length)) % length
     weight = jnp.where(age < jnp.minimum((steps + 1) // 2, length), 1.0, 0.0).astype(states.ring.dtype)
-    last = steps >= ends[-1]
+    last = steps > max([0, *ends[:-1]])  # a repeated block may be a little short of the end
 
     def learn(ring: jax.Array, weight: jax.Array, tuning: Tuning) -> Tuning:
         rows = Rows(ring[:, : c.size], ring[:, c.size : 2 * c.size], ring[:, 2 * c.size :])
@@ -46,14 +46,14 @@ def pooled(
     else:
         tuning = jax.vmap(learn, (0, None, 0))(states.ring, weight, states.tuning)
 
-    def move(z: Any, tuning: Tuning, averages: Any, siblings: Mapping[str, Any]) -> Any:
+    def move(z: Any, tuning: Tuning, averages: Any, siblings: dict[str, Any]) -> Any:
         around = with_conditioning(dict(kwargs), siblings)
         u = c.learnt_from(c.flat(z), tuning.lam, problem.around(args, around))
         energy, gradient = jax.value_and_grad(problem.potential(tuning.lam, args, around))(u)
         restarted = averages_at(jnp.exp(averages[0]))
         return u, energy, tuning.metric.transposed(gradient), restarted
 
-    u, energy, w_grad, averages = jax.vmap(move)(states.z, tuning, states.averages, dict(siblings))
+    u, energy, w_grad, averages = jax.vmap(move)(states.z, tuning, states.averages, siblings)
     return states._replace(
         u=u,
         potential_energy=energy,

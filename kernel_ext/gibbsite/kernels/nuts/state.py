@@ -6,6 +6,9 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer.hmc_util import dual_averaging
 
+from gibbsite.kernels.nuts.centring import Fit
+from gibbsite.kernels.nuts.coordinates import Coordinates, Surroundings
+from gibbsite.kernels.nuts.metric import Metric
 from gibbsite.kernels.nuts.tuning import Tuning
 
 
@@ -34,6 +37,40 @@ class NutsState(NamedTuple):
     ring: jax.Array
     num_warmup: jax.Array
     rng_key: jax.Array
+
+
+def first_state(
+    c: Coordinates,
+    around: Surroundings,
+    start: tuple[jax.Array, jax.Array, jax.Array],
+    lam: jax.Array,
+    metric: Metric,
+    ring: jax.Array,
+    step_size: float,
+    num_warmup: int,
+    rng_key: jax.Array,
+) -> NutsState:
+    """The state before any step, at `start`: v, and potential and gradient there at degrees `lam`."""
+    v, energy, gradient = start
+    none, zero, first = jnp.zeros(c.degrees), jnp.zeros((), jnp.int32), jnp.asarray(step_size, v.dtype)
+    return NutsState(
+        i=zero,
+        z=c.by_site(v),
+        u=c.learnt_from(v, lam, around),
+        w_grad=metric.transposed(gradient),
+        potential_energy=energy,
+        energy=energy,
+        num_steps=zero,
+        accept_prob=jnp.zeros((), v.dtype),
+        mean_accept_prob=jnp.zeros((), v.dtype),
+        diverging=jnp.array(False),
+        step_size=first,
+        averages=averages_at(first),
+        tuning=Tuning(lam, Fit(none, none, none, none), metric),
+        ring=ring,
+        num_warmup=jnp.asarray(num_warmup, jnp.int32),
+        rng_key=rng_key,
+    )
 
 
 _START, _UPDATE = dual_averaging()

@@ -1,6 +1,6 @@
 """What warm-up learns, and how it is learnt anew at the end of a window."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from gibbsite.kernels.nuts.centring import Fit, learnt
 from gibbsite.kernels.nuts.coordinates import Coordinates, Surroundings
 from gibbsite.kernels.nuts.metric import Metric, divergence, fisher_diagonal, low_rank, unit_metric
 
-_LEAST_DRAWS = 100
+_LEAST_DRAWS = 50
 """Draws of all chains from which a degree of centring can be told."""
 _PER_DIMENSION = 3
 _STRAIGHT = 0.5
@@ -53,7 +53,9 @@ def refit(
     lam, fit = tuning.lam, tuning.fit
     u, slope = v, g
     if coordinates.degrees:
-        loc, scale = jax.vmap(lambda r: coordinates.locations(r.v, around(coordinates, r.siblings, data)))(rows)
+        loc, scale = jax.vmap(lambda r: coordinates.locations(r.v, around(coordinates, r.siblings, data)))(
+            rows
+        )
         x, slope_x = coordinates.centred_values(v, g, loc, scale)
         # whatever cannot be told apart from nothing stays what it was
         new, new_fit = learnt(x, slope_x, loc, scale, weight, coordinates.site, coordinates.written, last)
@@ -88,7 +90,7 @@ def around(coordinates: Coordinates, siblings: jax.Array, data: object) -> Surro
     return Surroundings(out, data)
 
 
-def as_vector(coordinates: Coordinates, surroundings: Surroundings, dtype: object) -> jax.Array:
+def as_vector(coordinates: Coordinates, surroundings: Surroundings, dtype: Any) -> jax.Array:
     """The inverse of `around`."""
     held = [jnp.ravel(surroundings.siblings[n]).astype(dtype) for n in coordinates.siblings]
     return jnp.concatenate([jnp.zeros(0, dtype), *held])

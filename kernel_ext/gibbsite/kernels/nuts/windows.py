@@ -21,7 +21,7 @@ def window_ends(num_warmup: int) -> tuple[int, ...]:
     last = num_warmup - FINAL
     if num_warmup < LEAST:
         return ()
-    lengths = list(_FIRST)
+    lengths: list[int] = [*_FIRST]
     while sum(lengths) < last:
         lengths.append(int(lengths[-1] * _GROWTH))
     ends = [e for e in accumulate(lengths) if e <= last]

@@ -4,9 +4,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from numpyro.infer.mcmc import MCMCKernel
-
 from gibbsite.density import Density, Site
+from gibbsite.kernels.composite import PoolingGibbs
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Plan:
     tells which of the model's sites the kernel's and the recorded ones are made of.
     """
 
-    kernel: MCMCKernel
+    kernel: PoolingGibbs
     inputs: Any
     blocks: tuple[Block, ...]
     sites: Mapping[str, Site]

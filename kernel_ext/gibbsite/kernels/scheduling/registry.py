@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpyro.infer import HMC, NUTS
+from numpyro.infer import HMC
 from numpyro.infer.mcmc import MCMCKernel
 
 from gibbsite.conditional.forms.walk import Refused
@@ -28,6 +28,7 @@ from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice
 from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.nuts.block import LearntNUTS
 
 Facts = Any
 """What is asked of a model: `.sites`, `.conditional(site)`, `.density`, `.runtime_model`, `.inputs`."""
@@ -185,13 +186,18 @@ def _build_finite(facts: Facts, sites: tuple[str, ...], options: Mapping[str, An
     return FiniteGibbs(facts.runtime_model, facts.density, **options)
 
 
-def _hmc_options(cls: type) -> dict[str, tuple[type, ...]]:
-    number = dict.fromkeys(("step_size", "target_accept_prob"), _NUMBER)
-    flags = dict.fromkeys(("adapt_step_size", "adapt_mass_matrix", "dense_mass"), (bool,))
-    more: dict[str, tuple[type, ...]] = {"max_tree_depth": _WHOLE} if cls is NUTS else {}
-    if cls is HMC:
-        more = {"num_steps": _WHOLE, "trajectory_length": _NUMBER}
-    return {**number, **flags, **more}
+_ADAPTIVE: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("step_size", "target_accept_prob"), _NUMBER),
+    **dict.fromkeys(("adapt_step_size", "adapt_mass_matrix", "dense_mass"), (bool,)),
+}
+_HMC: Mapping[str, tuple[type, ...]] = {**_ADAPTIVE, "num_steps": _WHOLE, "trajectory_length": _NUMBER}
+_NUTS: Mapping[str, tuple[type, ...]] = {
+    **_ADAPTIVE,
+    "max_tree_depth": _WHOLE,
+    "centring": (str,),
+    "metric": (str,),
+    "pooled": (bool,),
+}
 
 
 def _build_hmc(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
@@ -375,7 +381,7 @@ for _row in (
         "HMC",
         _smooth,
         _build_hmc,
-        _hmc_options(HMC),
+        _HMC,
         _gradients,
         "continuous",
         aliases=("GradHMC",),
@@ -384,8 +390,8 @@ for _row in (
     KernelRow(
         "NUTS",
         _smooth,
-        lambda facts, sites, options: NUTS(facts.runtime_model, **options),
-        _hmc_options(NUTS),
+        lambda facts, sites, options: LearntNUTS(facts.runtime_model, facts.density, **options),
+        _NUTS,
         _gradients,
         "continuous; gradients and step size adapted",
         density_only=True,

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from gibbsite.kernels.nuts.over_chains import AXIS
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.flight import Flight
 from gibbsite.sampling.engine.forward import forward
@@ -283,13 +284,35 @@ class Engine:
         shapes = self._programs["asked"].values.values()
         return sum(int(np.prod(s.shape[1:], dtype=np.int64)) for s in shapes)
 
-    def depart(self, state: Any, steps: int, warming: bool) -> Flight:
-        """Begin `steps` steps (at most `capacity`) in every chain."""
+    @property
+    def window_ends(self) -> tuple[int, ...]:
+        """After how many steps the chains learn from each other: no chunk may go on beyond one of them."""
+        return self.kernel.window_ends(self.warmup)
+
+    def depart(self, state: Any, steps: int, warming: bool, done: int | None = None) -> Flight:
+        """Begin `steps` steps (at most `capacity`) in every chain.
+
+        `done` of a run led to `state`: where they end a window, the chains learn from each other first.
+        """
+        if done in self.window_ends:
+            state = self._pooled(state)
         count = jnp.asarray(steps, jnp.int32)
         sweeps = jnp.asarray(1 if warming else self.thin, jnp.int32)
         arguments = self.placed((self.plan.inputs, count, sweeps), by_chain=False)
         program = self._programs["advance"]
         return Flight(lambda: program(state, *arguments), steps, warming)
+
+    def _pooled(self, state: Any) -> Any:
+        """The state after the chains have learnt from each other."""
+        inputs = self.placed(self.plan.inputs, by_chain=False)
+        with self._compiling:
+            if "pool" not in self._programs:  # XLA's partitioner brings the draws of several devices together
+                fn = for_cpu(self._pool_chains) if self._on_cpu else self._pool_chains
+                self._programs["pool"] = compiled(jax.jit(fn).lower(state, inputs), quickly=self._on_cpu)
+        return self.placed(self._programs["pool"](state, inputs), by_chain=True)
+
+    def _pool_chains(self, state: Any, inputs: Any) -> Any:
+        return self.kernel.pool(state, (), {INPUTS: inputs})
 
     def _init_chains(self, keys: Any, inputs: Any, asked: Asked, prior: bool = False) -> Any:
         kernel, kwargs = self.kernel, {INPUTS: inputs}
@@ -312,7 +335,7 @@ class Engine:
         return self._values(state, inputs), block_stats(state.block_states)
 
     def _advance_chains(self, state: Any, inputs: Any, steps: Any, sweeps: Any) -> Any:
-        sample = jax.vmap(lambda s: self.kernel.sample(s, (), {INPUTS: inputs}))
+        sample = jax.vmap(lambda s: self.kernel.sample(s, (), {INPUTS: inputs}), axis_name=AXIS)
 
         def gathered(stats: Any, more: Any) -> Any:
             def latest(before: Any, now: Any) -> Any:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer.gibbs import with_conditioning
 
+from gibbsite.kernels.nuts.over_chains import AXIS
 from gibbsite.trace.jaxpr.compiling import compiled
 from gibbsite.trace.jaxpr.for_cpu import for_cpu
 
@@ -40,7 +41,7 @@ def block_program(kernel: Any, i: int) -> Any:
         return blocks[i][0].sample(fresh, (), conditioned)
 
     def step(states: Any, kwargs: Any) -> Any:
-        moved = jax.vmap(lambda s: visit(s, kwargs))(states)
+        moved = jax.vmap(lambda s: visit(s, kwargs), axis_name=AXIS)(states)
         return (*states[:i], moved, *states[i + 1 :])
 
     def program(states: Any, kwargs: Any, n: Any) -> Any:

@@ -1,0 +1,107 @@
+"""Metric, degrees of centring and windows: pure functions, against closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gibbsite.kernels.nuts.centring import learnt
+from gibbsite.kernels.nuts.metric import Metric, divergence, fisher_diagonal, low_rank, moments
+from gibbsite.kernels.nuts.windows import FINAL, LEAST, ring_length, window_ends
+
+RNG = np.random.default_rng(0)
+
+
+def normal_draws(covariance, n, seed=0):
+    """Draws of a normal distribution, and the gradients of its log density."""
+    rng = np.random.default_rng(seed)
+    x = rng.multivariate_normal(np.zeros(len(covariance)), covariance, size=n)
+    return jnp.asarray(x, jnp.float32), jnp.asarray(-np.linalg.solve(covariance, x.T).T, jnp.float32)
+
+
+def test_independent_normals_have_no_divergence_and_their_own_scales():
+    sd = np.array([0.01, 1.0, 30.0])
+    x, g = normal_draws(np.diag(sd**2), 500)
+    weight = jnp.ones(500)
+    np.testing.assert_allclose(fisher_diagonal(x, g, weight), sd, rtol=1e-4)
+    np.testing.assert_allclose(divergence(x, g, weight), 0, atol=0.1)
+
+
+def test_weights_choose_rows():
+    x, _ = normal_draws(np.eye(2), 100)
+    weight = jnp.arange(100) < 40
+    mean, variance = moments(x, weight.astype(jnp.float32))
+    np.testing.assert_allclose(mean, x[:40].mean(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(variance, x[:40].var(0), rtol=1e-5)
+
+
+def test_low_rank_makes_correlated_normals_round():
+    factor = RNG.normal(size=(12, 2)) * 5
+    covariance = np.eye(12) + factor @ factor.T
+    x, g = normal_draws(covariance, 2000)
+    scale = fisher_diagonal(x, g, jnp.ones(2000))
+    metric = low_rank(x, g, jnp.ones(2000), scale, 8)
+    whole = jax.vmap(metric.apply)(jnp.eye(12)).T
+    spread = np.linalg.eigvalsh(
+        np.linalg.inv(np.asarray(whole, np.float64)) @ covariance @ np.linalg.inv(whole).T
+    )
+    plain = np.linalg.eigvalsh(covariance / np.outer(scale, scale))
+    assert spread.max() / spread.min() < 8 < 40 < plain.max() / plain.min()
+
+
+def test_a_metric_and_its_inverses_agree():
+    directions = np.linalg.qr(RNG.normal(size=(6, 3)))[0]
+    metric = Metric(jnp.asarray(RNG.gamma(2, size=6)), jnp.asarray(directions), jnp.asarray([0.1, 5.0, 1.0]))
+    w, g = jnp.asarray(RNG.normal(size=6)), jnp.asarray(RNG.normal(size=6))
+    np.testing.assert_allclose(metric.inverse(metric.apply(w)), w, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(metric.untransposed(metric.transposed(g)), g, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(metric.apply(w) @ g, w @ metric.transposed(g), rtol=1e-4)
+
+
+def toy(q, n=4000, seed=0):
+    """Gorinova's toy: z ~ N(mu, 1), mu ~ N(0, 1), and data that know z to a precision of q."""
+    precision = np.array([[2.0, -1.0], [-1.0, 1.0 + q]])
+    x, g = normal_draws(np.linalg.inv(precision), n, seed)
+    return x[:, 1:], g[:, 1:], x[:, :1], jnp.ones((n, 1))
+
+
+@pytest.mark.parametrize("q", [0.1, 0.5, 1.0, 4.0, 30.0])
+def test_the_degree_of_a_toy_is_known(q):
+    x, g, loc, scale = toy(q)
+    lam, fit = learnt(x, g, loc, scale, jnp.ones(len(x)), np.zeros(1, int), np.ones(1), jnp.array(False))
+    assert lam[0] == pytest.approx(q / (1 + q), abs=0.06)
+    assert fit.used[0] == pytest.approx(0.0, abs=0.05)
+    assert min(fit.written[0], fit.non_centred[0]) >= fit.used[0] - 1e-6
+
+
+def test_elements_with_equal_data_share_a_degree():
+    x, g, loc, scale = toy(1.0, 300)
+    many = [toy(q, 300, seed) for seed, q in enumerate([1.0] * 10 + [40.0] * 10)]
+    x, g, loc, scale = (jnp.concatenate(parts, 1) for parts in zip(*many, strict=True))
+    site, written = np.zeros(20, int), np.ones(20)
+    lam, _ = learnt(x, g, loc, scale, jnp.ones(300), site, written, jnp.array(False))
+    alone = [learnt(*m, jnp.ones(300), np.zeros(1, int), np.ones(1), jnp.array(False))[0][0] for m in many]
+    assert np.std(lam[:10]) < np.std(alone[:10])
+    assert float(lam[10:].min()) > float(lam[:10].max())
+
+
+def test_the_guard_keeps_what_is_as_good_as_written():
+    x, g, loc, scale = toy(1.0)
+    weight, site = jnp.ones(len(x)), np.zeros(1, int)
+    # a location that the draws do not know of: no degree helps, whatever the grid's noise says
+    still = jnp.zeros_like(loc)
+    for written in (0.0, 1.0):
+        lam, _ = learnt(x, g, still, scale, weight, site, np.full(1, written), jnp.array(True))
+        assert lam[0] == written
+    lam, _ = learnt(x, g, loc, scale, weight, site, np.ones(1), jnp.array(True))
+    assert lam[0] == pytest.approx(0.5, abs=0.06)
+
+
+def test_windows_are_fixed_numbers_of_steps():
+    assert window_ends(LEAST - 1) == ()
+    assert window_ends(350) == (10, 20, 30, 45, 65, 90, 120, 160, 220, 300)
+    for warmup in (60, 75, 100, 150, 200, 350, 500, 1000, 5000):
+        ends = window_ends(warmup)
+        assert ends[-1] == warmup - FINAL
+        assert list(ends) == sorted(set(ends))
+        assert ring_length(warmup, 10) == (ends[-1] + 1) // 2
+    assert ring_length(1000, 10**6) == 32

@@ -1,0 +1,81 @@
+"""Chains that learn from each other: the same draws however the run is cut, stopped, saved and resumed."""
+
+import gibbsite as gb
+import jax
+import numpy as np
+import pytest
+from helpers.models.hierarchies import EFFECT, ERROR, eight_schools
+
+OPTIONS = {"draws": 30, "warmup": 100, "chains": 2, "seed": 3, "keep_warmup": True}
+SCHEDULE = "Conjugate mu (*) NUTS [tau theta]"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return gb.model(eight_schools, ERROR, EFFECT)
+
+
+@pytest.fixture(scope="module")
+def whole(model):
+    return model.sample(**OPTIONS, schedule=SCHEDULE)
+
+
+def same(a, b):
+    for part in ("warm", "warm_stats", "sampled", "sampled_stats"):
+        left, right = getattr(a.kept, part).read(), getattr(b.kept, part).read()
+        assert left.keys() == right.keys()
+        for name, v in left.items():
+            np.testing.assert_array_equal(v, right[name], err_msg=f"{part} {name}")
+
+
+def block(run):
+    return run._state.block_states[1]
+
+
+def test_all_chains_share_what_was_learnt(whole):
+    tuning = block(whole).tuning
+    assert tuning.lam.shape == (2, 8)
+    for leaf in jax.tree.leaves((tuning, block(whole).step_size)):
+        np.testing.assert_array_equal(leaf[0], leaf[1])
+    assert not np.allclose(tuning.metric.scale[0], 1.0)
+    assert float(tuning.lam[0].max()) < 0.5  # one school says little about its own effect
+    sizes = whole.kept.sampled_stats.read()["1.step_size"]
+    assert len(np.unique(sizes)) == 1
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64])
+def test_chunks_change_nothing(model, whole, chunk):
+    same(model.sample(**OPTIONS, schedule=SCHEDULE, chunk=chunk), whole)
+
+
+@pytest.mark.parametrize("moment", [10, 33, 50, 100])
+def test_stopped_saved_and_resumed(model, whole, tmp_path, moment):
+    """At the end of a window, within one, at the last end, and between the phases."""
+    run = model.start(**OPTIONS, schedule=SCHEDULE, chunk=5)
+    run.subscribe(lambda r: r.stop() if r.kept.steps >= moment else None)
+    run.wait()
+    assert run.status == "stopped"
+    run.save(tmp_path / "run")
+    loaded = gb.load(tmp_path / "run", model=model)
+    loaded.resume()
+    same(loaded, whole)
+
+
+def test_the_order_of_chains_is_nothing_to_learn_from(model):
+    run = model.sample(**{**OPTIONS, "draws": 1}, schedule="NUTS [mu tau theta]")
+    kernel, inputs = run._engine.kernel, {"_gibbsite_inputs": run._plan.inputs}
+    state = run._state
+    turned = jax.tree.map(lambda a: a[::-1], state)
+    ahead, behind = (kernel.pool(s, (), inputs).block_states[0] for s in (state, turned))
+    for a, b in zip(
+        jax.tree.leaves(ahead.tuning.metric.scale), jax.tree.leaves(behind.tuning.metric.scale), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-4)
+    np.testing.assert_allclose(ahead.tuning.lam, behind.tuning.lam, atol=0.05)
+    np.testing.assert_allclose(ahead.potential_energy, behind.potential_energy[::-1], rtol=1e-4)
+
+
+def test_chains_that_do_not_pool_differ(model):
+    run = model.sample(**{**OPTIONS, "draws": 1}, schedule="NUTS(pooled=False) [mu tau theta]")
+    tuning = run._state.block_states[0].tuning
+    assert not np.array_equal(tuning.metric.scale[0], tuning.metric.scale[1])
