@@ -138,6 +138,20 @@ class Eliminated(MCMCKernel):
         """The inner kernel's; the draw caches nothing."""
         return state._replace(inner=self._inner.refresh(state.inner, model_args, model_kwargs))
 
+    def window_ends(self, num_warmup: int) -> tuple[int, ...]:
+        """The inner kernel's; none where it does not learn in windows."""
+        ends = getattr(self._inner, "window_ends", None)
+        return () if ends is None else ends(num_warmup)
+
+    def pool(
+        self, states: EliminatedState, model_args: Any, model_kwargs: Any, siblings: Mapping[str, Any]
+    ) -> EliminatedState:
+        """The inner kernel's, if it learns in windows."""
+        learn = getattr(self._inner, "pool", None)
+        if learn is None:
+            return states
+        return states._replace(inner=learn(states.inner, model_args, model_kwargs, siblings))
+
     def wrap_model(self, wrapper: Callable[..., Any]) -> "Eliminated":
         """The same around wrapped models, the whole one and the marginal one."""
         kernel = copy.copy(self)

@@ -118,7 +118,8 @@ class LearntNUTS(HMC):
         scale = jnp.clip((jnp.abs(gradient) + 1e-10) ** -0.5, 1e-2, 1e2)
         metric = unit_metric(scale if self._adapt_mass_matrix else jnp.ones_like(v), self._rank(c.size))
         row = 2 * c.size + as_vector(c, around, v.dtype).size
-        ring = jnp.zeros((ring_length(num_warmup, row) if self._ends else 0, row), v.dtype)
+        # where nothing has come yet there is nothing to learn from
+        ring = jnp.full((ring_length(num_warmup, row) if self._ends else 0, row), jnp.nan, v.dtype)
         start = (v, energy, gradient)
         return first_state(c, around, start, lam, metric, ring, self._step_size, num_warmup, rng_key)
 
