@@ -15,9 +15,8 @@ import pytest
 from gibbsite.conditional import conditional_of
 from gibbsite.density import build_density, rerolled
 from gibbsite.density.notation.statement import Statement
-from zoo import ZOO, Case
-
-from .printed import Reader
+from helpers.models.zoo import ZOO, Case
+from helpers.truths.printed import Reader
 
 CLAIMS_NOTHING = re.compile(r"\bf\(|…")
 POINTS = np.array([-1.2, 0.1, 2.2, 0.4])
