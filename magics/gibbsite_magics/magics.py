@@ -29,15 +29,15 @@ class Gibbsite(Magics):
     seed = Int(0, help="random seed").tag(config=True)
     device = Unicode("", help="where chains run: cpu, gpu, …; empty: chosen by size").tag(config=True)
     show_graph = Bool(True, help="show the graph of a model when its cell runs").tag(config=True)
-    compile_cache = Unicode("", help="folder where compiled programs outlive the kernel; empty: none").tag(
-        config=True
-    )
+    compile_cache = Unicode(
+        "auto", help="folder where compiled programs outlive the kernel; auto: the user's cache; off: nowhere"
+    ).tag(config=True)
 
     @observe("compile_cache")
     def _compile_cache_changed(self, change: dict[str, Any]) -> None:
-        import jax
+        from gibbsite.trace.jaxpr.kept import choose
 
-        jax.config.update("jax_compilation_cache_dir", change["new"] or None)
+        choose(change["new"])
 
     @no_var_expand
     @cell_magic

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 from gibbsite import errors
+from gibbsite.trace.jaxpr import kept
 from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -105,15 +106,16 @@ def test_a_run_is_streamed_to_a_folder(shell: InteractiveShell, run: Run, mixtur
     assert back.settings.thin == 2
 
 
-def test_compiled_programs_may_outlive_the_kernel(run: Run, tmp_path: Path):
+def test_compiled_programs_outlive_the_kernel_where_one_says(run: Run, tmp_path: Path):
     before = jax.config.jax_compilation_cache_dir
     try:
         run(f"%config Gibbsite.compile_cache = {str(tmp_path)!r}")
-        assert jax.config.jax_compilation_cache_dir == str(tmp_path)
-        run("%config Gibbsite.compile_cache = ''")
-        assert jax.config.jax_compilation_cache_dir is None
+        assert kept.chosen().folder == tmp_path
+        run("%config Gibbsite.compile_cache = 'off'")
+        assert kept.chosen() is None
+        assert jax.config.jax_compilation_cache_dir == before
     finally:
-        jax.config.update("jax_compilation_cache_dir", before)
+        run("%config Gibbsite.compile_cache = 'auto'")
 
 
 @pytest.mark.parametrize("flag", ["--draws -5", "-n 0", "-c 0", "-w -1", "--device nowhere"])

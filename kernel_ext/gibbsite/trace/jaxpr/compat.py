@@ -7,6 +7,7 @@ import jax
 import jax.core as _jax_core
 import jax.extend.core as _core
 import numpy as np
+from jax._src import cache_key as _cache_key
 from jax.extend.core import Primitive
 from jax.interpreters import partial_eval
 
@@ -81,6 +82,7 @@ __all__ = [
     "compiled_by",
     "current_trace",
     "dce_jaxpr",
+    "dumped",
     "equation_frames",
     "innermost",
     "is_traced",
@@ -88,6 +90,7 @@ __all__ = [
     "jaxpr_outputs",
     "make_jaxpr_like",
     "outside",
+    "program_key",
     "recording",
     "stage_custom",
 ]
@@ -191,6 +194,18 @@ def compiled_by(lowered: Any, client: Callable[[Any], Any], options: Any = None)
         return lowered.compile(options)
     finally:
         arguments["backend"] = asked
+
+
+def program_key(module: Any, devices: Any, options: Any, client: Any) -> str:
+    """A name for what XLA would compile: a hash of the program, its options, the devices and all versions."""
+    return _cache_key.get(module, np.array(list(devices)), options, client)
+
+
+def dumped(executable: Any, client: Any) -> bytes:
+    """What XLA compiled, as bytes that `client.deserialize_executable` takes."""
+    if hasattr(executable, "serialize"):
+        return executable.serialize()
+    return client.serialize_executable(executable)
 
 
 class RecordedValue(_jax_core.Tracer):

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gibbsite.trace.jaxpr.compat import compiled_by
+import jax
+
+from gibbsite.trace.jaxpr.compat import compiled_by, dumped, program_key
+from gibbsite.trace.jaxpr.kept import found_or_made
 
 # On CPUs XLA runs every operation of a `while` loop as a task of its own, unless one pass of the loop touches
 # no more bytes than this: then the loop becomes one function. The default, 1 kB, is less than the state of
@@ -41,10 +44,23 @@ class _Client:
         """As JAX's own compile cache sees it, which does not know of these options."""
         return f"{self._client.platform_version} {self._extra or ''}".strip()
 
-    def compile_and_load(self, module: Any, *, compile_options: Any, **rest: Any) -> Any:
-        """As XLA's."""
-        options = with_extra(compile_options, self._extra)
-        return self._client.compile_and_load(module, compile_options=options, **rest)
+    def compile_and_load(
+        self, module: Any, executable_devices: Any, compile_options: Any, **rest: Any
+    ) -> Any:
+        """As XLA's, or as it was kept. Where JAX has a compile cache of the user's, that is enough."""
+        client, options = self._client, with_extra(compile_options, self._extra)
+
+        def make() -> Any:
+            return client.compile_and_load(module, executable_devices, options, **rest)
+
+        if jax.config.jax_compilation_cache_dir or any(rest.values()) or jax.process_count() > 1:
+            return make()
+        return found_or_made(
+            lambda: program_key(module, executable_devices, options, client),
+            lambda content: client.deserialize_executable(content, executable_devices, options),
+            make,
+            lambda made: dumped(made, client),
+        )
 
 
 def with_extra(options: Any, extra: Mapping[str, str]) -> Any:
