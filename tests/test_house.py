@@ -36,7 +36,7 @@ LAZY = {
     "kernel_ext/gibbsite/sampling/watch/looking.py": {"arviz_stats"},  # seconds, for one table
     "magics/gibbsite_magics/__init__.py": {"gibbsite_magics"},
     "magics/gibbsite_magics/completion.py": {"gibbsite"},
-    "magics/gibbsite_magics/magics.py": {"gibbsite", "jax"},
+    "magics/gibbsite_magics/magics.py": {"gibbsite"},
     "magics/gibbsite_magics/show.py": {"gibbsite"},
     "magics/gibbsite_magics/vocabulary.py": {"jax", "numpyro"},
 }

@@ -53,7 +53,8 @@ class _Client:
         def make() -> Any:
             return client.compile_and_load(module, executable_devices, options, **rest)
 
-        if jax.config.jax_compilation_cache_dir or any(rest.values()) or jax.process_count() > 1:
+        settings: Any = jax.config
+        if settings.jax_compilation_cache_dir or any(rest.values()) or jax.process_count() > 1:
             return make()
         return found_or_made(
             lambda: program_key(module, executable_devices, options, client),
