@@ -20,10 +20,10 @@ TRIES = 100
 _MOST_PASSES = 25
 _PASSES_SHARE = 20  # of warm-up steps, one pass before them
 _LEG = 5
-_ROUNDS = 5
+_ROUNDS = 8
 # how far below the others a chain's logdensity lies that is drawn again: more than any two draws of one
 # posterior differ by, scales that vary included
-_FAR, _FAR_PER_ELEMENT = 30.0, 2.0
+_FAR, _FAR_PER_ELEMENT = 10.0, 2.0
 _BEFORE_REPAIR = 5
 _BEFORE_PRIOR = 50
 
@@ -63,8 +63,11 @@ class Starting:
             return Start(state, ", ".join(said))
         walked = self._walked(jax.random.fold_in(self._key, 1), state, passes, stop)
         again: set[int] = set()
+        best = -np.inf if walked is None else float(np.max(walked.level))
         for n in range(_ROUNDS):
-            if walked is None or not _behind(walked.level, self._engine.elements).any():
+            # discrete sites have modes that chains do not leave: all of them look twice
+            twice = n == 0 and self._discrete
+            if walked is None or not (twice or self._behind(walked.level, best).any()):
                 break
             key = jax.random.fold_in(self._key, 10 + n)
             # nearer and nearer to 0: what was lost may have been thrown too far
@@ -72,15 +75,29 @@ class Starting:
             anew = self._walked(jax.random.fold_in(key, 1), other, passes, stop)
             if anew is None:
                 return None
-            better = _behind(walked.level, self._engine.elements) & (anew.level > walked.level)
+            best = max(best, float(np.max(anew.level)))
+            better = self._behind(walked.level, best) & (anew.level > walked.level)
             again |= set(np.flatnonzero(better).tolist())
-            walked = _Walk(_where(better, anew.state, walked.state), np.maximum(anew.level, walked.level))
+            walked = _Walk(
+                _where(better, anew.state, walked.state), np.where(better, anew.level, walked.level)
+            )
         if walked is None:
             return None
         said.append(f"then {passes} passes of the schedule")
         if again:
             said.append(f"chain{'s' * (len(again) > 1)} {', '.join(map(str, sorted(again)))} started again")
         return Start(walked.state, ", ".join(said))
+
+    @property
+    def _discrete(self) -> bool:
+        density = self._plan.density
+        return density is not None and any(density.sites[n].discrete for n in density.latents)
+
+    def _behind(self, level: np.ndarray, best: float) -> np.ndarray:
+        """Which chains are lost, or lie far below the best that was seen. That one may be too good (a scale
+        that shrinks to nothing has any density): then no other comes near, and all go on from where they are.
+        """
+        return ~np.isfinite(level) | (level < best - _FAR - _FAR_PER_ELEMENT * self._engine.elements)
 
     def _possible(self, key: Any, radius: float = RADIUS) -> tuple[Any, Any, list[str]]:
         """State and logdensity of all chains, drawn again or repaired where that is impossible."""
@@ -136,16 +153,6 @@ class _Walk:
 
     state: Any
     level: np.ndarray
-
-
-def _behind(level: np.ndarray, elements: int) -> np.ndarray:
-    """Which chains are lost or lie far below the others: below the second best, since one may be too good (a
-    scale that shrinks to nothing has any density)."""
-    lost = ~np.isfinite(level)
-    if lost.all() or len(level) < 2:
-        return lost
-    among = np.sort(level)[-2] if len(level) > 2 else level.max()
-    return lost | (level < among - _FAR - _FAR_PER_ELEMENT * elements)
 
 
 def _level(state: Any, logdensity: Any) -> np.ndarray:

@@ -38,7 +38,12 @@ def for_disagreement(plan: Plan, scalars: Sequence[ScalarStat]) -> str:
     exact = [n for b in plan.blocks if b.kernel in ("Conjugate", "Slice") for n in b.sites]
     smooth = [n for b in plan.blocks if b.kernel in _GRADIENTS for n in b.sites]
     bad = [n for n in sites if n in exact]
-    if density is not None and len(bad) + bool(smooth) > 1 and all(_smooth(density, n) for n in bad):
+    if (
+        density is not None
+        and not discrete
+        and len(bad) + bool(smooth) > 1
+        and all(_smooth(density, n) for n in bad)
+    ):
         return f"draw more, or together by gradients: NUTS [{' '.join(dict.fromkeys([*bad, *smooth]))}]"
     return "draw more: run.resume(draws=…)"
 
