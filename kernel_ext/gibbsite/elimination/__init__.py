@@ -1,5 +1,5 @@
 """`Density` and discrete sites → `Marginal`: summed out exactly, drawn jointly, and what it costs."""
 
-from gibbsite.elimination.marginal import Marginal, marginal_of
+from gibbsite.elimination.marginal import Marginal, joint_marginal, marginal_of
 
-__all__ = ["Marginal", "marginal_of"]
+__all__ = ["Marginal", "joint_marginal", "marginal_of"]

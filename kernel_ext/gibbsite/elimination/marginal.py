@@ -16,6 +16,9 @@ from gibbsite.errors import ModelError
 
 Latents = Mapping[str, Any]
 
+MOST_OPERATIONS = 64
+"""Operations of a joint draw that nobody asked for."""
+
 
 class Marginal:
     """The density of everything but `sites`, which are summed out; and their joint conditional.
@@ -77,6 +80,11 @@ class Marginal:
     def support(self, site: str) -> Any:
         """The K values that each element of a site may take, in the order of `probs`."""
         return self.of.supports[self._unit(site)].values
+
+    @property
+    def reason(self) -> str:
+        """How the sites are drawn together, in words."""
+        return f"{' and '.join(self._units)} drawn jointly: {self}"
 
     def __str__(self) -> str:
         return plan_text(self.plan.steps, self.plan.tables.evaluations)
@@ -186,3 +194,18 @@ def marginal_of(density: Density, sites: Sequence[str], order: Sequence[str] | N
         with jax.ensure_compile_time_eval():
             density.cache[key] = Marginal(density, sites, order)
     return density.cache[key]
+
+
+def joint_marginal(density: Density, sites: Sequence[str], insist: bool = True) -> Marginal | str:
+    """The marginal that draws sites jointly, or in words why there is none.
+
+    Unless one insists, one that takes many operations to compile counts as none.
+    """
+    try:
+        found = marginal_of(density, sites)
+    except ModelError as problem:
+        return str(problem)
+    operations = found.plan.operations
+    if operations > MOST_OPERATIONS and not insist:
+        return f"it takes {operations:,} operations to compile; ask for it with joint=True"
+    return found

@@ -118,6 +118,16 @@ class Plan:
         return sum(s.entries for s in self.steps)
 
     @property
+    def widest(self) -> float:
+        """Entries of the widest table per element."""
+        return max(s.widest for s in self.steps)
+
+    @property
+    def operations(self) -> int:
+        """Operations that are compiled one by one."""
+        return sum(len(getattr(s, "operations", (s,))) for s in self.steps)
+
+    @property
     def signature(self) -> str:
         """Equal for plans that compile to the same program for any data."""
         parts = [f"{f.sites}{f.sizes}{f.rows}" for f in self.tables.factors]

@@ -11,10 +11,10 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import identity
 
 from gibbsite.conditional import conditional_of
-from gibbsite.conditional.chains.joint import joint_conditional
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density, build_density
 from gibbsite.density.model.arguments import split_arguments
+from gibbsite.elimination import Marginal, joint_marginal
 from gibbsite.errors import ScheduleError
 
 INPUTS_KWARG = "_gibbsite_inputs"
@@ -44,6 +44,19 @@ def one_site(unit: str, conditional: Any) -> Step:
     return Step(conditional.density, draw)
 
 
+def jointly(marginal: Marginal, units: Mapping[str, tuple[str, ...]]) -> Step:
+    """The exact joint draw of several units."""
+
+    def draw(key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
+        drawn = marginal.draw_at(key, latents, data)
+        return {
+            unit: drawn[unit] if unit in members else jnp.stack([drawn[m] for m in members])
+            for unit, members in units.items()
+        }
+
+    return Step(marginal.density, draw)
+
+
 def _known(density: Density, values: Mapping[str, Any]) -> dict[str, Any]:
     packed = density.packed(values)
     return {n: v for n, v in packed.items() if n in density.latent_vars}
@@ -56,10 +69,11 @@ class FiniteGibbs(MCMCKernel):
 
         Gibbs([(FiniteGibbs(model), ["z"]), (NUTS(model), None)])
 
-    Several sites in one block are drawn jointly where they are nested (`gibbsite.conditional.chains.joint`),
-    else in turn; `joint` True insists, False forbids. Independent elements are drawn in one pass, first-order
-    chains by forward filtering and backward sampling, other coupled elements in a sweep. Sites `s[0]`, …,
-    `s[n-1]` of a Python loop that are all in one block are updated as one array.
+    Several sites in one block are drawn jointly where their tables are small enough (`gibbsite.elimination`),
+    else in turn; `joint` True insists, also for one site whose elements are coupled, False forbids.
+    Independent elements are drawn in one pass, first-order chains by forward filtering and backward sampling,
+    other coupled elements in a sweep. Sites `s[0]`, …, `s[n-1]` of a Python loop that are all in one block
+    are updated as one array.
 
     `model` is a NumPyro model function. `density` may hand in an analysis made before; without it the model
     is traced in `init`, from the arguments given there.
@@ -118,11 +132,12 @@ class FiniteGibbs(MCMCKernel):
     def _steps_of(self, density: Density) -> list[Step]:
         """The draws of one update: one for all units where they are drawn jointly, else one for each."""
         alone = [one_site(unit, self._conditionals[unit]) for unit in self._units]
-        if len(self._units) < 2 or self._joint_wanted is False:
+        if self._joint_wanted is False or (len(self._units) < 2 and not self._joint_wanted):
             return alone
-        found = joint_conditional(density, list(self._units))
+        names = [m for members in self._units.values() for m in members]
+        found = joint_marginal(density, names, insist=bool(self._joint_wanted))
         if not isinstance(found, str):
-            return [Step(found.density, found.draw)]
+            return [jointly(found, self._units)]
         if self._joint_wanted:
             raise ScheduleError(f"{' and '.join(self._units)} cannot be drawn jointly: {found}")
         return alone

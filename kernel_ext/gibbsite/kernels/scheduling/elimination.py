@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gibbsite.elimination import marginal_of
+from gibbsite.conditional.reads.group import updated_together
+from gibbsite.elimination import Marginal, joint_marginal, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.scheduling.parse import REST, Spec, Update, at_caret
@@ -40,6 +41,20 @@ def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None
         marginal_of(facts.density, u.eliminated)
     except ModelError as problem:
         raise error(str(problem)) from problem
+
+
+def drawn_jointly(facts: Facts, u: Update) -> Marginal | None:
+    """The marginal behind an update: of the sites summed out of it, or of discrete sites drawn jointly."""
+    if u.eliminated:
+        return marginal_of(facts.density, u.eliminated)
+    wanted = dict(u.options).get("joint")
+    if u.kernel != "Gibbs" or wanted is False:
+        return None
+    units = updated_together(facts.density, u.sites)
+    if len(units) < 2 and not wanted:
+        return None
+    found = joint_marginal(facts.density, [m for ms in units.values() for m in ms], insist=bool(wanted))
+    return None if isinstance(found, str) else found
 
 
 def eliminating(facts: Facts, sites: Sequence[str], default: Sequence[Update]) -> Spec:

@@ -6,6 +6,7 @@ drawn exactly or sliced, then one NUTS block:
 | sites | kernel | because |
 |---|---|---|
 | all, in a model without data | Ancestral | every draw is independent of the last |
+| discrete sites that determine each other, small discrete networks | Gibbs, jointly | alone they get stuck |
 | discrete, listed support | Gibbs | drawn exactly from a table, chains by their recursion |
 | other integers | RandomWalk, Independence | nothing else fits |
 | support that moves with other sites | Conjugate, Slice | a fixed change of variables would be wrong |
@@ -25,14 +26,17 @@ data meet a strongly correlated prior.
 """
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
-from gibbsite.conditional.chains.joint import JointConditional, joint_conditional
-from gibbsite.conditional.chains.joint_chain import JointChain
 from gibbsite.conditional.linear.choose import gaussian_blocks, logistic_blocks
 from gibbsite.conditional.reads.blind import blind_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
+from gibbsite.elimination import Marginal, joint_marginal
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.scheduling.determined import joint_blocks
 from gibbsite.kernels.scheduling.parse import Spec, Update
 from gibbsite.kernels.scheduling.registry import Facts, conjugate_reason, find_kernel, size
 from gibbsite.kernels.scheduling.ties import kept_together, ties_across, ties_within
@@ -60,8 +64,11 @@ def default_spec(facts: Facts) -> Spec:
     stepped = [n for n in units if not facts.sites[units[n][0]].discrete and _stepped(facts, n)]
     tied = kept_together(facts.density, conjugate, stepped)
     jointly = gaussian_blocks(facts.density, [n for n in conjugate if n not in tied and n not in logistic])
+    blocks = joint_blocks(facts, {n: m for n, m in units.items() if kinds[n] in ("finite", "chain")})
     for name, members in units.items():
-        if kinds[name] in ("finite", "chain"):
+        if name in blocks:
+            discrete += [blocks[name]] if members[0] == blocks[name].sites[0] else []
+        elif kinds[name] in ("finite", "chain"):
             discrete.append(Update("Gibbs", members))
         elif facts.sites[members[0]].discrete:
             discrete += [Update(_integers(facts, m), (m,)) for m in members]
@@ -102,10 +109,12 @@ def _integers(facts: Facts, name: str) -> str:
     raise ScheduleError(f"no kernel fits the discrete site {name!r}: {facts.conditional(name).reason}")
 
 
-def reason_for(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str | None:
+def reason_for(
+    facts: Facts, kernel: str, sites: tuple[str, ...], options: Mapping[str, Any] = MappingProxyType({})
+) -> str | None:
     """Why this kernel for these sites, together or apart; None where the kernel's own reason says it."""
     if kernel in ("Gibbs", "Conjugate"):
-        joint = _joint(facts, kernel, sites)
+        joint = _joint(facts, kernel, sites, options)
         if joint is not None and not isinstance(joint, str):
             return joint.reason
         if kernel == "Conjugate":
@@ -138,12 +147,14 @@ def _apart(facts: Facts, sites: tuple[str, ...]) -> list[str]:
     return [f"apart from {', '.join(away)}: {because}"]
 
 
-def _joint(facts: Facts, kernel: str, sites: tuple[str, ...]) -> JointConditional | JointChain | str | None:
-    """The joint conditional of a block of discrete sites or why there is none; None where none is wanted."""
-    units = list(updated_together(facts.density, sites))
-    if kernel != "Gibbs" or len(units) < 2:
+def _joint(
+    facts: Facts, kernel: str, sites: tuple[str, ...], options: Mapping[str, Any] = MappingProxyType({})
+) -> Marginal | str | None:
+    """The joint draw of a block of discrete sites or why there is none; None where none is wanted."""
+    units, wanted = updated_together(facts.density, sites), options.get("joint")
+    if kernel != "Gibbs" or wanted is False or (len(units) < 2 and not wanted):
         return None
-    return joint_conditional(facts.density, units)
+    return joint_marginal(facts.density, [m for ms in units.values() for m in ms], insist=bool(wanted))
 
 
 def blocked_by(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from gibbsite.elimination import marginal_of
 from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
 from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
-from gibbsite.kernels.scheduling.elimination import check_eliminated
+from gibbsite.kernels.scheduling.elimination import check_eliminated, drawn_jointly
 from gibbsite.kernels.scheduling.parse import REST, Spec, Update, at_caret, nearest, parse_schedule
 from gibbsite.kernels.scheduling.plan import Block, Plan
 from gibbsite.kernels.scheduling.policy import blocked_by, default_spec, reason_for
@@ -61,9 +61,11 @@ class Schedule:
             if u.eliminated:
                 rows.append(self._eliminated_row(u, cost))
                 continue
+            joint = drawn_jointly(self.facts, u)
+            cost = cost if joint is None else joint.cost
             times = f"{u.repeat} × ({cost})" if u.repeat > 1 else cost
             name = str(u).removesuffix(u.label).strip()
-            reason = reason_for(self.facts, u.kernel, u.sites) or row.reason
+            reason = reason_for(self.facts, u.kernel, u.sites, dict(u.options)) or row.reason
             rows.append(Row(u.sites, name, reason, blocked_by(self.facts, u.kernel, u.sites), times))
         return tuple(rows)
 
@@ -115,8 +117,8 @@ class Schedule:
             pairs.append((Repeat(kernel, u.repeat) if u.repeat > 1 else kernel, u.everything))
             label = f"{' '.join(u.eliminated)} | {' '.join(u.sites)}" if u.eliminated else u.label
             blocks.append(Block(label, u.kernel, u.everything, options))
-            if u.eliminated:
-                signatures.append(marginal_of(facts.density, u.eliminated).signature)
+            drawn = drawn_jointly(facts, u)
+            signatures += [drawn.signature] if drawn is not None else []
             signatures += _row(u.kernel).signature(facts, u.sites)
             # options that are functions are compiled in: they are part of the key as objects
             signatures += [v if callable(v) else repr(v) for v in options.values()]

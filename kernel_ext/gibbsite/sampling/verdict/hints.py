@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from gibbsite.conditional.chains.joint import joint_conditional
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
+from gibbsite.elimination import joint_marginal
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.watch.snapshot import ScalarStat
 
@@ -33,7 +33,7 @@ def for_disagreement(plan: Plan, scalars: Sequence[ScalarStat]) -> str:
     density = plan.density
     if density is not None and len(apart) > 1:
         together = [n for b in apart for n in b.sites]
-        if not isinstance(joint_conditional(density, together), str):
+        if not isinstance(joint_marginal(density, together, insist=False), str):
             return f"draw them together: Gibbs [{' '.join(together)}]"
     exact = [n for b in plan.blocks if b.kernel in ("Conjugate", "Slice") for n in b.sites]
     smooth = [n for b in plan.blocks if b.kernel in _GRADIENTS for n in b.sites]

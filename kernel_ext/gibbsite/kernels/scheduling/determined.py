@@ -1,0 +1,144 @@
+"""Discrete sites that must not be drawn one by one: those that determine each other, and small networks.
+
+Where a table of several elements has zeros, moves of one element at a time may not reach every possible
+combination: of `a xor b` being observed, two chains each stay where they start. Such sites are drawn jointly.
+Where their table is too large they are refused, if moves of one element are seen not to be enough.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import networkx as nx
+import numpy as np
+from numpyro.infer.gibbs import conditioned, prototype_trace
+
+from gibbsite.conditional import FiniteConditional
+from gibbsite.density import Density, rerolled
+from gibbsite.elimination import Marginal, joint_marginal
+from gibbsite.elimination.tables.collect import Tables, summed
+from gibbsite.elimination.tables.factor import Factor
+from gibbsite.errors import ModelError, ScheduleError
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.scheduling.moves import connected, frozen
+from gibbsite.kernels.scheduling.parse import Update
+
+_SMALL_ENTRIES, _SMALL_TABLE, _SMALL_STEPS = 2**14, 2**8, 32
+_MOST_ENTRIES = 2**20
+"""Entries of tables that are looked at for zeros."""
+
+Units = Mapping[str, tuple[str, ...]]
+
+
+def joint_blocks(facts: Any, units: Units) -> dict[str, Update]:
+    """The update of each unit of discrete sites that is drawn jointly with others, or as a whole.
+
+    Raises `ScheduleError` for sites that determine each other and cannot be drawn jointly.
+    """
+    density = _density_of(facts.density, units)
+    out: dict[str, Update] = {}
+    if density is None:
+        return out
+    graph = nx.Graph()
+    graph.add_nodes_from(units)
+    for term in (*density.terms, *density.bounds):
+        mine = [u for u in units if u in density.maps[term.atom]]
+        graph.add_edges_from((mine[0], u) for u in mine[1:])
+    for component in nx.connected_components(graph):
+        several = {u: m for u, m in units.items() if u in component}
+        if len(several) > 1 and _small(marginal := _marginal(facts, several)):
+            assert not isinstance(marginal, str)
+            out.update(dict.fromkeys(several, _update(several)))
+        elif len(several) > 1 or _swept(facts, several):
+            out.update(_determined(facts, density, several))
+    return out
+
+
+def _density_of(density: Density, units: Units) -> Density | None:
+    """The density that knows all units by their names."""
+    return next((d for d in (rerolled(density), density) if all(u in d.latent_vars for u in units)), None)
+
+
+def _marginal(facts: Any, units: Units) -> Marginal | str:
+    return joint_marginal(facts.density, [m for members in units.values() for m in members])
+
+
+def _small(marginal: Marginal | str) -> bool:
+    if isinstance(marginal, str):
+        return False
+    plan = marginal.plan
+    few = plan.operations <= _SMALL_STEPS
+    return few and plan.entries <= _SMALL_ENTRIES and plan.widest <= _SMALL_TABLE
+
+
+def _swept(facts: Any, units: Units) -> bool:
+    """Whether elements of a single unit are coupled, and updated one after another."""
+    c = facts.conditional(next(iter(units)))
+    return isinstance(c, FiniteConditional) and c.kind == "finite" and not c.structure.independent
+
+
+def _update(units: Units) -> Update:
+    sites = tuple(m for members in units.values() for m in members)
+    return Update("Gibbs", sites, (("joint", True),) if len(units) == 1 else ())
+
+
+def _determined(facts: Any, density: Density, units: Units) -> dict[str, Update]:
+    """Joint updates of the units that meet in tables with zeros."""
+    try:
+        with jax.ensure_compile_time_eval():
+            tables = Tables(density, summed(density, list(units)), _MOST_ENTRIES)
+    except ModelError as problem:
+        if frozen(density, list(units), _states(facts, density)):
+            raise _refusal(units, str(problem)) from problem
+        return {}
+    zeros = list(_zeros(tables, list(units), _states(facts, density)))
+    graph = nx.Graph()
+    for factor, _ in zeros:
+        graph.add_edges_from((factor.sites[0], s) for s in factor.sites)
+    out: dict[str, Update] = {}
+    for component in nx.connected_components(graph):
+        mine = {u: m for u, m in units.items() if u in component}
+        if len(mine) == 1 and not _swept(facts, mine):
+            continue  # a chain is drawn as a whole anyway
+        found = _marginal(facts, mine)
+        if not isinstance(found, str):
+            out.update(dict.fromkeys(mine, _update(mine)))
+        elif any(f.sites[0] in component and not connected(table) for f, table in zeros):
+            raise _refusal(mine, found)
+    return out
+
+
+def _refusal(units: Units, why: str) -> ScheduleError:
+    names = " and ".join(map(repr, units))
+    return ScheduleError(
+        f"elements of {names} determine each other: updated one by one they never move, and they cannot be "
+        f"drawn jointly ({why}). Write the constraint over fewer elements, soften it, or give a schedule"
+    )
+
+
+def _zeros(
+    tables: Tables, units: Sequence[str], states: Iterable[dict[str, Any]]
+) -> Iterator[tuple[Factor, np.ndarray]]:
+    """Factors of several elements with entries that are impossible in every one of the states, each with the
+    indicator of its possible entries `[*sizes, rows]`."""
+    if not any(len(f.sites) > 1 for f in tables.factors):
+        return
+    data = tuple(tables.density.arguments.arrays)
+    run = jax.jit(lambda latents, data: [t > -np.inf for t in tables(latents, data)])
+    possible: list[Any] = []
+    for state in states:
+        found = run({n: v for n, v in state.items() if n not in units}, data)
+        now = [np.asarray(t) for t in found]
+        possible = [a | b for a, b in zip(possible, now, strict=True)] if possible else now
+    for factor, table in zip(tables.factors, possible, strict=True):
+        if len(factor.sites) > 1 and not table.all():
+            yield factor, table
+
+
+def _states(facts: Any, density: Density) -> Iterator[dict[str, Any]]:
+    model = conditioned(facts.runtime_model)
+    for seed in range(3):
+        kwargs = {INPUTS_KWARG: facts.inputs}
+        trace = prototype_trace(model, jax.random.key(seed), (), kwargs)
+        values = {n: s["value"] for n, s in trace.items() if s["type"] == "sample" and not s["is_observed"]}
+        yield {n: v for n, v in density.packed(values).items() if n in density.latent_vars}
