@@ -9,6 +9,7 @@ from gibbsite.density.writing.indices import Index, Span, Sym, added, bounds, mo
 from gibbsite.density.writing.operators import ATOM
 from gibbsite.density.writing.printer import Printer
 from gibbsite.density.writing.text import Opaque, Text, shape_of
+from gibbsite.trace.jaxpr.compat import Literal
 
 Indices = tuple[Index, ...]
 
@@ -165,6 +166,33 @@ def iota_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
 
 
 def gather_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    mode = str(eqn.params["mode"]).rpartition(".")[2].lower()
+    return gathered(p, eqn, index, "clip" if "clip" in mode else "fill" if "fill" in mode else "", None)
+
+
+def filled_gather(p: Printer, select: Any) -> tuple[Any, Any] | None:
+    """The gather and the filling value of `where(index in range, gather, value)`, where that is what a
+    selection was rewritten from."""
+    test, other, picked = select.invars
+    value = p.values.constant(other)
+    eqn = None if isinstance(picked, Literal) else p.producer.get(picked)
+    found: Any = None if isinstance(test, Literal) else p.producer.get(test)
+    if found is not None and found.primitive.name == "broadcast_in_dim":
+        found = p.producer.get(found.invars[0])
+    for name in ("reduce_and", "and", "ge"):
+        if found is None or found.primitive.name != name:
+            return None
+        if name != "ge":
+            found = None if isinstance(found.invars[0], Literal) else p.producer.get(found.invars[0])
+    if eqn is None or eqn.primitive.name != "gather" or found.invars[0] is not eqn.invars[1]:
+        return None
+    if value is None or not value.size or not np.array_equal(value, np.full_like(value, value.flat[0]), True):
+        return None
+    return eqn, value.reshape(-1)[0]
+
+
+def gathered(p: Printer, eqn: Any, index: Indices, mode: str, fill: Any) -> Text:
+    """An element that is picked by indices; `mode` says what those out of range read."""
     operand, indices = eqn.invars
     dims = eqn.params["dimension_numbers"]
     shape, sizes = shape_of(operand), eqn.params["slice_sizes"]
@@ -187,13 +215,9 @@ def gather_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
         out.append(both)
         known = p.values.component(indices, dims.start_index_map.index(d))
         safe = safe and _in_range(p, known, start, shape[d], sizes[d])
-    if safe:
+    if safe or not mode:
         return p.write(operand, tuple(out))
-    mode = str(eqn.params["mode"]).rpartition(".")[2].lower()
-    fill = eqn.params.get("fill_value")
-    if "clip" in mode or "fill" in mode:
-        return _with_mode(p, operand, tuple(out), "clip" if "clip" in mode else "fill", fill)
-    return p.write(operand, tuple(out))
+    return _with_mode(p, operand, tuple(out), mode, fill)
 
 
 def _in_range(p: Printer, known: tuple[int, int] | None, start: Index, n: int, size: int) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.density.writing.copies import filled_gather, gathered
 from gibbsite.density.writing.indices import Index, Span
 from gibbsite.density.writing.operators import ATOM, CALLS, INFIX
 from gibbsite.density.writing.printer import Printer
@@ -92,6 +93,8 @@ def select_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     test, *cases = eqn.invars
     if len(cases) == 2 and p.as_place and _is_wrapped(p, test, *cases):
         return p.write(cases[0], own(cases[0], index))
+    if len(cases) == 2 and (found := filled_gather(p, eqn)) is not None:
+        return gathered(p, found[0], index, "fill", found[1])
     chosen = p.values.constant(test)
     if chosen is not None and (chosen == chosen.reshape(-1)[0]).all():
         case = cases[int(chosen.reshape(-1)[0])]
