@@ -8,11 +8,23 @@ from gibbsite.errors import GibbsiteError
 if TYPE_CHECKING:
     from gibbsite.facade import Model, model
     from gibbsite.kernels.blocks.finite import FiniteGibbs
-    from gibbsite.sampling import Run, joined, load
+    from gibbsite.sampling import Run, joined, load, runs, verify
     from gibbsite.trace.tape.tape import Tape
     from gibbsite.trace.tape.track import track
 
-__all__ = ["FiniteGibbs", "GibbsiteError", "Model", "Run", "Tape", "joined", "load", "model", "track"]
+__all__ = [
+    "FiniteGibbs",
+    "GibbsiteError",
+    "Model",
+    "Run",
+    "Tape",
+    "joined",
+    "load",
+    "model",
+    "runs",
+    "track",
+    "verify",
+]
 __version__ = "0.1.0"
 
 # imported when first used, so that `%load_ext gibbsite` does not have to wait for JAX
@@ -24,7 +36,9 @@ _LAZY = {
     "joined": "gibbsite.sampling",
     "load": "gibbsite.sampling",
     "model": "gibbsite.facade",
+    "runs": "gibbsite.sampling",
     "track": "gibbsite.trace.tape.track",
+    "verify": "gibbsite.sampling",
 }
 
 

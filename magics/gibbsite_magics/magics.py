@@ -1,6 +1,7 @@
 """The magics: parse, delegate, display."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gibbsite.errors import GibbsiteError, UnknownNameError
@@ -12,6 +13,7 @@ from traitlets import Bool, Int, Unicode, observe
 from gibbsite_magics.cell import cell_text, define
 from gibbsite_magics.lines import register
 from gibbsite_magics.show import show, watch
+from gibbsite_magics.target import name_to_bind
 
 
 def unquoted(text: str) -> str:
@@ -121,7 +123,8 @@ class Gibbsite(Magics):
         options |= {n: getattr(args, n) for n in ("store", "thin", "until", "max_draws", "keep", "shard")}
         options |= {"keep_warmup": True if args.keep_warmup else None}
         options = {name: value for name, value in options.items() if value is not None}
-        return self._plainly(lambda: watch(self._shell, model.start(**options), quiet=args.quiet))
+        sample, name = partial(model.sample, **options), name_to_bind(self._shell, "sample")
+        return self._plainly(lambda: watch(self._shell, sample, name, quiet=args.quiet))
 
     @magic_arguments()
     @argument("model", help="the name of a model")

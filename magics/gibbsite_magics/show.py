@@ -27,24 +27,31 @@ def show(shell: Any, view: str, subject: Any, text: Any) -> None:
         display(shown)
 
 
-def watch(shell: Any, run: Any, quiet: bool = False) -> Any:
-    """Show a run until it ends, and return it. The first interrupt stops it and keeps its draws."""
+def watch(shell: Any, sample: Any, name: str | None, quiet: bool = False) -> Any:
+    """Have `sample(on_start=…)` make a run, show it until it ends, and return it. The first interrupt stops
+    it and keeps its draws; the run is bound to `name` before anything can interrupt it."""
     __tracebackhide__ = True
     from gibbsite.progress import Lines
-    from gibbsite.sampling import wait_interruptibly
 
-    forget = None
-    if not quiet:
+    forget: list[Any] = []
+
+    def begin(run: Any) -> None:
+        if name is not None:
+            shell.user_ns[name] = run
+        if quiet:
+            return
         if has_front_end(shell):
             show(shell, "dashboard", run, run)
         else:
             lines = Lines()
             lines(run)
-            forget = run.subscribe(lines)
+            forget.append(run.subscribe(lines))
+
     try:
-        return wait_interruptibly(run)
+        run = sample(on_start=begin)
     finally:
-        if forget is not None:
-            forget()
-        if quiet and not run.verdict.ok:
-            print(f"{run.model_name}: {run.verdict}", file=sys.stderr)
+        for ended in forget:
+            ended()
+    if quiet and not run.verdict.ok:
+        print(f"{run.model_name}: {run.verdict}", file=sys.stderr)
+    return run

@@ -19,6 +19,7 @@ from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, jaxpr_as_fun
 from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.jaxpr.surroundings import Surroundings
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,8 @@ class Density:
     a latent; `transforms` names the base and the transforms of transformed
     distributions. In a density whose groups were re-rolled, `members` tells which sites each array site
     stands for. `constants` are the arrays that texts call by a name: those that the model's function knows
-    under one, and those that were too long to be written out. `cache` keeps what later stages derive from it.
+    under one, and those that were too long to be written out. `surroundings` are
+    the JAX settings it was traced in; `cache` keeps what later stages derive from it.
     """
 
     sites: Mapping[str, Site]
@@ -51,6 +53,7 @@ class Density:
     transforms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict, repr=False)
+    surroundings: Surroundings = field(default_factory=Surroundings.here, repr=False)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property

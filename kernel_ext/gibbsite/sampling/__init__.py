@@ -1,7 +1,8 @@
 """`Plan` → `Run`: chains in chunks on a device, warm-up, diagnostics, checkpoints."""
 
 from gibbsite.sampling.joined import joined
-from gibbsite.sampling.load import load
+from gibbsite.sampling.load import Verified, load, verify
+from gibbsite.sampling.registry import runs
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.start import sample, start, wait_interruptibly
 from gibbsite.sampling.watch.snapshot import (
@@ -24,9 +25,12 @@ __all__ = [
     "Settings",
     "Snapshot",
     "TraceView",
+    "Verified",
     "joined",
     "load",
+    "runs",
     "sample",
     "start",
+    "verify",
     "wait_interruptibly",
 ]

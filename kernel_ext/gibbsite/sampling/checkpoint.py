@@ -4,7 +4,9 @@ import hashlib
 import importlib.metadata
 import io
 import json
+import math
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ import numpy as np
 from gibbsite.errors import CheckpointError
 from gibbsite.kernels.scheduling.plan import Plan
 
-FORMAT = 1
+FORMAT = 2
 FILE = "checkpoint.npz"
+_DIGEST = hashlib.sha256().digest_size
 
 
 def _is_key(leaf: Any) -> bool:
@@ -45,8 +48,12 @@ def unpack(template: Any, arrays: dict[str, np.ndarray]) -> Any:
     for path, like in paths:
         v = arrays[path]
         if _is_key(like):
-            leaf = jax.random.wrap_key_data(jnp.asarray(v))
-            if leaf.dtype != like.dtype:
+            same = (
+                np.shape(v)[len(like.shape) :]
+                == jax.eval_shape(jax.random.key_data, like).shape[len(like.shape) :]
+            )
+            leaf = jax.random.wrap_key_data(jnp.asarray(v)) if same else None
+            if leaf is None or leaf.dtype != like.dtype:
                 raise CheckpointError(
                     f"the saved random keys do not fit this session's, {like.dtype}; set "
                     f"jax_default_prng_impl as it was when the run began"
@@ -80,27 +87,62 @@ def same_versions(saved: dict[str, str]) -> None:
         )
 
 
-def write(folder: Path, facts: dict[str, Any], state: dict[str, np.ndarray]) -> None:
-    """Replace the checkpoint in `folder`: a reader, or a crash, sees the old one or the new one whole."""
+def write(folder: Path, facts: dict[str, Any], state: dict[str, np.ndarray], durable: bool = True) -> None:
+    """Replace the checkpoint in `folder`: a reader, or a crash, sees the old one or the new one whole.
+
+    The file is an npz with the SHA-256 of all before it as its last bytes. `durable` waits for the disk.
+    """
     body = io.BytesIO()
     named = {f"leaf_{i}": v for i, v in enumerate(state.values())}
     text = json.dumps({**facts, "paths": list(state)})
     np.savez(body, facts=np.frombuffer(text.encode(), np.uint8), **named)  # type: ignore[arg-type]
+    content = body.getvalue()
     new = folder / (FILE + ".new")
-    new.write_bytes(body.getbuffer())
+    new.unlink(missing_ok=True)  # also where it is a link to somebody's file
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    with os.fdopen(file, "wb") as out:
+        out.write(content + hashlib.sha256(content).digest())
+        if durable:
+            out.flush()
+            os.fsync(out.fileno())
     os.replace(new, folder / FILE)
+    if durable and os.name == "posix":
+        file = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def mark(folder: Path) -> tuple[int, ...] | None:
+    """Tells one checkpoint's file from another, without reading it; None where there is none."""
+    try:
+        found = os.stat(folder / FILE, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_ino, found.st_dev, found.st_size, found.st_mtime_ns
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Facts and packed state. Raises `CheckpointError` where there is none, or one that cannot be read."""
+    """Facts and packed state. Raises `CheckpointError` where there is none, or one that cannot be read.
+
+    Nothing is unpickled, and no array is larger than the bytes that are there for it.
+    """
     try:
-        with np.load(folder / FILE, allow_pickle=False) as file:
-            facts = json.loads(file["facts"].tobytes())
-            paths = facts.pop("paths")
-            state = {p: file[f"leaf_{i}"] for i, p in enumerate(paths)}
+        content = (folder / FILE).read_bytes()
     except FileNotFoundError:
         raise CheckpointError(f"{str(folder)!r} holds no saved run") from None
-    except (OSError, ValueError, KeyError) as problem:
+    except (OSError, ValueError) as problem:
+        raise CheckpointError(f"the saved run in {str(folder)!r} cannot be read: {problem}") from problem
+    try:
+        body, digest = content[:-_DIGEST], content[-_DIGEST:]
+        if hashlib.sha256(body).digest() != digest:
+            raise ValueError(f"{FILE} is not what was written, or of an older version of Gibbsite")
+        arrays = _members(body)
+        facts = json.loads(arrays.pop("facts").tobytes())
+        paths = facts.pop("paths")
+        state = {str(p): arrays[f"leaf_{i}"] for i, p in enumerate(paths)}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile) as problem:
         raise CheckpointError(f"the saved run in {str(folder)!r} cannot be read: {problem}") from problem
     if facts.get("format") != FORMAT:
         raise CheckpointError(
@@ -108,6 +150,31 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             f"reads format {FORMAT}"
         )
     return facts, state
+
+
+def _members(body: bytes) -> dict[str, np.ndarray]:
+    """The arrays of an npz that was stored without compression."""
+    out = {}
+    with zipfile.ZipFile(io.BytesIO(body)) as file:
+        for info in file.infolist():
+            if info.compress_type != zipfile.ZIP_STORED or info.file_size > len(body):
+                raise ValueError(f"{info.filename} is compressed, or larger than the file")
+            out[info.filename.removesuffix(".npy")] = _array(file.read(info))
+    return out
+
+
+def _array(data: bytes) -> np.ndarray:
+    """One array in NumPy's format: plain numbers, as many as there are bytes."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = header(stream)
+    if dtype.hasobject or (fortran and len(shape) > 1):
+        raise ValueError(f"an array of {dtype} is not plain numbers")
+    rest = data[stream.tell() :]
+    if math.prod(shape) * dtype.itemsize != len(rest):
+        raise ValueError(f"an array says {shape} of {dtype}, and has {len(rest)} bytes")
+    return np.frombuffer(rest, dtype).reshape(shape).copy()
 
 
 def data_hash(plan: Plan) -> str:

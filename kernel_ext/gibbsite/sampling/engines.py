@@ -7,9 +7,17 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.resources import Place, capacity, choose_device, choose_shards
 from gibbsite.sampling.run import Settings
+from gibbsite.trace.jaxpr.surroundings import Surroundings
 
 _KEPT_ENGINES = 32
 _ENGINES: OrderedDict[Any, Engine] = OrderedDict()
+
+
+def surroundings_of(plan: Plan) -> Surroundings:
+    """What holds for a run of the plan that this thread makes: this thread's settings of JAX, with the types
+    of numbers that the model was traced for."""
+    here = Surroundings.here()
+    return here if plan.density is None else here.with_numbers_of(plan.density.surroundings)
 
 
 def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engine, Place]:
@@ -21,9 +29,10 @@ def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engi
     room = capacity(plan, settings.chains)
     share = (settings.first_chain, settings.all_chains or settings.chains)
     shape = (settings.chains, settings.warmup, room, place.devices, settings.thin, place.shard, share)
-    key = (plan.cache_key, *shape)
+    around = surroundings_of(plan)
+    key = (plan.cache_key, around, *shape)
     if key not in _ENGINES:
-        made = Engine(plan, *shape)
+        made = Engine(plan, *shape, surroundings=around)
         made.because = _because(made)
         _ENGINES[key] = made
         while len(_ENGINES) > _KEPT_ENGINES:

@@ -1,6 +1,6 @@
 """Runs read back from disk. Nothing in the file is executed."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,35 +13,47 @@ from gibbsite.sampling import checkpoint
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.storage.store import Store, read_description, read_draws
+from gibbsite.sampling.storage.facts import checked_facts, checked_settings
+from gibbsite.sampling.storage.reading import damages, read_description, read_draws, read_whole, warn_of
+from gibbsite.sampling.storage.store import Store
 
 
-def load(path: str | Path, model: Any = None, device: str | None = None) -> Run:
+def load(path: str | Path, model: Any = None, device: str | None = None, *, partial: bool = False) -> Run:
     """The run saved, or streamed, in the folder `path`.
 
     Its draws, statistics and diagnostics are there at once; to `resume`, give the `model`: the same program
     and data (names of Python objects do not matter). A run that streamed to `path` goes on doing so, unless
     another process is at it (`StoreError`). Each host of a program of several reads its own part of the run.
-    Raises `CheckpointError` where the folder holds no run, or one of another format, or, given a model, of
-    another model, data or schedule, or by other versions of Gibbsite, JAX or NumPyro, whose draws would not
-    be the same.
-    """
+    With `partial`, of a damaged store the draws before the damage, with a warning that names the files; such
+    a run cannot go on. Nothing in the folder is executed, whatever it holds. Raises `CheckpointError` where
+    the folder holds no run, or one of another format, where a file is missing or not as it was written, or,
+    given a model, where the run is of another model, data or schedule, or by other versions of Gibbsite, JAX
+    or NumPyro, whose draws would not be the same."""
     folder = Path(path).expanduser()
     if parts(folder) and not (folder / checkpoint.FILE).exists():
         folder = own_part(folder)
     facts, state = checkpoint.read(folder)
-    described = read_description(folder)
-    settings = Settings(**facts["settings"])
+    facts = checked_facts(facts, folder)
+    told = checked_settings(facts["settings"], folder)
+    settings = Settings(**told)
     if settings.keep is not None:
         settings = replace(settings, keep=tuple(settings.keep))
-    if model is None:
-        plan = _plan_without_model(described)
+    described = read_description(folder, facts)
+    if model is None or partial:
+        plan = _plan_without_model(described, folder)
     else:
         checkpoint.same_versions(facts["versions"])
         plan = _matching_plan(model, described)
     run = Run(plan, None, settings)
-    read_draws(folder, facts["draws"], run.kept)
+    if partial:
+        wrong = read_whole(folder, facts["draws"], run.kept)
+        warn_of(folder, wrong, run.kept.sampled.steps)
+    else:
+        read_draws(folder, facts["draws"], run.kept)
+    _agree(run, settings, folder)
     run.take_up(facts, state)
+    if partial:
+        return run
     if facts["live"]:
         store = Store(folder, plan)
         store.expect(facts)
@@ -51,7 +63,44 @@ def load(path: str | Path, model: Any = None, device: str | None = None) -> Run:
     return run
 
 
-def _plan_without_model(described: dict[str, Any]) -> Plan:
+def _agree(run: Run, settings: Settings, folder: Path) -> None:
+    """Raise `CheckpointError` where draws are of other chains than the settings say."""
+    for name, v in run.kept.sampled.read().items():
+        if v.shape[0] != settings.chains:
+            raise CheckpointError(
+                f"the saved run in {str(folder)!r} is damaged: {name!r} has {v.shape[0]} chains, "
+                f"its settings say {settings.chains}"
+            )
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A store that is whole: how many draws per chain it holds, and of which sites."""
+
+    path: str
+    draws: int
+    sites: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.path!r} is whole: {self.draws} draws per chain of {', '.join(self.sites)}"
+
+
+def verify(path: str | Path) -> Verified:
+    """Read every file of the run in `path` against its checksums.
+
+    Raises `CheckpointError` that names each file which is missing or not as it was written.
+    """
+    folder = Path(path).expanduser()
+    facts = checked_facts(checkpoint.read(folder)[0], folder)
+    checked_settings(facts["settings"], folder)
+    wrong = list(damages(folder, facts))
+    if wrong:
+        raise CheckpointError("\n".join(wrong))
+    held = facts["draws"]["posterior"]
+    return Verified(str(folder), held["steps"], tuple(held["names"]))
+
+
+def _plan_without_model(described: dict[str, Any], folder: Path) -> Plan:
     def of(s: dict[str, Any]) -> Site:
         return Site(
             name=s["name"],
@@ -68,20 +117,23 @@ def _plan_without_model(described: dict[str, Any]) -> Plan:
             plate_axes=tuple(s["plate_axes"]),
         )
 
-    return Plan(
-        kernel=cast(Any, None),
-        inputs=(),
-        blocks=tuple(Block(b["label"], b["kernel"], tuple(b["sites"])) for b in described["blocks"]),
-        sites={s["name"]: of(s) for s in described["sites"]},
-        observed=described["observed"],
-        groups={g: tuple(names) for g, names in described["groups"].items()},
-        fingerprint=described["fingerprint"],
-        cache_key=None,
-        model_name=described["model"],
-        schedule_text=described["schedule"],
-        generated=tuple(described.get("generated", ())),
-        observed_sites={s["name"]: of(s) for s in described["observed_sites"]},
-    )
+    try:
+        return Plan(
+            kernel=cast(Any, None),
+            inputs=(),
+            blocks=tuple(Block(b["label"], b["kernel"], tuple(b["sites"])) for b in described["blocks"]),
+            sites={s["name"]: of(s) for s in described["sites"]},
+            observed=described["observed"],
+            groups={g: tuple(names) for g, names in described["groups"].items()},
+            fingerprint=described["fingerprint"],
+            cache_key=None,
+            model_name=described["model"],
+            schedule_text=described["schedule"],
+            generated=tuple(described.get("generated", ())),
+            observed_sites={s["name"]: of(s) for s in described["observed_sites"]},
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        raise CheckpointError(f"the saved run in {str(folder)!r} is damaged: {problem!r}") from problem
 
 
 def _matching_plan(model: Any, described: dict[str, Any]) -> Plan:

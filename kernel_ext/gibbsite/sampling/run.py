@@ -1,5 +1,6 @@
 """A run: sampling that can be watched, stopped and continued."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError
+from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError, StoreError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint, predict
 from gibbsite.sampling.engine.engine import INPUTS, Engine
@@ -21,9 +22,10 @@ from gibbsite.sampling.engine.stages import ANALYSING, SAMPLING, STARTING, WARMI
 from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
+from gibbsite.sampling.registry import remember
 from gibbsite.sampling.storage.datatree import to_datatree
 from gibbsite.sampling.storage.draws import Draws, empty_like
-from gibbsite.sampling.storage.store import Store, discard
+from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.storage.summaries import PREFIX
 from gibbsite.sampling.watch.looking import Looking
 from gibbsite.sampling.watch.monitor import Monitor
@@ -34,6 +36,7 @@ from gibbsite.sampling.watch.until import Until
 _CHUNK_SECONDS = 0.2
 # streaming to disk may take this share of the time that passes between commits
 _STORE_SHARE = 0.1
+_log = logging.getLogger("gibbsite")
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,9 @@ class Run(Looking):
             self._stages.add(ANALYSING, analysed)
         self._clock = BlockClock(len(plan.blocks))
         self._next_commit = 0.0
+        self._store_error: StoreError | None = None
+        self._continuing = threading.Lock()
+        remember(self)
 
     # running
 
@@ -114,12 +120,13 @@ class Run(Looking):
         if self._store is not None:
             self._store.claim()
         self._stop.clear()
-        self._error = self._message = None
+        self._error = self._message = self._store_error = None
         self._thread = threading.Thread(target=self._sample, name=f"gibbsite {self.model_name}", daemon=True)
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> "Run":
-        """Block until the run ends (or `timeout` seconds pass); raises what made it fail."""
+        """Block until the run ends (or `timeout` seconds pass); raises what made it fail, with this run as
+        the error's attribute `run`."""
         deadline = None if timeout is None else time.monotonic() + timeout
         thread = self._thread
         while thread is not None and thread.is_alive():
@@ -129,6 +136,7 @@ class Run(Looking):
             thread.join(left)  # in short pieces, so that an interrupt is seen
         if self._error is not None:
             error, self._error = self._error, None
+            error.run = self  # type: ignore[attr-defined]
             raise error
         return self
 
@@ -145,19 +153,25 @@ class Run(Looking):
         return self.wait()
 
     def continue_(self, draws: int | None = None) -> "Run":
-        """As `resume`, in the background."""
-        if self._thread is not None and self._thread.is_alive():
-            raise GibbsiteError("the run is still going; stop it, or wait for it, before resuming")
-        self._ready_engine()
-        if self._store is not None:
-            self._store.claim()
-        if draws is not None:
-            if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
-                raise OptionError(f"draws must be a whole number above 0, not {draws!r}")
-            self._target = self.kept.sampled.steps + int(draws)
-        self.settings = replace(self.settings, draws=self._target)
-        self._status = "compiling" if self._state is None else self._phase()
-        self.start()
+        """As `resume`, in the background. Raises `GibbsiteError` while the run is going."""
+        going = "the run is still going; stop it, or wait for it, before resuming"
+        if not self._continuing.acquire(blocking=False):  # another thread is doing the same
+            raise GibbsiteError(going)
+        try:
+            if self._thread is not None and self._thread.is_alive():
+                raise GibbsiteError(going)
+            self._ready_engine()
+            if self._store is not None:
+                self._store.claim()
+            if draws is not None:
+                if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+                    raise OptionError(f"draws must be a whole number above 0, not {draws!r}")
+                self._target = self.kept.sampled.steps + int(draws)
+            self.settings = replace(self.settings, draws=self._target)
+            self._status = "compiling" if self._state is None else self._phase()
+            self.start()
+        finally:
+            self._continuing.release()
         return self
 
     def _ready_engine(self) -> Engine:
@@ -178,7 +192,8 @@ class Run(Looking):
         """Call `callback(run)` after every chunk and change of status, and every second: from the run's own
         threads, one at a time.
 
-        Returns a function that ends it.
+        Returns a function that ends it. A callback that raises is told in the log (`gibbsite`) and called no
+        more; the run goes on.
         """
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback) if callback in self._subscribers else None
@@ -189,13 +204,21 @@ class Run(Looking):
     def _notify(self) -> None:
         with self._notifying:
             for callback in list(self._subscribers):
-                callback(self)
+                try:
+                    callback(self)
+                except Exception:
+                    _log.exception(
+                        "a subscriber of the run of %r failed, and is called no more", self.model_name
+                    )
+                    if callback in self._subscribers:
+                        self._subscribers.remove(callback)
 
     def _sample(self) -> None:
         self._began = time.monotonic()
         try:
             engine = self._ready_engine()
-            with jax.default_device(engine.devices[0]), Ticker(self._notify):
+            carried, device = engine.surroundings.carried(), jax.default_device(engine.devices[0])
+            with carried, device, Ticker(self._notify):
                 self._loop(engine)
         except BaseException as error:
             self._fail(_explained(error, self))
@@ -211,6 +234,8 @@ class Run(Looking):
             finally:
                 if self._store is not None:
                     self._store.release()
+            if self._store_error is not None and self._status != "failed":
+                self._fail(self._store_error)
             self._notify()
         except BaseException as error:
             self._fail(self._error or error)
@@ -294,7 +319,7 @@ class Run(Looking):
         began, key = time.monotonic(), self.settings.seed
 
         def work(tell: Callable[[str, bool], None]) -> Any:
-            with jax.default_device(engine.devices[0]):
+            with engine.surroundings.carried(), jax.default_device(engine.devices[0]):
                 engine.compile(tell)
                 tell(STARTING, False)
                 if self._saved_state is None:
@@ -345,12 +370,19 @@ class Run(Looking):
         }
 
     def _commit(self, now: bool = False) -> None:
-        """Stream to the store, at most as often as its share of time allows."""
+        """Stream to the store, at most as often as its share of time allows. Where that fails the run goes on
+        in memory, and ends as failed unless a later commit succeeds."""
         if self._store is None or self._state is None or (not now and time.monotonic() < self._next_commit):
             return
         began = time.monotonic()
         state = checkpoint.pack(self._state) | self.kept.summaries.pack()
-        self._store.commit(self.kept, self._facts(live=True), state)
+        try:
+            self._store.commit(self.kept, self._facts(live=True), state)
+            self._store_error = None
+        except StoreError as error:  # the draws are in memory: go on, try again, and say so at the end
+            if self._store_error is None:
+                _log.warning("%s", error)
+            self._store_error = error
         self._next_commit = time.monotonic() + (time.monotonic() - began) / _STORE_SHARE
 
     def save(self, path: str | Path) -> None:
@@ -372,7 +404,7 @@ class Run(Looking):
             try:
                 store.commit(self.kept, self._facts(live=False), state)
             except BaseException:
-                discard(store.path)
+                store.withdraw()
                 raise
 
     def time_blocks(self) -> dict[str, float]:
@@ -386,7 +418,7 @@ class Run(Looking):
             raise GibbsiteError("the run is still going; stop it, or wait for it, before timing its blocks")
         engine = self._ready_engine()
         self._stop.clear()
-        with jax.default_device(engine.devices[0]):
+        with engine.surroundings.carried(), jax.default_device(engine.devices[0]):
             self._prepare(engine)
             kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
             states = self._state.block_states

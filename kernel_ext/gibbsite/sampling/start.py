@@ -1,47 +1,34 @@
 """Begin a run of a plan."""
 
+import logging
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling import options
 from gibbsite.sampling.engine.initial import checked_starts
 from gibbsite.sampling.engine.resources import planned
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import folder_of, share_of
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.storage.draws import empty_like
 from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.watch.until import Until
 
-
-def _count(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise OptionError(f"{name} must be a whole number, not {value!r}")
-    if value < least:
-        raise OptionError(f"{name} must be at least {least}, not {value}")
-    return int(value)
+_log = logging.getLogger("gibbsite")
 
 
-def _kept(plan: Plan, keep: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    if keep is None:
-        return None
-    names = keep.replace(",", " ").split() if isinstance(keep, str) else list(keep)
-    known = empty_like(plan, 1)
-    if not names:
-        raise OptionError("keep: name at least one site, or leave it out to keep all")
-    for name in names:
-        if name not in known:
-            raise UnknownNameError("site to keep", name, known)
-    return tuple(n for n in known if n in names)
+def start(plan: Plan, **asked: Any) -> Run:
+    """As `made`, and begin in the background: returns the `Run` at once."""
+    run = made(plan, **asked)
+    run.start()
+    return run
 
 
-def start(
+def made(
     plan: Plan,
     *,
     draws: int = 1000,
@@ -59,16 +46,17 @@ def start(
     keep: str | Sequence[str] | None = None,
     shard: str | None = None,
     analysed: float = 0.0,
+    durable: bool = True,
 ) -> Run:
-    """Start sampling in the background and return the `Run` at once.
+    """A run that has not begun.
 
-    `draws` and `warmup` count steps per chain; of every `thin` sweeps after warm-up the last is a draw.
-    Of the sites in `keep` ("mu,w" or a list; default: all) every draw is kept, of the others the mean and the
-    standard deviation of each element (`Run.summaries`).
-    `init` gives starting values by site, for all chains or one per chain. `store` is a new folder to stream
-    draws and state to. With `until` (such as "ess>400, rhat<1.01") the run goes on past `draws` until all
-    scalars meet it, up to `max_draws`; of sites with more than 2048 elements, evenly spaced ones are
-    judged. `device`: see `choose_device`; with `shard`, a plate's name or "auto", all devices of the kind
+    `draws` and `warmup` count steps per chain; of every `thin` sweeps after warm-up the last is a draw. Of
+    the sites in `keep` ("mu,w" or a list; default: all) every draw is kept, of the others the mean and the
+    standard deviation of each element (`Run.summaries`). `init` gives starting values by site, for all chains
+    or one per chain. `store` is a new folder to stream draws and state to; at every commit the disk is waited
+    for, unless `durable` is False. With `until` (such as "ess>400, rhat<1.01") the run goes on past `draws`
+    until all scalars meet it, up to `max_draws`; of sites with more than 2048 elements, evenly spaced ones
+    are judged. `device`: see `choose_device`; with `shard`, a plate's name or "auto", all devices of the kind
     share the data of that plate in every chain (see `choose_shards`). `chunk` fixes the steps per chunk
     (default: about 200 ms). Computes in JAX's default precision: set `jax_enable_x64` before the model is
     made for float64.
@@ -81,26 +69,30 @@ def start(
     Raises `OptionError` for values that make no sense, `ResourceError` where the draws cannot fit into
     memory, `StoreError` where the store cannot be made.
     """
-    all_chains = _count("chains", chains, 1)
+    all_chains = options.count("chains", chains, 1, options.MOST_CHAINS)
     first_chain, own_chains = share_of(all_chains)
     settings = Settings(
-        draws=_count("draws", draws, 1),
-        warmup=_count("warmup", warmup, 0),
+        draws=options.count("draws", draws, 1),
+        warmup=options.count("warmup", warmup, 0),
         chains=own_chains,
         first_chain=first_chain,
         all_chains=all_chains,
-        seed=_count("seed", seed, 0),
-        thin=_count("thin", thin, 1),
+        seed=options.count("seed", seed, 0, options.MOST_SEED),
+        thin=options.count("thin", thin, 1, options.MOST_THIN),
         keep_warmup=bool(keep_warmup),
-        chunk=None if chunk is None else _count("chunk", chunk, 1),
-        keep=_kept(plan, keep),
-        shard=shard,
+        chunk=None if chunk is None else options.count("chunk", chunk, 1),
+        keep=options.kept(plan, keep),
+        shard=options.text("shard", shard, "auto"),
     )
-    condition = None if until is None else Until.parse(until, settings.chains)
-    starts = None
-    if init:
-        of_all = checked_starts(plan, all_chains, init)
-        starts = {n: v[first_chain : first_chain + own_chains] for n, v in of_all.items()}
+    most = options.count("max_draws", max_draws, 1)
+    options.text("device", device, "cpu")
+    target = options.text("until", until, "ess>400, rhat<1.01")
+    condition = None if target is None else Until.parse(target, settings.chains)
+    path = options.folder(store)
+    given = None
+    if options.starts(init):
+        of_all = checked_starts(plan, all_chains, options.starts(init))
+        given = {n: v[first_chain : first_chain + own_chains] for n, v in of_all.items()}
     engine, place = engine_for(plan, settings, device)
     planned(
         plan,
@@ -111,46 +103,79 @@ def start(
         settings.thin,
         settings.keep,
     )
-    run = Run(
+    return Run(
         plan,
         engine,
         settings,
         place=place,
-        init=starts,
-        store=None if store is None else Store.create(folder_of(store), plan),
+        init=given,
+        store=None if path is None else Store.create(folder_of(path), plan, durable=durable),
         until=condition,
-        max_draws=_count("max_draws", max_draws, 1),
+        max_draws=most,
         analysed=analysed,
     )
-    run.start()
-    return run
 
 
-def sample(plan: Plan, *, on_start: Callable[[Run], Any] | None = None, **options: Any) -> Run:
+def sample(plan: Plan, *, on_start: Callable[[Run], Any] | None = None, **asked: Any) -> Run:
     """As `start`, and wait. The first interrupt ends the run at the next chunk and keeps its draws; a second
-    one raises."""
-    run = start(plan, **options)
-    if on_start is not None:
-        on_start(run)
-    return wait_interruptibly(run)
+    one raises. Whatever is raised once there is a run has it as its attribute `run`.
+
+    `on_start` (a dashboard) is called with the run before it begins; where it raises, that is told in the log
+    and the run goes on."""
+    run: Run | None = None
+    pressed = False
+
+    def on_interrupt(number: int, frame: Any) -> None:
+        nonlocal pressed
+        if run is None:
+            raise KeyboardInterrupt
+        pressed = True
+        run.stop()
+
+    with _interrupts(on_interrupt):
+        run = made(plan, **asked)
+        try:
+            if on_start is not None:
+                try:
+                    on_start(run)
+                except Exception:
+                    _log.exception("what was to show the run of %r failed; the run goes on", run.model_name)
+            run.start()
+            if pressed:  # before there was a thread to stop
+                run.stop()
+            return wait_interruptibly(run)
+        except BaseException as error:
+            error.run = run  # type: ignore[attr-defined]
+            raise
 
 
 def wait_interruptibly(run: Run) -> Run:
-    """Wait for a run; the first SIGINT stops it at the next chunk, the second raises `KeyboardInterrupt`."""
-    if threading.current_thread() is not threading.main_thread():
-        return run.wait()
-    before = signal.getsignal(signal.SIGINT)
+    """Wait for a run; the first SIGINT stops it at the next chunk, the second raises `KeyboardInterrupt`,
+    whose attribute `run` is the run."""
     pressed = False
 
     def on_interrupt(number: int, frame: Any) -> None:
         nonlocal pressed
         if pressed:
-            raise KeyboardInterrupt
+            interrupt = KeyboardInterrupt()
+            interrupt.run = run  # type: ignore[attr-defined]
+            raise interrupt
         pressed = True
         run.stop()
 
-    signal.signal(signal.SIGINT, on_interrupt)
-    try:
+    with _interrupts(on_interrupt):
         return run.wait()
+
+
+@contextmanager
+def _interrupts(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Have SIGINT call `handler`, where this thread may say so, and leave all as it was."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
     finally:
         signal.signal(signal.SIGINT, before)

@@ -15,9 +15,11 @@ from numpyro import handlers
 from numpyro.distributions import Distribution, TransformedDistribution
 from numpyro.primitives import Messenger
 
+from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.atoms import check_atoms
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.listed import listed
+from gibbsite.density.model.names import checked_name
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.errors import DataError, ModelError
 from gibbsite.trace.jaxpr.source_line import calling_line
@@ -144,7 +146,7 @@ def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]
     lines = _Lines()
     model = handlers.substitute(handlers.seed(fn, jax.random.key(0)), data=dict(values))
     model = handlers.substitute(model, substitute_fn=feasible)
-    with numpyro.validation_enabled(False), lines:
+    with handlers_alone, numpyro.validation_enabled(False), lines:
         trace = handlers.trace(model).get_trace(*args, **kwargs)
     return trace, lines.lines
 
@@ -173,8 +175,10 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
         if msg["type"] == "sample" and type(msg["fn"]).__name__ == "Unit" and msg["is_observed"]:
             factors.append(name)
             continue
+        checked_name(name, "site")
         frames = sorted(msg.get("cond_indep_stack", ()), key=lambda f: f.dim)
         for frame in frames:
+            checked_name(frame.name, "plate")
             plates.setdefault(frame.name, Plate(frame.name, frame.size, frame.dim))
         sites[name] = _site(name, msg, frames, lines.get(name))
         if sites[name].latent:
@@ -188,6 +192,12 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
             event_dims[name] = {n: event for n, (_, event) in parameters_of(msg["fn"]).items()}
             if steps:
                 transforms[name] = (type(base).__name__, *steps)
+    both = [n for n in plates if n in sites or (n in lines and trace[n]["type"] == "plate")]
+    if both:
+        raise ModelError(
+            f"{both[0]!r} is the name of a site and of a plate, which NumPyro cannot tell apart; rename one "
+            f"of them"
+        )
     return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, transforms)
 
 

@@ -23,6 +23,7 @@ from gibbsite.errors import ScheduleError
 REST = "*"
 ELIMINATE = "Eliminate"
 _NAME = re.compile(r"[^\W\d]\w*")
+_QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)+'|\"(?:[^\"\\\n]|\\.)+\"")
 _SITE = re.compile(r"[^\W\d][\w.]*(?:/[\w.]+)*(?:\[\d+\])*")
 
 
@@ -238,10 +239,10 @@ class _Parser:
         names: list[str] = []
         while True:
             self.skip()
-            quoted = self.take(r"'[^']+'|\"[^\"]+\"")
+            quoted = self.take(_QUOTED)
             found = quoted or self.take(_SITE) or self.take(r"\*")
             if found:
-                name = found.group()[1:-1] if quoted else found.group()
+                name = ast.literal_eval(quoted.group()) if quoted else found.group()
                 names.append(name)
                 spans[f"site {name}"] = found.span()
                 if not opened:

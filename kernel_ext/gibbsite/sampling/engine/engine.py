@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from gibbsite.density.model.alone import handlers_alone
 from gibbsite.kernels.nuts.over_chains import AXIS
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.flight import Flight
@@ -23,6 +24,7 @@ from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.sampling.engine.timing import compiled_blocks
 from gibbsite.trace.jaxpr.compiling import compiled
 from gibbsite.trace.jaxpr.for_cpu import for_cpu
+from gibbsite.trace.jaxpr.surroundings import Surroundings
 
 INPUTS = "_gibbsite_inputs"
 # fields of block states that are worth recording, by the name under which people know them
@@ -88,7 +90,8 @@ class Engine:
     every device holds its part of all arrays with an axis of that length instead, and all chains; XLA's
     partitioner puts in the sums across devices. It changes where numbers are, not which: a wrong guess about
     an axis costs time alone. `share`: the number of the first of these chains, and of how many in all, where
-    other hosts run the rest; it decides their random keys.
+    other hosts run the rest; it decides their random keys. `surroundings` are the settings of JAX that its
+    programs are made in.
     """
 
     def __init__(
@@ -101,10 +104,12 @@ class Engine:
         thin: int = 1,
         shard: int | None = None,
         share: tuple[int, int] | None = None,
+        surroundings: Surroundings | None = None,
     ):
         self.plan, self.chains, self.warmup, self.capacity = plan, chains, warmup, capacity
         self.devices, self.thin, self.shard = devices, thin, shard
         self.share = share or (0, chains)
+        self.surroundings = surroundings or Surroundings.here()
         self.kernel = (
             plan.kernel
         )  # NumPyro's kernels keep what `init` found: this one is ready after `compile`
@@ -163,15 +168,17 @@ class Engine:
     def _compile(self, tell: Callable[[str, bool], None]) -> None:
         tell(TRACING, True)
         keys = self._keys(jax.random.key(0))
-        asked = jax.eval_shape(self._nothing_asked, keys, self.plan.inputs)
-        ins = ("chain", None, "chain")
-        init = self._jit(self._init_chains, ins, "chain").lower(keys, self.plan.inputs, asked)
+        with handlers_alone:
+            asked = jax.eval_shape(self._nothing_asked, keys, self.plan.inputs)
+            ins = ("chain", None, "chain")
+            init = self._jit(self._init_chains, ins, "chain").lower(keys, self.plan.inputs, asked)
         template, _ = init.out_info
         with ThreadPoolExecutor(1) as other:
             compiled_init = other.submit(compiled, init, quickly=self._on_cpu)
             count = jax.ShapeDtypeStruct((), jnp.int32)
             program = self._jit(self._advance_chains, ("chain", None, None, None), ("chain", "buffers"))
-            lowered = program.lower(template, self.plan.inputs, count, count)
+            with handlers_alone:
+                lowered = program.lower(template, self.plan.inputs, count, count)
             tell(COMPILING, False)
             advance = compiled(lowered)
             self._programs.update(
@@ -239,7 +246,8 @@ class Engine:
         arguments = keys, inputs, self.placed(self._asked(given or {}, radius), by_chain=True)
         if prior and "init from priors" not in self._programs:  # seldom wanted
             program = self._jit(partial(self._init_chains, prior=True), ("chain", None, "chain"), "chain")
-            lowered = program.lower(*arguments)
+            with handlers_alone:
+                lowered = program.lower(*arguments)
             self._programs["init from priors"] = compiled(lowered, quickly=self._on_cpu)
         return self._programs["init from priors" if prior else "init"](*arguments)
 
@@ -268,9 +276,9 @@ class Engine:
                 return jax.vmap(lambda s: self.kernel.get_constrain_fn((), kwargs)(s.z))(state)
 
             program = self._jit(values, ("chain", None), "chain")
-            self._programs["constrained"] = compiled(
-                program.lower(state, self.plan.inputs), quickly=self._on_cpu
-            )
+            with handlers_alone:
+                lowered = program.lower(state, self.plan.inputs)
+            self._programs["constrained"] = compiled(lowered, quickly=self._on_cpu)
         return self._programs["constrained"](state, self.placed(self.plan.inputs, by_chain=False))
 
     @property

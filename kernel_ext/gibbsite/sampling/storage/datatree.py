@@ -9,7 +9,7 @@ from xarray import DataTree
 
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import Draws
-from gibbsite.sampling.storage.names import dims_of, stat_names
+from gibbsite.sampling.storage.names import dims_of, stat_names, variable_name
 
 
 def named_stats(plan: Plan, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -59,7 +59,31 @@ def to_datatree(
         leading = 0 if group == "observed_data" else 2
         names = {} if "sample_stats" in group else {n: np.shape(v)[leading:] for n, v in values.items()}
         named = {n: dims_of(plan, n, shape, dims) for n, shape in names.items()}
-        given = None if coords is None else dict(coords)
-        tree[group] = from_dict({group: values}, dims=named, coords=given, save_warmup=warmup)[group]
+        tree[group] = _data_set(group, values, named, coords, warmup)
     tree.attrs.update(attrs)
     return tree
+
+
+def _data_set(
+    group: str,
+    values: Mapping[str, np.ndarray],
+    dims: Mapping[str, Sequence[str]],
+    coords: Mapping[str, Any] | None,
+    warmup: bool,
+) -> Any:
+    """One group as ArviZ makes it. A site that is called as a dimension is (`chain`, `draw`, its own plate)
+    takes the place of that dimension's coordinate."""
+    titles = {n: variable_name(n) for n in values}
+    named = {titles[n]: d for n, d in dims.items()}
+    used = {"chain", "draw", *(d for ds in named.values() for d in ds)}
+    plain = {titles[n]: v for n, v in values.items() if titles[n] not in used}
+    clashing = {titles[n]: v for n, v in values.items() if titles[n] in used}
+    given = None if coords is None else {c: v for c, v in coords.items() if c not in clashing}
+    like = plain or {"_": np.zeros(np.shape(next(iter(clashing.values())))[:2])} if clashing else plain
+    of_plain = {n: d for n, d in named.items() if n in plain}
+    made = from_dict({group: like}, dims=of_plain, coords=given, save_warmup=warmup)
+    out = made[group].to_dataset().drop_vars("_", errors="ignore")
+    leading = [] if group == "observed_data" else ["chain", "draw"]
+    for name, v in clashing.items():
+        out = out.drop_vars(name, errors="ignore").assign({name: ([*leading, *named.get(name, ())], v)})
+    return out

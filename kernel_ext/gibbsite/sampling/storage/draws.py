@@ -43,15 +43,20 @@ class Part:
         self.steps = end
 
     def _new(self, chains: int, shape: tuple[int, ...], dtype: Any, least: int) -> np.ndarray:
-        return np.empty((chains, max(self._room, least), *shape), dtype)
+        try:
+            return np.empty((chains, max(self._room, least), *shape), dtype)
+        except (MemoryError, ValueError):  # more than there are addresses: grow as draws come
+            return np.empty((chains, least + least // 2, *shape), dtype)
 
     def read(self, start: int = 0) -> Arrays:
         """What is complete, from step `start` on: views that must not be written to."""
         steps = self.steps
-        out = {k: v[:, start:steps] for k, v in self._arrays.items()}
-        for v in out.values():
-            v.flags.writeable = False
-        return out
+        return {k: _for_readers(v)[:, start:steps] for k, v in self._arrays.items()}
+
+
+def _for_readers(array: np.ndarray) -> np.ndarray:
+    """The array through a memory that nobody can write to, nor make writeable."""
+    return np.asarray(memoryview(array).toreadonly()) if array.size else array[:]
 
 
 class Draws:

@@ -40,7 +40,13 @@ class Lock:
         """Take it, or raise `StoreError` with the name of the process that has it; does nothing if held."""
         if self.held or fcntl is None:
             return
-        file = os.open(self._folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
+        try:  # never through a link: the file behind it is somebody's
+            if (self._folder / FILE).is_symlink():
+                (self._folder / FILE).unlink()
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            file = os.open(self._folder / FILE, flags, 0o666)
+        except OSError as problem:
+            raise StoreError(f"store {str(self._folder)!r} cannot be locked: {FILE}: {problem}") from problem
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -61,13 +67,21 @@ class Lock:
         told = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(file, 0)
         os.pwrite(file, json.dumps(told).encode(), 0)
-        self._release = weakref.finalize(self, os.close, file)
+        self._release = weakref.finalize(self, _give_up, file, os.getpid())
 
     def release(self) -> None:
         """Give it up; does nothing if it is not held."""
         if self._release is not None:
             self._release()
             self._release = None
+
+
+def _give_up(file: int, holder: int) -> None:
+    """Unlock and close. A forked child has a copy of the file that would hold the lock as long as it lives,
+    so it is unlocked and not only closed; the child itself leaves its parent's lock alone."""
+    if os.getpid() == holder:
+        fcntl.flock(file, fcntl.LOCK_UN)  # type: ignore[union-attr]
+    os.close(file)
 
 
 def _holder(file: int) -> str:

@@ -1,5 +1,8 @@
 """Names of dimensions and statistics, as ArviZ and xarray want them."""
 
+import hashlib
+import re
+import urllib.parse
 from collections.abc import Mapping, Sequence
 
 from gibbsite.kernels.scheduling.plan import Plan
@@ -18,7 +21,8 @@ def dims_of(
     if site is None and name in plan.groups:
         site, shift = plan.sites.get(plan.groups[name][0]), 1
     axes = {} if site is None else dict(zip(site.plate_axes, site.plates, strict=True))
-    dims = [axes.get(a - shift, f"{name}_dim_{a}") for a in range(len(shape))]
+    dims = [variable_name(axes.get(a - shift, f"{name}_dim_{a}")) for a in range(len(shape))]
+    dims = [f"{d}_" if d in ("chain", "draw") else d for d in dims]  # those count chains and draws
     return [d if dims.index(d) == a else f"{d}_{a}" for a, d in enumerate(dims)]
 
 
@@ -33,3 +37,22 @@ def stat_names(plan: Plan, keys: Sequence[str]) -> dict[str, str]:
         if list(out.values()).count(out[key]) > 1:
             out[key] = f"{block}_{out[key]}"
     return out
+
+
+def variable_name(name: str) -> str:
+    """What a site is called among xarray's variables, where a slash would separate groups: `arm.mu` for the
+    `arm/mu` that NumPyro's `scope` makes."""
+    return name.replace("/", ".")
+
+
+_PLAIN = re.compile(r"[\w\[\], +()-][\w\[\], +().-]{0,120}")
+
+
+def file_name(name: str) -> str:
+    """What a site is called in a store: its own name where that can be a file's, else with other characters
+    percent-encoded, and cut, with a hash, where it is long."""
+    if _PLAIN.fullmatch(name) and name not in ("c", "zarr.json") and not name.endswith(" "):
+        return name
+    quoted = urllib.parse.quote(name, safe="").replace(".", "%2E")
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{quoted[:80]}~{digest}"

@@ -3,10 +3,12 @@
 `PATH/draws.zarr` has groups `posterior`, `sample_stats`, `warmup_sample_stats` (and `warmup_posterior`, if
 kept) of arrays `[chain, draw, …]`; `PATH/checkpoint.npz` holds the state after so many steps. Draws are
 written first, then the checkpoint is replaced: what counts is what the checkpoint counts, so a crash at any
-moment loses at most the draws since the last commit, and the state always fits the draws. One run at a time
-writes: see `lock`.
-"""
+moment loses at most the draws since the last commit, and the state always fits the draws. At a commit the
+disk is waited for in that order (`fsync`), so that a power cut is no worse than a crash. Chunks carry
+checksums, and the checkpoint remembers what the metadata said: see `arrays`. One run at a time writes: see
+`lock`."""
 
+import os
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -20,14 +22,15 @@ from gibbsite.density import Site
 from gibbsite.errors import CheckpointError, StoreError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
+from gibbsite.sampling.storage import arrays as stored
 from gibbsite.sampling.storage.draws import Draws, Part
 from gibbsite.sampling.storage.lock import FILE as LOCK_FILE
 from gibbsite.sampling.storage.lock import Lock
-from gibbsite.sampling.storage.names import dims_of, stat_names
+from gibbsite.sampling.storage.names import dims_of, file_name, stat_names
 
 DRAWS = "draws.zarr"
 _CHUNK_BYTES = 2**20
-_GROUPS = {
+GROUPS = {
     "posterior": "sampled",
     "sample_stats": "sampled_stats",
     "warmup_posterior": "warm",
@@ -36,45 +39,77 @@ _GROUPS = {
 
 
 class Store:
-    """A run's folder, written to by the sampling thread."""
+    """A run's folder, written to by the sampling thread. `durable` False leaves it to the operating system
+    when the disk is written, which saves some milliseconds a commit."""
 
-    def __init__(self, path: Path, plan: Plan):
-        self.path, self._plan = path, plan
-        self._arrays: dict[str, dict[str, Any]] = {name: {} for name in _GROUPS}
-        self._labels: dict[str, dict[str, str]] = {name: {} for name in _GROUPS}
-        self._written = dict.fromkeys(_GROUPS, 0)
+    def __init__(self, path: Path, plan: Plan, durable: bool = True):
+        self.path, self._plan, self._durable = path, plan, durable
+        self._arrays: dict[str, dict[str, Any]] = {name: {} for name in GROUPS}
+        self._labels: dict[str, dict[str, str]] = {name: {} for name in GROUPS}
+        self._sums: dict[str, dict[str, str]] = {name: {} for name in GROUPS}
+        self._tails: dict[str, dict[str, list[int]]] = {name: {} for name in GROUPS}
+        self._written = dict.fromkeys(GROUPS, 0)
+        self._described: dict[str, Any] = {}
         self._on_disk: Mapping[str, Any] | None = None
         self._commit: str | None = None  # names the last commit that this object knows of
+        self._mark: Any = None  # the checkpoint's file as we left it
         self._lock = Lock(path)
+        self._made: list[Path] = []  # what has to go if the run cannot begin
 
     @classmethod
-    def create(cls, path: str | Path, plan: Plan, lock: bool = True) -> "Store":
+    def create(cls, path: str | Path, plan: Plan, lock: bool = True, durable: bool = True) -> "Store":
         """A new, empty store, claimed by us unless `lock` is False. Raises `StoreError` where the path is
-        taken or cannot be written to."""
+        taken or cannot be written to; then nothing is left behind that was not there."""
         folder = Path(path).expanduser()
+        store = cls(folder, plan, durable)
         try:
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-                if (folder / LOCK_FILE).exists():
+                if (folder / LOCK_FILE).is_file() and not (folder / LOCK_FILE).is_symlink():
                     Lock(folder).take()  # says who is writing there, if somebody is
                 known = folder.is_dir() and (folder / checkpoint.FILE).exists()
                 way = "gibbsite.load it and resume, or " if known else ""
                 raise StoreError(f"store {str(path)!r} exists and is not empty; {way}choose another path")
+            store._made = [p for p in (folder, *folder.parents) if not p.exists()]
             folder.mkdir(parents=True, exist_ok=True)
-            store = cls(folder, plan)
+            store._made = store._made or [folder / DRAWS, folder / LOCK_FILE, folder / checkpoint.FILE]
             if lock:
                 store.claim()
-            root = zarr.open_group(folder / DRAWS, mode="w")
-            root.attrs["gibbsite"] = described(plan)
-            for name, v in plan.observed.items():
-                v = np.asarray(v)
-                root.create_array(
-                    f"observed_data/{name}", data=v, dimension_names=dims_of(plan, name, v.shape)
-                )
+            store._describe()
         except StoreError:
+            store.withdraw()
             raise
-        except OSError as problem:
+        except (OSError, ValueError) as problem:
+            store.withdraw()
             raise StoreError(f"store {str(path)!r} cannot be written to: {problem}") from problem
         return store
+
+    def _describe(self) -> None:
+        """Write what there is to tell of the model, and its data."""
+        root = self.path / DRAWS
+        group = zarr.open_group(root, mode="w", zarr_format=3)
+        group.attrs["gibbsite"] = described(self._plan)
+        sums = {}
+        for name, v in self._plan.observed.items():
+            v, label = np.asarray(v), f"observed_data/{file_name(name)}"
+            array = stored.create(root, label, v.shape, v.shape, v.dtype, dims_of(self._plan, name, v.shape))
+            array[...] = v
+            sums[name] = [label, stored.fingerprint(root, label)]
+        self._described = {"about": stored.fingerprint(root, ""), "observed": sums}
+
+    def withdraw(self) -> None:
+        """Take back a store that nothing was committed to: what was there before stays as it was."""
+        self._lock.release()
+        for path in self._made:
+            if not os.path.lexists(path):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                if path in (self.path, self.path / DRAWS):
+                    shutil.rmtree(path, ignore_errors=True)
+                elif not any(path.iterdir()):
+                    path.rmdir()
+            else:
+                path.unlink(missing_ok=True)
+        self._made = []
 
     def claim(self) -> None:
         """Become the one that writes; does nothing if we are. Raises `StoreError` while another run does, in
@@ -82,7 +117,7 @@ class Store:
         if self._lock.held:
             return
         self._lock.take()
-        if self._commit is not None and checkpoint.read(self.path)[0].get("commit") != self._commit:
+        if self._commit is not None and self._latest() != self._commit:
             self._lock.release()
             raise CheckpointError(
                 f"the run in {str(self.path)!r} has gone on elsewhere since this one was read; load it again"
@@ -92,95 +127,97 @@ class Store:
         """Let others write."""
         self._lock.release()
 
+    def _latest(self) -> str | None:
+        return checkpoint.read(self.path)[0].get("commit")
+
     def commit(self, draws: Draws, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
         """Bring the folder up to date. Raises `StoreError` where that fails; the run in memory is whole."""
         try:
             if self._on_disk is not None:
                 self._reopen(self._on_disk)
                 self._on_disk = None
-            for group, part in _GROUPS.items():
-                self._extend(group, getattr(draws, part))
-            held = {g: {"steps": self._written[g], "names": self._labels[g]} for g in _GROUPS}
+            self._still_ours()
+            written: dict[str, tuple[Any, int, int]] = {}
+            for group, part in GROUPS.items():
+                self._extend(group, getattr(draws, part), written)
+            if self._durable:
+                stored.sync(self.path / DRAWS, written)
+            held = {
+                g: {
+                    "steps": self._written[g],
+                    "names": self._labels[g],
+                    "sums": self._sums[g],
+                    "tails": self._tails[g],
+                }
+                for g in GROUPS
+            }
             named = {"format": checkpoint.FORMAT, "draws": held, "commit": uuid.uuid4().hex}
-            checkpoint.write(self.path, {**facts, **named}, state)
-            self._commit = named["commit"]
-        except OSError as problem:
+            checkpoint.write(self.path, {**facts, **self._described, **named}, state, self._durable)
+            self._commit, self._mark, self._made = named["commit"], checkpoint.mark(self.path), []
+        except (OSError, CheckpointError, KeyError, ValueError) as problem:
             raise StoreError(
                 f"store {str(self.path)!r} cannot be written to: {problem}. The draws so far are in memory: "
                 f"make room and resume, or save the run elsewhere"
             ) from problem
 
-    def _extend(self, group: str, part: Part) -> None:
+    def _still_ours(self) -> None:
+        """Raise `OSError` where the folder is not as the last commit left it: emptied, replaced, cleaned
+        up."""
+        if self._mark is None:
+            return
+        if checkpoint.mark(self.path) != self._mark:
+            raise OSError(f"{checkpoint.FILE} was removed or replaced meanwhile")
+        for group, labels in self._labels.items():
+            for name, label in labels.items():
+                gone = stored.missing(self.path / DRAWS, f"{group}/{label}", self._arrays[group].get(name))
+                if gone:
+                    raise OSError(f"{DRAWS}/{gone} was removed meanwhile")
+
+    def _extend(self, group: str, part: Part, written: dict[str, tuple[Any, int, int]]) -> None:
         done, start = part.steps, self._written[group]
-        arrays = part.read(start)
         if done == start:
             return
+        arrays = part.read(0)
         stats = group.endswith("sample_stats")
         labels = stat_names(self._plan, list(arrays)) if stats else {n: n for n in arrays}
         for name, v in arrays.items():
             if name not in self._arrays[group]:
-                self._arrays[group][name] = self._new_array(f"{group}/{labels[name]}", name, v)
-                self._labels[group][name] = labels[name]
+                self._new_array(group, name, labels[name], v)
             array = self._arrays[group][name]
             array.resize((v.shape[0], done, *v.shape[2:]))
-            array[:, start:done] = v
+            array[:, start:done] = v[:, start:done]
+            rows = stored.rows_of(array)
+            self._tails[group][name] = [rows, stored.tail_sum(v, done, rows)]
+            written[f"{group}/{self._labels[group][name]}"] = (array, start, done)
         self._written[group] = done
 
-    def _new_array(self, label: str, name: str, like: np.ndarray) -> Any:
-        dims = dims_of(self._plan, name, like.shape[2:])
+    def _new_array(self, group: str, name: str, title: str, like: np.ndarray) -> None:
+        label = file_name(title)
+        dims = ["chain", "draw", *dims_of(self._plan, name, like.shape[2:])]
         row = max(1, like[:, :1].nbytes)
         chunks = (like.shape[0], int(np.clip(_CHUNK_BYTES // row, 1, 1024)), *like.shape[2:])
-        return zarr.open_group(self.path / DRAWS, mode="a").create_array(
-            label,
-            shape=(like.shape[0], 0, *like.shape[2:]),
-            chunks=tuple(max(1, c) for c in chunks),
-            dtype=like.dtype,
-            dimension_names=["chain", "draw", *dims],
-            overwrite=True,  # what a crash left is not counted by any checkpoint
-        )
+        root, place = self.path / DRAWS, f"{group}/{label}"
+        shape = (like.shape[0], 0, *like.shape[2:])
+        self._arrays[group][name] = stored.create(root, place, shape, chunks, like.dtype, dims)
+        self._labels[group][name] = label
+        self._sums[group][name] = stored.fingerprint(root, place)
 
     def expect(self, facts: Mapping[str, Any]) -> None:
         """Go on after what the checkpoint counts, when there is something to write."""
         self._on_disk, self._commit = facts["draws"], facts.get("commit")
+        self._described = {k: facts[k] for k in ("about", "observed")}
 
     def _reopen(self, held: Mapping[str, Any]) -> None:
         """Take up the arrays that the checkpoint counts; what a crash left beyond them is cut off."""
-        root = zarr.open_group(self.path / DRAWS, mode="a")
-        for group in _GROUPS:
+        for group in GROUPS:
             self._written[group] = steps = held[group]["steps"]
             self._labels[group] = dict(held[group]["names"])
+            self._sums[group] = dict(held[group]["sums"])
+            self._tails[group] = dict(held[group]["tails"])
             for name, label in self._labels[group].items():
-                array: Any = root[f"{group}/{label}"]
+                array = stored.reopened(self.path / DRAWS, f"{group}/{label}", self._sums[group][name])
                 array.resize((array.shape[0], steps, *array.shape[2:]))
                 self._arrays[group][name] = array
-
-
-def read_draws(path: Path, held: Mapping[str, Any], draws: Draws) -> None:
-    """Fill `draws` with what the checkpoint of a store counts. Raises `CheckpointError` where it is gone."""
-    try:
-        root = zarr.open_group(path / DRAWS, mode="r")
-        for group, part in _GROUPS.items():
-            steps = held[group]["steps"]
-            names = held[group]["names"].items()
-            values = {n: np.asarray(root[f"{group}/{label}"][:, :steps]) for n, label in names}  # type: ignore
-            if any(v.shape[1] < steps for v in values.values()):
-                raise CheckpointError(f"the store {str(path)!r} is damaged: {group} has too few draws")
-            if steps:
-                getattr(draws, part).append({n: np.moveaxis(v, 1, 0) for n, v in values.items()}, steps)
-    except (OSError, KeyError) as problem:
-        raise CheckpointError(f"the store {str(path)!r} is damaged: {problem}") from problem
-
-
-def read_description(path: Path) -> dict[str, Any]:
-    """What the store says of the model and the schedule; its observed values under "observed"."""
-    try:
-        root = zarr.open_group(path / DRAWS, mode="r")
-        facts: dict[str, Any] = dict(root.attrs["gibbsite"])  # type: ignore[arg-type]
-        names = facts["observed"]
-        facts["observed"] = {n: np.asarray(root[f"observed_data/{n}"][...]) for n in names}  # type: ignore
-    except (OSError, KeyError, ValueError) as problem:
-        raise CheckpointError(f"the saved run in {str(path)!r} is damaged: {problem}") from problem
-    return facts
 
 
 def described(plan: Plan) -> dict[str, Any]:
@@ -211,8 +248,3 @@ def described(plan: Plan) -> dict[str, Any]:
         "groups": {g: list(names) for g, names in plan.groups.items()},
         "generated": list(plan.generated),
     }
-
-
-def discard(path: Path) -> None:
-    """Remove a folder that was not finished."""
-    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,74 @@
+"""What people ask of a run, checked before anything is made."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gibbsite.errors import OptionError, UnknownNameError
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.storage.draws import empty_like
+
+MOST_CHAINS = 1_000_000
+MOST_THIN = 2**31 - 1
+MOST_STEPS = 2**62
+MOST_SEED = 2**63 - 1
+
+
+def count(name: str, value: Any, least: int, most: int = MOST_STEPS) -> int:
+    """A whole number within bounds. Raises `OptionError`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise OptionError(f"{name} must be a whole number, not {value!r}")
+    if not least <= value <= most:
+        bound = f"at least {least}" if value < least else f"at most {most:,}"
+        raise OptionError(f"{name} must be {bound}, not {value}")
+    return int(value)
+
+
+def text(name: str, value: Any, such_as: str) -> str | None:
+    """A text, or None. Raises `OptionError`."""
+    if value is not None and not isinstance(value, str):
+        raise OptionError(f"{name} must be a text such as {such_as!r}, not {value!r}")
+    return value
+
+
+def folder(value: Any) -> Path | None:
+    """A path to stream to, or None. Raises `OptionError`."""
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike) or not str(os.fspath(value)).strip():
+        raise OptionError(f"store must be the path of a folder, not {value!r}")
+    if "\0" in str(value):
+        raise OptionError(f"store: {value!r} holds a character that no path may have")
+    return Path(value)
+
+
+def kept(plan: Plan, keep: Any) -> tuple[str, ...] | None:
+    """Names of sites to keep, in the plan's order; None keeps all. Raises `OptionError` or
+    `UnknownNameError`."""
+    if keep is None:
+        return None
+    if not isinstance(keep, str | Sequence) or not all(isinstance(name, str) for name in keep):
+        raise OptionError(f"keep must name sites, as in 'mu, w' or ['mu', 'w'], not {keep!r}")
+    names = keep.replace(",", " ").split() if isinstance(keep, str) else list(keep)
+    known = empty_like(plan, 1)
+    if not names:
+        raise OptionError("keep: name at least one site, or leave it out to keep all")
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("site to keep", name, known)
+    return tuple(n for n in known if n in names)
+
+
+def starts(init: Any) -> Mapping[str, Any]:
+    """Starting values by site. Raises `OptionError` for anything that is not numbers by name."""
+    if init is None:
+        return {}
+    if not isinstance(init, Mapping):
+        raise OptionError(f"init must give values by site, as in {{'mu': 0.0}}, not {init!r}")
+    for name, value in init.items():
+        if np.asarray(value).dtype.kind not in "biufc":
+            raise OptionError(f"init[{name!r}] must be numbers, not {value!r}")
+    return init

@@ -1,0 +1,217 @@
+"""The arrays of a store, and the only form in which they are read back.
+
+Reading trusts nothing that it has not looked at: before Zarr decodes a byte, the metadata of each array must
+be those of our own format (Zarr 3, plain numbers, the codecs listed here) and those that the checkpoint
+remembers, and every chunk must be there. Every chunk carries a CRC-32C, which Zarr's own codec writes and
+checks."""
+
+import hashlib
+import json
+import math
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+from gibbsite.errors import CheckpointError
+
+_META = "zarr.json"
+_MOST_META_BYTES = 2**26
+_CODECS = ("bytes", "zstd", "crc32c")
+_DTYPES = {
+    "bool",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)),
+}
+# Zarr leaves out chunks that hold nothing but the fill value; then one that is lost would read as zeros.
+_CONFIG: Any = {"write_empty_chunks": True}
+
+
+def create(
+    root: Path, label: str, shape: Sequence[int], chunks: Sequence[int], dtype: Any, dims: Sequence[str]
+) -> Any:
+    """A new array at `label` below the group `root`; what a crash left there, uncounted, is replaced."""
+    return zarr.open_group(root, mode="a", zarr_format=3).create_array(
+        label,
+        shape=tuple(shape),
+        chunks=tuple(max(1, c) for c in chunks),
+        dtype=dtype,
+        compressors=[ZstdCodec(), Crc32cCodec()],
+        dimension_names=list(dims),
+        config=_CONFIG,
+        overwrite=True,
+    )
+
+
+def reopened(root: Path, label: str, remembered: str) -> Any:
+    """An array to go on writing to, checked as by `read`."""
+    _checked(root, label, remembered)
+    return zarr.open_array(root / label, mode="r+", zarr_format=3).with_config(_CONFIG)
+
+
+def fingerprint(root: Path, label: str) -> str:
+    """What a checkpoint remembers of an array's or a group's metadata: all but how many draws there are."""
+    return _fingerprint(_metadata(root, label))
+
+
+def attributes(root: Path, remembered: str) -> Mapping[str, Any]:
+    """The attributes of a group. Raises `CheckpointError` where they are not as they were written."""
+    found = _metadata(root, "")
+    if _fingerprint(found) != remembered:
+        raise _damaged(root, _META, "it is not what was written")
+    return found["attributes"]
+
+
+def read(root: Path, label: str, remembered: str, steps: int | None = None) -> np.ndarray:
+    """An array `[chain, draw, …]` up to `steps` draws, or all of one without draws.
+
+    Raises `CheckpointError`, which names the file, where anything is missing or not as it was written.
+    """
+    shape, chunks, separator = _checked(root, label, remembered)
+    if steps is not None:
+        if len(shape) < 2 or shape[1] < steps:
+            raise _damaged(root, label, f"it has fewer than the {steps} draws that were committed")
+        shape = (shape[0], steps, *shape[2:])
+    for key in _keys(shape, chunks, separator):
+        path = root / label / key
+        if path.is_symlink() or not path.is_file() or not path.stat().st_size:
+            raise _damaged(root, f"{label}/{key}", "it is missing or empty")
+    array: Any = zarr.open_array(root / label, mode="r", zarr_format=3)
+    try:
+        return np.asarray(array[...] if steps is None else array[:, :steps])
+    except Exception as problem:  # whatever a codec raises about bytes that are not what was written
+        raise _damaged(
+            root, _first_damaged(array, label, shape, chunks, separator), str(problem)
+        ) from problem
+
+
+def tail_sum(values: np.ndarray, steps: int, rows: int) -> int:
+    """A checksum of the draws since the last full chunk: a chunk that a power cut has put back to what it was
+    before is whole by its own checksum, and older than the checkpoint."""
+    first = steps // rows * rows
+    first = first if first < steps else max(0, steps - rows)
+    return zlib.crc32(np.ascontiguousarray(values[:, first:steps]).tobytes())
+
+
+def rows_of(array: Any) -> int:
+    """How many draws a chunk of an array holds."""
+    return int(array.chunks[1])
+
+
+def missing(root: Path, label: str, array: Any) -> str | None:
+    """The first file of an array that is not there."""
+    keys = [_META] if array is None else [_META, *_keys(array.shape, array.chunks, "/")]
+    folder = root / label
+    return next((f"{label}/{key}" for key in keys if not os.path.exists(f"{folder}/{key}")), None)
+
+
+def sync(root: Path, written: Mapping[str, tuple[Any, int, int]]) -> None:
+    """Wait until the disk holds what was written of each array: `label: (array, first draw, end)`."""
+    for label, (array, start, end) in written.items():
+        rows, shape = rows_of(array), (array.shape[0], end, *array.shape[2:])
+        for key in _keys(shape, array.chunks, "/", start // rows):
+            _sync_file(root / label / key)
+        _sync_file(root / label / _META)
+
+
+def _sync_file(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _keys(shape: Sequence[int], chunks: Sequence[int], separator: str, first: int = 0) -> list[str]:
+    """The files of the chunks that cover `shape`, from chunk `first` of the draws on."""
+    counts = [math.ceil(s / c) for s, c in zip(shape, chunks, strict=True)]
+    if not counts:
+        return ["c"]
+    found = (i for i in np.ndindex(*counts) if len(i) < 2 or i[1] >= first)
+    return [f"c/{separator.join(map(str, i))}" for i in found]
+
+
+def _metadata(root: Path, label: str) -> dict[str, Any]:
+    path = root / label / _META
+    try:
+        if path.is_symlink() or path.stat().st_size > _MOST_META_BYTES:
+            raise _damaged(root, f"{label}/{_META}", "it is a link, or far too large")
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as problem:
+        if isinstance(problem, CheckpointError):
+            raise
+        raise _damaged(root, f"{label}/{_META}", str(problem)) from problem
+    if (
+        not isinstance(found, dict)
+        or found.get("zarr_format") != 3
+        or not isinstance(found.get("attributes"), dict)
+    ):
+        raise _damaged(root, f"{label}/{_META}", "it is not of Zarr's format 3")
+    return found
+
+
+def _fingerprint(metadata: Mapping[str, Any]) -> str:
+    told = {k: v for k, v in metadata.items() if k != "shape"}
+    told["shape"] = [n for axis, n in enumerate(metadata.get("shape", ())) if axis != 1]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _checked(root: Path, label: str, remembered: str) -> tuple[tuple[int, ...], tuple[int, ...], str]:
+    """Shape, chunks and key separator of an array that may be decoded."""
+    found = _metadata(root, label)
+    where = f"{label}/{_META}"
+    try:
+        shape = tuple(found["shape"])
+        chunks = tuple(found["chunk_grid"]["configuration"]["chunk_shape"])
+        codecs = tuple(codec["name"] for codec in found["codecs"])
+        encoding = found["chunk_key_encoding"]
+        plain = (
+            found["node_type"] == "array"
+            and found["data_type"] in _DTYPES
+            and found["chunk_grid"]["name"] == "regular"
+            and encoding["name"] == "default"
+            and codecs == _CODECS
+            and not found.get("storage_transformers")
+            and len(shape) == len(chunks)
+            and all(type(n) is int and n >= 0 for n in shape)
+            and all(type(n) is int and n > 0 for n in chunks)
+        )
+        separator = encoding.get("configuration", {}).get("separator", "/")
+    except (KeyError, TypeError, AttributeError):
+        plain, shape, chunks, separator = False, (), (), "/"
+    if not plain:
+        raise _damaged(root, where, "it describes no array that Gibbsite writes; nothing of it was decoded")
+    if _fingerprint(found) != remembered:
+        raise _damaged(root, where, "it is not what was written")
+    return shape, chunks, separator
+
+
+def _first_damaged(
+    array: Any, label: str, shape: Sequence[int], chunks: Sequence[int], separator: str
+) -> str:
+    """The first chunk that cannot be decoded."""
+    for key in _keys(shape, chunks, separator):
+        at = [int(i) for i in key[2:].split(separator)] if len(shape) else []
+        box = tuple(slice(i * c, (i + 1) * c) for i, c in zip(at, chunks, strict=True))
+        try:
+            array[box]
+        except Exception:
+            return f"{label}/{key}"
+    return label
+
+
+def _damaged(root: Path, file: str, why: str) -> CheckpointError:
+    store, file = str(root.parent), f"{root.name}/{file.strip('/')}"
+    return CheckpointError(
+        f"the store {store!r} is damaged: {file}: {why}. What is whole of it: "
+        f"gibbsite.load({store!r}, partial=True)"
+    )

@@ -1,0 +1,130 @@
+"""What a checkpoint says beside its arrays, looked at before anything is done with it."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gibbsite.errors import CheckpointError
+from gibbsite.sampling.storage.store import GROUPS
+
+_MOST = 2**62
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _MOST
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and value >= 0
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _none_or(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or test(value)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_text, value))
+
+
+def _table(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(of, value.values()))
+
+
+def _label(value: Any) -> bool:
+    """A file's name: nothing that leads out of its folder."""
+    return _text(value) and bool(value) and not set(value) & set("/\\\0") and value.strip(". ") != ""
+
+
+def _pace(value: Any) -> bool:
+    def pair(of: Callable[[Any], bool], v: Any) -> bool:
+        return isinstance(v, list) and len(v) == 2 and all(map(of, v))
+
+    return (
+        isinstance(value, dict)
+        and set(value) == {"steps", "seconds"}
+        and pair(_count, value["steps"])
+        and pair(_number, value["seconds"])
+    )
+
+
+def _group(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and _count(value.get("steps"))
+        and _table(_label)(value.get("names"))
+        and _table(_text)(value.get("sums"))
+        and _table(
+            lambda v: isinstance(v, list) and len(v) == 2 and _count(v[0]) and v[0] > 0 and _count(v[1])
+        )(value.get("tails"))
+        and set(value["names"]) == set(value["sums"])
+        and (set(value["names"]) == set(value["tails"]))
+    )
+
+
+def _observed(value: Any) -> bool:
+    def pair(v: Any) -> bool:
+        place = v[0].split("/") if isinstance(v, list) and len(v) == 2 and all(map(_text, v)) else []
+        return len(place) == 2 and place[0] == "observed_data" and _label(place[1])
+
+    return _table(pair)(value)
+
+
+_FACTS: dict[str, Callable[[Any], bool]] = {
+    "settings": lambda v: isinstance(v, dict),
+    "until": _none_or(_text),
+    "max_draws": _none_or(_count),
+    "live": lambda v: isinstance(v, bool),
+    "elapsed": _number,
+    "pace": _pace,
+    "compile_seconds": _number,
+    "finished": lambda v: isinstance(v, bool),
+    "versions": _table(_text),
+    "about": _text,
+    "observed": _observed,
+    "draws": lambda v: isinstance(v, dict) and set(v) == set(GROUPS) and all(map(_group, v.values())),
+}
+
+_SETTINGS: dict[str, Callable[[Any], bool]] = {
+    "draws": _count,
+    "warmup": _count,
+    "chains": lambda v: _count(v) and v > 0,
+    "seed": _count,
+    "thin": lambda v: _count(v) and v > 0,
+    "keep_warmup": lambda v: isinstance(v, bool),
+    "chunk": _none_or(_count),
+    "keep": _none_or(_texts),
+    "shard": _none_or(_text),
+    "first_chain": _count,
+    "all_chains": _none_or(_count),
+}
+
+
+def checked_facts(facts: Mapping[str, Any], path: Any) -> dict[str, Any]:
+    """The facts, if each is of its kind. Raises `CheckpointError`, which names the one that is not."""
+    return _checked(facts, _FACTS, f"the saved run in {str(path)!r}", exact=False)
+
+
+def checked_settings(settings: Mapping[str, Any], path: Any) -> dict[str, Any]:
+    """Settings of a run, if each is of its kind and none is unknown. Raises `CheckpointError`."""
+    known = {k: v for k, v in _SETTINGS.items() if k in settings} | {
+        k: v for k, v in _SETTINGS.items() if k in ("draws", "warmup", "chains", "seed")
+    }
+    return _checked(settings, known, f"the saved settings in {str(path)!r}", exact=True)
+
+
+def _checked(
+    found: Mapping[str, Any], tests: Mapping[str, Callable[[Any], bool]], what: str, exact: bool
+) -> dict[str, Any]:
+    for name, test in tests.items():
+        if name not in found or not test(found[name]):
+            raise CheckpointError(f"{what} is damaged: {name!r} is {str(found.get(name))[:60]!r}")
+    unknown = set(found) - set(tests)
+    if exact and unknown:
+        raise CheckpointError(
+            f"{what} has settings that this version does not know: {', '.join(sorted(unknown))}"
+        )
+    return dict(found)

@@ -1,0 +1,258 @@
+"""Damaged and hostile stores: every damage is noticed, nothing in a store is executed."""
+
+import io
+import json
+import os
+import pickle
+import shutil
+import zipfile
+
+import gibbsite as gb
+import numpy as np
+import pytest
+from gibbsite.errors import CheckpointError, GibbsiteError, StoreError
+from gibbsite.sampling import checkpoint
+
+SCHEDULE = "Gibbs z (*) NUTS [w p]"
+OPTIONS = {"draws": 1300, "warmup": 20, "chains": 2, "seed": 1, "schedule": SCHEDULE, "chunk": 100}
+
+
+@pytest.fixture(scope="module")
+def stored(model, tmp_path_factory):
+    """A run of several chunks a site, with its store."""
+    folder = tmp_path_factory.mktemp("stores") / "run"
+    return model.sample(**OPTIONS, store=folder, keep="p"), folder
+
+
+def _files(folder):
+    return sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file() and p.name != "lock")
+
+
+def _flipped(path, at, bit):
+    body = bytearray(path.read_bytes())
+    body[at] ^= 1 << bit
+    path.write_bytes(bytes(body))
+
+
+def _same(back, run):
+    for name, v in run.draws.items():
+        np.testing.assert_array_equal(back.draws[name], v)
+    for label, stats in run.info.items():
+        for name, v in stats.items():
+            np.testing.assert_array_equal(back.info[label][name], v)
+
+
+@pytest.mark.parametrize("kind", ["deleted", "empty", "half", "zeroed", "flipped"])
+def test_every_damage_is_named_or_harmless(stored, tmp_path, kind):
+    run, folder = stored
+    rng, noticed = np.random.default_rng(0), 0
+    for file in _files(folder):
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy)
+        path = copy / file
+        size = path.stat().st_size
+        if kind == "deleted":
+            path.unlink()
+        elif kind == "empty":
+            path.write_bytes(b"")
+        elif kind == "half":
+            path.write_bytes(path.read_bytes()[: size // 2])
+        elif kind == "zeroed":
+            path.write_bytes(b"\0" * size)
+        else:
+            _flipped(path, int(rng.integers(size)), int(rng.integers(8)))
+        try:
+            _same(gb.load(copy), run)
+        except CheckpointError as problem:
+            noticed += 1
+            place = file.as_posix()
+            assert file.name in str(problem) or place in str(problem) or "no saved run" in str(problem), place
+        shutil.rmtree(copy)
+    groups = 5  # metadata of groups, which xarray reads and we do not
+    assert noticed >= len(_files(folder)) - groups
+
+
+def test_a_stale_last_chunk_is_noticed(model, tmp_path):
+    """As after a power cut: the chunk is whole by its own checksum, and older than the checkpoint."""
+    folder = tmp_path / "run"
+    run = model.sample(**{**OPTIONS, "draws": 700}, store=folder)
+    chunk = folder / "draws.zarr" / "posterior" / "p" / "c" / "0" / "0" / "0"
+    before = chunk.read_bytes()
+    run.resume(draws=100)
+    chunk.write_bytes(before)
+    with pytest.raises(CheckpointError, match=r"posterior/p.*older than its checkpoint"):
+        gb.load(folder)
+
+
+def test_what_is_whole_of_a_damaged_store(stored, tmp_path):
+    run, folder = stored
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    assert gb.verify(copy).draws == 1300
+    second = copy / "draws.zarr" / "posterior" / "p" / "c" / "0" / "1" / "0"
+    _flipped(second, 30, 2)
+    with pytest.raises(CheckpointError, match=r"posterior/p.*0/1/0"):
+        gb.verify(copy)
+    with pytest.warns(UserWarning, match=r"first 1024 draws are whole.*posterior/p"):
+        part = gb.load(copy, partial=True)
+    for name, v in run.draws.items():
+        np.testing.assert_array_equal(part.draws[name], v[:, :1024])
+    (copy / "draws.zarr" / "sample_stats" / "energy" / "zarr.json").unlink()
+    with pytest.warns(UserWarning, match=r"sample_stats/energy/zarr\.json"):
+        part = gb.load(copy, partial=True)
+    assert part.draws["p"].shape[1] == 1024
+    assert not any("energy" in stats for stats in part.info.values())
+
+
+class Trap:
+    """Leaves a mark where it is unpickled."""
+
+    mark = ""
+
+    def __reduce__(self):
+        return (os.mkdir, (self.mark,))
+
+
+@pytest.mark.parametrize("version", ["v2 filter", "v2 compressor", "v2 objects", "v3 codec", "v3 dtype"])
+def test_no_codec_is_run_that_we_did_not_write(stored, tmp_path, version):
+    _, folder = stored
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    Trap.mark = str(tmp_path / "executed")
+    array = copy / "draws.zarr" / "posterior" / "p"
+    if version.startswith("v2"):
+        shutil.rmtree(array)
+        array.mkdir()
+        dtype = "|O" if version == "v2 objects" else "<f4"
+        pickled = [{"id": "pickle"}]
+        meta = {"zarr_format": 2, "shape": [2, 1300, 2], "chunks": [2, 1300, 2], "dtype": dtype, "order": "C",
+                "fill_value": 0, "compressor": pickled[0] if version == "v2 compressor" else None,
+                "filters": None if version == "v2 compressor" else pickled}  # fmt: skip
+        (array / ".zarray").write_text(json.dumps(meta))
+        (array / "0.0.0").write_bytes(pickle.dumps(Trap()))
+    else:
+        meta = json.loads((array / "zarr.json").read_text())
+        if version == "v3 codec":
+            meta["codecs"] = [*meta["codecs"][:1], {"name": "numcodecs.pickle", "configuration": {}}]
+        else:
+            meta["data_type"] = "variable_length_bytes"
+        (array / "zarr.json").write_text(json.dumps(meta))
+        for chunk in (p for p in (array / "c").rglob("*") if p.is_file()):
+            chunk.write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(CheckpointError, match="posterior/p"):
+        gb.load(copy)
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"settings": {}},
+        {"settings": []},
+        {"draws": {}},
+        {"until": 5},
+        {"pace": {"x": 1}},
+        {"elapsed": "long"},
+        {"versions": []},
+        {"about": 3},
+        {"observed": {"y": ["../../etc/passwd", "x"]}},
+    ],
+    ids=str,
+)
+def test_facts_of_the_wrong_kind(stored, tmp_path, change):
+    _, folder = stored
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    facts, state = checkpoint.read(copy)
+    checkpoint.write(copy, {**facts, **change}, state)
+    with pytest.raises(CheckpointError, match=f"damaged.*{next(iter(change))}|damaged"):
+        gb.load(copy)
+
+
+@pytest.mark.parametrize("label", ["../../../etc/x", "..", "a/b", "", "zzz"])
+def test_labels_that_lead_elsewhere(stored, tmp_path, label):
+    _, folder = stored
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    facts, state = checkpoint.read(copy)
+    facts["draws"]["posterior"]["names"]["p"] = label
+    checkpoint.write(copy, facts, state)
+    with pytest.raises(CheckpointError):
+        gb.load(copy)
+
+
+def test_an_array_that_says_more_than_it_has(stored, tmp_path):
+    """A checkpoint of one small array that claims 64 GiB, whole by its own digest."""
+    import hashlib
+
+    _, folder = stored
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    header, body = io.BytesIO(), io.BytesIO()
+    claim = {"descr": "|u1", "fortran_order": False, "shape": (1 << 36,)}
+    np.lib.format.write_array_header_1_0(header, claim)
+    for kind in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        body = io.BytesIO()
+        with zipfile.ZipFile(body, "w", kind) as file:
+            file.writestr("facts.npy", header.getvalue() + b"\0" * 1000)
+        content = body.getvalue()
+        (copy / checkpoint.FILE).write_bytes(content + hashlib.sha256(content).digest())
+        with pytest.raises(CheckpointError, match="cannot be read"):
+            gb.load(copy)
+
+
+def test_links_are_not_followed(model, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("precious data")
+    run = model.sample(**{**OPTIONS, "draws": 100}, store=tmp_path / "run")
+    for name in ("lock", checkpoint.FILE + ".new"):
+        (tmp_path / "run" / name).unlink(missing_ok=True)
+        (tmp_path / "run" / name).symlink_to(precious)
+    run.resume(draws=10)
+    assert precious.read_text() == "precious data"
+    assert gb.load(tmp_path / "run").draws["p"].shape[1] == 110
+
+
+def _wait(run, steps):
+    while run.kept.sampled.steps < steps and run.status in ("compiling", "warmup", "sampling"):
+        pass
+
+
+@pytest.mark.parametrize("loss", ["folder", "checkpoint", "chunk"])
+def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss):
+    folder = tmp_path / "run"
+    run = model.start(**{**OPTIONS, "draws": 10**8}, store=folder)
+    while (
+        not (folder / checkpoint.FILE).exists()
+        or checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] < 100
+    ):
+        pass
+    if loss == "folder":
+        shutil.rmtree(folder)
+    elif loss == "checkpoint":
+        (folder / checkpoint.FILE).unlink()
+    else:
+        (folder / "draws.zarr" / "posterior" / "p" / "c" / "0" / "0" / "0").unlink()
+    _wait(run, run.kept.sampled.steps + 200)  # the run goes on in memory
+    assert run.status == "sampling"
+    run.stop()
+    with pytest.raises(StoreError, match="in memory") as told:
+        run.wait()
+    assert told.value.run is run and run.status == "failed"
+    run.save(tmp_path / "elsewhere")
+    _same(gb.load(tmp_path / "elsewhere"), run)
+
+
+def test_a_start_that_is_refused_leaves_nothing(model, tmp_path):
+    with pytest.raises(GibbsiteError, match="max_draws"):
+        model.start(**OPTIONS, store=tmp_path / "new" / "run", max_draws=0)
+    assert not (tmp_path / "new").exists()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    with pytest.raises(GibbsiteError, match="max_draws"):
+        model.start(**OPTIONS, store=mine, max_draws=0)
+    assert mine.exists() and not list(mine.iterdir())
+
+
+def _committed(folder):
+    return checkpoint.read(folder)[0]["draws"]["posterior"]["steps"]
