@@ -214,24 +214,30 @@ def test_a_discrete_site_without_finite_support(shell: InteractiveShell, run: Ru
     assert shell.user_ns["run"].draws["k"].shape == (2, 20)
 
 
-def test_an_interrupt_stops_the_run_and_keeps_its_draws(shell: InteractiveShell, run: Run, mixture: Any):
+@pytest.mark.parametrize("presses", [1, 2])
+def test_interrupts_stop_the_run_and_keep_its_draws(
+    shell: InteractiveShell, run: Run, mixture: Any, monkeypatch: pytest.MonkeyPatch, presses: int
+):
     main = threading.main_thread().ident
     assert main is not None
-    start = mixture.start
+    sample = mixture.sample
+    sent = threading.Event()
 
-    def start_and_interrupt(**options: Any) -> Any:
-        result = start(**options)
-        sent = threading.Event()
-
+    def sample_and_interrupt(on_start: Any, **options: Any) -> Any:
         def interrupt(current: Any) -> None:
             if current.snapshot().draws_done > 0 and not sent.is_set():
                 sent.set()
-                signal.pthread_kill(main, signal.SIGINT)
+                for _ in range(presses):
+                    signal.pthread_kill(main, signal.SIGINT)
 
-        result.subscribe(interrupt)
-        return result
+        def begin(current: Any) -> None:
+            on_start(current)
+            current.subscribe(interrupt)
 
-    mixture.start = start_and_interrupt
+        return sample(on_start=begin, **options)
+
+    monkeypatch.setattr(mixture, "sample", sample_and_interrupt)
+    shell.user_ns["run"] = None
     run("run = %sample mixture -n 10000000 -w 10 -c 1 -q")
     result = shell.user_ns["run"]
     assert result.status == "stopped"
