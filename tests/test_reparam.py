@@ -107,3 +107,37 @@ def walk(y):
 def test_what_does_not_fit_is_refused(fn, choices, words):
     with pytest.raises(gb.GibbsiteError, match=words):
         gb.model(fn, Y).reparam(choices)
+
+
+def test_degrees_that_are_learnt_leave_the_model_as_it_is(model):
+    for other in (model.reparam("auto"), model.reparam(theta="auto")):
+        assert list(other.sites) == list(model.sites)
+    rows = model.schedule("NUTS [mu tau theta]").rows
+    assert "theta: location reads mu, scale reads tau: centring learnt per element" in rows[0].reason
+
+
+def test_a_degree_for_every_element(model):
+    degrees = np.array([0.0, 0.3, 1.0])
+    other = model.reparam(theta=degrees)
+    mu, tau, drawn = 1.5, 0.7, np.array([0.2, -1.0, 3.0])
+    theta = mu + tau ** (1 - degrees) * (drawn - degrees * mu)
+    old = model.density.log_joint({"mu": mu, "tau": tau, "theta": theta})
+    new = other.density.log_joint({"mu": mu, "tau": tau, "theta_decentered": drawn})
+    np.testing.assert_allclose(new, old + np.sum(1 - degrees) * np.log(tau), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"theta": np.array([0.5, 0.5])}, "shape"),
+        ({"theta": np.array([0.5, np.nan, 0.5])}, "between 0 and 1"),
+        ({"theta": np.array([0.5, 1.5, 0.5])}, "between 0 and 1"),
+        ({"mu": "auto"}, "change nothing"),
+        ({"y": "auto"}, "observed"),
+        ({"thetta": "auto"}, "theta"),
+        ({}, "which site"),
+    ],
+)
+def test_degrees_that_make_no_sense(model, choice, message):
+    with pytest.raises(gb.GibbsiteError, match=message):
+        model.reparam(choice)

@@ -29,7 +29,7 @@ from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_mode
 from gibbsite.kernels.scheduling.elimination import eliminating
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
-from gibbsite.reparam import fitting_reparams, reparameterised
+from gibbsite.reparam import checked_auto, fitting_reparams, reparameterised
 from gibbsite.sampling import Run
 from gibbsite.trace.tape.tape import Tape
 from gibbsite.transform import carried_over, checked_values, conditioned, intervened, unmarked, without
@@ -139,16 +139,21 @@ class Model:
         checked = checked_values(self.density, {**(values or {}), **named}, "do")
         return self._remade(*intervened(self.fn, self.kwargs, checked))
 
-    def reparam(self, choices: Mapping[str, Any] | None = None, **named: Any) -> "Model":
+    def reparam(self, choices: Mapping[str, Any] | str | None = None, **named: Any) -> "Model":
         """The same model with latent sites in other coordinates: `model.reparam(theta="non-centred")`.
 
-        A choice is "non-centred", a number between 0 (non-centred) and 1 (as written), "base" for a
-        transformed distribution, or a `numpyro.infer.reparam.Reparam`. The site becomes a deterministic one,
-        whose draws keep its name; `theta_decentered` (or `theta_base`) is sampled. Raises `UnknownNameError`,
+        A choice is "non-centred", a number between 0 (non-centred) and 1 (as written) or an array of such
+        numbers, "base" for a transformed distribution, or a `numpyro.infer.reparam.Reparam`. The site becomes
+        a deterministic one, whose draws keep its name; `theta_decentered` (or `theta_base`) is sampled.
+        "auto" leaves a site as it is, and its degree to NUTS, which learns it in warm-up: `reparam("auto")`
+        is that for all sites, as the default schedule does anyway. Raises `UnknownNameError`,
         `DataError` for a choice that does not exist, `ModelError` where it does not fit.
         """
-        changed = reparameterised(self.fn, self.density, {**(choices or {}), **named})
-        return self._remade(changed, self.kwargs)
+        asked = choices if isinstance(choices, str) and not named else {**(choices or {}), **named}  # type: ignore[dict-item]
+        left = checked_auto(self.density, asked)
+        if not left:
+            return self._remade(self.fn, self.kwargs)
+        return self._remade(reparameterised(self.fn, self.density, left), self.kwargs)
 
     def reparam_choices(self, site: str) -> tuple[str, ...]:
         """The parameterisations that fit a site, by name; none for a name that does not exist."""

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro import handlers
@@ -19,9 +21,12 @@ from numpyro.infer.reparam import LocScaleReparam, Reparam, TransformReparam
 from numpyro.primitives import Messenger
 
 from gibbsite.density import Density, Site
+from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
+from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.errors import DataError, ModelError
+from gibbsite.kernels.nuts.coordinates import declared
 
-NON_CENTRED, CENTRED, BASE = "non-centred", "centred", "base"
+AUTO, NON_CENTRED, CENTRED, BASE = "auto", "non-centred", "centred", "base"
 _INDEXED = re.compile(r"(.*?)((?:\[\d+\])+)$")
 
 
@@ -106,13 +111,61 @@ def reparameterised(fn: Callable, density: Density, choices: Mapping[str, Any]) 
     not exist, `ModelError` for a site that it does not fit. Non-centring: Papaspiliopoulos, Roberts and
     Sköld 2007; degrees of it: Gorinova, Moore and Hoffman 2019.
     """
-    if not choices:
-        raise DataError("reparam: which site, and how? For example reparam(theta='non-centred')")
     config = {}
     for name, choice in choices.items():
         for member in density.groups.get(name, (name,)):
             config[member] = _Renamed(_reparam(density, member, choice))
     return functools.wraps(fn)(handlers.reparam(fn, config=config))
+
+
+def checked_auto(density: Density, choices: Mapping[str, Any] | str) -> dict[str, Any]:
+    """`choices` without the sites whose degree is to be learnt, which are checked.
+
+    Such sites stay as they are: NUTS learns degrees while it warms up. "auto" alone stands for every site
+    with degrees to learn. Raises `UnknownNameError`, and `ModelError` where there is nothing to learn.
+    """
+    continuous = [n for n in density.latents if not density.sites[n].discrete]
+    fitting = declared(density, continuous, None)
+    if choices == AUTO:
+        if not fitting:
+            raise ModelError("reparam('auto'): no site has a location or a scale that reads another latent")
+        return {}
+    if isinstance(choices, str) or not choices:
+        raise DataError("reparam: which site, and how? For example reparam(theta='non-centred')")
+    for name, choice in choices.items():
+        for member in density.groups.get(name, (name,)) if isinstance(choice, str) and choice == AUTO else ():
+            if member not in fitting:
+                raise ModelError(f"reparam: {_why_not(density, member)}")
+    return {n: c for n, c in choices.items() if not (isinstance(c, str) and c == AUTO)}
+
+
+def _why_not(density: Density, name: str) -> str:
+    """Why no degree of centring can be learnt for a site."""
+    site, found = density.site(name), location_scales(density).get(name)
+    if not site.latent or site.discrete:
+        return f"{name!r} is {site.role if not site.latent else 'discrete'}: it has no degree of centring"
+    if (by_hand := non_centred_by_hand(density).get(name)) is not None:
+        return f"{name!r} is non-centred by hand, but {by_hand.obstacle}: it stays as it is"
+    if found is None:
+        return f"{name!r} has no location or scale that reads a latent: any degree would change nothing"
+    return (
+        f"{name!r} is drawn all at once ({found.form}), not element by element, so its degree is not learnt"
+    )
+
+
+def _by_element(density: Density, site: Site, choice: Any, fitting: tuple[str, ...]) -> Reparam:
+    """Degrees of centring for each element of a site."""
+    degrees = np.asarray(choice, float)
+    if degrees.shape != site.shape:
+        raise DataError(f"reparam: {site.name!r} has shape {site.shape}; the degrees have {degrees.shape}")
+    if not (np.isfinite(degrees) & (degrees >= 0) & (degrees <= 1)).all():
+        raise DataError(f"reparam: degrees of centring lie between 0 and 1; those of {site.name!r} do not")
+    if NON_CENTRED not in fitting:
+        raise ModelError(
+            f"reparam: {site.name!r} ~ {site.fn_name} has no location and scale on the real line"
+        )
+    shape = tuple(sorted(_parameters(density, site) - {"loc", "scale"}))
+    return LocScaleReparam(jnp.asarray(degrees), shape_params=shape)
 
 
 def _reparam(density: Density, name: str, choice: Any) -> Reparam:
@@ -124,6 +177,8 @@ def _reparam(density: Density, name: str, choice: Any) -> Reparam:
     if isinstance(choice, Reparam):
         return choice
     fitting = fitting_reparams(density, name)
+    if isinstance(choice, np.ndarray | jax.Array | list | tuple):
+        return _by_element(density, site, choice, fitting)
     ways = " or ".join(map(repr, fitting)) or "none by name; a `numpyro.infer.reparam.Reparam` may fit"
     if choice == BASE:
         if choice not in fitting:
@@ -133,7 +188,7 @@ def _reparam(density: Density, name: str, choice: Any) -> Reparam:
     if isinstance(centred, bool) or not isinstance(centred, int | float) or not 0 <= centred <= 1:
         raise DataError(
             f"reparam: {name!r} can be 'non-centred', 'centred', a number between 0 (non-centred) and 1, or "
-            f"'base'; got {choice!r}"
+            f"'base', 'auto', or an array of numbers per element; got {choice!r}"
         )
     if NON_CENTRED not in fitting:
         raise ModelError(

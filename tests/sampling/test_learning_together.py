@@ -79,3 +79,13 @@ def test_chains_that_do_not_pool_differ(model):
     run = model.sample(**{**OPTIONS, "draws": 1}, schedule="NUTS(pooled=False) [mu tau theta]")
     tuning = run._state.block_states[0].tuning
     assert not np.array_equal(tuning.metric.scale[0], tuning.metric.scale[1])
+
+
+def test_what_was_learnt_is_told_and_saved(whole, tmp_path):
+    found = whole.centring
+    assert set(found) == {"theta"} and found["theta"].shape == (8,)
+    assert "as written" in str(found) and not found.notices
+    whole.save(tmp_path / "run")
+    loaded = gb.load(tmp_path / "run").centring
+    np.testing.assert_array_equal(loaded["theta"], found["theta"])
+    assert str(loaded) == str(found)

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError, StoreError
+from gibbsite.kernels.nuts.told import Centring, learnt_centring
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint, predict
 from gibbsite.sampling.engine.engine import INPUTS, Engine
@@ -92,6 +93,7 @@ class Run(Looking):
         self._error: BaseException | None = None
         self._message: str | None = None
         self._told = ""
+        self._saved_centring = Centring({})
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -365,6 +367,7 @@ class Run(Looking):
             "pace": asdict(self._pace),
             "compile_seconds": self._compile_seconds,
             "starts": self._told,
+            "centring": self.centring.as_json(),
             "finished": self._status == "finished",
             "versions": checkpoint.versions(),
         }
@@ -438,6 +441,7 @@ class Run(Looking):
         self._pace = Pace(**facts["pace"])
         self._elapsed, self._compile_seconds = facts["elapsed"], facts["compile_seconds"]
         self._told = facts.get("starts", "")
+        self._saved_centring = Centring.from_json(facts.get("centring", {}))
         self._status = "finished" if facts["finished"] else "stopped"
         if self.kept.sampled.steps:
             values, stats = self.kept.sampled.read(), self.kept.sampled_stats.read()
@@ -461,6 +465,16 @@ class Run(Looking):
         Read-only views of the arrays that the run writes to: copy what you want to change.
         """
         return self.kept.sampled.read() or empty_like(self._plan, self._chains, self.settings.keep)
+
+    @property
+    def centring(self) -> Centring:
+        """Degrees of centring that NUTS has learnt, by site, of its shape: 1 is centred, 0 non-centred.
+
+        Printed, it tells how well they fit.
+        """
+        if self._state is None or self._engine is None:
+            return self._saved_centring
+        return learnt_centring(self._engine.kernel, self._state)
 
     @property
     def elapsed(self) -> float:

@@ -181,16 +181,7 @@ def coordinates(
     to a degree whose location or scale reads another site of the block and nothing that is unknown.
     """
     names = [n for n in shapes if n in density.latent_vars]
-    found: dict[str, Centred] = {}
-    if centring == "auto":
-        declared: Mapping[str, Centred] = {**location_scales(density), **non_centred_by_hand(density)}
-        known = {*names, *siblings}
-        for name in names:
-            c = declared.get(name)
-            if c is None or c.read is None or getattr(c, "obstacle", None):
-                continue
-            if set(c.reads) <= known and set(c.reads) & set(names):
-                found[name] = c
+    found = declared(density, names, siblings) if centring == "auto" else {}
     parts, site, written = [], [], []
     at = degrees = number = 0
     for name in [*_ordered(names, found), *(n for n in shapes if n not in names)]:
@@ -215,6 +206,24 @@ def coordinates(
         np.array(site, np.int32),
         np.array(written, np.float32),
     )
+
+
+def declared(density: Density, names: Sequence[str], siblings: Sequence[str] | None) -> dict[str, Centred]:
+    """The sites among `names` that can be centred to a degree, as one block.
+
+    Their location or scale reads another of them, and what it reads beside them is in `siblings`, or anything
+    where that is None.
+    """
+    forms: Mapping[str, Centred] = {**location_scales(density), **non_centred_by_hand(density)}
+    found = {}
+    for name in names:
+        c = forms.get(name)
+        if c is None or c.read is None or getattr(c, "obstacle", None):
+            continue
+        outside = set(c.reads) - set(names)
+        if set(c.reads) & set(names) and (siblings is None or outside <= set(siblings)):
+            found[name] = c
+    return found
 
 
 def _ordered(names: Sequence[str], found: dict[str, Centred]) -> list[str]:

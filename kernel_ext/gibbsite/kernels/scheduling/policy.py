@@ -36,6 +36,7 @@ from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.elimination import Marginal, joint_marginal
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.nuts.told import to_be_learnt
 from gibbsite.kernels.scheduling.determined import joint_blocks
 from gibbsite.kernels.scheduling.parse import Spec, Update
 from gibbsite.kernels.scheduling.registry import Facts, conjugate_reason, find_kernel, size
@@ -131,7 +132,8 @@ def reason_for(
         own = row.reason if row else ""
         tied = ties_within(facts.density, sites)
         kept = [f"kept together: {'; '.join(tied)}"] if tied else []
-        return "; ".join([own, *kept, *_apart(facts, sites)])
+        learnt = to_be_learnt(facts.density, sites) if kernel == "NUTS" else []
+        return "; ".join([own, *kept, *learnt, *_apart(facts, sites)])
     return None
 
 

@@ -1,0 +1,109 @@
+"""What warm-up learnt about centring, in numbers and in words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density import Density
+from gibbsite.kernels.nuts.block import LearntNUTS
+from gibbsite.kernels.nuts.centring import GRID
+from gibbsite.kernels.nuts.coordinates import declared
+
+_BAD_FIT = 1.0
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A site's degrees of centring, of the site's shape, and the mean divergence F per element of what was
+    chosen, of the model as written and of the wholly non-centred site."""
+
+    degrees: np.ndarray
+    used: float
+    written: float
+    non_centred: float
+
+    def __str__(self) -> str:
+        low, high = float(np.min(self.degrees)), float(np.max(self.degrees))
+        span = f"{low:.2g}" if high - low < 0.01 else f"{low:.2g} … {high:.2g}"
+        if not np.isfinite(self.used):
+            return f"λ {span}"
+        return (
+            f"λ {span}; F {self.used:.2g}, as written {self.written:.2g}, non-centred {self.non_centred:.2g}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {**vars(self), "degrees": np.asarray(self.degrees, float).tolist()}
+
+
+class Centring(dict[str, np.ndarray]):
+    """Degrees of centring by site, each of the site's shape: 1 is centred, 0 non-centred. Printing tells how
+    well they fit; `notices` names sites for which no degree does."""
+
+    def __init__(self, learnt: Mapping[str, Learnt]):
+        super().__init__({n: found.degrees for n, found in learnt.items()})
+        self.learnt = dict(learnt)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{n}: {found}" for n, found in self.learnt.items()) or "nothing to centre"
+
+    @property
+    def notices(self) -> list[str]:
+        """Sites whose draws are far from normal in the chosen coordinates too."""
+        return [
+            f"{n}: no degree of centring makes its draws nearly normal (F {found.used:.2g}): "
+            f"a bend or heavy tails are left"
+            for n, found in self.learnt.items()
+            if found.used > _BAD_FIT
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {n: found.as_json() for n, found in self.learnt.items()}
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> "Centring":
+        """The inverse of `as_json`."""
+        return cls({n: Learnt(**{**s, "degrees": np.asarray(s["degrees"])}) for n, s in saved.items()})
+
+
+def learnt_centring(kernel: Any, state: Any) -> Centring:
+    """What the blocks of a composite have learnt, from the state of all chains.
+
+    Chains that learnt apart are averaged.
+    """
+    found: dict[str, Learnt] = {}
+    for block, own in zip((b for b, _ in kernel.blocks), state.block_states, strict=True):
+        inner = _innermost(block)
+        if not isinstance(inner, LearntNUTS):
+            continue
+        tuning = own.tuning
+        lam, fit = np.asarray(tuning.lam).mean(0), [np.asarray(f).mean(0) for f in tuning.fit]
+        for part in inner.problem.coordinates.centred:
+            at = part.degrees
+            written, _, non_centred, used = (float(f[at].mean()) for f in fit)
+            found[part.name] = Learnt(lam[at].reshape(part.shape), used, written, non_centred)
+    return Centring(found)
+
+
+def _innermost(block: Any) -> Any:
+    while not isinstance(block, LearntNUTS):
+        inner = getattr(block, "inner", None) or getattr(block, "kernel", None)
+        if inner is None:
+            break
+        block = inner
+    return block
+
+
+def to_be_learnt(density: Density, sites: Sequence[str]) -> list[str]:
+    """For a schedule's explanation: which sites of a block will be centred to a degree, and at what cost."""
+    lines = []
+    for name, found in declared(density, sites, None).items():
+        size = int(np.prod(density.sites[name].shape, dtype=np.int64))
+        lines.append(
+            f"{found}: centring learnt per element in warm-up; no extra gradients, "
+            f"{size} element{'s' * (size != 1)} × {GRID} degrees per window"
+        )
+    return lines
