@@ -26,7 +26,7 @@ from gibbsite.density.model.bounds import computed_bounds
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.trace.jaxpr.compat import is_traced, jaxpr_as_fun
 
-GROUPED_KERNELS = frozenset({"Gibbs", "Conjugate", "PolyaGamma", "NUTS", "HMC"})
+GROUPED_KERNELS = frozenset({"Gibbs", "Conjugate", "PolyaGamma", "Collapsed", "NUTS", "HMC"})
 """Kernels that ask a model for nothing but its logdensity and the supports of its sites."""
 
 _MANY = 8

@@ -117,6 +117,18 @@ def logits(y=None):
         numpyro.sample("y", dist.Binomial(total, logits=u[jnp.array([0, 1, 1, 2])] - 0.3), obs=y)
 
 
+def switched(y=None):
+    """A change point that centres the covariate, and the lines on both sides."""
+    x = jnp.array([-1.0, -0.2, 0.4, 1.1])
+    tau = numpyro.sample("tau", dist.Gamma(4.0, 3.0))
+    k = numpyro.sample("k", dist.Categorical(jnp.array([0.1, 0.4, 0.3, 0.2])))
+    a = numpyro.sample("a", dist.Normal(0.5, 1.0))
+    b = numpyro.sample("b", dist.Normal(-0.5, 1.0).expand([2]))
+    side = (jnp.arange(4) > k).astype(int)
+    with numpyro.plate("n", 4):
+        numpyro.sample("y", dist.Normal(a + b[side] * (x - x[k]), tau**-0.5), obs=y)
+
+
 def topics(y=None):
     """AugurV2's LDA."""
     doc = np.array([0, 0, 1, 1])
@@ -159,6 +171,7 @@ DATA = {
     regression: np.array([0.1, 1.2, -0.4], np.float32),
     effects: np.array([0.1, 1.2, -0.4, 2.0, 0.3], np.float32),
     logits: np.array([1, 2, 0, 2]),
+    switched: np.array([0.1, 1.2, -0.4, 0.3], np.float32),
     topics: np.array([0, 2, 1, 1]),
     gaussians: np.array([[0.2, 1.0], [-1.0, 0.5], [0.3, 0.1], [2.0, -1.0]], np.float32),
     bounded: np.array([0.2, 0.5], np.float32),

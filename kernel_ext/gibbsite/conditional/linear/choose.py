@@ -11,6 +11,7 @@ from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.chain import GaussianChain
 from gibbsite.conditional.gaussian.joint import GaussianConditional
+from gibbsite.conditional.linear.collapsed import collapsed_block
 from gibbsite.conditional.linear.joint import JointGaussian, joint_gaussian
 from gibbsite.conditional.linear.logistic import Likelihood
 from gibbsite.conditional.linear.polya_gamma import PolyaGammaBlock, polya_gamma_block
@@ -19,6 +20,8 @@ from gibbsite.density.observed import observed_values
 
 # elements outside the groups up to which a joint draw is worth its dense factorisation unasked
 _MOST_DENSE = 300
+# Gaussians that one collapsed update may solve for unasked
+_MOST_SOLVED = 256
 # of the information of the variates, the part that the data must have for a chain to move well
 _LEAST_KEPT = 0.2
 
@@ -111,6 +114,45 @@ def _worth(density: Density, names: Sequence[str]) -> bool:
     dense = layout.rest + layout.border
     largest = max(int(np.prod(density.sites[n].shape, dtype=np.int64)) for n in names)
     return dense <= max(_MOST_DENSE, largest)
+
+
+def collapsed_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The blocks of one discrete site and of the Gaussian sites among `names` to integrate out for it, by
+    each of their sites.
+
+    They are for sites whose values go with coefficients of their own: a single switch or change point that
+    the terms of Gaussian sites read, or a few indicators that many data read at once. The assignments of a
+    mixture are drawn in one pass without.
+    """
+    out: dict[str, tuple[str, ...]] = {}
+    gaussian = [n for n in names if not density.sites[n].discrete and is_gaussian(conditional_of(density, n))]
+    joint = gaussian_blocks(density, gaussian)
+    for site in names:
+        if not density.sites[site].discrete or site in out:
+            continue
+        near = [n for n in gaussian if n not in out and len(coupled(density, (site, n))) == 1]
+        inner = dict.fromkeys(m for n in near for m in joint.get(n, (n,)))
+        block = (site, *(n for n in gaussian if n in inner))
+        if near and not inner.keys() & out.keys() and _small(density, site, block):
+            out.update(dict.fromkeys(block, block))
+    return out
+
+
+def _small(density: Density, site: str, names: tuple[str, ...]) -> bool:
+    """Whether a collapsed draw is there, is of use and costs little."""
+    conditional = conditional_of(density, site)
+    structure = getattr(conditional, "structure", None)
+    if structure is None or conditional.site != site:  # no list of values, or a member of a group
+        return False
+    try:
+        found = collapsed_block(density, names)
+    except Refused:
+        return False
+    if found.elements > 1 and structure.independent:
+        return False
+    layout = found.gaussian.layout
+    solved = found.elements * found.support.size
+    return solved <= _MOST_SOLVED and solved * (layout.rest + layout.border) ** 2 <= _MOST_SOLVED * 100
 
 
 def logistic_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

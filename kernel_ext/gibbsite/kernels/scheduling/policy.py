@@ -7,6 +7,7 @@ drawn exactly or sliced, then one NUTS block:
 |---|---|---|
 | all, in a model without data | Ancestral | every draw is independent of the last |
 | discrete sites that determine each other, small discrete networks | Gibbs, jointly | alone they get stuck |
+| a switch or indicators, and their coefficients | Collapsed, in one block | one moves with the other |
 | discrete, listed support | Gibbs | drawn exactly from a table, chains by their recursion |
 | other integers | RandomWalk, Independence | nothing else fits |
 | support that moves with other sites | Conjugate, Slice | a fixed change of variables would be wrong |
@@ -30,7 +31,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from gibbsite.conditional.linear.choose import gaussian_blocks, logistic_blocks
+from gibbsite.conditional.linear.choose import collapsed_blocks, gaussian_blocks, logistic_blocks
 from gibbsite.conditional.reads.blind import blind_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.elimination import Marginal, joint_marginal
@@ -64,10 +65,16 @@ def default_spec(facts: Facts) -> Spec:
     conjugate += [n for n in logistic if n not in conjugate]
     stepped = [n for n in units if not facts.sites[units[n][0]].discrete and _stepped(facts, n)]
     tied = kept_together(facts.density, conjugate, stepped)
-    jointly = gaussian_blocks(facts.density, [n for n in conjugate if n not in tied and n not in logistic])
-    blocks = joint_blocks(facts, {n: m for n, m in units.items() if kinds[n] in ("finite", "chain")})
+    exact = [n for n in conjugate if n not in tied and n not in logistic]
+    listed = [n for n in units if n in facts.sites and kinds[n] in ("finite", "chain")]
+    integrated = collapsed_blocks(facts.density, listed + exact)
+    jointly = gaussian_blocks(facts.density, [n for n in exact if n not in integrated])
+    tables = {n: m for n, m in units.items() if kinds[n] in ("finite", "chain") and n not in integrated}
+    blocks = joint_blocks(facts, tables)
     for name, members in units.items():
-        if name in blocks:
+        if name in integrated:
+            discrete += [Update("Collapsed", integrated[name])] if name == integrated[name][0] else []
+        elif name in blocks:
             discrete += [blocks[name]] if members[0] == blocks[name].sites[0] else []
         elif kinds[name] in ("finite", "chain"):
             discrete.append(Update("Gibbs", members))

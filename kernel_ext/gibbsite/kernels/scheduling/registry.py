@@ -15,10 +15,12 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.choose import is_gaussian, together
+from gibbsite.conditional.linear.collapsed import collapsed_block
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.ancestral import Ancestral
+from gibbsite.kernels.blocks.collapsed import Collapsed
 from gibbsite.kernels.blocks.conjugate import ConjugateGibbs, refusal
 from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
 from gibbsite.kernels.blocks.finite import FiniteGibbs
@@ -268,6 +270,20 @@ def _logistic_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str, 
     return None if why is None else f"PolyaGamma cannot update {' and '.join(sites)}: {why}"
 
 
+def _collapsible(facts: Facts, site: str) -> str | None:
+    """Fits discrete sites with listed values, and the Gaussian sites that are integrated out for them."""
+    if facts.sites[site].discrete:
+        return _finite(facts, site)
+    if is_gaussian(facts.conditional(site)):
+        return None
+    return f"{site!r} is not Gaussian given the rest: {facts.conditional(site).reason}"
+
+
+def _collapsed_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
+    why = _refused(collapsed_block, facts, sites)
+    return None if why is None else f"Collapsed cannot update {' and '.join(sites)}: {why}"
+
+
 def _conjugate_signature(facts: Facts, sites: tuple[str, ...]) -> tuple[str, ...]:
     joint = together(facts.density, sites).joint
     return tuple(j.signature for j in joint) + _conditional_signature(facts, sites)
@@ -305,6 +321,17 @@ for _row in (
         together=_logistic_block,
         signature=lambda facts, sites: (polya_gamma_block(facts.density, sites).signature,),
         why=lambda facts, sites: polya_gamma_block(facts.density, sites).reason,
+    ),
+    KernelRow(
+        "Collapsed",
+        _collapsible,
+        lambda facts, sites, options: Collapsed(facts.runtime_model, facts.density),
+        {},
+        lambda facts, sites, options: collapsed_block(facts.density, sites).cost,
+        "Gaussian sites integrated out",
+        together=_collapsed_block,
+        signature=lambda facts, sites: (collapsed_block(facts.density, sites).signature,),
+        why=lambda facts, sites: collapsed_block(facts.density, sites).reason,
     ),
     KernelRow(
         "Gibbs",
