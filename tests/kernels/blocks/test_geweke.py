@@ -93,7 +93,10 @@ def single(model, kernel):
     parts = [f"{kernel}{OPTIONS.get(kernel, '').format(n)} {n}" for n in fits]
     for u in default_spec(analysed).updates:
         rest = [n for n in u.sites if n not in fits]
-        parts += [f"{u.kernel}{OPTIONS.get(u.kernel, '')} [{' '.join(rest)}]"] if rest else []
+        if u.kernel == "Collapsed":  # what is left of its block it cannot update
+            parts += [f"{'Gibbs' if analysed.sites[n].discrete else 'Conjugate'} {n}" for n in rest]
+        elif rest:
+            parts.append(f"{u.kernel}{OPTIONS.get(u.kernel, '')} [{' '.join(rest)}]")
     proposals = {f"drift_of_{n}": lambda state, n=n: around(n, state[n]) for n in fits}
     return (" (*) ".join(parts), proposals) if fits else None
 
@@ -122,6 +125,7 @@ QUICK = {
     ("NUTS", mixture),
     ("Conjugate", effects),
     ("PolyaGamma", logits),
+    ("Conjugate", switched),
     ("Conjugate", topics),
     ("Gibbs", hmm),
 }
