@@ -20,12 +20,11 @@ from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.ancestral import Ancestral
-from gibbsite.kernels.blocks.collapsed import Collapsed
 from gibbsite.kernels.blocks.conjugate import ConjugateGibbs, refusal
 from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
 from gibbsite.kernels.blocks.finite import FiniteGibbs
+from gibbsite.kernels.blocks.linear import Collapsed, PolyaGamma
 from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
-from gibbsite.kernels.blocks.polya_gamma import PolyaGamma
 from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice

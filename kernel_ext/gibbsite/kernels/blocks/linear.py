@@ -1,0 +1,63 @@
+"""Blocks of Gaussian sites with Pólya-gamma variates, or a discrete site, beside them, as NumPyro kernels."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.linear.collapsed import collapsed_block
+from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
+from gibbsite.density import Density
+from gibbsite.errors import ScheduleError
+from gibbsite.kernels.blocks.finite import FiniteGibbs, Step
+
+
+class _Block(FiniteGibbs):
+    """All sites in one step, which `_derive` makes; abstract."""
+
+    _derive: Callable[[Density, Sequence[str]], Any]
+
+    def _accept(self, density: Density) -> None:
+        """Nothing is asked of the sites one by one."""
+
+    def _steps_of(self, density: Density) -> list[Step]:
+        sites = tuple(self._units)
+        try:
+            block = self._derive(density, sites)
+        except Refused as why:
+            raise ScheduleError(f"{type(self).__name__} cannot update {' and '.join(sites)}: {why}") from why
+        return [Step(density, block.update)]
+
+    def _start(self, name: str) -> Any:
+        assert self._density is not None
+        site = self._density.sites[name]
+        return site.support.feasible_like(jnp.zeros(site.shape, site.dtype))
+
+
+class PolyaGamma(_Block):
+    """Draw the Gaussian sites of a logistic regression jointly, given Pólya-gamma variates drawn within.
+
+    For Bernoulli, binomial, geometric and negative binomial likelihoods whose logits are linear in sites with
+    Gaussian priors: coefficients, intercepts, random effects and their means in one block.
+
+        Gibbs([(PolyaGamma(model), ["b", "effects"]), (NUTS(model), None)])
+
+    Sites that are no such thing are refused in `init`, with what stands in the way.
+    """
+
+    _derive: Callable[..., Any] = staticmethod(polya_gamma_block)
+
+
+class Collapsed(_Block):
+    """Draw one discrete site with the Gaussian sites of its block integrated out, then these given it.
+
+    For change points, indicators of coefficients, assignments to lines: whatever cannot move while the
+    coefficients that go with it stay.
+
+        Gibbs([(Collapsed(model), ["k", "slope", "level"]), (Slice(model), None)])
+
+    Sites that are no such block are refused in `init`, with what stands in the way.
+    """
+
+    _derive: Callable[..., Any] = staticmethod(collapsed_block)
