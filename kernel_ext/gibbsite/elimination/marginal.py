@@ -180,6 +180,9 @@ def _units(density: Density, sites: Sequence[str]) -> tuple[dict[str, tuple[str,
 
 
 def _as_units(order: Sequence[str], units: Mapping[str, tuple[str, ...]]) -> list[str]:
+    again = next((s for s in order if list(order).count(s) > 1), None)
+    if again is not None:
+        raise ModelError(f"the order names {again!r} twice")
     owner = {m: u for u, members in units.items() for m in members}
     return list(dict.fromkeys(owner.get(s, s) for s in order))
 
