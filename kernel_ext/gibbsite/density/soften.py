@@ -47,7 +47,8 @@ def _softened(density: Density) -> Density:
         return {**out, "log_prob": parts, _INSIDE: {}}
 
     like = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in density.closed.jaxpr.invars]
-    closed, found = jax.make_jaxpr(soft, return_shape=True)(*like, jax.ShapeDtypeStruct((), jnp.float32))
+    traced: Any = jax.make_jaxpr(soft, return_shape=True)(*like, jax.ShapeDtypeStruct((), jnp.float32))
+    closed, found = traced
     flat = flatten(closed)
     variables = flat.jaxpr.invars
     latent_vars = dict(zip(sites, variables[: len(sites)], strict=True))

@@ -4,11 +4,11 @@ import itertools
 import math
 from typing import Any
 
-import jax
 import numpy as np
 from numpyro.distributions import constraints
 
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.trace.jaxpr.compat import is_traced
 
 MOST_COUNTS = 4096
 """Vectors of counts that are listed at most."""
@@ -31,7 +31,7 @@ def listed(fn: Any) -> np.ndarray | None:
 def _counts(fn: Any) -> np.ndarray | None:
     """All ways to deal out the same known number of trials to a few categories."""
     total = fn.total_count
-    if isinstance(total, jax.core.Tracer) or np.unique(total).size != 1:
+    if is_traced(total) or np.unique(total).size != 1:
         return None
     n, categories = int(np.unique(total)[0]), fn.event_shape[-1]
     if math.comb(n + categories - 1, categories - 1) > MOST_COUNTS:

@@ -95,13 +95,14 @@ def first_values(
     as Gamma(0.001, 0.001) is 0 or 1e-150, from where no kernel comes back. Discrete sites are drawn from
     their priors given the others, as are all sites under `prior`.
     """
-    radius = RADIUS if asked is None else asked.radius
+    radius: Any = RADIUS if asked is None else asked.radius
+    drawer: Any = init_to_sample if prior else init_to_uniform(radius=radius)
 
     def chosen(site: Any) -> Any:
         if site["type"] != "sample" or site["is_observed"]:
             return None
         fn, name = site["fn"], site["name"]
-        drawn = (init_to_sample if prior else init_to_uniform(radius=radius))(site)
+        drawn = drawer(site)
         if drawn is None:  # discrete
             drawn = fn(rng_key=site["kwargs"]["rng_key"], sample_shape=site["kwargs"]["sample_shape"])
         return drawn if asked is None else jnp.where(asked.use[name], asked.values[name], drawn)

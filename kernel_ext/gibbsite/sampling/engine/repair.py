@@ -44,13 +44,14 @@ class Repair:
     """
 
     def __init__(self, plan: Plan, units: Mapping[str, tuple[str, ...]]):
-        assert plan.density is not None
-        self._density, self._units, self._inputs = plan.density, units, plan.inputs["data"]
-        soft = softened(plan.density)
+        density = plan.density
+        assert density is not None
+        self._density, self._units, self._inputs = density, units, plan.inputs["data"]
+        soft = softened(density)
         self._conditionals = {u: conditional_of(soft, u) for u in units}
         self._pass: Any = jax.jit(jax.vmap(self._swept, in_axes=(0, 0, None, None)))
         self._count: Any = jax.jit(
-            jax.vmap(lambda z, data: impossibilities(plan.density, z, data), in_axes=(0, None))
+            jax.vmap(lambda z, data: impossibilities(density, z, data), in_axes=(0, None))
         )
 
     def _swept(self, key: Any, z: Mapping[str, Any], penalty: Any, inputs: Any) -> dict[str, Any]:

@@ -56,7 +56,8 @@ class Part:
 
 def _for_readers(array: np.ndarray) -> np.ndarray:
     """The array through a memory that nobody can write to, nor make writeable."""
-    return np.asarray(memoryview(array).toreadonly()) if array.size else array[:]
+    memory: Any = array
+    return np.asarray(memoryview(memory).toreadonly()) if array.size else array[:]
 
 
 class Draws:

@@ -6,6 +6,7 @@ for one thread. What held where the model was made is what its program was trace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 
@@ -22,7 +23,7 @@ class Surroundings:
     @classmethod
     def here(cls) -> "Surroundings":
         """Those of this thread, now."""
-        config = jax.config
+        config: Any = jax.config
         return cls(
             bool(config.jax_enable_x64),
             str(config.jax_default_prng_impl),
