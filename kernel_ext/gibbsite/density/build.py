@@ -11,7 +11,7 @@ import jax
 from gibbsite.density.density import Density
 from gibbsite.density.maps.access import of_site
 from gibbsite.density.maps.index_maps import index_maps
-from gibbsite.density.model.arguments import Arguments, fixed_arguments, split_arguments
+from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.model.bounds import computed_bounds, with_known_supports
 from gibbsite.density.model.collect import (
     ModelFacts,
@@ -36,6 +36,8 @@ _TRACER_ERRORS = (
     jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError,
 )
+_DYNAMIC = (*_TRACER_ERRORS, TypeError)
+_ARRAY = re.compile(r"\bdata\[(\d+)\]")
 _INDEXED = re.compile(r"^(.*)\[(\d+)\]$")
 
 
@@ -46,27 +48,52 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
     exceptions of the model itself pass through unchanged.
     """
     arguments = split_arguments(args, kwargs, _parameters(fn))
-    try:
-        facts = _facts(fn, arguments)
-    except ModelError:
-        # NumPy functions and Python's `if` may have met the data, not a latent: as given, they are concrete
-        arguments = fixed_arguments(args, kwargs)
-        facts = _facts(fn, arguments)
-    latents = {name: s for name, s in facts.sites.items() if s.latent}
-    values = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in latents.items()}
-    arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
-    try:
-        closed, tree, again = _trace(fn, arguments, values, arrays)
-    except _TRACER_ERRORS:
-        # the model needs the data's values while it is traced (`int(x.max())`): fix them
-        arguments = fixed_arguments(args, kwargs)
-        closed, tree, again = _trace(fn, arguments, values, [])
-    except Exception:
-        _same_structure(facts, _facts(fn, arguments))  # a model that changes fails anywhere; say so instead
-        raise
+    while True:
+        try:
+            facts = _facts(fn, arguments)
+            closed, tree, again = _traced(fn, arguments, facts)
+            break
+        except (ModelError, *_TRACER_ERRORS) as error:
+            if not isinstance(error.__cause__ if isinstance(error, ModelError) else error, _DYNAMIC):
+                raise
+            # NumPy or Python may have met data, not a latent (`int(x.max())`): as given, they are concrete
+            needed = _needed_values(fn, arguments)
+            if not needed:
+                raise
+            arguments = arguments.fixing(needed)
     _same_structure(facts, again)
     outputs = jax.tree.unflatten(tree, range(len(closed.jaxpr.outvars)))
     return _assemble(closed, outputs, facts, arguments, known_arrays(fn, {*facts.sites, *arguments.names}))
+
+
+def _needed_values(fn: Callable, arguments: Arguments) -> frozenset[int]:
+    """Which arrays among the arguments the model wants as numbers while it is traced, as JAX names them in
+    its error; all where it names none."""
+
+    def run(data: Any) -> Any:
+        given_args, given_kwargs = arguments.rebuild(data)
+        run_model(fn, given_args, given_kwargs, {})
+        return 0
+
+    everything = frozenset(range(len(arguments.arrays)))
+    arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
+    try:
+        jax.eval_shape(run, arrays)
+    except _DYNAMIC as error:
+        return frozenset(int(i) for i in _ARRAY.findall(str(error))) & everything or everything
+    return everything
+
+
+def _traced(fn: Callable, arguments: Arguments, facts: ModelFacts) -> Any:
+    values = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in facts.sites.items() if s.latent}
+    arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
+    try:
+        return _trace(fn, arguments, values, arrays)
+    except _TRACER_ERRORS:
+        raise
+    except Exception:
+        _same_structure(facts, _facts(fn, arguments))  # a model that changes fails anywhere; say so instead
+        raise
 
 
 def _parameters(fn: Callable) -> list[str]:

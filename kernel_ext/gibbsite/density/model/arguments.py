@@ -1,6 +1,6 @@
 """The arguments of a model, split into arrays (inputs of the compiled program) and everything else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,8 @@ def _is_array(leaf: Any) -> bool:
 class Arguments:
     """Positional and keyword arguments of a model function, flattened.
 
-    `names` holds a readable name per array leaf (`x`, `data['y']`), `arrays` their values; `rebuild(arrays)`
-    gives back `(args, kwargs)` with other arrays in their places.
+    `names` holds a readable name per array leaf (`x`, `data['y']`), `arrays` their values, `given` the arrays
+    as they came; `rebuild(arrays)` gives back `(args, kwargs)` with other arrays in their places.
     """
 
     names: tuple[str, ...]
@@ -30,6 +30,23 @@ class Arguments:
     static: tuple[Any, ...]
     places: tuple[bool, ...]
     tree: Any
+    given: tuple[Any, ...] = ()
+
+    def fixing(self, which: Collection[int]) -> "Arguments":
+        """The same arguments with some of the arrays, by number, constants of the program, as they came: for
+        models that need their values while traced."""
+        static, places, n = iter(self.static), [], 0
+        constants = []
+        for is_array in self.places:
+            places.append(is_array and n not in which)
+            if not places[-1]:
+                constants.append(self.given[n] if is_array else next(static))
+            n += is_array
+        names, arrays, given = (
+            tuple(x for i, x in enumerate(row) if i not in which)
+            for row in (self.names, self.arrays, self.given)
+        )
+        return Arguments(names, arrays, tuple(constants), tuple(places), self.tree, given)
 
     def rebuild(self, arrays: Sequence[Any]) -> tuple[tuple, dict]:
         """`(args, kwargs)` with `arrays` in place of the array leaves."""
@@ -43,7 +60,7 @@ def split_arguments(
 ) -> Arguments:
     """Split a call's arguments. `parameter_names` names the positional parameters, for messages."""
     paths, tree = jax.tree_util.tree_flatten_with_path((tuple(args), dict(kwargs)))
-    names, arrays, static, places = [], [], [], []
+    names, arrays, static, places, given = [], [], [], [], []
     for path, leaf in paths:
         dynamic = _is_array(leaf)
         places.append(dynamic)
@@ -51,15 +68,10 @@ def split_arguments(
             name = _name(path, parameter_names)
             names.append(name)
             arrays.append(_checked(name, leaf))
+            given.append(leaf)
         else:
             static.append(leaf)
-    return Arguments(tuple(names), tuple(arrays), tuple(static), tuple(places), tree)
-
-
-def fixed_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
-    """All arguments as constants of the program, for models that need the data's values while traced."""
-    leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
-    return Arguments((), (), tuple(leaves), (False,) * len(leaves), tree)
+    return Arguments(tuple(names), tuple(arrays), tuple(static), tuple(places), tree, tuple(given))
 
 
 def _checked(name: str, leaf: Any) -> Any:

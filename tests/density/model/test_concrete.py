@@ -1,0 +1,89 @@
+"""NumPy and Python on the data of a model: what they touch stays as it is, the rest is an input."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+X, G = np.array([0.1, 0.2, 0.3]), np.array([0, 1, 1])
+
+
+def observed(mean, x):
+    with numpyro.plate("n", 3):
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=x)
+
+
+def size_from_data(x, g):
+    observed(numpyro.sample("mu", dist.Normal(0, 1).expand([int(np.max(g)) + 1]))[g], x)
+
+
+def logarithm(x, g):
+    observed(numpyro.sample("mu", dist.Normal(0, 1)) * np.log(x + 1), g)
+
+
+def joined(x, g):
+    observed(numpyro.sample("mu", dist.Normal(0, 1)) + np.concatenate([x[:1], x[1:]]), g)
+
+
+def loop(x, g):
+    mu = numpyro.sample("mu", dist.Normal(0, 1).expand([2]))
+    for i in range(3):
+        numpyro.sample(f"y{i}", dist.Normal(mu[int(g[i])], 1.0), obs=x[i])
+
+
+def branch(x, g):
+    mu = numpyro.sample("mu", dist.Normal(0, 1 if x[0] > 0 else 2))
+    observed(mu, g)
+
+
+def selected(x, g):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("n", int(np.sum(g))):
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=x[g > 0])
+
+
+def keyword_levels(x, g):
+    levels, place = np.unique(g, return_inverse=True)
+    observed(numpyro.sample("mu", dist.Normal(0, 1).expand([len(levels)]))[place], x)
+
+
+def by_column(x, g):
+    """A dictionary of columns, as NumPyro's examples have them."""
+    table = {"g": np.asarray(g), "x": x}
+    mu = numpyro.sample("mu", dist.Normal(0, 1).expand([table["g"].max() + 1]))
+    observed(mu[table["g"]] + table["x"], table["x"])
+
+
+CASES = {
+    size_from_data: {"x"},
+    logarithm: {"g"},
+    joined: {"g"},
+    loop: {"x"},
+    branch: {"g"},
+    selected: {"x", "g"},
+    keyword_levels: {"x"},
+    by_column: {"x"},
+}
+
+
+@pytest.mark.parametrize("model", CASES)
+def test_only_what_was_touched_is_fixed(model):
+    x = X.astype(np.float32)
+    m = gb.model(model, x, g=G)
+    names = set(m.density.arguments.names)
+    assert names <= CASES[model] and (names == CASES[model] or model is selected)
+    assert m.conditional("mu").kind == "conjugate"
+    state = {"mu": np.full(m.sites["mu"].shape, 0.3, np.float32)}
+    run = m.sample(draws=3, warmup=0, chains=1, seed=0)
+    assert np.isfinite(run.draws["mu"]).all() and np.isfinite(m.density.log_joint(state))
+
+
+def test_what_needs_a_latent_is_still_said_to():
+    def model(x, g):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        observed(np.log(mu + x), g)
+
+    with pytest.raises(gb.GibbsiteError, match="needs the value of a random variable"):
+        gb.model(model, jnp.asarray(X), g=G)
