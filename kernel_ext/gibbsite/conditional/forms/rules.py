@@ -184,21 +184,24 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 
 def _compare(o: Operands) -> Any:
-    """Decided by the support where it can be; equality with a number has probability zero."""
+    """Decided by the support where it can be; equality with what is free of `x` has probability zero."""
     name = o.eqn.primitive.name
     a, b = o.eqn.invars
     if a is b and not isinstance(a, Literal):
         return name in ("eq", "le", "ge")
     if not isinstance(o.values[0], Form):
-        number, form, name = o.number(0), o.values[1], _SWAPPED[name]
+        number, form, other, name = o.number(0), o.values[1], o.values[0], _SWAPPED[name]
     else:
-        number, form = o.number(1), o.values[0]
+        number, form, other = o.number(1), o.values[0], o.values[1]
     power = as_power(form, complement=True) if isinstance(form, Form) else None
-    if number is None or power is None or not is_number(power.c) or power.c == 0:
+    if power is None or not is_number(power.c) or power.c == 0:
         raise Unfit("compares it")
     constant = power.uniform == (0.0, 0.0)
-    if name in ("eq", "ne") and power.uniform is not None and not constant:
+    same = name in ("eq", "ne")
+    if same and power.uniform is not None and not constant and not isinstance(other, Form | bool):
         return name == "ne"
+    if number is None:
+        raise Unfit("compares it")
     decided = not constant and o.domain.power_positive(power)
     if name in ("lt", "le", "gt", "ge") and decided and (number == 0 or (number < 0) == (power.c > 0)):
         return (name in ("gt", "ge")) == (power.c > 0)

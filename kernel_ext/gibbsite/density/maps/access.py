@@ -80,6 +80,7 @@ class Access:
 
 Accesses = tuple[Access, ...]
 MAX_ACCESSES = 16
+_MOST_STATIC = 2**16
 
 
 def full_window(shape: Shape) -> Window:
@@ -110,6 +111,15 @@ def everything(site_rank: int, shape: Shape) -> Accesses:
 def static_table(array: np.ndarray) -> Table:
     """A table of indices that are known when the program is analysed."""
     return Table(("static", array.shape, array.tobytes()), array.shape, frozenset(), lambda read: array)
+
+
+def is_static(component: Component) -> bool:
+    """Whether an index is known when the program is analysed."""
+    return isinstance(component, Affine) or (isinstance(component, Table) and component.key[0] == "static")
+
+
+def _unread(var: Any) -> Any:
+    raise AssertionError("a static index reads no variable")
 
 
 def affine_of(array: np.ndarray) -> Affine | None:
@@ -198,6 +208,14 @@ def _look_up(table: Table, exprs: Sequence[Component], shape: Shape) -> Componen
         return jnp.reshape(out, out_shape) if np.ndim(out) != len(shape) else out
 
     out_shape = tuple(n if a in axes else 1 for a, n in enumerate(shape))
+    if all(is_static(c) for c in (table, *used)) and np.prod(out_shape, dtype=np.int64) <= _MOST_STATIC:
+        # outside its window an access says nothing, and may point anywhere
+        positions = tuple(
+            0 if e is None else np.clip(component_array(e, shape, _unread), 0, n - 1)  # type: ignore[arg-type]
+            for e, n in zip(at, table.shape, strict=True)
+        )
+        found = np.asarray(table.value(_unread))[positions]
+        return known_index(np.broadcast_to(np.reshape(found, found.shape or (1,) * len(shape)), out_shape))
     latents = table.latents.union(*(e.latents for e in used if isinstance(e, Table)))
     return Table(("look up", table.key, at, shape), out_shape, latents, value)
 

@@ -15,6 +15,7 @@ from gibbsite.density.maps.access import Accesses, Shape
 from gibbsite.density.maps.control import RULES
 from gibbsite.density.maps.provenance import Arg, Provenance
 from gibbsite.density.maps.rules import default_rule
+from gibbsite.density.program.known import known_constant
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Var
 from gibbsite.trace.jaxpr.walker import walk
 
@@ -55,7 +56,10 @@ def index_maps(
 
         return run
 
-    consts = [start(v) for v in jaxpr.constvars]
+    consts = [
+        Arg(tuple(v.aval.shape), {}, v, known_constant(c))
+        for v, c in zip(jaxpr.constvars, closed.consts, strict=True)
+    ]
     args = [start(v) for v in jaxpr.invars]
     for arg in [*consts, *args]:
         result.args[arg.var] = arg

@@ -11,6 +11,12 @@ import numpy as np
 MAX_KNOWN = 4096
 
 
+def known_constant(value: Any) -> np.ndarray | None:
+    """The value of a constant, if it is a small array of integers or Booleans."""
+    kind = value.dtype.kind if isinstance(value.dtype, np.dtype) else ""
+    return np.asarray(value) if kind and kind in "iub" and value.size <= MAX_KNOWN else None
+
+
 def fold(eqn: Any, args: list[Any]) -> np.ndarray | None:
     """The value of an equation's output, if it is a small integer or boolean array of known operands."""
     if len(eqn.outvars) != 1:

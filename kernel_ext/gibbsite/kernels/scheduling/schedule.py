@@ -129,7 +129,7 @@ class Schedule:
             blocks=tuple(blocks),
             sites=facts.recorded,
             observed=facts.observed,
-            groups=facts.groups,
+            groups={g: m for g, m in facts.groups.items() if m[0] in facts.recorded},
             fingerprint=facts.fingerprint,
             cache_key=(facts.fingerprint, self.text, tuple(signatures)),
             model_name=facts.name,
