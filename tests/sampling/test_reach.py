@@ -182,3 +182,15 @@ def test_models_are_traced_one_at_a_time():
     for thread in threads:
         thread.join()
     assert not errors and found == [["a", "y"]] * 4
+
+
+def test_a_run_that_is_stopped_before_its_first_step_can_be_loaded(tmp_path):
+    model = gb.model(lambda y=HALF: tiny(y))
+    run = model.start(**OPTIONS, store=tmp_path / "run")
+    run.stop()
+    run.wait()
+    assert run.status == "stopped" and run.draws["a"].shape[1] == 0
+    back = gb.load(tmp_path / "run", model=model)
+    assert back.draws["a"].shape == (2, 0)
+    back.resume(draws=50)
+    np.testing.assert_array_equal(back.draws["a"], model.sample(**{**OPTIONS, "draws": 50}).draws["a"])

@@ -142,6 +142,11 @@ class Run(Looking):
             raise error
         return self
 
+    def settle(self, seconds: float) -> None:
+        """Wait at most so long for the sampling thread to end; raises nothing of the run's."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(seconds)
+
     def stop(self) -> None:
         """End at the next chunk; all completed draws are kept. Returns at once."""
         self._stop.set()
@@ -375,10 +380,14 @@ class Run(Looking):
     def _commit(self, now: bool = False) -> None:
         """Stream to the store, at most as often as its share of time allows. Where that fails the run goes on
         in memory, and ends as failed unless a later commit succeeds."""
-        if self._store is None or self._state is None or (not now and time.monotonic() < self._next_commit):
+        if self._store is None or (self._state is None and self._saved_state is not None):
+            return
+        if not now and (self._state is None or time.monotonic() < self._next_commit):
             return
         began = time.monotonic()
-        state = checkpoint.pack(self._state) | self.kept.summaries.pack()
+        # a run that ends before its first step can be loaded, and begins then
+        packed = {} if self._state is None else checkpoint.pack(self._state)
+        state = packed | self.kept.summaries.pack()
         try:
             self._store.commit(self.kept, self._facts(live=True), state)
             self._store_error = None
@@ -435,7 +444,7 @@ class Run(Looking):
     def take_up(self, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
         """Be the run that was saved: for `load`."""
         self.kept.summaries.unpack({k: v for k, v in state.items() if k.startswith(PREFIX)})
-        self._saved_state = {k: v for k, v in state.items() if not k.startswith(PREFIX)}
+        self._saved_state = {k: v for k, v in state.items() if not k.startswith(PREFIX)} or None
         if facts["until"] is not None:
             self._until, self._max_draws = Until.parse(facts["until"], self._chains), facts["max_draws"]
         self._pace = Pace(**facts["pace"])

@@ -19,6 +19,8 @@ from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.watch.until import Until
 
 _log = logging.getLogger("gibbsite")
+# how long a second interrupt waits for the chunk that is under way
+_SETTLE_SECONDS = 1.0
 
 
 def start(plan: Plan, **asked: Any) -> Run:
@@ -146,6 +148,8 @@ def sample(plan: Plan, *, on_start: Callable[[Run], Any] | None = None, **asked:
             return wait_interruptibly(run)
         except BaseException as error:
             error.run = run  # type: ignore[attr-defined]
+            run.stop()
+            run.settle(_SETTLE_SECONDS)
             raise
 
 
