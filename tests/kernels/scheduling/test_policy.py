@@ -54,11 +54,31 @@ def test_what_meets_the_effects_joins_them_and_what_does_not_stays_exact():
     assert by == {**dict.fromkeys(["a", "tau", "slope", "sigma", "effect"], "NUTS"), "far": "Conjugate"}
 
 
+def growth(x, y):
+    """A growth curve: given the rate of decay it is a regression, and it is not given."""
+    alpha = numpyro.sample("alpha", dist.Normal(0, 1000.0))
+    beta = numpyro.sample("beta", dist.Normal(0, 1000.0))
+    gamma = numpyro.sample("gamma", dist.Uniform(0.5, 1.0))
+    tau = numpyro.sample("tau", dist.Gamma(0.001, 0.001))
+    numpyro.sample("y", dist.Normal(alpha - beta * gamma**x, tau**-0.5), obs=y)
+
+
+def test_coefficients_follow_what_bends_their_curve():
+    x = np.arange(8.0)
+    s = gb.model(growth, x, 2.6 - 0.9 * 0.8**x).schedule()
+    assert {n: u.kernel for u in s.updates for n in u.sites} == {
+        "tau": "Conjugate",
+        **dict.fromkeys(["alpha", "beta", "gamma"], "NUTS"),
+    }
+    (row,) = [r for r in s.rows if "gamma" in r.sites]
+    assert "alpha, beta, gamma meet in the location of y" in row.reason
+
+
 def gamma_scale(n, y):
     tau = numpyro.sample("tau", dist.Gamma(0.1, 0.1))
     with numpyro.plate("i", len(y)):
         b = numpyro.sample("b", dist.Normal(0, tau**-0.5))
-        numpyro.sample("y", dist.Binomial(n, logits=b), obs=y)
+        numpyro.sample("y", dist.Poisson(n * jnp.exp(b)), obs=y)
 
 
 def test_a_scale_goes_where_its_effects_go():
@@ -86,7 +106,8 @@ def test_what_enters_through_comparisons_alone_is_sliced():
     assert {n: u.kernel for u in s.updates for n in u.sites}["c"] == "Slice"
     (row,) = [r for r in s.rows if r.sites == ("c",)]
     assert "the terms of y read it through comparisons alone" in row.reason
-    run = m.sample(draws=300, warmup=200, chains=2, seed=1)
+    start = {"c": 4.1, "d": 5.0, "rates": [20.0, 90.0], "bend": 0.0}
+    run = m.sample(draws=300, warmup=200, chains=2, seed=1, init=start)
     c = np.asarray(run.draws["c"])
     assert np.mean((c >= 4.0) & (c < 4.5)) > 0.9  # the data place it between two of the times
     assert np.ptp(c) > 0.2  # and it moves between them

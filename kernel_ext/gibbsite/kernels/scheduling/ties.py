@@ -7,9 +7,14 @@ walk where a joint one leaps, and only within one block can the degree of centri
 from collections.abc import Collection, Mapping, Sequence
 
 import networkx as nx
+import numpy as np
 
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import RECURSION, WALK, location_scales, on_the_real_line
+from gibbsite.trace.jaxpr.compat import Literal
+
+# beyond so many numbers, an exact draw is worth more than a joint one
+_MANY = 500
 
 
 def hierarchies(density: Density) -> list[tuple[str, ...]]:
@@ -45,6 +50,22 @@ def kept_together(density: Density, conjugate: Collection[str], excluded: Collec
         shared = _shared(density, n, effects)
         if shared:
             tied[n] = f"{n} meets {shared[1]} in the terms of {shared[0]}"
+    return {**_curved(density, conjugate, excluded), **tied}
+
+
+def _curved(density: Density, conjugate: Collection[str], excluded: Collection[str]) -> dict[str, str]:
+    """The sites on the real line that could be drawn exactly, but enter the location of data together with
+    one that cannot: coefficients beside a parameter that bends the curve follow it."""
+    tied: dict[str, str] = {}
+    for name, site in density.sites.items():
+        if site.role != "observed":
+            continue
+        near = [n for n in _in_location(density, name) if n not in excluded]
+        bends = [n for n in near if n not in conjugate and not density.sites[n].discrete]
+        for n in near if bends else ():
+            site = density.sites[n]
+            if n in conjugate and on_the_real_line(site.support) and np.prod(site.shape) <= _MANY:
+                tied[n] = f"{n} and {bends[0]} meet in the location of {name}"
     return tied
 
 
@@ -69,7 +90,19 @@ def told(found: object) -> str:
 def ties_within(density: Density, sites: Sequence[str]) -> list[str]:
     """What ties the sites of one block to each other, in words."""
     scales = location_scales(density)
-    return [told(f) for n in sites if (f := scales.get(n)) is not None and set(f.reads) & set(sites)]
+    found = [told(f) for n in sites if (f := scales.get(n)) is not None and set(f.reads) & set(sites)]
+    for name, site in density.sites.items():
+        near = [n for n in _in_location(density, name) if n in sites and n not in scales]
+        if site.role == "observed" and len(near) > 1:
+            found.append(f"{', '.join(near)} meet in the location of {name}")
+    return found
+
+
+def _in_location(density: Density, name: str) -> list[str]:
+    """The latents that the location of a site reads, in program order."""
+    location = density.outputs["parameters"].get(name, {}).get("loc")
+    near = () if location is None or isinstance(location, Literal) else density.maps.latents(location)
+    return [n for n in density.latents if n in near]
 
 
 def ties_across(density: Density, sites: Sequence[str]) -> Mapping[str, tuple[str, ...]]:

@@ -57,4 +57,4 @@ def _other_coordinates(plan: Plan) -> list[str]:
         return []
     moved = {n for b in plan.blocks if b.kernel in _GRADIENTS for n in b.sites}
     found = [n for n, f in location_scales(plan.density).items() if f.elementwise and n in moved]
-    return [f'model.reparam({found[0]}="non-centred")'] if found and found[0].isidentifier() else []
+    return [f'model.reparam({{"{found[0]}": "non-centred"}})'] if found else []
