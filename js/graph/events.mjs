@@ -1,14 +1,12 @@
 // What an event makes of the state of the graph's display.
 
-import { closable } from "./plates.mjs";
-import { laidOf } from "./closed.mjs";
 import { search } from "./model.mjs";
 import { clicked, closedAt, nodeAt, toggledPlate, turnedTo } from "./state.mjs";
 
 /**
- * @typedef {import("./graph_state.mjs").State} State
- * @typedef {import("./graph_state.mjs").View} View
- * @typedef {import("./graph_view.mjs").Store} Store
+ * @typedef {import("./state.mjs").State} State
+ * @typedef {import("./state.mjs").View} View
+ * @typedef {import("./view.mjs").Store} Store
  */
 
 export const LABELS = /** @type {Record<string, string>} */ ({
@@ -16,8 +14,8 @@ export const LABELS = /** @type {Record<string, string>} */ ({
 });
 
 /** The plates that can be closed where everything else is folded. @param {Store} store @returns {string[]} */
-function allPlates({ views, told }) {
-  return views.folded ? closable(laidOf(views.folded, told)) : [];
+function allPlates({ views }) {
+  return views.folded?.closable ?? [];
 }
 
 /** The ways of showing the graph that the buttons offer. @param {Store} store */

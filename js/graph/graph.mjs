@@ -9,15 +9,16 @@
 import { layKeys, labelKeys } from "./keys.mjs";
 import { after, LABELS, offered, turned, wayOf } from "./events.mjs";
 import { arrangeMap, layMap, onMap, reveal, shownView, wantsMap } from "./map.mjs";
+import { isDrawn, nearest } from "./forms.mjs";
 import { panelHtml, panelOf } from "./panel.mjs";
 import { answer, badgesOf, clicked, freshState, highlight, turnedTo } from "./state.mjs";
 import { viewOf } from "./view.mjs";
 
 /**
- * @typedef {import("./graph_model.mjs").Facts} Facts
- * @typedef {import("./graph_state.mjs").State} State
- * @typedef {import("./graph_state.mjs").View} View
- * @typedef {import("./graph_view.mjs").Store} Store
+ * @typedef {import("./model.mjs").Facts} Facts
+ * @typedef {import("./state.mjs").State} State
+ * @typedef {import("./state.mjs").View} View
+ * @typedef {import("./view.mjs").Store} Store
  */
 
 const FIT = [980, 700];
@@ -31,6 +32,17 @@ export async function unpacked(text) {
 }
 
 // ------------------------------------------------------------------ in the page
+
+/** The state with plates closed in a way that was drawn: as wished or, until the kernel has drawn that, nearly so.
+ * @param {any} plot @param {Store} store @param {State|null} next @param {string[]} [before] what was closed
+ * @returns {State|null} */
+function drawable(plot, store, next, before = []) {
+  if (next === null || isDrawn(store.views[next.view], next.closed)) return next;
+  plot.gibbsiteAsked = next;
+  plot.document?.gibbsite?.("close", { view: next.view, plates: next.closed });
+  const pivot = next.closed.find((p) => !before.includes(p)) ?? before.find((p) => !next.closed.includes(p));
+  return { ...next, closed: nearest(store.views[next.view], next.closed, pivot) };
+}
 
 /** @param {any} plot @param {Store} store @param {State} state @returns {View} */
 function cached(plot, store, { view, closed }) {
@@ -172,7 +184,9 @@ function actsOf(args, store) {
     },
     /** Open or close. @param {string} name of a plate, or of a node that stands for several */
     turn: (name) => {
-      const next = turned(plot.gibbsiteState, name, cached(plot, store, plot.gibbsiteState), store);
+      /** @type {State} */
+      const old = plot.gibbsiteState;
+      const next = drawable(plot, store, turned(old, name, cached(plot, store, old), store), old.closed);
       if (next) show(args, store, next, true);
     },
   };
@@ -197,12 +211,17 @@ export default async function react(args, source) {
     /** @type {State} */
     const old = plot.gibbsiteState;
     const view = old.view in store.views ? old.view : store.start;
-    const plates = store.views[view].plates.name ?? [];
-    show(args, store, turnedTo(old, view, old.closed.filter((p) => plates.includes(p))), true);
+    const { closable } = store.views[view];
+    const closed = nearest(store.views[view], old.closed.filter((p) => closable.includes(p)), undefined);
+    /** @type {State|undefined} */
+    const asked = plot.gibbsiteAsked;
+    const there = asked && asked.view in store.views && isDrawn(store.views[asked.view], asked.closed);
+    plot.gibbsiteAsked = undefined;
+    show(args, store, there ? asked : turnedTo(old, view, closed), true);
   }
   /** @type {State} */
   const old = plot.gibbsiteState;
-  const next = after(old, source, cached(plot, store, old), store);
+  const next = drawable(plot, store, after(old, source, cached(plot, store, old), store), old.closed);
   const whole = next !== null && (next.view !== old.view || next.fit !== old.fit || next.closed !== old.closed);
   if (next !== null) show(args, store, next, whole);
   if (source.name === "graph-run" && !plot.gibbsiteComing) draw(args, store, true);

@@ -6,8 +6,8 @@ import { sketch } from "./panel.mjs";
 import { neighbour } from "./state.mjs";
 
 /**
- * @typedef {import("./graph_model.mjs").Facts} Facts
- * @typedef {import("./graph_state.mjs").View} View
+ * @typedef {import("./model.mjs").Facts} Facts
+ * @typedef {import("./state.mjs").View} View
  * @typedef {{focus: (name: string|null) => void, press: (name: string|null, event: KeyboardEvent) => void,
  *   turn: (name: string) => void}} Acts
  */

@@ -1,7 +1,7 @@
 // The small map of a large graph: the whole drawing, and a box around the part that one sees. The box follows
 // the scrolling of the drawing; dragging the box, a click on the map and the arrow keys scroll the drawing.
 
-/** @typedef {import("./graph_state.mjs").View} View */
+/** @typedef {import("./state.mjs").View} View */
 
 const [MAP_WIDE, MAP_HIGH] = [300, 130];
 const MAP_FROM = 40; // nodes

@@ -1,6 +1,6 @@
 // What a click on a node tells, as HTML: statement, conditional, kernel with its reason, neighbours.
 
-/** @typedef {import("./graph_model.mjs").Facts} Facts */
+/** @typedef {import("./model.mjs").Facts} Facts */
 
 const LEVELS = /** @type {Record<string, string>} */ ({
   data: "data: computed once",

@@ -3,11 +3,11 @@
 import { activeTrail } from "./model.mjs";
 
 /**
- * @typedef {import("./graph_model.mjs").Facts} Facts
- * @typedef {import("./graph_shapes.mjs").Columns} Columns
- * @typedef {import("./graph_shapes.mjs").Colours} Colours
+ * @typedef {import("./model.mjs").Facts} Facts
+ * @typedef {import("./shapes.mjs").Columns} Columns
+ * @typedef {import("./shapes.mjs").Colours} Colours
  * @typedef {{nodes: Columns, edges: Columns, heads: Columns, plates: Columns, size: number[], facts: Facts,
- *   merged: Record<string, import("./graph_closed.mjs").Merged>, closable: string[]}} View
+ *   merged: Record<string, import("./forms.mjs").Merged>, closable: string[]}} View
  * @typedef {{hovered: string|null, selected: string|null, other: string|null, given: string[], found: string[],
  *   byLevel: boolean, fit: boolean, view: string, closed: string[]}} State
  */

@@ -1,23 +1,22 @@
-// One way of showing a graph: what Python sent, with all that follows from its edges and the plates closed.
+// One way of showing a graph: what Python drew, with all that follows from its edges.
 
-import { withClosed } from "./closed.mjs";
+import { formOf } from "./forms.mjs";
 import { blanketOf, joined, levelsOf } from "./model.mjs";
 import { boxOf, columnsOf } from "./shapes.mjs";
 
 /**
- * @typedef {import("./graph_closed.mjs").Sent} Sent
- * @typedef {import("./graph_model.mjs").Facts} Facts
- * @typedef {import("./graph_model.mjs").Told} Told
- * @typedef {import("./graph_shapes.mjs").Colours} Colours
- * @typedef {import("./graph_state.mjs").View} View
- * @typedef {{views: Record<string, Sent>, start: string, told: Record<string, Told>, colours: Colours}} Store
+ * @typedef {import("./forms.mjs").Drawn} Drawn
+ * @typedef {import("./model.mjs").Facts} Facts
+ * @typedef {import("./model.mjs").Told} Told
+ * @typedef {import("./shapes.mjs").Colours} Colours
+ * @typedef {import("./state.mjs").View} View
+ * @typedef {{views: Record<string, Drawn>, start: string, told: Record<string, Told>, colours: Colours}} Store
  */
 
 /** @param {Store} store @param {string} name
  * @param {string[]} [closed] plates @returns {View} */
 export function viewOf(store, name, closed = []) {
-  const { sent, told, merged, closable } = withClosed(store.views[name], store.told, closed);
-  const { nodes, edges } = sent;
+  const { nodes, edges, plates, size, told, merged, closable } = formOf(store.views[name], closed);
   const graph = joined(nodes.name, nodes.kind, edges.start, edges.end);
   const levels = levelsOf(graph);
   /** @type {Facts} */
@@ -35,6 +34,5 @@ export function viewOf(store, name, closed = []) {
       },
     };
   });
-  const { plates, size } = sent;
   return { ...columnsOf(nodes, edges, store.colours, size[0]), plates, size, facts, merged, closable };
 }

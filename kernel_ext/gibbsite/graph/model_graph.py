@@ -110,7 +110,8 @@ class DependencyGraph:
         for name in names:
             if name not in self._plates:
                 raise UnknownNameError("plate", name, self._plates)
-        return closed(self, names)
+        found = closed(self, names)
+        return found.graph, found.members
 
     def node(self, name: str) -> Node:
         """The node of that name; raises `UnknownNameError` with the nearest one."""

@@ -1,6 +1,7 @@
 """A graph with plates closed: each as one node, whose questions are answered on the safe side."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import networkx as nx
@@ -13,15 +14,24 @@ if TYPE_CHECKING:
 _MOST_NAMES = 4
 
 
-def closed(
-    graph: "DependencyGraph", plates: Iterable[str]
-) -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
-    """The graph with each of the plates as one node, and the names that these nodes stand for.
+@dataclass(frozen=True)
+class Closed:
+    """A graph with plates closed: per merged node the `members` and the plates it stands for, in `shut`; and
+    the plates that can still be closed."""
+
+    graph: "DependencyGraph"
+    members: dict[str, tuple[str, ...]]
+    shut: dict[str, tuple[str, ...]]
+    closable: tuple[str, ...]
+
+
+def closed(graph: "DependencyGraph", plates: Iterable[str]) -> Closed:
+    """The graph with each of the plates as one node.
 
     A plate of one node stays as it is; plates that share a node are one node together. What lies on a path
     from one member to another is taken in, so that no circle arises. Where latent and observed members are
     merged the node is of kind "plate": it lets every dependence pass, so that what is independent here is
-    independent in the whole graph, too; not the reverse. `js/graph/plates.mjs` does the same.
+    independent in the whole graph, too; not the reverse.
     """
     chosen, members = set(plates), {}
     within = {n: set(node.plates) for n, node in graph.nodes.items()}  # plates that a part of the node is in
@@ -43,7 +53,13 @@ def closed(
         members[title] = tuple(m for n in names for m in members.pop(n, (n,)))
         within[title] = set().union(*(within[n] for n in names))
         shut[title] = own
-    return graph, members
+    held = {p: sum(p in within[n] for n in graph.nodes) for p in graph.plates}
+    return Closed(
+        graph,
+        members,
+        {title: tuple(p for p in boxes if p in own) for title, own in shut.items()},
+        tuple(p for p, count in held.items() if count > 1),
+    )
 
 
 def _around(boxes: Mapping[str, PlateBox], plate: str) -> Iterator[str]:
@@ -82,6 +98,7 @@ def _merged(
     nodes = [graph.nodes[n] for n in names]
     more = len(listed) - _MOST_NAMES
     common = set.intersection(*(set(n.plates) for n in nodes)) - set(shut)
+    common -= {p for p in common if set(_around(graph.plates, p)) & set(shut)}  # closed with the one around
     one = Node(
         name,
         _kind(nodes),

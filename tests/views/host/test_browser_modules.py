@@ -10,7 +10,6 @@ import networkx as nx
 import numpy as np
 import playwright
 import pytest
-from gibbsite.graph import DependencyGraph, Node, PlateBox
 from gibbsite.views.host.assets import joined
 
 JS = Path(__file__).parents[3] / "js"
@@ -94,74 +93,3 @@ def test_the_page_s_own_answers_on_random_graphs():
     assert [free for free, _ in answers] == truths and 150 < sum(truths) < 850
     assert [near for _, near in answers] == blankets
     assert sum(len(near) for row in blankets for near in row.values()) > 5000
-
-
-def test_the_page_closes_plates_as_python_does():
-    """Random graphs with nested and crossing plates, random sets of them closed."""
-    rng = np.random.default_rng(6)
-    boxes = [PlateBox("o", 2), PlateBox("p", 3, "o"), PlateBox("q", 4, "o"), PlateBox("r", 5)]
-    places = [(), (), ("o",), ("o", "p"), ("o", "q"), ("o", "p", "q"), ("r",)]
-    questions, answers = [], []
-    for _ in range(300):
-        n = int(rng.integers(3, 14))
-        nodes = [
-            Node(
-                f"v{i}",
-                str(rng.choice(["latent", "observed", "deterministic"])),
-                discrete=bool(rng.random() < 0.3),
-                plates=places[int(rng.integers(len(places)))],
-            )
-            for i in range(n)
-        ]
-        edges = [(f"v{i}", f"v{j}") for i, j in itertools.combinations(range(n), 2) if rng.random() < 1.5 / n]
-        names = [b.name for b in boxes if rng.random() < 0.5]
-        small, members = DependencyGraph(nodes, edges, boxes).closed(names)
-        items = [
-            {"name": v.name, "kind": v.kind, "discrete": v.discrete}
-            | {"plates": v.plates, "within": v.plates}
-            | {
-                "w": 60,
-                "h": 40,
-                "x": 0,
-                "title": "",
-                "text": "",
-                "shape": [],
-                "members": [v.name],
-                "shut": [],
-            }
-            for v in nodes
-        ]
-        plates = [{"name": b.name, "size": b.size, "parent": b.parent} for b in boxes]
-        questions.append([{"items": items, "edges": edges, "plates": plates}, names])
-        answers.append(
-            {
-                "nodes": [
-                    [
-                        name,
-                        v.kind,
-                        v.discrete,
-                        list(v.shape),
-                        list(v.plates),
-                        list(members.get(name, (name,))),
-                    ]
-                    for name, v in small.nodes.items()
-                ],
-                "edges": sorted(map(list, small.edges)),
-                "plates": list(small.plates) if members else [b.name for b in boxes],
-            }
-        )
-    told = in_node(
-        """import { closedGraph } from './graph/plates.mjs'
-        console.log(JSON.stringify(given.map(([graph, names]) => {
-            const { items, edges, plates } = closedGraph(graph, names)
-            const rows = items.map(i => [i.name, i.kind, i.discrete, i.shape, i.plates, i.members])
-            return { nodes: rows, edges: edges.sort(), plates: plates.map(p => p.name) }
-        })))""",
-        questions,
-    )
-    used = [{p for row in answer["nodes"] for p in row[4]} for answer in answers]
-    for answer, mine, seen in zip(answers, told, used, strict=True):
-        assert mine["nodes"] == answer["nodes"]
-        assert sorted(mine["edges"]) == answer["edges"]
-        assert set(mine["plates"]) == seen
-    assert sum(row[0].startswith("plate") for answer in answers for row in answer["nodes"]) > 200

@@ -9,6 +9,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,28 @@ def place(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> Layout:
     other = dot_layout(graph, sizes)
     better = other is not None and crossings(other) < crossed and other.width <= max(FULL, 1.25 * ours.width)
     return other if other is not None and better else ours
+
+
+def turned(drawn: Layout, like: Mapping[str, float]) -> bool:
+    """Whether most pairs of nodes stand the other way round than in a drawing with these places."""
+    names = [n for n in drawn.nodes if n in like]
+    here = np.asarray([drawn.nodes[n].x for n in names])
+    there = np.asarray([like[n] for n in names])
+    return bool(np.sum(np.sign(here[:, None] - here) * np.sign(there[:, None] - there)) < 0)
+
+
+def mirrored(drawn: Layout) -> Layout:
+    """The layout with left and right exchanged."""
+
+    def box(b: Box) -> Box:
+        return replace(b, x=drawn.width - b.x)
+
+    return replace(
+        drawn,
+        nodes={n: box(b) for n, b in drawn.nodes.items()},
+        plates={n: box(b) for n, b in drawn.plates.items()},
+        edges={e: tuple((drawn.width - x, y) for x, y in line) for e, line in drawn.edges.items()},
+    )
 
 
 def crossings(drawn: Layout) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gibbsite.graph.drawing.engine import place
+from gibbsite.graph.drawing.engine import mirrored, place, turned
 from gibbsite.graph.drawing.layout import LETTER, Box, bezier, smooth
 from gibbsite.graph.drawing.style import READABLE, look, outline
 
@@ -62,11 +62,16 @@ class Drawing:
     curved: bool = False
 
 
-def draw(graph: Any, use_greek: bool = False) -> Drawing:
-    """Lay out `graph` and give every part its shape."""
+def draw(graph: Any, use_greek: bool = False, like: Mapping[str, float] | None = None) -> Drawing:
+    """Lay out `graph` and give every part its shape.
+
+    `like` gives horizontal places of nodes in another drawing: what was at the left there is so here, by most
+    of its pairs.
+    """
     brief = len(graph.nodes) > READABLE
     looks = {name: look(node, use_greek, brief) for name, node in graph.nodes.items()}
     at = place(graph, {n: (v.width + 2 * v.beside, v.height) for n, v in looks.items()})
+    at = mirrored(at) if like and turned(at, like) else at
     curve = bezier if at.curved else smooth
     nodes, edges = {}, {e: curve(line) for e, line in at.edges.items()}
     for name, node in graph.nodes.items():

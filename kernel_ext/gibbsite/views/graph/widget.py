@@ -6,6 +6,7 @@ exported page without a kernel; changing the model and watching a run need Pytho
 
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -53,8 +54,19 @@ class GraphWidget(BokehWidget):
         )
         self.on("select", self._on_select)
         self.on("change", lambda detail: self.change(str(detail.get("action")), str(detail.get("value", ""))))
+        self.on("close", self._on_close)
         if run is not None:
             self.attach(run)
+
+    def _on_close(self, detail: dict) -> None:
+        """Draw the set of plates that the page asks for and was not sent."""
+        view, plates = detail.get("view"), detail.get("plates")
+        if isinstance(view, str) and isinstance(plates, list):
+            self._redraw(asked={view: plates})
+
+    def _redraw(self, asked: Mapping[str, Sequence[str]] | None = None) -> None:
+        store = store_of(self.graph, self.model, self._use_greek, asked)
+        self.push("graph-store", text=[packed(store)])
 
     def _on_select(self, detail: dict) -> None:
         name = detail.get("node")
@@ -108,7 +120,7 @@ class GraphWidget(BokehWidget):
         self.model, self.graph = model, model.graph
         if self.selected not in self.graph.nodes:
             self.selected = None
-        self.push("graph-store", text=[packed(store_of(self.graph, model, self._use_greek))])
+        self._redraw()
 
     def _say(self, words: str, code: str = "") -> None:
         self.message = f"{words}\n{code}".strip()
