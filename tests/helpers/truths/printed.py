@@ -30,6 +30,15 @@ def _read(x: Any, index: Any, mode: str, fill_value: float = np.nan) -> Any:
     return x[(np.clip(head, 0, len(x) - 1), *rest)]
 
 
+def _item(x: Any, index: Any) -> Any:
+    """`x[index]`, where a place out of range reads the nearest one, as in JAX."""
+    if isinstance(x, _Numbered) or not np.ndim(x):
+        return x[index]
+    several = index if isinstance(index, tuple) else (index,)
+    ends = [(-n, n - 1) for n in x.shape]
+    return x[tuple(np.clip(i, *e) if i is not None else i for i, e in zip(several, ends, strict=False))]
+
+
 FUNCTIONS: dict[str, Any] = {
     **{
         n: getattr(np, n) for n in "exp log log1p expm1 sqrt sin cos tan tanh cbrt abs where sum prod".split()
@@ -49,6 +58,7 @@ FUNCTIONS: dict[str, Any] = {
     "choose": lambda which, *cases: cases[which],
     "Truncated": dist.TruncatedDistribution,
     "array": np.asarray,
+    "item": _item,
     "read": _read,
     "lgamma": special.gammaln,
     **{n: getattr(dist, n) for n in dist.__all__ if n[0].isupper()},
@@ -138,8 +148,12 @@ class Reader:
                     shape = self.parameters[member][n].shape
                     v = np.broadcast_to(np.asarray(v, float), shape[len(shape) - event[n] :])
                 columns.setdefault(n, []).append(v)
-        made = FUNCTIONS[family](**{n: np.stack(v) for n, v in columns.items()})
-        lp = made.log_prob(np.stack([self.number(value, at) for at in places]))
+        values = np.stack([self.number(value, at) for at in places])
+        if any(isinstance(v[0], dist.Distribution) for v in columns.values()):
+            rows = [FUNCTIONS[family](**{n: v[k] for n, v in columns.items()}) for k in range(len(places))]
+            lp = [d.log_prob(v) for d, v in zip(rows, values, strict=True)]
+        else:
+            lp = FUNCTIONS[family](**{n: np.stack(v) for n, v in columns.items()}).log_prob(values)
         weight = [float(self.number(rest[2:], at)) if rest.startswith("**") else 1.0 for at in places]
         return np.array([0.0 if w == 0 else w * float(x) for w, x in zip(weight, lp, strict=True)])
 
@@ -183,6 +197,11 @@ class _Arrays(ast.NodeTransformer):
             given.elts = [self.visit(e) for e in given.elts]
             return node
         return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        if any(isinstance(n, ast.Slice) for n in ast.walk(node.slice)):
+            return self.generic_visit(node)
+        return ast.Call(ast.Name("item", ast.Load()), [self.visit(node.value), self.visit(node.slice)], [])
 
     def visit_List(self, node: ast.List) -> Any:
         elements = ast.List([self.visit(e) for e in node.elts], node.ctx)
