@@ -139,3 +139,18 @@ def test_methods_are_pure_under_jit_and_vmap():
     assert jax.vmap(m.sample)(keys, states)["z"].shape == (2, 3)
     assert m.probs({"mu": states["mu"][0]})["z"].shape == (3, 3)
     assert m.best({"mu": states["mu"][0]})["z"].tolist() == [2, 0, 2]
+
+
+def test_steps_can_be_read_one_by_one():
+    """The tables of the sprinkler, by hand: P(sprinkler, rain), P(wet = 1, rain), P(wet = 1)."""
+    steps = marginal("sprinkler", "cloudy", "sprinkler", "rain").steps({})
+    assert [s.text.split(" given")[0].split(":")[0] for s in steps] == [
+        "sum out cloudy",
+        "sum out sprinkler",
+        "sum out rain",
+    ]
+    (pair,), (rain,), last = (list(s.made.values()) for s in steps)
+    np.testing.assert_allclose(pair, [[0.29, 0.21], [0.41, 0.09]], rtol=1e-5)
+    wet = np.array([[0.01, 0.9], [0.9, 0.99]])  # [sprinkler, rain]
+    np.testing.assert_allclose(rain, (wet.T * pair).sum(1), rtol=1e-5)
+    assert not last and "uses" in str(steps[0]) and "makes" in str(steps[0])

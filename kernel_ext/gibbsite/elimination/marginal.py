@@ -1,23 +1,55 @@
 """Discrete sites summed out of a density exactly."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density, rerolled
 from gibbsite.elimination.cost import cost_text, plan_text
 from gibbsite.elimination.plan import Plan
 from gibbsite.elimination.tables.collect import Summed, Tables, summed
+from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError
 
 Latents = Mapping[str, Any]
 
 MOST_OPERATIONS = 64
 """Operations of a joint draw that nobody asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Walked:
+    """One step at given values of the other latents: in words, the tables it uses and those it makes.
+
+    Tables hold probabilities and densities (not logarithms), one axis per site over its values in the order
+    of their support, instances on the last axis; they go by the model's statements and the sites they read.
+    """
+
+    text: str
+    used: Mapping[str, np.ndarray]
+    made: Mapping[str, np.ndarray]
+
+    def __str__(self) -> str:
+        with np.printoptions(precision=4, suppress=True):
+            lines = [self.text]
+            for verb, tables in (("uses", self.used), ("makes", self.made)):
+                lines += [f"{verb} {name}:\n{table}" for name, table in tables.items()]
+        return "\n".join(lines)
+
+
+def _readable(tables: Mapping[Factor, Any]) -> dict[str, np.ndarray]:
+    out = {}
+    for f, table in tables.items():
+        name = f"{f.origin}({', '.join(f.sites)})"
+        table = np.exp(np.asarray(table, np.float64))
+        out[name if name not in out else f"{name} #{len(out)}"] = table[..., 0] if f.rows == 1 else table
+    return out
 
 
 class Marginal:
@@ -61,6 +93,11 @@ class Marginal:
     def best(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the sites with the largest joint density given the rest, by name."""
         return self._jitted["best"](self._latents(state), self._data)
+
+    def steps(self, state: Mapping[str, Any]) -> tuple[Walked, ...]:
+        """What each step does at `state`, with its tables: to be read, step by step."""
+        found = self.plan.walked(self._latents(state), self._data)
+        return tuple(Walked(step.text, _readable(used), _readable(made)) for step, used, made in found)
 
     @property
     def order(self) -> tuple[str, ...]:

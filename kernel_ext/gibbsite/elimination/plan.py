@@ -7,7 +7,7 @@ same.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -79,6 +79,16 @@ class Plan:
         for i, step in enumerate(self.steps):
             out = out + step.run(env, mode, None if uniforms is None else uniforms[i])
         return out
+
+    def walked(
+        self, latents: Latents, data: Any
+    ) -> Iterator[tuple[Step, dict[Factor, Any], dict[Factor, Any]]]:
+        """The steps one by one, each with the tables that it uses and those that it makes."""
+        env: dict[Factor, Any] = dict(zip(self.tables.factors, self.tables(latents, data), strict=True))
+        for step in self.steps:
+            used = {f: env[f] for f in step.used if f in env}
+            step.run(env, SUM, None)
+            yield step, used, {f: env[f] for f in step.made}
 
     def logdensity(self, latents: Latents, data: Any) -> Any:
         """The marginal log density: a scalar."""
