@@ -6,7 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from oracle import joint
+from helpers.truths.oracle import joint
 
 FAMILIES = {
     "Beta": (lambda i: dist.Beta(2.0, 2.0 + i), lambda m: dist.Bernoulli(m), 1),

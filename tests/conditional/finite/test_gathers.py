@@ -11,8 +11,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from helpers.truths.oracle import against_joint, joint
 from jax import lax
-from oracle import against_joint, joint
 
 K = 3
 Y = jnp.array([0.3, 1.2, -0.5, 2.0, 1.5])

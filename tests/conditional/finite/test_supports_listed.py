@@ -6,7 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from oracle import against_joint
+from helpers.truths.oracle import against_joint
 
 Y = jnp.array([2.0, 3.0, 1.0])
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from oracle import against_joint
+from helpers.truths.oracle import against_joint
 
 
 def flat(read):

@@ -9,9 +9,9 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.density.program.flatten import flatten
 from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
+from helpers.truths.oracle import against_joint
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan
-from oracle import against_joint
 
 X = jnp.arange(1.0, 6.0)
 
