@@ -5,6 +5,7 @@ import hashlib
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -17,8 +18,10 @@ from gibbsite import sampling
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density import Density, Site, build_density
+from gibbsite.density.build import parameters_of_function
 from gibbsite.density.checks import check_data, check_proper
 from gibbsite.density.levels import generated_latents
+from gibbsite.density.model.tables import Labels, as_arrays, plate_labels
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
 from gibbsite.elimination import Marginal, marginal_of
@@ -38,6 +41,9 @@ from gibbsite.transform import carried_over, checked_values, conditioned, interv
 class Model:
     """A NumPyro model bound to its arguments.
 
+    Arguments may be tables and their columns (pandas, polars, xarray, structured arrays): `args` and `kwargs`
+    hold the arrays that the model gets, `labels` those of categories and rows, which results are labelled by.
+
     The stages can each be looked at: `density`, `graph`, `conditional(site)`, `schedule()`; then
     `sample(…)` runs it and returns a `Run`, and `start(…)` does so in the background. Calling the model runs
     the NumPyro function itself, so a `Model` can stand wherever NumPyro expects a model.
@@ -53,8 +59,11 @@ class Model:
         name: str | None = None,
     ):
         self.fn = fn
-        self.args = tuple(args)
-        self.kwargs = dict(kwargs or {})
+        self.labels: Labels = {}
+        parameters = parameters_of_function(fn)
+        named = [*parameters, *(f"argument {i}" for i in range(len(parameters), len(args)))]
+        self.args = tuple(as_arrays(v, n, self.labels) for v, n in zip(args, named, strict=False))
+        self.kwargs = {n: as_arrays(v, n, self.labels) for n, v in (kwargs or {}).items()}
         self.name = name or getattr(fn, "__name__", "model")
         self._source = source
         self._whole: Model | None = None  # of the model as its data see it, the whole of it
@@ -161,6 +170,7 @@ class Model:
 
     def _remade(self, fn: Callable, kwargs: Mapping[str, Any]) -> "Model":
         changed = Model(fn, self.args, kwargs, source=self._source, name=self.name)
+        changed.labels |= self.labels
         if self._schedule is None:
             return changed
         latents = [n for n, s in changed.sites.items() if s.latent]
@@ -326,7 +336,8 @@ class Model:
 
     def plan(self, schedule: Any = None) -> Plan:
         """The model and a schedule, ready to run."""
-        return self.schedule(schedule).plan()
+        sizes = {name: plate.size for name, plate in self.density.plates.items()}
+        return replace(self.schedule(schedule).plan(), labels=plate_labels(sizes, self.labels))
 
     def start(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""

@@ -1,5 +1,6 @@
 """The magics: parse, delegate, display."""
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from traitlets import Bool, Int, Unicode, observe
 
 from gibbsite_magics.cell import cell_text, define
+from gibbsite_magics.forgotten import forgotten
 from gibbsite_magics.lines import register
 from gibbsite_magics.show import show, watch
 from gibbsite_magics.target import name_to_bind
@@ -81,6 +83,8 @@ class Gibbsite(Magics):
         except Exception as error:
             raise _readable(error, filename) from error.__cause__
         self._shell.push({found.name: model})
+        for line in forgotten(model, self._shell.user_ns):
+            warnings.warn(line, stacklevel=2)
         if self.show_graph:
             show(self._shell, "show_graph", model, model.graph)
 

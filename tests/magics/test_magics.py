@@ -273,3 +273,9 @@ def test_completion_of_sites_leaves_out_what_is_observed(shell: InteractiveShell
 def test_loading_again_is_harmless(shell: InteractiveShell, mixture: Any):
     shell.run_line_magic("reload_ext", "gibbsite")
     assert completions(shell, "%graph mi") == ["mixture"]
+
+
+def test_data_that_the_parentheses_forgot(shell: InteractiveShell, run: Run):
+    shell.user_ns["y"] = np.zeros(5, np.float32)
+    with pytest.warns(UserWarning, match=r"observes nothing.*'y'.*%%model m\(n_obs, y\)"):
+        run("%%model m(n_obs=5)\nmu ~ Normal(0, 1)\nwith plate('n', n_obs):\n    y ~ Normal(mu, 1)\n")

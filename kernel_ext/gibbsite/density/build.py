@@ -47,7 +47,7 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
     Raises `ModelError` where the model's structure depends on a latent value or changes between traces;
     exceptions of the model itself pass through unchanged.
     """
-    arguments = split_arguments(args, kwargs, _parameters(fn))
+    arguments = split_arguments(args, kwargs, parameters_of_function(fn))
     while True:
         try:
             facts = _facts(fn, arguments)
@@ -96,7 +96,8 @@ def _traced(fn: Callable, arguments: Arguments, facts: ModelFacts) -> Any:
         raise
 
 
-def _parameters(fn: Callable) -> list[str]:
+def parameters_of_function(fn: Callable) -> list[str]:
+    """The names of a function's parameters, in order; none where it does not tell."""
     try:
         return list(inspect.signature(fn).parameters)
     except (TypeError, ValueError):

@@ -129,6 +129,7 @@ def _plan_without_model(described: dict[str, Any], folder: Path) -> Plan:
             cache_key=None,
             model_name=described["model"],
             schedule_text=described["schedule"],
+            labels={p: tuple(map(str, known)) for p, known in described["labels"].items()},
             generated=tuple(described.get("generated", ())),
             observed_sites={s["name"]: of(s) for s in described["observed_sites"]},
         )

@@ -49,6 +49,7 @@ class Plan:
     model: Callable[..., Any] | None = None
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     density: Density | None = None
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     generated: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     stacked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

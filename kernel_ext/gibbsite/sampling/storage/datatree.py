@@ -59,7 +59,9 @@ def to_datatree(
         leading = 0 if group == "observed_data" else 2
         names = {} if "sample_stats" in group else {n: np.shape(v)[leading:] for n, v in values.items()}
         named = {n: dims_of(plan, n, shape, dims) for n, shape in names.items()}
-        tree[group] = _data_set(group, values, named, coords, warmup)
+        used = {d for ds in named.values() for d in ds}
+        labels = {p: np.asarray(known) for p, known in plan.labels.items() if p in used}
+        tree[group] = _data_set(group, values, named, coords, warmup, labels)
     tree.attrs.update(attrs)
     return tree
 
@@ -70,6 +72,7 @@ def _data_set(
     dims: Mapping[str, Sequence[str]],
     coords: Mapping[str, Any] | None,
     warmup: bool,
+    labels: Mapping[str, Any],
 ) -> Any:
     """One group as ArviZ makes it. A site that is called as a dimension is (`chain`, `draw`, its own plate)
     takes the place of that dimension's coordinate."""
@@ -78,7 +81,7 @@ def _data_set(
     used = {"chain", "draw", *(d for ds in named.values() for d in ds)}
     plain = {titles[n]: v for n, v in values.items() if titles[n] not in used}
     clashing = {titles[n]: v for n, v in values.items() if titles[n] in used}
-    given = None if coords is None else {c: v for c, v in coords.items() if c not in clashing}
+    given = {c: v for c, v in {**labels, **(coords or {})}.items() if c not in clashing}
     like = plain or {"_": np.zeros(np.shape(next(iter(clashing.values())))[:2])} if clashing else plain
     of_plain = {n: d for n, d in named.items() if n in plain}
     made = from_dict({group: like}, dims=of_plain, coords=given, save_warmup=warmup)

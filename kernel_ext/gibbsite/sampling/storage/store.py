@@ -245,6 +245,7 @@ def described(plan: Plan) -> dict[str, Any]:
         "observed_sites": [of(s) for s in plan.observed_sites.values()],
         "sites": [of(s) for s in plan.sites.values()],
         "blocks": blocks,
+        "labels": {p: list(known) for p, known in plan.labels.items()},
         "groups": {g: list(names) for g, names in plan.groups.items()},
         "generated": list(plan.generated),
     }
