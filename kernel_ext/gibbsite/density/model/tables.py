@@ -76,8 +76,9 @@ def as_arrays(value: Any, name: str, labels: Labels) -> Any:
         return Table({n: as_arrays(value[n], f"{name}[{n!r}]", labels) for n in value.dtype.names})
     if isinstance(value, np.ndarray) and value.dtype.kind in "SU" and value.ndim == 1 and value.size:
         return _codes([str(v) for v in value], None, name, labels)
-    if type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "to_series"):
-        value = value.to_series()  # an index
+    to_series: Any = getattr(value, "to_series", None)
+    if to_series is not None and type(value).__module__.partition(".")[0] == "pandas":
+        value = to_series()  # an index
     found = nw.from_native(value, pass_through=True, allow_series=True, eager_only=True)
     if isinstance(found, nw.DataFrame):
         return Table({c: _column(found[c], f"{name}[{c!r}]", labels) for c in found.columns})
