@@ -10,7 +10,14 @@ import networkx as nx
 import numpy as np
 
 from gibbsite.density import Density
-from gibbsite.density.hierarchy.location_scale import RECURSION, WALK, location_scales, on_the_real_line
+from gibbsite.density.hierarchy.by_hand import ByHand, non_centred_by_hand
+from gibbsite.density.hierarchy.location_scale import (
+    RECURSION,
+    WALK,
+    LocationScale,
+    location_scales,
+    on_the_real_line,
+)
 from gibbsite.trace.jaxpr.compat import Literal
 
 # beyond so many numbers, an exact draw is worth more than a joint one
@@ -21,24 +28,31 @@ def hierarchies(density: Density) -> list[tuple[str, ...]]:
     """The sites of a model whose locations and scales read continuous latents, with all that these read:
     connected ones together, each in program order. Chains over time stay out: they are drawn by the walk."""
     graph: nx.Graph = nx.Graph()
-    for name, found in location_scales(density).items():
-        if found.form not in (WALK, RECURSION):
-            graph.add_edges_from((name, n) for n in found.reads if not density.sites[n].discrete)
+    for name, found in _scaled(density).items():
+        graph.add_edges_from((name, n) for n in found.reads if not density.sites[n].discrete)
     order = {n: i for i, n in enumerate(density.latents)}
     return [tuple(sorted(c, key=order.__getitem__)) for c in nx.connected_components(graph)]
+
+
+def _scaled(density: Density) -> dict[str, LocationScale | ByHand]:
+    """What has a location or a scale that latents enter, as declared or as written by hand; not over time."""
+    declared = {n: f for n, f in location_scales(density).items() if f.form not in (WALK, RECURSION)}
+    return {**non_centred_by_hand(density), **declared}
 
 
 def kept_together(density: Density, conjugate: Collection[str], excluded: Collection[str]) -> dict[str, str]:
     """The sites that belong into one block with their hierarchy although some could be drawn exactly, and in
     words what ties them.
 
-    A hierarchy all of which is `conjugate` has none; sites in `excluded` are left where they are.
+    A hierarchy all of which is `conjugate` has none, unless its effects are non-centred by hand: drawn in
+    turn, they and their scale mix badly wherever data are many. Sites in `excluded` are left where they are.
     """
     tied: dict[str, str] = {}
-    scales = location_scales(density)
+    scales = _scaled(density)
     for members in hierarchies(density):
         free = [n for n in members if n not in excluded]
-        if all(n in conjugate for n in members) or len(free) < 2:
+        by_hand = any(isinstance(scales.get(n), ByHand) and scales[n].scale for n in members)
+        if (all(n in conjugate for n in members) and not by_hand) or len(free) < 2:
             continue
         for n in free:
             readers = [m for m in free if m in scales and n in scales[m].reads]
@@ -79,9 +93,9 @@ def _shared(density: Density, name: str, effects: Sequence[str]) -> tuple[str, s
     return None
 
 
-def told(found: object) -> str:
+def told(found: LocationScale | ByHand) -> str:
     """`theta's location reads mu, its scale reads tau`."""
-    site, location, scale = found.site, found.location, found.scale  # type: ignore[attr-defined]
+    site, location, scale = found.site, found.location, found.scale
     parts = [f"location reads {', '.join(location)}"] if location else []
     parts += [f"scale reads {', '.join(scale)}"] if scale else []
     return f"{site}'s " + ", its ".join(parts)
@@ -89,7 +103,7 @@ def told(found: object) -> str:
 
 def ties_within(density: Density, sites: Sequence[str]) -> list[str]:
     """What ties the sites of one block to each other, in words."""
-    scales = location_scales(density)
+    scales = _scaled(density)
     found = [told(f) for n in sites if (f := scales.get(n)) is not None and set(f.reads) & set(sites)]
     for name, site in density.sites.items():
         near = [n for n in _in_location(density, name) if n in sites and n not in scales]
@@ -107,7 +121,7 @@ def _in_location(density: Density, name: str) -> list[str]:
 
 def ties_across(density: Density, sites: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     """By site of a block, the sites outside it that its location or scale reads, or whose own reads it."""
-    scales = location_scales(density)
+    scales = _scaled(density)
     out: dict[str, tuple[str, ...]] = {}
     for n in sites:
         reads = scales[n].reads if n in scales else ()
