@@ -61,10 +61,14 @@ def test_latent_and_observed(name):
     make = MAKERS[name]
     with numpyro.validation_enabled(False):
         value = drawn(make, A)
-        model = gb.model(latent_site, A, make)
-        site = model.sites["x"]
-        assert site.role == "latent" and site.shape == value.shape and site.batch_shape == (3,)
-        same(model, (A, make), [{"x": value}])
+        if name == "Delta":
+            with pytest.raises(gb.GibbsiteError, match=r"'x'.*Delta.*single point"):
+                gb.model(latent_site, A, make)
+        else:
+            model = gb.model(latent_site, A, make)
+            site = model.sites["x"]
+            assert site.role == "latent" and site.shape == value.shape and site.batch_shape == (3,)
+            same(model, (A, make), [{"x": value}])
 
         observed = gb.model(observed_site, value, make)
         assert observed.sites["x"].role == "observed" and observed.sites["x"].shape == value.shape
@@ -87,8 +91,10 @@ def test_the_table_is_complete():
     assert every - set(MAKERS) <= set(LEFT_OUT)
 
 
-def improper():
-    numpyro.sample("x", dist.ImproperUniform(constraints.real_vector, (3,), (2,)))
+def improper(y=None):
+    x = numpyro.sample("x", dist.ImproperUniform(constraints.real_vector, (3,), (2,)))
+    if y is not None:
+        numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
 
 
 def censored_to_intervals(x):
@@ -104,7 +110,10 @@ def polya_gamma():
 
 def test_distributions_by_name():
     with numpyro.validation_enabled(False):
-        same(gb.model(improper), (), [{"x": jnp.arange(6.0).reshape(3, 2)}])
+        y = jnp.ones((3, 2))
+        same(gb.model(improper, y), (y,), [{"x": jnp.arange(6.0).reshape(3, 2)}])
+        with pytest.raises(gb.GibbsiteError, match="prior of 'x' is improper"):
+            gb.model(improper)
         same(gb.model(polya_gamma), (), [{"x": jnp.array([0.2, 0.5, 1.1])}])
         x = jnp.array([[0.1, 0.4], [0.3, 0.9], [-0.2, 0.5]])
         same(gb.model(censored_to_intervals, x), (x,), [{"loc": jnp.array([0.1, -0.4, 0.8])}])

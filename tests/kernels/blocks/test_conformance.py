@@ -89,7 +89,9 @@ SLOW = {
 
 
 def test_no_kernel_is_missing():
-    assert set(KERNELS) == set(kernels())
+    # these want a likelihood, a switch or no data at all, which no target here has: see Geweke's tests and
+    # their own
+    assert set(KERNELS) == set(kernels()) - {"PolyaGamma", "Collapsed", "Ancestral"}
     assert {t for _, fits in KERNELS.values() for t in fits} == set(TARGETS)
 
 
