@@ -170,7 +170,8 @@ def test_snapshot_trace_and_history(whole):
 def test_final_diagnostics_are_arviz_own(whole):
     from arviz_stats import ess, rhat
 
-    tree = whole.to_datatree()["posterior"].to_dataset()[["p"]]
+    # in double precision, as ours: ranks of distances from the median have ties in single precision
+    tree = whole.to_datatree()["posterior"].to_dataset()[["p"]].astype(np.float64)
     ours = {s.label: s for s in whole.diagnostics("p")}
     for i in range(2):
         stat = ours[f"p[{i}]"]
@@ -202,18 +203,6 @@ def test_datatree_names_plates(whole):
 def test_options_that_make_no_sense(model, option, value):
     with pytest.raises(OptionError, match=option):
         model.start(**{**OPTIONS, option: value})
-
-
-def test_a_failing_subscriber_fails_the_run_and_keeps_the_draws(model):
-    def broken(run):
-        if run.snapshot().draws_done >= 10:
-            raise RuntimeError("the view broke")
-
-    run = model.start(**OPTIONS, chunk=5)
-    run.subscribe(broken)
-    with pytest.raises(RuntimeError, match="the view broke"):
-        run.wait()
-    assert run.status == "failed" and run.draws["p"].shape[1] >= 10
 
 
 def test_a_scalar_is_found_by_its_label(whole):

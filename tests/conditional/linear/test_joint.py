@@ -19,8 +19,8 @@ TIMES = np.array([-14.0, -7.0, 0.0, 7.0, 14.0], np.float32)
 GROWTH = RNG.normal(240, 30, (9, 5)).astype(np.float32)
 SEEN = GROWTH.copy()
 SEEN[RNG.random(SEEN.shape) < 0.3] = np.nan
-SUBJECT, ITEM = RNG.integers(11, size=60), RNG.integers(7, size=60)
-CLASS = np.repeat(np.arange(12), 5)
+SUBJECT, ITEM = (RNG.integers(n, size=60).astype(np.int32) for n in (11, 7))
+CLASS = np.repeat(np.arange(12, dtype=np.int32), 5)
 SCHOOL = np.arange(12) // 3
 X = RNG.normal(size=(60, 3)).astype(np.float32)
 Y = RNG.normal(size=60).astype(np.float32)

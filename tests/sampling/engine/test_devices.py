@@ -26,7 +26,7 @@ from helpers.models.sampling_models import rates
 import gibbsite as gb
 import jax
 model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
-options = dict(draws=20, warmup=40, chains=4, seed=1, schedule="NUTS a")
+options = dict(draws=20, warmup=40, chains=4, seed=1, schedule="NUTS(pooled=False) a")
 whole = model.sample(**options, device="cpu:all")
 part = model.start(**options, device="cpu:all", chunk=7, store=sys.argv[1])
 part.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 5 else None)
@@ -91,7 +91,7 @@ import numpy as np
 from helpers.models.sampling_models import rates
 import gibbsite as gb
 model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
-options = dict(warmup=40, seed=1, schedule="NUTS a")
+options = dict(warmup=40, seed=1, schedule="NUTS(pooled=False) a")
 try:
     model.start(draws=10, chains=3, **options)
 except gb.GibbsiteError as error:
@@ -149,7 +149,7 @@ def test_hosts_share_the_chains_and_are_joined(tmp_path):
     assert list(tree["posterior"].chain) == list(tree["sample_stats"].chain) == [0, 1, 2, 3]
     assert a.shape[:2] == (4, 20) and "chain" not in tree["observed_data"].dims
     model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
-    one = model.sample(draws=20, warmup=40, chains=4, seed=1, schedule="NUTS a")
+    one = model.sample(draws=20, warmup=40, chains=4, seed=1, schedule="NUTS(pooled=False) a")
     assert np.abs(one.draws["a"] - a.values).max() < 1e-3  # the same chains, but for rounding
     with pytest.raises(CheckpointError, match=r"several hosts.*one of host0, host1"):
         gb.load(tmp_path)

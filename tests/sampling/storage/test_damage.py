@@ -221,7 +221,7 @@ def _wait(run, steps):
 @pytest.mark.parametrize("loss", ["folder", "checkpoint", "chunk"])
 def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss):
     folder = tmp_path / "run"
-    run = model.start(**{**OPTIONS, "draws": 10**8}, store=folder)
+    run = model.start(**{**OPTIONS, "draws": 10**7}, store=folder)
     while (
         not (folder / checkpoint.FILE).exists()
         or checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] < 100

@@ -209,7 +209,8 @@ def hierarchy(y):
 
 
 def test_sites_are_merged_and_reparameterised_from_the_node():
-    model = gb.model(hierarchy, np.zeros(4, np.float32))
+    apart = "Gibbs a (*) Gibbs b (*) NUTS theta (*) NUTS [mu tau]"
+    model = gb.model(hierarchy, np.zeros(4, np.float32)).with_schedule(apart)
     widget = show_graph(model)
     told = unpacked(_model(widget, "graph-store")["text"][0])["told"]
     assert told["theta"]["ways"] == ["non-centred"] and "ways" not in told["tau"]

@@ -246,12 +246,14 @@ def conjugate_reason(facts: Facts, sites: tuple[str, ...]) -> str:
 
 def _logistic(facts: Facts, site: str) -> str | None:
     """Fits the linear parts of logistic predictors, and Gaussian sites that can join the block of one."""
-    if facts.sites[site].discrete:
+    if facts.density.sites[site].discrete:
         return f"{site!r} is discrete"
     why = _refused(polya_gamma_block, facts, (site,))
     if why is None or not is_gaussian(facts.conditional(site)):
         return why
-    near = [n for n in facts.conditional(site).blanket if facts.sites[n].role == "latent"]
+    density = facts.density  # a blanket calls a group by its name
+    near = [m for n in facts.conditional(site).blanket for m in density.groups.get(n, (n,))]
+    near = [n for n in near if n in density.sites and density.sites[n].latent]
     joined = any(_refused(polya_gamma_block, facts, (site, n)) is None for n in near)
     return None if joined else why
 

@@ -269,6 +269,7 @@ class Engine:
 
     def constrained(self, state: Any) -> dict[str, Any]:
         """The values of the kernel's latent sites in a state, `[chain, *shape]`."""
+        state = self._dealt_out(state)
         if "constrained" not in self._programs:
 
             def values(state: Any, inputs: Any) -> Any:
@@ -308,7 +309,15 @@ class Engine:
         sweeps = jnp.asarray(1 if warming else self.thin, jnp.int32)
         arguments = self.placed((self.plan.inputs, count, sweeps), by_chain=False)
         program = self._programs["advance"]
+        state = self._dealt_out(state)
         return Flight(lambda: program(state, *arguments), steps, warming)
+
+    def _dealt_out(self, state: Any) -> Any:
+        """The state with its empty arrays marked as split by chain, which XLA does not keep of them."""
+        if self._mesh is None or self.shard is not None:
+            return state
+        by_chain = NamedSharding(self._mesh, PartitionSpec("chain"))
+        return jax.tree.map(lambda v: v if v.size else jax.device_put(v, by_chain), state)
 
     def _pooled(self, state: Any) -> Any:
         """The state after the chains have learnt from each other."""

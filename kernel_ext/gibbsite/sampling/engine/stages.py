@@ -51,11 +51,13 @@ class Ticker:
         self._tick, self._seconds, self._over = tick, seconds, threading.Event()
 
     def __enter__(self) -> "Ticker":
-        threading.Thread(target=self._run, name="gibbsite clock", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="gibbsite clock", daemon=True)
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        self._thread.join(self._seconds)
 
     def _run(self) -> None:
         while not self._over.wait(self._seconds):
