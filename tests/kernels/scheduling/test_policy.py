@@ -8,6 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional.reads.blind import blind_terms
+from numpyro.contrib.control_flow import scan
 
 Y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
 S = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
@@ -121,3 +122,20 @@ def test_many_steps_are_left_to_gradients(size):
 
     (update,) = gb.model(model, np.zeros(size)).schedule().updates
     assert update.kernel == ("Slice" if size == 8 else "NUTS")
+
+
+def test_a_chain_is_drawn_by_its_recursion_whatever_its_means_are():
+    def chain(y):
+        rows = numpyro.sample("P", dist.Dirichlet(jnp.ones((2, 2))).to_event(1))
+        mu = numpyro.sample("mu", dist.Normal(jnp.array([-1.0, 1.0]), 1.0).to_event(1))
+        first = numpyro.sample("z_0", dist.Categorical(jnp.ones(2) / 2))
+
+        def step(before, now):
+            z = numpyro.sample("z", dist.Categorical(rows[before]))
+            numpyro.sample("y", dist.Normal(mu[z], 1.0), obs=now)
+            return z, None
+
+        scan(step, first, y)
+
+    text = gb.model(chain, jnp.linspace(-1.0, 1.0, 12)).schedule().text
+    assert "Collapsed" not in text and "Gibbs" in text

@@ -66,8 +66,9 @@ def default_spec(facts: Facts) -> Spec:
     stepped = [n for n in units if not facts.sites[units[n][0]].discrete and _stepped(facts, n)]
     tied = kept_together(facts.density, conjugate, stepped)
     exact = [n for n in conjugate if n not in tied and n not in logistic]
-    listed = [n for n in units if n in facts.sites and kinds[n] in ("finite", "chain")]
-    integrated = collapsed_blocks(facts.density, listed + exact)
+    # a chain is drawn as a whole by its recursion, which is worth more than its coefficients integrated out
+    switches = [n for n in units if n in facts.sites and kinds[n] == "finite"]
+    integrated = collapsed_blocks(facts.density, switches + exact)
     jointly = gaussian_blocks(facts.density, [n for n in exact if n not in integrated])
     tables = {n: m for n, m in units.items() if kinds[n] in ("finite", "chain") and n not in integrated}
     blocks = joint_blocks(facts, tables)
