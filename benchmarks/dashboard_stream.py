@@ -19,9 +19,9 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "browser"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from lab import Lab, chromium, start_server, stop_server  # pyright: ignore[reportMissingImports]
+from helpers.pages.lab import Lab, chromium, start_server, stop_server  # pyright: ignore[reportMissingImports]
 from playwright.sync_api import sync_playwright
 
 SETUP = """

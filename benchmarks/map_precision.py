@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
-from density.perturbation import moves, predicted, table_reader
-from zoo import ZOO
+from helpers.models.zoo import ZOO
+from helpers.truths.perturbation import moves, predicted, table_reader
 
 
 def precision(case):
