@@ -25,9 +25,3 @@ def runs() -> list[Any]:
     refers to."""
     with _LOCK:
         return [run for run in (r() for r in _ALL) if run is not None]
-
-
-def forget() -> None:
-    """Hold no run any longer that nothing else refers to."""
-    with _LOCK:
-        _RECENT.clear()

@@ -196,12 +196,3 @@ def factor_text(
 def distribution_text(density: Density, name: str, notation: Notation = TEXT) -> str:
     """The right-hand side of a statement: `Normal(mu[z[n]], 1)`, or a deterministic site's expression."""
     return Statement(density, name, notation).right_hand_side()
-
-
-def factor_definition(density: Density, name: str, notation: Notation = TEXT) -> str:
-    """What a `factor` adds to the log density, summed over its elements."""
-    atom = density.outputs["log_prob"][name]
-    shape = shape_of(atom)
-    printer = Expression(density, notation)
-    text = printer.of(atom, [":"] * len(shape))
-    return notation.call("sum", text) if shape else text
