@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import dashboard, { inPlace, toggled } from "../../dashboard/dashboard.mjs";
+import dashboard from "../../dashboard/dashboard.mjs";
+import { inPlace, toggled } from "../../dashboard/table.mjs";
 import figure from "../../host/figure.mjs";
 import { mapSize, onMap, seenPart, wantsMap } from "../../graph/map.mjs";
 import { applyColumns, applyProps, decodeColumn, decodeColumns, isDark, paintTheme } from "../../host/host.mjs";

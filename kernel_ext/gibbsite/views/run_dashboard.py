@@ -8,7 +8,6 @@ A background thread draws: it wakes when the run has a new chunk, at most once a
 after each update that drawing takes no more than its share of the time. The run itself never waits for it.
 """
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -23,20 +22,16 @@ from ipywidgets import widget_serialization
 from gibbsite.errors import GibbsiteError
 from gibbsite.views.host.assets import joined
 from gibbsite.views.host.bokeh import BokehWidget, serialised
-from gibbsite.views.host.control import HEARD_WHILE_BUSY, Control
+from gibbsite.views.host.control import Control
 from gibbsite.views.host.display import first_line, show, update_twin
 from gibbsite.views.host.static import svg_html
-from gibbsite.views.ink.colours import BLOCKS, SLOTS, STATUS
 from gibbsite.views.run import panels, words
-from gibbsite.views.run.advice import advice_html
-from gibbsite.views.run.content import ENDED, MAX_CHAINS, RHAT_LIMIT, Content, RunLike, gather, status_of
-from gibbsite.views.run.picture import chain_words, dashboard_svg, progress_shares, warmup_share
+from gibbsite.views.run.content import ENDED, MAX_CHAINS, Content, RunLike, gather
+from gibbsite.views.run.picture import dashboard_svg
+from gibbsite.views.run.status import told
 
 SLOT_COUNT = 3
 INTERVAL = 1.0
-WARMING_NOTE = (
-    "The sampler is adapting. What is plotted is warm-up: these steps are no draws and count nowhere."
-)
 # Drawing may take this share of the time that passes.
 SHARE = 0.02
 
@@ -256,54 +251,15 @@ class Dashboard:
                 widget._status = self._status()
 
     def _status(self) -> dict[str, Any]:
-        """What `js/dashboard/dashboard.mjs` writes around the plots; plain JSON values only."""
-        content, snapshot = self._content, self._content.snapshot
-        chosen = [p.label for p in content.parameters]
-        slot_of = {label: SLOTS[i % len(SLOTS)] for i, label in enumerate(chosen)}
-        shown = min(snapshot.chains, MAX_CHAINS)
-        shares = [b.seconds_share for b in snapshot.blocks]
-        offered = snapshot.status in ENDED and snapshot.draws_done > 0 and None in shares
-        return {
-            "model": content.model,
-            "status": snapshot.status,
-            "words": "stopping after this chunk" if self._asked_to_stop else status_of(snapshot)[0],
-            "colour": STATUS[status_of(snapshot)[1]],
-            "ended": snapshot.status in ENDED,
-            "stopping": self._asked_to_stop,
-            "stop_note": "" if HEARD_WHILE_BUSY else "with this ipykernel, use ■ while the cell runs",
-            "progress": words.progress(snapshot),
-            "message": snapshot.message or "",
-            "share": progress_shares(snapshot),
-            "warmup_share": warmup_share(snapshot),
-            "stage": WARMING_NOTE if content.warming else "",
-            "chains": [chain_words(snapshot, chain) for chain in range(shown)],
-            "more_chains": snapshot.chains - shown,
-            "blocks": [
-                {
-                    "label": block.label,
-                    "detail": words.block_detail(block),
-                    "share": share if share is not None and math.isfinite(share) else None,
-                    "colour": BLOCKS[i % len(BLOCKS)],
-                }
-                for i, (block, share) in enumerate(zip(snapshot.blocks, shares, strict=True))
-            ],
-            "warnings": [
-                {"text": w.text, "hint": w.hint or "", "topic": w.topic, "advice": advice_html(w.topic)}
-                for w in snapshot.warnings
-            ],
-            "heads": list(words.HEADS),
-            "cells": list(words.CELLS),
-            "rows": [row | {"chosen": slot_of.get(row["label"], "")} for row in words.rows(content)],
-            "auto": self._labels is None,
-            "labels": chosen,
-            "slots": self._slots,
-            "note": self._note,
-            "ready": bool(content.parameters),
-            "timing": "measuring" if self._asked_to_time else "offered" if offered else "",
-            "timing_note": self._timing_note,
-            "limits": f"red: R-hat above {RHAT_LIMIT}, or ESS below {content.ess_limit} (100 per chain)"
-            + (f" · {words.partly(snapshot)}" if snapshot.partly else ""),
-        }
+        return told(
+            self._content,
+            auto=self._labels is None,
+            slots=self._slots,
+            note=self._note,
+            stopping=self._asked_to_stop,
+            measuring=self._asked_to_time,
+            timing_note=self._timing_note,
+        )
 
 
 def dashboard(run: RunLike) -> Dashboard:

@@ -1,0 +1,14 @@
+// What Python tells of a run in `_status`: types alone.
+
+/**
+ * @typedef {{text: string, hint?: string, advice?: string}} Warned
+ * @typedef {Record<string, any> & {label: string, chosen: string}} Row a scalar; `chosen` is its colour if plotted
+ * @typedef {{label: string, detail: string, share: number|null, colour: string}} Block
+ * @typedef {{model: string, words: string, colour: string, ended: boolean, stopping: boolean, stop_note: string,
+ *   progress: string, message: string, chains: string[], more_chains: number, share: number, warmup_share: number,
+ *   warnings: Warned[], stage: string, heads: string[], cells: string[], rows: Row[], blocks: Block[],
+ *   timing: string, timing_note: string, labels: string[], slots: number, auto: boolean, note: string,
+ *   limits: string, ready: boolean}} Status what Python tells in `_status`
+ */
+
+export {};
