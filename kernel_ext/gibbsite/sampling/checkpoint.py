@@ -87,10 +87,13 @@ def same_versions(saved: dict[str, str]) -> None:
         )
 
 
-def write(folder: Path, facts: dict[str, Any], state: dict[str, np.ndarray], durable: bool = True) -> None:
+def write(
+    folder: Path, facts: dict[str, Any], state: dict[str, np.ndarray], durable: bool = True
+) -> tuple[int, ...]:
     """Replace the checkpoint in `folder`: a reader, or a crash, sees the old one or the new one whole.
 
     The file is an npz with the SHA-256 of all before it as its last bytes. `durable` waits for the disk.
+    Returns its `mark`.
     """
     body = io.BytesIO()
     named = {f"leaf_{i}": v for i, v in enumerate(state.values())}
@@ -105,6 +108,7 @@ def write(folder: Path, facts: dict[str, Any], state: dict[str, np.ndarray], dur
         if durable:
             out.flush()
             os.fsync(out.fileno())
+    written = _mark(os.stat(new, follow_symlinks=False))  # now: once it has its name, others may take it
     os.replace(new, folder / FILE)
     if durable and os.name == "posix":
         file = os.open(folder, os.O_RDONLY)
@@ -112,14 +116,18 @@ def write(folder: Path, facts: dict[str, Any], state: dict[str, np.ndarray], dur
             os.fsync(file)
         finally:
             os.close(file)
+    return written
 
 
 def mark(folder: Path) -> tuple[int, ...] | None:
     """Tells one checkpoint's file from another, without reading it; None where there is none."""
     try:
-        found = os.stat(folder / FILE, follow_symlinks=False)
+        return _mark(os.stat(folder / FILE, follow_symlinks=False))
     except OSError:
         return None
+
+
+def _mark(found: os.stat_result) -> tuple[int, ...]:
     return found.st_ino, found.st_dev, found.st_size, found.st_mtime_ns
 
 

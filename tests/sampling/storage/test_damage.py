@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import shutil
+import threading
 import zipfile
 
 import gibbsite as gb
@@ -213,27 +214,37 @@ def test_links_are_not_followed(model, tmp_path):
     assert gb.load(tmp_path / "run").draws["p"].shape[1] == 110
 
 
-def _wait(run, steps):
-    while run.kept.sampled.steps < steps and run.status in ("compiling", "warmup", "sampling"):
-        pass
+def _between_commits(run, ready, do):
+    """Have the sampling thread itself `do` something once, when a chunk and its commit are behind it: then no
+    commit is under way that could make up for it."""
+    done = threading.Event()
+
+    def look(_):
+        if threading.current_thread() is run._thread and not done.is_set() and ready():
+            do()
+            done.set()
+
+    forget = run.subscribe(look)
+    assert done.wait(60)
+    forget()
 
 
 @pytest.mark.parametrize("loss", ["folder", "checkpoint", "chunk"])
 def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss):
     folder = tmp_path / "run"
     run = model.start(**{**OPTIONS, "draws": 10**7}, store=folder)
-    while (
-        not (folder / checkpoint.FILE).exists()
-        or checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] < 100
-    ):
-        pass
-    if loss == "folder":
-        shutil.rmtree(folder)
-    elif loss == "checkpoint":
-        (folder / checkpoint.FILE).unlink()
-    else:
-        (folder / "draws.zarr" / "posterior" / "p" / "c" / "0" / "0" / "0").unlink()
-    _wait(run, run.kept.sampled.steps + 200)  # the run goes on in memory
+
+    def lose():
+        if loss == "folder":
+            shutil.rmtree(folder)
+        elif loss == "checkpoint":
+            (folder / checkpoint.FILE).unlink()
+        else:
+            (folder / "draws.zarr" / "posterior" / "p" / "c" / "0" / "0" / "0").unlink()
+
+    _between_commits(run, lambda: _committed(folder) >= 1024, lose)
+    after = run.kept.sampled.steps + 200
+    _between_commits(run, lambda: run.kept.sampled.steps >= after, lambda: None)  # it goes on in memory
     assert run.status == "sampling"
     run.stop()
     with pytest.raises(StoreError, match="in memory") as told:
@@ -241,6 +252,40 @@ def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss):
     assert told.value.run is run and run.status == "failed"
     run.save(tmp_path / "elsewhere")
     _same(gb.load(tmp_path / "elsewhere"), run)
+
+
+@pytest.mark.parametrize("loss", ["checkpoint", "first chunk", "last chunk"])
+@pytest.mark.parametrize("moment", ["before it is written", "after it was written"])
+def test_what_goes_away_during_a_commit(model, tmp_path, monkeypatch, loss, moment):
+    """The last commit is said to have failed, or what is on disk is whole."""
+    folder, write = tmp_path / "run", checkpoint.write
+    chunks = folder / "draws.zarr" / "posterior" / "p" / "c" / "0"
+    lost = {"checkpoint": folder / checkpoint.FILE, "first chunk": chunks / "0" / "0"}
+
+    def during(*given):
+        path = lost.get(loss) or max(chunks.iterdir(), key=lambda p: int(p.name)) / "0"
+        if moment.startswith("before"):
+            path.unlink(missing_ok=True)
+        mark = write(*given)
+        if moment.startswith("after"):
+            path.unlink()
+        return mark
+
+    run = model.sample(**OPTIONS, store=folder, keep="p")
+    monkeypatch.setattr(checkpoint, "write", during)
+    if loss == "checkpoint" and moment.startswith("before"):
+        run.resume(100)
+    else:
+        with pytest.raises(StoreError, match="removed"):
+            run.resume(100)
+        monkeypatch.undo()
+        if loss == "last chunk":
+            run.resume(10)  # written again as a whole
+        else:
+            with pytest.raises(CheckpointError):
+                gb.load(folder)
+            return
+    _same(gb.load(folder), run)
 
 
 def test_a_start_that_is_refused_leaves_nothing(model, tmp_path):
@@ -255,4 +300,4 @@ def test_a_start_that_is_refused_leaves_nothing(model, tmp_path):
 
 
 def _committed(folder):
-    return checkpoint.read(folder)[0]["draws"]["posterior"]["steps"]
+    return (folder / checkpoint.FILE).exists() and checkpoint.read(folder)[0]["draws"]["posterior"]["steps"]

@@ -131,12 +131,18 @@ class Store:
         return checkpoint.read(self.path)[0].get("commit")
 
     def commit(self, draws: Draws, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
-        """Bring the folder up to date. Raises `StoreError` where that fails; the run in memory is whole."""
+        """Bring the folder up to date: when this returns, all that the checkpoint counts is there.
+
+        Raises `StoreError` where that fails, or where the folder was emptied, replaced or cleaned up since
+        the last commit, or meanwhile; the run in memory is whole.
+        """
+        before = dict(self._written)
         try:
             if self._on_disk is not None:
                 self._reopen(self._on_disk)
-                self._on_disk = None
-            self._still_ours()
+                self._on_disk, before = None, dict(self._written)
+            if self._mark is not None:
+                self._still_ours()
             written: dict[str, tuple[Any, int, int]] = {}
             for group, part in GROUPS.items():
                 self._extend(group, getattr(draws, part), written)
@@ -152,21 +158,26 @@ class Store:
                 for g in GROUPS
             }
             named = {"format": checkpoint.FORMAT, "draws": held, "commit": uuid.uuid4().hex}
-            checkpoint.write(self.path, {**facts, **self._described, **named}, state, self._durable)
-            self._commit, self._mark, self._made = named["commit"], checkpoint.mark(self.path), []
+            told = {**facts, **self._described, **named}
+            self._mark = checkpoint.write(self.path, told, state, self._durable)
+            self._commit, self._made = named["commit"], []
+            self._still_ours()
+            self._still_there()
         except (OSError, CheckpointError, KeyError, ValueError) as problem:
+            self._written = before  # what did not count is written again
             raise StoreError(
                 f"store {str(self.path)!r} cannot be written to: {problem}. The draws so far are in memory: "
                 f"make room and resume, or save the run elsewhere"
             ) from problem
 
     def _still_ours(self) -> None:
-        """Raise `OSError` where the folder is not as the last commit left it: emptied, replaced, cleaned
-        up."""
-        if self._mark is None:
-            return
+        """Raise `OSError` where the checkpoint is not the one that we wrote: to go on would be to write into
+        what is somebody's now."""
         if checkpoint.mark(self.path) != self._mark:
             raise OSError(f"{checkpoint.FILE} was removed or replaced meanwhile")
+
+    def _still_there(self) -> None:
+        """Raise `OSError` where a file of what was written is gone."""
         for group, labels in self._labels.items():
             for name, label in labels.items():
                 gone = stored.missing(self.path / DRAWS, f"{group}/{label}", self._arrays[group].get(name))
@@ -185,8 +196,9 @@ class Store:
                 self._new_array(group, name, labels[name], v)
             array = self._arrays[group][name]
             array.resize((v.shape[0], done, *v.shape[2:]))
-            array[:, start:done] = v[:, start:done]
             rows = stored.rows_of(array)
+            whole = start // rows * rows  # a chunk is written from its beginning, not added to what is there
+            array[:, whole:done] = v[:, whole:done]
             self._tails[group][name] = [rows, stored.tail_sum(v, done, rows)]
             written[f"{group}/{self._labels[group][name]}"] = (array, start, done)
         self._written[group] = done
