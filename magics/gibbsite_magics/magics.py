@@ -101,6 +101,7 @@ class Gibbsite(Magics):
         type=unquoted,
         help="a new folder to stream draws and state to; gibbsite.load reads it, even after a crash",
     )
+    @argument("--resume", choices=["auto"], help="auto: go on with the run in --store, if one has begun")
     @argument("--until", "-u", type=unquoted, help="go on until this holds: 'ess>400, rhat<1.01'")
     @argument("--max-draws", type=int, help="with --until: the most draws per chain (20000)")
     @argument("--keep-warmup", action="store_true", help="keep the draws of warm-up too")
@@ -124,7 +125,9 @@ class Gibbsite(Magics):
         names = ("draws", "warmup", "chains", "seed")
         options = {n: getattr(self, n) if getattr(args, n) is None else getattr(args, n) for n in names}
         options |= {"device": args.device or self.device or None, "schedule": args.schedule}
-        options |= {n: getattr(args, n) for n in ("store", "thin", "until", "max_draws", "keep", "shard")}
+        options |= {
+            n: getattr(args, n) for n in ("store", "resume", "thin", "until", "max_draws", "keep", "shard")
+        }
         options |= {"keep_warmup": True if args.keep_warmup else None}
         options = {name: value for name, value in options.items() if value is not None}
         sample, name = partial(model.sample, **options), name_to_bind(self._shell, "sample")

@@ -104,6 +104,10 @@ def test_a_run_is_streamed_to_a_folder(shell: InteractiveShell, run: Run, mixtur
     np.testing.assert_array_equal(back.draws["z"], shell.user_ns["a"].draws["z"])
     assert back.to_datatree()["warmup_posterior"].sizes["draw"] == 20
     assert back.settings.thin == 2
+    asked = f"--store '{tmp_path / 'a run'}' --resume auto --keep-warmup --thin 2"
+    run(f"b = %sample mixture {SHORT} -q {asked}\nc = %sample mixture {SHORT} -n 25 -q {asked}")
+    np.testing.assert_array_equal(shell.user_ns["b"].draws["z"], back.draws["z"])
+    assert shell.user_ns["c"].draws["z"].shape[1] == 25
 
 
 def test_compiled_programs_outlive_the_kernel_where_one_says(run: Run, tmp_path: Path):

@@ -76,14 +76,19 @@ def versions() -> dict[str, str]:
     return {p: importlib.metadata.version(p) for p in ("gibbsite", "jax", "jaxlib", "numpyro")}
 
 
+def requirements(saved: dict[str, str]) -> str:
+    """What to tell pip, so that a run with these versions can go on."""
+    return " ".join(f"{p}=={v}" for p, v in saved.items())
+
+
 def same_versions(saved: dict[str, str]) -> None:
     """Raise `CheckpointError` where this session's versions are not those of the saved run."""
     now = versions()
     other = [f"{p} {v} (here {now.get(p)})" for p, v in saved.items() if v != now.get(p)]
     if other:
         raise CheckpointError(
-            f"the saved run was made with {', '.join(other)}; it would not go on exactly. Install those "
-            f"versions to resume it; its draws can be read without: gibbsite.load(path)"
+            f"the saved run was made with {', '.join(other)}; it would not go on exactly. To resume "
+            f"it: pip install {requirements(saved)}. Its draws can be read without: gibbsite.load(path)"
         )
 
 

@@ -1,6 +1,8 @@
 """Runs read back from disk. Nothing in the file is executed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial as partial_of
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +34,21 @@ def load(path: str | Path, model: Any = None, device: str | None = None, *, part
     folder = Path(path).expanduser()
     if parts(folder) and not (folder / checkpoint.FILE).exists():
         folder = own_part(folder)
+    planned = None if model is None else partial_of(_plan_of, model)
+    return read_back(folder, planned, device, partial=partial)
+
+
+def read_back(
+    folder: Path,
+    planned: Callable[[dict[str, Any]], Plan] | None,
+    device: str | None = None,
+    *,
+    partial: bool = False,
+    streaming: bool = False,
+    durable: bool = True,
+) -> Run:
+    """As `load`, where `planned` makes of the store's description the plan to go on with; `streaming` has it
+    write to `folder` even if it was saved, and not streamed, there."""
     facts, state = checkpoint.read(folder)
     facts = checked_facts(facts, folder)
     told = checked_settings(facts["settings"], folder)
@@ -39,11 +56,11 @@ def load(path: str | Path, model: Any = None, device: str | None = None, *, part
     if settings.keep is not None:
         settings = replace(settings, keep=tuple(settings.keep))
     described = read_description(folder, facts)
-    if model is None or partial:
+    if planned is None or partial:
         plan = _plan_without_model(described, folder)
     else:
         checkpoint.same_versions(facts["versions"])
-        plan = _matching_plan(model, described)
+        plan = checked_plan(planned(described), described)
     run = Run(plan, None, settings)
     if partial:
         wrong = read_whole(folder, facts["draws"], run.kept)
@@ -54,11 +71,11 @@ def load(path: str | Path, model: Any = None, device: str | None = None, *, part
     run.take_up(facts, state)
     if partial:
         return run
-    if facts["live"]:
-        store = Store(folder, plan)
+    if facts["live"] or streaming:
+        store = Store(folder, plan, durable)
         store.expect(facts)
         run.attach_store(store)
-    if model is not None:
+    if planned is not None:
         run.give_engine(*engine_for(plan, settings, device))
     return run
 
@@ -75,14 +92,17 @@ def _agree(run: Run, settings: Settings, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Verified:
-    """A store that is whole: how many draws per chain it holds, and of which sites."""
+    """A store that is whole: how many draws per chain it holds, and of which sites; `requirements` is the
+    line for pip that installs what it can go on with, bit for bit."""
 
     path: str
     draws: int
     sites: tuple[str, ...]
+    requirements: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path!r} is whole: {self.draws} draws per chain of {', '.join(self.sites)}"
+        said = f"{self.path!r} is whole: {self.draws} draws per chain of {', '.join(self.sites)}"
+        return f"{said}. To go on with it exactly: {self.requirements}"
 
 
 def verify(path: str | Path) -> Verified:
@@ -97,7 +117,8 @@ def verify(path: str | Path) -> Verified:
     if wrong:
         raise CheckpointError("\n".join(wrong))
     held = facts["draws"]["posterior"]
-    return Verified(str(folder), held["steps"], tuple(held["names"]))
+    needs = checkpoint.requirements(facts["versions"])
+    return Verified(str(folder), held["steps"], tuple(held["names"]), needs)
 
 
 def _plan_without_model(described: dict[str, Any], folder: Path) -> Plan:
@@ -137,16 +158,20 @@ def _plan_without_model(described: dict[str, Any], folder: Path) -> Plan:
         raise CheckpointError(f"the saved run in {str(folder)!r} is damaged: {problem!r}") from problem
 
 
-def _matching_plan(model: Any, described: dict[str, Any]) -> Plan:
-    """The model's plan under the saved schedule, if it is the same model, data and schedule."""
+def _plan_of(model: Any, described: dict[str, Any]) -> Plan:
+    """The model's plan under its own schedule, or else the saved one."""
     own = getattr(model, "_schedule", None)
     try:
-        plan = model.plan(described["schedule"] if own is None else None)
+        return model.plan(described["schedule"] if own is None else None)
     except ScheduleError as problem:
         raise CheckpointError(
             f"the saved run is of the schedule {described['schedule']!r}, which does not fit this model: "
             f"{problem}"
         ) from problem
+
+
+def checked_plan(plan: Plan, described: dict[str, Any]) -> Plan:
+    """The plan, if it is of the same model, data and schedule as what is saved. Raises `CheckpointError`."""
     name = described["model"]
     if plan.fingerprint != described["fingerprint"]:
         mine = {n: (s.shape, str(np.dtype(s.dtype))) for n, s in plan.sites.items()}

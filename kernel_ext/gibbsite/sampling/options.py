@@ -45,6 +45,16 @@ def folder(value: Any) -> Path | None:
     return Path(value)
 
 
+def again(resume: Any, store: Path | None) -> None:
+    """Raise `OptionError` where `resume` is not what goes on with the run in a store."""
+    if resume is None:
+        return
+    if resume != "auto":
+        raise OptionError(f"resume must be 'auto', which starts a run or goes on with it, not {resume!r}")
+    if store is None:
+        raise OptionError("resume='auto' goes on with the run in a store: give store=PATH too")
+
+
 def kept(plan: Plan, keep: Any) -> tuple[str, ...] | None:
     """Names of sites to keep, in the plan's order; None keeps all. Raises `OptionError` or
     `UnknownNameError`."""

@@ -195,6 +195,15 @@ class Run(Looking):
         self._until, self._max_draws = Until.parse(until, self._chains), max_draws
         return self.resume()
 
+    def aim(self, asked: Settings, until: Until | None, max_draws: int) -> None:
+        """Have a loaded run go on, when it is started, until there are as many draws per chain in all as
+        `asked` and `until` holds, or there are `max_draws`; it is finished where nothing is left to do."""
+        done = self.kept.sampled.steps
+        self._until, self._max_draws, self._target = until, max_draws, max(asked.draws, done)
+        self.settings = replace(self.settings, draws=self._target, chunk=asked.chunk)
+        enough = until is None or done >= max_draws or until.met(self._monitor.worst(self.kept))
+        self._status = "finished" if enough and done >= asked.draws else "compiling"
+
     def subscribe(self, callback: Callable[["Run"], Any]) -> Callable[[], None]:
         """Call `callback(run)` after every chunk and change of status, and every second: from the run's own
         threads, one at a time.
@@ -321,6 +330,7 @@ class Run(Looking):
         """Compile, and make the state: initial, or as it was saved. None is made where `stop` comes first."""
         if self._state is not None:
             return
+        self._commit(now=True)  # whoever is killed while compiling can go on by the same line
         self._because = "" if engine.ready else engine.because
         self._notify()
         began, key = time.monotonic(), self.settings.seed
@@ -460,6 +470,10 @@ class Run(Looking):
     def attach_store(self, store: Store) -> None:
         """Stream to `store` when the run goes on."""
         self._store = store
+
+    def begin_from(self, init: Mapping[str, np.ndarray] | None) -> None:
+        """Start there, if the run that was saved had not begun yet."""
+        self._init = init
 
     def give_engine(self, engine: Engine, place: Place) -> None:
         """Make it possible to go on."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import options
+from gibbsite.sampling.again import taken_up, under_way
 from gibbsite.sampling.engine.initial import checked_starts
 from gibbsite.sampling.engine.resources import planned
 from gibbsite.sampling.engines import engine_for
@@ -26,7 +27,8 @@ _SETTLE_SECONDS = 1.0
 def start(plan: Plan, **asked: Any) -> Run:
     """As `made`, and begin in the background: returns the `Run` at once."""
     run = made(plan, **asked)
-    run.start()
+    if run.status != "finished":
+        run.start()
     return run
 
 
@@ -49,19 +51,22 @@ def made(
     shard: str | None = None,
     analysed: float = 0.0,
     durable: bool = True,
+    resume: str | None = None,
 ) -> Run:
-    """A run that has not begun.
+    """A run that has not begun, or with `resume` "auto" the one that has begun in `store`.
 
     `draws` and `warmup` count steps per chain; of every `thin` sweeps after warm-up the last is a draw. Of
     the sites in `keep` ("mu,w" or a list; default: all) every draw is kept, of the others the mean and the
     standard deviation of each element (`Run.summaries`). `init` gives starting values by site, for all chains
     or one per chain. `store` is a new folder to stream draws and state to; at every commit the disk is waited
-    for, unless `durable` is False. With `until` (such as "ess>400, rhat<1.01") the run goes on past `draws`
-    until all scalars meet it, up to `max_draws`; of sites with more than 2048 elements, evenly spaced ones
-    are judged. `device`: see `choose_device`; with `shard`, a plate's name or "auto", all devices of the kind
-    share the data of that plate in every chain (see `choose_shards`). `chunk` fixes the steps per chunk
-    (default: about 200 ms). Computes in JAX's default precision: set `jax_enable_x64` before the model is
-    made for float64.
+    for, unless `durable` is False. With `resume` "auto", a run that is in the store already goes on until it
+    has `draws` in all (and `until` holds), so that a script may simply be run again; its model, data,
+    schedule and other options must be those that it began with. With `until` (such as "ess>400, rhat<1.01")
+    the run goes on past `draws` until all scalars meet it, up to `max_draws`; of sites with more than 2048
+    elements, evenly spaced ones are judged. `device`: see `choose_device`; with `shard`, a plate's name or
+    "auto", all devices of the kind share the data of that plate in every chain (see `choose_shards`). `chunk`
+    fixes the steps per chunk (default: about 200 ms). Computes in JAX's default precision: set
+    `jax_enable_x64` before the model is made for float64.
 
     In a program of several hosts (`jax.distributed`), each of which calls this with the same arguments, every
     host runs and returns its share of the chains, on its own devices, and streams it to a folder of its own
@@ -69,7 +74,7 @@ def made(
     be shown with what follows.
 
     Raises `OptionError` for values that make no sense, `ResourceError` where the draws cannot fit into
-    memory, `StoreError` where the store cannot be made.
+    memory, `StoreError` where the store cannot be made, `CheckpointError` where what is in it cannot go on.
     """
     all_chains = options.count("chains", chains, 1, options.MOST_CHAINS)
     first_chain, own_chains = share_of(all_chains)
@@ -91,6 +96,7 @@ def made(
     target = options.text("until", until, "ess>400, rhat<1.01")
     condition = None if target is None else Until.parse(target, settings.chains)
     path = options.folder(store)
+    options.again(resume, path)
     given = None
     if options.starts(init):
         of_all = checked_starts(plan, all_chains, options.starts(init))
@@ -105,13 +111,25 @@ def made(
         settings.thin,
         settings.keep,
     )
+    folder = None if path is None else folder_of(path)
+    if folder is not None and resume and under_way(folder):
+        return taken_up(
+            folder,
+            plan,
+            settings,
+            until=condition,
+            max_draws=most,
+            device=device,
+            init=given,
+            durable=durable,
+        )
     return Run(
         plan,
         engine,
         settings,
         place=place,
         init=given,
-        store=None if path is None else Store.create(folder_of(path), plan, durable=durable),
+        store=None if folder is None else Store.create(folder, plan, durable=durable, anew=bool(resume)),
         until=condition,
         max_draws=most,
         analysed=analysed,
@@ -142,6 +160,8 @@ def sample(plan: Plan, *, on_start: Callable[[Run], Any] | None = None, **asked:
                     on_start(run)
                 except Exception:
                     _log.exception("what was to show the run of %r failed; the run goes on", run.model_name)
+            if run.status == "finished":  # nothing was left to do
+                return run
             run.start()
             if pressed:  # before there was a thread to stop
                 run.stop()

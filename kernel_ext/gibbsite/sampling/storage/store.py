@@ -57,18 +57,22 @@ class Store:
         self._made: list[Path] = []  # what has to go if the run cannot begin
 
     @classmethod
-    def create(cls, path: str | Path, plan: Plan, lock: bool = True, durable: bool = True) -> "Store":
-        """A new, empty store, claimed by us unless `lock` is False. Raises `StoreError` where the path is
-        taken or cannot be written to; then nothing is left behind that was not there."""
+    def create(
+        cls, path: str | Path, plan: Plan, lock: bool = True, durable: bool = True, anew: bool = False
+    ) -> "Store":
+        """A new, empty store, claimed by us unless `lock` is False; `anew` also where one was made that
+        nothing was committed to. Raises `StoreError` where the path is taken or cannot be written to; then
+        nothing is left behind that was not there."""
         folder = Path(path).expanduser()
         store = cls(folder, plan, durable)
         try:
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
                 if (folder / LOCK_FILE).is_file() and not (folder / LOCK_FILE).is_symlink():
-                    Lock(folder).take()  # says who is writing there, if somebody is
-                known = folder.is_dir() and (folder / checkpoint.FILE).exists()
-                way = "gibbsite.load it and resume, or " if known else ""
-                raise StoreError(f"store {str(path)!r} exists and is not empty; {way}choose another path")
+                    store._lock.take()  # says who is writing there, if somebody is
+                if not (anew and untouched(folder)):
+                    known = folder.is_dir() and (folder / checkpoint.FILE).exists()
+                    way = "go on with it by resume='auto', or " if known else ""
+                    raise StoreError(f"store {str(path)!r} exists and is not empty; {way}choose another path")
             store._made = [p for p in (folder, *folder.parents) if not p.exists()]
             folder.mkdir(parents=True, exist_ok=True)
             store._made = store._made or [folder / DRAWS, folder / LOCK_FILE, folder / checkpoint.FILE]
@@ -230,6 +234,16 @@ class Store:
                 array = stored.reopened(self.path / DRAWS, f"{group}/{label}", self._sums[group][name])
                 array.resize((array.shape[0], steps, *array.shape[2:]))
                 self._arrays[group][name] = array
+
+
+def untouched(folder: Path) -> bool:
+    """Whether all that is in `folder` is a store whose maker was killed before the first commit: then there
+    is nothing in it to lose."""
+    known = {DRAWS, LOCK_FILE, checkpoint.FILE + ".new"}
+    if not folder.is_dir() or any(p.name not in known or p.is_symlink() for p in folder.iterdir()):
+        return False
+    root = folder / DRAWS
+    return not root.exists() or (root.is_dir() and not any((root / group).exists() for group in GROUPS))
 
 
 def described(plan: Plan) -> dict[str, Any]:
