@@ -32,6 +32,7 @@ export function drawBlocks(status) {
     measure.title = "Compile and time every block by itself; takes some seconds and changes nothing of the run";
     measure.disabled = status.timing !== "offered";
     measure.dataset.act = "time";
+    measure.dataset.busy = "measuring…";
     box.append(measure);
   }
   if (status.timing_note) box.append(element("div", "gb-note gb-bad", status.timing_note));

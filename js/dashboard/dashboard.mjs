@@ -2,6 +2,7 @@
 
 import { element, hostWidget } from "../host/host.mjs";
 import { drawBlocks } from "./blocks.mjs";
+import { showGroups } from "./groups.mjs";
 import { place } from "./morph.mjs";
 import { drawHead, drawProgress } from "./progress.mjs";
 import { DASHBOARD_STYLE } from "./style.mjs";
@@ -11,7 +12,7 @@ import { drawTable, drawTools, inPlace, toggled } from "./table.mjs";
 
 export default hostWidget({
   style: DASHBOARD_STYLE,
-  async mount({ model, el, body }) {
+  async mount({ model, body, doc }) {
     const control = await model.widget_manager.get_model(model.get("_control").replace("IPY_MODEL_", ""));
     /** @param {object} content */
     const tell = (content) => control.send(content);
@@ -24,19 +25,32 @@ export default hostWidget({
     body.before(top);
     body.after(bottom);
 
+    const hidden = /** @type {Set<string>} */ (new Set());
+    /** What the page does by itself; everything else is told to Python, with all that the element says of itself.
+     * @type {Record<string, (data: DOMStringMap) => void>} */
+    const own = {
+      choose: ({ label = "" }) => {
+        /** @type {Status} */
+        const { labels, slots } = model.get("_status");
+        tell({ kind: "choose", labels: toggled(labels, label, slots) });
+      },
+      group: ({ group = "" }) => {
+        if (!hidden.delete(group)) hidden.add(group);
+        showGroups(doc, hidden);
+      },
+    };
     /** @param {MouseEvent} event */
     const act = (event) => {
       const target = /** @type {HTMLElement} */ (event.target).closest("[data-act]");
-      /** @type {Status} */
-      const { labels, slots } = model.get("_status");
+      if (!(target instanceof HTMLElement)) return;
+      const { act: kind = "", ...data } = target.dataset;
+      if (own[kind]) return own[kind](data);
       if (target instanceof HTMLButtonElement) {
         if (target.disabled) return;
         target.disabled = true;
-        target.textContent = target.dataset.act === "stop" ? "Stopping…" : "measuring…";
-        tell({ kind: target.dataset.act });
-      } else if (target instanceof HTMLElement && target.dataset.label !== undefined) {
-        tell({ kind: "choose", labels: toggled(labels, target.dataset.label, slots) });
+        target.textContent = target.dataset.busy ?? target.textContent;
       }
+      tell({ kind, ...data });
     };
     top.addEventListener("click", act);
     bottom.addEventListener("click", act);
@@ -52,7 +66,7 @@ export default hostWidget({
       const text = JSON.stringify(status);
       if (text === seen) return;
       seen = text;
-      place(top, drawHead(status), drawProgress(status));
+      place(top, drawHead(status), drawProgress(status, hidden));
       place(table, ...(status.rows.length ? [drawTable(status)] : []));
       place(blocks, drawBlocks(status));
       tools.style.display = status.rows.length ? "" : "none";

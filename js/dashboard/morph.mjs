@@ -18,6 +18,7 @@ function morph(node, fresh) {
   for (const { name } of [...node.attributes]) {
     if (!fresh.hasAttribute(name) && name !== "open") node.removeAttribute(name);
   }
+  if (node instanceof HTMLInputElement && fresh instanceof HTMLInputElement) node.checked = fresh.checked;
   const [old, young] = [[...node.childNodes], [...fresh.childNodes]];
   young.forEach((child, i) => (i < old.length ? morph(old[i], child) : node.append(child)));
   for (const child of old.slice(young.length)) child.remove();

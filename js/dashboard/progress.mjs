@@ -17,18 +17,19 @@ export function drawHead(status) {
     stop.title = "End after this chunk and keep every draw";
     stop.disabled = status.stopping;
     stop.dataset.act = "stop";
+    stop.dataset.busy = "Stopping…";
     if (status.stop_note) head.append(element("span", "gb-note gb-aside", status.stop_note));
     head.append(stop);
   }
   return head;
 }
 
-/** @param {Status} status */
-export function drawProgress(status) {
+/** @param {Status} status @param {Set<string>} hidden chains that are not drawn */
+export function drawProgress(status, hidden) {
   const box = element("div");
   box.append(element("div", "gb-progress", status.progress));
   if (status.message) box.append(element("div", "gb-message", status.message));
-  status.chains.forEach((words, i) => {
+  for (const chain of status.chains) {
     const line = element("div", "gb-chain");
     const track = element("div", "gb-track");
     const fill = element("div", "gb-fill");
@@ -38,9 +39,19 @@ export function drawProgress(status) {
     mark.style.left = `${100 * status.warmup_share}%`;
     mark.title = "the end of warm-up";
     track.append(fill, mark);
-    line.append(element("span", "", `chain ${i}`), track, element("span", "", words));
+    const name = element("label", "gb-choice");
+    name.title = `show ${chain.name} in the plots`;
+    const shown = element("input");
+    shown.type = "checkbox";
+    shown.checked = !hidden.has(chain.name);
+    shown.dataset.act = "group";
+    shown.dataset.group = chain.name;
+    const swatch = element("span", "gb-swatch");
+    swatch.style.background = chain.colour;
+    name.append(shown, swatch, chain.name);
+    line.append(name, track, element("span", "", chain.words));
     box.append(line);
-  });
+  }
   if (status.more_chains > 0) box.append(element("div", "gb-note", `… and ${status.more_chains} more chains`));
   for (const warning of status.warnings) box.append(drawWarning(warning));
   if (status.stage) box.append(element("div", "gb-stage", status.stage));

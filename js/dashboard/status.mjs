@@ -2,10 +2,10 @@
 
 /**
  * @typedef {{text: string, hint?: string, advice?: string}} Warned
- * @typedef {Record<string, any> & {label: string, chosen: string}} Row a scalar; `chosen` is its colour if plotted
+ * @typedef {Record<string, any> & {label: string, chosen: string}} Row a scalar; `chosen` is its dash if plotted
  * @typedef {{label: string, detail: string, share: number|null, colour: string}} Block
  * @typedef {{model: string, words: string, colour: string, ended: boolean, stopping: boolean, stop_note: string,
- *   progress: string, message: string, chains: string[], more_chains: number, share: number, warmup_share: number,
+ *   progress: string, message: string, chains: {name: string, colour: string, words: string}[], more_chains: number, share: number, warmup_share: number,
  *   warnings: Warned[], stage: string, heads: string[], cells: string[], rows: Row[], blocks: Block[],
  *   timing: string, timing_note: string, labels: string[], slots: number, auto: boolean, note: string,
  *   limits: string, ready: boolean}} Status what Python tells in `_status`

@@ -19,7 +19,7 @@ export const DASHBOARD_STYLE = `
 .gb-dash .gb-aside + .gb-stop { margin-left: 0; }
 .gb-dash .gb-progress { margin-bottom: 6px; }
 .gb-dash .gb-message { color: var(--gb-bad); white-space: pre-wrap; margin-bottom: 6px; }
-.gb-dash .gb-chain { display: grid; grid-template-columns: 60px 1fr 200px; align-items: center; gap: 8px;
+.gb-dash .gb-chain { display: grid; grid-template-columns: max-content 1fr minmax(60px, 200px); align-items: center; gap: 8px;
   font-size: 12px; line-height: 15px; }
 .gb-dash .gb-track { height: 8px; border-radius: 4px; background: var(--gb-faint); position: relative; }
 .gb-dash .gb-mark { position: absolute; top: -1px; height: 10px; width: 1px; background: currentColor; opacity: .6; }
@@ -42,8 +42,11 @@ export const DASHBOARD_STYLE = `
 .gb-dash th { position: sticky; top: 0; font-weight: 600; border-bottom: 1px solid var(--gb-muted);
   background: var(--jp-layout-color0, Canvas); }
 .gb-dash th:first-child, .gb-dash td:first-child { text-align: left; }
-.gb-dash tbody tr { cursor: pointer; }
 .gb-dash tbody tr:hover { background: var(--gb-hover); }
+.gb-dash .gb-choice { display: inline-flex; align-items: center; gap: 5px; cursor: pointer; }
+.gb-dash .gb-choice input { width: auto; margin: 0; accent-color: var(--gb-muted); }
+.gb-dash .gb-swatch { width: 12px; height: 4px; border-radius: 2px; }
+.gb-dash .gb-stroke:not(:empty) { font-weight: 700; }
 .gb-dash .gb-chip { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 7px;
   border: 1px solid var(--gb-muted); vertical-align: -1px; }
 .gb-dash .gb-bad { color: var(--gb-bad); font-weight: 600; }

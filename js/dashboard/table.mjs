@@ -33,20 +33,21 @@ export function drawTable(status) {
   const body = element("tbody");
   for (const row of status.rows) {
     const line = element("tr");
-    line.title = row.chosen ? "click to remove from the plots" : "click to plot";
     for (const name of status.cells) {
       const cell = element("td", row[BAD_CELLS[name]] ? "gb-bad" : "", name === "label" ? undefined : row[name]);
       if (name === "label") {
-        const chip = element("span", "gb-chip");
-        if (row.chosen) {
-          chip.style.background = row.chosen;
-          chip.style.borderColor = row.chosen;
-        }
-        cell.append(chip, row.label);
+        const label = element("label", "gb-choice");
+        const box = element("input");
+        box.type = "checkbox";
+        box.checked = Boolean(row.chosen);
+        box.dataset.act = "choose";
+        box.dataset.label = row.label;
+        label.title = row.chosen ? "remove from the plots" : "plot";
+        label.append(box, element("span", "gb-stroke", row.chosen), row.label);
+        cell.append(label);
       }
       line.append(cell);
     }
-    line.dataset.act = "choose";
     line.dataset.label = row.label;
     body.append(line);
   }

@@ -87,6 +87,20 @@ export function applyColumns(doc, all, seen) {
   }
 }
 
+/** Where ranges were put; what was zoomed or panned since stays, until it is reset. @type {WeakMap<object, string>} */
+const put = new WeakMap();
+
+/** What may be set of a model now. @param {any} target @param {Record<string, any>} props */
+export function leavingZoom(target, props) {
+  if (!("reset_start" in props)) return props;
+  const { start, end, ...rest } = props;
+  const now = `${target.start},${target.end}`;
+  const known = put.get(target);
+  if (known !== undefined && known !== now && now !== `${target.reset_start},${target.reset_end}`) return rest;
+  put.set(target, `${start},${end}`);
+  return props;
+}
+
 /** Set properties of models, where they are new. @param {any} doc @param {Record<string, object>} all
  * @param {Map<string, string>} seen */
 export function applyProps(doc, all, seen) {
@@ -96,7 +110,7 @@ export function applyProps(doc, all, seen) {
     const target = doc.get_model_by_name(name);
     if (!target) continue;
     seen.set(name, text);
-    target.setv(props);
+    target.setv(leavingZoom(target, props));
   }
 }
 
@@ -144,7 +158,8 @@ export function paintTheme(doc, el) {
     // A model tagged "ink" takes the text colour of the theme.
     if (m.tags?.includes("ink") && m.glyph) {
       if ("text_color" in m.glyph.properties) m.glyph.setv({ text_color: ink.text });
-      if ("line_color" in m.glyph.properties) m.glyph.setv({ line_color: ink.text });
+      if ("line_color" in m.glyph.properties && m.glyph.line_color !== null) m.glyph.setv({ line_color: ink.text });
+      if ("fill_color" in m.glyph.properties && m.tags.includes("gb")) m.glyph.setv({ fill_color: ink.text });
     }
   }
 }

@@ -15,7 +15,7 @@ TRACES = """() => [...(globalThis.__gibbsiteDocuments ?? [])]
         const draw = doc.get_model_by_name('trace0').data.draw
         return {last: draw.length ? draw[draw.length - 1] : -1, points: draw.length,
                 marks: doc.get_model_by_name('run0').data.rhat.length,
-                title: doc.get_model_by_name('title0').text}
+                title: doc.get_model_by_name('title trace0').text}
     })"""
 ROWS = "() => [...document.querySelectorAll('.gb-dash tbody tr')].map(tr => tr.dataset.label)"
 
@@ -58,11 +58,11 @@ def test_sample_follows_the_run_and_stop_keeps_its_draws(lab):
     assert lab.page.evaluate(ROWS)[: len(before)] == before
     label = lab.page.evaluate(
         "() => [...document.querySelectorAll('.gb-dash tbody tr')].find("
-        "tr => !tr.querySelector('.gb-chip').style.background).dataset.label"
+        "tr => !tr.querySelector('input').checked).dataset.label"
     )
     row = lab.page.locator(f".gb-dash tbody tr[data-label='{label}']")
-    row.click()
-    row.locator(".gb-chip[style*=background]").wait_for()
+    row.locator("input").click()
+    row.locator(".gb-stroke:not(:empty)").wait_for()
     lab.page.mouse.move(5, 5)
     wait_last(lab, wait_last(lab, second))
     assert label in lab.page.evaluate(ROWS)

@@ -4,7 +4,7 @@ import dashboard from "../../dashboard/dashboard.mjs";
 import { inPlace, toggled } from "../../dashboard/table.mjs";
 import figure from "../../host/figure.mjs";
 import { mapSize, onMap, seenPart, wantsMap } from "../../graph/map.mjs";
-import { applyColumns, applyProps, decodeColumn, decodeColumns, isDark, paintTheme } from "../../host/host.mjs";
+import { applyColumns, applyProps, decodeColumn, decodeColumns, isDark, leavingZoom, paintTheme } from "../../host/host.mjs";
 
 const bytes = (array) => new DataView(array.buffer, array.byteOffset, array.byteLength);
 
@@ -119,4 +119,17 @@ test("rows keep their places under the pointer, with the values of now", () => {
   const now = [row("c", 2), row("d", 2), row("a", 2, "red")];
   assert.deepEqual(inPlace(now, stood), [row("a", 2, "red"), row("b", 1), row("c", 2), row("d", 2)]);
   assert.deepEqual(inPlace([], [row("c", 1, "blue")]), [row("c", 1)]);
+});
+
+test("a range that was zoomed stays, and learns where a reset leads", () => {
+  const range = { start: 0, end: 1, reset_start: null, reset_end: null };
+  const to = (end) => ({ start: 0, end, reset_start: 0, reset_end: end });
+  assert.deepEqual(leavingZoom(range, to(10)), to(10));
+  Object.assign(range, to(10));
+  assert.deepEqual(leavingZoom(range, to(20)), to(20));
+  Object.assign(range, to(20), { start: 5, end: 6 });
+  assert.deepEqual(leavingZoom(range, to(30)), { reset_start: 0, reset_end: 30 });
+  Object.assign(range, to(30));
+  assert.deepEqual(leavingZoom(range, to(40)), to(40));
+  assert.deepEqual(leavingZoom({}, { text: "a" }), { text: "a" });
 });

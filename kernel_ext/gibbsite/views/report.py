@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from gibbsite.views.ink import svg
-from gibbsite.views.ink.colours import SLOTS, STATUS
-from gibbsite.views.run import plots as plots_svg
+from gibbsite.views.ink.colours import STATUS
+from gibbsite.views.plots.picture import rows_svg
 from gibbsite.views.run import words
 from gibbsite.views.run.advice import advice_html
 from gibbsite.views.run.content import RHAT_LIMIT, Content, RunLike, gather, status_of
+from gibbsite.views.run.convergence import rows_of
 
 PLOTTED = 6
 LISTED = 40
@@ -109,23 +110,14 @@ def _graph(model: Any) -> str:
 def _plots(content: Content) -> str:
     if not content.parameters or content.warming:
         return '<p class="muted">The run ended before its first draw after warm-up.</p>'
-    wide, side, height = WIDTH * 0.54, WIDTH * 0.23, 160
-    rows = []
-    for i, parameter in enumerate(content.parameters):
-        trace = plots_svg.trace(parameter, content.divergent, wide, height, SLOTS[i % len(SLOTS)])
-        parts = [(0.0, trace), (wide, plots_svg.ranks(parameter, side, height))]
-        parts.append((wide + side, plots_svg.autocorrelation(parameter, side, height)))
-        rows += [svg.shifted(x, i * (height + 6), axes.render()) for x, axes in parts]
-    y, half = len(content.parameters) * (height + 6) + 6, WIDTH / 2
-    for x, kind in ((0.0, "rhat"), (half, "ess")):
-        rows.append(svg.shifted(x, y, plots_svg.running(content, kind, half, 190).render()))
+    picture, height = rows_svg(rows_of(content, len(content.parameters)), WIDTH)
     note = (
         f"The {len(content.parameters)} scalars that are worst off. Lines are chains; a band is the range of "
         f"the draws that a point stands for; red marks are divergences. The rank plot is level, at 1, where "
-        f"chains agree. Below, colours are those of the names above; dashed: "
+        f"chains agree. Of R-hat and ESS, dashes are those before the names above; dashed red: "
         f"R-hat {RHAT_LIMIT}, and an ESS of {content.ess_limit}."
     )
-    picture = svg.document(WIDTH, y + 190, rows, ground=None)
+    picture = svg.document(WIDTH, height, [picture], ground=None)
     return f'{picture}<p class="muted">{escape(note)}</p>'
 
 

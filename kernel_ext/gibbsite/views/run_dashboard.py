@@ -25,8 +25,10 @@ from gibbsite.views.host.bokeh import BokehWidget, serialised
 from gibbsite.views.host.control import Control
 from gibbsite.views.host.display import first_line, show, update_twin
 from gibbsite.views.host.static import svg_html
-from gibbsite.views.run import panels, words
+from gibbsite.views.plots import bokeh
+from gibbsite.views.run import words
 from gibbsite.views.run.content import ENDED, MAX_CHAINS, Content, RunLike, gather
+from gibbsite.views.run.convergence import empty_rows, rows_of
 from gibbsite.views.run.picture import dashboard_svg
 from gibbsite.views.run.status import told
 
@@ -39,7 +41,7 @@ SHARE = 0.02
 @cache
 def _layout(chains: int, slots: int) -> str:
     """The empty layout as text: it depends on nothing else, and takes Bokeh a third of a second."""
-    return serialised(panels.layout(chains, slots))
+    return serialised(bokeh.layout(empty_rows(chains, slots)))
 
 
 class DashboardWidget(BokehWidget):
@@ -123,12 +125,13 @@ class Dashboard:
     def widget(self) -> DashboardWidget:
         """The live view, made when it is first asked for."""
         if self._widget is None:
+            rows = rows_of(self._content, self._slots)
             self._widget = DashboardWidget(
                 _layout(min(self._content.snapshot.chains, MAX_CHAINS), self._slots),
-                columns=panels.columns(self._content, self._slots),
+                columns=bokeh.columns(rows),
                 _control=Control(self._heard),
                 _status=self._status(),
-                _props=panels.props(self._content, self._slots),
+                _props=bokeh.props(rows),
             )
         return self._widget
 
@@ -243,11 +246,10 @@ class Dashboard:
             widget = self._widget
             if widget is None:
                 return
+            rows = rows_of(content, self._slots)
             with widget.batch():
-                for name, columns in panels.columns(content, self._slots).items():
-                    widget.push(name, **columns)
-                for name, props in panels.props(content, self._slots).items():
-                    widget.patch(name, **props)
+                widget.push_all(bokeh.columns(rows))
+                widget.patch_all(bokeh.props(rows))
                 widget._status = self._status()
 
     def _status(self) -> dict[str, Any]:

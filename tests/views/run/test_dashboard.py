@@ -20,10 +20,12 @@ from gibbsite.sampling.verdict import notices
 from gibbsite.sampling.verdict.advice import advice, sections
 from gibbsite.views import dashboard
 from gibbsite.views.host import wire
+from gibbsite.views.plots import bokeh
 from gibbsite.views.report import write_report
-from gibbsite.views.run import panels, words
+from gibbsite.views.run import words
 from gibbsite.views.run.advice import advice_html
 from gibbsite.views.run.content import MAX_CHAINS, MAX_POINTS, choose, gather
+from gibbsite.views.run.convergence import empty_rows, rows_of
 from gibbsite.views.run.picture import dashboard_svg
 from gibbsite.views.run_dashboard import SLOT_COUNT, Dashboard
 
@@ -55,7 +57,7 @@ def test_content_is_bounded_whatever_the_length(make_run):
         assert parameter.values.shape[0] == MAX_CHAINS
         assert parameter.draw.size <= MAX_POINTS
         assert parameter.decimated
-    sent = panels.columns(content, SLOT_COUNT)
+    sent = bokeh.columns(rows_of(content, SLOT_COUNT))
     assert sum(wire.size(c) for cols in sent.values() for c in wire.encode(cols).values()) < 200_000
 
 
@@ -65,14 +67,15 @@ def test_every_source_of_the_layout_is_filled(run, draws):
         run.advance(draws)
     content = gather(run, None)
     document = Document()
-    document.add_root(panels.layout(4, SLOT_COUNT))
-    for name, columns in panels.columns(content, SLOT_COUNT).items():
+    document.add_root(bokeh.layout(empty_rows(4, SLOT_COUNT)))
+    rows = rows_of(content, SLOT_COUNT)
+    for name, columns in bokeh.columns(rows).items():
         source = document.get_model_by_name(name)
         assert set(columns) == set(source.data), name
         assert len({len(c) for c in columns.values()}) == 1, name
-    for name, props in panels.props(content, SLOT_COUNT).items():
+    for name, props in bokeh.props(rows).items():
         document.get_model_by_name(name).update(**props)
-    json.dumps(panels.props(content, SLOT_COUNT), allow_nan=False)
+    json.dumps(bokeh.props(rows), allow_nan=False)
 
 
 @pytest.mark.parametrize("draws", [0, 1, 2, 50, 2000])
@@ -110,21 +113,20 @@ def test_warm_up_is_plotted_and_not_counted(run):
     assert content.warming and [p.label for p in content.parameters] == ["mu[0]", "mu[1]", "mu[2]"]
     assert content.parameters[0].draw.size == 300 and not words.rows(content)
     assert view.widget._status["stage"] and view.widget._status["ready"]
-    shown = panels.props(content, SLOT_COUNT)
-    assert shown["axis0"] == {"axis_label": "warm-up step"}
-    assert shown["title0"]["text"] == "mu[0]  (warm-up: not counted)"
-    assert not shown["side0ranks"]["visible"] and not shown["running"]["visible"]
-    document = Document()
-    document.add_root(panels.layout(4, SLOT_COUNT))
-    for name, columns in panels.columns(content, SLOT_COUNT).items():
-        assert set(columns) == set(document.get_model_by_name(name).data), name
-        assert len({len(c) for c in columns.values()}) == 1, name
+    shown = bokeh.props(rows_of(content, SLOT_COUNT))
+    assert shown["axis trace0"] == {"axis_label": "warm-up step"}
+    assert shown["title trace0"]["text"].endswith("mu[0]  (warm-up: not counted)")
+    assert not shown["plot ranks0"]["visible"] and not shown["row 3"]["visible"]
     ElementTree.fromstring(dashboard_svg(content))
     run.advance(100)
     view.refresh()
     assert not view.content.warming and view.widget._status["stage"] == ""
-    shown = panels.props(view.content, SLOT_COUNT)
-    assert shown["plot0"] == {"background_fill_alpha": 0} and shown["running"]["visible"]
+    shown = bokeh.props(rows_of(view.content, SLOT_COUNT))
+    assert shown["plot trace0"]["background_fill_alpha"] == 0 and shown["plot ranks0"]["visible"]
+    assert not shown["row 3"]["visible"]  # of one prefix there is no course to plot
+    advanced(run, 500)
+    view.refresh()
+    assert bokeh.props(rows_of(view.content, SLOT_COUNT))["row 3"]["visible"]
 
 
 def test_blocks_are_measured_when_asked_and_only_after_the_run(run):

@@ -119,6 +119,19 @@ class BokehWidget(anywidget.AnyWidget):
         with self._lock:
             self._props = {**self._props, target: {**self._props.get(target, {}), **props}}
 
+    def push_all(self, columns: Mapping[str, Mapping[str, ArrayLike]]) -> None:
+        """`push` for several sources."""
+        with self._lock:
+            self._columns = {**self._columns, **{n: self._encoded(values) for n, values in columns.items()}}
+
+    def patch_all(self, props: Mapping[str, Mapping[str, Any]]) -> None:
+        """`patch` for several models."""
+        with self._lock:
+            self._props = {
+                **self._props,
+                **{target: {**self._props.get(target, {}), **new} for target, new in props.items()},
+            }
+
     @contextmanager
     def batch(self) -> Iterator[None]:
         """Send all pushes and patches inside as one message."""

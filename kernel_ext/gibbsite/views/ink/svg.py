@@ -7,7 +7,9 @@ from html import escape
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gibbsite.views.ink.colours import FAINT, INK, LINE
+# Text, axes and grids take the colour of what surrounds them, so that one picture suits every ground.
+INK, COLOUR = "currentColor", "#2b3036"
+_LINE, _FAINT = 'stroke="currentColor" stroke-opacity="0.45"', 'stroke="currentColor" stroke-opacity="0.13"'
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 SIZE = 11
@@ -37,9 +39,11 @@ def tick_text(values: list[float]) -> list[str]:
 
 def text(x: float, y: float, words: str, *, size: float = SIZE, anchor: str = "start", **style: str) -> str:
     """A line of text."""
-    attributes = {"fill": INK, "font-size": f"{size:g}", "text-anchor": anchor} | {
-        name.replace("_", "-"): value for name, value in style.items()
-    }
+    attributes = {
+        "fill": ink(str(style.pop("fill", INK))),
+        "font-size": f"{size:g}",
+        "text-anchor": anchor,
+    } | {name.replace("_", "-"): value for name, value in style.items()}
     joined = " ".join(f'{name}="{value}"' for name, value in attributes.items())
     return f'<text x="{x:.1f}" y="{y:.1f}" {joined}>{escape(words)}</text>'
 
@@ -56,7 +60,7 @@ def document(width: float, height: float, parts: list[str], ground: str | None =
     back = rect(0, 0, width, height, ground, rx="6") if ground else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
-        f'height="{height:g}" font-family="{FONT}">{back}{"".join(parts)}</svg>'
+        f'height="{height:g}" font-family="{FONT}" color="{COLOUR}">{back}{"".join(parts)}</svg>'
     )
 
 
@@ -65,18 +69,9 @@ def shifted(x: float, y: float, parts: str) -> str:
     return f'<g transform="translate({x:g},{y:g})">{parts}</g>'
 
 
-def span(*arrays: ArrayLike, include: tuple[float, ...] = (), margin: float = 0.05) -> tuple[float, float]:
-    """The range of all finite values, with a margin; never empty."""
-    values = np.concatenate([np.ravel(np.asarray(a, float)) for a in arrays] + [np.asarray(include, float)])
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        return 0.0, 1.0
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        pad = abs(low) * 0.05 or 0.5
-        return low - pad, high + pad
-    pad = margin * (high - low)
-    return low - pad, high + pad
+def ink(colour: str) -> str:
+    """A colour of a plot as SVG says it."""
+    return INK if colour == "ink" else colour
 
 
 @dataclass
@@ -88,22 +83,48 @@ class Axes:
     x: tuple[float, float]
     y: tuple[float, float]
     title: str = ""
-    title_colour: str = INK
+    title_colour: str = "ink"
     x_label: str = ""
-    y_ticks: bool = True
+    x_ticks: tuple[tuple[float, str], ...] | None = None
+    y_ticks: tuple[tuple[float, str], ...] | None = None
+    group: str = ""
     parts: list[str] = field(default_factory=list)
     over: list[str] = field(default_factory=list)
 
+    @property
+    def left(self) -> float:
+        """Space for the numbers, or names, at the left."""
+        if self.y_ticks is None:
+            return LEFT
+        return 8 + 6.0 * max((min(len(words), 18) for _, words in self.y_ticks), default=0)
+
+    @property
+    def bottom(self) -> float:
+        """Space for the numbers, and the axis' label."""
+        return BOTTOM if self.x_label else BOTTOM - 12
+
     def _px(self, x: ArrayLike) -> np.ndarray:
         low, high = self.x
-        return LEFT + (np.asarray(x, float) - low) / (high - low) * (self.width - LEFT - RIGHT)
+        return self.left + (np.asarray(x, float) - low) / (high - low) * (self.width - self.left - RIGHT)
 
     def _py(self, y: ArrayLike) -> np.ndarray:
         low, high = self.y
         share = (np.asarray(y, float) - low) / (high - low)
-        return self.height - BOTTOM - share * (self.height - TOP - BOTTOM)
+        return self.height - self.bottom - share * (self.height - TOP - self.bottom)
 
-    def line(self, x: ArrayLike, y: ArrayLike, colour: str, width: float = 1, opacity: float = 1) -> None:
+    def _put(self, markup: str) -> None:
+        # The page hides the marks of a chain by its group.
+        self.parts.append(f'<g data-group="{escape(self.group)}">{markup}</g>' if self.group else markup)
+
+    def line(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        colour: str,
+        width: float = 1,
+        opacity: float = 1,
+        dash: tuple[int, ...] = (),
+    ) -> None:
         """A line, broken where a value is not finite."""
         path, pen_down = [], False
         for px, py in zip(self._px(x), self._py(y), strict=True):
@@ -111,15 +132,11 @@ class Axes:
                 path.append(f"{'L' if pen_down else 'M'}{px:.1f} {py:.1f}")
             pen_down = math.isfinite(px) and math.isfinite(py)
         if path:
-            self.parts.append(
-                f'<path d="{"".join(path)}" fill="none" stroke="{colour}" stroke-width="{width:g}" '
-                f'stroke-opacity="{opacity:g}" stroke-linejoin="round"/>'
+            dashed = f' stroke-dasharray="{" ".join(map(str, dash))}"' if dash else ""
+            self._put(
+                f'<path d="{"".join(path)}" fill="none" stroke="{ink(colour)}" stroke-width="{width:g}" '
+                f'stroke-opacity="{opacity:g}" stroke-linejoin="round"{dashed}/>'
             )
-
-    def steps(self, edges: ArrayLike, heights: ArrayLike, colour: str, width: float = 1.2) -> None:
-        """A histogram's outline: `len(edges) == len(heights) + 1`."""
-        x = np.repeat(np.asarray(edges, float), 2)[1:-1]
-        self.line(x, np.repeat(np.asarray(heights, float), 2), colour, width)
 
     def band(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: str, opacity: float = 0.3) -> None:
         """The area between two lines."""
@@ -128,57 +145,133 @@ class Axes:
         if good.sum() > 1:
             over = [f"{a:.1f} {b:.1f}" for a, b in zip(px[good], py_high[good], strict=True)]
             back = [f"{a:.1f} {b:.1f}" for a, b in zip(px[good][::-1], py_low[good][::-1], strict=True)]
-            self.parts.append(
-                f'<path d="M{"L".join(over + back)}Z" fill="{colour}" fill-opacity="{opacity:g}"/>'
+            self._put(
+                f'<path d="M{"L".join(over + back)}Z" fill="{ink(colour)}" fill-opacity="{opacity:g}"/>'
             )
 
-    def rule(self, y: float, colour: str = INK, words: str = "", dash: str = "4 3") -> None:
-        """A dashed horizontal line at a threshold, with its name at the right."""
-        if self.y[0] <= y <= self.y[1]:
-            py = float(self._py(y))
-            right = self.width - RIGHT
-            self.parts.append(
-                f'<line x1="{LEFT}" x2="{right:g}" y1="{py:.1f}" y2="{py:.1f}" stroke="{colour}" '
-                f'stroke-dasharray="{dash}"/>'
+    def tint(self, colour: str, opacity: float = 0.1) -> None:
+        """A ground behind the data."""
+        wide, high = self.width - self.left - RIGHT, self.height - TOP - self.bottom
+        self.parts.append(rect(self.left, TOP, wide, high, colour, fill_opacity=f"{opacity:g}"))
+
+    def bars(self, x: ArrayLike, y: ArrayLike, wide: float, colour: str, opacity: float = 1) -> None:
+        """Upright bars from zero."""
+        x = np.asarray(x, float)
+        left, right, top = self._px(x - wide / 2), self._px(x + wide / 2), self._py(y)
+        base = float(self._py(0.0))
+        path = "".join(
+            f"M{a:.1f} {base:.1f}V{t:.1f}H{b:.1f}V{base:.1f}Z"
+            for a, b, t in zip(left, right, top, strict=True)
+            if math.isfinite(t)
+        )
+        self._put(f'<path d="{path}" fill="{ink(colour)}" fill-opacity="{opacity:g}"/>')
+
+    def dots(self, x: ArrayLike, y: ArrayLike, colour: str, size: float, opacity: float = 1) -> None:
+        """Round points."""
+        spots = "".join(
+            f"M{px:.1f} {py:.1f}h0"
+            for px, py in zip(self._px(x), self._py(y), strict=True)
+            if math.isfinite(px) and math.isfinite(py)
+        )
+        self._put(
+            f'<path d="{spots}" fill="none" stroke="{ink(colour)}" stroke-width="{size:g}" '
+            f'stroke-linecap="round" stroke-opacity="{opacity:g}"/>'
+        )
+
+    def stretches(
+        self, low: ArrayLike, high: ArrayLike, y: ArrayLike, colour: str, width: float, opacity: float = 1
+    ) -> None:
+        """Level strokes."""
+        path = "".join(
+            f"M{a:.1f} {py:.1f}H{b:.1f}"
+            for a, b, py in zip(self._px(low), self._px(high), self._py(y), strict=True)
+            if math.isfinite(a) and math.isfinite(b)
+        )
+        self._put(
+            f'<path d="{path}" fill="none" stroke="{ink(colour)}" stroke-width="{width:g}" '
+            f'stroke-opacity="{opacity:g}"/>'
+        )
+
+    def cells(self, x: ArrayLike, y: ArrayLike, shade: ArrayLike, colour: str) -> None:
+        """Unit squares in twenty shades: one path for each, which keeps pictures of thousands small."""
+        x, y = np.asarray(x, float), np.asarray(y, float)
+        left, right = self._px(x - 0.5), self._px(x + 0.5)
+        top, bottom = self._py(y + 0.46), self._py(y - 0.46)
+        levels = np.nan_to_num(np.round(20 * np.asarray(shade, float))).astype(int)
+        for level in np.unique(levels[levels > 0]):
+            at = np.flatnonzero(levels == level)
+            path = "".join(
+                f"M{left[i]:.1f} {top[i]:.1f}H{right[i]:.1f}V{bottom[i]:.1f}H{left[i]:.1f}Z" for i in at
             )
-            if words:
-                self.parts.append(text(right - 2, py - 3, words, size=10, anchor="end", fill=colour))
+            self._put(f'<path d="{path}" fill="{ink(colour)}" fill-opacity="{level / 20:g}"/>')
+
+    def rule(
+        self, at: float, colour: str, words: str = "", dash: tuple[int, ...] = (4, 3), of: str = "y"
+    ) -> None:
+        """A line at a threshold, with its name at the end."""
+        low, high = self.y if of == "y" else self.x
+        if not low <= at <= high:
+            return
+        right, base = self.width - RIGHT, self.height - self.bottom
+        style = f'stroke="{ink(colour)}" stroke-dasharray="{" ".join(map(str, dash))}"'
+        if colour == "ink":
+            style += ' stroke-opacity="0.5"'
+        if of == "x":
+            px = float(self._px(at))
+            self.parts.append(f'<line x1="{px:.1f}" x2="{px:.1f}" y1="{TOP}" y2="{base:g}" {style}/>')
+            return
+        py = float(self._py(at))
+        self.parts.append(f'<line x1="{self.left:g}" x2="{right:g}" y1="{py:.1f}" y2="{py:.1f}" {style}/>')
+        if words:
+            self.parts.append(text(right - 2, py - 3, words, size=10, anchor="end", fill=colour))
 
     def rug(self, x: ArrayLike, colour: str) -> None:
         """Small marks at the bottom."""
-        base = self.height - BOTTOM
+        base = self.height - self.bottom
         for px in self._px(x):
             place = f'x1="{px:.1f}" x2="{px:.1f}" y1="{base:g}" y2="{base - 7:g}"'
-            self.parts.append(f'<line {place} stroke="{colour}" stroke-width="1.2"/>')
+            self.parts.append(f'<line {place} stroke="{ink(colour)}" stroke-width="1.2"/>')
 
     def note(self, words: str) -> None:
         """Words in the middle of an empty plot."""
-        x, y = (LEFT + self.width - RIGHT) / 2, (TOP + self.height - BOTTOM) / 2 + 4
-        self.parts.append(text(x, y, words, anchor="middle", fill=LINE))
+        x, y = (self.left + self.width - RIGHT) / 2, (TOP + self.height - self.bottom) / 2 + 4
+        self.parts.append(text(x, y, words, anchor="middle", opacity="0.6"))
+
+    def placed(self, x: float, y: float) -> str:
+        """The plot, moved to a place."""
+        return shifted(x, y, self.render())
 
     def render(self) -> str:
         """The plot as SVG elements, with grid and axes below the data."""
-        base, right = self.height - BOTTOM, self.width - RIGHT
+        base, right = self.height - self.bottom, self.width - RIGHT
         # A viewport of its own clips the data; the ids that a clip path needs could clash within a page.
-        left, top, wide, high = LEFT, TOP - 2, right - LEFT, base - TOP + 3
+        left, top, wide, high = self.left, TOP - 2, right - self.left, base - TOP + 3
         data = (
-            f'<svg x="{left}" y="{top}" width="{wide:g}" height="{high:g}" '
-            f'viewBox="{left} {top} {wide:g} {high:g}" overflow="hidden">{"".join(self.parts)}</svg>'
+            f'<svg x="{left:g}" y="{top}" width="{wide:g}" height="{high:g}" '
+            f'viewBox="{left:g} {top} {wide:g} {high:g}" overflow="hidden">{"".join(self.parts)}</svg>'
         )
-        back = [f'<line x1="{LEFT}" x2="{right:g}" y1="{base:g}" y2="{base:g}" stroke="{LINE}"/>']
-        if self.y_ticks:
-            values = ticks(*self.y, about=max(2, int((base - TOP) / 28)))
-            for value, words in zip(values, tick_text(values), strict=True):
-                py = float(self._py(value))
-                back.append(
-                    f'<line x1="{LEFT}" x2="{right:g}" y1="{py:.1f}" y2="{py:.1f}" stroke="{FAINT}"/>'
-                    + text(LEFT - 5, py + 3.5, words, size=10, anchor="end")
-                )
-        values = ticks(*self.x, about=max(2, int((right - LEFT) / 62)))
-        for value, words in zip(values, tick_text(values), strict=True):
+        back = [f'<line x1="{left:g}" x2="{right:g}" y1="{base:g}" y2="{base:g}" {_LINE}/>']
+        for value, words in _ticks(self.y, self.y_ticks, max(2, int((base - TOP) / 28))):
+            py = float(self._py(value))
+            if self.y_ticks is None:
+                back.append(f'<line x1="{left:g}" x2="{right:g}" y1="{py:.1f}" y2="{py:.1f}" {_FAINT}/>')
+            words = words if len(words) <= 18 else words[:17] + "…"
+            back.append(text(left - 5, py + 3.5, words, size=10, anchor="end"))
+        for value, words in _ticks(self.x, self.x_ticks, max(2, int((right - left) / 62))):
             back.append(text(float(self._px(value)), base + 13, words, size=10, anchor="middle"))
         if self.x_label:
-            back.append(text((LEFT + right) / 2, self.height - 5, self.x_label, size=10, anchor="middle"))
+            back.append(text((left + right) / 2, self.height - 5, self.x_label, size=10, anchor="middle"))
         if self.title:
-            back.append(text(LEFT, 14, self.title, size=12, font_weight="600", fill=self.title_colour))
+            back.append(
+                text(min(left, LEFT), 14, self.title, size=12, font_weight="600", fill=self.title_colour)
+            )
         return "".join([*back, data, *self.over])
+
+
+def _ticks(
+    span: tuple[float, float], named: tuple[tuple[float, str], ...] | None, about: int
+) -> list[tuple[float, str]]:
+    if named is not None:
+        return [(value, words) for value, words in named if span[0] <= value <= span[1]]
+    values = ticks(*span, about=about)
+    return list(zip(values, tick_text(values), strict=True))

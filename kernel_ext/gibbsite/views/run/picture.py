@@ -5,14 +5,14 @@ import textwrap
 import numpy as np
 
 from gibbsite.views.ink import svg
-from gibbsite.views.ink.colours import BAD, BLOCKS, FAINT, INK, LINE, SLOTS, STATUS, WORN
-from gibbsite.views.run import plots as plots_svg
+from gibbsite.views.ink.colours import BAD, BLOCKS, CHAINS, FAINT, LINE, STATUS, WORN
+from gibbsite.views.plots.picture import rows_svg
 from gibbsite.views.run import words
 from gibbsite.views.run.content import MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, status_of
+from gibbsite.views.run.convergence import rows_of
 
 WIDTH = 900
 PAD = 14
-PLOT_HEIGHT = 150
 TABLE_ROWS = 10
 
 
@@ -20,7 +20,7 @@ def dashboard_svg(content: Content) -> str:
     """Header, chains, warnings, plots, table and blocks, from top to bottom."""
     parts: list[str] = []
     y = float(PAD)
-    for section in (_header, _chains, _warnings, _plots, _running, _table, _blocks):
+    for section in (_header, _chains, _warnings, _plots, _table, _blocks):
         markup, height = section(content)
         if height:
             parts.append(svg.shifted(PAD, y, markup))
@@ -43,8 +43,8 @@ def _header(content: Content) -> tuple[str, float]:
     ]
     height = 42.0
     if snapshot.message:
-        colour = BAD if snapshot.status == "failed" else INK
-        parts.append(svg.text(0, 56, _clipped(snapshot.message, 130), size=12, fill=colour))
+        colour = {"fill": BAD} if snapshot.status == "failed" else {}
+        parts.append(svg.text(0, 56, _clipped(snapshot.message, 130), size=12, **colour))
         height += 18
     return "".join(parts), height
 
@@ -58,11 +58,12 @@ def _chains(content: Content) -> tuple[str, float]:
         y = 15 * chain
         state = chain_words(snapshot, chain)
         parts += [
-            svg.text(0, y + 10, f"chain {chain}", size=11),
-            svg.rect(56, y + 3, 560, 8, FAINT, rx="4"),
-            svg.rect(56, y + 3, 560 * shares, 8, STATUS[snapshot.status], rx="4"),
-            svg.rect(56 + 560 * warmup_share(snapshot) - 0.5, y + 2, 1, 10, INK),
-            svg.text(626, y + 10, state, size=11),
+            svg.rect(0, y + 3, 9, 9, CHAINS[chain], rx="2"),
+            svg.text(14, y + 11, f"chain {chain}", size=11),
+            svg.rect(66, y + 3, 560, 8, FAINT, rx="4"),
+            svg.rect(66, y + 3, 560 * shares, 8, STATUS[snapshot.status], rx="4"),
+            svg.rect(66 + 560 * warmup_share(snapshot) - 0.5, y + 2, 1, 10, svg.INK),
+            svg.text(636, y + 11, state, size=11),
         ]
     height = 15 * shown
     if snapshot.chains > shown:
@@ -101,39 +102,14 @@ def _warnings(content: Content) -> tuple[str, float]:
         height = 15 * (len(lines) + len(hint)) + 7
         parts.append(svg.rect(0, y, 3, height - 2, WORN))
         for i, line in enumerate(lines + hint):
-            fill = INK if i < len(lines) else "#6a737d"
-            parts.append(svg.text(10, y + 12 + 15 * i, line, size=12, fill=fill))
+            fill = {} if i < len(lines) else {"fill": "#6a737d"}
+            parts.append(svg.text(10, y + 12 + 15 * i, line, size=12, **fill))
         y += height
     return "".join(parts), y
 
 
 def _plots(content: Content) -> tuple[str, float]:
-    inner = WIDTH - 2 * PAD
-    wide, narrow = inner * 0.54, inner * 0.23
-    parts = []
-    for i, parameter in enumerate(content.parameters):
-        y = i * (PLOT_HEIGHT + 4)
-        if parameter.warmup:
-            whole = plots_svg.trace(parameter, content.divergent, inner, PLOT_HEIGHT, SLOTS[i % len(SLOTS)])
-            parts.append(svg.shifted(0.0, y, whole.render()))
-            continue
-        row = [
-            plots_svg.trace(parameter, content.divergent, wide, PLOT_HEIGHT, SLOTS[i % len(SLOTS)]),
-            plots_svg.ranks(parameter, narrow, PLOT_HEIGHT),
-            plots_svg.autocorrelation(parameter, narrow, PLOT_HEIGHT),
-        ]
-        for x, axes in zip((0.0, wide, wide + narrow), row, strict=True):
-            parts.append(svg.shifted(x, y, axes.render()))
-    return "".join(parts), len(content.parameters) * (PLOT_HEIGHT + 4)
-
-
-def _running(content: Content) -> tuple[str, float]:
-    if not content.parameters or content.warming:
-        return "", 0
-    half = (WIDTH - 2 * PAD) / 2
-    left = plots_svg.running(content, "rhat", half, PLOT_HEIGHT + 20).render()
-    right = plots_svg.running(content, "ess", half, PLOT_HEIGHT + 20).render()
-    return left + svg.shifted(half, 0, right), PLOT_HEIGHT + 20
+    return rows_svg(rows_of(content, len(content.parameters)), WIDTH - 2 * PAD)
 
 
 def _table(content: Content) -> tuple[str, float]:

@@ -4,10 +4,11 @@ import math
 from typing import Any
 
 from gibbsite.views.host.control import HEARD_WHILE_BUSY
-from gibbsite.views.ink.colours import BLOCKS, SLOTS, STATUS
+from gibbsite.views.ink.colours import BLOCKS, CHAINS, STATUS
 from gibbsite.views.run import words
 from gibbsite.views.run.advice import advice_html
 from gibbsite.views.run.content import ENDED, MAX_CHAINS, RHAT_LIMIT, Content, status_of
+from gibbsite.views.run.convergence import chain_name, stroke
 from gibbsite.views.run.picture import chain_words, progress_shares, warmup_share
 
 WARMING_NOTE = (
@@ -38,7 +39,7 @@ def told(
     """
     snapshot = content.snapshot
     chosen = [p.label for p in content.parameters]
-    slot_of = {label: SLOTS[i % len(SLOTS)] for i, label in enumerate(chosen)}
+    slot_of = {label: stroke(i) for i, label in enumerate(chosen)}
     shown = min(snapshot.chains, MAX_CHAINS)
     offered = snapshot.status in ENDED and snapshot.draws_done > 0
     offered = offered and any(b.seconds_share is None for b in snapshot.blocks)
@@ -55,7 +56,10 @@ def told(
         "share": progress_shares(snapshot),
         "warmup_share": warmup_share(snapshot),
         "stage": WARMING_NOTE if content.warming else "",
-        "chains": [chain_words(snapshot, chain) for chain in range(shown)],
+        "chains": [
+            {"name": chain_name(c), "colour": CHAINS[c], "words": chain_words(snapshot, c)}
+            for c in range(shown)
+        ],
         "more_chains": snapshot.chains - shown,
         "blocks": _blocks(snapshot),
         "warnings": [
