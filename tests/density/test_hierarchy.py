@@ -1,12 +1,17 @@
 """Which sites have a location or a scale that reads latents: found, against what moves when latents do."""
 
 import gibbsite as gb
+import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from gibbsite.density import rerolled
 from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
+from gibbsite.density.hierarchy.lifted import place_of
 from gibbsite.density.hierarchy.location_scale import ELEMENTS, FACTOR, LOGS, RECURSION, WALK, location_scales
-from helpers.models.hierarchies import HIERARCHIES, LOOPED, prior_state
+from gibbsite.density.maps.access import component_array
+from helpers.models.hierarchies import GROUP, HIERARCHIES, LOOPED, X, Y, prior_state
 from helpers.models.zoo import ZOO
 
 
@@ -77,24 +82,78 @@ def test_they_read_what_they_say(name):
         assert loc.shape == scale.shape == density.sites[f.site].shape
 
 
-@pytest.mark.parametrize("name", [n for n, c in HIERARCHIES.items() if c.by_hand])
-def test_nothing_else_reads_what_was_non_centred_by_hand(name):
-    """The value is a + b z, and given it every other density is known without z."""
-    case, density = HIERARCHIES[name], density_of(name)
-    for seed in range(3):
-        state = density.state_values(prior_state(case.fn, case.args, seed))
-        for f in non_centred_by_hand(density).values():
-            whole = density.evaluator(state)
-            loc, scale = f.read(whole.full)
+def check_by_hand(density, states):
+    """What a site moves its value by is `b` at the element that is read, up to data; and given the value
+    every other density is known without the site."""
+    for f in non_centred_by_hand(density).values():
+        factors = []
+        for state in states:
+            whole, z = density.evaluator(state), np.asarray(state[f.site])
+            moved = density.evaluator({**state, f.site: z + 1 + z**2})
+            step = np.asarray(f.read(whole.full)[1]) * (1 + z**2)
             value = np.asarray(whole.full(f.value))
-            np.testing.assert_allclose(
-                value.ravel(), (loc + scale * state[f.site]).ravel(), rtol=1e-5, atol=1e-6
-            )
+            place = place_of(density, f.value, f.site)
+            at = tuple(component_array(c, value.shape, whole.full) for c in place.index)
+            factors.append((np.asarray(moved.full(f.value)) - value) / step[at])
             others = {n: a for n, a in density.outputs["log_prob"].items() if n != f.site}
             blind = density.evaluator({**state, f.site: np.full(density.sites[f.site].shape, np.nan)})
             blind.give({f.value: value})
             for atom in others.values():
                 np.testing.assert_array_equal(blind.full(atom), whole.full(atom))
+        np.testing.assert_allclose(factors[0], factors[1], rtol=2e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [n for n, c in HIERARCHIES.items() if c.by_hand])
+def test_nothing_else_reads_what_was_non_centred_by_hand(name):
+    case, density = HIERARCHIES[name], density_of(name)
+    check_by_hand(density, [density.state_values(prior_state(case.fn, case.args, seed)) for seed in (0, 1)])
+
+
+SCALED = ["{s} * {z}", "{z} * {s}", "{z} / (1 / {s})", "-({s} * -{z})", "0.5 * {s} * {z}"]
+READ = ["{x}[g]", "jnp.take({x}, g)", "jnp.take({x}, g, mode='clip')", "{x}[g, None][:, 0]"]
+PLACED = [
+    "{m} + {t}",
+    "{t} + {m}",
+    "{m} - {t}",
+    "b * x + {m} + {t}",
+    "{m} + ({t} + b * x)",
+    "{t} - b * x + {m}",
+]
+
+
+def written_in_many_ways():
+    """Texts of a mean by random turns, with what location and scale of `z` read in it."""
+    rng = np.random.default_rng(5)
+    for _ in range(24):
+        read = rng.choice(READ)
+        first = rng.random() < 0.5
+        s, m = rng.choice(["tau", "taus", "jnp.exp(lt)"]), rng.choice(["mu", "mus"])
+
+        def once(name, read=read, first=first):
+            return name if first or name in ("tau", "mu", "jnp.exp(lt)") else read.format(x=name)
+
+        scaled = rng.choice(SCALED).format(s=once(s), z=once("z"))
+        placed = rng.choice(PLACED[:3] if first else PLACED)
+        text = placed.format(m=once(m), t=scaled)
+        yield (read.format(x=f"({text})") if first else text), m, "lt" if "lt" in s else s
+
+
+@pytest.mark.parametrize(("text", "location", "scale"), list(written_in_many_ways()))
+def test_written_in_many_ways(text, location, scale):
+    mean = eval(f"lambda z, mu, mus, tau, taus, lt, b, g, x: {text}", {"jnp": jnp})
+
+    def model(g, x, y):
+        sites = {"mu": dist.Normal(0, 1), "mus": dist.Normal(0, 1).expand([5]), "tau": dist.HalfNormal(1)}
+        sites |= {"taus": dist.HalfNormal(1).expand([5]), "lt": dist.Normal(0, 1), "b": dist.Normal(0, 1)}
+        values = {n: numpyro.sample(n, d) for n, d in sites.items()}
+        z = numpyro.sample("z", dist.Normal(0, 1).expand([5]))
+        numpyro.sample("y", dist.Normal(mean(z=z, **values, g=g, x=x), 1.0), obs=y)
+
+    args = (GROUP, X[:, 0], Y)
+    density = gb.model(model, *args).density
+    (found,) = non_centred_by_hand(density).values()
+    assert (found.location, found.scale, found.obstacle) == ((location,), (scale,), None)
+    check_by_hand(density, [density.state_values(prior_state(model, args, seed)) for seed in (0, 1)])
 
 
 @pytest.mark.parametrize("name", ZOO)

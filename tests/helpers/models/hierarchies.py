@@ -70,6 +70,25 @@ def horseshoe_by_hand(x, label):
     numpyro.sample("label", dist.Bernoulli(logits=x @ (z * lam * tau)), obs=label)
 
 
+def gathered_by_hand(g, x, y):
+    """Picked first, then scaled, among other summands."""
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    tau = numpyro.sample("tau", dist.HalfCauchy(5))
+    z = numpyro.sample("z", dist.Normal(0, 1).expand([5]))
+    numpyro.sample("y", dist.Normal(b * x[:, 0] + mu + tau * z[g], 1.0), obs=y)
+
+
+def slopes_by_hand(g, x, y):
+    """Elements with locations and scales of their own, stretched by data."""
+    top = numpyro.sample("top", dist.Normal(0, 1).expand([5]))
+    spread = numpyro.sample("spread", dist.LogNormal(0, 1).expand([3]))
+    with numpyro.plate("groups", 5):
+        z = numpyro.sample("z", dist.StudentT(5.0, 0, 1).expand([3]).to_event(1))
+    slopes = top[g][:, None] - jnp.take(z, g, axis=0) * spread
+    numpyro.sample("y", dist.Normal(jnp.sum(slopes * x, -1), 1.0), obs=y)
+
+
 def log_scales(y):
     scale = numpyro.sample("scale", dist.LogNormal(0, 1))
     rates = numpyro.sample("rates", dist.LogNormal(0.0, scale).expand([len(y)]))
@@ -149,6 +168,19 @@ def not_standard(y):
     numpyro.sample("y", dist.Normal(tau * z, 1.0), obs=y)
 
 
+def scaled_by_reading(g, y):
+    tau = numpyro.sample("tau", dist.HalfNormal(1).expand([len(y)]))
+    z = numpyro.sample("z", dist.Normal(0, 1).expand([5]))
+    numpyro.sample("y", dist.Normal(tau * z[g], 1.0), obs=y)
+
+
+def picked_by_a_latent(y):
+    tau = numpyro.sample("tau", dist.HalfNormal(1))
+    z = numpyro.sample("z", dist.Normal(0, 1).expand([2]))
+    k = numpyro.sample("k", dist.Bernoulli(0.5).expand([len(y)]))
+    numpyro.sample("y", dist.Normal(tau * z[k], 1.0), obs=y)
+
+
 def factor_loading(y):
     w = numpyro.sample("w", dist.HalfNormal(1).expand([2]))
     z = numpyro.sample("z", dist.Normal(0, 1).expand([len(y), 1]))
@@ -176,6 +208,8 @@ HIERARCHIES = {
     ),
     "horseshoe": Hierarchy(horseshoe, (X, LABEL), {"beta": ((), ("tau", "lam"))}),
     "horseshoe by hand": Hierarchy(horseshoe_by_hand, (X, LABEL), {}, {"z": ((), ("tau", "lam"))}),
+    "gathered by hand": Hierarchy(gathered_by_hand, (GROUP, X, Y), {}, {"z": (("mu",), ("tau",))}),
+    "slopes by hand": Hierarchy(slopes_by_hand, (GROUP, X, Y), {}, {"z": (("top",), ("spread",))}),
     "log scales": Hierarchy(log_scales, (Y[:4],), {"rates": ((), ("scale",))}),
     "gaussian process": Hierarchy(
         gaussian_process, (np.linspace(0, 1, 6), COUNTS), {"f": ((), ("length", "size"))}
@@ -188,6 +222,8 @@ HIERARCHIES = {
     "unknown sign": Hierarchy(unknown_sign, (Y[:4],), {}),
     "stretched": Hierarchy(stretched, (Y[:4],), {}),
     "not standard": Hierarchy(not_standard, (Y[:4],), {}),
+    "scaled by reading": Hierarchy(scaled_by_reading, (GROUP, Y), {}),
+    "picked by a latent": Hierarchy(picked_by_a_latent, (Y[:4],), {}),
     "factor loading": Hierarchy(factor_loading, (Y[:4],), {}),
 }
 LOOPED = Hierarchy(looped, (Y[:4],), {"t": (("mu",), ("tau",))})

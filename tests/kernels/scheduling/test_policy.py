@@ -55,6 +55,20 @@ def test_what_meets_the_effects_joins_them_and_what_does_not_stays_exact():
     assert by == {**dict.fromkeys(["a", "tau", "slope", "sigma", "effect"], "NUTS"), "far": "Conjugate"}
 
 
+def picked(g, y):
+    """Effects that are picked first, then scaled."""
+    mu = numpyro.sample("mu", dist.Normal(0, 10))
+    tau = numpyro.sample("tau", dist.HalfNormal(1.0))
+    z = numpyro.sample("z", dist.Normal(0, 1).expand([4]))
+    numpyro.sample("y", dist.Normal(mu + tau * z[g], 1.0), obs=y)
+
+
+def test_effects_non_centred_by_hand_stay_with_their_scale():
+    (row,) = gb.model(picked, np.arange(8) % 4, Y).schedule().rows
+    assert (row.kernel, row.sites) == ("NUTS", ("mu", "tau", "z"))
+    assert "z's location reads mu, its scale reads tau" in row.reason
+
+
 def growth(x, y):
     """A growth curve: given the rate of decay it is a regression, and it is not given."""
     alpha = numpyro.sample("alpha", dist.Normal(0, 1000.0))

@@ -2,7 +2,9 @@
 
 Where data are many, what a person would sample is `mu + tau * z` itself. The rule is strict: the site is
 standard, everything outside its own density reads it through one value, and that value is `a + b * z` with
-`a` and `b` free of `z`, `b` above 0 and one of them reading latents.
+`a` and `b` free of `z`, and `b` above 0 and reading latents. Data may pick elements on the way
+(`mu + tau * z[g]`): then `a` and `b` are those parts of the sum and of the product that are the same for all
+that read one element.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,22 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density.density import Density
+from gibbsite.density.hierarchy.affine import Affine, Read
+from gibbsite.density.hierarchy.lifted import Lift, place_of, shape_of
 from gibbsite.density.hierarchy.location_scale import in_program_order
-from gibbsite.density.hierarchy.sign import positive
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
 
 _FAMILIES = frozenset(["Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbel"])
-_SHAPES = frozenset(["broadcast_in_dim", "reshape", "squeeze", "expand_dims", "convert_element_type", "copy"])
-_LINEAR = frozenset(["mul", "div", "add", "add_any", "sub", "neg"])
 
 
 @dataclass(frozen=True)
 class ByHand:
-    """`a + b * site`, the one value through which a model reads a standard site.
+    """`a + b * site` in the one value through which a model reads a standard site.
 
     `location` and `scale` name the latents that `a` and `b` read, in program order; `value` is the value's
     variable; `read` computes `a` and `b`, arrays of the site's shape, from the values of the jaxpr's
@@ -37,7 +37,7 @@ class ByHand:
     location: tuple[str, ...]
     scale: tuple[str, ...]
     value: Any
-    read: Callable[[Callable[[Any], Any]], tuple[Any, Any]]
+    read: Callable[[Read], tuple[Any, Any]]
     obstacle: str | None = None
 
     @property
@@ -54,9 +54,13 @@ class ByHand:
 def non_centred_by_hand(density: Density) -> Mapping[str, ByHand]:
     """The sites of a model that are non-centred by hand, by name, in program order."""
     if "by_hand" not in density.cache:
-        names = [n for n in density.latents if _standard(density, n)]
-        found = {n: _affine(density, n) for n in names}
-        density.cache["by_hand"] = {n: f for n, f in found.items() if f is not None}
+        found: dict[str, ByHand] = {}
+        taken: set[Any] = set()
+        for name in density.latents:
+            form = _affine(density, name, taken) if _standard(density, name) else None
+            if form is not None:
+                found[name] = form
+        density.cache["by_hand"] = found
     return density.cache["by_hand"]
 
 
@@ -102,65 +106,32 @@ def _readers(density: Density, name: str) -> dict[Any, list[JaxprEqn]]:
     return readers
 
 
-def _affine(density: Density, name: str) -> ByHand | None:
-    readers, here = _readers(density, name), density.latent_vars[name]
-    shape, maps = density.sites[name].shape, density.maps
-    steps: list[tuple[str, Any, bool]] = []
-    location: frozenset[str] = frozenset()
-    scale: frozenset[str] = frozenset()
-    certain = True
-    while len(readers.get(here, ())) == 1:
+def _parameters(density: Density) -> frozenset[Any]:
+    """The variables that are parameters of some site: what follows them is a log density."""
+    atoms = [a for found in density.outputs["parameters"].values() for a in found.values()]
+    return frozenset(a for a in atoms if not isinstance(a, Literal))
+
+
+def _affine(density: Density, name: str, taken: set[Any]) -> ByHand | None:
+    """`taken` are the summands that are the location of another site; those of this one are added."""
+    readers, ends = _readers(density, name), _parameters(density)
+    shape, here = density.sites[name].shape, density.latent_vars[name]
+    form = Affine(density, name, taken)
+    while here not in ends and len(readers.get(here, ())) == 1:
         (eqn,) = readers[here]
-        kind, out = eqn.primitive.name, eqn.outvars[0]
-        if int(np.prod(out.aval.shape)) != int(np.prod(shape)) or kind not in _SHAPES | _LINEAR:
-            break
-        first = eqn.invars[0] is here
-        if kind in _LINEAR and kind != "neg":
-            if eqn.invars[0] is eqn.invars[1]:
-                break
-            other = eqn.invars[1 if first else 0]
-            reads = frozenset() if isinstance(other, Literal) else maps.latents(other)
-            if name in reads or (kind == "div" and not first):
-                break
-            if kind in ("mul", "div"):
-                scale, location = scale | reads, location | (reads if location else frozenset())
-                certain = certain and positive(density, other)
-            else:
-                location = location | reads
-            steps.append((kind, other, first))
-        elif kind == "neg" or (kind == "convert_element_type" and out.aval.dtype != here.aval.dtype):
+        out = eqn.outvars[0]
+        place = place_of(density, out, name)
+        if place is None or not form.takes(eqn, here, Lift(density, shape, place, shape_of(out))):
             break
         here = out
-        if kind in ("add", "add_any", "sub") and (location or scale):
-            break
-    if not location | scale:
+    if not form.scale:  # a sum alone is no hierarchy
         return None
-    flipped = any(kind == "sub" and not first for kind, _, first in steps)
-    obstacle = None if certain and not flipped else "the scale is not certain to be above 0"
+    taken.update(form.summands)
     return ByHand(
         name,
-        in_program_order(density, location),
-        in_program_order(density, scale),
+        in_program_order(density, form.location),
+        in_program_order(density, form.scale),
         here,
-        _reader(steps, shape),
-        obstacle,
+        form.reader(shape),
+        None if form.certain else "the scale is not certain to be above 0",
     )
-
-
-def _reader(steps: list[tuple[str, Any, bool]], shape: tuple[int, ...]) -> Any:
-    def read(of: Callable[[Any], Any]) -> tuple[Any, Any]:
-        a, b = jnp.zeros(shape), jnp.ones(shape)
-        for kind, other, first in steps:
-            x = of(other)
-            x = jnp.reshape(x, shape) if jnp.size(x) == a.size else x
-            if kind == "mul":
-                a, b = a * x, b * x
-            elif kind == "div":
-                a, b = a / x, b / x
-            elif kind == "sub":
-                a, b = (a - x, b) if first else (x - a, -b)
-            else:
-                a = a + x
-        return a, b
-
-    return read

@@ -25,7 +25,8 @@ def positive(density: Density, atom: Any) -> bool:
     """
     if isinstance(atom, Literal) or not density.maps.latents(atom):
         with jax.ensure_compile_time_eval():
-            return bool(np.all(np.asarray(density.evaluator({}).full(atom)) > 0))
+            value = np.asarray(density.evaluator({}).full(atom))
+            return bool(np.all((value > 0) | np.isnan(value)))  # NaN stands for what is out of bounds
     if atom not in density.producer:
         name = next(n for n, v in density.latent_vars.items() if v is atom)
         return _above_zero(density.sites[name].support)
