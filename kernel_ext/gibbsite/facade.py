@@ -32,6 +32,7 @@ from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_mode
 from gibbsite.kernels.scheduling.elimination import eliminating
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
+from gibbsite.padding import kept_padding
 from gibbsite.reparam import checked_auto, fitting_reparams, reparameterised
 from gibbsite.sampling import Run
 from gibbsite.trace.tape.tape import Tape
@@ -74,6 +75,9 @@ class Model:
                 f"model {self.name!r} has no latent sites: every `sample` statement is observed, so there is "
                 f"nothing to infer. Leave at least one site without `obs=` (or with a value of None)"
             )
+        padded = kept_padding(fn, self.density)
+        if padded is not None:
+            self.fn, self.density = padded, build_density(padded, self.args, self.kwargs)
         check_data(self.density)
         check_proper(self.density)
 

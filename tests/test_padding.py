@@ -1,0 +1,90 @@
+"""Masked latents: padding that nothing reads has its prior, and the posterior of the rest is that without it."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.density.needed import flat_elements, needed_elements
+from gibbsite.errors import ModelError
+from numpyro import handlers
+from numpyro.contrib.control_flow import scan
+
+Y = np.array([1.0, 2.0, -1.0, 0.5], np.float32)
+KEEP = np.array([True, True, False, False])
+
+
+def effects(y, keep, prior):
+    with numpyro.plate("n", len(y)), handlers.mask(mask=keep):
+        x = numpyro.sample("x", prior)
+        numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
+
+
+def weighted(y, keep):
+    with handlers.mask(mask=keep):
+        x = numpyro.sample("x", dist.Normal(0.0, 2.0).expand([4]))
+    numpyro.sample("y", dist.Normal((x * keep) @ jnp.ones(4) + (x @ jnp.diag(1.0 * keep)).sum(), 1.0), obs=1.0)
+
+
+def walk(y, keep):
+    def step(x, at):
+        with handlers.mask(mask=at[1]):
+            x = numpyro.sample("x", dist.Normal(0.9 * x, 1.0))
+            numpyro.sample("y", dist.Normal(x, 1.0), obs=at[0])
+        return x, None
+
+    scan(step, 0.0, (y, keep))
+
+
+def vectors(y, keep):
+    with numpyro.plate("n", len(y)), handlers.mask(mask=keep):
+        x = numpyro.sample("x", dist.Normal(0.0, 2.0).expand([3]).to_event(1))
+        numpyro.sample("y", dist.Normal(x.sum(-1), 1.0), obs=y)
+
+
+def test_padding_has_its_prior_and_the_rest_its_posterior():
+    found = gb.model(effects, Y, KEEP, dist.Normal(0.0, 2.0)).conditional("x").distribution({})
+    np.testing.assert_allclose(found.variance, [0.8, 0.8, 4.0, 4.0], rtol=1e-5)
+    np.testing.assert_allclose(found.mean, [0.8, 1.6, 0.0, 0.0], atol=1e-6)
+    found = gb.model(effects, Y, KEEP, dist.Gamma(3.0, 2.0)).conditional("x")
+    assert found.kind == "none"  # a Normal likelihood: the padding alone would be conjugate
+    for fn in (weighted, vectors):
+        precision = np.asarray(gb.model(fn, Y, KEEP).conditional("x").natural({})["precision"])
+        variance = np.diagonal(np.linalg.inv(precision), axis1=-2, axis2=-1).reshape(4, -1)
+        np.testing.assert_allclose(variance[2:], 4.0, rtol=1e-4)
+        assert (variance[:2] < 3.9).all()
+
+
+def test_a_padded_sequence_continues_by_its_transition():
+    padded, whole = gb.model(walk, Y, KEEP), gb.model(walk, Y[:2], KEEP[:2])
+    cov, short = (np.linalg.inv(m.conditional("x").natural({})["precision"])[0] for m in (padded, whole))
+    np.testing.assert_allclose(cov[:2, :2], short, rtol=1e-5)
+    np.testing.assert_allclose(cov[2, 2], 0.81 * short[1, 1] + 1.0, rtol=1e-5)
+
+
+def test_gradients_know_the_prior_of_padding():
+    run = gb.model(effects, Y, KEEP, dist.StudentT(30.0, 0.0, 2.0)).sample(
+        schedule="NUTS x", draws=400, warmup=200, chains=2, seed=0
+    )
+    assert 1.6 < run.draws["x"][..., 2:].std() < 2.7  # 2.07
+
+
+def test_what_others_read_keeps_its_mask():
+    """In the middle of a sequence a masked state is informed by the next: its own prior stays out; that of the last, which nothing reads, comes in."""
+    inner = np.array([True, False, True, False])
+    model = gb.model(walk, Y, inner)
+    precision = np.asarray(model.conditional("x").natural({})["precision"])[0]
+    np.testing.assert_allclose(np.diag(precision), [2.0, 0.81, 2.81, 1.0], rtol=1e-5)
+
+
+def test_a_bounded_support_is_no_flat_direction():
+    """Uniform on its support, as NumPyro defines the density of what is masked."""
+    found = gb.model(effects, Y, KEEP, dist.Beta(2.0, 3.0))
+    assert not needed_elements(found.density)["x"][2:].any() and not flat_elements(found.density)
+
+
+def test_an_improper_prior_of_padding_is_refused():
+    improper = dist.ImproperUniform(dist.constraints.real, (), ())
+    with pytest.raises(ModelError, match=r"2 of its elements \(the first: \[2\]\)"):
+        gb.model(effects, Y, KEEP, improper)
