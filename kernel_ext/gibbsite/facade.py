@@ -36,7 +36,15 @@ from gibbsite.padding import kept_padding
 from gibbsite.reparam import checked_auto, fitting_reparams, reparameterised
 from gibbsite.sampling import Run
 from gibbsite.trace.tape.tape import Tape
-from gibbsite.transform import carried_over, checked_values, conditioned, intervened, unmarked, without
+from gibbsite.transform import (
+    carried_over,
+    checked_values,
+    conditioned,
+    intervened,
+    observed_arrays,
+    unmarked,
+    without,
+)
 
 
 class Model:
@@ -216,7 +224,7 @@ class Model:
 
         def model(**kwargs: Any) -> Any:
             args, named = arguments.rebuild(kwargs[INPUTS_KWARG]["data"])
-            with own_gammas(), unmarked():
+            with own_gammas(), unmarked(), observed_arrays():
                 return fn(*args, **named)
 
         model.__name__ = self.name

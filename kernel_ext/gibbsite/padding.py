@@ -45,7 +45,7 @@ class _Unmasked(Messenger):
             msg["fn"] = _unmasked(msg["fn"], self._free[msg["name"]])
 
 
-def _unmasked(fn: Distribution, free: np.ndarray) -> Distribution:
+def _unmasked(fn: Distribution, free: Any) -> Distribution:
     """`fn` without masks over the elements `free`, an array of its batch and event shape."""
     if isinstance(fn, MaskedDistribution):
         base, mask = _unmasked(fn.base_dist, free), fn._mask

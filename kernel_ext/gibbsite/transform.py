@@ -44,6 +44,16 @@ class unmarked(Messenger):
             msg["infer"] = {k: v for k, v in msg["infer"].items() if k != "enumerate"}
 
 
+class observed_arrays(Messenger):
+    """Makes arrays of observed values: NumPyro tests Python's and NumPy's numbers by NumPy, which cannot read
+    bounds that are traced (`Binomial(n, p)` with `n` latent)."""
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Convert the value."""
+        if msg["type"] == "sample" and msg["is_observed"] and msg["value"] is not None:
+            msg["value"] = jnp.asarray(msg["value"])
+
+
 class _Hidden(Messenger):
     """Gives sites values of their supports and keeps them from everything outside: the function runs as if
     they were constants."""

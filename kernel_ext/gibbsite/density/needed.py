@@ -1,10 +1,11 @@
 """Which elements of the latent sites enter the density at all: a pass back from it that knows the data.
 
-The index maps tell what an array may read; here a mask, a weight of zero and an index that are free of latents
-count by their values. Elements that nothing needs are flat directions: of padded sequences, the padding.
+The index maps tell what an array may read; here a mask, a weight of zero and an index that no latent
+reaches count by their values. Elements that nothing needs are flat directions: of padded sequences, the
+padding.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -35,6 +36,7 @@ Read = Callable[[Any], Any]
 _ARRANGING = frozenset(
     "reshape squeeze transpose rev expand_dims broadcast_in_dim reduce_sum cumsum slice".split()
 )
+_LINEAR = frozenset(["gather", "dynamic_slice", "dot_general"])  # in one operand, where they know the others
 
 
 def needed_elements(density: Density) -> dict[str, np.ndarray]:
@@ -48,9 +50,9 @@ def needed_elements(density: Density) -> dict[str, np.ndarray]:
 
 def _needed(density: Density) -> dict[str, np.ndarray]:
     read = density.evaluator({}).full
-    need: dict[Any, np.ndarray] = {}
+    need: dict[Any, Any] = {}
 
-    def add(atom: Any, more: np.ndarray) -> None:
+    def add(atom: Any, more: Any) -> None:
         if isinstance(atom, Literal) or not density.maps.latents(atom):
             return
         need[atom] = need[atom] | more if atom in need else more
@@ -69,7 +71,7 @@ def _needed(density: Density) -> dict[str, np.ndarray]:
     }
 
 
-def _through(density: Density, eqn: JaxprEqn, i: int, outs: list[Any], read: Read) -> np.ndarray:
+def _through(density: Density, eqn: JaxprEqn, i: int, outs: list[Any], read: Read) -> Any:
     """Which elements of operand `i` the needed elements of an equation's results need."""
     name, shape = eqn.primitive.name, tuple(eqn.invars[i].aval.shape)
     out = outs[0]
@@ -87,9 +89,10 @@ def _through(density: Density, eqn: JaxprEqn, i: int, outs: list[Any], read: Rea
         elif name == "and" and known[1 - i] and eqn.invars[i].aval.dtype == bool:
             out = out & value(1 - i)
         return out if shape == out.shape else np.broadcast_to(out.any(), shape)
-    alone = all(known[j] for j in range(len(known)) if j != i)
-    if len(outs) == 1 and (name in _ARRANGING or (name in ("gather", "dynamic_slice", "dot_general") and alone)):
-        return _transposed(eqn, i, out, [value(j) if known[j] and j != i else None for j in range(len(known))])
+    others = [j for j in range(len(known)) if j != i]
+    linear = name in _ARRANGING or (name in _LINEAR and all(known[j] for j in others))
+    if len(outs) == 1 and linear:
+        return _transposed(eqn, i, out, {j: value(j) for j in others})
     if name == "concatenate":
         axis = eqn.params["dimension"]
         start = sum(a.aval.shape[axis] for a in eqn.invars[:i])
@@ -97,13 +100,14 @@ def _through(density: Density, eqn: JaxprEqn, i: int, outs: list[Any], read: Rea
     return np.ones(shape, bool)
 
 
-def _transposed(eqn: JaxprEqn, i: int, out: np.ndarray, others: list[Any]) -> np.ndarray:
+def _transposed(eqn: JaxprEqn, i: int, out: Any, others: Mapping[int, Any]) -> np.ndarray:
     """Through an operation that is linear in operand `i`: back along its transpose, in counts of needs."""
     shape = tuple(eqn.invars[i].aval.shape)
+    product = eqn.primitive.name == "dot_general"
+    changed = {"preferred_element_type": np.dtype(np.float32)} if product else {}
 
     def forward(x: Any) -> Any:
-        operands = [x if j == i else _counted(eqn, o) for j, o in enumerate(others)]
-        changed = {"preferred_element_type": np.dtype(np.float32)} if eqn.primitive.name == "dot_general" else {}
+        operands = [x if j == i else _counted(eqn, others[j]) for j in range(len(eqn.invars))]
         return bind_equation(eqn, operands, **changed)[0]
 
     back = jax.linear_transpose(forward, jax.ShapeDtypeStruct(shape, np.float32))

@@ -86,9 +86,9 @@ def test_the_schedule_tells_what_is_summed_out(model):
 
 def test_eliminate_makes_the_schedule(model):
     eliminated = model.eliminate("z")
-    assert eliminated.schedule().text == "RandomWalk k (*) Eliminate z > NUTS [shift tau]"
+    assert eliminated.schedule().text == "Window k (*) Eliminate z > NUTS [shift tau]"
     # z is data after this, and there is nothing to sum out
-    assert eliminated.condition(z=1).schedule().text == "RandomWalk k (*) NUTS [shift tau]"
+    assert eliminated.condition(z=1).schedule().text == "Window k (*) NUTS [shift tau]"
 
 
 def test_a_loop_of_sites_is_summed_out_as_one_array():

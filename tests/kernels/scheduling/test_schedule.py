@@ -146,7 +146,7 @@ def test_moving_supports_keep_gradients_away():
     s = make_schedule(m)
     kernel = {n: u.kernel for u in s.updates for n in u.sites}
     assert kernel["top"] == kernel["x"] == "Conjugate"
-    assert kernel["k"] == "RandomWalk"
+    assert kernel["k"] == "Window"
     for kernel in ("NUTS", "HMC"):
         with pytest.raises(ScheduleError, match="bounds the support of x, y"):
             make_schedule(m, f"{kernel} top (*) Slice [x far] (*) RandomWalk k")

@@ -9,6 +9,7 @@ drawn exactly or sliced, then one NUTS block:
 | discrete sites that determine each other, small discrete networks | Gibbs, jointly | alone they get stuck |
 | a switch or indicators, and their coefficients | Collapsed, in one block | one moves with the other |
 | discrete, listed support | Gibbs | drawn exactly from a table, chains by their recursion |
+| integers without end | Window | drawn exactly from tables over windows around them |
 | other integers | RandomWalk, Independence | nothing else fits |
 | support that moves with other sites | Conjugate, Slice | a fixed change of variables would be wrong |
 | few numbers that enter through comparisons alone | Conjugate, Slice | gradients do not feel a step |
@@ -80,7 +81,8 @@ def default_spec(facts: Facts) -> Spec:
         elif kinds[name] in ("finite", "chain"):
             discrete.append(Update("Gibbs", members))
         elif facts.sites[members[0]].discrete:
-            discrete += [Update(_integers(facts, m), (m,)) for m in members]
+            kernel = _integers(facts, members[0])
+            discrete += [Update(kernel, ms) for ms in ([members] if kernel == "Window" else zip(members))]
         elif name in tied:
             gradients.append(name)
         elif name in logistic and not tied.keys() & set(logistic[name]):
@@ -111,7 +113,7 @@ def _stepped(facts: Facts, site: str) -> str | None:
 
 
 def _integers(facts: Facts, name: str) -> str:
-    for kernel in ("RandomWalk", "Independence"):
+    for kernel in ("Window", "RandomWalk", "Independence"):
         row = find_kernel(kernel)
         if row is not None and row.fits(facts, name) is None:
             return kernel

@@ -13,6 +13,7 @@ import numpy as np
 from numpyro.infer import HMC
 from numpyro.infer.mcmc import MCMCKernel
 
+from gibbsite.conditional.finite.window import window_draw
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.choose import is_gaussian, together
 from gibbsite.conditional.linear.collapsed import collapsed_block
@@ -29,6 +30,7 @@ from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice
 from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.blocks.window import WindowGibbs
 from gibbsite.kernels.nuts.block import LearntNUTS
 
 Facts = Any
@@ -285,6 +287,15 @@ def _collapsed_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str,
     return None if why is None else f"Collapsed cannot update {' and '.join(sites)}: {why}"
 
 
+def _endless(facts: Facts, site: str) -> str | None:
+    """Fits integers of infinite support whose elements can be drawn apart."""
+    try:
+        window_draw(facts.density, unit_of(facts.density, site))
+    except Refused as why:
+        return str(why)
+    return None
+
+
 def _conjugate_signature(facts: Facts, sites: tuple[str, ...]) -> tuple[str, ...]:
     joint = together(facts.density, sites).joint
     return tuple(j.signature for j in joint) + _conditional_signature(facts, sites)
@@ -343,6 +354,16 @@ for _row in (
         "listed support",
         aliases=("DiscGibbs", "FinGibbs", "Chain"),
         signature=_conditional_signature,
+    ),
+    KernelRow(
+        "Window",
+        _endless,
+        lambda facts, sites, options: WindowGibbs(facts.runtime_model, facts.density),
+        {},
+        lambda facts, sites, options: "; ".join(
+            window_draw(facts.density, s).cost for s in updated_together(facts.density, sites)
+        ),
+        "infinite support: drawn exactly from tables over windows placed at random around its value",
     ),
     KernelRow(
         "Ancestral",
