@@ -23,14 +23,13 @@ from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.ancestral import Ancestral
 from gibbsite.kernels.blocks.conjugate import ConjugateGibbs, refusal
 from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
-from gibbsite.kernels.blocks.finite import FiniteGibbs
+from gibbsite.kernels.blocks.finite import FiniteGibbs, WindowGibbs
 from gibbsite.kernels.blocks.linear import Collapsed, PolyaGamma
 from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
 from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice
 from gibbsite.kernels.blocks.supports import moving_support
-from gibbsite.kernels.blocks.window import WindowGibbs
 from gibbsite.kernels.nuts.block import LearntNUTS
 
 Facts = Any
