@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gibbsite import showing
 from gibbsite.errors import GibbsiteError
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _LAZY = {
     "track": "gibbsite.trace.tape.track",
     "verify": "gibbsite.sampling",
 }
+
+showing.use(lambda: import_module("gibbsite.views.shown"))
 
 
 def __getattr__(name: str) -> Any:

@@ -48,6 +48,12 @@ class ResourceError(GibbsiteError, MemoryError):
     """A run does not fit into memory."""
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'theta'?`, or nothing where no known name is near."""
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 class UnknownNameError(GibbsiteError, KeyError):
     """A site, node or model name that does not exist; the nearest existing name is suggested.
 
@@ -57,10 +63,8 @@ class UnknownNameError(GibbsiteError, KeyError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]):
         known = list(known)
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
         shown = ", ".join(map(repr, known[:12])) + (", …" if len(known) > 12 else "")
-        self.message = f"no {kind} named {name!r}{hint} (known: {shown or 'none'})"
+        self.message = f"no {kind} named {name!r}{nearest(name, known)} (known: {shown or 'none'})"
         super().__init__(self.message)
 
     def __str__(self) -> str:  # KeyError would print the repr of its argument

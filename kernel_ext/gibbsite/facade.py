@@ -22,6 +22,7 @@ from gibbsite.density.build import parameters_of_function
 from gibbsite.density.checks import check_data, check_proper
 from gibbsite.density.levels import generated_latents
 from gibbsite.density.model.tables import Labels, as_arrays, plate_labels
+from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
 from gibbsite.elimination import Marginal, marginal_of
@@ -35,6 +36,7 @@ from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
 from gibbsite.padding import kept_padding
 from gibbsite.reparam import checked_auto, fitting_reparams, reparameterised
 from gibbsite.sampling import Run
+from gibbsite.showing import Live
 from gibbsite.trace.tape.tape import Tape
 from gibbsite.transform import (
     carried_over,
@@ -47,7 +49,14 @@ from gibbsite.transform import (
 )
 
 
-class Model:
+# what the other floors ask a model for, and people need not see
+_MACHINERY = frozenset(
+    "constants fingerprint generated grouped groups hidden inputs observed_sites plan recorded runtime_model seen "
+    "stacked written_model".split()
+)
+
+
+class Model(Live):
     """A NumPyro model bound to its arguments.
 
     Arguments may be tables and their columns (pandas, polars, xarray, structured arrays): `args` and `kwargs`
@@ -96,7 +105,7 @@ class Model:
     @property
     def sites(self) -> Mapping[str, Site]:
         """The model's sites by name, in program order."""
-        return MappingProxyType(dict(self.density.sites))
+        return MappingProxyType(Named("site", self.density.sites))
 
     @property
     def source(self) -> str:
@@ -111,7 +120,7 @@ class Model:
     @cached_property
     def graph(self) -> DependencyGraph:
         """The dependency graph: nodes, edges, plates, Markov blankets, independence queries."""
-        return dependency_graph(self.density)
+        return dependency_graph(self.density).of(self)
 
     @cached_property
     def tape(self) -> Tape:
@@ -195,6 +204,8 @@ class Model:
         """The same model with another default schedule, checked now: `ScheduleError` if it does not fit."""
         changed = copy.copy(self)
         changed._schedule = self.schedule(schedule).text if schedule is not None else None
+        if "graph" in changed.__dict__:
+            changed.__dict__["graph"] = self.graph.of(changed)
         return changed
 
     def eliminate(self, *sites: str) -> "Model":
@@ -349,7 +360,9 @@ class Model:
     def plan(self, schedule: Any = None) -> Plan:
         """The model and a schedule, ready to run."""
         sizes = {name: plate.size for name, plate in self.density.plates.items()}
-        return replace(self.schedule(schedule).plan(), labels=plate_labels(sizes, self.labels))
+        return replace(
+            self.schedule(schedule).plan(), labels=plate_labels(sizes, self.labels), origin=self
+        )
 
     def start(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""
@@ -367,6 +380,9 @@ class Model:
         began = time.monotonic()
         plan = self.plan(schedule)
         return sampling.sample(plan, analysed=time.monotonic() - began, **options)
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in _MACHINERY]
 
     def __repr__(self) -> str:
         latents = ", ".join(self.density.latents)

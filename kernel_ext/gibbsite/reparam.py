@@ -23,7 +23,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density import Density, Site
 from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
 from gibbsite.density.hierarchy.location_scale import location_scales
-from gibbsite.errors import DataError, ModelError
+from gibbsite.errors import DataError, ModelError, nearest
 from gibbsite.kernels.nuts.coordinates import declared
 
 AUTO, NON_CENTRED, CENTRED, BASE = "auto", "non-centred", "centred", "base"
@@ -168,6 +168,10 @@ def _by_element(density: Density, site: Site, choice: Any, fitting: tuple[str, .
     return LocScaleReparam(jnp.asarray(degrees), shape_params=shape)
 
 
+def _meant(choice: Any) -> str:
+    return nearest(choice, (NON_CENTRED, CENTRED, BASE, AUTO)) if isinstance(choice, str) else ""
+
+
 def _reparam(density: Density, name: str, choice: Any) -> Reparam:
     site = density.site(name)
     if not site.latent:
@@ -188,7 +192,7 @@ def _reparam(density: Density, name: str, choice: Any) -> Reparam:
     if isinstance(centred, bool) or not isinstance(centred, int | float) or not 0 <= centred <= 1:
         raise DataError(
             f"reparam: {name!r} can be 'non-centred', 'centred', a number between 0 (non-centred) and 1, or "
-            f"'base', 'auto', or an array of numbers per element; got {choice!r}"
+            f"'base', 'auto', or an array of numbers per element; got {choice!r}{_meant(choice)}"
         )
     if NON_CENTRED not in fitting:
         raise ModelError(

@@ -1,7 +1,11 @@
 """The dependency graph of a model: who is computed or drawn from whom."""
 
+import copy
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -13,6 +17,11 @@ from gibbsite.graph.listing import listing
 from gibbsite.graph.nodes import Node, PlateBox
 from gibbsite.graph.plates import closed
 from gibbsite.graph.separation import Independence, active_trail
+from gibbsite.showing import Live, views
+
+
+def _nothing() -> None:
+    """No model."""
 
 
 def _reached(start: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
@@ -26,7 +35,7 @@ def _reached(start: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[
     return found
 
 
-class DependencyGraph:
+class DependencyGraph(Live):
     """A directed acyclic graph of nodes, with plates.
 
     An edge runs from what is read to what reads it. A factor (`numpyro.factor`) is a node without children
@@ -52,6 +61,18 @@ class DependencyGraph:
         graph.add_nodes_from(self._nodes)
         graph.add_edges_from((a, b) for a, b in self._edges if a != b)
         self._graph = graph
+        self._model: Callable[[], Any] = _nothing
+
+    def of(self, model: Any) -> "DependencyGraph":
+        """The same graph as that of a model, whose conditionals and kernels its display tells."""
+        found = copy.copy(self)
+        found._model = weakref.ref(model)
+        return found
+
+    @property
+    def model(self) -> Any:
+        """The model that it is the graph of, as long as something else holds that; else None."""
+        return self._model()
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -241,8 +262,17 @@ class DependencyGraph:
         """The drawing in Graphviz's language, with places; see `gibbsite.graph.dot.to_dot`."""
         return to_dot(self, use_greek)
 
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the graph to a file of which the ending tells the kind, and return its path: a picture
+        (`.svg`, `.png`), a page that answers to the pointer without a kernel (`.html`), or Graphviz's
+        language (`.dot`). Raises `OptionError` for another ending, `OSError` where it cannot be written."""
+        return views().save_graph(self, path)
+
     def __str__(self) -> str:
         return listing(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_model": _nothing}
 
     def __repr__(self) -> str:
         return f"<DependencyGraph: {len(self._nodes)} nodes, {len(self._edges)} edges>"

@@ -25,6 +25,7 @@ from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
 from gibbsite.sampling.registry import remember
 from gibbsite.sampling.storage.datatree import to_datatree
+from gibbsite.sampling.storage.drawn import Drawn
 from gibbsite.sampling.storage.draws import Draws, empty_like
 from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.storage.summaries import PREFIX
@@ -485,9 +486,10 @@ class Run(Looking):
     def draws(self) -> Mapping[str, np.ndarray]:
         """Completed draws after warm-up, `[chain, draw, *shape]` by site; equal counts over chains.
 
-        Read-only views of the arrays that the run writes to: copy what you want to change.
+        Read-only views of the arrays that the run writes to: copy what you want to change. Printed, it tells
+        shapes.
         """
-        return self.kept.sampled.read() or empty_like(self._plan, self._chains, self.settings.keep)
+        return Drawn(self.kept.sampled.read() or empty_like(self._plan, self._chains, self.settings.keep))
 
     @property
     def centring(self) -> Centring:

@@ -1,5 +1,6 @@
 """Begin a run of a plan."""
 
+import inspect
 import logging
 import signal
 import threading
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gibbsite.errors import ArgumentError, nearest
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import options
 from gibbsite.sampling.again import taken_up, under_way
@@ -26,7 +28,7 @@ _SETTLE_SECONDS = 1.0
 
 def start(plan: Plan, **asked: Any) -> Run:
     """As `made`, and begin in the background: returns the `Run` at once."""
-    run = made(plan, **asked)
+    run = made(plan, **known_options(asked))
     if run.status != "finished":
         run.start()
     return run
@@ -136,6 +138,18 @@ def made(
     )
 
 
+def known_options(asked: dict[str, Any]) -> dict[str, Any]:
+    """The options, all of which there are. Raises `ArgumentError` (a `TypeError`) that names the nearest."""
+    names = [n for n, p in inspect.signature(made).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    public = [n for n in names if n not in ("analysed", "durable")]
+    for name in asked:
+        if name not in names:
+            raise ArgumentError(
+                f"sampling has no option {name!r}{nearest(name, public)} (options: {', '.join(public)}, schedule)"
+            )
+    return asked
+
+
 def sample(plan: Plan, *, on_start: Callable[[Run], Any] | None = None, **asked: Any) -> Run:
     """As `start`, and wait. The first interrupt ends the run at the next chunk and keeps its draws; a second
     one raises. Whatever is raised once there is a run has it as its attribute `run`.
@@ -153,7 +167,7 @@ def sample(plan: Plan, *, on_start: Callable[[Run], Any] | None = None, **asked:
         run.stop()
 
     with _interrupts(on_interrupt):
-        run = made(plan, **asked)
+        run = made(plan, **known_options(asked))
         try:
             if on_start is not None:
                 try:

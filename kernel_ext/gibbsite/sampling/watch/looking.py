@@ -1,10 +1,13 @@
 """What a run shows of itself."""
 
 import threading
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gibbsite.density.named import Named
 from gibbsite.errors import UnknownNameError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.resources import Estimate, Place, estimated
@@ -20,11 +23,17 @@ from gibbsite.sampling.watch.pace import Pace
 from gibbsite.sampling.watch.preview import Preview
 from gibbsite.sampling.watch.snapshot import BlockStat, Efficiency, History, ScalarStat, Snapshot, TraceView
 from gibbsite.sampling.watch.thinned import Thinned
+from gibbsite.showing import Shown, views
 
 _KEPT_TRACES = 16
 
 
-class Looking:
+# what the other floors and `load` do with a run, and people need not see
+_MACHINERY = frozenset({"attach_store", "follow", "give_engine", "kept", "settle", "take_up", "trace"})
+_MACHINERY |= {"subscribe", "warmup_labels", "warmup_trace"}
+
+
+class Looking(Shown):
     """The reading side of `Run`, safe from any thread: nothing here changes a run."""
 
     kept: Draws
@@ -54,6 +63,11 @@ class Looking:
     def model_name(self) -> str:
         """The model's name."""
         return self._plan.model_name
+
+    @property
+    def model(self) -> Any:
+        """The `Model` that is sampled; None for a run that was loaded without it."""
+        return self._plan.origin
 
     @property
     def schedule_text(self) -> str:
@@ -91,11 +105,23 @@ class Looking:
     @property
     def info(self) -> dict[str, dict[str, np.ndarray]]:
         """Per block, statistics `[chain, draw]` after warm-up: acceptance, step size, divergences, …"""
-        out: dict[str, dict[str, np.ndarray]] = {b.label: {} for b in self._plan.blocks}
+        out = Named("block", {b.label: {} for b in self._plan.blocks})
         for key, v in self.kept.sampled_stats.read().items():
             block, name = key.split(".", 1)
             out[self._plan.blocks[int(block)].label][name] = v
         return out
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in _MACHINERY]
+
+    def dashboard(self) -> Any:
+        """The live dashboard, which shows itself where it is the last value of a cell."""
+        return views().dashboard(self)
+
+    def report(self, path: str | PathLike[str]) -> Path:
+        """Write model, convergence, estimates and schedule to one HTML file that needs nothing else, and
+        return its path. Raises `OSError` where it cannot be written."""
+        return views().write_report(self, self.model, path)
 
     def __repr__(self) -> str:
         s = self.snapshot(limit=1)

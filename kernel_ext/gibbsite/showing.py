@@ -1,0 +1,50 @@
+"""How objects of the lower floors show themselves: by the views, which stand above them and are asked for
+only when there is something to show.
+
+The package's top says where the views are (`use`); a `Shown` object asks them.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+_where: list[Callable[[], Any]] = []
+
+
+def use(load: Callable[[], Any]) -> None:
+    """Have `load()` give the module that shows things, when it is first needed."""
+    _where[:] = [load]
+    views.cache_clear()
+
+
+@cache
+def views() -> Any:
+    """The module that shows things: `gibbsite.views.shown`. Raises `ImportError` where its packages lack."""
+    if not _where:
+        raise ImportError("nothing can be shown before `gibbsite` itself is imported")
+    return _where[0]()
+
+
+class Shown:
+    """Rich displays in every front end: pictures and tables where HTML is shown, words elsewhere."""
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        try:
+            shown = views()
+        except ImportError:  # a slim installation: words will do
+            return {"text/plain": repr(self)}
+        return shown.bundle_of(self)
+
+    def _repr_html_(self) -> str | None:
+        return self._repr_mimebundle_().get("text/html")
+
+
+class Live(Shown):
+    """As `Shown`; in a notebook with a kernel, the view that answers to the pointer."""
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        try:
+            display = views().display
+        except ImportError as missing:
+            raise NotImplementedError from missing  # which sends IPython to the bundle
+        display(self)

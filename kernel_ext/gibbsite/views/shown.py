@@ -1,0 +1,52 @@
+"""What models, graphs and runs show of themselves: for `gibbsite.showing`, which asks by these names.
+
+Each kind of object has a row in `_KINDS`: its HTML, and its text for terminals.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from gibbsite.graph import DependencyGraph
+from gibbsite.sampling import Run
+from gibbsite.views.graph.save import save_graph
+from gibbsite.views.graph.widget import graph_html, show_graph
+from gibbsite.views.host.display import bundle, in_notebook
+from gibbsite.views.report import write_report
+from gibbsite.views.run.card import card_html
+from gibbsite.views.run.content import gather
+from gibbsite.views.run.words import text
+from gibbsite.views.run_dashboard import dashboard
+
+__all__ = ["bundle_of", "dashboard", "display", "save_graph", "write_report"]
+
+
+def _run_text(run: Run) -> str:
+    return text(gather(run, labels=()))
+
+
+def _model_text(model: Any) -> str:
+    return f"{model!r}\n{model.graph}"
+
+
+_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], str], Callable[[Any], str]], ...] = (
+    (lambda thing: isinstance(thing, DependencyGraph), graph_html, str),
+    (lambda thing: isinstance(thing, Run), card_html, _run_text),
+    (lambda thing: hasattr(thing, "graph"), lambda model: graph_html(model.graph), _model_text),
+)
+
+
+def bundle_of(thing: Any) -> dict[str, Any]:
+    """The mime bundle of a model, a graph or a run: words and HTML, which live in every front end."""
+    html, words = next((html, words) for fits, html, words in _KINDS if fits(thing))
+    return bundle(html=html(thing), text=words(thing))
+
+
+def display(thing: Any) -> None:
+    """Put the live graph of a model, or of a bare graph, into the output of the running cell.
+
+    Raises `NotImplementedError` where there is no kernel with a front end: IPython then takes the bundle.
+    """
+    if not in_notebook():
+        raise NotImplementedError
+    model = getattr(thing, "model", None) if isinstance(thing, DependencyGraph) else thing
+    show_graph(model if model is not None else thing).show()
