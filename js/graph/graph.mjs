@@ -6,6 +6,7 @@
 // (overview, folded, open) with the places of their nodes and edges, and what there is to tell of each node.
 // Python replaces the text when the model changes.
 
+import { unpacked } from "../host/packed.mjs";
 import { layKeys, labelKeys } from "./keys.mjs";
 import { after, LABELS, offered, turned, wayOf } from "./events.mjs";
 import { arrangeMap, layMap, onMap, reveal, shownView, wantsMap } from "./map.mjs";
@@ -23,13 +24,6 @@ import { viewOf } from "./view.mjs";
 
 const FIT = [980, 700];
 const LEAST_TEXT = 5;
-
-/** @param {string} text base64 of zlib @returns {Promise<Store>} */
-export async function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(stream).text());
-}
 
 // ------------------------------------------------------------------ in the page
 

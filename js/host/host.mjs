@@ -4,9 +4,11 @@
 // A widget's own file ends with
 //     export default hostWidget({ mount(ctx) { …; return cleanup } })
 //
-// What the page shows is a function of the widget's traits: `_item` (the document, as a JSON string because
+// What the page shows is a function of the widget's traits: `_item` (the document, as packed text because
 // Bokeh's JSON is sensitive to the order of keys), `_columns` (data sources by name) and `_props` (model
 // properties by name). The traits survive a page reload and a saved notebook; messages would not.
+
+import { unpacked } from "./packed.mjs";
 
 /**
  * @typedef {{get: (name: string) => any, on: (event: string, call: () => void) => void,
@@ -25,12 +27,30 @@ const loading = (page.__gibbsiteBokeh ??= new Map());
 /** Documents of all finished views of this page, in the order in which they were drawn. @type {Set<any>} */
 const drawn = (page.__gibbsiteDocuments ??= new Set());
 
-/** @param {string} version @param {string} source @returns {Promise<any>} */
-function loadBokeh(version, source) {
+/** The text of BokehJS, which the library widget holds while the cell runs that first shows a view, and gives
+ * to whoever asks later: so no saved notebook carries it. @param {any} library @returns {Promise<string>} */
+export function sourceOf(library) {
+  const source = library.get("source");
+  if (source) return Promise.resolve(source);
+  return new Promise((resolve) => {
+    /** @param {any} content */
+    const hear = (content) => {
+      if (content?.kind !== "source") return;
+      library.off("msg:custom", hear);
+      resolve(content.source);
+    };
+    library.on("msg:custom", hear);
+    library.send({ kind: "source" });
+  });
+}
+
+/** @param {any} library @returns {Promise<any>} */
+function loadBokeh(library) {
+  const version = library.get("version");
   const present = page.Bokeh?.[version];
   if (present) return Promise.resolve(present);
   if (!loading.has(version)) {
-    const promise = new Promise((resolve, reject) => {
+    const promise = sourceOf(library).then((source) => new Promise((resolve, reject) => {
       const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
       const script = document.createElement("script");
       script.src = url;
@@ -41,7 +61,7 @@ function loadBokeh(version, source) {
       };
       script.onerror = () => reject(new Error("BokehJS could not be loaded"));
       document.head.appendChild(script);
-    });
+    }));
     // A failed load may be tried again by the next view.
     promise.catch(() => loading.delete(version));
     loading.set(version, promise);
@@ -53,7 +73,7 @@ function loadBokeh(version, source) {
 async function bokehOf(model) {
   const reference = model.get("_library");
   const library = await model.widget_manager.get_model(reference.replace("IPY_MODEL_", ""));
-  return loadBokeh(library.get("version"), library.get("source"));
+  return loadBokeh(library);
 }
 
 // ---------------------------------------------------------------- columns
@@ -220,7 +240,7 @@ export function hostWidget(hooks = {}) {
       let forget = () => {};
       try {
         const Bokeh = await bokehOf(model);
-        const item = JSON.parse(model.get("_item"));
+        const item = await unpacked(model.get("_item"));
         const views = await Bokeh.embed.embed_item(item, body);
         const roots = views.roots.map((/** @type {any} */ view) => view.model);
         const doc = roots[0].document;

@@ -51,9 +51,7 @@ def run_demo(options: argparse.Namespace) -> int:
     finally:
         forget()
     if options.report is not None:
-        from gibbsite.views.report import write_report
-
-        write_report(run, model, options.report)
+        run.report(options.report)
         print(f"\nreport: {options.report.resolve()}")
     return 0 if run.status == "finished" else 1
 

@@ -48,11 +48,10 @@ from gibbsite.transform import (
     without,
 )
 
-
 # what the other floors ask a model for, and people need not see
 _MACHINERY = frozenset(
-    "constants fingerprint generated grouped groups hidden inputs observed_sites plan recorded runtime_model seen "
-    "stacked written_model".split()
+    "constants fingerprint generated grouped groups hidden inputs observed_sites plan recorded runtime_model "
+    "seen stacked written_model".split()
 )
 
 
@@ -360,9 +359,7 @@ class Model(Live):
     def plan(self, schedule: Any = None) -> Plan:
         """The model and a schedule, ready to run."""
         sizes = {name: plate.size for name, plate in self.density.plates.items()}
-        return replace(
-            self.schedule(schedule).plan(), labels=plate_labels(sizes, self.labels), origin=self
-        )
+        return replace(self.schedule(schedule).plan(), labels=plate_labels(sizes, self.labels), origin=self)
 
     def start(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""

@@ -68,4 +68,7 @@ def test_reopened_without_kernel_state_shows_the_static_twin(lab):
     lab.reload()
     lab.scroll_to(0)
     lab.picture("a still picture")
+    lab.page.wait_for_timeout(2000)  # JupyterLab looks for the widget's model a while
+    lost = lab.page.locator("text=model not found")
+    assert lost.count() == 0 or not lost.first.is_visible()
     lab.shot("reopened")

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { unpacked } from "../../graph/graph.mjs";
+import { unpacked } from "../../host/packed.mjs";
 import { viewOf } from "../../graph/view.mjs";
 import { spoken } from "../../graph/keys.mjs";
 import { activeTrail, blanketOf, joined, levelsOf, search } from "../../graph/model.mjs";

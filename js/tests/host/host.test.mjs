@@ -4,7 +4,7 @@ import dashboard from "../../dashboard/dashboard.mjs";
 import { inPlace, toggled } from "../../dashboard/table.mjs";
 import figure from "../../host/figure.mjs";
 import { mapSize, onMap, seenPart, wantsMap } from "../../graph/map.mjs";
-import { applyColumns, applyProps, decodeColumn, decodeColumns, isDark, leavingZoom, paintTheme } from "../../host/host.mjs";
+import { applyColumns, applyProps, decodeColumn, decodeColumns, isDark, leavingZoom, paintTheme, sourceOf } from "../../host/host.mjs";
 
 const bytes = (array) => new DataView(array.buffer, array.byteOffset, array.byteLength);
 
@@ -132,4 +132,20 @@ test("a range that was zoomed stays, and learns where a reset leads", () => {
   Object.assign(range, to(30));
   assert.deepEqual(leavingZoom(range, to(40)), to(40));
   assert.deepEqual(leavingZoom({}, { text: "a" }), { text: "a" });
+});
+
+test("the library's text is asked for where a page comes after it was put away", async () => {
+  const heard = [];
+  const library = {
+    get: () => "",
+    on: (_, call) => heard.push(call),
+    off: (_, call) => heard.splice(heard.indexOf(call), 1),
+    send: ({ kind }) => {
+      assert.equal(kind, "source");
+      for (const call of [...heard]) call({ kind: "other" }), call({ kind: "source", source: "text" });
+    },
+  };
+  assert.equal(await sourceOf(library), "text");
+  assert.equal(heard.length, 0);
+  assert.equal(await sourceOf({ get: () => "there" }), "there");
 });

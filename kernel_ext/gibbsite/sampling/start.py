@@ -145,7 +145,8 @@ def known_options(asked: dict[str, Any]) -> dict[str, Any]:
     for name in asked:
         if name not in names:
             raise ArgumentError(
-                f"sampling has no option {name!r}{nearest(name, public)} (options: {', '.join(public)}, schedule)"
+                f"sampling has no option {name!r}{nearest(name, public)} (options: {', '.join(public)}, "
+                f"schedule)"
             )
     return asked
 

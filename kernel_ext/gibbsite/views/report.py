@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gibbsite.views.ink import svg
-from gibbsite.views.ink.colours import STATUS
+from gibbsite.views.ink.colours import INK, STATUS
 from gibbsite.views.plots.picture import rows_svg
 from gibbsite.views.run import words
 from gibbsite.views.run.advice import advice_html
@@ -52,7 +52,7 @@ def write_report(run: RunLike, model: Any, path: str | PathLike[str]) -> Path:
 
     Args:
         run: the run, finished or not; see `content.RunLike`.
-        model: its `Model`: `graph`, `schedule()` and `source` are shown.
+        model: its `Model`: `graph`, `schedule()` and `source` are shown; None where it is not at hand.
         path: where to write; the folder must exist.
 
     Raises:
@@ -68,11 +68,11 @@ def report_html(run: RunLike, model: Any) -> str:
     content = gather(run, None, slots=PLOTTED, limit=LISTED)
     body = [
         _head(content),
-        _section("Model", _graph(model), "graph"),
+        _section("Model", _graph(model), "graph") if model is not None else "",
         _section("Convergence", _plots(content)),
         _section("Summary", _table(content)),
-        _section("Schedule", _schedule(model, content)),
-        _section("Source", f"<pre>{escape(str(model.source).rstrip())}</pre>"),
+        _section("Schedule", _schedule(model, content)) if model is not None else "",
+        _section("Source", f"<pre>{escape(str(model.source).rstrip())}</pre>") if model is not None else "",
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -117,7 +117,7 @@ def _plots(content: Content) -> str:
         f"chains agree. Of R-hat and ESS, dashes are those before the names above; dashed red: "
         f"R-hat {RHAT_LIMIT}, and an ESS of {content.ess_limit}."
     )
-    picture = svg.document(WIDTH, height, [picture], ground=None)
+    picture = svg.document(WIDTH, height, [picture], colour=INK)
     return f'{picture}<p class="muted">{escape(note)}</p>'
 
 

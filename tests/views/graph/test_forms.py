@@ -8,8 +8,9 @@ import pytest
 from gibbsite.graph import DependencyGraph, Node, PlateBox
 from gibbsite.graph.drawing import draw
 from gibbsite.views.graph.forms import EVERY_SET, forms_of
-from gibbsite.views.graph.store import store_of, unpacked
+from gibbsite.views.graph.store import store_of
 from gibbsite.views.graph.widget import GraphWidget
+from gibbsite.views.host.wire import unpacked
 
 BOXES = [PlateBox("o", 2), PlateBox("p", 3, "o"), PlateBox("q", 4, "o"), PlateBox("r", 5)]
 PLACES = [(), (), ("o",), ("o", "p"), ("o", "q"), ("o", "p", "q"), ("r",)]

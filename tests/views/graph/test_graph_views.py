@@ -16,8 +16,8 @@ from gibbsite.graph.drawing.engine import crossings, dot_layout
 from gibbsite.graph.drawing.layout import Layout, bezier
 from gibbsite.graph.drawing.shapes import draw
 from gibbsite.views import graph_svg, show_graph
-from gibbsite.views.graph.store import unpacked
 from gibbsite.views.graph.watch import BAD, GOOD, WAIT, badges, state_of
+from gibbsite.views.host.wire import unpacked
 from helpers.models.graph_models import mixture
 
 
@@ -176,7 +176,7 @@ def _model(widget, name):
             for v in value:
                 yield from find(v)
 
-    found = next(find(json.loads(widget._item)))
+    found = next(find(unpacked(widget._item)))
     return dict(found["attributes"]["data"]["entries"])
 
 

@@ -32,7 +32,9 @@ class Plan:
     `density` is what the kernel was derived from, over the kernel's own sites; a run that was loaded without
     its model has none. `generated` names the latents that no observation can see; those that are
     `hidden` from the kernel are drawn forward by `model`, given its values, once per draw, where `stacked`
-which of the model's sites the kernel's and the recorded ones are made of. `origin` is the `Model` itself.    """
+    tells which of the model's sites the kernel's and the recorded ones are made of. `origin` is the `Model`
+    itself.
+    """
 
     kernel: PoolingGibbs
     inputs: Any

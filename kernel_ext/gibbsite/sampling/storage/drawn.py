@@ -32,7 +32,9 @@ class Drawn(Named):
         width = max(len(n) for n in self)
         lines = [f"  {n.ljust(width)}  {_form(v)}" for n, v in list(self.items())[:_LISTED]]
         more = len(self) - len(lines)
-        return "\n".join([f"{head}, [chain, draw, …] by site>", *lines, *([f"  … {more} more"] if more else [])])
+        return "\n".join(
+            [f"{head}, [chain, draw, …] by site>", *lines, *([f"  … {more} more"] if more else [])]
+        )
 
 
 def _form(array: Any) -> str:

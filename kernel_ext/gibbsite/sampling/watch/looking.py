@@ -30,7 +30,7 @@ _KEPT_TRACES = 16
 
 # what the other floors and `load` do with a run, and people need not see
 _MACHINERY = frozenset({"attach_store", "follow", "give_engine", "kept", "settle", "take_up", "trace"})
-_MACHINERY |= {"subscribe", "warmup_labels", "warmup_trace"}
+_MACHINERY |= {"continue_", "snapshot", "start", "subscribe", "warmup_labels", "warmup_trace"}
 
 
 class Looking(Shown):

@@ -26,8 +26,9 @@ from gibbsite.graph.drawing.style import INK, PLATE, PLATE_TEXT, TEXT_SIZE, TITL
 from gibbsite.graph.listing import summary
 from gibbsite.views.graph.columns import MAX_WIDTH
 from gibbsite.views.graph.picture import summary_html
-from gibbsite.views.graph.store import packed, store_of
+from gibbsite.views.graph.store import store_of
 from gibbsite.views.host.assets import joined
+from gibbsite.views.host.wire import packed
 
 _PANEL_WIDTH = 330
 SEEN = "#c2185b"  # the part of a large graph that one sees

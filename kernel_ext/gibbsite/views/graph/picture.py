@@ -11,14 +11,15 @@ from gibbsite.graph.drawing.shapes import Drawing, arrow_head, draw
 from gibbsite.graph.drawing.style import (
     EDGE,
     FILL,
+    INK,
     LINE,
     PLATE,
-    PLATE_TEXT,
     READABLE,
     TEXT_SIZE,
     TITLE_SIZE,
 )
 from gibbsite.graph.listing import summary
+from gibbsite.views.ink.colours import ANY_INK
 from gibbsite.views.ink.svg import document, text
 
 
@@ -41,13 +42,15 @@ def shown(graph: Any) -> Any:
     return whole if len(whole.nodes) < len(graph.nodes) else graph
 
 
-def graph_svg(graph: Any, use_greek: bool = False) -> str:
-    """The graph as an SVG document, folded, or in overview where it is large; beyond that, in words."""
+def graph_svg(graph: Any, use_greek: bool = False, ground: str | None = None) -> str:
+    """The graph as an SVG document, folded, or in overview where it is large; beyond that, in words.
+    Without a `ground` of its own it reads on white and on dark pages."""
     whole, graph = graph, shown(graph)
     if len(graph.nodes) > MAX_DRAWN:
         return _summary(whole)
     drawing = draw(graph, use_greek)
     parts = [*_plates(drawing), *map(_arrow, drawing.edges.values())]
+    inner = {"anchor": "middle", "fill": INK}  # on the node's own light ground
     for name, node in graph.nodes.items():
         shape = drawing.nodes[name]
         dash = ' stroke-dasharray="5 3"' if node.kind == "deterministic" else ""
@@ -55,11 +58,11 @@ def graph_svg(graph: Any, use_greek: bool = False) -> str:
             f"<g><title>{escape(f'{name}: {node.kind}. {node.distribution}')}</title>"
             f'<polygon points="{_points(shape.outline)}" fill="{FILL[node.kind]}" '
             f'stroke="{LINE[node.kind]}" stroke-width="1.6"{dash}/>'
-            + text(shape.x, shape.title_y, shape.title, anchor="middle", size=TITLE_SIZE, font_weight="600")
-            + (text(shape.x, shape.text_y, shape.text, anchor="middle", size=TEXT_SIZE) if shape.text else "")
+            + text(shape.x, shape.title_y, shape.title, size=TITLE_SIZE, font_weight="600", **inner)
+            + (text(shape.x, shape.text_y, shape.text, size=TEXT_SIZE, **inner) if shape.text else "")
             + "</g>"
         )
-    return document(round(drawing.width), round(drawing.height), parts)
+    return document(round(drawing.width), round(drawing.height), parts, ground)
 
 
 def _plates(drawing: Drawing) -> list[str]:
@@ -68,8 +71,8 @@ def _plates(drawing: Drawing) -> list[str]:
         box = plate.box
         parts.append(
             f'<rect x="{box.left:.1f}" y="{box.top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
-            f'rx="10" fill="#000" fill-opacity="0.025" stroke="{PLATE}"/>'
-            + text(*plate.corner, plate.words, anchor=plate.anchor, size=12, fill=PLATE_TEXT)
+            f'rx="10" fill="#808080" fill-opacity="0.06" stroke="{PLATE}"/>'
+            + text(*plate.corner, plate.words, anchor=plate.anchor, size=12, fill=ANY_INK)
         )
     return parts
 

@@ -73,7 +73,9 @@ def _write_png(graph: Any, target: Path) -> None:
         box = plate.box
         style = "round,pad=0,rounding_size=10"
         axes.add_patch(
-            patches.FancyBboxPatch((box.left, box.top), box.width, box.height, style, fc="#00000006", ec=PLATE)
+            patches.FancyBboxPatch(
+                (box.left, box.top), box.width, box.height, style, fc="#00000006", ec=PLATE
+            )
         )
         side = "left" if plate.anchor == "start" else "right"
         axes.text(*plate.corner, plate.words, ha=side, va="baseline", size=10, color=PLATE_TEXT)

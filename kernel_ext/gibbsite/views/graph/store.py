@@ -4,9 +4,6 @@ Outlines, curves, neighbours, Markov blankets, levels and panels are made by the
 these columns, so that exported pages answer without a kernel and saved notebooks stay small.
 """
 
-import base64
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -68,13 +65,3 @@ def store_of(
             "dark": DARK,
         },
     }
-
-
-def packed(store: Mapping[str, Any]) -> str:
-    """A store as text: JSON, compressed, in base64."""
-    return base64.b64encode(zlib.compress(json.dumps(store, separators=(",", ":")).encode(), 9)).decode()
-
-
-def unpacked(text: str) -> dict[str, Any]:
-    """The inverse of `packed`."""
-    return json.loads(zlib.decompress(base64.b64decode(text)))

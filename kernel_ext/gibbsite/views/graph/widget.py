@@ -13,14 +13,15 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from gibbsite.errors import GibbsiteError
-from gibbsite.graph.listing import brief, summary
+from gibbsite.graph.listing import brief
 from gibbsite.views.graph.change import Change, apply
 from gibbsite.views.graph.figure import graph_root
 from gibbsite.views.graph.picture import graph_svg
-from gibbsite.views.graph.store import packed, store_of
+from gibbsite.views.graph.store import store_of
 from gibbsite.views.graph.watch import badges, draws_html
 from gibbsite.views.host.bokeh import BokehWidget
 from gibbsite.views.host.static import svg_html
+from gibbsite.views.host.wire import packed
 
 _EVERY = 1.0  # seconds between two looks at a run
 _STYLE = (
@@ -50,7 +51,6 @@ class GraphWidget(BokehWidget):
             graph_root(graph, model, use_greek),
             static_html=lambda: graph_html(self.graph, use_greek),
             text=lambda: str(self.graph),
-            brief=lambda: brief(self.graph),
         )
         self.on("select", self._on_select)
         self.on("change", lambda detail: self.change(str(detail.get("action")), str(detail.get("value", ""))))
@@ -159,8 +159,7 @@ class GraphWidget(BokehWidget):
 
 def graph_html(graph: Any, use_greek: bool = False) -> str:
     """The graph as a static picture for pages without a kernel."""
-    alt = f"Dependency graph: {summary(graph)}"
-    return svg_html(graph_svg(graph, use_greek), alt)
+    return svg_html(graph_svg(graph, use_greek), alt=brief(graph))
 
 
 def show_graph(model: Any, use_greek: bool = False, run: Any = None) -> GraphWidget:

@@ -17,7 +17,6 @@ Browser → Python: ``send(kind, detail)`` in a JS hook; in CustomJS,
 A view with behaviour of its own subclasses with ``_esm = joined("mine.mjs")``.
 """
 
-import json
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -31,36 +30,65 @@ import bokeh
 import traitlets
 from bokeh.embed import json_item
 from bokeh.models import Model as BokehModel
+from IPython.core.getipython import get_ipython
 from ipywidgets import widget_serialization
 from numpy.typing import ArrayLike
 
 from gibbsite.views.host import wire
 from gibbsite.views.host.assets import joined
-from gibbsite.views.host.display import WIDGET_MIME, Content, bundle, first_line, resolve, show
+from gibbsite.views.host.control import hear_while_busy
+from gibbsite.views.host.display import WIDGET_MIME, Content, bundle, resolve, show
 
 _BOKEH_JS = Path(bokeh.__file__).parent / "server" / "static" / "js"
 # The core, and the widgets that a layout may hold (`Div`, …).
 _SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
 
 
+def bokeh_js() -> str:
+    """The text of BokehJS, of the installed version."""
+    return "\n".join((_BOKEH_JS / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+
+
 class Library(anywidget.AnyWidget):
-    """Carries BokehJS to the page; one per kernel (`library`)."""
+    """Carries BokehJS to the page; one per kernel (`library`).
+
+    `source` holds the text while the cell runs that needs it first, for a page cannot ask then, where there
+    are no subshells. At the cell's end it is put away, so that no saved notebook carries it; a page that
+    comes later asks.
+    """
 
     _esm = "export default {}"
     version = traitlets.Unicode().tag(sync=True)
     source = traitlets.Unicode().tag(sync=True)
 
+    def __init__(self) -> None:
+        super().__init__(version=bokeh.__version__, source=bokeh_js())
+        self.on_msg(self._asked)
+        hear_while_busy(self)
+        shell = get_ipython()
+        if shell is not None:
+            shell.events.register("post_run_cell", self._put_away)
+
+    def _put_away(self, *_: Any) -> None:
+        shell = get_ipython()
+        if shell is not None:
+            shell.events.unregister("post_run_cell", self._put_away)
+        self.source = ""
+
+    def _asked(self, _: Any, content: Any, buffers: list) -> None:
+        if isinstance(content, dict) and content.get("kind") == "source":
+            self.send({"kind": "source", "source": bokeh_js()})
+
 
 @cache
 def library() -> Library:
     """The library widget of this kernel, made at the first use."""
-    source = "\n".join((_BOKEH_JS / name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    return Library(version=bokeh.__version__, source=source)
+    return Library()
 
 
 def serialised(root: BokehModel) -> str:
-    """A layout as JSON text. Worth keeping where several views share one: it is most of a view's cost."""
-    return json.dumps(json_item(root))
+    """A layout as packed text. Worth keeping where several views share one: it is most of a view's cost."""
+    return wire.packed(json_item(root))
 
 
 class BokehWidget(anywidget.AnyWidget):
@@ -72,7 +100,6 @@ class BokehWidget(anywidget.AnyWidget):
         static_html: what a page without a kernel shows (see `static.svg_html`); text, or a function that is
             called when the display is made.
         text: the same for a terminal.
-        brief: the same in one line, for pages that have only text; the first line of `text` unless given.
         columns: first contents of data sources, by name.
     """
 
@@ -89,13 +116,12 @@ class BokehWidget(anywidget.AnyWidget):
         *,
         static_html: Content = "",
         text: Content = "",
-        brief: Content = "",
         columns: Mapping[str, Mapping[str, ArrayLike]] | None = None,
         **traits: Any,
     ) -> None:
         self._lock = threading.RLock()
         self._callbacks: dict[str, list[Callable[[dict], None]]] = {}
-        self._static_html, self._text, self._brief = static_html, text, brief
+        self._static_html, self._text = static_html, text
         self._stamp = 0
         self.bytes_sent = 0
         super().__init__(
@@ -169,10 +195,6 @@ class BokehWidget(anywidget.AnyWidget):
     def text(self) -> str:
         """The rendering for a terminal, as it is now."""
         return resolve(self._text)
-
-    def brief(self) -> str:
-        """The rendering in one line, as it is now."""
-        return resolve(self._brief) or first_line(self.text())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         """Widget, static HTML and text in one bundle. `show` is kinder to saved notebooks: see there."""

@@ -15,6 +15,12 @@ import anywidget
 HEARD_WHILE_BUSY = int(version("ipykernel").split(".")[0]) >= 7
 
 
+def hear_while_busy(widget: Any) -> None:
+    """Have the messages of a widget come in while a cell runs, on another thread."""
+    if hasattr(widget.comm, "_reply_subshell_for"):
+        widget.comm._reply_subshell_for = lambda data, default: default
+
+
 class Control(anywidget.AnyWidget):
     """Passes on messages ``{"kind": …}`` from the page: `callback(kind, content)`, from any thread.
 
@@ -28,8 +34,7 @@ class Control(anywidget.AnyWidget):
         super().__init__()
         self._callback = callback
         self.on_msg(self._receive)
-        if hasattr(self.comm, "_reply_subshell_for"):
-            self.comm._reply_subshell_for = lambda data, default: default  # type: ignore[union-attr]
+        hear_while_busy(self)
 
     def _receive(self, _: Any, content: Any, buffers: list) -> None:
         if isinstance(content, dict) and isinstance(content.get("kind"), str):

@@ -2,8 +2,9 @@
 
 JupyterLab picks the richest entry of one mime bundle. Once the kernel is gone the widget entry still wins,
 and shows only "model not found"; nbconvert leaves it blank. So a view is displayed as *two* outputs: the
-widget with a line of text, and a static twin (HTML and text) that the widget's JS hides while it is alive. A
-saved, re-opened, converted or previewed notebook shows the twin.
+widget without any text, and a static twin (HTML and text) that the widget's JS hides while it is alive. A
+saved, re-opened, converted or previewed notebook shows the twin, and the twin's style hides the line "model
+not found" that JupyterLab puts in the place of a widget without a kernel.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,6 @@ class Hosted(Protocol):
     def widget_mime(self) -> dict[str, Any]: ...
     def static_html(self) -> str: ...
     def text(self) -> str: ...
-    def brief(self) -> str: ...
 
 
 def first_line(text: str) -> str:
@@ -51,7 +51,8 @@ def in_notebook() -> bool:
 
 def twin_html(html: str, twin: str) -> str:
     """Static HTML that the live view can find and hide."""
-    return f'<div id="{twin}" class="gibbsite-static">{html}</div>'
+    lost = f".jp-OutputArea-child:has(> .jupyter-widgets):not(:has(.gb-view)):has(+ * #{twin})"
+    return f'<style>{lost}{{display:none}}</style><div id="{twin}" class="gibbsite-static">{html}</div>'
 
 
 def show(view: Hosted, twin: str) -> None:
@@ -63,7 +64,7 @@ def show(view: Hosted, twin: str) -> None:
     if not in_notebook():
         print(text)
         return
-    publish_display_data(bundle(view.widget_mime(), text=view.brief()))
+    publish_display_data(bundle(view.widget_mime()))
     html = view.static_html()
     if html:
         publish_display_data(bundle(html=twin_html(html, twin), text=text), transient={"display_id": twin})

@@ -1,5 +1,9 @@
-"""How columns of a Bokeh data source travel to the browser: small typed buffers, or plain lists."""
+"""How columns of a Bokeh data source travel to the browser: small typed buffers, or plain lists; and larger
+texts: packed."""
 
+import base64
+import json
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,6 +64,16 @@ def decode_column(column: Any) -> np.ndarray | list:
     if isinstance(column, list):
         return column
     return np.frombuffer(column["data"], dtype=_DTYPES[column["dtype"]])
+
+
+def packed(value: Any) -> str:
+    """JSON values as text: compressed, in base64; the order of keys stays. Saved notebooks carry it."""
+    return base64.b64encode(zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 9)).decode()
+
+
+def unpacked(text: str) -> Any:
+    """The inverse of `packed`."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
 def size(column: Any) -> int:

@@ -10,6 +10,8 @@ BLOCKS = ("#475869", "#7f8f9f", "#a9b4bf", "#5f7386", "#93a1ae", "#c3cbd3", "#33
 GOOD, BAD, WORN = "#1d8a5a", "#c8372d", "#b67700"
 OTHERS = "#9aa3ad"
 INK, LINE, FAINT = "#2b3036", "#a3abb5", "#e9ecef"
+# The same on a ground that is not known, white or nearly black: contrasts of 4.3 to either.
+ANY_INK, ANY_LINE, ANY_FAINT = "#727a84", "#868f99", "#8080803d"
 # Stands for the colour of text until the page says what that is.
 THEMED = "#6b747e"
 STATUS = {

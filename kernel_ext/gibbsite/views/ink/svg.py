@@ -7,8 +7,10 @@ from html import escape
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gibbsite.views.ink.colours import ANY_INK
+
 # Text, axes and grids take the colour of what surrounds them, so that one picture suits every ground.
-INK, COLOUR = "currentColor", "#2b3036"
+INK = "currentColor"
 _LINE, _FAINT = 'stroke="currentColor" stroke-opacity="0.45"', 'stroke="currentColor" stroke-opacity="0.13"'
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
@@ -55,12 +57,14 @@ def rect(x: float, y: float, width: float, height: float, fill: str, **style: st
     return f'<rect {place} fill="{fill}" {joined}/>'
 
 
-def document(width: float, height: float, parts: list[str], ground: str | None = "#ffffff") -> str:
-    """A complete SVG document, on its own ground so that it reads on dark pages too."""
+def document(
+    width: float, height: float, parts: list[str], ground: str | None = None, colour: str = ANY_INK
+) -> str:
+    """A complete SVG document; without a ground of its own its words read on light and on dark pages."""
     back = rect(0, 0, width, height, ground, rx="6") if ground else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
-        f'height="{height:g}" font-family="{FONT}" color="{COLOUR}">{back}{"".join(parts)}</svg>'
+        f'height="{height:g}" font-family="{FONT}" color="{colour}">{back}{"".join(parts)}</svg>'
     )
 
 

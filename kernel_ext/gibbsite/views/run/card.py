@@ -38,7 +38,8 @@ def _trouble(run: Any, snapshot: Any) -> list[str]:
     verdict = run.verdict
     ended = snapshot.status in ("finished", "stopped", "failed")
     reasons = list(verdict.reasons) if ended and not verdict.ok else []
-    return list(dict.fromkeys([*reasons, *(w.text for w in snapshot.warnings)]))
+    told = ("rhat", "stuck", "labels", "divergences") if reasons else ()
+    return list(dict.fromkeys([*reasons, *(w.text for w in snapshot.warnings if w.topic not in told)]))
 
 
 def _table(content: Content) -> str:
@@ -54,8 +55,9 @@ def _table(content: Content) -> str:
         )
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return (
-        '<table style="border-collapse:collapse;font-size:12px;margin:4px 0;font-variant-numeric:tabular-nums" '
-        f'title="red: R-hat above {RHAT_LIMIT}, or ESS below {content.ess_limit}">'
+        '<table style="border-collapse:collapse;font-size:12px;margin:4px 0;'
+        f'font-variant-numeric:tabular-nums" title="red: R-hat above {RHAT_LIMIT}, or ESS below '
+        f'{content.ess_limit}">'
         f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     )
 

@@ -5,7 +5,7 @@ import textwrap
 import numpy as np
 
 from gibbsite.views.ink import svg
-from gibbsite.views.ink.colours import BAD, BLOCKS, CHAINS, FAINT, LINE, STATUS, WORN
+from gibbsite.views.ink.colours import ANY_FAINT, ANY_LINE, BAD, BLOCKS, CHAINS, STATUS, WORN
 from gibbsite.views.plots.picture import rows_svg
 from gibbsite.views.run import words
 from gibbsite.views.run.content import MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, status_of
@@ -60,7 +60,7 @@ def _chains(content: Content) -> tuple[str, float]:
         parts += [
             svg.rect(0, y + 3, 9, 9, CHAINS[chain], rx="2"),
             svg.text(14, y + 11, f"chain {chain}", size=11),
-            svg.rect(66, y + 3, 560, 8, FAINT, rx="4"),
+            svg.rect(66, y + 3, 560, 8, ANY_FAINT, rx="4"),
             svg.rect(66, y + 3, 560 * shares, 8, STATUS[snapshot.status], rx="4"),
             svg.rect(66 + 560 * warmup_share(snapshot) - 0.5, y + 2, 1, 10, svg.INK),
             svg.text(636, y + 11, state, size=11),
@@ -102,7 +102,7 @@ def _warnings(content: Content) -> tuple[str, float]:
         height = 15 * (len(lines) + len(hint)) + 7
         parts.append(svg.rect(0, y, 3, height - 2, WORN))
         for i, line in enumerate(lines + hint):
-            fill = {} if i < len(lines) else {"fill": "#6a737d"}
+            fill = {} if i < len(lines) else {"fill_opacity": "0.85"}
             parts.append(svg.text(10, y + 12 + 15 * i, line, size=12, **fill))
         y += height
     return "".join(parts), y
@@ -123,7 +123,7 @@ def _table(content: Content) -> tuple[str, float]:
     ]
     parts.append(svg.text(0, 11, "worst first", font_weight="600"))
     y = 17.0
-    parts.append(f'<line x1="0" x2="{right[-1]}" y1="{y}" y2="{y}" stroke="{LINE}"/>')
+    parts.append(f'<line x1="0" x2="{right[-1]}" y1="{y}" y2="{y}" stroke="{ANY_LINE}"/>')
     for row in table[:TABLE_ROWS]:
         bad = {"rhat": row["rhat_bad"], "ess_bulk": row["bulk_bad"], "ess_tail": row["tail_bad"]}
         parts.append(svg.text(0, y + 14, row["label"], size=12))
@@ -132,13 +132,13 @@ def _table(content: Content) -> tuple[str, float]:
             parts.append(svg.text(x, y + 14, row[name], size=12, anchor="end", **style))
         y += 17
     if len(table) > TABLE_ROWS:
-        parts.append(svg.text(0, y + 14, f"… and {len(table) - TABLE_ROWS} more, none worse", fill="#6a737d"))
+        parts.append(svg.text(0, y + 14, f"… and {len(table) - TABLE_ROWS} more, none worse"))
         y += 17
     if content.snapshot.partly:
-        parts.append(svg.text(0, y + 14, words.partly(content.snapshot), fill="#6a737d"))
+        parts.append(svg.text(0, y + 14, words.partly(content.snapshot)))
         y += 17
     for i, note in enumerate((f"red: R-hat above {RHAT_LIMIT},", f"or ESS below {content.ess_limit}")):
-        parts.append(svg.text(right[-1] + 24, 11 + 14 * i, note, size=11, fill="#6a737d"))
+        parts.append(svg.text(right[-1] + 24, 11 + 14 * i, note, size=11))
     return "".join(parts), y + 4
 
 
