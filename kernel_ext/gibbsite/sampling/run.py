@@ -1,6 +1,7 @@
 """A run: sampling that can be watched, stopped and continued."""
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -109,6 +110,7 @@ class Run(Looking):
         self._next_commit = 0.0
         self._store_error: StoreError | None = None
         self._continuing = threading.Lock()
+        self._process = os.getpid()
         remember(self)
 
     # running
@@ -118,8 +120,9 @@ class Run(Looking):
 
         Raises `StoreError` where another run is writing to this one's store.
         """
-        if self._thread is not None and self._thread.is_alive():
+        if self.going:
             return
+        self._check_process()
         if self._store is not None:
             self._store.claim()
         self._stop.clear()
@@ -166,8 +169,9 @@ class Run(Looking):
         if not self._continuing.acquire(blocking=False):  # another thread is doing the same
             raise GibbsiteError(going)
         try:
-            if self._thread is not None and self._thread.is_alive():
+            if self.going:
                 raise GibbsiteError(going)
+            self._check_process()
             self._ready_engine()
             if self._store is not None:
                 self._store.claim()
@@ -181,6 +185,26 @@ class Run(Looking):
         finally:
             self._continuing.release()
         return self
+
+    @property
+    def going(self) -> bool:
+        """Whether it has a thread that samples, or is about to end."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def forked(self) -> None:
+        """Be what a run is in a forked child: draws so far, and nothing that goes on. Locks are new: threads
+        that are not here may have held the others."""
+        self._lock, self._continuing, self._notifying = threading.Lock(), threading.Lock(), threading.RLock()
+        self._looking, self._subscribers, self._began = threading.Lock(), [], None
+        if self._status not in ("finished", "stopped", "failed"):
+            self._status, self._message = "stopped", "it goes on in the process that this one was forked from"
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise GibbsiteError(
+                "this process was forked from the one that made the run, and JAX does not survive that; go "
+                "on there, or load the run's store in a new process (multiprocessing: 'spawn')"
+            )
 
     def _ready_engine(self) -> Engine:
         if self._engine is None:
@@ -437,7 +461,7 @@ class Run(Looking):
         the dashboard shows each block's share. A run of some minutes does the like by itself. Raises
         `GibbsiteError` while the run is going.
         """
-        if self._thread is not None and self._thread.is_alive():
+        if self.going:
             raise GibbsiteError("the run is still going; stop it, or wait for it, before timing its blocks")
         engine = self._ready_engine()
         self._stop.clear()

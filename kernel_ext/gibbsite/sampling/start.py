@@ -2,10 +2,7 @@
 
 import inspect
 import logging
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ from gibbsite.sampling.engine.resources import planned
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import folder_of, share_of
 from gibbsite.sampling.run import Run, Settings
+from gibbsite.sampling.signals import interrupts, termination
 from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.watch.until import Until
 
@@ -153,21 +151,26 @@ def known_options(asked: dict[str, Any]) -> dict[str, Any]:
 
 def sample(plan: Plan, *, on_start: Callable[[Run], Any] | None = None, **asked: Any) -> Run:
     """As `start`, and wait. The first interrupt ends the run at the next chunk and keeps its draws; a second
-    one raises. Whatever is raised once there is a run has it as its attribute `run`.
+    one raises. SIGTERM does as the first interrupt, and takes its course when the run has ended. Whatever is
+    raised once there is a run has it as its attribute `run`.
 
     `on_start` (a dashboard) is called with the run before it begins; where it raises, that is told in the log
     and the run goes on."""
     run: Run | None = None
     pressed = False
 
-    def on_interrupt(number: int, frame: Any) -> None:
+    def stop() -> bool:
         nonlocal pressed
-        if run is None:
-            raise KeyboardInterrupt
-        pressed = True
-        run.stop()
+        if run is not None:
+            pressed = True
+            run.stop()
+        return run is not None
 
-    with _interrupts(on_interrupt):
+    def on_interrupt(number: int, frame: Any) -> None:
+        if not stop():
+            raise KeyboardInterrupt
+
+    with termination(stop), interrupts(on_interrupt):
         run = made(plan, **known_options(asked))
         try:
             if on_start is not None:
@@ -202,19 +205,5 @@ def wait_interruptibly(run: Run) -> Run:
         pressed = True
         run.stop()
 
-    with _interrupts(on_interrupt):
+    with interrupts(on_interrupt):
         return run.wait()
-
-
-@contextmanager
-def _interrupts(handler: Callable[[int, Any], None]) -> Iterator[None]:
-    """Have SIGINT call `handler`, where this thread may say so, and leave all as it was."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -11,6 +11,7 @@ import socket
 import time
 import warnings
 import weakref
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ class Lock:
     def __init__(self, folder: Path):
         self._folder = folder
         self._release: Any = None
+        self._holder = 0
 
     @property
     def held(self) -> bool:
-        """Whether it is ours now."""
-        return self._release is not None and self._release.alive
+        """Whether it is ours now; what a fork copied is its parent's."""
+        return self._release is not None and self._release.alive and self._holder == os.getpid()
 
     def take(self) -> None:
         """Take it, or raise `StoreError` with the name of the process that has it; does nothing if held."""
@@ -67,7 +69,8 @@ class Lock:
         told = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(file, 0)
         os.pwrite(file, json.dumps(told).encode(), 0)
-        self._release = weakref.finalize(self, _give_up, file, os.getpid())
+        self._holder = os.getpid()
+        self._release = weakref.finalize(self, _give_up, file, self._holder)
 
     def release(self) -> None:
         """Give it up; does nothing if it is not held."""
@@ -78,16 +81,63 @@ class Lock:
 
 def _give_up(file: int, holder: int) -> None:
     """Unlock and close. A forked child has a copy of the file that would hold the lock as long as it lives,
-    so it is unlocked and not only closed; the child itself leaves its parent's lock alone."""
+    so it is unlocked and not only closed; the child itself leaves its parent's lock alone. Nobody is named
+    from now on, so that whoever only looks need not try the lock."""
     if os.getpid() == holder:
+        os.ftruncate(file, 0)
         fcntl.flock(file, fcntl.LOCK_UN)  # type: ignore[union-attr]
     os.close(file)
 
 
 def _holder(file: int) -> str:
     """Whoever wrote into the lock's file."""
+    found = _signed(file)
+    return "another process" if found is None else str(found)  # None: it has only just taken the lock
+
+
+@dataclass(frozen=True)
+class Writer:
+    """The process that has a store's lock."""
+
+    pid: int
+    host: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since}"
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is known to have ended: that of a process on another machine is not known."""
+        if self.host != socket.gethostname():
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:  # somebody else's, and alive
+            return False
+        return False
+
+
+def writer(folder: Path) -> Writer | None:
+    """Whoever is writing to the store in `folder`, found by looking alone; None where nobody does."""
+    if fcntl is None:
+        return None
+    try:
+        file = os.open(folder / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = _signed(file)
+    finally:
+        os.close(file)
+    return None if found is None or found.gone else found
+
+
+def _signed(file: int) -> Writer | None:
     try:
         told = json.loads(os.pread(file, 1000, 0))
-        return f"process {told['pid']} on {told['host']}, since {told['since']}"
-    except (ValueError, KeyError):  # it has only just taken the lock
-        return "another process"
+        return Writer(int(told["pid"]), str(told["host"]), str(told["since"]))
+    except (ValueError, KeyError, TypeError, OSError):
+        return None

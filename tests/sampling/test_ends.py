@@ -1,0 +1,178 @@
+"""How processes end: on their last line, by SIGTERM, by a kernel's restart; and how they fork."""
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+
+import gibbsite as gb
+import numpy as np
+import pytest
+from gibbsite.errors import GibbsiteError, StoreError
+from gibbsite.sampling import checkpoint
+from gibbsite.sampling import run as run_module
+from gibbsite.sampling.signals import termination
+from gibbsite.sampling.storage.lock import writer
+from helpers import TESTS
+
+SCHEDULE = "Gibbs z (*) NUTS [w p]"
+OPTIONS = {"draws": 10**7, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHEDULE, "chunk": 20}
+# commits at the beginning and at the end alone: what is on disk shows whether the end was waited for
+PROGRAM = """
+import sys
+sys.path[:0] = {paths!r}
+import conftest
+import numpy as np
+from helpers.models.sampling_models import rates
+import gibbsite as gb
+from gibbsite.sampling import run as run_module
+run_module._STORE_SHARE = 1e-9
+model = gb.model(rates, np.ones(3), np.arange(3.0))
+options = dict(draws=10**7, warmup=10, chains=2, chunk=20, store={folder!r})
+"""
+ENDS = """
+run = model.start(**options)
+while run.kept.sampled.steps < 100:
+    pass
+print(run.kept.sampled.steps, flush=True)
+"""
+WAITS = """
+def tell(run):
+    def line(run):
+        if run.kept.sampled.steps >= 100:
+            print(run.kept.sampled.steps, flush=True)
+    run.subscribe(line)
+model.sample(**options, on_start=tell)
+print("after", flush=True)
+"""
+
+
+def process(text, folder):
+    program = PROGRAM.format(paths=[str(TESTS)], folder=str(folder)) + text
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_last_line_and_sigterm(tmp_path):
+    with process(ENDS, tmp_path / "ends") as ends, process(WAITS, tmp_path / "waits") as waits:
+        assert waits.stdout is not None and ends.stdout is not None
+        sampled = {"waits": int(waits.stdout.readline())}
+        waits.send_signal(signal.SIGTERM)
+        said = waits.communicate()
+        assert "after" not in said[0].split("\n") and waits.returncode == -signal.SIGTERM, said
+        sampled["waits"] = int(said[0].split()[-1]) if said[0] else sampled["waits"]
+        sampled["ends"] = int(ends.stdout.readline())
+        said = ends.communicate()
+        assert ends.returncode == 0 and not said[1], said
+    for name, steps in sampled.items():
+        back = gb.load(tmp_path / name)
+        assert back.status == "stopped" and back.kept.sampled.steps >= steps >= 100
+        assert writer(tmp_path / name) is None
+
+
+def test_sigterm_goes_where_it_would_have_gone():
+    came, asked = [], []
+    before = signal.signal(signal.SIGTERM, lambda *_: came.append(len(asked)))
+    try:
+        with termination(lambda: asked.append(1) or True):
+            signal.raise_signal(signal.SIGTERM)
+            assert asked == [1] and not came  # put off
+        assert came == [1]
+        with termination(lambda: asked.append(1) or True):
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+            assert came == [1, 2]  # a second one is not
+        assert came == [1, 2]
+        with termination(lambda: False):
+            signal.raise_signal(signal.SIGTERM)
+            assert came == [1, 2, 2]  # nor one before there is a run
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with termination(lambda: asked.append(1) or True):
+            signal.raise_signal(signal.SIGTERM)
+        assert len(asked) == 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def in_child(do):
+    """What `do()` returns in a forked child, as text."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX and Python warn of forks
+        child = os.fork()
+    if not child:
+        try:
+            os.write(write, repr(do()).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as told:
+        said = told.read()
+    os.waitpid(child, 0)
+    return said
+
+
+def test_a_fork_while_a_run_goes_on(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "_STORE_SHARE", np.inf)
+    folder = tmp_path / "run"
+    run = model.start(**OPTIONS, store=folder)
+    while run.kept.sampled.steps < 40:
+        pass
+    order = []
+    forget = run.subscribe(lambda r: order.append(1))
+
+    def child():
+        steps = run.kept.sampled.steps
+        out = [run.status, run.draws["p"].shape[1] >= steps >= 40, str(run.snapshot().message)[:8]]
+        for go in (run.resume, run.start):
+            try:
+                go()
+            except GibbsiteError as error:
+                out.append("forked" in str(error))
+        try:
+            run._store.claim()
+        except StoreError as error:
+            out.append(f"process {os.getppid()} " in str(error))
+        run._store.release()
+        run.wait()
+        return out
+
+    assert in_child(child) == "['stopped', True, 'it goes o', True, True, True]".replace(
+        "it goes o", "it goes "
+    )
+    assert run.going and writer(folder).pid == os.getpid()  # the child's end took nothing away
+    forget()
+    run.stop()
+    run.wait()
+    steps = run.kept.sampled.steps
+    assert checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] == steps
+    assert gb.load(folder, model=model).resume(10).kept.sampled.steps == steps + 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["restart", "shutdown"])
+def test_a_kernel_that_goes(tmp_path, how):
+    """A real kernel, with a run in the background, as front ends restart it and shut it down."""
+    from jupyter_client.manager import start_new_kernel
+
+    text = PROGRAM.format(paths=[str(TESTS)], folder=str(tmp_path / "run")) + ENDS
+    manager, client = start_new_kernel(kernel_name="python3")
+    try:
+        said = []
+        client.execute_interactive(
+            text, output_hook=lambda m: said.append(m["content"].get("text", "")), timeout=200
+        )
+        steps = int("".join(said))
+        client.stop_channels()
+        if how == "restart":
+            manager.restart_kernel(now=False)
+        else:
+            manager.shutdown_kernel(now=False)
+        assert gb.load(tmp_path / "run").kept.sampled.steps >= steps >= 100
+    finally:
+        manager.shutdown_kernel(now=True)
