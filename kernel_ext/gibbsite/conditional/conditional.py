@@ -16,16 +16,17 @@ class Conditional:
 
     `kind` is "finite" (elements independent, or coupled and swept), "chain" (drawn jointly by forward
     filtering and backward sampling), "conjugate" or "none"; `reason` says why in words; `cost` what one
-    application evaluates.
+    application evaluates; `obstacle` is the `Refused` certificate of a continuous site without one.
     """
 
     kind: str = "none"
 
-    def __init__(self, density: Density, site: str, reason: str, cost: str = ""):
+    def __init__(self, density: Density, site: str, reason: str, cost: str = "", obstacle: Any = None):
         self.density = density
         self.site = site
         self.reason = reason
         self.cost = cost
+        self.obstacle = obstacle
 
     @property
     def signature(self) -> str:

@@ -90,7 +90,7 @@ def _derive(density: Density, name: str) -> Conditional:
             if found is not None:
                 return found
     if obstacle is not None:
-        return Conditional(density, name, f"not conjugate: {obstacle}")
+        return Conditional(density, name, f"not conjugate: {obstacle}", obstacle=obstacle)
     return Conditional(
         density,
         name,

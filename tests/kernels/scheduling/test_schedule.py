@@ -120,12 +120,39 @@ def test_what_stands_in_the_way_of_many_sites_is_short():
     (row,) = m.schedule("NUTS *").rows
     lines = row.blocked.splitlines()
     assert len(lines) == 4
-    assert lines[0].startswith("· a, b, c, d and 2 more: `log1p(it**2)`")
+    assert lines[0] == "· a, b, c, d and 2 more: a HalfCauchy prior is conjugate to no likelihood"
     assert lines[-1] == "· and 1 more: see model.conditional('m').reason"
     assert all(len(line) < 160 for line in lines), lines
-    assert "<br>· s: " in m.schedule("NUTS *")._repr_html_()
-    alone = m.schedule("NUTS [a b c d e f s m] (*) Slice t").rows[1].blocked
-    assert alone == m.conditional("t").reason.removeprefix("not conjugate: ")
+    details = row.detail.splitlines()
+    assert details[0].startswith("· a, b, c, d and 2 more: `log1p(it**2)`")
+    shown = m.schedule("NUTS *")._repr_html_()
+    assert "<br>· s: " in shown and "<details><summary>· a, b" in shown
+    alone = m.schedule("NUTS [a b c d e f s m] (*) Slice t").rows[1]
+    assert alone.blocked == "a Gumbel prior is conjugate to no likelihood"
+    assert alone.detail == m.conditional("t").reason.removeprefix("not conjugate: ")
+
+
+OBSTACLES = {
+    "a Bernoulli likelihood with logits has no conjugate prior": lambda a: dist.Bernoulli(logits=a),
+    "the rate of y ~ Poisson depends on a through a function": lambda a: dist.Poisson(jnp.exp(a)),
+    "a StudentT likelihood has no conjugate prior for its loc": lambda a: dist.StudentT(3.0, a, 1.0),
+    "the scale of y ~ Normal depends on a through": lambda a: dist.Normal(0.0, jnp.exp(a)),
+    "an Exponential prior and the Normal likelihood of y combine": None,
+}
+
+
+@pytest.mark.parametrize("words", OBSTACLES)
+def test_obstacles_are_told_in_the_model_s_words(words):
+    def fn(y):
+        if OBSTACLES[words] is None:
+            y_of = dist.Normal(0.0, numpyro.sample("a", dist.Exponential(1.0)))
+        else:
+            y_of = OBSTACLES[words](numpyro.sample("a", dist.Normal(0.0, 1.0)))
+        numpyro.sample("y", y_of, obs=y)
+
+    (row,) = gb.model(fn, 1).schedule("NUTS *").rows
+    assert row.blocked.startswith(words) and "`" not in row.blocked
+    assert row.detail in gb.model(fn, 1).conditional("a").reason
 
 
 def test_sites_that_could_be_exact_share_a_line(model):

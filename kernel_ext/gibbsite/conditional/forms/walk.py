@@ -27,7 +27,12 @@ _LETTERS = "ijklmnop"
 
 
 class Refused(Exception):
-    """A conjugate form was not certified; the text names the expression and its line."""
+    """A conjugate form was not certified; the text names the expression and its line, `origin` the site or
+    factor in whose density it is."""
+
+    def __init__(self, text: str, origin: str | None = None):
+        super().__init__(text)
+        self.origin = origin
 
 
 class Coupled(Refused):
@@ -44,7 +49,7 @@ class Blame:
         """An error that names the expression that `eqn` computes, its line, and what is wrong with it."""
         atom = eqn.outvars[0]
         text = Expression(self.density).definition(atom, list(_LETTERS[: len(atom.aval.shape)]))
-        return Refused(f"`{text}`{self.place(eqn, origin)} {why}")
+        return Refused(f"`{text}`{self.place(eqn, origin)} {why}", origin)
 
     def place(self, eqn: Any, origin: str) -> str:
         """` (line N, in the density of y)`, as far as it is known."""
@@ -185,7 +190,8 @@ class FormEvaluator:
         with_keys = out.has_statistics if isinstance(out, Branches) else isinstance(out, Form) and out.keys
         mixed = not self._scalar and with_keys
         if mixed and not one_element(self._density.maps[var][self._site]):
-            raise Coupled(str(blame.refuse(eqn, origin, f"mixes several elements of {self._site}")))
+            why = blame.refuse(eqn, origin, f"mixes several elements of {self._site}")
+            raise Coupled(str(why), origin)
         return out
 
     def _cond(self, eqn: Any, values: list[Any]) -> list[Any]:

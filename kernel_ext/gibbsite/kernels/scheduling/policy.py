@@ -28,7 +28,7 @@ data meet a strongly correlated prior.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -43,6 +43,7 @@ from gibbsite.kernels.scheduling.determined import joint_blocks
 from gibbsite.kernels.scheduling.parse import Spec, Update
 from gibbsite.kernels.scheduling.registry import Facts, conjugate_reason, find_kernel, size
 from gibbsite.kernels.scheduling.ties import kept_together, ties_across, ties_within
+from gibbsite.kernels.scheduling.words import obstacle_in_words
 
 # beyond so many numbers, updates one by one cost more than what gradients miss
 _FEW = 32
@@ -174,6 +175,17 @@ def blocked_by(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str:
 
     A line per obstacle, with the sites that meet it; of many, the first.
     """
+    return _obstacles(facts, kernel, sites, _obstacle)
+
+
+def blocked_in_detail(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str:
+    """As `blocked_by`, with the expressions that stand in the way and their lines; empty where that says no
+    more."""
+    detail = _obstacles(facts, kernel, sites, _expression)
+    return "" if detail == blocked_by(facts, kernel, sites) else detail
+
+
+def _obstacles(facts: Facts, kernel: str, sites: tuple[str, ...], of: Callable[[Facts, str], str]) -> str:
     if kernel in ("Gibbs", "Conjugate"):
         joint = _joint(facts, kernel, sites)
         return f"a joint draw: {joint}" if isinstance(joint, str) else ""
@@ -182,7 +194,7 @@ def blocked_by(facts: Facts, kernel: str, sites: tuple[str, ...]) -> str:
         return ""
     found: dict[str, dict[str, str]] = {}
     for site in sites:
-        text = _obstacle(facts, site)
+        text = of(facts, site)
         found.setdefault(_impersonal(text, site), {})[site] = text
     if len(sites) == 1:
         return next(iter(found.values()))[sites[0]]
@@ -212,9 +224,14 @@ def _several(names: list[str]) -> str:
 def _obstacle(facts: Facts, site: str) -> str:
     c = facts.conditional(unit_of(facts.density, site))
     better = {"conjugate": "Conjugate", "finite": "Gibbs", "chain": "Gibbs"}.get(c.kind)
-    if better:
-        return f"nothing: {better} fits too"
-    return re.sub(r"`([^`]*)`", lambda m: f"`{_cut(m[1])}`", c.reason.removeprefix("not conjugate: "))
+    return f"nothing: {better} fits too" if better else obstacle_in_words(c)
+
+
+def _expression(facts: Facts, site: str) -> str:
+    c = facts.conditional(unit_of(facts.density, site))
+    if c.obstacle is None:
+        return _obstacle(facts, site)
+    return re.sub(r"`([^`]*)`", lambda m: f"`{_cut(m[1])}`", str(c.obstacle))
 
 
 def _impersonal(text: str, site: str) -> str:

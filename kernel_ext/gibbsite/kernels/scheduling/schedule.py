@@ -18,20 +18,21 @@ from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGi
 from gibbsite.kernels.scheduling.elimination import check_eliminated, drawn_jointly
 from gibbsite.kernels.scheduling.parse import REST, Spec, Update, at_caret, nearest, parse_schedule
 from gibbsite.kernels.scheduling.plan import Block, Plan
-from gibbsite.kernels.scheduling.policy import blocked_by, default_spec, reason_for
+from gibbsite.kernels.scheduling.policy import blocked_by, blocked_in_detail, default_spec, reason_for
 from gibbsite.kernels.scheduling.registry import Facts, KernelRow, find_kernel, kernels
 
 
 @dataclass(frozen=True)
 class Row:
     """One line of the explanation: sites, kernel, why this one, what blocked a better one (a line per
-    obstacle), cost per sweep."""
+    obstacle), cost per sweep; in `detail` the expressions of the model that blocked it."""
 
     sites: tuple[str, ...]
     kernel: str
     reason: str
     blocked: str
     cost: str
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,9 @@ class Schedule:
             times = f"{u.repeat} × ({cost})" if u.repeat > 1 else cost
             name = str(u).removesuffix(u.label).strip()
             reason = reason_for(self.facts, u.kernel, u.sites, dict(u.options)) or row.reason
-            rows.append(Row(u.sites, name, reason, blocked_by(self.facts, u.kernel, u.sites), times))
+            blocked = blocked_by(self.facts, u.kernel, u.sites)
+            detail = blocked_in_detail(self.facts, u.kernel, u.sites)
+            rows.append(Row(u.sites, name, reason, blocked, times, detail))
         return tuple(rows)
 
     def _eliminated_row(self, u: Update, cost: str) -> Row:
@@ -156,15 +159,24 @@ class Schedule:
 
     def _repr_html_(self) -> str:
         head = ("sites", "kernel", "why", "what blocked a better one", "cost per sweep")
-        cells = [(" ".join(r.sites), r.kernel, r.reason, r.blocked or "–", r.cost) for r in self.rows]
 
-        def line(tag: str, row: Sequence[str]) -> str:
-            shown = (html.escape(c).replace("\n", "<br>") for c in row)
-            return "<tr>" + "".join(f"<{tag}>{c}</{tag}>" for c in shown) + "</tr>"
+        def shown(text: str) -> str:
+            return html.escape(text).replace("\n", "<br>")
 
-        body = "".join(line("td", row) for row in cells)
+        def line(tag: str, cells: Sequence[str]) -> str:
+            left = "<{0} style='text-align:left'>{1}</{0}>"
+            return f"<tr>{''.join(left.format(tag, c) for c in cells)}</tr>"
+
+        def cells(r: Row) -> list[str]:
+            blocked = shown(r.blocked or "–")
+            if r.detail:
+                blocked = f"<details><summary>{blocked}</summary>{shown(r.detail)}</details>"
+            return [*map(shown, (" ".join(r.sites), r.kernel, r.reason)), blocked, shown(r.cost)]
+
+        body = "".join(line("td", cells(row)) for row in self.rows)
         order = "random scan" if self.random_scan else "in this order"
-        caption = f"<caption>{order}: <code>{html.escape(self.text)}</code></caption>"
+        text = f"{order}: <code>{html.escape(self.text)}</code>"
+        caption = f"<caption style='text-align:left'>{text}</caption>"
         levels = "<br>".join(html.escape(text) for text in self._level_lines())
         foot = f"<tfoot><tr><td colspan='{len(head)}'>{levels}</td></tr></tfoot>"
         return f"<table>{caption}<thead>{line('th', head)}</thead><tbody>{body}</tbody>{foot}</table>"
