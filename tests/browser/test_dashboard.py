@@ -203,7 +203,8 @@ def test_the_clock_moves_while_programs_are_compiled_and_stop_is_answered(lab):
     prepare(lab, "compiling.ipynb", HELD, run)
     lab.run_cell(2)
     lab.run_cell(3, wait=False)
-    lab.page.wait_for_selector(".gb-pill:has-text('compiling')", timeout=120_000)
+    # analysing and tracing come first, under the same pill
+    lab.page.wait_for_selector(".gb-progress:has-text('compiling')", timeout=120_000)
     clock = "() => document.querySelector('.gb-progress').textContent"
     seen = [lab.page.evaluate(clock)]
     assert "compiling" in seen[0] and "traced" not in seen[0] and "left" not in seen[0]
