@@ -41,8 +41,8 @@ def test_mixture_agrees_with_a_long_run_of_nuts_without_the_discrete_site():
     data = tumours()
     mcmc = MCMC(
         NUTS(marginal_mixture),
-        num_warmup=500,
-        num_samples=2500,
+        num_warmup=400,
+        num_samples=800,
         num_chains=4,
         chain_method="vectorized",
         progress_bar=False,

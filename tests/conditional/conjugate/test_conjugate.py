@@ -16,6 +16,8 @@ from helpers.truths.targets import TARGETS, check_moments, run_chains
 from numpyro.infer.util import log_density
 
 IDS = [f"{p.name}-{p.site}" for p in PAIRS]
+# in single precision the formulas are the same: rounding is looked at on every fifth pair, elsewhere slowly
+SINGLE = [p if i % 5 == 0 else pytest.param(p, marks=pytest.mark.slow) for i, p in enumerate(PAIRS)]
 
 
 def compare(p, c, rtol):
@@ -31,7 +33,7 @@ def compare(p, c, rtol):
     return len(expected)
 
 
-@pytest.mark.parametrize("p", PAIRS, ids=IDS)
+@pytest.mark.parametrize("p", SINGLE, ids=IDS)
 def test_natural_parameters_in_single_precision(p):
     assert compare(p, gb.model(p.model).conditional(p.site), 1e-4) >= 1
 
@@ -42,13 +44,16 @@ def test_natural_parameters_in_double_precision(p):
     with jax.enable_x64(True):
         c = gb.model(p.model).conditional(p.site)
         assert compare(p, c, 1e-9) >= 1
-        draws = [c.sample(jax.random.key(i), p.state) for i in range(4)]
+        drawn = jax.jit(lambda key: c.sample(key, p.state))
+        draws = [drawn(jax.random.key(i)) for i in range(4)]
 
+        @jax.jit
         def joint(x):
             return log_density(p.model, (), {}, jax.tree.map(jnp.asarray, {**p.state, p.site: x}))[0]
 
         d = c.distribution(p.state)
-        own = [jnp.sum(d.log_prob(x)) for x in draws]
+        density = jax.jit(lambda x: jnp.sum(d.log_prob(x)))
+        own = [density(x) for x in draws]
         full = [joint(x) for x in draws]
         for a, b in zip(own[1:], full[1:], strict=True):
             np.testing.assert_allclose(a - own[0], b - full[0], rtol=1e-6, atol=1e-8)

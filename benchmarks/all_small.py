@@ -1,0 +1,69 @@
+"""Every script of this folder, once, at its least size: does it still run? Its figures mean nothing.
+
+    python benchmarks/all_small.py [--data FOLDER] [NAME ...]
+
+A line per script with its seconds, and what it printed last where it failed; the exit status is the number of
+failures. FOLDER is the tables' folder of `nuts_numpyro.py`; without it, what needs it is left out and said.
+"""
+
+import argparse
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+# The arguments that make each script short; `{data}` is the tables' folder.
+ARGUMENTS = {
+    "augur_hgmm": "2,2,100 --only sweep",
+    "augur_hlr": "--data {data} --rounds 1",
+    "augur_lda": "5",
+    "autogibbs_table": "25",
+    "classics": "dyes --rounds 1",
+    "dashboard_cost": "1 400",
+    "dashboard_stream": "4000 2",
+    "default_sampler": "--seeds 1 --models 'eight schools'",
+    "finite_vs_numpyro": "100",
+    "first_draw": "--models schools",
+    "flat_cost": "",
+    "gaussian_priors": "--rounds 1",
+    "graph_paint": "",
+    "map_precision": "gmm",
+    "nuts_numpyro": "--rounds 1",
+    "sweep_handwritten": "gmm",
+    "tape_overhead": "200",
+}
+PARTS = {"timing", Path(__file__).stem}  # used by the others
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", help="of scripts; default: all")
+    parser.add_argument("--data", type=Path)
+    chosen = parser.parse_args()
+    scripts = {path.stem for path in HERE.glob("*.py")} - PARTS
+    if scripts != set(ARGUMENTS):
+        parser.error(f"no arguments are known for {sorted(scripts ^ set(ARGUMENTS))}")
+    failed = 0
+    for name in chosen.names or sorted(scripts):
+        if "{data}" in ARGUMENTS[name] and not chosen.data:
+            print(f"{name:20} left out: needs --data", flush=True)
+            continue
+        began = time.monotonic()
+        given = shlex.split(ARGUMENTS[name].format(data=chosen.data))
+        command = [sys.executable, str(HERE / f"{name}.py"), *given]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+        failed += done.returncode != 0
+        print(
+            f"{name:20} {'ok' if not done.returncode else 'FAILED'} {time.monotonic() - began:6.0f} s",
+            flush=True,
+        )
+        if done.returncode:
+            print("    " + "\n    ".join((done.stdout + done.stderr).splitlines()[-12:]), flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
