@@ -5,7 +5,8 @@ reaches count by their values. Elements that nothing needs are flat directions: 
 padding.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -31,7 +32,7 @@ _BOUNDED = (
     constraints.sphere,
 )
 
-Read = Callable[[Any], Any]
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 _ARRANGING = frozenset(
     "reshape squeeze transpose rev expand_dims broadcast_in_dim reduce_sum cumsum slice".split()
@@ -43,61 +44,92 @@ def needed_elements(density: Density) -> dict[str, np.ndarray]:
     """For each latent site, which of its elements any term of the log density may depend on, at the bound
     data; a dependence is left out only where a known zero or a known choice cuts it off."""
     if "needed" not in density.cache:
-        with jax.ensure_compile_time_eval():
-            density.cache["needed"] = _needed(density)
+        roots = [*density.outputs["log_prob"].values(), *(t.atom for t in density.bounds)]
+        need = needed_by(density, roots)
+        density.cache["needed"] = {
+            n: np.broadcast_to(need.get(v, False), density.sites[n].shape)
+            for n, v in density.latent_vars.items()
+        }
     return density.cache["needed"]
 
 
-def _needed(density: Density) -> dict[str, np.ndarray]:
-    read = density.evaluator({}).full
-    need: dict[Any, Any] = {}
-
-    def add(atom: Any, more: Any) -> None:
-        if isinstance(atom, Literal) or not density.maps.latents(atom):
-            return
-        need[atom] = need[atom] | more if atom in need else more
-
-    for atom in (*density.outputs["log_prob"].values(), *(t.atom for t in density.bounds)):
-        if not isinstance(atom, Literal):
-            add(atom, np.ones(atom.aval.shape, bool))
-    for eqn in reversed(density.closed.jaxpr.eqns):
-        outs = [need.pop(v, None) for v in eqn.outvars]
-        if any(o is not None and o.any() for o in outs):
-            for i, atom in enumerate(eqn.invars):
-                if not isinstance(atom, Literal) and density.maps.latents(atom):
-                    add(atom, _through(density, eqn, i, outs, read))
-    return {
-        n: np.broadcast_to(need.get(v, False), density.sites[n].shape) for n, v in density.latent_vars.items()
-    }
+def needed_by(density: Density, roots: Iterable[Any], given: Mapping[str, Any] = _NOTHING) -> dict[Any, Any]:
+    """For each array that `roots` may depend on, which of its elements they do, at the bound data and with
+    the `given` values of some latent sites."""
+    with jax.ensure_compile_time_eval():
+        return _Pass(density, dict(given)).back(roots)
 
 
-def _through(density: Density, eqn: JaxprEqn, i: int, outs: list[Any], read: Read) -> Any:
-    """Which elements of operand `i` the needed elements of an equation's results need."""
-    name, shape = eqn.primitive.name, tuple(eqn.invars[i].aval.shape)
-    out = outs[0]
-    known = [isinstance(a, Literal) or not density.maps.latents(a) for a in eqn.invars]
+class _Pass:
+    """One pass back through the flat program; `given` latents count as known, as data do."""
 
-    def value(at: int) -> np.ndarray:
-        atom = eqn.invars[at]
-        return np.asarray(atom.val if isinstance(atom, Literal) else read(atom))
+    def __init__(self, density: Density, given: dict[str, Any]):
+        self._density, self._given = density, frozenset(given)
+        sites = density.sites
+        values = {
+            n: jnp.broadcast_to(jnp.asarray(v, sites[n].dtype), sites[n].shape) for n, v in given.items()
+        }
+        self._read = density.evaluator(values).full
 
-    if len(outs) == 1 and name in ELEMENTWISE:
-        if name == "select_n" and i > 0 and known[0]:
-            out = out & (value(0).astype(int) == i - 1)
-        elif name == "mul" and known[1 - i]:
-            out = out & (value(1 - i) != 0)
-        elif name == "and" and known[1 - i] and eqn.invars[i].aval.dtype == bool:
-            out = out & value(1 - i)
+    def _known(self, atom: Any) -> bool:
+        return isinstance(atom, Literal) or self._density.maps.latents(atom) <= self._given
+
+    def _value(self, atom: Any) -> np.ndarray:
+        return np.asarray(atom.val if isinstance(atom, Literal) else self._read(atom))
+
+    def back(self, roots: Iterable[Any]) -> dict[Any, Any]:
+        """Which elements of which arrays are needed."""
+        need: dict[Any, Any] = {}
+
+        def add(atom: Any, more: Any) -> None:
+            need[atom] = need[atom] | more if atom in need else more
+
+        for atom in roots:
+            if not self._known(atom):
+                add(atom, np.ones(atom.aval.shape, bool))
+        for eqn in reversed(self._density.closed.jaxpr.eqns):
+            outs = [need.get(v) for v in eqn.outvars]
+            if any(o is not None and o.any() for o in outs):
+                for i, atom in enumerate(eqn.invars):
+                    if not self._known(atom):
+                        add(atom, self._through(eqn, i, outs))
+        return need
+
+    def _through(self, eqn: JaxprEqn, i: int, outs: list[Any]) -> Any:
+        """Which elements of operand `i` the needed elements of an equation's results need."""
+        name, shape = eqn.primitive.name, tuple(eqn.invars[i].aval.shape)
+        if name == "cond" and self._known(eqn.invars[0]):
+            return np.full(shape, self._taken_reads(eqn, i, outs))
+        if len(outs) > 1 or (name not in ELEMENTWISE and name != "concatenate"):
+            others = {j: a for j, a in enumerate(eqn.invars) if j != i}
+            linear = name in _ARRANGING or (name in _LINEAR and all(map(self._known, others.values())))
+            if len(outs) > 1 or not linear:
+                return np.ones(shape, bool)
+            return _transposed(eqn, i, outs[0], {j: self._value(a) for j, a in others.items()})
+        out = outs[0]
+        if name == "concatenate":
+            axis = eqn.params["dimension"]
+            start = sum(a.aval.shape[axis] for a in eqn.invars[:i])
+            return np.take(out, range(start, start + shape[axis]), axis)
+        if name == "select_n" and i > 0 and self._known(eqn.invars[0]):
+            out = out & (self._value(eqn.invars[0]).astype(int) == i - 1)
+        elif name == "mul" and self._known(eqn.invars[1 - i]):
+            out = out & (self._value(eqn.invars[1 - i]) != 0)
+        elif name == "and" and eqn.invars[i].aval.dtype == bool and self._known(eqn.invars[1 - i]):
+            out = out & self._value(eqn.invars[1 - i])
         return out if shape == out.shape else np.broadcast_to(out.any(), shape)
-    others = [j for j in range(len(known)) if j != i]
-    linear = name in _ARRANGING or (name in _LINEAR and all(known[j] for j in others))
-    if len(outs) == 1 and linear:
-        return _transposed(eqn, i, out, {j: value(j) for j in others})
-    if name == "concatenate":
-        axis = eqn.params["dimension"]
-        start = sum(a.aval.shape[axis] for a in eqn.invars[:i])
-        return np.take(out, range(start, start + shape[axis]), axis)
-    return np.ones(shape, bool)
+
+    def _taken_reads(self, eqn: JaxprEqn, i: int, outs: list[Any]) -> bool:
+        """Whether the branch that a known index takes reads operand `i` for a result that is needed."""
+        branches = eqn.params["branches"]
+        at = int(np.clip(self._value(eqn.invars[0]), 0, len(branches) - 1))
+        jaxpr = branches[at].jaxpr
+        live = {v for v, o in zip(jaxpr.outvars, outs, strict=True) if o is not None and o.any()}
+        live = {v for v in live if not isinstance(v, Literal)}
+        for inner in reversed(jaxpr.eqns):
+            if live & set(inner.outvars):
+                live |= {a for a in inner.invars if not isinstance(a, Literal)}
+        return jaxpr.invars[i - 1] in live
 
 
 def _transposed(eqn: JaxprEqn, i: int, out: Any, others: Mapping[int, Any]) -> np.ndarray:

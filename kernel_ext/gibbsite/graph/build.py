@@ -1,10 +1,14 @@
 """`Density` → `DependencyGraph`."""
 
+from typing import Any
+
 from gibbsite.density import Density
 from gibbsite.density.notation.dependencies import dependencies
 from gibbsite.density.notation.statement import distribution_text
+from gibbsite.graph.context import removed_edges
 from gibbsite.graph.model_graph import DependencyGraph
 from gibbsite.graph.nodes import Node, PlateBox
+from gibbsite.trace.jaxpr.compat import Literal
 
 
 def dependency_graph(density: Density) -> DependencyGraph:
@@ -37,7 +41,18 @@ def dependency_graph(density: Density) -> DependencyGraph:
     nodes += [Node(name, "factor", distribution="factor") for name in density.factor_names]
     known = {n.name for n in nodes}
     edges = [(p, child) for child, ps in parents.items() if child in known for p in ps if p in known]
-    return DependencyGraph(nodes, edges, _plates(density), density.groups)
+    cut = removed_edges(density, edges, _observed_choices(density))
+    graph = DependencyGraph(nodes, [e for e in edges if e not in cut], _plates(density), density.groups)
+    return graph.with_contexts(lambda given: removed_edges(density, graph.edges, given))
+
+
+def _observed_choices(density: Density) -> dict[str, Any]:
+    """The observed discrete sites that other statements read: what their values rule out is no edge."""
+    return {
+        n: None
+        for n, atom in density.outputs["observed"].items()
+        if density.sites[n].discrete and not isinstance(atom, Literal) and not density.maps.latents(atom)
+    }
 
 
 def _plates(density: Density) -> list[PlateBox]:

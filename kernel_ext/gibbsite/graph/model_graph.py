@@ -24,6 +24,10 @@ def _nothing() -> None:
     """No model."""
 
 
+def _no_context(given: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    return frozenset()
+
+
 def _reached(start: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
     """`start` and all that can be reached from it."""
     found = set(start)
@@ -62,11 +66,21 @@ class DependencyGraph(Live):
         graph.add_edges_from((a, b) for a, b in self._edges if a != b)
         self._graph = graph
         self._model: Callable[[], Any] = _nothing
+        self._removed: Callable[[Mapping[str, Any]], frozenset[tuple[str, str]]] = _no_context
 
     def of(self, model: Any) -> "DependencyGraph":
         """The same graph as that of a model, whose conditionals and kernels its display tells."""
         found = copy.copy(self)
         found._model = weakref.ref(model)
+        return found
+
+    def with_contexts(
+        self, removed: Callable[[Mapping[str, Any]], frozenset[tuple[str, str]]]
+    ) -> "DependencyGraph":
+        """The same graph, of which `removed(given)` tells the edges that values of sites leave without
+        effect."""
+        found = copy.copy(self)
+        found._removed = removed
         return found
 
     @property
@@ -224,22 +238,26 @@ class DependencyGraph(Live):
         return out
 
     def independent(
-        self, a: str, b: str, given: Iterable[str] = (), *, given_data: bool = True
+        self, a: str, b: str, given: Iterable[str] | Mapping[str, Any] = (), *, given_data: bool = True
     ) -> Independence:
         """Whether `a` and `b` are independent given other nodes, and if not, by which path.
 
         Observed sites and factors count as given, as they do in a posterior; `given_data=False` asks of the
         prior instead (factors still count: they are part of the density). By d-separation (Shachter 1998,
-        "Bayes-ball").
+        "Bayes-ball"). `given` may say with which values: `given={"z1": 0}` asks in that context, without the
+        edges that have no effect there. Raises `UnknownNameError`, and `DataError` for such a value.
         """
+        context = dict(given) if isinstance(given, Mapping) else {}
         given = list(given)
         for name in (a, b, *given):
             self.node(name)
         kinds = ("factor", "observed") if given_data else ("factor",)
         fixed = set(given) | {n for n, node in self._nodes.items() if node.kind in kinds}
         partly = {n for n, node in self._nodes.items() if node.kind == "plate" and given_data}
-        trail = active_trail(self._graph, a, b, fixed - {a, b}, partly)
-        return Independence(a, b, tuple(given), trail)
+        removed = self._removed(context) if context else frozenset()
+        graph: Any = nx.restricted_view(self._graph, [], removed) if removed else self._graph
+        trail = active_trail(graph, a, b, fixed - {a, b}, partly)
+        return Independence(a, b, tuple(given), trail, context)
 
     def to_networkx(self) -> Any:
         """A `networkx.DiGraph` whose nodes carry `kind`, `shape`, `distribution`, `plates` and `level`."""

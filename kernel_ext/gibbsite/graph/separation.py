@@ -1,8 +1,8 @@
 """d-separation, with the trail that shows a dependence."""
 
 from collections import deque
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import networkx as nx
@@ -12,19 +12,22 @@ import networkx as nx
 class Independence:
     """The answer to "is `a` independent of `b` given `given`?"; true or false as a bool.
 
-    `path` is a trail along which they depend on each other, empty where they are independent.
+    `path` is a trail along which they depend on each other, empty where they are independent. `values` are
+    those of the given nodes where the question was asked in their context.
     """
 
     a: str
     b: str
     given: tuple[str, ...]
     path: tuple[str, ...]
+    values: Mapping[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return not self.path
 
     def __str__(self) -> str:
-        given = f" given {', '.join(self.given)}" if self.given else ""
+        told = [f"{n} = {self.values[n]}" if n in self.values else n for n in self.given]
+        given = f" given {', '.join(told)}" if told else ""
         if not self.path:
             return f"{self.a} and {self.b} are independent{given}"
         return f"{self.a} and {self.b} depend on each other{given}, through {' – '.join(self.path)}"
