@@ -6,10 +6,29 @@ Each is a `GibbsiteError` and also the built-in that fits, so that code which kn
 
 import difflib
 from collections.abc import Iterable
+from typing import Self
+
+CATALOGUE = "docs/errors.md"
+"""Where every kind of error has a heading of its own."""
 
 
 class GibbsiteError(Exception):
-    """Base class of all errors that Gibbsite raises on purpose."""
+    """Base class of all errors that Gibbsite raises on purpose.
+
+    `place` is the line of the user's program that is to blame, `(file name, line number)`, and `part` the
+    piece of its text that is; `entry` the heading of `docs/errors.md` that says more.
+    """
+
+    place: tuple[str, int] | None = None
+    part: str | None = None
+    entry: str | None = None
+
+    def at(self, place: tuple[str, int] | None, entry: str | None = None, part: str | None = None) -> Self:
+        """The same error, with its place, its heading and the piece of the line it is about."""
+        self.place, self.entry, self.part = place, entry, part
+        if entry is not None:
+            self.add_note(f"More: {CATALOGUE}#{entry}")
+        return self
 
 
 class ModelError(GibbsiteError, ValueError):

@@ -19,12 +19,14 @@ from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.build import parameters_of_function
-from gibbsite.density.checks import check_data, check_proper
+from gibbsite.density.checks import check_proper
 from gibbsite.density.levels import generated_latents
 from gibbsite.density.model.tables import Labels, as_arrays, plate_labels
 from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
+from gibbsite.density.possible.check import impossible_values
+from gibbsite.density.possible.data import check_missing
 from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket
@@ -60,6 +62,8 @@ class Model(Live):
 
     Arguments may be tables and their columns (pandas, polars, xarray, structured arrays): `args` and `kwargs`
     hold the arrays that the model gets, `labels` those of categories and rows, which results are labelled by.
+    `notes` are sentences on what merely hurts: covariates far from zero, priors that reach where a parameter
+    cannot be.
 
     The stages can each be looked at: `density`, `graph`, `conditional(site)`, `schedule()`; then
     `sample(…)` runs it and returns a `Run`, and `start(…)` does so in the background. Calling the model runs
@@ -74,6 +78,7 @@ class Model(Live):
         *,
         source: str | None = None,
         name: str | None = None,
+        check_values: bool = True,
     ):
         self.fn = fn
         self.labels: Labels = {}
@@ -94,8 +99,10 @@ class Model(Live):
         padded = kept_padding(fn, self.density)
         if padded is not None:
             self.fn, self.density = padded, build_density(padded, self.args, self.kwargs)
-        check_data(self.density)
+        check_missing(self.density)
         check_proper(self.density)
+        self._checked = check_values
+        self.notes: tuple[str, ...] = impossible_values(self.fn, self.density) if check_values else ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model function, with the bound arguments unless others are given."""
@@ -189,7 +196,9 @@ class Model(Live):
         return fitting_reparams(self.density, site)
 
     def _remade(self, fn: Callable, kwargs: Mapping[str, Any]) -> "Model":
-        changed = Model(fn, self.args, kwargs, source=self._source, name=self.name)
+        changed = Model(
+            fn, self.args, kwargs, source=self._source, name=self.name, check_values=self._checked
+        )
         changed.labels |= self.labels
         if self._schedule is None:
             return changed
@@ -285,7 +294,7 @@ class Model(Live):
         hidden = {n: self.density.sites[n] for n in self.generated}
         if any(site.in_scan for site in hidden.values()):
             return None  # a loop over time runs as a whole
-        found = Model(without(self.fn, hidden), self.args, self.kwargs, name=self.name)
+        found = Model(without(self.fn, hidden), self.args, self.kwargs, name=self.name, check_values=False)
         found._whole = self
         return found
 
@@ -359,7 +368,9 @@ class Model(Live):
     def plan(self, schedule: Any = None) -> Plan:
         """The model and a schedule, ready to run."""
         sizes = {name: plate.size for name, plate in self.density.plates.items()}
-        return replace(self.schedule(schedule).plan(), labels=plate_labels(sizes, self.labels), origin=self)
+        known = plate_labels(sizes, self.labels)
+        found = self.schedule(schedule).plan()
+        return replace(found, labels=known, values_checked=self._checked, origin=self)
 
     def start(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""
@@ -390,12 +401,18 @@ class Model(Live):
 def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
     """Trace and analyse the NumPyro model `fn(*args, **kwargs)` at once.
 
+    `check_values=False` leaves out the look at what parameters and data can be. It is the function's own
+    argument where that has one of the name.
+
     Raises `ModelError` where the model cannot be analysed, `DataError` for data that do not fit it, and lets
     exceptions of the model itself pass through.
     """
+    own = set(parameters_of_function(fn.fn if isinstance(fn, Model) else fn))
+    options = {n: kwargs.pop(n) for n in ("check_values",) if n in kwargs and n not in own}
     source, name = kwargs.pop("_source", None), kwargs.pop("_name", None)
     if isinstance(fn, Model):
-        return Model(fn.fn, args or fn.args, kwargs or fn.kwargs, source=source or fn._source, name=name)
+        source = source or fn._source
+        return Model(fn.fn, args or fn.args, kwargs or fn.kwargs, source=source, name=name, **options)
     if not callable(fn):
         raise ModelError(f"a model is a function with NumPyro statements; got {type(fn).__name__}")
-    return Model(fn, args, kwargs, source=source, name=name)
+    return Model(fn, args, kwargs, source=source, name=name, **options)

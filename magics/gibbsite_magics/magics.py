@@ -1,5 +1,6 @@
 """The magics: parse, delegate, display."""
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -32,6 +33,9 @@ class Gibbsite(Magics):
     chains = Int(4, min=1, help="chains").tag(config=True)
     seed = Int(0, help="random seed").tag(config=True)
     device = Unicode("", help="where chains run: cpu, gpu, …; empty: chosen by size").tag(config=True)
+    check_values = Bool(
+        True, help="look at what parameters and data can be when a model's cell runs, and where chains start"
+    ).tag(config=True)
     show_graph = Bool(True, help="show the graph of a model when its cell runs").tag(config=True)
     compile_cache = Unicode(
         "auto", help="folder where compiled programs outlive the kernel; auto: the user's cache; off: nowhere"
@@ -77,12 +81,15 @@ class Gibbsite(Magics):
         filename = register(self._shell, cell_text(line, cell))
         try:
             found = define(line, cell, self._shell.user_ns, filename)
-            model = analyse(found.fn, *found.args, **found.kwargs, _source=found.source, _name=found.name)
+            options = {"_source": found.source, "_name": found.name, "check_values": self.check_values}
+            model = analyse(found.fn, *found.args, **found.kwargs, **options)
         except SyntaxError as error:
             raise error.with_traceback(None) from None
         except Exception as error:
             raise _readable(error, filename) from error.__cause__
         self._shell.push({found.name: model})
+        for line in model.notes:
+            print(f"note: {line}", file=sys.stderr)
         for line in forgotten(model, self._shell.user_ns):
             warnings.warn(line, stacklevel=2)
         if self.show_graph:

@@ -179,13 +179,14 @@ def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays
             "supports": {
                 n: bounds
                 for n, m in trace.items()
-                if n in values
-                and not found[0].sites[n].discrete
+                if n in found[0].sites
+                and not (n in values and found[0].sites[n].discrete)
+                and m["type"] == "sample"
                 and (bounds := computed_bounds(m["fn"].support)) is not None
             },
             "weights": {n: weights_of(m) for n, m in trace.items() if m["type"] == "sample"},
             "parameters": {
-                n: {p: value for p, (value, _) in parameters_of(m["fn"]).items()}
+                n: {name: p.value for name, p in parameters_of(m["fn"]).items()}
                 for n, m in trace.items()
                 if m["type"] == "sample"
             },
@@ -233,6 +234,7 @@ def _assemble(
         factor_names=facts.factors,
         enumerated=facts.enumerated,
         parameter_event_dims=facts.parameter_event_dims,
+        parameter_constraints=facts.parameter_constraints,
         transforms=facts.transforms,
         closed=flat,
         latent_vars={n: latent_vars[n] for n in order if n in latent_vars},

@@ -26,14 +26,15 @@ from gibbsite.trace.jaxpr.surroundings import Surroundings
 class Density:
     """A NumPyro model as data: what its sites are and how its log density factorises.
 
-    `closed` is the flat jaxpr of everything the model computes, with latents (constrained values) and data
-    arrays as inputs; `outputs` names its outputs by kind and site; `terms` are the additive parts of the log
-    joint density that depend on any latent; `bounds` are terms of 0 and −inf, for the supports that move with
-    a latent; `transforms` names the base and the transforms of transformed
-    distributions. In a density whose groups were re-rolled, `members` tells which sites each array site
-    stands for. `constants` are the arrays that texts call by a name: those that the model's function knows
-    under one, and those that were too long to be written out. `surroundings` are
-    the JAX settings it was traced in; `cache` keeps what later stages derive from it.
+    `parameter_constraints` tells by site what each parameter of its distribution has to meet, a NumPyro
+    constraint. `closed` is the flat jaxpr of everything the model computes, with latents (constrained values)
+    and data arrays as inputs; `outputs` names its outputs by kind and site; `terms` are the additive parts of
+    the log joint density that depend on any latent; `bounds` are terms of 0 and −inf, for the supports that
+    move with a latent; `transforms` names the base and the transforms of transformed distributions. In a
+    density whose groups were re-rolled, `members` tells which sites each array site stands for. `constants`
+    are the arrays that texts call by a name: those that the model's function knows under one, and those that
+    were too long to be written out. `surroundings` are the JAX settings it was traced in; `cache` keeps what
+    later stages derive from it.
     """
 
     sites: Mapping[str, Site]
@@ -51,6 +52,7 @@ class Density:
     terms: tuple[Term, ...]
     bounds: tuple[Term, ...] = ()
     transforms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    parameter_constraints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict, repr=False)
     surroundings: Surroundings = field(default_factory=Surroundings.here, repr=False)

@@ -5,7 +5,7 @@ Latents and data are inputs, so the jaxpr of that function is sized by the progr
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -73,14 +73,23 @@ _PARTS = (
 )
 
 
-def parameters_of(fn: Any) -> dict[str, tuple[Any, int]]:
-    """Parameters of a distribution by name, with how many trailing axes of them belong to one element.
+class Parameter(NamedTuple):
+    """A parameter of a distribution: of its `value` the last `event_dim` axes belong to one element, which
+    should meet the NumPyro `constraint`."""
+
+    value: Any
+    event_dim: int
+    constraint: Any
+
+
+def parameters_of(fn: Any) -> dict[str, Parameter]:
+    """Parameters of a distribution by name.
 
     Those of a mixture's or a truncated distribution's parts are called `0 Normal/loc`: place and family of
     the part, then the name.
     """
     base, _ = innermost(fn)
-    out: dict[str, tuple[Any, int]] = {}
+    out: dict[str, Parameter] = {}
     for attribute, axes in () if isinstance(base, TransformedDistribution) else _PARTS:
         found = base.__dict__.get(attribute)
         for part in found if isinstance(found, list | tuple) else [found]:
@@ -89,8 +98,8 @@ def parameters_of(fn: Any) -> dict[str, tuple[Any, int]]:
                 if set(inner.arg_constraints) <= set(base.arg_constraints):
                     continue  # `ZeroInflatedPoisson` has the parameters of its part itself
                 out |= {
-                    f"{place} {type(inner).__name__}/{name}": (value, event + axes)
-                    for name, (value, event) in parameters_of(inner).items()
+                    f"{place} {type(inner).__name__}/{name}": p._replace(event_dim=p.event_dim + axes)
+                    for name, p in parameters_of(inner).items()
                 }
     inner = base.__dict__.get("base_dist")
     named = set(base.arg_constraints or {})
@@ -100,7 +109,7 @@ def parameters_of(fn: Any) -> dict[str, tuple[Any, int]]:
     for name, constraint in (base.arg_constraints or {}).items():
         value = base.__dict__.get(name)
         if value is not None and hasattr(jnp.asarray(value), "dtype"):
-            out[name] = (value, _event_dim(constraint, base))
+            out[name] = Parameter(value, _event_dim(constraint, base), constraint)
     return out
 
 
@@ -126,8 +135,9 @@ class ModelFacts:
     """What one pass over the model found: sites and plates in program order.
 
     `enumerated` holds the support of each discrete latent site that can list it, shape `(K, …)`;
-    `parameter_event_dims` how many trailing axes of a distribution's parameters belong to one element;
-    `transforms` the base of each transformed distribution and its transforms, the last applied last.
+    `parameter_event_dims` how many trailing axes of a distribution's parameters belong to one element,
+    `parameter_constraints` what each has to meet; `transforms` the base of each transformed distribution and
+    its transforms, the last applied last.
     """
 
     sites: dict[str, Site]
@@ -135,6 +145,7 @@ class ModelFacts:
     factors: tuple[str, ...]
     enumerated: dict[str, np.ndarray]
     parameter_event_dims: dict[str, dict[str, int]]
+    parameter_constraints: dict[str, dict[str, Any]]
     transforms: dict[str, tuple[str, ...]]
 
 
@@ -157,7 +168,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
     plates: dict[str, Plate] = {}
     factors = []
     enumerated = {}
-    event_dims = {}
+    event_dims, limits = {}, {}
     transforms: dict[str, tuple[str, ...]] = {}
     for name, msg in trace.items():
         if msg["type"] == "plate":
@@ -189,7 +200,9 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
                 enumerated[name] = support
         if msg["type"] == "sample":
             base, steps = innermost(msg["fn"])
-            event_dims[name] = {n: event for n, (_, event) in parameters_of(msg["fn"]).items()}
+            parameters = parameters_of(msg["fn"])
+            event_dims[name] = {n: p.event_dim for n, p in parameters.items()}
+            limits[name] = {n: p.constraint for n, p in parameters.items()}
             if steps:
                 transforms[name] = (type(base).__name__, *steps)
     both = [n for n in plates if n in sites or (n in lines and trace[n]["type"] == "plate")]
@@ -198,7 +211,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
             f"{both[0]!r} is the name of a site and of a plate, which NumPyro cannot tell apart; rename one "
             f"of them"
         )
-    return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, transforms)
+    return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, limits, transforms)
 
 
 def _event_dim(constraint: Any, fn: Any) -> int:

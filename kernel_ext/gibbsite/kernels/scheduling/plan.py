@@ -33,7 +33,7 @@ class Plan:
     its model has none. `generated` names the latents that no observation can see; those that are
     `hidden` from the kernel are drawn forward by `model`, given its values, once per draw, where `stacked`
     tells which of the model's sites the kernel's and the recorded ones are made of. `origin` is the `Model`
-    itself.
+    itself. `values_checked` asks for parameters to be looked at where chains start.
     """
 
     kernel: PoolingGibbs
@@ -51,6 +51,7 @@ class Plan:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     density: Density | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    values_checked: bool = True
     generated: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     stacked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -152,9 +152,11 @@ def check_start(
     logdensity: Any,
     given: Collection[str] = (),
     tried: str = "",
+    impossible: str | None = None,
 ) -> None:
     """Refuse chains that start at a point of non-finite density: `ModelError` with the chain, the site, the
-    element and its value, the sites that were `given` with `init=`, and what else was `tried`."""
+    element and its value, the sites that were `given` with `init=`, and what else was `tried`. `impossible`
+    tells of a parameter that cannot be there, where that is known."""
     bad = bad_chains(state, logdensity)
     if not bad.any():
         return
@@ -163,7 +165,8 @@ def check_start(
     values = kernel.postprocess_fn((), dict(kwargs))(z)
     for group, members in plan.members.items():
         values.update(zip(members, values.pop(group), strict=True))
-    reason = blame(plan.model or model_of(kernel), kwargs, values) or "no single site explains it"
+    reason = impossible or blame(plan.model or model_of(kernel), kwargs, values)
+    reason = reason or "no single site explains it"
     where = f"{int(bad.sum())} of {bad.size} chains start where the density is zero or undefined: {reason}"
     if given:
         asked = ", ".join(map(repr, given))

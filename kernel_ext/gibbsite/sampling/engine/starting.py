@@ -9,6 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.density.possible.certain import undecided
+from gibbsite.density.possible.check import told_start
+from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.initial import RADIUS, bad_chains, check_start
@@ -55,9 +58,13 @@ class Starting:
         said[0] += " (unconstrained)" * (not self._given)
         state, logdensity, drawn_again = self._possible(self._key)
         said += drawn_again
-        check_start(
-            self._engine.kernel, self._plan, self._kwargs, state, logdensity, self._given, self._tried
-        )
+        impossible = self._impossible(state)
+        told = {"tried": self._tried, "impossible": impossible}
+        check_start(self._engine.kernel, self._plan, self._kwargs, state, logdensity, self._given, **told)
+        if impossible is not None:
+            if self._given:
+                raise ModelError(f"init: {impossible}")
+            said.append(impossible)
         passes = 0 if self._given else min(_MOST_PASSES, self._engine.warmup // _PASSES_SHARE)
         if not passes:
             return Start(state, ", ".join(said))
@@ -87,6 +94,12 @@ class Starting:
         if again:
             said.append(f"chain{'s' * (len(again) > 1)} {', '.join(map(str, sorted(again)))} started again")
         return Start(walked.state, ", ".join(said))
+
+    def _impossible(self, state: Any) -> str | None:
+        density = self._plan.density if self._plan.values_checked else None
+        if density is None or not undecided(density)[1]:
+            return None
+        return told_start(density, self._engine.constrained(state))
 
     @property
     def _discrete(self) -> bool:

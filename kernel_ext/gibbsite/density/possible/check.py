@@ -1,0 +1,51 @@
+"""All that is looked at before anything is sampled, in the order in which one would want to hear of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density.density import Density
+from gibbsite.density.possible.covariates import check_covariates, check_indices, scaling_notes
+from gibbsite.density.possible.data import check_support
+from gibbsite.density.possible.draws import Impossible
+from gibbsite.density.possible.parameters import impossible_parameters
+from gibbsite.density.possible.points import impossible_at
+from gibbsite.density.possible.words import told_parameter
+from gibbsite.errors import DataError, ModelError
+
+_TOLERATED = 0.25  # of the draws from the prior: a model may have a prior that is cut off by its use
+
+
+def impossible_values(fn: Callable, density: Density) -> tuple[str, ...]:
+    """Refuse what cannot be about the values of a model, and return notes of what merely hurts.
+
+    Raises `DataError` for observations outside their support, indices beyond an axis and NaN in covariates,
+    `ModelError` for parameters that do not meet their constraints: with line, site, argument and value.
+    """
+    check_support(density)
+    check_indices(density)
+    check_covariates(density)
+    found = impossible_parameters(fn, density)
+    for one in found:
+        if one.share > _TOLERATED:
+            site = density.sites[one.site]
+            kind = ModelError if one.drawn else DataError
+            name = one.parameter.rpartition("/")[2]
+            raise kind(told_parameter(site, one)).at(site.line, "impossible-parameter", name)
+    return (*(_note(density, one) for one in found), *scaling_notes(density))
+
+
+def told_start(density: Density, chains: Mapping[str, Any]) -> str | None:
+    """What cannot be about parameters where chains start, from values `[chain, *shape]` by latent; None where
+    all can be."""
+    values = {n: np.asarray(v) for n, v in chains.items()}
+    for chain in range(len(next(iter(values.values())))):
+        found = impossible_at(density, {n: v[chain] for n, v in values.items()})
+        if found is not None:
+            return f"chain {chain} starts where {told_parameter(density.sites[found.site], found)}"
+    return None
+
+
+def _note(density: Density, one: Impossible) -> str:
+    return f"{told_parameter(density.sites[one.site], one)}. Such values count as having no density"

@@ -1,0 +1,90 @@
+"""Parameters on draws from the prior: all of them and all draws in one compiled pass."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from numpyro import handlers
+
+from gibbsite.density.density import Density
+from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.collect import feasible, parameters_of, weights_of
+from gibbsite.density.possible.limits import outside
+from gibbsite.trace.jaxpr.for_cpu import jitted
+
+DRAWS = 16
+"""Draws from the prior that parameters are looked at on."""
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A parameter that does not meet its constraint: on which `share` of the draws from the prior (`drawn`;
+    without latents there are none, and the share is 1), and the first `index` and `value` that do not; for
+    vectors and matrices the value is a whole event."""
+
+    site: str
+    parameter: str
+    constraint: Any
+    share: float
+    index: tuple[int, ...]
+    value: Any
+    drawn: bool = False
+
+
+def impossible_on_draws(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> list[Impossible]:
+    """Which of the `wanted` parameters (site, name) of the model `fn` are impossible, on any draw."""
+    keys = jax.random.split(jax.random.key(0), DRAWS)
+    told = jax.device_get(
+        jitted(jax.vmap(_teller(fn, density, wanted), (0, None)))(keys, density.arguments.arrays)
+    )
+    return _found(density, told)
+
+
+def _found(density: Density, told: Mapping[tuple[str, str], Any]) -> list[Impossible]:
+    """What `_teller` found on several draws."""
+    found = []
+    for (site, name), (bad, index, value, shape) in told.items():
+        if bad.any():
+            draw = int(np.argmax(bad))
+            dims = tuple(int(n) for n in shape[draw])
+            at = tuple(int(i) for i in np.unravel_index(int(index[draw]), dims)) if dims else ()
+            constraint = density.parameter_constraints[site][name]
+            plain = value[draw] if np.ndim(value[draw]) else value[draw].item()
+            found.append(Impossible(site, name, constraint, float(bad.mean()), at, plain, True))
+    return found
+
+
+def _teller(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> Callable:
+    """A function of a key and the data: for each wanted parameter, whether any element is impossible on a
+    draw from the prior, the first such in the flattened batch, its value, and the batch's shape."""
+
+    def improper(msg: Mapping[str, Any]) -> Any:
+        return feasible(msg) if type(msg.get("fn")).__name__ == "ImproperUniform" else None
+
+    def on_draw(key: Any, data: Any) -> dict[tuple[str, str], Any]:
+        args, kwargs = density.arguments.rebuild(data)
+        model = handlers.seed(handlers.substitute(fn, substitute_fn=improper), key)
+        with handlers_alone, numpyro.validation_enabled(False):
+            trace = handlers.trace(model).get_trace(*args, **kwargs)
+        return _told(trace, density, wanted)
+
+    return on_draw
+
+
+def _told(trace: Mapping[str, Any], density: Density, wanted: list[tuple[str, str]]) -> dict[Any, Any]:
+    """Of each wanted parameter of a NumPyro trace: whether an element is impossible, where, and its value."""
+    out = {}
+    for site, name in wanted:
+        value, _, constraint = parameters_of(trace[site]["fn"])[name]
+        wrong, value = outside(constraint, value, True), jnp.asarray(value)
+        for weight in weights_of(trace[site]):
+            if np.shape(weight) == wrong.shape:
+                wrong = wrong & (weight != 0)
+        first = jnp.argmax(wrong.reshape(-1)) if wrong.ndim else jnp.zeros((), int)
+        events = value.reshape(wrong.size, *value.shape[wrong.ndim :])
+        out[site, name] = jnp.any(wrong), first, events[first], jnp.asarray(wrong.shape, int)
+    return out
