@@ -93,10 +93,58 @@ def test_indicators_are_swept_with_their_coefficients_integrated_out():
 def test_what_cannot_be_collapsed_is_told():
     model = gb.model(change)
     assert model.schedule().text == "Collapsed [k a b]"
-    with pytest.raises(Refused, match="one discrete site"):
+    with pytest.raises(Refused, match="a discrete one or a scale"):
         collapsed_block(model.density, ("a", "b"))
-    with pytest.raises(gb.GibbsiteError, match="one discrete site"):
+    with pytest.raises(gb.GibbsiteError, match="a discrete one or a scale"):
         model.schedule("Collapsed [a b] (*) Gibbs k")
+    with pytest.raises(gb.GibbsiteError, match="tau meets none of a"):
+        gb.model(few).schedule("Collapsed [tau a] (*) Conjugate [mean u]")
+
+
+EFFECTS = np.array([0.4, -1.1, 2.3, 0.2, -0.5])
+
+
+def few(y=EFFECTS):
+    """Few effects with a vague scale; `a` is far from both."""
+    mean = numpyro.sample("mean", dist.Normal(0, 3.0))
+    tau = numpyro.sample("tau", dist.Gamma(0.1, 0.1))
+    with numpyro.plate("J", 5):
+        u = numpyro.sample("u", dist.Normal(mean, tau**-0.5))
+        numpyro.sample("y", dist.Normal(u, 1.0), obs=y)
+    a = numpyro.sample("a", dist.Normal(0, 1.0))
+    numpyro.sample("w", dist.Normal(a, 1.0), obs=0.3)
+
+
+def marginal_of_the_scale(log_tau):
+    """log p(tau, y), in double precision, by the coordinate log tau."""
+    tau = np.exp(log_tau)
+    prior = 0.1 * log_tau - 0.1 * tau
+    return prior + evidence(np.column_stack([np.eye(5), np.ones(5)]), [*[tau**-0.5] * 5, 3], 1.0, EFFECTS)
+
+
+def test_a_scale_is_drawn_with_its_effects_integrated_out():
+    model = gb.model(few)
+    assert model.schedule().text == "Collapsed [tau mean u] (*) Conjugate a"
+    block = collapsed_block(model.density, ("tau", "mean", "u"))
+    state = {"mean": jnp.array(9.0), "u": jnp.zeros(5), "a": jnp.array(0.0)}  # which do not count
+    places = np.linspace(-6, 4, 7)
+    data = tuple(model.density.arguments.arrays)
+    at = jax.jit(jax.vmap(lambda x: block.logdensity({**state, "tau": jnp.exp(x)}, data)))
+    found = np.asarray(at(jnp.asarray(places)), float)
+    expected = np.array([marginal_of_the_scale(x) for x in places]) - places  # by tau itself
+    np.testing.assert_allclose(found - found[0], expected - expected[0], atol=2e-3)
+    grid = np.linspace(-45, 8, 3000)  # Gamma(0.1, 0.1) is wide
+    p = normalised([marginal_of_the_scale(x) for x in grid])
+    run = model.sample(draws=2000, warmup=100, chains=4, seed=0)
+    logs = np.log(np.asarray(run.draws["tau"]))
+    for f in (lambda x: x, np.tanh, lambda x: (x > 0).astype(float)):
+        mean = p @ f(grid)
+        error = np.sqrt(p @ (f(grid) - mean) ** 2 / float(run.summary().loc["tau", "ess_bulk"]))
+        assert abs(f(logs).mean() - mean) < 4.5 * error
+    # and the effects belong to the scale that was drawn with them: standardised, they are a prior's
+    small = logs > np.quantile(logs, 0.9)
+    spread = np.asarray(run.draws["u"] - run.draws["mean"][..., None])[small].std()
+    assert spread < 1.5 * np.exp(-0.5 * logs[small]).mean()
 
 
 def test_assignments_of_a_mixture_are_left_to_one_pass():

@@ -102,6 +102,21 @@ def test_the_posterior_is_that_of_quadrature(name):
         assert abs(run.draws[n].std() / sd - 1) < 4.5 / np.sqrt(float(ess[n]))
 
 
+def test_a_scale_beside_it_is_drawn_with_the_coefficients_integrated_out():
+    model = gb.model(uncertain)
+    run = model.sample(schedule="PolyaGamma [a b tau]", draws=2000, warmup=100, chains=4, seed=0)
+    line, scales = jnp.linspace(-6.0, 6.0, 61), jnp.linspace(0.02, 6.0, 80)
+    a, b, tau = (x.ravel() for x in jnp.meshgrid(line, line, scales, indexing="ij"))
+    at = jax.jit(jax.vmap(lambda a, b, tau: model.density.log_joint({"a": a, "b": b, "tau": tau})))
+    log = np.asarray(at(a, b, tau), np.float64)
+    w = np.exp(log - log.max())
+    w /= w.sum()
+    for n, x in (("tau", tau), ("b", b)):
+        mean = w @ np.asarray(x)
+        sd = np.sqrt(w @ (np.asarray(x) - mean) ** 2)
+        assert abs(run.draws[n].mean() - mean) < 4.5 * sd / np.sqrt(float(run.summary()["ess_bulk"][n]))
+
+
 def counts():
     numpyro.sample("y", dist.Poisson(jnp.exp(predictor())), obs=jnp.asarray(COUNTS))
 
@@ -129,8 +144,8 @@ def test_other_likelihoods_are_refused(fn):
 def test_what_does_not_belong_into_a_block_is_told():
     model = gb.model(uncertain)
     assert "PolyaGamma" in model.schedule("PolyaGamma [a b] (*) NUTS tau").text
-    with pytest.raises(gb.GibbsiteError, match="PolyaGamma cannot update 'tau'"):
-        model.schedule("PolyaGamma [a b tau]")
+    with pytest.raises(gb.GibbsiteError, match="PolyaGamma cannot update 'size'"):
+        gb.model(dispersed).schedule("PolyaGamma [a b size]")
     with pytest.raises(gb.GibbsiteError, match="no logistic likelihood"):
         gb.model(counts).schedule("PolyaGamma a (*) NUTS b")
 
@@ -146,7 +161,7 @@ def hierarchy(y, prior=None):
 
 
 def test_the_default_takes_it_for_effects_at_rates_that_are_not_extreme():
-    assert hierarchy(100 * COUNTS).schedule().text == "PolyaGamma [mean u] (*) Conjugate tau"
+    assert hierarchy(100 * COUNTS).schedule().text == "PolyaGamma [tau mean u]"
     # one in a thousand: the variates know fifty times more than the data do
     assert hierarchy(np.array([0, 1, 2, 0, 1])).schedule().text == "NUTS [mean tau u]"
     # a scale that is not conjugate stays together with its effects

@@ -158,7 +158,7 @@ COMPOSED = [
     (normal_gamma, "random: 2 x Conjugate tau (*) HMC(step_size=.3, num_steps=4, adapt_step_size=False) m"),
     (effects, None),
     (switched, "Collapsed [k a b] (*) Conjugate tau"),
-    (logits, "PolyaGamma [mean u] (*) Conjugate tau"),
+    (logits, "PolyaGamma [tau mean u]"),
     (effects, "Conjugate tau (*) Conjugate [u slope] (*) Slice mean"),
     pytest.param(mixture, "Slice w (*) NUTS(step_size=.2) mu (*) Gibbs z", marks=pytest.mark.slow),
     pytest.param(mixture, "Conjugate w (*) ESlice mu (*) Gibbs z", marks=pytest.mark.slow),

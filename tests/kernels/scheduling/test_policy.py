@@ -31,8 +31,21 @@ def test_a_hierarchy_is_one_block_unless_all_of_it_is_exact():
     assert (row.kernel, row.sites) == ("NUTS", ("mu", "tau", "theta"))
     assert "kept together: theta's location reads mu, its scale reads tau" in row.reason
     exact = schools(dist.Gamma(1.0, 1.0)).schedule()
-    assert {row.kernel for row in exact.rows} == {"Conjugate"}
-    told = {n: row.reason for row in exact.rows for n in row.sites}
+    (row,) = exact.rows  # few effects: their scale is drawn without them
+    assert (row.kernel, row.sites) == ("Collapsed", ("tau", "mu", "theta"))
+    assert "tau is sliced with mu and theta integrated out" in row.reason
+
+
+def test_the_scale_of_many_effects_is_drawn_given_them():
+    def many(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 5))
+        tau = numpyro.sample("tau", dist.Gamma(1.0, 1.0))
+        theta = numpyro.sample("theta", dist.Normal(mu, tau**-0.5).expand([len(y)]))
+        numpyro.sample("obs", dist.Normal(theta, 1.0), obs=y)
+
+    s = gb.model(many, np.linspace(-1, 1, 40)).schedule()
+    assert s.text == "Conjugate [mu theta] (*) Conjugate tau"
+    told = {n: row.reason for row in s.rows for n in row.sites}
     assert "apart from theta: all of it is exact" in told["tau"]
 
 

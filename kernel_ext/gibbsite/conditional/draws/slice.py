@@ -1,55 +1,78 @@
 """One slice update of a single number (Neal 2003, "Slice sampling", figures 3 and 5)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax, random
 
 _MAX_SHRINKS = 100
+_FIRST, _LEFT, _RIGHT, _SHRINK, _DONE = range(5)
+
+
+class _Search(NamedTuple):
+    """A search under way: `phase`, the interval, the steps left to either side, where the log density is
+    wanted next, and how often it was evaluated."""
+
+    phase: jax.Array
+    low: jax.Array
+    high: jax.Array
+    left: jax.Array
+    right: jax.Array
+    at: jax.Array
+    here: jax.Array
+    height: jax.Array
+    count: jax.Array
+    shrinks: jax.Array
 
 
 def slice_element(
-    key: jax.Array, logdensity: Any, x: jax.Array, here: jax.Array, width: jax.Array, max_steps: int
+    key: jax.Array, logdensity: Any, x: jax.Array, here: jax.Array | None, width: jax.Array, max_steps: int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """One slice update of a scalar `x` with logdensity `here`: new value, its logdensity, evaluations."""
+    """One slice update of a scalar `x` with logdensity `here`, None where it is not known: new value, its
+    logdensity, evaluations.
+
+    One loop with one evaluation in its body: the log density is compiled once, and chains that are updated
+    together wait for the longest search, not for the longest of each of its parts.
+    """
     key_height, key_place, key_split, key_draw = random.split(key, 4)
-    height = here - random.exponential(key_height, dtype=x.dtype)
-    left = x - width * random.uniform(key_place, dtype=x.dtype)
+    drop = random.exponential(key_height, dtype=x.dtype)
+    low = x - width * random.uniform(key_place, dtype=x.dtype)
+    high = low + width
     # the budget of steps is divided at random, which keeps the update reversible
-    left_steps = jnp.floor(max_steps * random.uniform(key_split)).astype(jnp.int32)
+    left = jnp.floor(max_steps * random.uniform(key_split)).astype(jnp.int32)
+    known = here is not None
+    value = jnp.asarray(here, x.dtype) if known else jnp.zeros_like(x)
+    zero = jnp.zeros((), jnp.int32)
+    phase = jnp.asarray(_LEFT if known else _FIRST, jnp.int32)
+    start = _Search(
+        phase, low, high, left, max_steps - 1 - left, low if known else x, value, value - drop, zero, zero
+    )
 
-    def step_out(edge: jax.Array, steps: jax.Array, move: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def cond(carry: Any) -> jax.Array:
-            _, left, value, _ = carry
-            return (left > 0) & (value > height)
-
-        def body(carry: Any) -> Any:
-            edge, left, _, count = carry
-            edge = edge + move
-            return edge, left - 1, logdensity(edge), count + 1
-
-        edge, _, _, count = lax.while_loop(
-            cond, body, (edge, steps, logdensity(edge), jnp.ones((), jnp.int32))
+    def body(s: _Search) -> _Search:
+        value = jnp.asarray(logdensity(s.at), x.dtype)
+        first, to_left, to_right = s.phase == _FIRST, s.phase == _LEFT, s.phase == _RIGHT
+        above = value > s.height
+        here, height = jnp.where(first, value, s.here), jnp.where(first, value - drop, s.height)
+        # out to the left, then to the right, while the ends lie above
+        go_left, go_right = to_left & above & (s.left > 0), to_right & above & (s.right > 0)
+        low, high = jnp.where(go_left, s.low - width, s.low), jnp.where(go_right, s.high + width, s.high)
+        # then in: a rejected place is the new end on its side
+        shrinking = s.phase == _SHRINK
+        low = jnp.where(shrinking & ~above & (s.at < x), s.at, low)
+        high = jnp.where(shrinking & ~above & (s.at >= x), s.at, high)
+        shrinks = s.shrinks + shrinking
+        phase = s.phase + (first | (to_left & ~go_left) | (to_right & ~go_right))
+        phase = jnp.where(shrinking & (above | (shrinks == _MAX_SHRINKS)), _DONE, phase)
+        # after so many shrinks the interval has collapsed onto x
+        here = jnp.where(shrinking & above, value, here)
+        drawn = low + (high - low) * random.uniform(random.fold_in(key_draw, shrinks), dtype=x.dtype)
+        at = jnp.where(phase == _LEFT, low, jnp.where(phase == _RIGHT, high, drawn))
+        kept = jnp.where(above, s.at, x)
+        at = jnp.where(phase == _DONE, kept, at)
+        return _Search(
+            phase, low, high, s.left - go_left, s.right - go_right, at, here, height, s.count + 1, shrinks
         )
-        return edge, count
 
-    low, n_left = step_out(left, left_steps, -width)
-    high, n_right = step_out(left + width, max_steps - 1 - left_steps, width)
-
-    def cond(carry: Any) -> jax.Array:
-        *_, value, count = carry
-        return ~(value > height) & (count < _MAX_SHRINKS)
-
-    def body(carry: Any) -> Any:
-        low, high, _, key, _, count = carry
-        key, key_x = random.split(key)
-        new = low + (high - low) * random.uniform(key_x, dtype=x.dtype)
-        value = logdensity(new)
-        low, high = jnp.where(new < x, new, low), jnp.where(new < x, high, new)
-        return low, high, new, key, value, count + 1
-
-    first = (low, high, x, key_draw, jnp.full_like(here, -jnp.inf), jnp.zeros((), jnp.int32))
-    _, _, new, _, value, count = lax.while_loop(cond, body, first)
-    found = value > height  # after so many shrinks the bracket has collapsed onto x
-    return jnp.where(found, new, x), jnp.where(found, value, here), count + n_left + n_right
+    end = lax.while_loop(lambda s: s.phase != _DONE, body, start)
+    return end.at, end.here, end.count

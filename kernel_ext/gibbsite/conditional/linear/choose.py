@@ -5,14 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gibbsite.conditional.conditional import Conditional
-from gibbsite.conditional.conjugate.certify import ConjugateConditional
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.gaussian.chain import GaussianChain
-from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.linear.collapsed import collapsed_block
-from gibbsite.conditional.linear.joint import JointGaussian, joint_gaussian
+from gibbsite.conditional.linear.joint import JointGaussian, is_gaussian, joint_gaussian
 from gibbsite.conditional.linear.logistic import Likelihood
 from gibbsite.conditional.linear.polya_gamma import PolyaGammaBlock, polya_gamma_block
 from gibbsite.density import Density
@@ -65,13 +61,6 @@ def together(density: Density, names: Sequence[str]) -> Together:
         except Refused as why:
             refused[part] = str(why)
     return Together(tuple(joint), tuple(alone), refused)
-
-
-def is_gaussian(conditional: Conditional) -> bool:
-    """Whether a site is Gaussian given the rest; chains, which have a draw of their own, do not count."""
-    if isinstance(conditional, ConjugateConditional):
-        return conditional.family.name == "Normal"
-    return isinstance(conditional, GaussianConditional) and not isinstance(conditional, GaussianChain)
 
 
 def gaussian_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -148,10 +137,9 @@ def _small(density: Density, site: str, names: tuple[str, ...]) -> bool:
         found = collapsed_block(density, names)
     except Refused:
         return False
-    if found.elements > 1 and structure.independent:
+    if found.outer[0].elements > 1 and structure.independent:
         return False
-    layout = found.gaussian.layout
-    solved = found.elements * found.support.size
+    layout, solved = found.gaussian.layout, found.evaluations
     return solved <= _MOST_SOLVED and solved * (layout.rest + layout.border) ** 2 <= _MOST_SOLVED * 100
 
 

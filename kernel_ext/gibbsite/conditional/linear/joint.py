@@ -9,16 +9,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.conditional import Conditional
+from gibbsite.conditional.conjugate.certify import ConjugateConditional
 from gibbsite.conditional.forms.degree import certify_quadratic
 from gibbsite.conditional.forms.support import support_of
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.affine import NotPlain, peeled, weight_of
+from gibbsite.conditional.gaussian.chain import GaussianChain
+from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.linear.arrow import Bordered, Vector
 from gibbsite.conditional.linear.blocks import Row, Slopes
 from gibbsite.conditional.linear.layout import Layout, arranged
 from gibbsite.conditional.linear.rows import Rows
 from gibbsite.conditional.reads.moving import bounded_by
 from gibbsite.density import Density
+from gibbsite.density.evaluation.evaluate import Evaluator
 from gibbsite.density.terms import Term
 
 
@@ -38,7 +43,8 @@ class JointGaussian:
         replaced: Sequence[Row] = (),
         without: frozenset[int] = frozenset(),
     ):
-        self.density, self.sites = density, tuple(sites)
+        self.density, self.sites, self.without = density, tuple(sites), without
+        self._replaced = tuple(replaced)
         near = {
             i: t for i, t in enumerate(density.terms) if not density.maps.latents(t.atom).isdisjoint(sites)
         }
@@ -97,6 +103,18 @@ class JointGaussian:
         # the second step takes back what the first lost to rounding: it starts from residuals
         start = self.layout.vector(zero, jnp.result_type(*zero.values()))
         return step(step(start)), factor
+
+    def replaced_at(self, ev: Evaluator, auxiliary: Mapping[str, Any]) -> Any:
+        """What the rows that stand for other terms add to the log density at the values of `ev`: a scalar."""
+        out = jnp.zeros(())
+        for row in self._replaced:
+            weight = row.weight(ev, auxiliary)
+            a, b = ev.lazy(row.left), ev.lazy(row.right)
+            value = jnp.where(weight == 0, 0, weight * a * b)
+            if row.linear is not None:
+                value = value + row.linear(ev, auxiliary) * a
+            out = out + jnp.sum(jnp.broadcast_to(value, row.shape))
+        return out
 
     def _sum(self, terms: Sequence[Term], x: Mapping[str, Any], others: Mapping[str, Any], data: Any) -> Any:
         ev = self.density.evaluator({**others, **x}, data)
@@ -158,6 +176,13 @@ class JointGaussian:
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
         return repr((type(self).__name__, self.sites, self.layout))
+
+
+def is_gaussian(conditional: Conditional) -> bool:
+    """Whether a site is Gaussian given the rest; chains, which have a draw of their own, do not count."""
+    if isinstance(conditional, ConjugateConditional):
+        return conditional.family.name == "Normal"
+    return isinstance(conditional, GaussianConditional) and not isinstance(conditional, GaussianChain)
 
 
 def _row(density: Density, degrees: Mapping[Any, int], term: Term) -> Row | None:

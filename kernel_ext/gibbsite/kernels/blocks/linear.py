@@ -1,4 +1,4 @@
-"""Blocks of Gaussian sites with Pólya-gamma variates, or a discrete site, beside them, as NumPyro kernels."""
+"""Blocks of Gaussian sites with Pólya-gamma variates, or other sites, beside them, as NumPyro kernels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,7 +39,8 @@ class PolyaGamma(_Block):
     """Draw the Gaussian sites of a logistic regression jointly, given Pólya-gamma variates drawn within.
 
     For Bernoulli, binomial, geometric and negative binomial likelihoods whose logits are linear in sites with
-    Gaussian priors: coefficients, intercepts, random effects and their means in one block.
+    Gaussian priors: coefficients, intercepts, random effects and their means in one block. Scales of effects
+    may join them: they are drawn right before, by a slice, with the Gaussian sites integrated out.
 
         Gibbs([(PolyaGamma(model), ["b", "effects"]), (NUTS(model), None)])
 
@@ -50,10 +51,11 @@ class PolyaGamma(_Block):
 
 
 class Collapsed(_Block):
-    """Draw one discrete site with the Gaussian sites of its block integrated out, then these given it.
+    """Draw sites with the Gaussian sites of their block integrated out, then these given them.
 
-    For change points, indicators of coefficients, assignments to lines: whatever cannot move while the
-    coefficients that go with it stay.
+    For change points, indicators of coefficients, assignments to lines, and the scales of few effects:
+    whatever cannot move while the coefficients that go with it stay. Discrete sites are drawn over the list
+    of their values, continuous ones by slices through their unconstrained coordinates.
 
         Gibbs([(Collapsed(model), ["k", "slope", "level"]), (Slice(model), None)])
 

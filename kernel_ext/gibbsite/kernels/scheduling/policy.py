@@ -15,6 +15,7 @@ drawn exactly or sliced, then one NUTS block:
 | few numbers that enter through comparisons alone | Conjugate, Slice | gradients do not feel a step |
 | a hierarchy that is not conjugate as a whole | NUTS, in one block | cut apart it walks; centring is learnt |
 | effects in logistic predictors, in an exact hierarchy | PolyaGamma, in one block | one draw, not a walk |
+| the scale of few effects, and their block | Collapsed or PolyaGamma, in one block | given them it walks |
 | coupled, and Gaussian together given the rest | Conjugate, in one block | one exact draw of them all |
 | certified conjugate | Conjugate | drawn exactly |
 | the rest | NUTS, in the same block | gradients |
@@ -33,6 +34,8 @@ from types import MappingProxyType
 from typing import Any
 
 from gibbsite.conditional.linear.choose import collapsed_blocks, gaussian_blocks, logistic_blocks
+from gibbsite.conditional.linear.joint import is_gaussian
+from gibbsite.conditional.linear.scales import few_effects
 from gibbsite.conditional.reads.blind import blind_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.elimination import Marginal, joint_marginal
@@ -72,6 +75,10 @@ def default_spec(facts: Facts) -> Spec:
     switches = [n for n in units if n in facts.sites and kinds[n] == "finite"]
     integrated = collapsed_blocks(facts.density, switches + exact)
     jointly = gaussian_blocks(facts.density, [n for n in exact if n not in integrated])
+    alone = {n: (n,) for n in exact if n not in integrated and is_gaussian(facts.conditional(n))}
+    gaussian = {**alone, **jointly, **{n: b for n, b in logistic.items() if not tied.keys() & set(b)}}
+    scales = few_effects(facts.density, [n for n in exact if n not in {**integrated, **gaussian}], gaussian)
+    drawn_along = {n for ns in scales.values() for n in ns}
     tables = {n: m for n, m in units.items() if kinds[n] in ("finite", "chain") and n not in integrated}
     blocks = joint_blocks(facts, tables)
     for name, members in units.items():
@@ -86,10 +93,12 @@ def default_spec(facts: Facts) -> Spec:
             discrete += [Update(kernel, ms) for ms in ([members] if kernel == "Window" else zip(members))]
         elif name in tied:
             gradients.append(name)
-        elif name in logistic and not tied.keys() & set(logistic[name]):
-            closed += [Update("PolyaGamma", logistic[name])] if name == logistic[name][0] else []
-        elif name in jointly:
-            closed += [Update("Conjugate", jointly[name])] if name == jointly[name][0] else []
+        elif name in gaussian:
+            mine = scales.get(gaussian[name], ())
+            kernel = "PolyaGamma" if name in logistic else "Collapsed" if mine else "Conjugate"
+            closed += [Update(kernel, (*mine, *gaussian[name]))] if name == gaussian[name][0] else []
+        elif name in drawn_along:
+            continue
         elif kinds[name] == "conjugate":
             closed.append(Update("Conjugate", (name,)))
         elif name in stepped:

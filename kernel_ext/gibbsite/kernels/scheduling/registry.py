@@ -15,8 +15,10 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from gibbsite.conditional.finite.window import window_draw
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.linear.choose import is_gaussian, together
+from gibbsite.conditional.linear.choose import together
 from gibbsite.conditional.linear.collapsed import collapsed_block
+from gibbsite.conditional.linear.joint import is_gaussian
+from gibbsite.conditional.linear.outer import outer_site
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import ScheduleError
@@ -246,11 +248,13 @@ def conjugate_reason(facts: Facts, sites: tuple[str, ...]) -> str:
 
 
 def _logistic(facts: Facts, site: str) -> str | None:
-    """Fits the linear parts of logistic predictors, and Gaussian sites that can join the block of one."""
+    """Fits the linear parts of logistic predictors, and sites that can join the block of one: those that
+    are Gaussian, and scales, which are drawn with the Gaussian ones integrated out."""
     if facts.density.sites[site].discrete:
         return f"{site!r} is discrete"
     why = _refused(polya_gamma_block, facts, (site,))
-    if why is None or not is_gaussian(facts.conditional(site)):
+    outer = _refused(outer_site, facts, site) is None
+    if why is None or not (outer or is_gaussian(facts.conditional(site))):
         return why
     density = facts.density  # a blanket calls a group by its name
     near = [m for n in facts.conditional(site).blanket for m in density.groups.get(n, (n,))]
@@ -259,7 +263,7 @@ def _logistic(facts: Facts, site: str) -> str | None:
     return None if joined else why
 
 
-def _refused(derive: Callable[..., Any], facts: Facts, sites: tuple[str, ...]) -> str | None:
+def _refused(derive: Callable[..., Any], facts: Facts, sites: tuple[str, ...] | str) -> str | None:
     try:
         derive(facts.density, sites)
     except Refused as why:
@@ -273,12 +277,11 @@ def _logistic_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str, 
 
 
 def _collapsible(facts: Facts, site: str) -> str | None:
-    """Fits discrete sites with listed values, and the Gaussian sites that are integrated out for them."""
+    """Fits Gaussian sites, which are integrated out, and those that are drawn meanwhile: discrete ones with
+    listed values, and continuous ones such as scales."""
     if facts.sites[site].discrete:
         return _finite(facts, site)
-    if is_gaussian(facts.conditional(site)):
-        return None
-    return f"{site!r} is not Gaussian given the rest: {facts.conditional(site).reason}"
+    return None if is_gaussian(facts.conditional(site)) else _refused(outer_site, facts, site)
 
 
 def _collapsed_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:

@@ -1,0 +1,57 @@
+"""Which scales are drawn with their effects integrated out."""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.linear.outer import outer_site
+from gibbsite.density import Density
+from gibbsite.density.hierarchy.location_scale import location_scales
+
+# effects of one scale from which on they tell it well enough: a draw given them costs a tenth
+_FEW = 25
+# evaluations times term elements that one update may take unasked
+_MOST_WORK = 10**5
+
+
+def few_effects(
+    density: Density, scales: Collection[str], blocks: Mapping[str, tuple[str, ...]]
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """By block of Gaussian sites, given as in `blocks` by each of its sites, those of `scales` that few of
+    its effects have for a scale.
+
+    Given few effects their scale hardly moves wherever data allow it to be small, and they follow it (Gelman
+    et al. 2008, "Using redundant parameterizations to fit hierarchical models").
+    """
+    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    taken: set[str] = set()
+    for block in dict.fromkeys(blocks.values()):
+        if not set(block) <= density.latent_vars.keys():
+            continue
+        mine = [
+            n for n in scales if n not in taken and n in density.latent_vars and _is_few(density, n, block)
+        ]
+        work = sum(_work(density, n) for n in mine)
+        if mine and work <= _MOST_WORK:
+            found[block] = tuple(mine)
+            taken.update(mine)
+    return found
+
+
+def _is_few(density: Density, scale: str, block: Collection[str]) -> bool:
+    effects = [n for n in block if scale in getattr(location_scales(density).get(n), "scale", ())]
+    try:
+        each = outer_site(density, scale).elements if effects else 0
+    except Refused:
+        return False
+    return bool(each) and max(_size(density, n) for n in effects) <= _FEW * each
+
+
+def _size(density: Density, name: str) -> int:
+    return int(np.prod(density.sites[name].shape, dtype=np.int64))
+
+
+def _work(density: Density, scale: str) -> int:
+    elements = sum(int(np.prod(t.shape, dtype=np.int64)) for t in density.terms)
+    return outer_site(density, scale).evaluations * elements
