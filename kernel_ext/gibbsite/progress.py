@@ -10,18 +10,23 @@ from gibbsite.views.run.words import progress, text
 
 class Lines:
     """Subscribe it to a run: it prints a line when the status changes, one every `seconds` besides, and at
-    the end what the dashboard would show, in words."""
+    the end what the dashboard would show, in words. `stamped` lines begin with the time."""
 
-    def __init__(self, out: TextIO | None = None, seconds: float = 1.0):
-        self._out, self._seconds, self._last, self._status = out, seconds, 0.0, ""
+    def __init__(self, out: TextIO | None = None, seconds: float = 1.0, stamped: bool = False):
+        self._out, self._seconds, self._stamped = out, seconds, stamped
+        self._last, self._status = 0.0, ""
 
     def __call__(self, run: Any) -> None:
-        snapshot = run.snapshot(limit=1)
-        if snapshot.status == self._status and time.monotonic() - self._last < self._seconds:
+        if run.status == self._status and time.monotonic() - self._last < self._seconds:
             return
+        snapshot = run.snapshot(limit=1)
         self._last, self._status = time.monotonic(), snapshot.status
-        said = text(gather(run, labels=())) if snapshot.status in ENDED else progress_line(snapshot)
-        print(said, file=self._out or sys.stdout, flush=True)
+        self.say(text(gather(run, labels=())) if snapshot.status in ENDED else progress_line(snapshot))
+
+    def say(self, line: str) -> None:
+        """Print it, at once."""
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S ") if self._stamped else ""
+        print(f"{stamp}{line}", file=self._out or sys.stdout, flush=True)
 
 
 def progress_line(snapshot: Any) -> str:

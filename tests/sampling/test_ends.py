@@ -1,6 +1,7 @@
 """How processes end: on their last line, by SIGTERM, by a kernel's restart; and how they fork."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,21 +38,11 @@ while run.kept.sampled.steps < 100:
     pass
 print(run.kept.sampled.steps, flush=True)
 """
-WAITS = """
-def tell(run):
-    def line(run):
-        if run.kept.sampled.steps >= 100:
-            print(run.kept.sampled.steps, flush=True)
-    run.subscribe(line)
-model.sample(**options, on_start=tell)
-print("after", flush=True)
-"""
 
 
-def process(text, folder):
-    program = PROGRAM.format(paths=[str(TESTS)], folder=str(folder)) + text
+def process(*arguments):
     return subprocess.Popen(
-        [sys.executable, "-c", program],
+        [sys.executable, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -59,13 +50,25 @@ def process(text, folder):
 
 
 def test_the_last_line_and_sigterm(tmp_path):
-    with process(ENDS, tmp_path / "ends") as ends, process(WAITS, tmp_path / "waits") as waits:
+    """A script that ends while its run goes on, and `python -m gibbsite sample` that is told to end."""
+    program = PROGRAM.format(paths=[str(TESTS)], folder=str(tmp_path / "ends"))
+    file = tmp_path / "fit.py"
+    file.write_text(program)
+    options = ["--store", str(tmp_path / "waits"), "-n", "10000000", "-w", "10", "-c", "2", "--every", "0.02"]
+    line = ["-m", "gibbsite", "sample", f"{file}:model", *options]
+    with process("-c", program + ENDS) as ends, process(*line) as waits:
         assert waits.stdout is not None and ends.stdout is not None
-        sampled = {"waits": int(waits.stdout.readline())}
+        sampled, lines = {}, []
+        for said in waits.stdout:
+            lines.append(said)
+            found = re.search(r" sampling · ([\d\u202f]+) of ", said)
+            if found and int(found[1].replace("\u202f", "")) >= 100:
+                sampled["waits"] = int(found[1].replace("\u202f", ""))
+                break
         waits.send_signal(signal.SIGTERM)
         said = waits.communicate()
-        assert "after" not in said[0].split("\n") and waits.returncode == -signal.SIGTERM, said
-        sampled["waits"] = int(said[0].split()[-1]) if said[0] else sampled["waits"]
+        assert waits.returncode == 128 + signal.SIGTERM and "stopped early, draws kept" in said[0], said
+        assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", line) for line in lines) and not said[1]
         sampled["ends"] = int(ends.stdout.readline())
         said = ends.communicate()
         assert ends.returncode == 0 and not said[1], said

@@ -1,6 +1,8 @@
 """No run out of reach, and none disturbed: errors carry it, views cannot end it, threads cannot double it."""
 
+import shutil
 import threading
+from types import SimpleNamespace
 
 import gibbsite as gb
 import jax
@@ -10,6 +12,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, StoreError
 from gibbsite.sampling import checkpoint
+from gibbsite.views.run.words import progress
 
 
 def tiny(y=1.0):
@@ -30,10 +33,38 @@ def test_whatever_leaves_a_blocking_sample_carries_the_run(small, tmp_path, monk
     def full(*args):
         raise OSError(28, "No space left on device")
 
+    said = []
     monkeypatch.setattr(checkpoint, "write", full)
     with pytest.raises(StoreError, match="No space left") as told:
-        small.sample(**OPTIONS, store=tmp_path / "run")
+        small.sample(
+            **OPTIONS,
+            store=tmp_path / "run",
+            on_start=lambda run: run.subscribe(lambda r: said.append(r.snapshot().warnings)),
+        )
     assert told.value.run.draws["a"].shape == (2, 2000)  # it went on in memory
+    assert any("No space left" in w.text for w in said[-2])  # and was told while it did
+
+
+def test_how_old_the_last_commit_is_and_whether_the_disk_will_do(small, tmp_path, monkeypatch):
+    def looked(store):
+        seen = []
+        small.sample(
+            **OPTIONS,
+            chunk=200,
+            store=store,
+            on_start=lambda run: run.subscribe(lambda r: seen.append(r.snapshot())),
+        )
+        return seen
+
+    shots = looked(tmp_path / "run")
+    assert shots[-1].stored is None and all(s.stored.age is None or s.stored.age < 60 for s in shots[:-1])
+    middle = next(s for s in shots if s.draws_done == 1000)
+    assert 4000 < middle.stored.wanted < 12_000 and not middle.warnings  # 8000 bytes in memory
+    assert "on disk" in progress(middle) and "on disk" not in progress(shots[-1])
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=100))
+    middle = next(s for s in looked(tmp_path / "other") if s.draws_done == 1000)
+    assert "100 B left" in middle.warnings[0].text
+    assert looked(None)[0].stored is None
 
 
 def test_runs_of_the_process(small):

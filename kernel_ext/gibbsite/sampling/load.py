@@ -46,9 +46,10 @@ def read_back(
     partial: bool = False,
     streaming: bool = False,
     durable: bool = True,
+    going: bool = False,
 ) -> Run:
     """As `load`, where `planned` makes of the store's description the plan to go on with; `streaming` has it
-    write to `folder` even if it was saved, and not streamed, there."""
+    write to `folder` even if it was saved, and not streamed, there. `going`: another process is at it."""
     facts, state = checkpoint.read(folder)
     facts = checked_facts(facts, folder)
     told = checked_settings(facts["settings"], folder)
@@ -68,7 +69,7 @@ def read_back(
     else:
         read_draws(folder, facts["draws"], run.kept)
     _agree(run, settings, folder)
-    run.take_up(facts, state)
+    run.take_up(facts, state, going)
     if partial:
         return run
     if facts["live"] or streaming:

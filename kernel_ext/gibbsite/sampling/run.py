@@ -476,8 +476,9 @@ class Run(Looking):
 
     # what `load` puts in
 
-    def take_up(self, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
-        """Be the run that was saved: for `load`."""
+    def take_up(self, facts: Mapping[str, Any], state: dict[str, np.ndarray], going: bool = False) -> None:
+        """Be the run that was saved: for `load`. With `going`, look as it does while another process goes on
+        with it."""
         self.kept.summaries.unpack({k: v for k, v in state.items() if k.startswith(PREFIX)})
         self._saved_state = {k: v for k, v in state.items() if not k.startswith(PREFIX)} or None
         if facts["until"] is not None:
@@ -487,6 +488,8 @@ class Run(Looking):
         self._told = facts.get("starts", "")
         self._saved_centring = Centring.from_json(facts.get("centring", {}))
         self._status = "finished" if facts["finished"] else "stopped"
+        if going:
+            self._status = "compiling" if self._saved_state is None else self._phase()
         if self.kept.sampled.steps:
             values, stats = self.kept.sampled.read(), self.kept.sampled_stats.read()
             self._monitor.add(_by_step(values), _by_step(stats))

@@ -63,10 +63,12 @@ def write_report(run: RunLike, model: Any, path: str | PathLike[str]) -> Path:
     return target
 
 
-def report_html(run: RunLike, model: Any) -> str:
-    """The page as text; see `write_report`."""
+def report_html(run: RunLike, model: Any, head: str = "", above: str = "") -> str:
+    """The page as text; see `write_report`. `head` and `above`: markup for the page's head, and before all
+    the rest of it."""
     content = gather(run, None, slots=PLOTTED, limit=LISTED)
     body = [
+        above,
         _head(content),
         _section("Model", _graph(model), "graph") if model is not None else "",
         _section("Convergence", _plots(content)),
@@ -77,7 +79,7 @@ def report_html(run: RunLike, model: Any) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(content.model)}: a Gibbsite report</title><style>{STYLE}</style></head>\n"
+        f"<title>{escape(content.model)}: a Gibbsite report</title><style>{STYLE}</style>{head}</head>\n"
         f"<body><main>{''.join(body)}</main></body></html>\n"
     )
 
@@ -109,7 +111,7 @@ def _graph(model: Any) -> str:
 
 def _plots(content: Content) -> str:
     if not content.parameters or content.warming:
-        return '<p class="muted">The run ended before its first draw after warm-up.</p>'
+        return '<p class="muted">There is no draw after warm-up yet.</p>'
     picture, height = rows_svg(rows_of(content, len(content.parameters)), WIDTH)
     note = (
         f"The {len(content.parameters)} scalars that are worst off. Lines are chains; a band is the range of "

@@ -67,6 +67,7 @@ class Shot:
     stage: str | None = None
     stages: dict[str, float] = field(default_factory=dict)
     because: str = ""
+    stored: None = None
 
 
 @dataclass(frozen=True)

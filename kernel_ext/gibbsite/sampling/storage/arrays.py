@@ -123,6 +123,17 @@ def sync(root: Path, written: Mapping[str, tuple[Any, int, int]]) -> None:
         _sync_file(root / label / _META)
 
 
+def shrinkage(root: Path, written: Mapping[str, tuple[Any, int, int]]) -> float | None:
+    """Bytes on disk for each byte of draws, over the last chunks of what was written; None of nothing."""
+    raw = on_disk = 0
+    for label, (array, _, end) in written.items():
+        rows, shape = rows_of(array), (array.shape[0], end, *array.shape[2:])
+        first = (end - 1) // rows
+        raw += (end - first * rows) * array.dtype.itemsize * math.prod(shape) // end
+        on_disk += sum(os.path.getsize(root / label / key) for key in _keys(shape, array.chunks, "/", first))
+    return on_disk / raw if raw else None
+
+
 def _sync_file(path: Path) -> None:
     file = os.open(path, os.O_RDONLY)
     try:

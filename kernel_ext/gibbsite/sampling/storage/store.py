@@ -10,6 +10,7 @@ checksums, and the checkpoint remembers what the metadata said: see `arrays`. On
 
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,6 +56,8 @@ class Store:
         self._mark: Any = None  # the checkpoint's file as we left it
         self._lock = Lock(path)
         self._made: list[Path] = []  # what has to go if the run cannot begin
+        self.committed: float | None = None  # when, by the monotonic clock
+        self.shrinks_to = 1.0  # bytes on disk for a byte of draws, by the last chunks written
 
     @classmethod
     def create(
@@ -167,6 +170,8 @@ class Store:
             self._commit, self._made = named["commit"], []
             self._still_ours()
             self._still_there()
+            self.committed = time.monotonic()
+            self.shrinks_to = stored.shrinkage(self.path / DRAWS, written) or self.shrinks_to
         except (OSError, CheckpointError, KeyError, ValueError) as problem:
             self._written = before  # what did not count is written again
             raise StoreError(

@@ -8,20 +8,30 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.named import Named
-from gibbsite.errors import UnknownNameError
+from gibbsite.errors import StoreError, UnknownNameError
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.engine.resources import Estimate, Place, estimated
+from gibbsite.sampling.engine.resources import Estimate, Place, bytes_per_draw, estimated
 from gibbsite.sampling.engine.stages import Stages
 from gibbsite.sampling.engine.timing import BlockClock
 from gibbsite.sampling.storage.draws import Draws, empty_like, label_of, scalar_labels
+from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.storage.summaries import Summary
 from gibbsite.sampling.verdict.advice import advice
 from gibbsite.sampling.verdict.verdict import Verdict, judged
 from gibbsite.sampling.watch.diagnostics import all_stats, fair_share
 from gibbsite.sampling.watch.monitor import Monitor
+from gibbsite.sampling.watch.on_disk import store_notices, stored
 from gibbsite.sampling.watch.pace import Pace
 from gibbsite.sampling.watch.preview import Preview
-from gibbsite.sampling.watch.snapshot import BlockStat, Efficiency, History, ScalarStat, Snapshot, TraceView
+from gibbsite.sampling.watch.snapshot import (
+    BlockStat,
+    Efficiency,
+    History,
+    ScalarStat,
+    Snapshot,
+    Stored,
+    TraceView,
+)
 from gibbsite.sampling.watch.thinned import Thinned
 from gibbsite.showing import Shown, views
 
@@ -30,7 +40,8 @@ _KEPT_TRACES = 16
 
 # what the other floors and `load` do with a run, and people need not see
 _MACHINERY = frozenset({"attach_store", "follow", "give_engine", "kept", "settle", "take_up", "trace"})
-_MACHINERY |= {"continue_", "snapshot", "start", "subscribe", "warmup_labels", "warmup_trace"}
+_MACHINERY |= {"aim", "begin_from", "continue_", "forked", "going", "snapshot", "start", "subscribe"}
+_MACHINERY |= {"warmup_labels", "warmup_trace"}
 
 
 class Looking(Shown):
@@ -58,6 +69,8 @@ class Looking(Shown):
     _because: str
     _thinned: dict[tuple[str, int], Thinned]
     _looking: threading.Lock
+    _store: Store | None
+    _store_error: StoreError | None
 
     @property
     def model_name(self) -> str:
@@ -153,6 +166,7 @@ class Looking(Shown):
         warmup_left, draws_left = max(0, warmup - steps), self._target - self.kept.sampled.steps
         spent = max(elapsed - self._compile_seconds, 1e-9)
         stuck = self._monitor.stuck
+        on_disk = self._stored(draws_left + (warmup_left if self.settings.keep_warmup else 0))
         return Snapshot(
             status=self._status,
             message=self._message,
@@ -169,14 +183,20 @@ class Looking(Shown):
             chain_states=tuple("stuck" if c in stuck else self._status for c in range(self._chains)),
             blocks=self._block_stats(),
             scalars=tuple(fair_share(self._monitor.scalars, limit, self._monitor.followed)),
-            warnings=self._monitor.notices,
+            warnings=(*store_notices(on_disk, self._store_error), *self._monitor.notices),
             efficiency=self._efficiency(),
             partly=self._monitor.moments.partly,
             verdict=self.verdict,
             stage=self._stages.now,
             stages=self._stages.seconds(),
             because=self._because,
+            stored=on_disk,
         )
+
+    def _stored(self, steps_left: int) -> Stored | None:
+        if self._status in ("finished", "stopped", "failed"):
+            return None
+        return stored(self._store, steps_left * self._chains * bytes_per_draw(self._plan, self.settings.keep))
 
     def _efficiency(self) -> Efficiency:
         latent = {n for n, s in self._plan.sites.items() if s.role == "latent"} | set(self._plan.groups)

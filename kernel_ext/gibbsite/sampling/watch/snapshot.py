@@ -56,6 +56,17 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """A store under a run: seconds since the last commit (None before the first of this session), bytes that
+    the rest of the run will want there, bytes that are free on its disk (None where that is not known)."""
+
+    path: str
+    age: float | None
+    wanted: int
+    free: int | None
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The state of a run at one moment. Times in seconds; counts are per chain.
 
@@ -87,6 +98,7 @@ class Snapshot:
     stage: str | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
     because: str = ""
+    stored: Stored | None = None
 
 
 @dataclass(frozen=True)

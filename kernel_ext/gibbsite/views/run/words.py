@@ -75,6 +75,8 @@ def progress(snapshot: Any) -> str:
         parts.append(f"compiled in {duration(snapshot.compile_seconds)}")
     if snapshot.because:
         parts.append(f"compiled again: {snapshot.because}")
+    if snapshot.stored is not None and snapshot.stored.age is not None:
+        parts.append(f"on disk {duration(snapshot.stored.age)} ago")
     divergences = int(sum(snapshot.divergences))
     if divergences:
         parts.append(f"{whole(divergences)} divergence{'s' * (divergences != 1)}")
