@@ -1,7 +1,9 @@
 // The dashboard around the plots. All words and numbers come from Python in `_status`; here they are only placed.
 
 import { element, hostWidget } from "../host/host.mjs";
+import { writeCell } from "../host/cells.mjs";
 import { drawBlocks } from "./blocks.mjs";
+import { CURES_STYLE, drawCures } from "./cures.mjs";
 import { showGroups } from "./groups.mjs";
 import { place } from "./morph.mjs";
 import { drawHead, drawProgress } from "./progress.mjs";
@@ -11,7 +13,7 @@ import { drawTable, drawTools, inPlace, toggled } from "./table.mjs";
 /** @import { Row, Status } from "./status.mjs" */
 
 export default hostWidget({
-  style: DASHBOARD_STYLE,
+  style: DASHBOARD_STYLE + CURES_STYLE,
   async mount({ model, body, doc }) {
     const control = await model.widget_manager.get_model(model.get("_control").replace("IPY_MODEL_", ""));
     /** @param {object} content */
@@ -22,7 +24,10 @@ export default hostWidget({
     const table = element("div");
     const blocks = element("div");
     bottom.append(tools, table, blocks);
-    body.before(top);
+    const cures = element("div", "gb-dash");
+    let said = "";
+    const paintCures = () => place(cures, drawCures(model.get("_cures"), said));
+    body.before(top, cures);
     body.after(bottom);
 
     const hidden = /** @type {Set<string>} */ (new Set());
@@ -37,6 +42,12 @@ export default hostWidget({
       group: ({ group = "" }) => {
         if (!hidden.delete(group)) hidden.add(group);
         showGroups(doc, hidden);
+      },
+      write: ({ code = "" }) => {
+        writeCell(model, code).then((words) => {
+          said = words;
+          paintCures();
+        });
       },
     };
     /** @param {MouseEvent} event */
@@ -53,6 +64,7 @@ export default hostWidget({
       tell({ kind, ...data });
     };
     top.addEventListener("click", act);
+    cures.addEventListener("click", act);
     bottom.addEventListener("click", act);
 
     let seen = "";
@@ -81,7 +93,12 @@ export default hostWidget({
     table.addEventListener("pointerenter", () => point(true));
     table.addEventListener("pointerleave", () => point(false));
     paint();
+    paintCures();
     model.on("change:_status", paint);
-    return () => model.off("change:_status", paint);
+    model.on("change:_cures", paintCures);
+    return () => {
+      model.off("change:_status", paint);
+      model.off("change:_cures", paintCures);
+    };
   },
 });

@@ -4,10 +4,13 @@ only when there is something to show.
 The package's top says where the views are (`use`); a `Shown` object asks them.
 """
 
+import logging
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+_log = logging.getLogger("gibbsite")
 _where: list[Callable[[], Any]] = []
 
 
@@ -23,6 +26,21 @@ def views() -> Any:
     if not _where:
         raise ImportError("nothing can be shown before `gibbsite` itself is imported")
     return _where[0]()
+
+
+def watch(run: Any) -> None:
+    """Put the live view of a run into the output of the running cell; nothing where there is no notebook.
+
+    What fails in showing it is told in the log (`gibbsite`): the run goes on.
+    """
+    ipython = sys.modules.get("IPython")  # a script that has not imported it is no notebook
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        return
+    try:
+        views().watch(run)
+    except Exception:
+        _log.exception("what was to show the run failed; the run goes on")
 
 
 class Shown:

@@ -15,7 +15,7 @@ from traitlets import Bool, Int, Unicode, observe
 from gibbsite_magics.cell import cell_text, define
 from gibbsite_magics.forgotten import forgotten
 from gibbsite_magics.lines import register
-from gibbsite_magics.show import show, watch
+from gibbsite_magics.show import begin, show, watch
 from gibbsite_magics.target import name_to_bind
 
 
@@ -120,11 +120,13 @@ class Gibbsite(Magics):
     )
     @argument("--shard", type=unquoted, help="a plate whose data all devices share in every chain; or auto")
     @argument("--quiet", "-q", action="store_true", help="show no dashboard")
+    @argument("--background", "-b", action="store_true", help="return at once; the run goes on meanwhile")
     @line_magic
     def sample(self, line: str) -> Any:
         """Sample from a model, show the run while it goes on, and return it: `run = %sample mixture -n 2000`.
 
-        An interrupt (■) ends it at the next chunk; the draws made so far are kept.
+        An interrupt (■) ends it at the next chunk; the draws made so far are kept. With --background the
+        cell ends at once: `run.stop()`, `run.wait()` and the dashboard's buttons go on working.
         """
         __tracebackhide__ = True
         args = parse_argstring(self.sample, line)
@@ -137,6 +139,8 @@ class Gibbsite(Magics):
         }
         options |= {"keep_warmup": True if args.keep_warmup else None}
         options = {name: value for name, value in options.items() if value is not None}
+        if args.background:
+            return self._plainly(lambda: begin(self._shell, partial(model.start, **options), args.quiet))
         sample, name = partial(model.sample, **options), name_to_bind(self._shell, "sample")
         return self._plainly(lambda: watch(self._shell, sample, name, quiet=args.quiet))
 

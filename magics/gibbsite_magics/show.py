@@ -27,6 +27,14 @@ def show(shell: Any, view: str, subject: Any, text: Any) -> None:
         display(shown)
 
 
+def begin(shell: Any, start: Any, quiet: bool = False) -> Any:
+    """Have `start()` make a run in the background, show it where there is a front end, and return it."""
+    run = start()
+    if not quiet and has_front_end(shell):
+        show(shell, "dashboard", run, run)
+    return run
+
+
 def watch(shell: Any, sample: Any, name: str | None, quiet: bool = False) -> Any:
     """Have `sample(on_start=…)` make a run, show it until it ends, and return it. The first interrupt stops
     it and keeps its draws; the run is bound to `name` before anything can interrupt it."""

@@ -35,6 +35,7 @@ from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.sampling.watch.pace import Pace
 from gibbsite.sampling.watch.preview import Preview
 from gibbsite.sampling.watch.until import Until
+from gibbsite.showing import watch
 
 _CHUNK_SECONDS = 0.2
 # streaming to disk may take this share of the time that passes between commits
@@ -158,9 +159,10 @@ class Run(Looking):
     def resume(self, draws: int | None = None) -> "Run":
         """Go on with `draws` more draws per chain (default: those that are left), and block until done.
 
-        An unfinished warm-up is finished first.
+        An unfinished warm-up is finished first. In a notebook, the cell shows it as it goes on.
         """
         self.continue_(draws)
+        watch(self)
         return self.wait()
 
     def continue_(self, draws: int | None = None) -> "Run":

@@ -27,6 +27,7 @@ from gibbsite.views.host.display import first_line, show, update_twin
 from gibbsite.views.host.static import svg_html
 from gibbsite.views.plots import bokeh
 from gibbsite.views.run import words
+from gibbsite.views.run.clinic import Clinic
 from gibbsite.views.run.content import ENDED, MAX_CHAINS, Content, RunLike, gather
 from gibbsite.views.run.convergence import empty_rows, rows_of
 from gibbsite.views.run.picture import dashboard_svg
@@ -49,6 +50,7 @@ class DashboardWidget(BokehWidget):
 
     _esm = joined("dashboard/dashboard.mjs")
     _status = traitlets.Dict().tag(sync=True)
+    _cures = traitlets.Dict().tag(sync=True)
     _control = traitlets.Instance(Control).tag(sync=True, **widget_serialization)
 
 
@@ -68,6 +70,7 @@ class Dashboard:
         self._failure: str | None = None
         self._asked_to_stop = self._asked_to_time = False
         self._timing_note = ""
+        self._twinned: Any = None
         self._wake, self._urgent = threading.Event(), threading.Event()
         self._lock, self._drawing = threading.Lock(), threading.RLock()
         self._thread: threading.Thread | None = None
@@ -75,6 +78,7 @@ class Dashboard:
         self.updates = 0
         self.seconds = 0.0
         self._content = gather(run, None, slots=slots)
+        self._clinic = Clinic(run, lambda: self._start())
         self._widget: DashboardWidget | None = None
         self._forget: Callable[[], None] = run.subscribe(self._chunk_done)
 
@@ -166,6 +170,8 @@ class Dashboard:
             self._run.stop()
         elif kind == "time":
             self._asked_to_time = True
+        elif kind == "cure":
+            self._clinic.ask(str(detail.get("what", "")), detail.get("number", 0))
         elif kind == "choose":
             self._labels = tuple(str(label) for label in detail.get("labels", ())) or None
         self._start(urgent=True)
@@ -201,11 +207,14 @@ class Dashboard:
             if ended and self._asked_to_time:
                 self._measure_blocks()
             if ended:
-                update_twin(self, self.widget._twin)
+                self._leave_twin()
+                self._attend()
+            elif self.widget._cures:
+                self.widget._cures = {}
             spent = time.thread_time() - began
             self.updates += 1
             self.seconds += spent
-            if ended:
+            if ended and not self._clinic.waiting:
                 with self._lock:
                     if not self._wake.is_set():
                         self._thread = None
@@ -215,6 +224,19 @@ class Dashboard:
                 early = not self._content.parameters or self._content.warming
                 least = self._interval / 4 if early else self._interval
                 self._urgent.wait(max(least, spent / SHARE))
+
+    def _leave_twin(self) -> None:
+        """Bring the static twin up to date, unless it shows all this already."""
+        snapshot = self._content.snapshot
+        shown = (snapshot.status, snapshot.draws_done, self._labels, snapshot.blocks)
+        if shown != self._twinned:
+            self._twinned = shown
+            update_twin(self, self.widget._twin)
+
+    def _attend(self) -> None:
+        """Show what would help the run, and how what was tried of it does."""
+        if self._clinic.work() or not self.widget._cures:
+            self.widget._cures = self._clinic.told()
 
     def _measure_blocks(self) -> None:
         try:

@@ -17,7 +17,7 @@ from gibbsite.views.run.content import gather
 from gibbsite.views.run.words import text
 from gibbsite.views.run_dashboard import dashboard
 
-__all__ = ["bundle_of", "dashboard", "display", "save_graph", "write_report"]
+__all__ = ["bundle_of", "dashboard", "display", "save_graph", "watch", "write_report"]
 
 
 def _run_text(run: Run) -> str:
@@ -39,6 +39,11 @@ def bundle_of(thing: Any) -> dict[str, Any]:
     """The mime bundle of a model, a graph or a run: words and HTML, which live in every front end."""
     html, words = next((html, words) for fits, html, words in _KINDS if fits(thing))
     return bundle(html=html(thing), text=words(thing))
+
+
+def watch(run: Run) -> None:
+    """Put the live dashboard of a run into the output of the running cell."""
+    dashboard(run)._ipython_display_()
 
 
 def display(thing: Any) -> None:

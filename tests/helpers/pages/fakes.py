@@ -89,6 +89,7 @@ class FakeRun:
     """Advanced by `advance(n)`; subscribers are called in the caller's thread."""
 
     model_name = "mixture"
+    model = None
     schedule_text = "Gibbs(z: finite; NUTS(w, mu))"
 
     def __init__(

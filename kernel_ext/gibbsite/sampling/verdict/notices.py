@@ -107,6 +107,7 @@ def disagreement(
                 f"labels switched: the components of {', '.join(switched)} differ in order between chains",
                 "order them in the model (an ordered prior), or look only at what does not depend on labels",
                 "labels",
+                tuple(switched),
             )
         ]
     if not bad:

@@ -48,11 +48,13 @@ class Efficiency:
 
 @dataclass(frozen=True)
 class Notice:
-    """A warning in words, and what to try; `topic` is the section of `advice` that says more."""
+    """A warning in words, and what to try; `topic` is the section of `advice` that says more, `sites` are
+    those that it is about, where it is about some."""
 
     text: str
     hint: str
     topic: str = ""
+    sites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

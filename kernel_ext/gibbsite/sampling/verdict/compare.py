@@ -1,0 +1,111 @@
+"""Two runs of what should be one posterior, side by side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from gibbsite.sampling.watch.diagnostics import some_stats
+from gibbsite.sampling.watch.snapshot import ScalarStat
+
+_ELEMENTS = 32  # of each site, evenly spaced
+_CHANCE = 0.01  # of calling equal means different, over all that are compared
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure of both runs; `better` is 1 where the second is better, -1 where the first is, else 0."""
+
+    name: str
+    first: float
+    second: float
+    better: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`rows` of measures; `apart` names scalars whose means differ by more than their errors explain, worst
+    first, each with how many standard errors; `compared` counts those that were looked at."""
+
+    rows: tuple[Row, ...]
+    apart: tuple[tuple[str, float], ...]
+    compared: int
+    largest: float
+
+    @property
+    def agree(self) -> bool:
+        """Whether all means agree within their errors; False where nothing could be compared."""
+        return self.compared > 0 and not self.apart
+
+    def __str__(self) -> str:
+        if not self.compared:
+            return "the estimates cannot be compared yet"
+        if not self.apart:
+            return (
+                f"same estimates within their errors: {self.compared} means differ by at most "
+                f"{self.largest:.1f} standard errors"
+            )
+        worst = ", ".join(f"{label} by {z:.1f} standard errors" for label, z in self.apart[:3])
+        return f"estimates differ: {worst}{', …' * (len(self.apart) > 3)}"
+
+
+def compare(first: Any, second: Any) -> Comparison:
+    """How two ended runs did, and whether they say the same of the sites that both have.
+
+    Means are compared by their Monte Carlo errors, with a threshold that equal means exceed once in a hundred
+    comparisons (Bonferroni over the scalars). Errors of a run that has not converged are too small: what
+    differs then tells against that run.
+    """
+    rows = []
+    for name, of, sign in _MEASURES:
+        a, b = of(first), of(second)
+        if np.isfinite(a) or np.isfinite(b):
+            better = 0 if not (np.isfinite(a) and np.isfinite(b)) or a == b else int(np.sign((b - a) * sign))
+            rows.append(Row(name, a, b, better))
+    mine, theirs = _means(first, second), _means(second, first)
+    scores = {
+        label: abs(a.mean - b.mean) / np.hypot(a.mcse, b.mcse)
+        for label, a in mine.items()
+        if (b := theirs.get(label)) is not None and np.isfinite(a.mcse) and np.isfinite(b.mcse)
+    }
+    scores = {label: float(z) for label, z in scores.items() if np.isfinite(z)}
+    if not scores:
+        return Comparison(tuple(rows), (), 0, 0.0)
+    limit = float(norm.isf(_CHANCE / 2 / len(scores)))
+    apart = sorted(((n, z) for n, z in scores.items() if z > limit), key=lambda pair: -pair[1])
+    return Comparison(tuple(rows), tuple(apart), len(scores), max(scores.values()))
+
+
+def _means(run: Any, other: Any) -> Mapping[str, ScalarStat]:
+    mine, theirs = run.draws, other.draws
+    shared = {n: v for n, v in mine.items() if n in theirs and theirs[n].shape[2:] == v.shape[2:]}
+    sizes = {n: int(np.prod(v.shape[2:], dtype=int)) for n, v in shared.items()}
+    elements = {
+        n: np.unique(np.linspace(0, k - 1, min(k, _ELEMENTS)).round().astype(int))
+        for n, k in sizes.items()
+        if k
+    }
+    return {s.label: s for s in some_stats(shared, elements)}
+
+
+def _worst(run: Any, measure: str, pick: Any) -> float:
+    values = [getattr(s, measure) for s in run.snapshot(limit=60).scalars]
+    values = [v for v in values if np.isfinite(v)]
+    return float(pick(values)) if values else float("nan")
+
+
+def _ess_per_second(run: Any) -> float:
+    found = run.snapshot(limit=1).efficiency.ess_per_second
+    return float("nan") if found is None else float(found)
+
+
+# name, how to find it, and whether more of it is better
+_MEASURES = (
+    ("ESS/s", _ess_per_second, 1),
+    ("lowest ESS", lambda run: _worst(run, "ess_bulk", min), 1),
+    ("highest R-hat", lambda run: _worst(run, "rhat", max), -1),
+    ("divergences", lambda run: float(sum(run.snapshot(limit=1).divergences)), -1),
+    ("seconds", lambda run: float(run.elapsed), -1),
+)

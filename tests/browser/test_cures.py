@@ -1,0 +1,62 @@
+"""From what is wrong with a run to its cure, in the output where it is seen; and on with the run by a button."""
+
+LOAD = """
+%load_ext gibbsite
+import numpy as np
+y = np.array([28., 8, -3, 7, -1, 1, 18, 12]); s = np.array([15., 10, 16, 11, 9, 11, 10, 18])
+"""
+SCHOOLS = """
+%%model schools(y, s)
+mu ~ Normal(0, 5)
+tau ~ HalfCauchy(5)
+with plate("J", 8):
+    theta ~ Normal(mu, tau)
+    y ~ Normal(theta, s)
+"""
+CENTRED = (
+    """fit = %sample schools -n 150 -w 200 -b --schedule "NUTS(centring='as written') [mu tau theta]" """
+)
+
+
+def test_a_cure_is_tried_beside_the_run_compared_and_written_and_the_run_goes_on(lab):
+    lab.write("cures.ipynb", LOAD, SCHOOLS, CENTRED, "1 + 1")
+    lab.open("cures.ipynb")
+    for index in range(3):
+        lab.run_cell(index)
+    lab.page.set_viewport_size({"width": 1400, "height": 2200})
+    cure = lab.page.locator(".gb-cure").first
+    cure.wait_for(timeout=120_000)
+    assert "centring of theta" in cure.inner_text()
+    cure.get_by_role("button", name="try it").click()
+    cure.locator(".gb-trial table").wait_for(timeout=120_000)
+    told = cure.inner_text()
+    assert (
+        "ESS/s" in told and "divergences" in told and ("same estimates" in told or "estimates differ" in told)
+    )
+    assert lab.python("print(fit.draws['mu'].shape, len(__import__('gibbsite').runs()))").startswith(
+        "(4, 150)"
+    )
+    lab.shot("cure_tried")
+
+    # The line goes to a cell of its own, in the notebook's names.
+    cure.get_by_role("button", name="write it").click()
+    lab.page.wait_for_selector(".gb-note:has-text('new cell')")
+    cells = lab.page.evaluate(
+        "() => [...jupyterapp.shell.currentWidget.context.model.cells].map(c => c.sharedModel.getSource())"
+    )
+    assert cells[3] == 'fit = %sample schools -n 150 -w 200 --schedule "NUTS [mu tau theta]"'
+    assert cells[4] == "1 + 1"
+
+    # The run itself goes on by a button; its cures are of what it is then.
+    lab.page.get_by_role("button", name="500 more").click()
+    lab.page.wait_for_function(
+        "() => /650 of 650 draws/.test(document.querySelector('.gb-dash .gb-progress')?.textContent ?? '')",
+        timeout=60_000,
+    )
+    assert lab.python("print(fit.wait().draws['mu'].shape)").strip() == "(4, 650)"
+    lab.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
+    lab.page.set_viewport_size({"width": 600, "height": 1600})
+    lab.page.wait_for_timeout(800)
+    lab.shot("cures_dark_narrow")
+    lab.command("apputils:change-theme", {"theme": "JupyterLab Light"})
+    lab.assert_quiet()

@@ -1,0 +1,156 @@
+"""Cures fit the model at hand, in its own names; two runs are compared by their errors."""
+
+from types import SimpleNamespace
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.kernels.scheduling.edits import with_block
+from gibbsite.sampling.verdict.compare import compare
+from gibbsite.sampling.verdict.cure import Cure
+from gibbsite.sampling.verdict.cures import cures
+from gibbsite.sampling.watch.snapshot import Efficiency, Notice, ScalarStat
+
+Y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
+S = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
+
+
+def eight(y, s):
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    tau = numpyro.sample("tau", dist.HalfCauchy(5))
+    with numpyro.plate("J", 8):
+        theta = numpyro.sample("theta", dist.Normal(mu, tau))
+        numpyro.sample("y", dist.Normal(theta, s), obs=y)
+
+
+def mixture(x):
+    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([2]))
+    with numpyro.plate("n", len(x)):
+        z = numpyro.sample("z", dist.Categorical(jnp.array([0.5, 0.5])))
+        numpyro.sample("x", dist.Normal(mu[z], 1.0), obs=x)
+
+
+def either(y):
+    a = numpyro.sample("a", dist.Bernoulli(0.5))
+    b = numpyro.sample("b", dist.Bernoulli(0.5))
+    numpyro.sample("y", dist.Normal(jnp.where(a == b, 5.0, 0.0), 0.1), obs=y)
+
+
+@pytest.fixture(scope="module")
+def hierarchy():
+    return gb.model(eight, Y, S)
+
+
+def ended(model, schedule, bad, topics=(), rhat=1.05, ess=50.0, draws=1000, status="finished"):
+    """What `cures` asks of a run that has ended with these sites in trouble."""
+    stats = [ScalarStat(n, n, (), 0, 1, 0.1, rhat, ess, ess, False) for n in bad]
+    stats += [ScalarStat("fine", "fine", (), 0, 1, 0.1, 1.0, 4000.0, 4000.0, False)]
+    notices = tuple(Notice(t, "", t, tuple(bad)) for t in topics)
+    shot = SimpleNamespace(scalars=stats, warnings=notices, chains=4, draws_done=draws)
+    return SimpleNamespace(
+        model=model,
+        status=status,
+        settings=SimpleNamespace(draws=draws),
+        schedule_text=schedule,
+        snapshot=lambda limit=0: shot,
+        verdict=SimpleNamespace(ok=not bad and not topics),
+        kept=SimpleNamespace(sampled=SimpleNamespace(steps=draws)),
+    )
+
+
+def codes(found):
+    return [c.code("m") for c in found]
+
+
+def test_a_centred_hierarchy_is_offered_other_coordinates_then_smaller_steps(hierarchy):
+    text = "NUTS(centring='as written') [mu tau theta]"
+    found = cures(ended(hierarchy, text, ["tau", "mu"], ["divergences"]))
+    assert codes(found) == [
+        'run = %sample m --schedule "NUTS [mu tau theta]"',
+        'm = m.reparam(theta="non-centred")\nrun = %sample m',
+        "run = %sample m --schedule \"NUTS(centring='as written', target_accept_prob=0.95) [mu tau theta]\"",
+        "run.resume(draws=7000)",
+    ]
+    assert all(c.expects and c.can_try for c in found)
+    assert found[1].applied(hierarchy).sites["theta_decentered"].latent
+    assert found[2].applied(hierarchy).schedule().text.startswith("NUTS(centring='as written', target")
+
+
+def test_what_nuts_learns_already_is_not_offered(hierarchy):
+    found = cures(ended(hierarchy, "NUTS [mu tau theta]", ["tau"], ["divergences"]))
+    assert [c.method for c in found] == ["with_schedule", ""]  # smaller steps, more draws
+
+
+def test_sites_in_turn_are_offered_one_block_once(hierarchy):
+    found = cures(ended(hierarchy, "Conjugate mu (*) Conjugate theta (*) Slice tau", ["tau", "mu"]))
+    assert codes(found).count('run = %sample m --schedule "NUTS [mu tau theta]"') == 1
+
+
+def test_discrete_sites_are_drawn_together_or_summed_out():
+    model = gb.model(either, jnp.array(5.0))
+    found = cures(ended(model, "Gibbs a (*) Gibbs b", ["a", "b"], ["stuck"]))
+    assert codes(found) == ['run = %sample m --schedule "Gibbs [a b]"']
+    model = gb.model(mixture, np.array([-3.0, 3.0, 2.5]))
+    found = cures(ended(model, "Gibbs z (*) NUTS mu", ["mu"]))
+    assert 'm = m.eliminate("z")\nrun = %sample m' in codes(found)
+
+
+def test_switched_labels_are_ordered_by_hand():
+    model = gb.model(mixture, np.array([-3.0, 3.0, 2.5]))
+    found = cures(ended(model, "Gibbs z (*) NUTS mu", ["mu"], ["labels"], rhat=1.8))
+    assert found[0].words == "order the components of mu" and not found[0].can_try
+    assert "OrderedTransform" in found[0].code("m") and "mu ~ TransformedDistribution(" in found[0].edit
+    assert all(not c.draws for c in found)
+
+
+@pytest.mark.parametrize(
+    "change", [{"status": "failed"}, {"status": "sampling"}, {"model": None}, {"bad": []}, {"draws": 0}]
+)
+def test_no_cure_where_there_is_nothing_to_cure_or_to_go_by(hierarchy, change):
+    given = {"model": hierarchy, "schedule": "NUTS [mu tau theta]", "bad": ["mu"]} | change
+    assert cures(ended(**given)) == ()
+
+
+def test_code_has_the_notebooks_names_and_options():
+    cure = Cure("", "", "reparam", {"theta[0]": "non-centred"})
+    assert cure.code("schools", "fit", " -n 300") == (
+        "schools = schools.reparam({'theta[0]': 'non-centred'})\nfit = %sample schools -n 300"
+    )
+    assert Cure("", "", draws=500).code("schools", "fit") == "fit.resume(draws=500)"
+
+
+def test_a_block_is_taken_out_of_others(hierarchy):
+    schedule = hierarchy.schedule("NUTS [mu tau] (*) Slice theta")
+    assert with_block(schedule, ["theta", "tau"], "NUTS") == "NUTS mu (*) NUTS [theta tau]"
+
+
+class Said:
+    """A run of normal draws around a mean."""
+
+    def __init__(self, mean, seed, draws=500, ess=10.0):
+        rng = np.random.default_rng(seed)
+        self.draws = {"a": rng.normal(mean, 1, (4, draws)), "b": rng.normal(0, 1, (4, draws, 40))}
+        self.elapsed, self._ess = 1.0, ess
+
+    def snapshot(self, limit=0):
+        stat = ScalarStat("a", "a", (), 0, 1, 0.1, 1.001, self._ess, self._ess, False)
+        return SimpleNamespace(scalars=[stat], efficiency=Efficiency(self._ess), divergences=(0, 1))
+
+
+def test_equal_runs_agree_and_unlike_ones_are_told_apart():
+    same = compare(Said(0.0, 1), Said(0.0, 2, ess=40.0))
+    assert same.agree and same.compared == 33 and "same estimates" in str(same)
+    better = {row.name: row.better for row in same.rows}
+    assert better == {"ESS/s": 1, "lowest ESS": 1, "highest R-hat": 0, "divergences": 0, "seconds": 0}
+    unlike = compare(Said(0.0, 1), Said(0.5, 2))
+    assert not unlike.agree and unlike.apart[0][0] == "a" and "estimates differ: a by" in str(unlike)
+    none = compare(Said(0.0, 1, draws=2), Said(0.0, 2, draws=2))
+    assert not none.agree and "cannot be compared" in str(none)
+
+
+def test_equal_runs_are_seldom_called_different():
+    wrong = sum(not compare(Said(0.0, 2 * k, 200), Said(0.0, 2 * k + 1, 200)).agree for k in range(12))
+    assert wrong <= 1
