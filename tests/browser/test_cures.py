@@ -1,4 +1,4 @@
-"""From what is wrong with a run to its cure, in the output where it is seen; and on with the run by a button."""
+"""From what is wrong with a run to its cure, in the output where it is seen; on with it by a button."""
 
 LOAD = """
 %load_ext gibbsite

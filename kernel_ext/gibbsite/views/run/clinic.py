@@ -72,7 +72,7 @@ class Trial:
 
 
 def _figure(name: str, value: float) -> str:
-    return whole(value) if name in _WHOLE else number(value)
+    return whole(value) if name in _WHOLE or abs(value) >= 1000 else number(value)
 
 
 class Clinic:
