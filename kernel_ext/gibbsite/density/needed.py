@@ -102,7 +102,8 @@ class _Pass:
             return np.full(shape, self._taken_reads(eqn, i, outs))
         if len(outs) > 1 or (name not in ELEMENTWISE and name != "concatenate"):
             others = {j: a for j, a in enumerate(eqn.invars) if j != i}
-            linear = name in _ARRANGING or (name in _LINEAR and all(map(self._known, others.values())))
+            alone = all(map(self._known, others.values())) and (i == 0 or name == "dot_general")
+            linear = name in _ARRANGING or (name in _LINEAR and alone)
             if len(outs) > 1 or not linear:
                 return np.ones(shape, bool)
             return _transposed(eqn, i, outs[0], {j: self._value(a) for j, a in others.items()})

@@ -129,6 +129,10 @@ class Marginal:
     def __repr__(self) -> str:
         return f"<Marginal without {', '.join(self.sites)}: {self.cost}>"
 
+    def left(self, latents: Latents) -> dict[str, Any]:
+        """Of values by name, those of the sites that are left, as `density` names them."""
+        return self._packed(latents)
+
     # the same with complete latents and explicit data, for kernels
 
     def logdensity_at(self, latents: Latents, data: Any) -> Any:

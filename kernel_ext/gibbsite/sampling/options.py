@@ -55,6 +55,19 @@ def again(resume: Any, store: Path | None) -> None:
         raise OptionError("resume='auto' goes on with the run in a store: give store=PATH too")
 
 
+def with_probabilities(plan: Plan, wanted: Any, keep: Any) -> bool:
+    """Whether probabilities of discrete sites are to be computed at the end. Raises `OptionError` where there
+    are none, or where draws that they are computed from are not kept."""
+    if not isinstance(wanted, bool):
+        raise OptionError(f"keep_probs must be True or False, not {wanted!r}")
+    discrete = [n for n, s in plan.sites.items() if s.role == "latent" and s.discrete]
+    if wanted and not discrete:
+        raise OptionError("keep_probs: the model has no discrete latent site")
+    if wanted and keep is not None:
+        raise OptionError("keep_probs needs the draws of all latents: leave keep= out")
+    return wanted
+
+
 def kept(plan: Plan, keep: Any) -> tuple[str, ...] | None:
     """Names of sites to keep, in the plan's order; None keeps all. Raises `OptionError` or
     `UnknownNameError`."""

@@ -16,7 +16,7 @@ from gibbsite.trace.jaxpr.for_cpu import jitted
 _AT_ONCE = 64
 
 
-def _ungrouped(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def ungrouped(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Draws of latent sites by the model's own names, leading axis chain × draw."""
     flat = {}
     for name, v in draws.items():
@@ -42,7 +42,7 @@ def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -
             f"this takes draws of every latent site, and {', '.join(missing)} {'was' * (len(missing) == 1)}"
             f"{'were' * (len(missing) > 1)} not kept; sample with keep= naming them, too"
         )
-    flat = _ungrouped(plan, draws)
+    flat = ungrouped(plan, draws)
     shape = next(iter(draws.values())).shape[:2]
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), shape[0] * shape[1])
 

@@ -24,6 +24,7 @@ from gibbsite.sampling.engine.stages import ANALYSING, SAMPLING, STARTING, WARMI
 from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
+from gibbsite.sampling.probabilities import Probabilities, marginal_log_likelihood, probabilities
 from gibbsite.sampling.registry import remember
 from gibbsite.sampling.storage.datatree import to_datatree
 from gibbsite.sampling.storage.drawn import Drawn
@@ -59,6 +60,7 @@ class Settings:
     shard: str | None = None
     first_chain: int = 0
     all_chains: int | None = None
+    keep_probs: bool = False
 
 
 class Run(Looking):
@@ -96,7 +98,7 @@ class Run(Looking):
         self._error: BaseException | None = None
         self._message: str | None = None
         self._told = ""
-        self._saved_centring = Centring({})
+        self._saved_centring, self._probs = Centring({}), (0, Probabilities())
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -272,6 +274,8 @@ class Run(Looking):
         try:
             if self._status != "failed":
                 self._monitor.measure(self.kept, ended=True)
+                if self.settings.keep_probs and self.kept.sampled.steps:
+                    self.probs  # noqa: B018
             try:
                 self._commit(now=self._status != "failed")
             finally:
@@ -424,7 +428,7 @@ class Run(Looking):
         began = time.monotonic()
         # a run that ends before its first step can be loaded, and begins then
         packed = {} if self._state is None else checkpoint.pack(self._state)
-        state = packed | self.kept.summaries.pack()
+        state = packed | self.kept.summaries.pack() | self._probs[1].pack()
         try:
             self._store.commit(self.kept, self._facts(live=True), state)
             self._store_error = None
@@ -448,7 +452,7 @@ class Run(Looking):
                 raise CheckpointError(
                     "the run has not begun yet: there is nothing to save before its first chunk"
                 )
-            state = {**state, **self.kept.summaries.pack()}
+            state = {**state, **self.kept.summaries.pack(), **self._probs[1].pack()}
             store = Store.create(path, self._plan, lock=False)
             try:
                 store.commit(self.kept, self._facts(live=False), state)
@@ -482,7 +486,9 @@ class Run(Looking):
         """Be the run that was saved: for `load`. With `going`, look as it does while another process goes on
         with it."""
         self.kept.summaries.unpack({k: v for k, v in state.items() if k.startswith(PREFIX)})
-        self._saved_state = {k: v for k, v in state.items() if not k.startswith(PREFIX)} or None
+        self._probs = (self.kept.sampled.steps, Probabilities.unpack(state))
+        own = {k: v for k, v in state.items() if not k.startswith((PREFIX, Probabilities.PREFIX))}
+        self._saved_state = own or None
         if facts["until"] is not None:
             self._until, self._max_draws = Until.parse(facts["until"], self._chains), facts["max_draws"]
         self._pace = Pace(**facts["pace"])
@@ -521,6 +527,19 @@ class Run(Looking):
         return Drawn(self.kept.sampled.read() or empty_like(self._plan, self._chains, self.settings.keep))
 
     @property
+    def probs(self) -> Mapping[str, np.ndarray]:
+        """`P(site = value)` of every discrete site with listed values, `[*shape, K]`: the mean over draws of
+        its exact probabilities given the others (Rao-Blackwell), which is closer than the share of draws.
+
+        Computed when asked for, from the draws so far; after `sample(keep_probs=True)`, at its end, and saved
+        with the run. Raises `ModelError` where there is no such site, or where draws of others are missing.
+        """
+        steps = self.kept.sampled.steps
+        if self._probs[0] != steps or not self._probs[1]:
+            self._probs = (steps, probabilities(self._plan, self.draws))
+        return self._probs[1]
+
+    @property
     def centring(self) -> Centring:
         """Degrees of centring that NUTS has learnt, by site, of its shape: 1 is centred, 0 non-centred.
 
@@ -540,7 +559,7 @@ class Run(Looking):
         self,
         *,
         posterior_predictive: bool = False,
-        log_likelihood: bool = False,
+        log_likelihood: bool | str = False,
         warmup: bool | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
         coords: Mapping[str, Any] | None = None,
@@ -548,7 +567,10 @@ class Run(Looking):
         """The draws as the `xarray.DataTree` that ArviZ reads.
 
         Dimensions are named after plates, unless `dims` names those of a site; `coords` labels dimensions.
-        New data and pointwise log-likelihoods are computed on request; warm-up is there if it was kept.
+        New data and pointwise log-likelihoods are computed on request; warm-up is there if it was kept. With
+        `log_likelihood=True` these are given the draws of all latents; "marginal" sums the discrete ones out
+        that a block sums out, or else all with listed values: `log p(y_i | the other data, parameters)`,
+        which is what LOO wants of a mixture. The group's attribute `given` says which it is.
         """
         with_warmup = self.settings.keep_warmup if warmup is None else warmup
         if with_warmup and not self.settings.keep_warmup:
@@ -559,9 +581,12 @@ class Run(Looking):
             (log_likelihood, "log_likelihood"),
         ):
             if wanted:
-                fn = getattr(predict, name)
+                marginal = name == "log_likelihood" and wanted == "marginal"
+                fn = marginal_log_likelihood if marginal else getattr(predict, name)
                 extra[name] = fn(self._plan, self._kwargs, self.draws, self.settings.seed)
+        given = "the other data and the continuous latents; discrete ones are summed out"
         attrs = {
+            "log_likelihood_given": given if log_likelihood == "marginal" else "all latents",
             "model": self.model_name,
             "schedule": self.schedule_text,
             "seed": self.settings.seed,

@@ -49,6 +49,7 @@ def made(
     max_draws: int = 20_000,
     keep: str | Sequence[str] | None = None,
     shard: str | None = None,
+    keep_probs: bool = False,
     analysed: float = 0.0,
     durable: bool = True,
     resume: str | None = None,
@@ -57,8 +58,9 @@ def made(
 
     `draws` and `warmup` count steps per chain; of every `thin` sweeps after warm-up the last is a draw. Of
     the sites in `keep` ("mu,w" or a list; default: all) every draw is kept, of the others the mean and the
-    standard deviation of each element (`Run.summaries`). `init` gives starting values by site, for all chains
-    or one per chain. `store` is a new folder to stream draws and state to; at every commit the disk is waited
+    standard deviation of each element (`Run.summaries`). With `keep_probs` the probabilities of discrete
+    sites are computed at the end and saved with the run (`Run.probs`). `init` gives starting values by site,
+    for all chains or one per chain. `store` is a new folder to stream draws and state to; at every commit the disk is waited
     for, unless `durable` is False. With `resume` "auto", a run that is in the store already goes on until it
     has `draws` in all (and `until` holds), so that a script may simply be run again; its model, data,
     schedule and other options must be those that it began with. With `until` (such as "ess>400, rhat<1.01")
@@ -90,6 +92,7 @@ def made(
         chunk=None if chunk is None else options.count("chunk", chunk, 1),
         keep=options.kept(plan, keep),
         shard=options.text("shard", shard, "auto"),
+        keep_probs=options.with_probabilities(plan, keep_probs, keep),
     )
     most = options.count("max_draws", max_draws, 1)
     options.text("device", device, "cpu")

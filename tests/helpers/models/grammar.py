@@ -42,6 +42,8 @@ INDICES = [
     "jnp.take({a}, {i}, mode='wrap')",
     "jnp.stack([{a}[0], {a}[1], {a}[2]])[{i}]",
 ]
+PADDINGS = ["[True, True, False]", "[True, False, False]", "keep[0]"]
+PADDED = "mu = numpyro.sample('mu', {prior}.expand([3]))"
 DTYPES = ["int8", "uint8", "int16", "int32"]
 
 
@@ -86,6 +88,11 @@ def programs(draw: Any) -> Program:
     support = draw(st.sampled_from(["real", "real", "positive", "unit"]))
     prior = draw(st.sampled_from(PRIORS[support]))
     lines = [f"mu = numpyro.sample('mu', {prior}.expand([3]).to_event(1))"]
+    if draw(st.integers(0, 5)) == 0:
+        lines = [f"with handlers.mask(mask=jnp.array({draw(st.sampled_from(PADDINGS))})):", f"    {PADDED}"]
+        lines[1] = lines[1].format(prior=prior)
+    if draw(st.integers(0, 9)) == 0:
+        return _ragged(lines, n, g, keep)
     discrete = draw(st.sampled_from(["none", "plate", "plate", "chain", "loop"]))
     index = draw(st.sampled_from(["g", "g - 1", "g + 1", "2 * g"]))
     if discrete == "plate":
@@ -125,6 +132,17 @@ def programs(draw: Any) -> Program:
     head = "ROWS = jnp.array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.25, 0.25, 0.5]])\n\n"
     body = textwrap.indent("\n".join(lines), "    ")
     return Program(f"{head}def model(x, g, keep):\n{body}\n", x, g, keep)
+
+
+def _ragged(lines: list[str], n: int, g: np.ndarray, keep: np.ndarray) -> Program:
+    """Rows of unequal length, padded to three with what no one measured."""
+    x = np.where(np.arange(3) < (g % 4)[:, None], 0.3 * np.arange(3) - 0.4, 99.0)
+    lines += [
+        f"with numpyro.plate('n', {n}, dim=-2), numpyro.plate('k', 3, dim=-1):",
+        "    with handlers.mask(mask=jnp.arange(3) < (g % 4)[:, None]):",
+        "        numpyro.sample('x', dist.Normal(mu, 1.5), obs=x)",
+    ]
+    return Program(f"def model(x, g, keep):\n{textwrap.indent(chr(10).join(lines), '    ')}\n", x, g, keep)
 
 
 @st.composite

@@ -46,7 +46,10 @@ FUNCTIONS: dict[str, Any] = {
     **{
         n: getattr(np, n) for n in "clip cumsum cumprod sort eye diag full arange isfinite sign floor".split()
     },
-    **{n: getattr(np, n) for n in "int8 int16 int32 uint8 all any argmax argmin concatenate".split()},
+    **{
+        n: getattr(np, n)
+        for n in "trunc int8 int16 int32 int64 uint8 uint16 uint32 all any argmax argmin concatenate".split()
+    },
     **{n: getattr(special, n) for n in ("erf", "erfc", "erfinv", "gammaln", "digamma")},
     "max": _two(np.max, np.maximum),
     "min": _two(np.min, np.minimum),
@@ -112,7 +115,8 @@ class Reader:
         """The value of an expression."""
         if text not in self.code:
             self.code[text] = self._compiled(text)
-        return eval(self.code[text], {"__builtins__": {}, **FUNCTIONS, **self.env, **letters})
+        with np.errstate(over="ignore"):  # narrow integers wrap around
+            return eval(self.code[text], {"__builtins__": {}, **FUNCTIONS, **self.env, **letters})
 
     @property
     def env(self) -> dict[str, Any]:

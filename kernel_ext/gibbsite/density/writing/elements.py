@@ -35,7 +35,7 @@ def elementwise(p: Printer, eqn: Any, index: Indices) -> Text:
         raise Opaque
     texts = [p.write(a, own(a, index)) for a in eqn.invars]
     if name in INFIX:
-        return p.infix(name, *texts)
+        return _held(p, eqn, p.infix(name, *texts))
     return p.call(CALLS[name], texts)
 
 
@@ -44,7 +44,23 @@ def pass_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
 
 
 def neg_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    return p.minus(p.write(eqn.invars[0], index))
+    return _held(p, eqn, p.minus(p.write(eqn.invars[0], index)))
+
+
+def div_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    """Whole numbers are divided towards zero, which is `//` where neither is negative."""
+    texts = [p.write(a, own(a, index)) for a in eqn.invars]
+    if np.dtype(atom.aval.dtype).kind not in "iu":
+        return p.infix("div", *texts)
+    ends = [p.values.bounds(a) for a in eqn.invars]
+    if np.dtype(atom.aval.dtype).kind == "u" or all(e is not None and e[0] >= 0 for e in ends):
+        return p.infix("floor_div", *texts)
+    return p.call("trunc", [p.infix("div", *texts)])
+
+
+def _held(p: Printer, eqn: Any, text: Text) -> Text:
+    """A number as its type holds it: `uint8(g[n] - 1)`, where that may wrap around."""
+    return p.call(str(np.dtype(eqn.outvars[0].aval.dtype)), [text]) if p.values.wraps(eqn) else text
 
 
 def not_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:

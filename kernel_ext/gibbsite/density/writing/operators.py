@@ -8,6 +8,7 @@ INFIX = {
     "sub": ("-", SUM),
     "mul": ("*", PRODUCT),
     "div": ("/", PRODUCT),
+    "floor_div": ("//", PRODUCT),
     "lt": ("<", COMPARE),
     "le": ("<=", COMPARE),
     "gt": (">", COMPARE),

@@ -43,5 +43,6 @@ RULES: dict[str, Rule] = {
     "scatter-mul": copies.scatter_rule,
     "dot_general": axes.dot_rule,
     "cond": elements.cond_rule,
+    "div": elements.div_rule,
     "cholesky": axes.cholesky_rule,
 }

@@ -67,7 +67,7 @@ class Values:
             return None
         name = eqn.primitive.name
         if name in _KEEP:
-            return self.bounds(eqn.invars[0], depth + 1)
+            return _held(self.bounds(eqn.invars[0], depth + 1), atom)
         if name == "select_n" and (ends := self._wrapped(eqn, depth)) is not None:
             return ends
         if name in ("select_n", "concatenate"):
@@ -78,8 +78,19 @@ class Values:
         if name in _ARITHMETIC:
             a, b = (self.bounds(x, depth + 1) for x in eqn.invars)
             if a is not None and b is not None:
-                return _ARITHMETIC[name](a, b)
+                return _held(_ARITHMETIC[name](a, b), atom)
         return None
+
+    def wraps(self, eqn: Any) -> bool:
+        """Whether a sum, difference or product of integers may leave its type's range, and wrap around."""
+        name, atom = eqn.primitive.name, eqn.outvars[0]
+        if name not in ("add", "sub", "mul", "neg") or np.dtype(atom.aval.dtype).kind not in "iu":
+            return False
+        ends = [self.bounds(x) for x in eqn.invars]
+        if any(e is None for e in ends):
+            return np.dtype(atom.aval.dtype).itemsize < 4 or np.dtype(atom.aval.dtype).kind == "u"
+        found = (-ends[0][1], -ends[0][0]) if name == "neg" else _ARITHMETIC[name](*ends)  # type: ignore[index]
+        return _held(found, atom) != found
 
     def _wrapped(self, eqn: Any, depth: int) -> tuple[int, int] | None:
         """The bounds of `where(i < 0, i + n, i)`, where `i` is never, or always, negative."""
@@ -118,6 +129,16 @@ class Values:
             return None
         low, high = (self.bounds(e) for e in ends)
         return (low[0], high[1]) if low is not None and high is not None else None
+
+
+def _held(ends: tuple[int, int] | None, atom: Any) -> tuple[int, int] | None:
+    """Bounds of numbers as an array's type holds them: what does not fit wraps around to anywhere in it."""
+    dtype = np.dtype(atom.aval.dtype)
+    if ends is None or dtype.kind not in "iu":
+        return ends
+    info = np.iinfo(dtype)
+    fits = info.min <= ends[0] and ends[1] <= info.max
+    return ends if fits else (int(info.min), int(info.max))
 
 
 _KEEP = frozenset(

@@ -77,7 +77,7 @@ class Writer:
             return self.minus(b)
         a, b = self.aligned([a, b])
         left = self.inside(a, level + (level == 1))
-        right = self.inside(b, level + (name in ("sub", "div") or level == 1))
+        right = self.inside(b, level + (name in ("sub", "div", "floor_div") or level == 1))
         if name == "add" and b.text.startswith("-") and b.level >= SUM:
             return Text(self.notation.infix(left, "-", right[1:]), level, longest([a, b]))
         return Text(self.notation.infix(left, op, right), level, longest([a, b]))

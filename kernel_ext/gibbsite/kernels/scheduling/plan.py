@@ -10,12 +10,14 @@ from gibbsite.kernels.composite import PoolingGibbs
 
 @dataclass(frozen=True)
 class Block:
-    """One block of a sweep: `kernel` updates `sites` with `options`; `label` names it to people."""
+    """One block of a sweep: `kernel` updates `sites` with `options`, `eliminated` among them, which are
+    summed out of its target; `label` names it to people."""
 
     label: str
     kernel: str
     sites: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    eliminated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,7 +119,7 @@ class Schedule:
                 raise ScheduleError(f"{u}: {problem}") from problem
             pairs.append((Repeat(kernel, u.repeat) if u.repeat > 1 else kernel, u.everything))
             label = f"{' '.join(u.eliminated)} | {' '.join(u.sites)}" if u.eliminated else u.label
-            blocks.append(Block(label, u.kernel, u.everything, options))
+            blocks.append(Block(label, u.kernel, u.everything, options, u.eliminated))
             drawn = drawn_jointly(facts, u)
             signatures += [drawn.signature] if drawn is not None else []
             signatures += _row(u.kernel).signature(facts, u.sites)

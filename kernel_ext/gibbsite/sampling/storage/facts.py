@@ -100,6 +100,7 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "shard": _none_or(_text),
     "first_chain": _count,
     "all_chains": _none_or(_count),
+    "keep_probs": lambda v: isinstance(v, bool),
 }
 
 

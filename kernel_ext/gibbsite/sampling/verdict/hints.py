@@ -1,14 +1,21 @@
 """What to try about a warning, in the words of the model at hand: only what exists for it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import jax
+import numpy as np
 
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
-from gibbsite.elimination import joint_marginal
+from gibbsite.elimination import joint_marginal, missing_fraction
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.watch.snapshot import ScalarStat
 
 _GRADIENTS = ("NUTS", "HMC")
+_MUCH = 0.8
+"""The share of missing information beyond which sums over a plate were found to be worth their gradients."""
+_NONE: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 def for_divergences(plan: Plan) -> str:
@@ -25,12 +32,18 @@ def for_energies(plan: Plan) -> str:
     return ", or ".join([*_other_coordinates(plan), "choose lighter tails"])
 
 
-def for_disagreement(plan: Plan, scalars: Sequence[ScalarStat]) -> str:
-    """More draws; and for sites that disagree and are drawn in turn, a joint draw where there is one."""
+def for_disagreement(
+    plan: Plan, scalars: Sequence[ScalarStat], draws: Mapping[str, np.ndarray] = _NONE
+) -> str:
+    """More draws; for discrete sites that leave much information missing, a marginal without them; for sites
+    that disagree and are drawn in turn, a joint draw where there is one."""
     sites = list(dict.fromkeys(s.site for s in scalars if s.rhat > 1.01))
     discrete = [s for s in sites if (known := plan.sites.get(s)) is not None and known.discrete]
     apart = [b for b in plan.blocks if b.kernel == "Gibbs" and set(b.sites) & set(discrete)]
     density = plan.density
+    told = _missing(plan, draws) if any(s.rhat > 1.01 for s in scalars) else ""
+    if told:
+        return told
     if density is not None and len(apart) > 1:
         together = [n for b in apart for n in b.sites]
         if not isinstance(joint_marginal(density, together, insist=False), str):
@@ -46,6 +59,30 @@ def for_disagreement(plan: Plan, scalars: Sequence[ScalarStat]) -> str:
     ):
         return f"draw more, or together by gradients: NUTS [{' '.join(dict.fromkeys([*bad, *smooth]))}]"
     return "draw more: run.resume(draws=…)"
+
+
+def _missing(plan: Plan, draws: Mapping[str, np.ndarray]) -> str:
+    """That discrete sites, drawn apart from the continuous ones, hide most of what the data say of these."""
+    density, gibbs = plan.density, [n for b in plan.blocks if b.kernel == "Gibbs" for n in b.sites]
+    if density is None or not gibbs or not all(n in draws for n in density.latents):
+        return ""
+    marginal = joint_marginal(density, gibbs, insist=False)
+    if isinstance(marginal, str):
+        return ""
+    means = {n: _middle(density, n, draws[n]) for n in density.latents}
+    share = missing_fraction(marginal, means, jax.random.key(0))
+    if share is None or share < _MUCH:
+        return ""
+    names = ", ".join(map(repr, gibbs))
+    return (
+        f"{100 * share:.0f} % of the information on some parameter is missing while {' '.join(gibbs)} "
+        f"{'is' if len(gibbs) == 1 else 'are'} drawn apart: sum out with model.eliminate({names})"
+    )
+
+
+def _middle(density: Density, name: str, draws: np.ndarray) -> np.ndarray:
+    flat = draws.reshape(-1, *draws.shape[2:])
+    return flat[-1] if density.sites[name].discrete else flat.mean(axis=0)
 
 
 def _smooth(density: Density, name: str) -> bool:

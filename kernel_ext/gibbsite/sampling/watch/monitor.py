@@ -122,7 +122,7 @@ class Monitor:
         found += missing_information(self._plan, stats, hints.for_energies(self._plan))
         if ended:
             of = self.judged
-            found += disagreement(of, values, hints.for_disagreement(self._plan, of))
+            found += disagreement(of, values, hints.for_disagreement(self._plan, of, values))
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
 

@@ -1,0 +1,117 @@
+"""Probabilities of discrete sites from the draws of the others: means of exact ones, not counts.
+
+At every draw the probability of each value is known given the rest, and its mean over the draws is the
+Rao-Blackwell estimate of the posterior probability (Gelfand and Smith 1990): never further from it than the
+share of draws with that value, and finer where a value is rare.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional import conditional_of
+from gibbsite.density import Density
+from gibbsite.elimination import Marginal, marginal_of, pointwise
+from gibbsite.errors import ModelError
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.predict import ungrouped
+from gibbsite.trace.jaxpr.for_cpu import jitted
+
+
+class Probabilities(dict[str, np.ndarray]):
+    """`P(site = value)` by site, `[*shape, K]`, its values in the order of the support."""
+
+    PREFIX = "probabilities of "
+
+    def pack(self) -> dict[str, np.ndarray]:
+        """As arrays for a checkpoint."""
+        return {f"{self.PREFIX}{n}": v for n, v in self.items()}
+
+    @classmethod
+    def unpack(cls, arrays: Mapping[str, np.ndarray]) -> "Probabilities":
+        """What `pack` made."""
+        found = {n: v for n, v in arrays.items() if n.startswith(cls.PREFIX)}
+        return cls({n.removeprefix(cls.PREFIX): v for n, v in found.items()})
+
+
+def _summed_out(plan: Plan) -> list[tuple[str, ...]]:
+    return [b.eliminated for b in plan.blocks if b.eliminated]
+
+
+def probabilities(plan: Plan, draws: Mapping[str, np.ndarray]) -> Probabilities:
+    """The probabilities of all discrete sites with listed values.
+
+    Those that a block sums out have them with one another summed out too; others given all the rest. Raises
+    `ModelError` where the run has no model, or lacks draws of a site that is read.
+    """
+    density = _density(plan)
+    groups = _summed_out(plan)
+    gone = {n for names in groups for n in names}
+    found: list[Callable[[dict[str, Any]], dict[str, Any]]] = []
+    for names in groups:
+        found.append(_of_marginal(marginal_of(density, names), plan))
+    for name in density.latents:
+        if name not in gone and density.sites[name].discrete:
+            conditional = conditional_of(density, name)
+            if conditional.kind in ("finite", "chain"):
+                found.append(lambda state, c=conditional, n=name: {n: jnp.exp(c.logits(state))})
+    if not found:
+        raise ModelError("the model has no discrete latent whose values can be listed")
+
+    def at(state: Any) -> dict[str, Any]:
+        return {n: p for f in found for n, p in f(state).items()}
+
+    def total(states: Any) -> dict[str, Any]:
+        first = jax.tree.map(lambda v: v[0], states)
+        rest = jax.tree.map(lambda v: v[1:], states)
+        return jax.lax.scan(lambda sums, s: (jax.tree.map(jnp.add, sums, at(s)), None), at(first), rest)[0]
+
+    states = {n: jnp.asarray(v) for n, v in _states(plan, draws).items()}
+    count = len(next(iter(states.values())))
+    return Probabilities({n: np.asarray(v) / count for n, v in jitted(total)(states).items()})
+
+
+def _states(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Draws of all latents, one after another. Raises `ModelError` where some were not kept."""
+    states = ungrouped(plan, draws)
+    packed = _density(plan).packed(states)
+    missing = [n for n in _density(plan).latents if n not in packed]
+    if missing or not len(next(iter(draws.values()))[0]):
+        what = f"draws of {', '.join(missing)} were not kept" if missing else "there are no draws yet"
+        raise ModelError(f"probabilities are computed from draws of every latent site, and {what}")
+    return states
+
+
+def marginal_log_likelihood(
+    plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int
+) -> dict[str, np.ndarray]:
+    """`log p(y_i | the other data, parameters)`, with the sites that blocks sum out (or else all discrete
+    ones) summed out: `[chain, draw, *batch_shape]` by observed site.
+
+    Where one observation alone informs each summed element, that is `log p(y_i | parameters)`. Raises
+    `ModelError` for an observation that reads several summed elements.
+    """
+    density = _density(plan)
+    gone = tuple(n for names in _summed_out(plan) for n in names)
+    sites = [n for n in density.latents if density.sites[n].discrete]
+    marginal = marginal_of(density, gone or sites)
+    likelihood = pointwise(marginal)
+    data = tuple(plan.inputs["data"])
+    states = {n: jnp.asarray(v) for n, v in _states(plan, draws).items()}
+    out = jitted(lambda states: jax.lax.map(lambda s: likelihood(s, data), states, batch_size=16))(states)
+    shape = next(iter(draws.values())).shape[:2]
+    return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
+
+
+def _of_marginal(marginal: Marginal, plan: Plan) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    data = tuple(plan.inputs["data"])
+    return lambda state: marginal.probs_at(state, data)
+
+
+def _density(plan: Plan) -> Density:
+    if plan.density is None:
+        raise ModelError("this run was loaded without its model; give it: gibbsite.load(path, model=…)")
+    return plan.density
