@@ -60,14 +60,14 @@ def made(
     the sites in `keep` ("mu,w" or a list; default: all) every draw is kept, of the others the mean and the
     standard deviation of each element (`Run.summaries`). With `keep_probs` the probabilities of discrete
     sites are computed at the end and saved with the run (`Run.probs`). `init` gives starting values by site,
-    for all chains or one per chain. `store` is a new folder to stream draws and state to; at every commit the disk is waited
-    for, unless `durable` is False. With `resume` "auto", a run that is in the store already goes on until it
-    has `draws` in all (and `until` holds), so that a script may simply be run again; its model, data,
-    schedule and other options must be those that it began with. With `until` (such as "ess>400, rhat<1.01")
-    the run goes on past `draws` until all scalars meet it, up to `max_draws`; of sites with more than 2048
-    elements, evenly spaced ones are judged. `device`: see `choose_device`; with `shard`, a plate's name or
-    "auto", all devices of the kind share the data of that plate in every chain (see `choose_shards`). `chunk`
-    fixes the steps per chunk (default: about 200 ms). Computes in JAX's default precision: set
+    for all chains or one per chain. `store` is a new folder to stream draws and state to; at every commit the
+    disk is waited for, unless `durable` is False. With `resume` "auto", a run that is in the store already
+    goes on until it has `draws` in all (and `until` holds), so that a script may simply be run again; its
+    model, data, schedule and other options must be those that it began with. With `until` (such as "ess>400,
+    rhat<1.01") the run goes on past `draws` until all scalars meet it, up to `max_draws`; of sites with more
+    than 2048 elements, evenly spaced ones are judged. `device`: see `choose_device`; with `shard`, a plate's
+    name or "auto", all devices of the kind share the data of that plate in every chain (see `choose_shards`).
+    `chunk` fixes the steps per chunk (default: about 200 ms). Computes in JAX's default precision: set
     `jax_enable_x64` before the model is made for float64.
 
     In a program of several hosts (`jax.distributed`), each of which calls this with the same arguments, every
