@@ -15,7 +15,9 @@ import numpy as np
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError, StoreError
 from gibbsite.kernels.nuts.told import Centring, learnt_centring
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling import checkpoint, predict
+from gibbsite.sampling import checkpoint
+from gibbsite.sampling.after import predict
+from gibbsite.sampling.after.probabilities import Probabilities, marginal_log_likelihood, probabilities
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.flight import Chunk, Flight
 from gibbsite.sampling.engine.leaving import Work
@@ -24,7 +26,6 @@ from gibbsite.sampling.engine.stages import ANALYSING, SAMPLING, STARTING, WARMI
 from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
-from gibbsite.sampling.probabilities import Probabilities, marginal_log_likelihood, probabilities
 from gibbsite.sampling.registry import remember
 from gibbsite.sampling.storage.datatree import to_datatree
 from gibbsite.sampling.storage.drawn import Drawn

@@ -17,7 +17,7 @@ from gibbsite.density import Density
 from gibbsite.elimination import Marginal, marginal_of, pointwise
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.predict import ungrouped
+from gibbsite.sampling.after.predict import ungrouped
 from gibbsite.trace.jaxpr.for_cpu import jitted
 
 

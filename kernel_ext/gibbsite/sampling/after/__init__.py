@@ -1,0 +1,1 @@
+"""Draws of a run → what follows from them: new data, likelihoods, probabilities."""
