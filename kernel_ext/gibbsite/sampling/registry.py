@@ -13,6 +13,8 @@ import weakref
 from collections import deque
 from typing import Any
 
+from gibbsite.sampling.verdict.history import Runs
+
 # A run that nobody else holds is kept while it is going, and as one of the last that ended: what a notebook's
 # name was taken from by an interrupt is among them.
 _KEPT = 3
@@ -30,11 +32,11 @@ def remember(run: Any) -> None:
         _RECENT.append(run)
 
 
-def runs() -> list[Any]:
+def runs() -> Runs:
     """The runs of this process, oldest first: those going on, the last few made, and all that something still
-    refers to."""
+    refers to. A list that shows itself as a table, with what changed from run to run."""
     with _lock:
-        return [run for run in (r() for r in _ALL) if run is not None]
+        return Runs(run for run in (r() for r in _ALL) if run is not None)
 
 
 def _end() -> None:

@@ -93,6 +93,7 @@ class Run(Looking):
         self._monitor = Monitor(plan, settings.chains)
         self._preview = Preview(plan)
         self._thinned, self._looking = {}, threading.Lock()
+        self._elpd = {}
         self._state: Any = None
         self._saved_state: dict[str, np.ndarray] | None = None
         self._status = "compiling"

@@ -8,12 +8,14 @@ from typing import Any
 
 from gibbsite.graph import DependencyGraph
 from gibbsite.sampling import Run
+from gibbsite.sampling.verdict.history import Runs
 from gibbsite.views.graph.save import save_graph
 from gibbsite.views.graph.widget import graph_html, show_graph
 from gibbsite.views.host.display import bundle, in_notebook
 from gibbsite.views.report import write_report
 from gibbsite.views.run.card import card_html
 from gibbsite.views.run.content import gather
+from gibbsite.views.run.history import history_html
 from gibbsite.views.run.words import text
 from gibbsite.views.run_dashboard import dashboard
 
@@ -31,6 +33,7 @@ def _model_text(model: Any) -> str:
 _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], str], Callable[[Any], str]], ...] = (
     (lambda thing: isinstance(thing, DependencyGraph), graph_html, str),
     (lambda thing: isinstance(thing, Run), card_html, _run_text),
+    (lambda thing: isinstance(thing, Runs), history_html, repr),
     (lambda thing: hasattr(thing, "graph"), lambda model: graph_html(model.graph), _model_text),
 )
 

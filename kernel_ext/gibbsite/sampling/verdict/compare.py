@@ -39,6 +39,14 @@ class Comparison:
         """Whether all means agree within their errors; False where nothing could be compared."""
         return self.compared > 0 and not self.apart
 
+    def __repr__(self) -> str:
+        width = max((len(r.name) for r in self.rows), default=0)
+        rows = (
+            f"{r.name.ljust(width)}  {r.first:10.4g}  {r.second:10.4g}{' ✓' * (r.better > 0)}"
+            for r in self.rows
+        )
+        return "\n".join([*rows, str(self)])
+
     def __str__(self) -> str:
         if not self.compared:
             return "the estimates cannot be compared yet"

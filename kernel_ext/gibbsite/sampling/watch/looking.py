@@ -17,6 +17,8 @@ from gibbsite.sampling.storage.draws import Draws, empty_like, label_of, scalar_
 from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.storage.summaries import Summary
 from gibbsite.sampling.verdict.advice import advice
+from gibbsite.sampling.verdict.compare import Comparison, compare
+from gibbsite.sampling.verdict.elpd import elpd_of
 from gibbsite.sampling.verdict.verdict import Verdict, judged
 from gibbsite.sampling.watch.diagnostics import all_stats, fair_share
 from gibbsite.sampling.watch.monitor import Monitor
@@ -41,7 +43,7 @@ _KEPT_TRACES = 16
 # what the other floors and `load` do with a run, and people need not see
 _MACHINERY = frozenset({"attach_store", "follow", "give_engine", "kept", "settle", "take_up", "trace"})
 _MACHINERY |= {"aim", "begin_from", "continue_", "forked", "going", "snapshot", "start", "subscribe"}
-_MACHINERY |= {"warmup_labels", "warmup_trace"}
+_MACHINERY |= {"fingerprint", "known_elpd", "plan", "warmup_labels", "warmup_trace"}
 
 
 class Looking(Shown):
@@ -68,6 +70,7 @@ class Looking(Shown):
     _stages: Stages
     _because: str
     _thinned: dict[tuple[str, int], Thinned]
+    _elpd: dict[int, Any]
     _looking: threading.Lock
     _store: Store | None
     _store_error: StoreError | None
@@ -81,6 +84,37 @@ class Looking(Shown):
     def model(self) -> Any:
         """The `Model` that is sampled; None for a run that was loaded without it."""
         return self._plan.origin
+
+    @property
+    def plan(self) -> Plan:
+        """What is run: the model and its schedule, as one kernel with its inputs."""
+        return self._plan
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the model's structure, not of the data's values."""
+        return self._plan.fingerprint
+
+    @property
+    def known_elpd(self) -> Any:
+        """What `elpd` has found of the draws of now; None where it was not asked yet."""
+        return self._elpd.get(self.kept.sampled.steps)
+
+    def elpd(self) -> Any:
+        """The expected log predictive density, by ArviZ's leave-one-out cross-validation (Vehtari, Gelman and
+        Gabry 2017): `.elpd`, `.se`, `.p`, `.warning`; over all elements of all observed sites.
+
+        Raises `ModelError` for a run without draws, without observed sites, or loaded without its model.
+        """
+        steps = self.kept.sampled.steps
+        if steps not in self._elpd:
+            self._elpd = {steps: elpd_of(self)}
+        return self._elpd[steps]
+
+    def compare(self, other: "Looking") -> Comparison:
+        """This run and another of what should be the same posterior: speed, convergence, and whether their
+        estimates agree within their Monte Carlo errors."""
+        return compare(self, other)
 
     @property
     def schedule_text(self) -> str:
