@@ -16,7 +16,7 @@ def elpd_of(run: Any) -> Any:
 
     Raises `ModelError` for a run without draws, without observed sites, or without its model.
     """
-    from arviz_stats import loo
+    from arviz_stats.loo.loo import loo
 
     missing = (
         "its model" if run.model is None else "observed sites" if not run.plan.observed else
