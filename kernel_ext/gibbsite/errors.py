@@ -47,6 +47,10 @@ class ArgumentError(GibbsiteError, TypeError):
     """A model was called with missing or unexpected arguments."""
 
 
+class WordError(GibbsiteError, NameError):
+    """A model uses a name that means nothing, or nothing yet."""
+
+
 class OptionError(GibbsiteError, ValueError):
     """An option (draws, chains, device, …) has a value that makes no sense."""
 

@@ -27,6 +27,7 @@ from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
 from gibbsite.density.possible.check import impossible_values
 from gibbsite.density.possible.data import check_missing
+from gibbsite.density.told.arguments import check_arguments
 from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket
@@ -90,6 +91,7 @@ class Model(Live):
         self._source = source
         self._whole: Model | None = None  # of the model as its data see it, the whole of it
         self._schedule: Any = None  # what `with_schedule` chose; None is the default policy
+        check_arguments(fn, self.name, self.args, self.kwargs)
         self.density: Density = build_density(fn, self.args, self.kwargs)
         if not self.density.latents:
             raise ModelError(

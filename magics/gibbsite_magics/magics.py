@@ -15,6 +15,7 @@ from traitlets import Bool, Int, Unicode, observe
 from gibbsite_magics.cell import cell_text, define
 from gibbsite_magics.forgotten import forgotten
 from gibbsite_magics.lines import register
+from gibbsite_magics.said import show_first
 from gibbsite_magics.show import begin, show, watch
 from gibbsite_magics.target import name_to_bind
 
@@ -86,7 +87,7 @@ class Gibbsite(Magics):
         except SyntaxError as error:
             raise error.with_traceback(None) from None
         except Exception as error:
-            raise _readable(error, filename) from error.__cause__
+            raise _readable(error, self._shell, filename) from error.__cause__
         self._shell.push({found.name: model})
         for line in model.notes:
             print(f"note: {line}", file=sys.stderr)
@@ -207,7 +208,7 @@ class Gibbsite(Magics):
         if callable(value):
             raise UsageError(f"{name!r} is a function: gibbsite.model({name}, …) makes a model of it")
         models = [n for n, v in self._shell.user_ns.items() if isinstance(v, Model) and not n.startswith("_")]
-        raise _readable(UnknownNameError("model", name, models))
+        raise _readable(UnknownNameError("model", name, models), self._shell)
 
     def _plainly(self, action: Callable[[], Any]) -> Any:
         """Run it; errors raised on purpose come without our frames."""
@@ -215,22 +216,23 @@ class Gibbsite(Magics):
         try:
             return action()
         except GibbsiteError as error:
-            raise _readable(error) from error.__cause__
+            raise _readable(error, self._shell) from error.__cause__
 
 
-def _readable(error: Exception, filename: str = "") -> Exception:
-    """The error with a traceback that begins in the user's cell.
+def _readable(error: Exception, shell: Any, filename: str = "") -> Exception:
+    """The error as a person wants to read it: see `show_first`; its traceback begins in the user's cell.
 
-    An error raised on purpose that never passed through the cell says all there is to say in its message,
-    and is shown as that. Any other keeps its traceback whole: it is a bug, and a report needs the frames.
+    An error raised on purpose that concerns no line says all there is to say in its message, and is shown as
+    that. Any other keeps its traceback whole: it is a bug, and a report needs the frames.
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != filename:
         trace = trace.tb_next
     if trace is not None:
-        return error.with_traceback(trace)
-    if isinstance(error, GibbsiteError):
+        error = error.with_traceback(trace)
+    show_first(shell, error, filename)
+    if trace is None and isinstance(error, GibbsiteError) and not hasattr(error, "_render_traceback_"):
         # IPython asks an exception for its own rendering.
-        message = f"{type(error).__name__}: {error}"
+        message = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
         error._render_traceback_ = lambda: [message]  # type: ignore[attr-defined]
     return error

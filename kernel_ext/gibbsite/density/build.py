@@ -24,19 +24,14 @@ from gibbsite.density.model.collect import (
     weights_of,
 )
 from gibbsite.density.model.known_arrays import known_arrays
+from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.program.flatten import flatten
 from gibbsite.density.terms import Decomposition, bound_terms
+from gibbsite.density.told.spot import spot_of
 from gibbsite.errors import DataError, ModelError
 from gibbsite.trace.jaxpr.source_line import user_line_of_exception
 
-_TRACER_ERRORS = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerBoolConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-)
-_DYNAMIC = (*_TRACER_ERRORS, TypeError)
+_DYNAMIC = (*TRACER_ERRORS, TypeError)
 _ARRAY = re.compile(r"\bdata\[(\d+)\]")
 _INDEXED = re.compile(r"^(.*)\[(\d+)\]$")
 
@@ -53,7 +48,7 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
             facts = _facts(fn, arguments)
             closed, tree, again = _traced(fn, arguments, facts)
             break
-        except (ModelError, *_TRACER_ERRORS) as error:
+        except (ModelError, *TRACER_ERRORS) as error:
             if not isinstance(error.__cause__ if isinstance(error, ModelError) else error, _DYNAMIC):
                 raise
             # NumPy or Python may have met data, not a latent (`int(x.max())`): as given, they are concrete
@@ -89,7 +84,7 @@ def _traced(fn: Callable, arguments: Arguments, facts: ModelFacts) -> Any:
     arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
     try:
         return _trace(fn, arguments, values, arrays)
-    except _TRACER_ERRORS:
+    except TRACER_ERRORS:
         raise
     except Exception:
         _same_structure(facts, _facts(fn, arguments))  # a model that changes fails anywhere; say so instead
@@ -116,11 +111,11 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
 
     try:
         jax.eval_shape(run)
-    except _TRACER_ERRORS as error:
-        raise ModelError(_dynamic_message(error)) from error
+    except TRACER_ERRORS as error:
+        raise _dynamic(error) from error
     except TypeError as error:
         if "concrete values" in str(error):  # what JAX says of a traced number in a shape
-            raise ModelError(_dynamic_message(error)) from error
+            raise _dynamic(error) from error
         if "not a valid JAX array type" in str(error):
             raise DataError(
                 f"the model computes with something that holds no numbers{_where(error)}: {error}. Convert "
@@ -131,13 +126,13 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
         if "size of plate" in str(error):
             raise DataError(
                 f"a plate has no elements{_where(error)}; give it data, or leave the statement out"
-            ) from error
+            ).at(_place(error), "plates-and-data") from error
         if "unique names" in str(error):
             name = re.search(r"`(.*?)`", str(error))
             raise ModelError(
                 f"the site {name.group(1) if name else '?'!r} is sampled twice under one name"
                 f"{_where(error)}; give each statement a name of its own"
-            ) from error
+            ).at(_place(error), "sampled-twice") from error
         raise
     return found[0]
 
@@ -145,6 +140,16 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
 def _where(error: BaseException) -> str:
     line = user_line_of_exception(error)
     return f" ({line})" if line else ""
+
+
+def _place(error: BaseException) -> tuple[str, int] | None:
+    spot = spot_of(error)
+    return None if spot is None else (spot.file, spot.line)
+
+
+def _dynamic(error: BaseException) -> ModelError:
+    spot = spot_of(error)
+    return ModelError(_dynamic_message(error)).at(_place(error), "value-of-a-latent", spot and spot.code)
 
 
 def _dynamic_message(error: BaseException) -> str:
@@ -163,7 +168,7 @@ def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays
         trace, lines = run_model(fn, args, kwargs, latents)
         found.append(facts_of(trace, lines))
         return {
-            "log_prob": log_probs(trace),
+            "log_prob": log_probs(trace, lines),
             "inside": support_indicators(trace),
             "deterministic": {n: m["value"] for n, m in trace.items() if m["type"] == "deterministic"},
             "observed": {

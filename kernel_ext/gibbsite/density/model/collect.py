@@ -21,7 +21,11 @@ from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.listed import listed
 from gibbsite.density.model.names import checked_name
 from gibbsite.density.model.sites import Plate, Site
-from gibbsite.errors import DataError, ModelError
+from gibbsite.density.model.tracers import TRACER_ERRORS
+from gibbsite.density.told.arguments import check_numbers
+from gibbsite.density.told.explained import explained
+from gibbsite.density.told.shapes import told_misfit
+from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.trace.jaxpr.source_line import calling_line
 
 
@@ -30,14 +34,19 @@ class _Lines(Messenger):
 
     def __init__(self, fn: Any = None) -> None:
         self.lines: dict[str, tuple[str, int]] = {}
+        self.plates: dict[str, int] = {}
         super().__init__(fn)
 
     def process_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] == "plate":
+            self.plates[msg["name"]] = msg["args"][0]
         if msg["type"] not in ("sample", "deterministic") or msg.get("name") in self.lines:
             return
         line = calling_line()
         if line is not None:
             self.lines[msg["name"]] = line
+        if msg["type"] == "sample":
+            check_numbers(msg, line)
 
 
 def base_distribution(fn: Any) -> Any:
@@ -158,7 +167,15 @@ def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]
     model = handlers.substitute(handlers.seed(fn, jax.random.key(0)), data=dict(values))
     model = handlers.substitute(model, substitute_fn=feasible)
     with handlers_alone, numpyro.validation_enabled(False), lines:
-        trace = handlers.trace(model).get_trace(*args, **kwargs)
+        try:
+            trace = handlers.trace(model).get_trace(*args, **kwargs)
+        except (*TRACER_ERRORS, GibbsiteError):
+            raise
+        except Exception as error:
+            better = explained(error, {"plates": lines.plates})
+            if better is None:
+                raise
+            raise better from error
     return trace, lines.lines
 
 
@@ -311,8 +328,10 @@ def _misfit(name: str, msg: Mapping[str, Any], error: Exception) -> str:
     )
 
 
-def log_probs(trace: Mapping[str, Any]) -> dict[str, Any]:
+def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
     """The unreduced log density of every sample site and factor, scaled and masked as NumPyro does.
+
+    `lines` are those of the sites.
 
     Validation is off, because it would wrap every term in a test of its own value's support; but on for
     distributions made of others whose bounds the model computes, since no test from outside replaces it.
@@ -327,7 +346,9 @@ def log_probs(trace: Mapping[str, Any]) -> dict[str, Any]:
             with numpyro.validation_enabled(bounds_inside(base_distribution(msg["fn"]))):
                 lp = msg["fn"].log_prob(jnp.asarray(value), *extra)
         except (ValueError, TypeError) as error:
-            raise DataError(_misfit(name, msg, error)) from error
+            blamed = told_misfit(name, msg)
+            entry = "plates-and-data" if blamed else "shapes"
+            raise DataError(blamed or _misfit(name, msg, error)).at(lines.get(name), entry) from error
         out[name] = lp if scale is None else scale * lp
     return out
 

@@ -40,7 +40,7 @@ def check_covariates(density: Density) -> None:
                     f"{name!r}{at_line(site) if site else ''} is computed from it: a covariate has no "
                     f"distribution to be drawn from. Drop those rows, fill them in, or give {argument!r} a "
                     f"distribution of its own, `{argument} ~ …`, and use what that statement returns"
-                ).at(site.line if site else None, "nan-in-a-covariate")
+                ).at(site.line if site else None, "nan-in-a-covariate", parameter)
 
 
 def _undefined(density: Density, name: str, atom: Any) -> bool:
@@ -100,7 +100,7 @@ def _beyond(density: Density, eqn: Any, picked: np.ndarray, length: int) -> Data
     return DataError(
         f"{what} runs from {low} to {high} and picks from {axis}{line}, which are counted from 0 to "
         f"{length - 1}; {cure}"
-    ).at(place, "index-out-of-range")
+    ).at(place, "index-out-of-range", f"[{told[0]}]" if told else None)
 
 
 def scaling_notes(density: Density) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""An exception of JAX, NumPyro or Python in a model → a sentence, at the user's own line."""

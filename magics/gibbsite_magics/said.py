@@ -1,0 +1,60 @@
+"""How an error of a cell is shown: its line with a caret, a sentence, the way out; the rest is folded."""
+
+import linecache
+from typing import Any
+
+from gibbsite.errors import CATALOGUE, GibbsiteError
+
+_MOST = 400
+
+
+def show_first(shell: Any, error: BaseException, filename: str) -> BaseException:
+    """Let IPython show the error so: the first time in short where it concerns a line of the user's, and
+    whole when `%tb` asks. An error that arose in the user's own code, outside of any library, stays as it
+    is."""
+    from gibbsite.density.told.spot import spot_of, spot_of_message
+
+    ours = isinstance(error, GibbsiteError)
+    spot = spot_of_message(error) if ours else None
+    spot = spot or spot_of(error)
+    if spot is None or not (ours or _from_below(error)) or not spot.text.strip():
+        return error
+    where = f"line {spot.line}" if spot.file == filename else f"line {spot.line} of {_file(spot.file)}"
+    text, shift = spot.text.strip(), len(spot.text) - len(spot.text.lstrip())
+    says = str(error).replace(f" ({spot.told})", "")
+    if not ours:
+        says = f"{says.strip().partition(chr(10))[0][:_MOST]}"
+    start, end = max(spot.start - shift, 0), min(spot.end - shift, len(text))
+    lines = [
+        f"{type(error).__name__} in {where}",
+        f"    {text}",
+        f"    {' ' * start}{'^' * max(end - start, 1)}",
+        says[:1].upper() + says[1:] if says[:1].isalpha() else says,
+    ]
+    more = f"More: {CATALOGUE}#{error.entry}" if ours and error.entry else ""
+    lines.append(f"{more}{'; ' * bool(more)}{'the' if more else 'The'} whole traceback: %tb")
+    shown = [False]
+
+    def render() -> list[str]:
+        if not shown[0]:
+            shown[0] = True
+            return lines
+        return shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+
+    error._render_traceback_ = render  # type: ignore[attr-defined]
+    return error
+
+
+def _from_below(error: BaseException) -> bool:
+    """Whether an exception arose in a library that runs the model."""
+    from gibbsite.trace.jaxpr.source_line import is_foreign
+
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and is_foreign(trace.tb_frame.f_code.co_filename)
+
+
+def _file(name: str) -> str:
+    known = linecache.getline(name, 1).strip()
+    return known if name.startswith("<") or known.startswith("%%model") else name.rpartition("/")[2]
