@@ -85,6 +85,14 @@ SLOW = {
     *(("HMC", t) for t in SMOOTH if t not in ("correlated", "dirichlet")),
     *(("NUTS", t) for t in SMOOTH if t not in ("hierarchy", "gamma")),
     *(("Conjugate", t) for t in SMOOTH if t not in ("correlated", "hierarchy", "dirichlet")),
+    # of the kernels by slices and proposals each commit runs one target of a kind
+    *((k, t) for k in ("Slice", "ReflectiveSlice", "RandomWalk") for t in ("normal_mean", "walk", "beta")),
+    *((k, t) for k in ("ESlice",) for t in ("normal_mean", "correlated")),
+    *(("ReflectiveSlice", t) for t in ("gamma", "hierarchy")),
+    *(("RandomWalk", t) for t in ("dirichlet", "gamma")),
+    *(("Independence", t) for t in ("correlated", "gamma")),
+    *(("Repeat", t) for t in ("normal_mean", "gamma")),
+    ("Repeat-NUTS", "gamma"),
 }
 
 
