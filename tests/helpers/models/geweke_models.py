@@ -159,6 +159,14 @@ def bounded(y=None):
         numpyro.sample("y", dist.Uniform(0.0, top), obs=y)
 
 
+def thinned(y=None):
+    """Counts without end, of which a part is seen."""
+    rate = numpyro.sample("rate", dist.Gamma(4.0, 1.0))
+    with numpyro.plate("n", 3):
+        k = numpyro.sample("k", dist.Poisson(rate))
+        numpyro.sample("y", dist.Poisson(0.4 * k + 0.1), obs=y)
+
+
 DATA = {
     normal_gamma: np.array([0.1, 1.2, -0.4], np.float32),
     mixture: np.array([0.1, 1.2, -4.0, 3.0], np.float32),
@@ -175,4 +183,5 @@ DATA = {
     topics: np.array([0, 2, 1, 1]),
     gaussians: np.array([[0.2, 1.0], [-1.0, 0.5], [0.3, 0.1], [2.0, -1.0]], np.float32),
     bounded: np.array([0.2, 0.5], np.float32),
+    thinned: np.array([1, 0, 3], np.int32),
 }

@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.kernels.blocks.conjugate import ConjugateGibbs
 from gibbsite.kernels.blocks.elliptical import EllipticalSlice
-from gibbsite.kernels.blocks.finite import FiniteGibbs
+from gibbsite.kernels.blocks.finite import FiniteGibbs, WindowGibbs
 from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
 from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
@@ -50,6 +50,7 @@ KERNELS = {
         IndependenceMetropolis,
         ("normal_mean", "correlated", "gamma", "moving_bound", *INTEGERS),
     ),
+    "Window": (WindowGibbs, ("counts",)),
     "Metropolis": (lambda m: Metropolis(m, _drift), ("normal_mean",)),
     # in one dimension steps of the usual acceptance nearly mirror the state, and its square stays where it is
     "HMC": (

@@ -33,6 +33,7 @@ from helpers.models.geweke_models import (
     restaurant,
     sticks,
     switched,
+    thinned,
     topics,
 )
 from helpers.truths.geweke import joint_distribution_test
@@ -109,6 +110,8 @@ NOT_FITTING = {
     ("NUTS", "bounded"),
     *((k, m.__name__) for m in DATA for k in ("Collapsed", "Ancestral")),
     *(("PolyaGamma", m.__name__) for m in DATA if m not in (hlr, logits)),
+    *(("Window", m.__name__) for m in DATA if m is not thinned),
+    *((k, "thinned") for k in ("Gibbs", "ESlice")),
 }
 
 # one model for each kernel, one kernel for each model: what every commit runs
@@ -128,6 +131,7 @@ QUICK = {
     ("Conjugate", switched),
     ("Conjugate", topics),
     ("Gibbs", hmm),
+    ("Window", thinned),
 }
 PAIRS = [(kernel, model) for kernel in kernels() for model in DATA]
 
