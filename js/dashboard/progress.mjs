@@ -1,33 +1,17 @@
-// The head with Stop, and how far the chains are.
+// How far the chains are, and what there is to warn of.
 
 import { element } from "../host/host.mjs";
 import { drawWarning } from "./warnings.mjs";
 
 /** @import { Status } from "./status.mjs" */
 
-/** @param {Status} status */
-export function drawHead(status) {
-  const head = element("div", "gb-head");
-  head.append(element("span", "gb-name", status.model));
-  const pill = element("span", "gb-pill" + (status.ended ? "" : " gb-busy"), status.words);
-  pill.style.background = status.colour;
-  head.append(pill);
-  if (!status.ended) {
-    const stop = element("button", "gb-stop", status.stopping ? "Stopping…" : "Stop");
-    stop.title = "End after this chunk and keep every draw";
-    stop.disabled = status.stopping;
-    stop.dataset.act = "stop";
-    stop.dataset.busy = "Stopping…";
-    if (status.stop_note) head.append(element("span", "gb-note gb-aside", status.stop_note));
-    head.append(stop);
-  }
-  return head;
-}
-
 /** @param {Status} status @param {Set<string>} hidden chains that are not drawn */
 export function drawProgress(status, hidden) {
   const box = element("div");
   box.append(element("div", "gb-progress", status.progress));
+  if (status.verdict) {
+    box.append(element("div", "gb-verdict" + (status.converged ? "" : " gb-not"), status.verdict));
+  }
   if (status.message) box.append(element("div", "gb-message", status.message));
   for (const chain of status.chains) {
     const line = element("div", "gb-chain");

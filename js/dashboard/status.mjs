@@ -8,7 +8,11 @@
  *   progress: string, message: string, chains: {name: string, colour: string, words: string}[], more_chains: number, share: number, warmup_share: number,
  *   warnings: Warned[], stage: string, heads: string[], cells: string[], rows: Row[], blocks: Block[],
  *   timing: string, timing_note: string, labels: string[], slots: number, auto: boolean, note: string,
- *   limits: string, ready: boolean}} Status what Python tells in `_status`
+ *   limits: string, ready: boolean, view: string, answered: number, verdict: string, converged: boolean,
+ *   expression_note: {sentence?: string, text?: string, at?: number, length?: number}}} Status what Python tells in `_status`
+ * @typedef {{label: string, words: string, wide: boolean, derived: string, svg: string,
+ *   rows: {label: string, name: string, at: number}[]}} Card
+ * @typedef {{cards?: Card[], focus?: string[], legend?: string, more?: string}} Posterior what it tells in `_posterior`
  */
 
 export {};

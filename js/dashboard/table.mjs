@@ -57,8 +57,8 @@ export function drawTable(status) {
 }
 
 /** The box to type a parameter's name into; kept between updates, so that typing is not disturbed.
- * @param {(content: object) => void} tell */
-export function drawTools(tell) {
+ * @param {(label: string) => void} plot @param {(content: object) => void} tell */
+export function drawTools(plot, tell) {
   const tools = element("div", "gb-tools");
   const list = element("datalist");
   list.id = `gb-${Math.random().toString(36).slice(2)}`;
@@ -74,7 +74,7 @@ export function drawTools(tell) {
     const label = input.value.trim();
     if (!label) return;
     input.value = "";
-    if (!state.labels.includes(label)) tell({ kind: "choose", labels: toggled(state.labels, label, state.slots) });
+    if (!state.labels.includes(label)) plot(label);
   });
   worst.addEventListener("click", () => tell({ kind: "choose", labels: [] }));
   /** @param {Status} status */

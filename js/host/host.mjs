@@ -15,7 +15,8 @@ import { unpacked } from "./packed.mjs";
  *   off: (event: string, call: () => void) => void, send: (content: object) => void, widget_manager: any}} Model
  *   a widget's model, as anywidget gives it
  * @typedef {{Bokeh: any, doc: any, roots: any[], model: Model, el: HTMLElement, body: HTMLElement,
- *   send: (kind: string, detail?: object) => void, repaint: () => void}} Context
+ *   send: (kind: string, detail?: object) => void, repaint: () => void,
+ *   draw: (packed: string, target: HTMLElement) => Promise<{doc: any, roots: any[], remove: () => void}>}} Context
  * @typedef {{style?: string, mount?: (context: Context) => any}} Hooks `mount` may return what cleans up
  * @typedef {any[] | {dtype: keyof typeof ARRAYS, data: DataView}} Column
  * @typedef {Float32Array | Float64Array | Int32Array | Uint8Array} Numbers
@@ -240,43 +241,55 @@ export function hostWidget(hooks = {}) {
       let forget = () => {};
       try {
         const Bokeh = await bokehOf(model);
-        const item = await unpacked(model.get("_item"));
-        const views = await Bokeh.embed.embed_item(item, body);
-        const roots = views.roots.map((/** @type {any} */ view) => view.model);
-        const doc = roots[0].document;
-        forget = () => {
-          drawn.delete(doc);
-          views.clear();
-          const at = Bokeh.documents.indexOf(doc);
-          if (at >= 0) Bokeh.documents.splice(at, 1);
-        };
         /** @param {string} kind @param {object} [detail] */
         const send = (kind, detail = {}) => model.send({ kind, ...detail });
-        // CustomJS callbacks reach Python by `cb_obj.document.gibbsite?.(kind, detail)`; no-op in a page.
-        doc.gibbsite = send;
-
-        /** @type {Map<string, number>} */
-        const seenColumns = new Map();
-        const seenProps = new Map();
+        /** What is told to each document that this view has drawn. @type {Map<any, () => void>} */
+        const updates = new Map();
         const update = () => {
-          applyColumns(doc, model.get("_columns"), seenColumns);
-          applyProps(doc, model.get("_props"), seenProps);
+          for (const tell of updates.values()) tell();
         };
-        update();
+        const repaint = () => {
+          for (const doc of updates.keys()) {
+            paintTheme(doc, el);
+            doc.gibbsiteTheme?.(); // what a view's own script paints
+          }
+        };
+        /** Draw a packed Bokeh item. @param {string} packed @param {HTMLElement} target */
+        const draw = async (packed, target) => {
+          const views = await Bokeh.embed.embed_item(await unpacked(packed), target);
+          const roots = views.roots.map((/** @type {any} */ view) => view.model);
+          const doc = roots[0].document;
+          // CustomJS callbacks reach Python by `cb_obj.document.gibbsite?.(kind, detail)`; no-op in a page.
+          doc.gibbsite = send;
+          /** @type {Map<string, number>} */
+          const seenColumns = new Map();
+          const seenProps = new Map();
+          updates.set(doc, () => {
+            applyColumns(doc, model.get("_columns"), seenColumns);
+            applyProps(doc, model.get("_props"), seenProps);
+          });
+          drawn.add(doc);
+          update();
+          repaint();
+          const remove = () => {
+            drawn.delete(doc);
+            updates.delete(doc);
+            views.clear();
+            const at = Bokeh.documents.indexOf(doc);
+            if (at >= 0) Bokeh.documents.splice(at, 1);
+          };
+          return { doc, roots, remove };
+        };
+        const { doc, roots, remove } = await draw(model.get("_item"), body);
+        forget = remove;
         model.on("change:_columns", update);
         model.on("change:_props", update);
 
-        const repaint = () => {
-          paintTheme(doc, el);
-          doc.gibbsiteTheme?.(); // what a view's own script paints
-        };
-        repaint();
         stopTheme = watchTheme(repaint);
         hideTwin(model.get("_twin"));
         // The twin's output arrives after this one's: look again when the page has settled.
         for (const wait of [50, 300, 1500]) setTimeout(() => hideTwin(model.get("_twin")), wait);
-        drawn.add(doc);
-        cleanup = await hooks.mount?.({ Bokeh, doc, roots, model, el, body, send, repaint });
+        cleanup = await hooks.mount?.({ Bokeh, doc, roots, model, el, body, send, repaint, draw });
       } catch (error) {
         console.error(error);
         el.append(element("div", "gb-error", `Gibbsite could not draw this view: ${error instanceof Error ? error.message : error}`));

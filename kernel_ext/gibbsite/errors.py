@@ -59,6 +59,19 @@ class ScheduleError(GibbsiteError, ValueError):
     """A schedule does not parse, or does not fit the model."""
 
 
+class ExpressionError(GibbsiteError, ValueError):
+    """An expression over draws does not parse, reaches for what it may not, or does not fit the sites.
+
+    `text` is the expression, `at` where in it the trouble begins and `length` how long that part is; the
+    message shows it.
+    """
+
+    def __init__(self, message: str, text: str, at: int = 0, length: int = 1):
+        self.sentence, self.text, self.at, self.length = message, text, at, max(1, length)
+        line = text.replace("\n", " ")
+        super().__init__(f"{message}\n    {line}\n    {' ' * at}{'^' * self.length}")
+
+
 class CheckpointError(GibbsiteError, ValueError):
     """A saved run cannot be read, or belongs to another model, version or schedule."""
 

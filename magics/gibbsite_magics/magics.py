@@ -10,7 +10,7 @@ from gibbsite.errors import GibbsiteError, UnknownNameError
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
-from traitlets import Bool, Int, Unicode, observe
+from traitlets import Bool, Enum, Float, Int, Unicode, observe
 
 from gibbsite_magics.cell import cell_text, define
 from gibbsite_magics.forgotten import forgotten
@@ -38,6 +38,12 @@ class Gibbsite(Magics):
         True, help="look at what parameters and data can be when a model's cell runs, and where chains start"
     ).tag(config=True)
     show_graph = Bool(True, help="show the graph of a model when its cell runs").tag(config=True)
+    interval = Float(
+        None, allow_none=True, help="share of the draws in credible intervals; none: ArviZ's, 0.89"
+    ).tag(config=True)
+    interval_kind = Enum(
+        ("eti", "hdi"), None, allow_none=True, help="equal-tailed, or highest density; none: ArviZ's"
+    ).tag(config=True)
     compile_cache = Unicode(
         "auto", help="folder where compiled programs outlive the kernel; auto: the user's cache; off: nowhere"
     ).tag(config=True)
@@ -47,6 +53,12 @@ class Gibbsite(Magics):
         from gibbsite.trace.jaxpr.kept import choose
 
         choose(change["new"])
+
+    @observe("interval", "interval_kind")
+    def _interval_changed(self, change: dict[str, Any]) -> None:
+        from gibbsite.sampling.posterior.interval import choose
+
+        choose(self.interval, None if self.interval_kind is None else str(self.interval_kind))
 
     @no_var_expand
     @cell_magic

@@ -165,6 +165,70 @@ def test_warm_up_is_seen_then_advice_and_time_by_block(lab):
     lab.assert_quiet()
 
 
+POSTERIOR = """
+coin = pandas.Series(pandas.Categorical(list("abc" * 30)), name="coin")
+model = gibbsite.model(coins, coin, numpy.tile([1, 0, 1], 30))
+"""
+COINS = """
+%load_ext gibbsite
+import gibbsite, numpy, numpyro, pandas
+import numpyro.distributions as dist
+def coins(coin, heads):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    with numpyro.plate("coin", 3):
+        p = numpyro.sample("p", dist.Beta(2, 2))
+    numpyro.sample("heads", dist.Bernoulli(p[coin]), obs=heads)
+"""
+
+
+def test_posterior_view_expression_pair_and_files(lab):
+    lab.write("posterior.ipynb", COINS, POSTERIOR, "run = %sample model --draws 1500 --warmup 200 --chains 4")
+    lab.open("posterior.ipynb")
+    for cell in range(3):
+        lab.run_cell(cell)
+    page = lab.page
+    page.wait_for_selector(".gb-pill:has-text('finished, converged')")
+    lab.scroll_to(2)
+    page.wait_for_selector(".gb-tab[data-view=posterior][aria-selected=true]")
+    assert page.locator(".gb-card").count() == 2
+    # by keyboard alone: the expression box, a mistake with its place, then a quantity
+    box = page.locator(".gb-expression input")
+    box.focus()
+    page.keyboard.type("p[bb] - a")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".gb-refused:has-text('did you mean')")
+    assert "^" in page.locator(".gb-refused").inner_text()
+    box.fill("lift = p[a] - p[b]")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".gb-picture[data-label=lift]")
+    assert box.input_value() == ""
+    assert lab.python("print(*run.derived, 'lift' in run.summary().index)").split() == ["lift", "True"]
+    card = page.locator(".gb-picture[data-label=lift]")
+    card.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".gb-large .bk-Row")
+    page.locator(".gb-row[data-label='p[2]']").click()
+    page.wait_for_function(
+        "() => [...globalThis.__gibbsiteDocuments].some(doc => doc.get_model_by_name('plot pair'))"
+    )
+    page.locator(".gb-choice input[data-group='chain 1']").uncheck()
+    hidden = """() => [...globalThis.__gibbsiteDocuments].flatMap(doc => [...doc._all_models.values()])
+        .filter(m => m.glyph && m.tags.includes('chain 1')).every(m => !m.visible)"""
+    assert page.evaluate(hidden)
+    page.locator(".gb-choice input[data-group='chain 1']").check()
+    # what is under the pointer is told: of every chain's line
+    told = """() => [...globalThis.__gibbsiteDocuments].flatMap(doc => [...doc._all_models.values()])
+        .some(m => m.type === 'HoverTool' && m.renderers.some(r => r.name === 'chain 1'))"""
+    assert page.evaluate(told)
+    # files
+    for format, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
+        with page.expect_download() as told:
+            page.locator(f"[data-format={format}]").click()
+        assert told.value.suggested_filename == f"coins-posterior.{format}"
+        assert told.value.path().read_bytes().startswith(start)
+    lab.assert_quiet()
+
+
 def test_saved_notebook_shows_the_finished_run_without_its_kernel(lab):
     prepare(lab, "saved.ipynb", "run = %sample mixture --draws 400 --warmup 200 --chains 2")
     lab.run_cell(2)

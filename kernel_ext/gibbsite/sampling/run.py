@@ -26,6 +26,7 @@ from gibbsite.sampling.engine.stages import ANALYSING, SAMPLING, STARTING, WARMI
 from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
+from gibbsite.sampling.posterior.derived import Derived
 from gibbsite.sampling.registry import remember
 from gibbsite.sampling.storage.datatree import to_datatree
 from gibbsite.sampling.storage.drawn import Drawn
@@ -94,6 +95,7 @@ class Run(Looking):
         self._preview = Preview(plan)
         self._thinned, self._looking = {}, threading.Lock()
         self._elpd = {}
+        self._derived, self._prior = Derived(), None
         self._state: Any = None
         self._saved_state: dict[str, np.ndarray] | None = None
         self._status = "compiling"
@@ -416,6 +418,7 @@ class Run(Looking):
             "compile_seconds": self._compile_seconds,
             "starts": self._told,
             "centring": self.centring.as_json(),
+            "derived": self._derived.facts(),
             "finished": self._status == "finished",
             "versions": checkpoint.versions(),
         }
@@ -439,6 +442,16 @@ class Run(Looking):
                 _log.warning("%s", error)
             self._store_error = error
         self._next_commit = time.monotonic() + (time.monotonic() - began) / _STORE_SHARE
+
+    def _derived_changed(self) -> None:
+        """While the run goes on the next commit tells the store; afterwards there is none."""
+        if self._store is None or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._store.claim()
+        try:
+            self._commit(now=True)
+        finally:
+            self._store.release()
 
     def save(self, path: str | Path) -> None:
         """Write draws, statistics and state to a new folder, which `gibbsite.load` and xarray read.
@@ -504,6 +517,7 @@ class Run(Looking):
             values, stats = self.kept.sampled.read(), self.kept.sampled_stats.read()
             self._monitor.add(_by_step(values), _by_step(stats))
             self._monitor.measure(self.kept, ended=True)
+        self._derive_again(facts.get("derived", ()))
 
     def attach_store(self, store: Store) -> None:
         """Stream to `store` when the run goes on."""
@@ -599,7 +613,7 @@ class Run(Looking):
         return to_datatree(
             self._plan,
             self.kept,
-            self.draws,
+            {**self.draws, **self._numbers()},
             extra=extra,
             warmup=with_warmup,
             dims=dims,

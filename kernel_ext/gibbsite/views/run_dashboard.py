@@ -26,6 +26,7 @@ from gibbsite.views.host.control import Control
 from gibbsite.views.host.display import first_line, show, update_twin
 from gibbsite.views.host.static import svg_html
 from gibbsite.views.plots import bokeh
+from gibbsite.views.posterior.panel import PosteriorPanel
 from gibbsite.views.run import words
 from gibbsite.views.run.clinic import Clinic
 from gibbsite.views.run.content import ENDED, MAX_CHAINS, Content, RunLike, gather
@@ -51,6 +52,9 @@ class DashboardWidget(BokehWidget):
     _esm = joined("dashboard/dashboard.mjs")
     _status = traitlets.Dict().tag(sync=True)
     _cures = traitlets.Dict().tag(sync=True)
+    _posterior = traitlets.Dict().tag(sync=True)
+    _focus = traitlets.Dict().tag(sync=True)
+    _file = traitlets.Dict().tag(sync=True)
     _control = traitlets.Instance(Control).tag(sync=True, **widget_serialization)
 
 
@@ -77,6 +81,7 @@ class Dashboard:
         self._shown = False
         self.updates = 0
         self.seconds = 0.0
+        self._panel = PosteriorPanel(run)
         self._content = gather(run, None, slots=slots)
         self._clinic = Clinic(run, lambda: self._start())
         self._widget: DashboardWidget | None = None
@@ -119,7 +124,7 @@ class Dashboard:
 
     def static_html(self) -> str:
         """The dashboard as a picture, for a page without a kernel."""
-        return svg_html(dashboard_svg(self._content), alt=self.brief(), width=900)
+        return svg_html(dashboard_svg(self._content, self._panel.now), alt=self.brief(), width=900)
 
     def widget_mime(self) -> dict[str, Any]:
         """The bundle entry of the live view."""
@@ -174,6 +179,8 @@ class Dashboard:
             self._clinic.ask(str(detail.get("what", "")), detail.get("number", 0))
         elif kind == "choose":
             self._labels = tuple(str(label) for label in detail.get("labels", ())) or None
+        else:
+            self._panel.hear(kind, detail)
         self._start(urgent=True)
 
     def _chunk_done(self, _: Any) -> None:
@@ -263,6 +270,7 @@ class Dashboard:
             if content.snapshot.status == "failed" and not content.snapshot.message:
                 content = replace(content, snapshot=replace(content.snapshot, message=self._failure))
             self._content, self._was_auto = content, self._labels is None
+            self._panel.refresh(content)
             if content.snapshot.status in ENDED:
                 self._asked_to_stop = False
             widget = self._widget
@@ -272,6 +280,7 @@ class Dashboard:
             with widget.batch():
                 widget.push_all(bokeh.columns(rows))
                 widget.patch_all(bokeh.props(rows))
+                self._panel.tell(widget, content)
                 widget._status = self._status()
 
     def _status(self) -> dict[str, Any]:
@@ -283,7 +292,7 @@ class Dashboard:
             stopping=self._asked_to_stop,
             measuring=self._asked_to_time,
             timing_note=self._timing_note,
-        )
+        ) | self._panel.told(self._content)
 
 
 def dashboard(run: RunLike) -> Dashboard:

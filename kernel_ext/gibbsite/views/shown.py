@@ -12,6 +12,7 @@ from gibbsite.sampling.verdict.history import Runs
 from gibbsite.views.graph.save import save_graph
 from gibbsite.views.graph.widget import graph_html, show_graph
 from gibbsite.views.host.display import bundle, in_notebook
+from gibbsite.views.posterior.still import plot_run
 from gibbsite.views.report import write_report
 from gibbsite.views.run.card import card_html
 from gibbsite.views.run.content import gather
@@ -19,7 +20,7 @@ from gibbsite.views.run.history import history_html
 from gibbsite.views.run.words import text
 from gibbsite.views.run_dashboard import dashboard
 
-__all__ = ["bundle_of", "dashboard", "display", "save_graph", "watch", "write_report"]
+__all__ = ["bundle_of", "dashboard", "display", "plot_run", "save_graph", "watch", "write_report"]
 
 
 def _run_text(run: Run) -> str:

@@ -191,5 +191,27 @@ class FakeRun:
         x = self.series[label][:, : self.warmed] + 9
         return Trace(np.arange(self.warmed), x, x, x)
 
+    @property
+    def derived(self):
+        return {}
+
+    @property
+    def draws(self):
+        sites = {label[:-3] for label in self.labels}
+        of = {s: [label for label in self.labels if label[:-3] == s] for s in sorted(sites)}
+        return {s: np.stack([self.values(label) for label in labels], axis=2) for s, labels in of.items()}
+
+    @property
+    def diverging(self):
+        out = np.zeros((self.chains, self.done), bool)
+        out[1, self.divergent] = True
+        return out
+
+    def element_names(self, site):
+        return [label for label in self.labels if label[:-3] == site]
+
+    def prior(self):
+        return {"mu": np.random.default_rng(1).normal(0, 5, (500, 3))}
+
     def time_blocks(self):
         self.timed = True

@@ -5,6 +5,8 @@ import re
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from gibbsite.kernels.scheduling.plan import Plan
 
 
@@ -24,6 +26,24 @@ def dims_of(
     dims = [variable_name(axes.get(a - shift, f"{name}_dim_{a}")) for a in range(len(shape))]
     dims = [f"{d}_" if d in ("chain", "draw") else d for d in dims]  # those count chains and draws
     return [d if dims.index(d) == a else f"{d}_{a}" for a, d in enumerate(dims)]
+
+
+def axis_labels(plan: Plan, name: str, shape: tuple[int, ...]) -> list[tuple[str, ...] | None]:
+    """Per axis of a site the labels of its elements, where its plate has some."""
+    found = [plan.labels.get(d) for d in dims_of(plan, name, shape)]
+    return [k if k is not None and len(k) == n else None for k, n in zip(found, shape, strict=True)]
+
+
+def element_names(plan: Plan, name: str, shape: tuple[int, ...]) -> list[str]:
+    """What people call the elements of a site, in order: by labels where there are some (`Choate`,
+    `Choate, 0`), else `theta[3]`."""
+    labels = axis_labels(plan, name, shape)
+    if not any(labels):
+        return [f"{name}[{', '.join(map(str, i))}]" for i in np.ndindex(shape)]
+    return [
+        ", ".join(str(k) if known is None else known[k] for k, known in zip(i, labels, strict=True))
+        for i in np.ndindex(shape)
+    ]
 
 
 def stat_names(plan: Plan, keys: Sequence[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.resources import Estimate, Place, bytes_per_draw, estimated
 from gibbsite.sampling.engine.stages import Stages
 from gibbsite.sampling.engine.timing import BlockClock
+from gibbsite.sampling.posterior.deriving import Deriving
 from gibbsite.sampling.storage.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.storage.summaries import Summary
@@ -44,9 +45,10 @@ _KEPT_TRACES = 16
 _MACHINERY = frozenset({"attach_store", "follow", "give_engine", "kept", "settle", "take_up", "trace"})
 _MACHINERY |= {"aim", "begin_from", "continue_", "forked", "going", "snapshot", "start", "subscribe"}
 _MACHINERY |= {"fingerprint", "known_elpd", "plan", "warmup_labels", "warmup_trace"}
+_MACHINERY |= {"diverging", "element_names"}
 
 
-class Looking(Shown):
+class Looking(Deriving, Shown):
     """The reading side of `Run`, safe from any thread: nothing here changes a run."""
 
     kept: Draws
@@ -165,6 +167,15 @@ class Looking(Shown):
         """The live dashboard, which shows itself where it is the last value of a cell."""
         return views().dashboard(self)
 
+    def plot(self, *labels: str, view: str | None = None) -> Any:
+        """A picture of the posterior, or of `labels` (scalars, sites, derived quantities) large; two scalars
+        also against each other. `view="convergence"` plots traces, ranks and autocorrelation instead.
+
+        It shows itself in every front end; `.save("plot.svg")` writes it. Raises `UnknownNameError`, and
+        `OptionError` for another view or more than two labels.
+        """
+        return views().plot_run(self, *labels, view=view)
+
     def report(self, path: str | PathLike[str]) -> Path:
         """Write model, convergence, estimates and schedule to one HTML file that needs nothing else, and
         return its path. Raises `OSError` where it cannot be written."""
@@ -216,7 +227,10 @@ class Looking(Shown):
             divergences=tuple(self._monitor.divergences.tolist()),
             chain_states=tuple("stuck" if c in stuck else self._status for c in range(self._chains)),
             blocks=self._block_stats(),
-            scalars=tuple(fair_share(self._monitor.scalars, limit, self._monitor.followed)),
+            scalars=(
+                *self._derived_stats(),
+                *fair_share(self._monitor.scalars, limit, self._monitor.followed),
+            ),
             warnings=(*store_notices(on_disk, self._store_error), *self._monitor.notices),
             efficiency=self._efficiency(),
             partly=self._monitor.moments.partly,
@@ -231,6 +245,12 @@ class Looking(Shown):
         if self._status in ("finished", "stopped", "failed"):
             return None
         return stored(self._store, steps_left * self._chains * bytes_per_draw(self._plan, self.settings.keep))
+
+    def _derived_stats(self) -> list[ScalarStat]:
+        if not len(self._derived) or not self.kept.sampled.steps:
+            return []
+        ended = self._status in ("finished", "stopped", "failed")
+        return [s for q in self.derived.values() for s in q.stats(ended)]
 
     def _efficiency(self) -> Efficiency:
         latent = {n for n, s in self._plan.sites.items() if s.role == "latent"} | set(self._plan.groups)
@@ -274,19 +294,23 @@ class Looking(Shown):
     def follow(self, label: str) -> None:
         """Measure and list this scalar from now on, be it among the worst or not: the last eight that were
         asked for."""
-        self._monitor.follow(label, *self._scalar(label), self.kept)
+        site, index = self._scalar(label)
+        if site not in self._derived:  # those are always listed
+            self._monitor.follow(label, site, index, self.kept)
 
     def values(self, label: str) -> np.ndarray:
         """All draws of one scalar, `[chain, draw]`: a view that cannot be written to."""
         site, index = self._scalar(label)
         if self.kept.sampled.steps == 0:
             return np.zeros((self._chains, 0))
-        return self.kept.scalar(site, index)
+        held = self.derived.get(site)
+        return self.kept.scalar(site, index) if held is None else held.values[(..., *index)]
 
     def _scalar(self, label: str) -> tuple[str, tuple[int, ...]]:
         """Site and index of a label such as `mu[0]`, read from its text: big sites have many labels."""
         empty = empty_like(self._plan, 1, self.settings.keep)
         shapes = {n: v.shape[2:] for n, v in empty.items()}
+        shapes |= {n: q.shape for n, q in self.derived.items()} if len(self._derived) else {}
         if shapes.get(label) == ():
             return label, ()
         site, _, rest = label.removesuffix("]").rpartition("[")
@@ -320,7 +344,7 @@ class Looking(Shown):
 
     def diagnostics(self, site: str | None = None) -> list[ScalarStat]:
         """The measures of every scalar (of `site`, or of all sites), worst first."""
-        draws = self.draws
+        draws = {**self.draws, **self._numbers()}
         if site is not None and site not in draws:
             raise UnknownNameError("site", site, draws)
         return all_stats(draws if site is None else {site: draws[site]})

@@ -116,6 +116,10 @@ class Axes:
         share = (np.asarray(y, float) - low) / (high - low)
         return self.height - self.bottom - share * (self.height - TOP - self.bottom)
 
+    def place(self, y: float) -> float:
+        """How many pixels below its top a value stands."""
+        return float(self._py(y))
+
     def _put(self, markup: str) -> None:
         # The page hides the marks of a chain by its group.
         self.parts.append(f'<g data-group="{escape(self.group)}">{markup}</g>' if self.group else markup)

@@ -100,7 +100,8 @@ def _props(plot: Plot) -> Props:
         if axis.ticks is not None:
             places, names = [v for v, _ in axis.ticks], {_key(v): words for v, words in axis.ticks}
             out[f"{of}ticks {plot.name}"] = {"ticks": places}
-            out[f"{of}axis {plot.name}"] = {"major_label_overrides": names}
+            axis_name = f"axis {plot.name}" if of == "x" else f"yaxis {plot.name}"
+            out[axis_name] = {**out.get(axis_name, {}), "major_label_overrides": names}
     for k, rule in enumerate(plot.rules):
         out[f"rule {plot.name} {k}"] = {"location": rule.at, "visible": rule.at is not None}
     return out

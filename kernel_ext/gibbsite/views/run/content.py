@@ -21,6 +21,7 @@ STATUS_WORDS = {
     "stopped": "stopped early, draws kept",
     "failed": "failed",
 }
+PROVEN = "finished, converged"
 UNPROVEN = "finished, not converged"
 ENDED = frozenset({"finished", "stopped", "failed"})
 
@@ -31,7 +32,9 @@ def status_of(snapshot: Any) -> tuple[str, str]:
     if snapshot.status == "compiling" and snapshot.stage:
         return snapshot.stage, snapshot.status
     verdict = getattr(snapshot, "verdict", None)
-    if snapshot.status == "finished" and verdict is not None and not verdict.ok:
+    if snapshot.status == "finished" and verdict is not None:
+        if verdict.ok:
+            return PROVEN, snapshot.status
         return (UNPROVEN, "stopped") if verdict.state == "not yet" else ("finished, but failed", "failed")
     return STATUS_WORDS[snapshot.status], snapshot.status
 
@@ -57,6 +60,17 @@ class RunLike(Protocol):
     def stop(self) -> None: ...
 
     def time_blocks(self) -> Any: ...
+
+    @property
+    def draws(self) -> Mapping[str, np.ndarray]: ...
+    @property
+    def derived(self) -> Mapping[str, Any]: ...
+    @property
+    def diverging(self) -> np.ndarray: ...
+    def derive(self, expression: str) -> Any: ...
+    def forget(self, name: str) -> None: ...
+    def prior(self) -> Mapping[str, np.ndarray]: ...
+    def element_names(self, site: str) -> list[str]: ...
 
     @property
     def warmup_labels(self) -> Sequence[str]: ...

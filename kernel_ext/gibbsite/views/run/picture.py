@@ -1,12 +1,15 @@
 """A run's dashboard as one SVG picture: what stays in a saved notebook and in an exported page."""
 
 import textwrap
+from functools import partial
 
 import numpy as np
 
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import ANY_FAINT, ANY_LINE, BAD, BLOCKS, CHAINS, STATUS, WORN
 from gibbsite.views.plots.picture import rows_svg
+from gibbsite.views.posterior.cards import cards_svg
+from gibbsite.views.posterior.gather import Posterior
 from gibbsite.views.run import words
 from gibbsite.views.run.content import MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, status_of
 from gibbsite.views.run.convergence import rows_of
@@ -16,16 +19,22 @@ PAD = 14
 TABLE_ROWS = 10
 
 
-def dashboard_svg(content: Content) -> str:
-    """Header, chains, warnings, plots, table and blocks, from top to bottom."""
+def dashboard_svg(
+    content: Content, posterior: Posterior | None = None, *, plots: bool = True, paper: bool = False
+) -> str:
+    """Header, chains, warnings, the posterior if there is one, plots (of convergence, with `plots`), table
+    and blocks, from top to bottom; on `paper`, dark on white, else in inks for every ground."""
     parts: list[str] = []
     y = float(PAD)
-    for section in (_header, _chains, _warnings, _plots, _table, _blocks):
+    of_posterior = partial(_posterior, posterior)
+    sections = (_header, _chains, _warnings, of_posterior, *([_plots] * plots), _table, _blocks)
+    for section in sections:
         markup, height = section(content)
         if height:
             parts.append(svg.shifted(PAD, y, markup))
             y += height + 10
-    return svg.document(WIDTH, y + PAD - 10, parts)
+    on = {"ground": "#ffffff", "colour": "#2b3036"} if paper else {}
+    return svg.document(WIDTH, y + PAD - 10, parts, **on)
 
 
 def _header(content: Content) -> tuple[str, float]:
@@ -106,6 +115,10 @@ def _warnings(content: Content) -> tuple[str, float]:
             parts.append(svg.text(10, y + 12 + 15 * i, line, size=12, **fill))
         y += height
     return "".join(parts), y
+
+
+def _posterior(posterior: Posterior | None, content: Content) -> tuple[str, float]:
+    return ("", 0.0) if posterior is None else cards_svg(posterior, WIDTH - 2 * PAD)
 
 
 def _plots(content: Content) -> tuple[str, float]:

@@ -53,6 +53,8 @@ def told(
         "stop_note": "" if HEARD_WHILE_BUSY else "with this ipykernel, use ■ while the cell runs",
         "progress": words.progress(snapshot),
         "message": snapshot.message or "",
+        "verdict": words.verdict(snapshot),
+        "converged": snapshot.status in ENDED and bool(getattr(snapshot, "verdict", None)),
         "share": progress_shares(snapshot),
         "warmup_share": warmup_share(snapshot),
         "stage": WARMING_NOTE if content.warming else "",

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from gibbsite.views.run.content import ENDED, RHAT_LIMIT, Content, status_of
+from gibbsite.views.run.content import ENDED, ESS_PER_CHAIN, RHAT_LIMIT, Content, status_of
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -124,6 +124,19 @@ def partly(snapshot: Any) -> str:
     """Which sites are followed in part: `followed, evenly spaced: 2 048 of 84 010 elements of z`."""
     parts = [f"{whole(some)} of {whole(size)} elements of {n}" for n, (some, size) in snapshot.partly.items()]
     return f"followed, evenly spaced: {'; '.join(parts)}" if parts else ""
+
+
+def verdict(snapshot: Any) -> str:
+    """What an ended run is worth, with what was checked or why not; empty while it goes on."""
+    found = getattr(snapshot, "verdict", None)
+    if snapshot.status not in ENDED or found is None or snapshot.status == "failed":
+        return ""
+    if found.ok:
+        return (
+            f"Converged: every R-hat is at most {RHAT_LIMIT}, every bulk ESS at least {ESS_PER_CHAIN} per "
+            f"chain, no chain is stuck, and fewer than one transition in a thousand diverged."
+        )
+    return f"{str(found)[0].upper()}{str(found)[1:]}."
 
 
 HEADS = ("", "mean", "sd", "mcse", "R-hat", "ESS bulk", "ESS tail")

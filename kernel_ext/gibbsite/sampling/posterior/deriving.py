@@ -1,0 +1,92 @@
+"""What a run says of its posterior: the part of `Run` that derives quantities and names elements."""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gibbsite.errors import ExpressionError
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.posterior.derived import Derived, Quantity
+from gibbsite.sampling.posterior.expression import Shape
+from gibbsite.sampling.posterior.prior import prior_draws
+from gibbsite.sampling.storage.draws import Draws
+from gibbsite.sampling.storage.names import axis_labels, element_names
+
+
+class Deriving:
+    """For `Run`, by way of `Looking`."""
+
+    kept: Draws
+    draws: Any
+    settings: Any
+    _plan: Plan
+    _derived: Derived
+    _prior: Mapping[str, np.ndarray] | None
+
+    def derive(self, expression: str, *, name: str | None = None) -> Quantity:
+        """A quantity of every draw, from an expression over sites: `run.derive("mu[1] - mu[0]")`.
+
+        Sites by name, in backquotes where that is no identifier; indices, labels (`theta["Choate"]`) and
+        slices; arithmetic, comparisons, `and`, `or`, `not`, `a if c else b`; exp log log1p log10 sqrt abs
+        sign round floor sin cos tanh expit logit; over the elements of an array sum prod mean median sd any
+        all min max; `where(c, a, b)`. `"lift = p[1] - p[0]"` gives it a name, as does `name`.
+
+        It is kept with the run: in `derived`, `summary`, `to_datatree`, `save` and the dashboard, and grows
+        with the draws. Raises `ExpressionError`, which shows the place, for everything else.
+        """
+        sites = {
+            n: Shape(v.shape[2:], axis_labels(self._plan, n, v.shape[2:])) for n, v in self.draws.items()
+        }
+        found = self._derived.add(expression, name, self.draws, self.kept.sampled.steps, sites)
+        self._derived_changed()
+        return found
+
+    def forget(self, name: str) -> None:
+        """Drop a derived quantity, and those derived from it. Raises `UnknownNameError`."""
+        self._derived.remove(name)
+        self._derived_changed()
+
+    def _derived_changed(self) -> None:
+        """Keep them where the run is kept."""
+
+    @property
+    def derived(self) -> dict[str, Quantity]:
+        """What `derive` made, by name."""
+        return self._derived.quantities(self.draws, self.kept.sampled.steps)
+
+    def element_names(self, site: str) -> list[str]:
+        """What people call the elements of a site, or of a derived quantity: by labels where there are."""
+        held = self.derived.get(site)
+        return element_names(self._plan, site, held.shape if held else self.draws[site].shape[2:])
+
+    @property
+    def diverging(self) -> np.ndarray:
+        """Which draws diverged in any block, `[chain, draw]`."""
+        found = [v for k, v in self.kept.sampled_stats.read().items() if k.endswith(".diverging")]
+        steps = self.kept.sampled.steps
+        return np.any([v[:, :steps] for v in found], axis=0) if found else np.zeros((0, steps), bool)
+
+    def prior(self) -> Mapping[str, np.ndarray]:
+        """Draws of the prior `[draw, *shape]`, of the sites that can be drawn forward quickly; drawn once."""
+        if self._prior is None:
+            self._prior = prior_draws(self._plan, tuple(self.draws), self.settings.seed)
+        return self._prior
+
+    def _numbers(self) -> dict[str, np.ndarray]:
+        """Derived values by name, truth values as 0 and 1."""
+        return {n: _as_numbers(q.values) for n, q in self.derived.items()}
+
+    def _derive_again(self, told: Any) -> None:
+        """Take up what was kept, as texts: they are parsed as a person's are."""
+        for pair in told if isinstance(told, Iterable) else ():
+            try:
+                name, text = pair
+                self.derive(text, name=name)
+            except (ExpressionError, TypeError, ValueError) as problem:
+                warnings.warn(f"a derived quantity could not be taken up: {problem}", stacklevel=2)
+
+
+def _as_numbers(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.int32) if values.dtype == bool else values

@@ -1,0 +1,1 @@
+"""A run → its posterior in a page and as a picture."""

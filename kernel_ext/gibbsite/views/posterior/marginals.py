@@ -1,0 +1,230 @@
+"""Marginals as plots: densities and bars, forests, strips of probabilities, and two scalars as a scatter."""
+
+import numpy as np
+
+from gibbsite.sampling.posterior.marginals import Forest, Marginal, Shown, Strip
+from gibbsite.views.ink.colours import BAD, CHAINS, OTHERS
+from gibbsite.views.plots.plot import (
+    Axis,
+    Band,
+    Bars,
+    Cells,
+    Dots,
+    Line,
+    Mark,
+    Plot,
+    Rows,
+    Stretches,
+    Tip,
+    reach,
+)
+from gibbsite.views.posterior.gather import Pair, Posterior
+from gibbsite.views.run.content import MAX_CHAINS
+from gibbsite.views.run.convergence import chain_name
+from gibbsite.views.run.words import beside
+
+CARD, LARGE = 118, 300
+_ROW = 15
+# More elements than this stand side by side, with their categories below each other.
+_UPRIGHT = 24
+# The darkest of a strip, told from chains and from states.
+_SHADE = "#3d5a80"
+
+
+def plot_of(found: Shown, name: str, *, large: bool = False) -> Plot:
+    """The plot of one site or scalar; tables are named after `name`."""
+    match found:
+        case Marginal():
+            return _marginal(found, name, large)
+        case Forest():
+            return _forest(found, name, large)
+        case Strip():
+            return _strip(found, name, large)
+
+
+def focus_rows(posterior: Posterior) -> Rows:
+    """What is plotted large: up to two marginals, and both against each other."""
+    plots = [plot_of(found, f"focus{i}", large=True) for i, found in enumerate(posterior.focus)]
+    if posterior.pair is not None:
+        plots.append(_scatter(posterior.pair, "pair"))
+    return (tuple(plots),) if plots else ()
+
+
+def told(found: Marginal) -> str:
+    """A scalar in words: `mean 0.31 · median 0.30 · 89 % ETI 0.20 to 0.41`."""
+    if _is_event(found):
+        return f"probability {found.mean:.3f}"
+    return f"mean {beside(found.mean, found.sd)} · {_middle(found)}"
+
+
+def _is_event(found: Marginal) -> bool:
+    return found.discrete and found.x.size > 0 and set(found.x) <= {0.0, 1.0}
+
+
+def _middle(found: Marginal) -> str:
+    of = (found.median, found.low, found.high)
+    median, low, high = (f"{v:g}" if found.discrete else beside(v, found.sd) for v in of)
+    return f"median {median} · {found.interval} {low} to {high}"
+
+
+def _brief(found: Marginal) -> str:
+    if _is_event(found):
+        return f"{found.mean:.3f}"
+    low, high = beside(found.low, found.sd), beside(found.high, found.sd)
+    if found.discrete:
+        low, high = f"{found.low:g}", f"{found.high:g}"
+    return f"{beside(found.mean, found.sd)} ({low} to {high})"
+
+
+def _marginal(found: Marginal, name: str, large: bool) -> Plot:
+    top = 1.12 * max(float(np.max(found.y, initial=0)), float(np.max(found.chains, initial=0)), 1e-12)
+    if found.prior is not None and large:
+        top = max(top, 1.05 * float(found.prior.max()))
+    chains = found.chains[:MAX_CHAINS]
+    names = [chain_name(c) for c in range(len(chains))]
+    value = "probability" if found.discrete else "density"
+    tip: Tip = (("", found.label), ("value", "@x"), (value, "@all")) if large else ()
+    own: Tip = (("", "$name"), ("value", "@x"), (value, "@$name")) if large else ()
+    if found.discrete:
+        chains = np.where(chains > 0, chains, np.nan)  # what was never drawn has no dot
+    table = {
+        "x": found.x,
+        "zero": np.zeros(found.x.size),
+        "all": found.y,
+        **dict(zip(names, chains, strict=True)),
+    }
+    if found.prior is not None:
+        table["prior"] = found.prior
+    marks: list[Mark] = []
+    if found.discrete:
+        marks.append(Bars(name, "ink", 0.3, tip=tip, y="all", wide=0.85 * found.wide))
+        marks += [
+            Dots(name, CHAINS[c], 0.9, n, own, y=n, size=6.0 if large else 4.0) for c, n in enumerate(names)
+        ]
+    else:
+        marks.append(Band(name, "ink", 0.09, low="zero", high="all"))
+        marks += [Line(name, CHAINS[c], 0.75, n, own, y=n, width=0.9) for c, n in enumerate(names)]
+        marks.append(Line(name, "ink", 0.9, tip=tip, y="all", width=1.6))
+    if found.prior is not None:
+        prior: Tip = (("", "prior"), ("value", "@x"), (value, "@prior")) if large else ()
+        marks.append(Line(name, OTHERS, 0.9, tip=prior, y="prior", width=1.3, dash=(4, 3)))
+    ends = f"{name} ends"
+    summary = {"low": [found.low], "high": [found.high], "median": [found.median], "y": [0.028 * top]}
+    marks.append(Stretches(ends, "ink", 0.95, low="low", high="high", y="y", width=4.0))
+    marks.append(Dots(ends, "#ffffff", 1.0, x="median", y="y", size=6.0))
+    marks.append(Dots(ends, "ink", 1.0, x="median", y="y", size=4.0))
+    half = found.wide / 2
+    low, high = (found.x[0] - half, found.x[-1] + half) if found.x.size else (0.0, 1.0)
+    ticks = None
+    if found.discrete and found.wide == 1 and found.x.size <= 12:
+        ticks = tuple((float(v), f"{v:g}") for v in found.x)
+    under = "" if _is_event(found) else _middle(found)
+    over = f"{found.label}: {beside(found.mean, found.sd)}" + (
+        ", dashed: prior" if found.prior is not None else ""
+    )
+    return Plot(
+        name,
+        {name: table, ends: summary},
+        tuple(marks),
+        x=Axis(low, high, under if large else "", ticks),
+        y=Axis(0.0, top, ticks=None if large else ()),
+        title=over if large else f"{found.label}: {_brief(found)}",
+        height=LARGE if large else CARD,
+        least=300,
+    )
+
+
+def _forest(found: Forest, name: str, large: bool) -> Plot:
+    n = len(found.names)
+    y = np.arange(n, 0, -1, dtype=float)
+    table = {
+        "y": y, "name": list(found.names), "median": found.median, "mean": found.mean, "low": found.low,
+        "high": found.high, "inner_low": found.inner_low, "inner_high": found.inner_high,
+    }  # fmt: skip
+    tip: Tip = (("", "@name"), ("median", "@median"), ("mean", "@mean")) if large else ()
+    tip += ((str(found.interval), "@low to @high"),) if large else ()
+    low, high = reach(found.low, found.high)
+    some = f" · {n} of {found.total} elements, evenly spaced" if n < found.total else ""
+    return Plot(
+        name,
+        {name: table},
+        (
+            Stretches(name, "ink", 0.55, tip=tip, y="y", width=1.5),
+            Stretches(name, "ink", 0.9, low="inner_low", high="inner_high", y="y", width=4.0),
+            Dots(name, "#ffffff", 1.0, x="median", y="y", size=6.0),
+            Dots(name, "ink", 1.0, x="median", y="y", size=4.0),
+        ),
+        x=Axis(low, high, f"median, 50 % and {found.interval}{some}" if large or some else ""),
+        y=Axis(0.4, n + 0.6, ticks=tuple((float(v), words) for v, words in zip(y, found.names, strict=True))),
+        title=found.site if large else f"{found.site}: median, {found.interval}",
+        height=max(LARGE, 60 + 18 * n) if large else 58 + _ROW * n,
+        least=300,
+    )
+
+
+def upright(found: Strip) -> bool:
+    """Whether elements stand below each other, a row each."""
+    return len(found.names) <= _UPRIGHT
+
+
+def _strip(found: Strip, name: str, large: bool) -> Plot:
+    n, k = found.shares.shape
+    element, category = np.meshgrid(np.arange(n), np.arange(k), indexing="ij")
+    categories = [f"{int(c)}" for c in found.categories]
+    table = {
+        "element": element.ravel().astype(float),
+        "row": (n - element.ravel()).astype(float),
+        "category": category.ravel().astype(float),
+        "shade": found.shares.ravel(),
+        "name": [found.names[i] for i in element.ravel()],
+        "value": [categories[i] for i in category.ravel()],
+    }
+    tip: Tip = (("", "@name"), ("value", "@value"), ("probability", "@shade")) if large else ()
+    some = f" · {n} of {found.total} elements, evenly spaced" if n < found.total else ""
+    values = tuple((float(i), words) for i, words in enumerate(categories))
+    standing = upright(found)
+    rows = tuple((float(n - i), words) for i, words in enumerate(found.names))
+    return Plot(
+        name,
+        {name: table},
+        (
+            Cells(
+                name,
+                _SHADE,
+                tip=tip,
+                x="category" if standing else "element",
+                y="row" if standing else "category",
+            ),
+        ),
+        x=Axis(-0.5, k - 0.5, "value", values) if standing else Axis(-0.5, n - 0.5, f"element{some}"),
+        y=Axis(0.4, n + 0.6, ticks=rows) if standing else Axis(-0.6, k - 0.4, ticks=values),
+        title=f"{found.site}: probability of each value",
+        height=(58 + _ROW * n if standing else 58 + _ROW * k) * (2 if large and not standing else 1),
+        least=300,
+    )
+
+
+def _scatter(pair: Pair, name: str) -> Plot:
+    marks: list[Mark] = []
+    tables: dict[str, dict[str, np.ndarray]] = {}
+    first, second = pair.labels
+    for c, (x, y) in enumerate(zip(pair.x, pair.y, strict=True)):
+        own = chain_name(c)
+        tables[f"{name} {own}"] = {"x": x, "y": y}
+        marks.append(
+            Dots(f"{name} {own}", CHAINS[c], 0.45, own, (("", own), (first, "@x"), (second, "@y")), size=3.5)
+        )
+    tables[f"{name} divergent"] = {"x": pair.diverged_x, "y": pair.diverged_y}
+    tip: Tip = (("divergent", ""), (first, "@x"), (second, "@y"))
+    marks.append(Dots(f"{name} divergent", BAD, 0.95, tip=tip, size=6.0))
+    many = pair.diverged_x.size
+    return Plot(
+        name,
+        tables,
+        tuple(marks),
+        x=Axis(*reach(pair.x), label=first),
+        y=Axis(*reach(pair.y)),
+        title=f"{second} against {first}" + (" (red: divergences)" if many else ""),
+        height=LARGE,
+        least=300,
+    )

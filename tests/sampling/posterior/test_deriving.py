@@ -1,0 +1,92 @@
+"""Quantities derived from a run grow with it, and are kept with it."""
+
+import gibbsite
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import ExpressionError, UnknownNameError
+from gibbsite.sampling import checkpoint
+
+RNG = np.random.default_rng(4)
+GROUP = pd.Series(pd.Categorical(["low", "mid", "top"] * 8), name="g")
+Y = RNG.normal(np.tile([0.0, 1.0, 3.0], 8), 0.3).astype(np.float32)
+
+
+def groups(g, y):
+    tau = numpyro.sample("tau", dist.HalfNormal(2))
+    with numpyro.plate("g", 3):
+        mu = numpyro.sample("mu", dist.Normal(0, 2))
+    numpyro.sample("y", dist.Normal(mu[g], tau), obs=y)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return gibbsite.model(groups, GROUP, Y)
+
+
+@pytest.fixture(scope="module")
+def run(model):
+    return model.sample(draws=150, warmup=150, chains=2, seed=1)
+
+
+def test_a_quantity_goes_where_parameters_go(run):
+    lift = run.derive("lift = mu[top] - mu['low']")
+    sure = run.derive("lift > 3")
+    mu = run.draws["mu"].astype(float)
+    np.testing.assert_array_equal(lift.values, mu[..., 2] - mu[..., 0])
+    np.testing.assert_array_equal(np.asarray(sure), lift.values > 3)
+    assert list(run.derived) == ["lift", "lift > 3"] and set(run.draws) == {"tau", "mu"}
+    assert "true in" in repr(sure) and "89 % ETI" in repr(lift)
+    table = run.summary()
+    assert table.loc["lift", "mean"] == pytest.approx(lift.values.mean(), abs=0.01)
+    assert {"lift", "lift > 3"} <= {s.label for s in run.snapshot(2).scalars}
+    assert run.diagnostics("lift")[0].mean == pytest.approx(lift.values.mean())
+    posterior = run.to_datatree()["posterior"]
+    assert posterior["lift"].dims == ("chain", "draw") and posterior["lift > 3"].dtype.kind == "i"
+    assert run.values("lift").shape == (2, 150) and run.trace("lift").draw.size == 150
+    run.forget("lift")
+    assert not run.derived  # what was derived from it goes, too
+    with pytest.raises(UnknownNameError):
+        run.forget("lift")
+
+
+def test_names_that_would_be_mistaken(run):
+    with pytest.raises(ExpressionError, match="is a site"):
+        run.derive("mu = tau + 1")
+    run.derive("mu - mean(mu)")
+    assert list(run.derived) == ["(mu - mean(mu))"]
+    assert run.values("(mu - mean(mu))[1]").shape == (2, 150)
+    run.derive("a = tau")
+    run.derive("a = 2 * tau")  # a new meaning of a name
+    np.testing.assert_allclose(run.derived["a"].values, 2 * run.draws["tau"], rtol=1e-6)
+    for name in list(run.derived):
+        run.forget(name)
+
+
+def test_elements_and_prior_have_the_models_names(run):
+    assert run.element_names("mu") == ["low", "mid", "top"]
+    prior = run.prior()
+    assert prior["mu"].shape == (2000, 3) and prior["mu"].std() == pytest.approx(2, abs=0.1)
+    assert prior["tau"].mean() == pytest.approx(2 * np.sqrt(2 / np.pi), abs=0.12)
+
+
+def test_it_grows_with_the_run_and_is_saved_with_it(model, tmp_path):
+    run = model.sample(draws=40, warmup=40, chains=2, seed=2, store=tmp_path / "live")
+    quantity = run.derive("top = mu[2]")
+    assert quantity.values.shape == (2, 40)
+    again = gibbsite.load(tmp_path / "live")
+    assert list(again.derived) == ["top"]  # a run that is over is told at once
+    run.resume(draws=20)
+    np.testing.assert_allclose(run.derived["top"].values, run.draws["mu"][..., 2])
+    run.save(tmp_path / "copy")
+    again = gibbsite.load(tmp_path / "copy")
+    np.testing.assert_array_equal(again.derived["top"].values, run.derived["top"].values)
+    # a text that does not fit is told, and costs nothing else
+    facts, state = checkpoint.read(tmp_path / "copy")
+    facts["derived"] = [["evil", "mu.__class__"], ["fine", "tau * 2"], 3]
+    checkpoint.write(tmp_path / "copy", facts, state)
+    with pytest.warns(UserWarning, match="could not be taken up"):
+        again = gibbsite.load(tmp_path / "copy")
+    assert list(again.derived) == ["fine"]

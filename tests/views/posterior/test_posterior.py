@@ -1,0 +1,174 @@
+"""The posterior in a dashboard and in pictures, on a simulated run."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from bokeh.document import Document
+from bokeh.models import GlyphRenderer
+from gibbsite.errors import ExpressionError, OptionError, UnknownNameError
+from gibbsite.sampling.posterior.interval import Interval
+from gibbsite.sampling.posterior.marginals import elements, marginal, with_prior
+from gibbsite.views.plots import bokeh
+from gibbsite.views.plots.picture import axes
+from gibbsite.views.posterior.gather import gather_posterior
+from gibbsite.views.posterior.marginals import plot_of
+from gibbsite.views.posterior.still import plot_run
+from gibbsite.views.run_dashboard import Dashboard
+
+RNG = np.random.default_rng(2)
+ETI = Interval(0.89, "eti")
+NORMAL = RNG.normal(size=(3, 500))
+SHOWN = {
+    "density": with_prior(marginal("mu", "mu", NORMAL, ETI), RNG.normal(0, 3, 2000)),
+    "bars": marginal("tau", "tau", RNG.poisson(3, (3, 500)), ETI),
+    "event": marginal("tau > 2", "tau > 2", NORMAL > 0, ETI),
+    "constant": marginal("c", "c", np.ones((3, 500)), ETI),
+    "not finite": marginal("lost", "lost", np.full((3, 50), np.nan), ETI),
+    "forest": elements("theta", RNG.normal(size=(3, 500, 5)), ["<a>", "b", "c", "d", "e"], ETI),
+    "long forest": elements("beta", RNG.normal(size=(2, 50, 90)), [f"beta[{i}]" for i in range(90)], ETI),
+    "upright strip": elements("z", RNG.integers(0, 3, (3, 500, 4)), list("abcd"), ETI),
+    "strip": elements("z", RNG.integers(0, 3, (2, 50, 400)), [f"z[{i}]" for i in range(400)], ETI),
+}
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("kind", SHOWN)
+def test_each_plot_has_both_renderings(kind, large):
+    plot = plot_of(SHOWN[kind], "p", large=large)
+    for table in plot.tables.values():
+        assert len({len(column) for column in table.values()}) == 1
+    picture = axes(plot, 300).render()
+    assert "nan" not in picture.lower()
+    ElementTree.fromstring(f"<svg>{picture}</svg>")
+    document = Document()
+    rows = ((plot,),)
+    document.add_root(bokeh.layout(rows))
+    for name, columns in bokeh.columns(rows).items():
+        assert set(columns) == set(document.get_model_by_name(name).data)
+    for name, props in bokeh.props(rows).items():
+        document.get_model_by_name(name).update(**props)
+    drawn = list(document.roots[0].select({"type": GlyphRenderer}))
+    assert len(drawn) == len(plot.marks)
+    json.dumps(bokeh.props(rows), allow_nan=False)
+
+
+def advanced(run, draws=1000):
+    for _ in range(draws // 50):
+        run.advance(50)
+    return run
+
+
+def heard(dashboard, kind, **detail):
+    dashboard.widget._control._receive(None, {"kind": kind, **detail}, [])
+    dashboard.refresh()
+
+
+def test_posterior_is_the_default_once_the_run_has_converged(run, monkeypatch):
+    view = Dashboard(advanced(run, 2000))
+    assert view.widget._status["view"] == "convergence"
+    real = run.snapshot
+
+    def converged(limit=20):
+        shot = real(limit)
+        return SimpleNamespace(
+            **{**vars(shot), "verdict": SimpleNamespace(ok=True, state="converged", reasons=())}
+        )
+
+    monkeypatch.setattr(run, "snapshot", converged)
+    view.refresh()
+    assert view.widget._status["view"] == "posterior"
+    assert view.widget._status["words"] == "finished, converged"
+    assert view.widget._status["verdict"].startswith("Converged: every R-hat")
+    heard(view, "view", view="convergence")
+    assert view.widget._status["view"] == "convergence"
+    heard(view, "view", view="<script>")
+    assert view.widget._status["view"] == "convergence"
+
+
+def test_nothing_is_gathered_while_nobody_looks(run):
+    view = Dashboard(advanced(run))
+    view.refresh()
+    assert view.widget._posterior == {} and "gibbsite" not in str(view.widget._focus)
+    heard(view, "view", view="posterior")
+    told = view.widget._posterior
+    assert [card["label"] for card in told["cards"]] == ["mu", "w"]
+    assert [row["label"] for row in told["cards"][0]["rows"]] == ["mu[0]", "mu[1]", "mu[2]"]
+    assert all(0 < row["at"] < 1 for row in told["cards"][0]["rows"])
+    assert len(json.dumps(told)) < 60_000
+
+
+def test_a_click_plots_large_and_a_second_pairs(run):
+    view = Dashboard(advanced(run))
+    heard(view, "view", view="posterior")
+    assert view.widget._focus == {"item": "", "key": ""}
+    heard(view, "focus", label="mu[0]")
+    one = view.widget._focus
+    assert one["item"] and view.widget._posterior["focus"] == ["mu[0]"]
+    run.advance(50)
+    view.refresh()
+    assert view.widget._focus == one  # more draws are columns, no new layout
+    heard(view, "focus", label="w[1]")
+    assert view.widget._focus["key"] != one["key"]
+    pair = gather_posterior(run, ("mu[0]", "w[1]")).pair
+    assert pair is not None and pair.labels == ("mu[0]", "w[1]")
+    marks = run.divergent
+    np.testing.assert_array_equal(pair.diverged_x, run.values("mu[0]")[1, marks])
+    np.testing.assert_array_equal(pair.diverged_y, run.values("w[1]")[1, marks])
+    heard(view, "focus", label="mu[0]")
+    assert view.widget._posterior["focus"] == ["w[1]"]
+    heard(view, "focus", label="nu")  # somebody's own message
+    assert view.widget._posterior["focus"] == []
+
+
+def test_an_expression_is_added_or_told_where_it_fails(run, monkeypatch):
+    asked = []
+
+    def derive(text):
+        asked.append(text)
+        if "nu" in text:
+            raise ExpressionError("no site is called 'nu'", text, 5, 2)
+
+    monkeypatch.setattr(run, "derive", derive, raising=False)
+    view = Dashboard(advanced(run))
+    before = view.widget._status["answered"]
+    heard(view, "derive", text="mu - nu")
+    note = view.widget._status["expression_note"]
+    assert note == {"sentence": "no site is called 'nu'", "text": "mu - nu", "at": 5, "length": 2}
+    heard(view, "derive", text="mu[1] - mu[0]")
+    assert view.widget._status["expression_note"] == {} and view.widget._status["answered"] == before + 2
+    assert asked == ["mu - nu", "mu[1] - mu[0]"]
+
+
+def test_the_view_is_saved_as_it_is(run):
+    view = Dashboard(advanced(run))
+    heard(view, "save", format="svg")
+    file = view.widget._file
+    assert file["name"] == "mixture-convergence" and "autocorrelation" in file["svg"]
+    heard(view, "view", view="posterior")
+    heard(view, "save", format="png")
+    file = view.widget._file
+    assert file["id"] == 2 and "mu: median" in file["svg"] and "autocorrelation" not in file["svg"]
+    ElementTree.fromstring(file["svg"])
+
+
+def test_run_plot_is_one_picture(run, tmp_path):
+    advanced(run)
+    overview = plot_run(run)
+    assert "mu: median" in overview.svg and "nan" not in re.sub("finance", "", overview.svg)
+    pair = plot_run(run, "mu[0]", "w[1]")
+    assert "w[1] against mu[0]" in pair.svg and "mixture" in repr(pair)
+    assert set(pair._repr_mimebundle_()) == {"text/plain", "text/html"}
+    assert "ranks" in plot_run(run, "mu[2]", view="convergence").svg
+    assert pair.save(tmp_path / "pair.svg").read_text().startswith("<svg")
+    with pytest.raises(OptionError):
+        pair.save(tmp_path / "pair.pdf")
+    with pytest.raises(OptionError):
+        plot_run(run, view="prior")
+    with pytest.raises(OptionError):
+        plot_run(run, "mu[0]", "mu[1]", "w[0]")
+    with pytest.raises((UnknownNameError, KeyError)):
+        plot_run(run, "nu")
