@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import stat
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import numpy as np
 
 from gibbsite.errors import CheckpointError
 from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.engine.resources import available_memory, readable
 
-FORMAT = 2
+FORMAT = 3
 FILE = "checkpoint.npz"
 _DIGEST = hashlib.sha256().digest_size
 
@@ -97,8 +99,8 @@ def write(
 ) -> tuple[int, ...]:
     """Replace the checkpoint in `folder`: a reader, or a crash, sees the old one or the new one whole.
 
-    The file is an npz with the SHA-256 of all before it as its last bytes. `durable` waits for the disk.
-    Returns its `mark`.
+    The file is an npz with the SHA-256 of all before it as its last bytes. `durable` waits for the disk
+    to have it; `sync_name` waits for its name. Returns its `mark`.
     """
     body = io.BytesIO()
     named = {f"leaf_{i}": v for i, v in enumerate(state.values())}
@@ -115,13 +117,18 @@ def write(
             os.fsync(out.fileno())
     written = _mark(os.stat(new, follow_symlinks=False))  # now: once it has its name, others may take it
     os.replace(new, folder / FILE)
-    if durable and os.name == "posix":
-        file = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
     return written
+
+
+def sync_name(folder: Path) -> None:
+    """Wait until the disk holds the checkpoint under its name."""
+    if os.name != "posix":
+        return
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def mark(folder: Path) -> tuple[int, ...] | None:
@@ -139,9 +146,14 @@ def _mark(found: os.stat_result) -> tuple[int, ...]:
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Facts and packed state. Raises `CheckpointError` where there is none, or one that cannot be read.
 
-    Nothing is unpickled, and no array is larger than the bytes that are there for it.
+    Nothing is unpickled, no link is followed, and no array is larger than the bytes that are there for it.
     """
     try:
+        found = os.stat(folder / FILE, follow_symlinks=False)
+        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+            raise OSError(f"{FILE} is not a plain file")
+        if found.st_size > available_memory():
+            raise OSError(f"{FILE} has {readable(found.st_size)}, more than there is memory for")
         content = (folder / FILE).read_bytes()
     except FileNotFoundError:
         raise CheckpointError(f"{str(folder)!r} holds no saved run") from None

@@ -3,7 +3,7 @@
 Reading trusts nothing that it has not looked at: before Zarr decodes a byte, the metadata of each array must
 be those of our own format (Zarr 3, plain numbers, the codecs listed here) and those that the checkpoint
 remembers, and every chunk must be there. Every chunk carries a CRC-32C, which Zarr's own codec writes and
-checks."""
+checks; the checkpoint remembers what each of them holds."""
 
 import hashlib
 import json
@@ -19,6 +19,7 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from gibbsite.errors import CheckpointError
+from gibbsite.sampling.engine.resources import available_memory
 
 _META = "zarr.json"
 _MOST_META_BYTES = 2**26
@@ -67,7 +68,7 @@ def attributes(root: Path, remembered: str) -> Mapping[str, Any]:
     """The attributes of a group. Raises `CheckpointError` where they are not as they were written."""
     found = _metadata(root, "")
     if _fingerprint(found) != remembered:
-        raise _damaged(root, _META, "it is not what was written")
+        raise damaged(root, _META, "it is not what was written")
     return found["attributes"]
 
 
@@ -76,30 +77,66 @@ def read(root: Path, label: str, remembered: str, steps: int | None = None) -> n
 
     Raises `CheckpointError`, which names the file, where anything is missing or not as it was written.
     """
-    shape, chunks, separator = _checked(root, label, remembered)
+    shape, chunks, separator, width = _checked(root, label, remembered)
     if steps is not None:
         if len(shape) < 2 or shape[1] < steps:
-            raise _damaged(root, label, f"it has fewer than the {steps} draws that were committed")
+            raise damaged(
+                root, f"{label}/{_META}", f"it has fewer than the {steps} draws that were committed"
+            )
         shape = (shape[0], steps, *shape[2:])
+    bytes_of_chunk = width * math.prod(chunks)
+    if max(width * math.prod(shape), bytes_of_chunk) > available_memory():
+        raise damaged(root, f"{label}/{_META}", "it tells of more draws than there is memory for")
     for key in _keys(shape, chunks, separator):
         path = root / label / key
         if path.is_symlink() or not path.is_file() or not path.stat().st_size:
-            raise _damaged(root, f"{label}/{key}", "it is missing or empty")
+            raise damaged(root, f"{label}/{key}", "it is missing or empty")
+        if unpacked_size(path) != bytes_of_chunk:
+            raise damaged(root, f"{label}/{key}", "it does not unpack to the size of a chunk")
     array: Any = zarr.open_array(root / label, mode="r", zarr_format=3)
     try:
         return np.asarray(array[...] if steps is None else array[:, :steps])
     except Exception as problem:  # whatever a codec raises about bytes that are not what was written
-        raise _damaged(
-            root, _first_damaged(array, label, shape, chunks, separator), str(problem)
-        ) from problem
+        raise damaged(root, _first_damaged(array, label, shape, chunks, separator), str(problem)) from problem
 
 
-def tail_sum(values: np.ndarray, steps: int, rows: int) -> int:
-    """A checksum of the draws since the last full chunk: a chunk that a power cut has put back to what it was
-    before is whole by its own checksum, and older than the checkpoint."""
-    first = steps // rows * rows
-    first = first if first < steps else max(0, steps - rows)
-    return zlib.crc32(np.ascontiguousarray(values[:, first:steps]).tobytes())
+def unpacked_size(path: Path) -> int | None:
+    """How many bytes a Zstandard frame says that it unpacks to, which is all that is made room for; None
+    where it does not say, or is none. RFC 8878, §3.1.1."""
+    with path.open("rb") as file:
+        head = file.read(18)
+    if len(head) < 6 or head[:4] != b"\x28\xb5\x2f\xfd":
+        return None
+    flags = head[4]
+    single, kind = flags >> 5 & 1, flags >> 6
+    at = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # after the window, and the number of a dictionary
+    length = (single, 2, 4, 8)[kind]
+    if not length or len(head) < at + length:
+        return None
+    return int.from_bytes(head[at : at + length], "little") + (256 if kind == 1 else 0)
+
+
+def block_sums(values: np.ndarray, rows: int, first: int = 0) -> str:
+    """Checksums of every `rows` draws in `[chain, draw, …]`, those of a chunk, from chunk `first` on: eight
+    hexadecimal digits each.
+
+    Zarr's own tell whether a chunk is as it was written; these, which the checkpoint remembers, whether it is
+    the one that was written last, and in this place: not one that a power cut or a backup put back.
+    """
+    found = []
+    for start in range(first * rows, values.shape[1], rows):
+        found.append(content_sum(values[:, start : start + rows]))
+    return "".join(f"{one:08x}" for one in found)
+
+
+def content_sum(values: np.ndarray) -> int:
+    """A checksum of an array's bytes."""
+    return zlib.crc32(np.ascontiguousarray(values).tobytes())
+
+
+def chunk_of(label: str, shape: Sequence[int], number: int) -> str:
+    """The file of the `number`-th chunk of draws."""
+    return f"{label}/c/{'/'.join(['0', str(number), *['0'] * (len(shape) - 2)])}"
 
 
 def rows_of(array: Any) -> int:
@@ -154,19 +191,19 @@ def _keys(shape: Sequence[int], chunks: Sequence[int], separator: str, first: in
 def _metadata(root: Path, label: str) -> dict[str, Any]:
     path = root / label / _META
     try:
-        if path.is_symlink() or path.stat().st_size > _MOST_META_BYTES:
-            raise _damaged(root, f"{label}/{_META}", "it is a link, or far too large")
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_META_BYTES:
+            raise damaged(root, f"{label}/{_META}", "it is missing, not a plain file, or far too large")
         found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as problem:
         if isinstance(problem, CheckpointError):
             raise
-        raise _damaged(root, f"{label}/{_META}", str(problem)) from problem
+        raise damaged(root, f"{label}/{_META}", str(problem)) from problem
     if (
         not isinstance(found, dict)
         or found.get("zarr_format") != 3
         or not isinstance(found.get("attributes"), dict)
     ):
-        raise _damaged(root, f"{label}/{_META}", "it is not of Zarr's format 3")
+        raise damaged(root, f"{label}/{_META}", "it is not of Zarr's format 3")
     return found
 
 
@@ -176,8 +213,8 @@ def _fingerprint(metadata: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _checked(root: Path, label: str, remembered: str) -> tuple[tuple[int, ...], tuple[int, ...], str]:
-    """Shape, chunks and key separator of an array that may be decoded."""
+def _checked(root: Path, label: str, remembered: str) -> tuple[tuple[int, ...], tuple[int, ...], str, int]:
+    """Shape, chunks, key separator and bytes of an element of an array that may be decoded."""
     found = _metadata(root, label)
     where = f"{label}/{_META}"
     try:
@@ -200,10 +237,10 @@ def _checked(root: Path, label: str, remembered: str) -> tuple[tuple[int, ...], 
     except (KeyError, TypeError, AttributeError):
         plain, shape, chunks, separator = False, (), (), "/"
     if not plain:
-        raise _damaged(root, where, "it describes no array that Gibbsite writes; nothing of it was decoded")
+        raise damaged(root, where, "it describes no array that Gibbsite writes; nothing of it was decoded")
     if _fingerprint(found) != remembered:
-        raise _damaged(root, where, "it is not what was written")
-    return shape, chunks, separator
+        raise damaged(root, where, "it is not what was written")
+    return shape, chunks, separator, np.dtype(found["data_type"]).itemsize
 
 
 def _first_damaged(
@@ -220,7 +257,8 @@ def _first_damaged(
     return label
 
 
-def _damaged(root: Path, file: str, why: str) -> CheckpointError:
+def damaged(root: Path, file: str, why: str) -> CheckpointError:
+    """The error of a file below `root` that is not as it should be."""
     store, file = str(root.parent), f"{root.name}/{file.strip('/')}"
     return CheckpointError(
         f"the store {store!r} is damaged: {file}: {why}. What is whole of it: "

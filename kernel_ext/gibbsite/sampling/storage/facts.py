@@ -52,25 +52,28 @@ def _pace(value: Any) -> bool:
 
 
 def _group(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and _count(value.get("steps"))
-        and _table(_label)(value.get("names"))
-        and _table(_text)(value.get("sums"))
-        and _table(
-            lambda v: isinstance(v, list) and len(v) == 2 and _count(v[0]) and v[0] > 0 and _count(v[1])
-        )(value.get("tails"))
-        and set(value["names"]) == set(value["sums"])
-        and (set(value["names"]) == set(value["tails"]))
-    )
+    if not isinstance(value, dict) or not _count(value.get("steps")):
+        return False
+
+    def blocks(v: Any) -> bool:
+        if not isinstance(v, list) or len(v) != 2 or not _count(v[0]) or not v[0] or not _text(v[1]):
+            return False
+        return len(v[1]) == 8 * -(-value["steps"] // v[0]) and not set(v[1]) - set("0123456789abcdef")
+
+    tests = {"names": _label, "sums": _text, "blocks": blocks}
+    if not all(_table(test)(value.get(part)) for part, test in tests.items()):
+        return False
+    return set(value["names"]) == set(value["sums"]) == set(value["blocks"])
 
 
 def _observed(value: Any) -> bool:
-    def pair(v: Any) -> bool:
-        place = v[0].split("/") if isinstance(v, list) and len(v) == 2 and all(map(_text, v)) else []
+    def three(v: Any) -> bool:
+        if not isinstance(v, list) or len(v) != 3 or not _text(v[0]) or not _text(v[1]) or not _count(v[2]):
+            return False
+        place = v[0].split("/")
         return len(place) == 2 and place[0] == "observed_data" and _label(place[1])
 
-    return _table(pair)(value)
+    return _table(three)(value)
 
 
 _FACTS: dict[str, Callable[[Any], bool]] = {

@@ -70,37 +70,46 @@ def read_description(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
             raise CheckpointError(f"the store {str(path)!r} is damaged: observed sites differ")
     except (KeyError, TypeError, ValueError) as problem:
         raise CheckpointError(f"the saved run in {str(path)!r} is damaged: {problem}") from problem
-    found["observed"] = {n: stored.read(path / DRAWS, *facts["observed"][n]) for n in names}
+    found["observed"] = {n: _read_observed(path / DRAWS, *facts["observed"][n]) for n in names}
     return found
 
 
-def _read(path: Path, group: str, held: Mapping[str, Any], name: str) -> np.ndarray:
-    steps, label = held["steps"], f"{group}/{held['names'][name]}"
+def _read_observed(root: Path, label: str, remembered: str, content: int) -> np.ndarray:
+    values = stored.read(root, label, remembered)
+    if stored.content_sum(values) != content:
+        raise stored.damaged(root, label, "it is not what was written")
+    return values
+
+
+def _read(path: Path, group: str, held: Mapping[str, Any], name: str, steps: int | None = None) -> np.ndarray:
+    """The first `steps` draws of a site, or all of them; `steps` ends a chunk, or the draws."""
+    steps, label = held["steps"] if steps is None else steps, f"{group}/{held['names'][name]}"
     values = stored.read(path / DRAWS, label, held["sums"][name], steps)
-    rows, remembered = held["tails"][name]
-    if steps and stored.tail_sum(values, steps, rows) != remembered:
-        raise CheckpointError(
-            f"the store {str(path)!r} is damaged: the last draws in {DRAWS}/{label} are older than "
-            f"its checkpoint"
-        )
+    rows, remembered = held["blocks"][name]
+    found = stored.block_sums(values, rows)
+    for number in range(len(found) // 8):
+        block = slice(8 * number, 8 * number + 8)
+        if found[block] != remembered[block]:
+            raise stored.damaged(
+                path / DRAWS,
+                stored.chunk_of(label, values.shape, number),
+                "it is whole, but older than its checkpoint, or of another place",
+            )
     return values
 
 
 def _leading(path: Path, group: str, held: Mapping[str, Any], name: str) -> np.ndarray | None:
     """The draws of a site before the first damaged chunk; None where not even its metadata can be trusted."""
-    label, rows = f"{group}/{held['names'][name]}", held["tails"][name][0]
+    rows = held["blocks"][name][0]
     best = None
     low, high = 0, -(-held["steps"] // rows)
     while low <= high:  # chunks before the first damaged one are readable: find how many by halving
         middle = (low + high) // 2
         try:
-            steps = min(middle * rows, held["steps"])
-            best = stored.read(path / DRAWS, label, held["sums"][name], steps)
+            best = _read(path, group, held, name, min(middle * rows, held["steps"]))
             low = middle + 1
         except CheckpointError:
             high = middle - 1
-    if best is not None and best.shape[1] == held["steps"]:
-        best = best[:, : max(0, held["steps"] - rows)]  # whole by their own sums, but the tail is stale
     return best
 
 

@@ -48,7 +48,7 @@ class Store:
         self._arrays: dict[str, dict[str, Any]] = {name: {} for name in GROUPS}
         self._labels: dict[str, dict[str, str]] = {name: {} for name in GROUPS}
         self._sums: dict[str, dict[str, str]] = {name: {} for name in GROUPS}
-        self._tails: dict[str, dict[str, list[int]]] = {name: {} for name in GROUPS}
+        self._blocks: dict[str, dict[str, list[Any]]] = {name: {} for name in GROUPS}
         self._written = dict.fromkeys(GROUPS, 0)
         self._described: dict[str, Any] = {}
         self._on_disk: Mapping[str, Any] | None = None
@@ -100,7 +100,7 @@ class Store:
             v, label = np.asarray(v), f"observed_data/{file_name(name)}"
             array = stored.create(root, label, v.shape, v.shape, v.dtype, dims_of(self._plan, name, v.shape))
             array[...] = v
-            sums[name] = [label, stored.fingerprint(root, label)]
+            sums[name] = [label, stored.fingerprint(root, label), stored.content_sum(v)]
         self._described = {"about": stored.fingerprint(root, ""), "observed": sums}
 
     def withdraw(self) -> None:
@@ -160,7 +160,7 @@ class Store:
                     "steps": self._written[g],
                     "names": self._labels[g],
                     "sums": self._sums[g],
-                    "tails": self._tails[g],
+                    "blocks": self._blocks[g],
                 }
                 for g in GROUPS
             }
@@ -168,6 +168,8 @@ class Store:
             told = {**facts, **self._described, **named}
             self._mark = checkpoint.write(self.path, told, state, self._durable)
             self._commit, self._made = named["commit"], []
+            if self._durable:
+                checkpoint.sync_name(self.path)
             self._still_ours()
             self._still_there()
             self.committed = time.monotonic()
@@ -208,7 +210,8 @@ class Store:
             rows = stored.rows_of(array)
             whole = start // rows * rows  # a chunk is written from its beginning, not added to what is there
             array[:, whole:done] = v[:, whole:done]
-            self._tails[group][name] = [rows, stored.tail_sum(v, done, rows)]
+            known = self._blocks[group].get(name, [rows, ""])[1][: start // rows * 8]
+            self._blocks[group][name] = [rows, known + stored.block_sums(v[:, :done], rows, start // rows)]
             written[f"{group}/{self._labels[group][name]}"] = (array, start, done)
         self._written[group] = done
 
@@ -234,7 +237,7 @@ class Store:
             self._written[group] = steps = held[group]["steps"]
             self._labels[group] = dict(held[group]["names"])
             self._sums[group] = dict(held[group]["sums"])
-            self._tails[group] = dict(held[group]["tails"])
+            self._blocks[group] = dict(held[group]["blocks"])
             for name, label in self._labels[group].items():
                 array = stored.reopened(self.path / DRAWS, f"{group}/{label}", self._sums[group][name])
                 array.resize((array.shape[0], steps, *array.shape[2:]))
