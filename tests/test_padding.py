@@ -49,6 +49,22 @@ def test_padding_has_its_prior_and_the_rest_its_posterior():
     assert (variance[:2] < 3.9).all()
 
 
+def test_padding_of_what_all_rows_share():
+    """No row is as long as the third effect; rows repeat the effects along an axis of size 1."""
+
+    def ragged(y, lengths):
+        with handlers.mask(mask=jnp.arange(3) < 2):
+            x = numpyro.sample("x", dist.Normal(0.0, 2.0).expand([3]))
+        long_enough = handlers.mask(mask=jnp.arange(3) < lengths[:, None])
+        with numpyro.plate("rows", 4, dim=-2), numpyro.plate("columns", 3, dim=-1), long_enough:
+            numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
+
+    density = gb.model(ragged, np.zeros((4, 3)), np.array([2, 1, 0, 2])).density
+    assert needed_elements(density)["x"].all()  # its prior was let in again
+    found = gb.model(ragged, np.zeros((4, 3)), np.array([2, 1, 0, 2])).conditional("x").distribution({})
+    np.testing.assert_allclose(found.variance, [1 / 3.25, 1 / 2.25, 4.0], rtol=1e-5)
+
+
 def test_a_padded_sequence_continues_by_its_transition():
     padded, whole = gb.model(walk, Y, KEEP), gb.model(walk, Y[:2], KEEP[:2])
     cov, short = (np.linalg.inv(m.conditional("x").natural({})["precision"])[0] for m in (padded, whole))

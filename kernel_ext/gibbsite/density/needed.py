@@ -118,7 +118,10 @@ class _Pass:
             out = out & (self._value(eqn.invars[1 - i]) != 0)
         elif name == "and" and eqn.invars[i].aval.dtype == bool and self._known(eqn.invars[1 - i]):
             out = out & self._value(eqn.invars[1 - i])
-        return out if shape == out.shape else np.broadcast_to(out.any(), shape)
+        if not shape:
+            return out.any()
+        repeated = tuple(a for a, n in enumerate(shape) if n == 1)  # operands of size 1 broadcast
+        return out.any(axis=repeated, keepdims=True) if shape != out.shape else out
 
     def _taken_reads(self, eqn: JaxprEqn, i: int, outs: list[Any]) -> bool:
         """Whether the branch that a known index takes reads operand `i` for a result that is needed."""

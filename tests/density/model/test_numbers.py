@@ -7,6 +7,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from helpers.truths.oracle import against_joint
+from numpyro.infer.util import log_density
 
 
 def flat(read):
@@ -98,3 +99,28 @@ def test_integers_wrap_around_as_jax_wraps_them(name):
 
     states = [{"z": np.array(z)} for z in ([0, 1, 2], [3, 3, 1])]
     assert against_joint(model, (), "z", states) == "finite"
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        dist.Pareto(1, 1.5),
+        dist.TruncatedNormal(0, 1, low=0),
+        dist.Uniform(1, 4),
+        dist.LeftTruncatedDistribution(dist.StudentT(5), low=1),
+    ],
+    ids=["pareto", "truncated", "uniform", "left truncated"],
+)
+def test_whole_bounds_make_no_whole_numbers(prior):
+    """A continuous site keeps its fractions, whatever the type of its bounds."""
+
+    def model():
+        numpyro.sample("y", dist.Normal(numpyro.sample("x", prior), 1.0), obs=1.3)
+
+    density = gb.model(model).density
+    assert jnp.issubdtype(density.sites["x"].dtype, jnp.floating)
+    ours, theirs = (
+        [float(f({"x": jnp.float32(v)})) for v in (1.2, 1.9)]
+        for f in (density.log_joint, lambda s: log_density(model, (), {}, s)[0])
+    )
+    assert ours[1] - ours[0] == pytest.approx(theirs[1] - theirs[0], abs=1e-4)

@@ -134,7 +134,8 @@ def feasible(msg: Mapping[str, Any]) -> Any:
         )
         return jnp.zeros(struct.shape, struct.dtype)
     try:
-        return fn.support.feasible_like(jnp.zeros(shape))
+        # bounds that are whole numbers (`Pareto(1, 1.5)`) make a whole number, and would make the site one
+        return fn.support.feasible_like(jnp.zeros(shape)).astype(jnp.result_type(float))
     except NotImplementedError:  # a support of the user's own need not name a feasible value
         return fn.sample(jax.random.key(0))
 
