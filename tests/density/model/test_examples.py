@@ -8,8 +8,13 @@ from helpers.models.examples import EXAMPLES, KEY
 from numpyro import handlers
 from numpyro.infer.util import log_density
 
+QUICK = "eight_schools baseball funnel capture_recapture ar2 zero_inflated censored imputed coal".split()
+CASES = [
+    pytest.param(f, id=f.__name__, marks=[] if f.__name__ in QUICK else pytest.mark.slow) for f in EXAMPLES
+]
 
-@pytest.mark.parametrize("fn", EXAMPLES, ids=lambda f: f.__name__)
+
+@pytest.mark.parametrize("fn", CASES)
 def test_an_example_has_a_schedule_and_numpyro_s_density(fn):
     args = EXAMPLES[fn]
     model = gb.model(fn, *args)
