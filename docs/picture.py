@@ -4,8 +4,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from helpers.pages.lab import Lab, chromium, start_server, stop_server  # pyright: ignore[reportMissingImports]
 from helpers.pages.photograph import photograph, run_demo  # pyright: ignore[reportMissingImports]
@@ -22,7 +21,7 @@ def main() -> None:
             lab = Lab(server, page)
             if errors := run_demo(lab):
                 raise SystemExit(f"the demo notebook fails: {errors}")
-            print(*photograph(lab, HERE / "notebook.png"))
+            print(*photograph(lab, Path(__file__).with_name("notebook.png")))
         finally:
             chrome.close()
             stop_server(server)

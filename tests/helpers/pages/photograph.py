@@ -33,7 +33,7 @@ def run_demo(lab: Lab) -> list[str]:
 
 
 def photograph(lab: Lab, out: Path) -> tuple[int, int]:
-    """The cell of the model, a node of its graph hovered over, above the cell of the run; width and height."""
+    """The cell of the model, a node of its graph lit, above the cell of the run; width and height."""
     book = nbformat.read(DEMO, as_version=4)
     parts = []
     for word, sight in (("%%model", ".gk-nodes > *"), ("%sample", ".gb-pill")):
