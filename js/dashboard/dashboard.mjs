@@ -102,6 +102,8 @@ export default hostWidget({
         shownLarge = { key, doc: null, remove: () => {} };
         large.replaceChildren();
         if (!item) return;
+        const { focus = [] } = model.get("_posterior");
+        large.style.maxWidth = focus.length > 1 ? "" : "700px";
         const { doc: drawn, remove } = await draw(item, large);
         shownLarge = { key, doc: drawn, remove };
         showGroups(drawn, hidden);

@@ -226,6 +226,38 @@ def test_posterior_view_expression_pair_and_files(lab):
             page.locator(f"[data-format={format}]").click()
         assert told.value.suggested_filename == f"coins-posterior.{format}"
         assert told.value.path().read_bytes().startswith(start)
+    # narrow and dark: nothing is wider than the page, nor out of reach
+    lab.command("application:toggle-left-area")
+    page.set_viewport_size({"width": 600, "height": 1400})
+    lab.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
+    page.wait_for_selector(".gb-view.gb-dark")
+    page.wait_for_timeout(800)
+    within = """() => {
+        const room = document.querySelector('.gb-views').getBoundingClientRect()
+        const doc = [...globalThis.__gibbsiteDocuments].find(doc => doc.get_model_by_name('plot pair'))
+        const widths = ['focus0', 'focus1', 'pair'].map(n => doc.get_model_by_name(`plot ${n}`).outer_width)
+        const cards = [...document.querySelectorAll('.gb-card')].map(card => card.getBoundingClientRect())
+        return {room: [room.right, innerWidth], cards: [room.right + 1, ...cards.map(card => card.right)],
+            plots: [room.width + 1, ...widths]}
+    }"""
+    right, most = page.evaluate(within)["room"]
+    assert right <= most
+    for part in ("cards", "plots"):
+        limit, *found = page.evaluate(within)[part]
+        assert found and max(found) <= limit and min(found) > 150, (part, limit, found)
+    lab.shot("posterior_narrow_dark")
+    page.locator(".gb-tab[data-view=convergence]").click()
+    page.wait_for_selector(".gb-canvas:not([hidden])")
+    page.set_viewport_size({"width": 1400, "height": 1400})
+    # linked axes: where one trace is zoomed the others follow, and new draws leave it so
+    zoom = """() => {
+        const doc = [...globalThis.__gibbsiteDocuments].find(doc => doc.get_model_by_name('plot trace0'))
+        const range = name => doc.get_model_by_name(name).x_range
+        range('plot trace0').setv({start: 100, end: 200})
+        return [range('plot trace1').start, range('plot trace2').end]
+    }"""
+    assert page.evaluate(zoom) == [100, 200]
+    lab.command("apputils:change-theme", {"theme": "JupyterLab Light"})
     lab.assert_quiet()
 
 

@@ -12,7 +12,7 @@ from gibbsite.sampling.storage.draws import label_of
 
 # Draws that a density is made of, evenly thinned: more would move no line by a pixel.
 MOST_DRAWS = 20_000
-_GRID = 160
+_GRID = 240
 _MOST_BARS = 60
 _MOST_ROWS = 40
 _MOST_CELLS = 300
