@@ -24,6 +24,7 @@ import { viewOf } from "./view.mjs";
 
 const FIT = [980, 700];
 const LEAST_TEXT = 5;
+const PANEL = 330;
 
 // ------------------------------------------------------------------ in the page
 
@@ -67,9 +68,11 @@ function arrange(args, state, store, view) {
   const at = names.indexOf(wayOf(state, view));
   detail.setv({ labels: names.map((n) => LABELS[n]), active: at < 0 ? null : at, visible: names.length > 1 });
   arrangeMap(args, view, wantsMap(view, large, state.fit));
-  const wide = across * scale > 620;
+  // beside the drawing where the page has room for both
+  const room = plot.document?.gibbsiteRoom?.() || document.documentElement.clientWidth;
+  const wide = across * scale + PANEL + 20 > room;
   args.side.setv({ css_classes: wide ? ["gp-below"] : [] });
-  panel.setv({ width: wide ? Math.min(Math.round(across * scale), FIT[0]) : 330 });
+  panel.setv({ width: wide ? Math.max(PANEL, Math.min(Math.round(across * scale), FIT[0], room)) : PANEL });
 }
 
 /** @param {any} args @param {State} state @param {Store} store @param {View} view */

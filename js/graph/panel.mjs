@@ -14,7 +14,12 @@ const STYLE =
   ".gp code{font:12px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre-wrap;" +
   "overflow-wrap:anywhere;background:rgba(127,127,127,.12);border-radius:4px;padding:1px 4px}" +
   ".gp .ask{margin:0 0 8px;padding:6px 8px;border-left:3px solid #c2185b;background:rgba(127,127,127,.12)}" +
-  ".gp summary{cursor:pointer}.gp dl{margin:8px 0 0}.gp dt{opacity:.7;font-size:12px;margin-top:6px}.gp dd{margin:0}</style>";
+  ".gp summary{cursor:pointer}.gp dl{margin:8px 0 0;display:grid;grid-template-columns:minmax(70px,max-content) 1fr;" +
+  "gap:3px 10px}.gp dt{opacity:.7;font-size:12px;grid-column:1;max-width:110px}.gp dd{margin:0;grid-column:2;min-width:0}" +
+  ".gp .q summary{width:fit-content;border:1px solid;border-radius:50%;min-width:1.4em;text-align:center;list-style:none}" +
+  "</style>";
+
+const FIRST = "Click a node for its conditional and its kernel.";
 
 const HINT =
   "Hover over a node to see its Markov blanket (blue edges come from parents, orange ones go to children); " +
@@ -88,5 +93,5 @@ export function panelOf(facts, name, draws = "") {
 /** The whole of the panel's HTML. @param {string} answer @param {string} panel */
 export function panelHtml(answer, panel) {
   const reply = answer ? `<div class="gp" role="status"><p class="ask">${escaped(answer)}</p></div>` : "";
-  return STYLE + reply + (panel || `<div class="gp"><span class="k">${HINT}</span></div>`);
+  return STYLE + reply + (panel || `<div class="gp k">${FIRST}<details class="q"><summary title="help">?</summary>${HINT}</details></div>`);
 }

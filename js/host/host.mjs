@@ -8,6 +8,7 @@
 // Bokeh's JSON is sensitive to the order of keys), `_columns` (data sources by name) and `_props` (model
 // properties by name). The traits survive a page reload and a saved notebook; messages would not.
 
+import { writeCell } from "./cells.mjs";
 import { unpacked } from "./packed.mjs";
 
 /**
@@ -261,6 +262,9 @@ export function hostWidget(hooks = {}) {
           const doc = roots[0].document;
           // CustomJS callbacks reach Python by `cb_obj.document.gibbsite?.(kind, detail)`; no-op in a page.
           doc.gibbsite = send;
+          /** @param {string} code */
+          doc.gibbsiteWrite = (code) => writeCell(model, code);
+          doc.gibbsiteRoom = () => el.clientWidth;
           /** @type {Map<string, number>} */
           const seenColumns = new Map();
           const seenProps = new Map();

@@ -1,5 +1,9 @@
 """From what is wrong with a run to its cure, in the output where it is seen; on with it by a button."""
 
+from helpers.pages.graph_page import Graph
+
+GRAPH = "[...(globalThis.__gibbsiteDocuments ?? [])].filter(d => d.get_model_by_name('graph')).at(-1)"
+MESSAGE = "doc.get_model_by_name('graph-message').text"
 LOAD = """
 %load_ext gibbsite
 import numpy as np
@@ -54,6 +58,18 @@ def test_a_cure_is_tried_beside_the_run_compared_and_written_and_the_run_goes_on
         timeout=60_000,
     )
     assert lab.python("print(fit.wait().draws['mu'].shape)").strip() == "(4, 650)"
+
+    # What is chosen in the graph is used in the notebook, and given back.
+    graph = Graph(lab.page, GRAPH)
+    graph.click("theta")
+    graph.press_button("make non-centred")
+    graph.press_button("use it as schools")
+    graph.until(f"{MESSAGE}.includes('in the notebook now')")
+    assert lab.python("print('theta_decentered' in schools.sites)").strip() == "True"
+    lab.shot("graph_used")
+    graph.press_button("give schools back")
+    graph.until(f"{MESSAGE}.includes('what it was before')")
+    assert lab.python("print('theta_decentered' in schools.sites)").strip() == "False"
     lab.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
     lab.page.set_viewport_size({"width": 600, "height": 1600})
     lab.page.wait_for_timeout(800)

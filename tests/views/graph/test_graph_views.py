@@ -16,7 +16,9 @@ from gibbsite.graph.drawing.engine import crossings, dot_layout
 from gibbsite.graph.drawing.layout import Layout, bezier
 from gibbsite.graph.drawing.shapes import draw
 from gibbsite.views import graph_svg, show_graph
+from gibbsite.views.graph import binding
 from gibbsite.views.graph.watch import BAD, GOOD, WAIT, badges, state_of
+from gibbsite.views.host import names
 from gibbsite.views.host.wire import unpacked
 from helpers.models.graph_models import mixture
 
@@ -216,7 +218,7 @@ def test_sites_are_merged_and_reparameterised_from_the_node():
     assert told["theta"]["ways"] == ["non-centred"] and "ways" not in told["tau"]
     widget._receive(None, {"kind": "select", "node": "a"}, [])
     widget.change("merge", "b")
-    assert "Gibbs [a b]" in widget.model.schedule().text and "model.with_schedule(" in widget.message
+    assert "Gibbs [a b]" in widget.model.schedule().text and ".with_schedule(" in widget.message
     widget.change("merge", "b")
     assert "in one block already" in widget.message
     widget.change("merge", "mu")
@@ -227,7 +229,7 @@ def test_sites_are_merged_and_reparameterised_from_the_node():
     widget.change("merge", "y")
     assert "'y' has no kernel" in widget.message
     widget.change("reparam", "non-centred")
-    assert "model = model.reparam(theta='non-centred')" in widget.message
+    assert ".reparam(theta='non-centred')" in widget.message
     assert (
         "Gibbs [a b]" in widget.model.schedule().text and "theta_decentered" in widget.model.schedule().text
     )
@@ -365,12 +367,74 @@ def told(widget, name):
     return columns["told"][columns["name"].index(name)]
 
 
-def test_a_name_that_was_bound_anew_is_told(model, monkeypatch):
-    from gibbsite.views.graph import widget as graph_widget
+def notebook(monkeypatch, names_bound):
+    """A notebook with these names."""
+    for module in (binding, names):
+        monkeypatch.setattr(module, "get_ipython", lambda: SimpleNamespace(user_ns=names_bound))
 
+
+def shown(widget, name):
+    return widget._props[f"graph-{name}"]
+
+
+def test_a_change_is_used_in_the_notebook_and_given_back(model, monkeypatch):
+    bound = {"mine": model}
+    notebook(monkeypatch, bound)
     widget = show_graph(model)
+    widget.change("use")
+    assert "no change to use" in widget.message and bound == {"mine": model}
+    widget.selected = "mu"
+    widget.change("condition", "[0, 1, 2]")
+    assert "mine = mine.condition(mu=[0, 1, 2])" in widget.message and bound["mine"] is model
+    assert shown(widget, "use")["label"] == "use it as mine" and not shown(widget, "back")["visible"]
+    widget.change("use")
+    changed = bound["mine"]
+    assert changed is widget.model and not changed.sites["mu"].latent and shown(widget, "back")["visible"]
+    widget.selected = "w"
+    widget.change("kernel", "Slice")
+    lines = shown(widget, "write")["tags"][0].splitlines()
+    assert lines[0] == "mine = mine.condition(mu=[0, 1, 2])" and lines[1].startswith(
+        "mine = mine.with_schedule("
+    )
+    widget.change("use")
+    assert "Slice w" in bound["mine"].schedule().text
+    widget.change("take back")
+    assert bound["mine"] is changed
+    widget.change("take back")
+    assert bound == {"mine": model} and not shown(widget, "back")["visible"]
+    widget.change("take back")
+    assert "nothing to take back" in widget.message
+
+
+def test_a_name_that_means_something_else_by_now_is_asked_for_not_overwritten(model, monkeypatch):
+    bound = {model.name: model}
+    notebook(monkeypatch, bound)
+    widget = show_graph(model)
+    widget.selected = "mu"
+    widget.change("condition", "[0, 1, 2]")
+    bound[model.name] = "my notes"
+    widget.change("use")
+    assert bound[model.name] == "my notes" and "replace it?" in widget.message
+    assert shown(widget, "use")["tags"] == ["use!"]
+    widget.change("use!")
+    assert bound[model.name] is widget.model
+    bound[model.name] = "other notes"
+    widget.change("take back")
+    assert bound[model.name] == "other notes" and "left as it is" in widget.message
+
+
+def test_without_a_notebook_the_line_is_left(model):
+    widget = show_graph(model)
+    widget.selected = "mu"
+    widget.change("condition", "[0, 1, 2]")
+    widget.change("use")
+    assert "no notebook" in widget.message
+
+
+def test_a_name_that_was_bound_anew_is_told(model, monkeypatch):
     names = {model.name: model}
-    monkeypatch.setattr(graph_widget, "get_ipython", lambda: SimpleNamespace(user_ns=names))
+    notebook(monkeypatch, names)
+    widget = show_graph(model)
     widget._receive(None, {"kind": "select", "node": "mu"}, [])
     assert widget.message == ""
     widget.change("condition", "[0, 1, 2]")

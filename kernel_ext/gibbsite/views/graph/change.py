@@ -19,11 +19,12 @@ class Change:
     code: str
 
 
-def apply(model: Any, node: str | None, action: str, value: str) -> Change:
+def apply(model: Any, node: str | None, action: str, value: str, name: str = "model") -> Change:
     """Do `action` at a node: "condition", "do", "kernel", "reparam", "merge" or "element".
 
     `value` is what was typed or chosen: a number or list, the name of a kernel, a parameterisation, the other
-    node of a block, or an index such as `17` or `[2, 3]`. Raises a `GibbsiteError` where it does not fit.
+    node of a block, or an index such as `17` or `[2, 3]`; `name` is what the notebook calls the model. Raises
+    a `GibbsiteError` where it does not fit.
     """
     if model is None:
         raise ModelError("this is a bare graph: there is no model to change")
@@ -37,17 +38,17 @@ def apply(model: Any, node: str | None, action: str, value: str) -> Change:
         return Change(model, element_text(node, at, blanket), "")
     if action == "kernel":
         text = with_kernel(model, node, value)
-        return _after(model.with_schedule(text), f"model = model.with_schedule({text!r})")
+        return _after(model.with_schedule(text), name, f"with_schedule({text!r})")
     if action == "merge":
         text = merged(model, node, value)
-        return _after(model.with_schedule(text), f"model = model.with_schedule({text!r})")
+        return _after(model.with_schedule(text), name, f"with_schedule({text!r})")
     if action == "reparam":
-        return _after(model.reparam({node: value}), f"model = model.reparam({_named(node, value)})")
+        return _after(model.reparam({node: value}), name, f"reparam({_named(node, value)})")
     if action not in ("condition", "do"):
         raise ModelError(f"unknown action {action!r}")
     given = parsed(value)
     changed = getattr(model, action)({node: given})
-    return _after(changed, f"model = model.{action}({_named(node, given)})")
+    return _after(changed, name, f"{action}({_named(node, given)})")
 
 
 def _named(node: str, value: Any) -> str:
@@ -56,8 +57,8 @@ def _named(node: str, value: Any) -> str:
     return f"{node}={value!r}" if plain else f"{{{node!r}: {value!r}}}"
 
 
-def _after(model: Any, code: str) -> Change:
-    return Change(model, f"Schedule now: {model.schedule().text}", code)
+def _after(model: Any, name: str, call: str) -> Change:
+    return Change(model, f"Schedule now: {model.schedule().text}", f"{name} = {name}.{call}")
 
 
 def parsed(text: str) -> Any:

@@ -90,7 +90,7 @@ def graph_root(graph: Any, model: Any = None, use_greek: bool = False) -> Any:
             styles={"color": "inherit"},
             html_attributes={"aria-live": "polite"},
         )
-        below += [change["row"], message]
+        below += [change["row"], message, _keep_tools()]
     # Beside the drawing where that is narrow, else below it.
     side = column(
         *below,
@@ -132,26 +132,58 @@ def _look_tools(script: CustomJS) -> tuple[Any, dict[str, Any]]:
     return _wrapped(look, colour, detail, fit), {"detail": detail, "fit": fit}
 
 
+def _keep_tools() -> Any:
+    """What one can do with a changed model: have the notebook use it, write the line, take that back."""
+
+    def button(name: str, code: str, title: str) -> Button:
+        made = Button(label=name, name=f"graph-{name}", visible=False, tags=[""], stylesheets=[_CONTROL],
+                      html_attributes={"title": title})  # fmt: skip
+        made.js_on_event("button_click", CustomJS(args={"made": made}, code=code))
+        return made
+
+    ask = "made.document.gibbsite?.('change', {{action: {0}, value: ''}})"
+    write = "made.document.gibbsiteWrite?.(made.tags[0]).then((words) => { made.label = words })"
+    return _wrapped(
+        button("use", ask.format("made.tags[0]"), "bind the notebook's name to the changed model"),
+        button("write", write, "the line of code, into a new cell below or to the clipboard"),
+        button("back", ask.format("'take back'"), "bind the notebook's name to what it was before"),
+    )
+
+
+_TITLES = {
+    "element": "which elements share a term with the one at [index]",
+    "condition": "observe the node at this value",
+    "do": "replace the statement by this value: its parents learn nothing from it",
+    "undo": "go back one change",
+    "use-kernel": "update the node by the kernel that is chosen",
+    "reparam": "draw the node in other coordinates",
+    "merge": "update both nodes in one block",
+}
+
+
 def _change_tools() -> dict[str, Any]:
     """What one can do to the chosen node; each sends what is asked to Python."""
     text = TextInput(name="graph-value", placeholder="value or [index]", width=130, stylesheets=[_CONTROL])
     kernel = Select(name="graph-kernel", options=[], width=150, stylesheets=[_CONTROL])
 
     def button(label: str, action: str) -> Button:
-        made = Button(label=label, name=f"graph-{action}", width=80, stylesheets=[_CONTROL])
+        made = Button(label=label, name=f"graph-{action}", width=80, stylesheets=[_CONTROL],
+                      html_attributes={"title": _TITLES[action]})  # fmt: skip
         code = "text.document.gibbsite?.('change', {action, value: text.value_input ?? text.value})"
         made.js_on_event("button_click", CustomJS(args={"text": text, "action": action}, code=code))
         return made
 
     def chosen(action: str) -> Button:
         """A button whose value, its tag, and whose label follow the chosen node."""
-        made = Button(label=action, name=f"graph-{action}", visible=False, tags=[""], stylesheets=[_CONTROL])
+        made = Button(label=action, name=f"graph-{action}", visible=False, tags=[""], stylesheets=[_CONTROL],
+                      html_attributes={"title": _TITLES[action]})  # fmt: skip
         code = "made.document.gibbsite?.('change', {action, value: made.tags[0]})"
         made.js_on_event("button_click", CustomJS(args={"made": made, "action": action}, code=code))
         return made
 
     code = "kernel.document.gibbsite?.('change', {action: 'kernel', value: kernel.value})"
-    use = Button(label="use kernel", name="graph-use-kernel", width=90, stylesheets=[_CONTROL])
+    use = Button(label="use kernel", name="graph-use-kernel", width=90, stylesheets=[_CONTROL],
+                 html_attributes={"title": _TITLES["use-kernel"]})  # fmt: skip
     use.js_on_event("button_click", CustomJS(args={"kernel": kernel}, code=code))
     reparam, merge = chosen("reparam"), chosen("merge")
     buttons = [button(a, a) for a in ("element", "condition", "do", "undo")]

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from IPython.core.getipython import get_ipython
-
 from gibbsite.errors import GibbsiteError
 from gibbsite.graph.listing import brief
+from gibbsite.views.graph.binding import Binding
 from gibbsite.views.graph.change import Change, apply
 from gibbsite.views.graph.figure import graph_root
 from gibbsite.views.graph.picture import graph_svg
@@ -39,13 +38,13 @@ class GraphWidget(BokehWidget):
 
     def __init__(self, graph: Any, model: Any = None, use_greek: bool = False, run: Any = None):
         self.graph, self.model = graph, model
-        self._first = model
         self.selected: str | None = None
         self.message = ""
         self._use_greek = use_greek
         self._run: Any = None
         self._looked = 0.0
         self._past: list[Change] = []
+        self._binding = None if model is None else Binding(model)
         self._change_lock = threading.RLock()
         super().__init__(
             graph_root(graph, model, use_greek),
@@ -81,18 +80,15 @@ class GraphWidget(BokehWidget):
 
     def _rebound(self) -> bool:
         """Whether the model's name stands for another model in the notebook by now."""
-        shell = get_ipython()
-        if self.model is None or shell is None:
-            return False
-        now = shell.user_ns.get(self.model.name)
-        own = [self._first, self.model, *(change.model for change in self._past)]
-        return isinstance(now, type(self.model)) and not any(now is model for model in own)
+        binding = self._binding
+        return binding is not None and isinstance(binding.now, type(self.model)) and binding.taken
 
     # ------------------------------------------------------------ changing
 
     def change(self, action: str, value: str = "") -> None:
-        """Change the model at the selected node: "condition", "do", "kernel", "reparam", "merge", "undo"; or
-        show an "element".
+        """Change the model at the selected node: "condition", "do", "kernel", "reparam", "merge", "undo";
+        show an "element"; or "use" the changed model in the notebook ("use!" where its name has come to mean
+        something else), and "take back" that.
 
         A change that does not fit leaves everything as it is and says why in `message`.
         """
@@ -100,14 +96,58 @@ class GraphWidget(BokehWidget):
             try:
                 if action == "undo":
                     self._undo()
+                elif action in ("use", "use!"):
+                    self._use(sure=action == "use!")
+                elif action == "take back":
+                    self._take_back()
                 else:
-                    done = apply(self.model, self.selected, action, value)
-                    if done.model is not self.model:
-                        self._past.append(Change(self.model, "", ""))
+                    name = "model" if self._binding is None else self._binding.name
+                    done = apply(self.model, self.selected, action, value, name)
+                    if done.model is not self.model and self._binding is not None:
+                        self._past.append(Change(self.model, "", done.code))
+                        self._binding.know(done.model)
                         self._show_model(done.model)
                     self._say(done.words, done.code)
+                    self._offer()
             except GibbsiteError as problem:
                 self._say(str(problem))
+
+    def _use(self, sure: bool) -> None:
+        """Bind the notebook's name to the model as it is now; ask where it means something else by now."""
+        if self._binding is None or not self._past:
+            self._say("There is no change to use: the notebook has this model already.")
+            return
+        name = self._binding.name
+        if self._binding.use(self.model, sure):
+            self._say(f"{name!r} is this model in the notebook now.", f"%sample {name}")
+            self._offer()
+        else:
+            self._say(f"{name!r} has been bound to something else since this graph was drawn: replace it?")
+            self._offer(taken=True)
+
+    def _take_back(self) -> None:
+        if self._binding is None or not self._binding.used:
+            self._say("There is nothing to take back.")
+            return
+        name = self._binding.name
+        done = self._binding.take_back()
+        self._say(
+            f"{name!r} is what it was before."
+            if done
+            else f"{name!r} has been bound to something else meanwhile: it is left as it is."
+        )
+        self._offer()
+
+    def _offer(self, taken: bool = False) -> None:
+        """Show the buttons that keep a change: where there is one, and where it can be taken back."""
+        name = "" if self._binding is None else self._binding.name
+        code = "\n".join(change.code for change in self._past)
+        label = f"replace {name} all the same" if taken else f"use it as {name}"
+        with self.batch():
+            self.patch("graph-use", visible=bool(code), label=label, tags=["use!" if taken else "use"])
+            self.patch("graph-write", visible=bool(code), label="write the line", tags=[code])
+            back = self._binding is not None and self._binding.used
+            self.patch("graph-back", visible=back, label=f"give {name} back")
 
     def _undo(self) -> None:
         if not self._past:
@@ -115,6 +155,7 @@ class GraphWidget(BokehWidget):
             return
         self._show_model(self._past.pop().model)
         self._say("Undone.", f"schedule: {self.model.schedule().text}")
+        self._offer()
 
     def _show_model(self, model: Any) -> None:
         self.model, self.graph = model, model.graph
