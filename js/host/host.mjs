@@ -145,10 +145,14 @@ const INK = {
 
 /** Whether the page is dark, by what it says of itself, else by what the reader prefers. */
 export function isDark() {
-  const { body } = document;
-  if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false";
-  if (body.classList.contains("vscode-dark")) return true;
-  if (body.classList.contains("vscode-light")) return false;
+  const { body, documentElement: root } = document;
+  if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false"; // JupyterLab, Notebook 7
+  /** @param {string[]} names */
+  const says = (...names) => names.some((n) => body.classList.contains(n) || root?.classList.contains(n));
+  if (says("vscode-dark", "theme-dark", "dark")) return true; // VS Code, Voila, marimo
+  if (says("vscode-light", "theme-light", "light")) return false;
+  const theme = root?.getAttribute("theme"); // Colab
+  if (theme) return theme === "dark";
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
@@ -189,7 +193,8 @@ export function paintTheme(doc, el) {
 /** @param {() => void} repaint */
 function watchTheme(repaint) {
   const observer = new MutationObserver(repaint);
-  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "class"] });
+  const attributeFilter = ["data-jp-theme-light", "class", "theme"];
+  for (const part of [document.body, document.documentElement]) observer.observe(part, { attributes: true, attributeFilter });
   const media = matchMedia("(prefers-color-scheme: dark)");
   media.addEventListener("change", repaint);
   return () => {

@@ -101,7 +101,7 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     graph.until(f"{MESSAGE}.includes('Slice mu')")
     lab.page.get_by_placeholder("value or [index]").last.fill("[-3, 3]")
     lab.page.get_by_role("button", name="condition").last.click()
-    graph.until(f"{MESSAGE}.includes('model.condition(mu=[-3, 3])')")
+    graph.until(f"{MESSAGE}.includes('.condition(mu=[-3, 3])')")
     graph.hover("w")
     lab.shot("graph_conditioned")
     assert lab.python("print(view.graph.nodes['mu'].kind)").strip() == "observed"
@@ -112,7 +112,7 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     graph.click("z")
     lab.page.get_by_placeholder("value or [index]").last.fill("1")
     lab.page.get_by_role("button", name="do", exact=True).last.click()
-    graph.until(f"{MESSAGE}.includes('model.do(z=1)')")
+    graph.until(f"{MESSAGE}.includes('.do(z=1)')")
     assert lab.python("print(view.graph.parents('z'))").strip() == "()"
     lab.shot("graph_intervened")
     lab.page.get_by_role("button", name="undo").last.click()
@@ -126,7 +126,7 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     # Other coordinates, and one block.
     graph.click("mu")
     graph.press_button("make non-centred")
-    graph.until(f"{MESSAGE}.includes('model.reparam(mu=')")
+    graph.until(f"{MESSAGE}.includes('.reparam(mu=')")
     graph.until(f"{names}.join() === 'w,mu_decentered,mu,z,x'")
     lab.shot("graph_reparam")
     graph.press_button("undo")
@@ -134,7 +134,7 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     graph.click("mu")
     graph.click("w", "Shift")
     graph.press_button("one block with w")
-    graph.until(f"{MESSAGE}.includes('NUTS [mu w]') && {MESSAGE}.includes('model.with_schedule(')")
+    graph.until(f"{MESSAGE}.includes('NUTS [mu w]') && {MESSAGE}.includes('.with_schedule(')")
     graph.press_button("undo")
     graph.until(f"{MESSAGE}.includes('Undone')")
 

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import dashboard from "../../dashboard/dashboard.mjs";
 import { inPlace, toggled } from "../../dashboard/table.mjs";
 import figure from "../../host/figure.mjs";
+import { writeCell } from "../../host/cells.mjs";
 import { mapSize, onMap, seenPart, wantsMap } from "../../graph/map.mjs";
 import { applyColumns, applyProps, decodeColumn, decodeColumns, isDark, leavingZoom, paintTheme, sourceOf } from "../../host/host.mjs";
 
@@ -53,6 +54,32 @@ test("a page is dark where it says so, else where its reader wishes", () => {
   delete body.dataset.jpThemeLight;
   classes.add("vscode-light");
   assert.equal(isDark(), false);
+  classes.clear();
+  const on = (/** @type {string[]} */ ...names) => ({ contains: (name) => names.includes(name) });
+  globalThis.document.documentElement = { classList: on("light"), getAttribute: () => null };
+  assert.equal(isDark(), false); // marimo
+  globalThis.document.documentElement = { classList: on(), getAttribute: () => "light" };
+  assert.equal(isDark(), false); // Colab
+  globalThis.document.documentElement = { classList: on("dark"), getAttribute: () => null };
+  globalThis.matchMedia = () => ({ matches: false });
+  assert.equal(isDark(), true);
+  delete globalThis.document.documentElement;
+});
+
+test("a line goes into a new cell below its view, else to the clipboard, else it is said", async () => {
+  const cell = (text) => ({ outputs: { toJSON: () => [{ data: { "text/html": text } }] } });
+  const put = [];
+  const book = { cells: [cell("a"), cell("gibbsite-twin"), cell("b")], sharedModel: { insertCell: (...what) => put.push(what) } };
+  const of = (manager) => ({ widget_manager: manager, get: () => "gibbsite-twin" });
+  assert.match(await writeCell(of({ context: { model: book } }), "1 + 1"), /new cell/);
+  assert.deepEqual([put[0][0], put[0][1].source], [2, "1 + 1"]);
+  const copied = [];
+  const clipboard = (writeText) => Object.defineProperty(globalThis, "navigator", { value: { clipboard: { writeText } }, configurable: true });
+  clipboard(async (text) => copied.push(text));
+  assert.match(await writeCell(of({}), "2 + 2"), /copied/);
+  assert.deepEqual(copied, ["2 + 2"]);
+  clipboard(async () => { throw new Error("denied"); });
+  assert.match(await writeCell(of(undefined), "3"), /select the line/);
 });
 
 test("text, axes and grids take the theme's colours, titles that keep theirs do not", () => {

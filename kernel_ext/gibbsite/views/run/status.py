@@ -15,6 +15,8 @@ WARMING_NOTE = (
     "The sampler is adapting. What is plotted is warm-up: these steps are no draws and count nowhere."
 )
 
+_UNHEARD = "Stop waits for the cell with this ipykernel: use ■, or %sample --background"
+
 
 def told(
     content: Content,
@@ -50,7 +52,7 @@ def told(
         "colour": STATUS[status_of(snapshot)[1]],
         "ended": snapshot.status in ENDED,
         "stopping": stopping,
-        "stop_note": "" if HEARD_WHILE_BUSY else "with this ipykernel, use ■ while the cell runs",
+        "stop_note": "" if HEARD_WHILE_BUSY else _UNHEARD,
         "progress": words.progress(snapshot),
         "message": snapshot.message or "",
         "verdict": words.verdict(snapshot),
