@@ -94,4 +94,4 @@ def _other_coordinates(plan: Plan) -> list[str]:
         return []
     moved = {n for b in plan.blocks if b.kernel in _GRADIENTS for n in b.sites}
     found = [n for n, f in location_scales(plan.density).items() if f.elementwise and n in moved]
-    return [f'model.reparam({{"{found[0]}": "non-centred"}})'] if found else []
+    return [f'{plan.model_name}.reparam({{"{found[0]}": "non-centred"}})'] if found else []
