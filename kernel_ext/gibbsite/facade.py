@@ -36,6 +36,7 @@ from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_mode
 from gibbsite.kernels.scheduling.elimination import eliminating
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
+from gibbsite.missing import checked_way, without_missing
 from gibbsite.padding import kept_padding
 from gibbsite.reparam import checked_auto, fitting_reparams, reparameterised
 from gibbsite.sampling import Run
@@ -80,6 +81,7 @@ class Model(Live):
         source: str | None = None,
         name: str | None = None,
         check_values: bool = True,
+        missing: str | None = None,
     ):
         self.fn = fn
         self.labels: Labels = {}
@@ -92,6 +94,9 @@ class Model(Live):
         self._whole: Model | None = None  # of the model as its data see it, the whole of it
         self._schedule: Any = None  # what `with_schedule` chose; None is the default policy
         check_arguments(fn, self.name, self.args, self.kwargs)
+        if (missing := checked_way(missing)) is not None:
+            fn, self.args, self.kwargs = without_missing(fn, self.args, self.kwargs, missing)
+            self.fn = fn
         self.density: Density = build_density(fn, self.args, self.kwargs)
         if not self.density.latents:
             raise ModelError(
@@ -403,14 +408,16 @@ class Model(Live):
 def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
     """Trace and analyse the NumPyro model `fn(*args, **kwargs)` at once.
 
-    `check_values=False` leaves out the look at what parameters and data can be. It is the function's own
-    argument where that has one of the name.
+    `missing` says what becomes of observations that are NaN: "impute" makes them latent sites of the same
+    distribution (`y_missing`, in the order of the data), "mask" leaves them out of the density, "drop" drops
+    their rows in all arguments that are as long. `check_values=False` leaves out the look at what parameters
+    and data can be. Either is the function's own argument where that has one of the name.
 
     Raises `ModelError` where the model cannot be analysed, `DataError` for data that do not fit it, and lets
     exceptions of the model itself pass through.
     """
     own = set(parameters_of_function(fn.fn if isinstance(fn, Model) else fn))
-    options = {n: kwargs.pop(n) for n in ("check_values",) if n in kwargs and n not in own}
+    options = {n: kwargs.pop(n) for n in ("check_values", "missing") if n in kwargs and n not in own}
     source, name = kwargs.pop("_source", None), kwargs.pop("_name", None)
     if isinstance(fn, Model):
         source = source or fn._source

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType
@@ -29,6 +30,12 @@ class Definition:
 def cell_text(line: str, body: str) -> str:
     """The whole cell as its writer sees it; what is compiled here has the line numbers of this text."""
     return f"{PREFIX}{line}\n{body}"
+
+
+def split_flag(line: str) -> tuple[str, str | None]:
+    """The line of a cell without `--missing impute` at its end, and what that says; None without it."""
+    found = re.search(r"\s+--missing[ =]+(\w+)\s*$", line)
+    return (line[: found.start()], found.group(1)) if found else (line, None)
 
 
 def define(line: str, body: str, namespace: dict[str, Any], filename: str) -> Definition:

@@ -12,7 +12,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from traitlets import Bool, Enum, Float, Int, Unicode, observe
 
-from gibbsite_magics.cell import cell_text, define
+from gibbsite_magics.cell import cell_text, define, split_flag
 from gibbsite_magics.forgotten import forgotten
 from gibbsite_magics.lines import register
 from gibbsite_magics.said import show_first
@@ -86,6 +86,9 @@ class Gibbsite(Magics):
             def mixture(x, K):
                 ...
 
+        `%%model m(y) --missing impute` makes missing elements of y latent sites of the same distribution;
+        `mask` leaves them out of the density, `drop` leaves out their rows.
+
         Then: %graph mixture, %conditional mixture z, %schedule mixture, run = %sample mixture
         """
         __tracebackhide__ = True
@@ -93,8 +96,10 @@ class Gibbsite(Magics):
 
         filename = register(self._shell, cell_text(line, cell))
         try:
+            line, missing = split_flag(line)
             found = define(line, cell, self._shell.user_ns, filename)
             options = {"_source": found.source, "_name": found.name, "check_values": self.check_values}
+            options |= {"missing": missing} if missing else {}
             model = analyse(found.fn, *found.args, **found.kwargs, **options)
         except SyntaxError as error:
             raise error.with_traceback(None) from None

@@ -176,7 +176,7 @@ def test_nan_in_a_covariate_is_named_unless_the_model_deals_with_it():
         gb.model(line, Y, NAN)
     gb.model(filled, Y, NAN)
     gb.model(left_out, Y, NAN)
-    with pytest.raises(DataError, match=r"'y' .*hold 1 NaN .*1 of 30 in 'y'.*mask"):
+    with pytest.raises(DataError, match=r"'y' .*hold 1 NaN .*1 of 30 in 'y'.*impute.*mask.*drop"):
         gb.model(line, NAN, Y)
 
 

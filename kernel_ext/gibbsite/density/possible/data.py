@@ -34,8 +34,9 @@ def check_missing(density: Density) -> None:
     whole = " (a whole event each)" if site.event_shape else ""
     raise DataError(
         f"the data of {name!r}{at_line(site)} hold {int(missing.sum())} NaN (the first at [{first}]; missing "
-        f"values: {counts}); drop those rows, or keep them{whole} out of the density with "
-        f"`numpyro.handlers.mask(mask=~jnp.isnan(…))`"
+        f"values: {counts}). Say what becomes of them: `--missing impute` after the parentheses of %%model, "
+        f'or missing="impute" of gibbsite.model, makes them latent sites of the same distribution; '
+        f'"mask" leaves them{whole} out of the density; "drop" leaves their rows out of the data'
     ).at(site.line, "missing-values")
 
 

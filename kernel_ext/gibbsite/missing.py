@@ -1,0 +1,215 @@
+"""Missing observations: drawn with everything else, left out of the density, or dropped with their rows.
+
+An imputed element is a latent site of the distribution that it would have been observed under (Little and
+Rubin 2002, ch. 10), so that what the model computes from it sees its value, and it sees what is computed.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from numpyro.distributions import (
+    Distribution,
+    ExpandedDistribution,
+    Independent,
+    MaskedDistribution,
+    MultivariateNormal,
+)
+from numpyro.primitives import Messenger
+
+from gibbsite.density.model.arguments import Arguments, split_arguments
+from gibbsite.density.model.collect import run_model, weights_of
+from gibbsite.errors import DataError, OptionError
+
+WAYS = ("impute", "mask", "drop")
+
+
+def checked_way(way: str | None) -> str | None:
+    """What becomes of missing observations; raises `OptionError`."""
+    if way not in (None, *WAYS):
+        raise OptionError(
+            f"missing={way!r}: missing values are imputed, masked or dropped: {', '.join(WAYS)}"
+        )
+    return way
+
+
+def without_missing(fn: Callable, args: tuple, kwargs: dict, way: str) -> tuple[Callable, tuple, dict]:
+    """The model with its missing observations dealt with, and its arguments.
+
+    Raises `DataError` where the way does not fit: part of an event that is drawn as a whole, a distribution
+    that cannot be cut into elements, rows that no argument has.
+    """
+    found = _missing_elements(fn, args, kwargs)
+    if not found:
+        return fn, args, kwargs
+    if way == "drop":
+        return fn, *_dropped(split_arguments(args, kwargs), found)
+
+    @functools.wraps(fn)
+    def dealt(*given: Any, **named: Any) -> Any:
+        with _Missing(None, found, way == "impute"):
+            return fn(*given, **named)
+
+    return dealt, args, kwargs
+
+
+def _missing_elements(fn: Callable, args: tuple, kwargs: dict) -> dict[str, np.ndarray]:
+    """Which elements of observed sites are NaN, and in no mask of the model's own, by site."""
+
+    def whole(*given: Any, **named: Any) -> Any:
+        with _Whole():  # inside of what records the data as they are
+            return fn(*given, **named)
+
+    trace, _ = run_model(whole, args, kwargs, {})
+    found = {}
+    for name, msg in trace.items():
+        if msg["type"] != "sample" or not msg["is_observed"]:
+            continue
+        value = np.asarray(msg["value"])
+        gone = np.isnan(value) if value.dtype.kind == "f" else np.zeros(value.shape, bool)
+        for weight in weights_of(msg):
+            gone &= np.asarray(weight) != 0 if np.shape(weight) == value.shape else True
+        if gone.any():
+            found[name] = gone
+    return found
+
+
+class _Whole(Messenger):
+    """Lets a model go on with data of discrete sites as whole numbers, whatever type NaN has given them: to
+    find what is missing, the model has to run."""
+
+    def postprocess_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] == "sample" and msg["is_observed"] and msg["fn"].support.is_discrete:
+            value = jnp.asarray(msg["value"])
+            if jnp.issubdtype(value.dtype, jnp.floating):
+                msg["value"] = jnp.nan_to_num(value).astype(int)
+
+
+class _Missing(Messenger):
+    """Takes the elements `missing` of observed sites out of the density, and samples them apart where they
+    are imputed; the statement then returns data and draws together."""
+
+    def __init__(self, fn: Any, missing: Mapping[str, np.ndarray], impute: bool):
+        super().__init__(fn)
+        self._missing, self._impute = missing, impute
+        self._drawn: dict[str, Any] = {}
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Split the statement in two."""
+        if msg["type"] != "sample" or msg["name"] not in self._missing or not msg["is_observed"]:
+            return
+        name, gone = msg["name"], self._missing[msg["name"]]
+        split, wrapped = _elementwise(msg["fn"], gone.shape)
+        lost = gone.any(axis=tuple(range(gone.ndim - split.event_dim, gone.ndim)))
+        whole = np.broadcast_to(_over(lost, split.event_dim), gone.shape)
+        if self._impute and not np.array_equal(whole, gone):
+            raise DataError(
+                f"{name!r} has events of which only some elements are missing; {type(split).__name__} draws "
+                f'an event as a whole: missing="mask" leaves such events out, "drop" their rows'
+            ).at(None, "missing-values")
+        filled = _filled(split, msg["value"], whole)
+        if self._impute:
+            at = np.nonzero(lost)
+            plates = [f.name for f in msg["cond_indep_stack"]]
+            of_them = taken(split, at, name)
+            drawn = numpyro.sample(f"{name}_missing", of_them, infer={"block_plates": plates})
+            place = np.zeros(lost.shape, np.int32)
+            place[at] = np.arange(len(at[0]))
+            self._drawn[name] = lambda value: jnp.where(whole, jnp.asarray(drawn)[place], value)
+        msg["fn"], msg["value"] = wrapped(split.mask(jnp.asarray(~lost))), filled
+
+    def postprocess_message(self, msg: dict[str, Any]) -> None:
+        """What the model goes on with; what was recorded as observed stays."""
+        if msg["type"] == "sample" and msg["name"] in self._drawn:
+            msg["value"] = self._drawn.pop(msg["name"])(msg["value"])
+
+
+def _elementwise(fn: Distribution, shape: tuple[int, ...]) -> tuple[Distribution, Callable]:
+    """A distribution over the whole batch of its data, out of `to_event`, and what puts it back."""
+    if isinstance(fn, Independent):
+        n, base = fn.reinterpreted_batch_ndims, fn.base_dist
+        split, wrapped = _elementwise(base, shape)
+        return split, lambda d: Independent(wrapped(d), n)
+    return fn.expand(shape[: len(shape) - fn.event_dim]), lambda d: d
+
+
+def _over(lost: np.ndarray, events: int) -> np.ndarray:
+    return lost.reshape(lost.shape + (1,) * events)
+
+
+def _filled(fn: Distribution, value: Any, whole: np.ndarray) -> Any:
+    """The data, with values of the support where they are missing, in the type that is drawn."""
+    value = jnp.asarray(value)
+    dtype = int if fn.support.is_discrete else value.dtype
+    plain = fn.support.feasible_like(jnp.zeros(value.shape, value.dtype))
+    return jnp.where(whole, plain, value).astype(dtype)
+
+
+def taken(fn: Distribution, at: tuple[np.ndarray, ...], name: str) -> Distribution:
+    """The distribution of the elements `at` of a batch, side by side."""
+    count = len(at[0])
+    if isinstance(fn, ExpandedDistribution):
+        return taken(fn.base_dist, at, name).expand((count,))
+    if isinstance(fn, MaskedDistribution):
+        mask = jnp.broadcast_to(fn._mask, fn.batch_shape)
+        return taken(fn.base_dist, at, name).mask(_picked(mask, at, 0))
+    if not fn.batch_shape:
+        return fn.expand((count,))
+    parameters = {}
+    for parameter in inspect.signature(type(fn)).parameters:
+        value = fn.__dict__.get(parameter)
+        if parameter == "validate_args" or value is None:
+            continue
+        if isinstance(fn, MultivariateNormal) and parameter not in ("loc", "scale_tril"):
+            continue
+        if isinstance(value, Distribution) and parameter == "base_dist":
+            parameters[parameter] = taken(value, at, name)
+        elif isinstance(value, bool | int | str) and parameter not in fn.arg_constraints:
+            parameters[parameter] = value
+        elif parameter in (fn.arg_constraints or {}):
+            parameters[parameter] = _picked(value, at, _event_dim(fn, parameter))
+        else:
+            parameters = {}
+            break
+    if not parameters:
+        raise DataError(
+            f"the missing elements of {name!r} cannot be imputed: {type(fn).__name__} is not made of "
+            f'parameters element by element; missing="mask" or "drop" leaves them out'
+        ).at(None, "missing-values")
+    found = type(fn)(**parameters)
+    return found if found.batch_shape == (count,) else found.expand((count,))
+
+
+def _event_dim(fn: Distribution, parameter: str) -> int:
+    try:
+        return fn.arg_constraints[parameter].event_dim
+    except NotImplementedError:
+        return 0
+
+
+def _picked(value: Any, at: tuple[np.ndarray, ...], events: int) -> Any:
+    """The elements of a parameter, whose batch may lack axes in front or have them of size 1."""
+    array = jnp.asarray(value)
+    batch = array.shape[: array.ndim - events]
+    if not batch:
+        return array
+    return array[
+        tuple(i if n > 1 else np.zeros_like(i) for n, i in zip(batch, at[-len(batch) :], strict=True))
+    ]
+
+
+def _dropped(arguments: Arguments, found: Mapping[str, np.ndarray]) -> tuple[tuple, dict]:
+    """The arguments without the rows in which a site has missing elements."""
+    arrays = list(arguments.arrays)
+    for name, gone in found.items():
+        rows = gone.any(axis=tuple(range(1, gone.ndim))) if gone.ndim else gone.reshape(1)
+        alike = [i for i, a in enumerate(arrays) if np.ndim(a) and len(a) == len(rows)]
+        if not alike or not gone.ndim:
+            raise DataError(f"no argument has the {len(rows)} rows of {name!r} that could be dropped")
+        for i in alike:
+            arrays[i] = np.asarray(arrays[i])[~rows]
+    return arguments.rebuild(arrays)

@@ -1,0 +1,148 @@
+"""Missing observations: imputed models against ones written by hand, masks and drops against fewer rows."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import DataError, OptionError
+
+RNG = np.random.default_rng(5)
+N = 12
+X = RNG.normal(size=N).astype(np.float32)
+Y = (X + RNG.normal(size=N)).astype(np.float32)
+K = RNG.poisson(3, N).astype(np.float32)
+GAPS, OTHER = np.array([2, 7]), np.array([0, 7, 11])
+X_GAPS, Y_GAPS, K_GAPS = (v.copy() for v in (X, Y, K))
+X_GAPS[GAPS], Y_GAPS[OTHER], K_GAPS[GAPS] = np.nan, np.nan, np.nan
+
+
+def chain(x, y, k):
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    with numpyro.plate("n", len(y)):
+        x = numpyro.sample("x", dist.Normal(1.0, 2.0), obs=x)
+        k = numpyro.sample("k", dist.Poisson(jnp.exp(0.3 * x)), obs=k)
+        numpyro.sample("y", dist.Normal(b * x + 0.1 * k, 1.5), obs=y)
+
+
+def by_hand(x, y, k):
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    x_new = numpyro.sample("x_missing", dist.Normal(1.0, 2.0).expand([2]))
+    x = jnp.asarray(x).at[GAPS].set(x_new)
+    rate = jnp.exp(0.3 * x)
+    k_new = numpyro.sample("k_missing", dist.Poisson(rate[GAPS]))
+    there = np.setdiff1d(np.arange(N), GAPS)
+    numpyro.sample("k", dist.Poisson(rate[there]), obs=k[there])
+    numpyro.sample("x", dist.Normal(1.0, 2.0), obs=x[there])
+    loc = b * x + 0.1 * jnp.asarray(k).at[GAPS].set(k_new)
+    numpyro.sample("y_missing", dist.Normal(loc[OTHER], 1.5))
+    seen = np.setdiff1d(np.arange(N), OTHER)
+    numpyro.sample("y", dist.Normal(loc[seen], 1.5), obs=y[seen])
+
+
+@pytest.fixture(scope="module")
+def imputed():
+    return gb.model(chain, X_GAPS, Y_GAPS, K_GAPS, missing="impute")
+
+
+def states():
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        yield {
+            "b": jnp.float32(rng.normal()),
+            "x_missing": jnp.asarray(rng.normal(size=2), jnp.float32),
+            "k_missing": jnp.asarray(rng.poisson(3, 2), jnp.int32),
+            "y_missing": jnp.asarray(rng.normal(size=3), jnp.float32),
+        }
+
+
+def test_the_joint_density_is_that_of_the_model_by_hand(imputed):
+    hand = gb.model(by_hand, X_GAPS, Y_GAPS, K_GAPS, check_values=False, missing="mask")
+    roles = {n: s.role for n, s in imputed.sites.items()}
+    assert {n for n, r in roles.items() if r == "latent"} == {"b", "x_missing", "k_missing", "y_missing"}
+    for state in states():
+        np.testing.assert_allclose(imputed.density.log_joint(state), hand.density.log_joint(state), rtol=2e-5)
+
+
+def test_imputed_sites_are_as_good_as_any(imputed):
+    assert imputed.sites["x_missing"].fn_name == "Normal"
+    assert imputed.sites["k_missing"].discrete
+    assert imputed.conditional("b").kind == "conjugate"
+    assert imputed.generated == ("y_missing",)  # nothing depends on it: drawn forward
+    assert {"x_missing", "y_missing"} <= set(map(str, imputed.graph.nodes))
+
+
+def classes(z, y):
+    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
+    mu = numpyro.sample("mu", dist.Normal(0, 3).expand([3]).to_event(1))
+    z = numpyro.sample("z", dist.Categorical(w).expand([len(y)]).to_event(1), obs=z)
+    numpyro.sample("y", dist.Normal(mu[z], 1.0).to_event(1), obs=y)
+
+
+def test_a_missing_category_is_drawn_by_enumeration():
+    z = np.array([0.0, 1, 2, np.nan, 0, 1, 2, 2, 1, np.nan, 0, 0])
+    model = gb.model(classes, z, Y, missing="impute")
+    conditional = model.conditional("z_missing")
+    assert conditional.kind == "finite"
+    w, mu = np.array([0.2, 0.3, 0.5]), np.array([-1.0, 0.0, 1.0])
+    state = {"w": jnp.asarray(w, jnp.float32), "mu": jnp.asarray(mu, jnp.float32)}
+    exact = np.log(w) - 0.5 * (Y[[3, 9], None] - mu) ** 2
+    exact -= np.log(np.exp(exact).sum(-1, keepdims=True))
+    np.testing.assert_allclose(conditional.logits(state), exact, rtol=1e-4, atol=1e-5)
+
+
+def line(y, x):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(a * x, 1.0), obs=y)
+
+
+@pytest.mark.parametrize("way", ["mask", "drop", "impute"])
+def test_what_is_missing_at_the_end_tells_nothing_of_the_rest(way):
+    seen = np.setdiff1d(np.arange(N), OTHER)
+    model, fewer = gb.model(line, Y_GAPS, X, missing=way), gb.model(line, Y[seen], X[seen])
+    at = [model.density.log_joint({"a": jnp.float32(a), "y_missing": jnp.zeros(3)}) for a in (0.3, -0.8)]
+    if way == "impute":
+        at = [
+            v - float(np.sum(dist.Normal(a * X[OTHER], 1.0).log_prob(0.0)))
+            for v, a in zip(at, (0.3, -0.8), strict=True)
+        ]
+    exact = [fewer.density.log_joint({"a": jnp.float32(a)}) for a in (0.3, -0.8)]
+    np.testing.assert_allclose(at, exact, rtol=1e-4)
+    assert len(model.observed["y"]) == (N - 3 if way == "drop" else N)
+
+
+def test_nullable_columns_and_masked_arrays():
+    frame = pd.DataFrame({"y": pd.array([1, None, 3, 0] * 3, dtype="Int64"), "x": X})
+
+    def table(df):
+        rate = numpyro.sample("rate", dist.Gamma(2.0, 1.0))
+        numpyro.sample("k", dist.Poisson(rate), obs=df.y)
+
+    assert gb.model(table, frame, missing="impute").sites["k_missing"].shape == (3,)
+    masked = np.ma.masked_array(Y, mask=np.isnan(Y_GAPS))
+    assert gb.model(line, masked, X, missing="impute").sites["y_missing"].shape == (3,)
+
+
+def pairs(y):
+    m = numpyro.sample("m", dist.Normal(0, 1))
+    numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(2) + m, jnp.eye(2)), obs=y)
+
+
+def test_events_that_are_drawn_as_a_whole():
+    y = np.zeros((4, 2), np.float32)
+    y[1] = np.nan
+    assert gb.model(pairs, y, missing="impute").sites["y_missing"].shape == (1, 2)
+    y[2, 0] = np.nan
+    with pytest.raises(DataError, match=r"only some elements are missing.*mask"):
+        gb.model(pairs, y, missing="impute")
+    gb.model(pairs, y, missing="mask")
+    with pytest.raises(OptionError, match=r"impute, mask, drop"):
+        gb.model(pairs, y, missing="guess")
+
+
+def test_a_run_of_an_imputed_model():
+    run = gb.model(line, Y_GAPS, X, missing="impute").sample(draws=20, warmup=20, chains=2)
+    assert run.draws["y_missing"].shape == (2, 20, 3)
+    assert run.to_datatree()["observed_data"]["y"].shape == (N,)
