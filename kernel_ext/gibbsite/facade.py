@@ -388,9 +388,9 @@ class Model(Live):
     def sample(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample and wait for the end.
 
-        `draws` and `warmup` count steps per chain (1000 each), `chains` (4) run side by side, `seed` (0)
-        fixes the randomness, `device` says where ("cpu", "gpu", "auto"). The first interrupt ends the run at
-        the next chunk and keeps its draws.
+        `draws` and `warmup` count steps per chain (1000 each; a warm-up "auto" ends when what it learns has
+        settled), `chains` (4) run side by side, `seed` (0) fixes the randomness, `device` says where ("cpu",
+        "gpu", "auto"). The first interrupt ends the run at the next chunk and keeps its draws.
         """
         began = time.monotonic()
         plan = self.plan(schedule)

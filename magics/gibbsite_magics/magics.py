@@ -25,6 +25,11 @@ def unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
 
 
+def steps_or_auto(text: str) -> int | str:
+    """A number of steps, or "auto"."""
+    return "auto" if unquoted(text) == "auto" else int(text)
+
+
 @magics_class
 class Gibbsite(Magics):
     """Defaults of `%sample` and switches of the display; set them with `%config Gibbsite.draws = 500`."""
@@ -116,7 +121,7 @@ class Gibbsite(Magics):
     @magic_arguments()
     @argument("model", help="the name of a model")
     @argument("--draws", "-n", type=int, help="draws to keep per chain")
-    @argument("--warmup", "-w", type=int, help="warm-up steps per chain")
+    @argument("--warmup", "-w", type=steps_or_auto, help="warm-up steps per chain, or auto")
     @argument("--chains", "-c", type=int, help="number of chains")
     @argument("--seed", "-s", type=int, help="random seed")
     @argument("--schedule", "-k", type=unquoted, help="kernels by site, in quotes: see %%schedule")

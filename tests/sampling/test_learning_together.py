@@ -3,10 +3,13 @@
 import gibbsite as gb
 import jax
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from helpers.models.hierarchies import EFFECT, ERROR, eight_schools
 
 OPTIONS = {"draws": 30, "warmup": 100, "chains": 2, "seed": 3, "keep_warmup": True}
+FAR = dist.Normal(np.array([-30.0, 30.0]), 1.0)
 SCHEDULE = "Conjugate mu (*) NUTS [tau theta]"
 
 
@@ -89,3 +92,72 @@ def test_what_was_learnt_is_told_and_saved(whole, tmp_path):
     loaded = gb.load(tmp_path / "run").centring
     np.testing.assert_array_equal(loaded["theta"], found["theta"])
     assert str(loaded) == str(found)
+
+
+AUTO = {"draws": 20, "warmup": "auto", "chains": 3, "seed": 1, "keep_warmup": True}
+
+
+@pytest.fixture(scope="module")
+def settled(model):
+    return model.sample(**AUTO)
+
+
+def test_a_warm_up_ends_when_what_it_learns_has_settled(model, settled):
+    steps = settled.kept.warm.steps
+    assert steps in {e + 50 for e in (160, 220, 300, 406, 547, 735)} and settled.draws["mu"].shape[1] == 20
+    assert settled.snapshot().warmup_total == steps
+    # the last window is judged like that of a warm-up of a known length: it may keep the model as written
+    assert np.asarray(block_of(settled).num_warmup).tolist() == [steps] * 3
+    assert float(block_of(settled).i[0]) == steps + 20
+
+
+def block_of(run):
+    return run._state.block_states[0]
+
+
+@pytest.mark.parametrize("chunk", [7, 64])
+def test_its_end_does_not_depend_on_chunks(model, settled, chunk):
+    same(model.sample(**AUTO, chunk=chunk), settled)
+
+
+@pytest.mark.parametrize("before", [60, 50, 20, -5])
+def test_its_end_does_not_depend_on_stops(model, settled, tmp_path, before):
+    """Stopped before the last window's end, at it, after it and while sampling; saved, and gone on with."""
+    moment = settled.kept.warm.steps - before
+    run = model.start(**AUTO, chunk=5)
+    run.subscribe(lambda r: r.stop() if r.kept.steps >= moment else None)
+    run.wait()
+    assert run.status == "stopped"
+    run.save(tmp_path / "run")
+    loaded = gb.load(tmp_path / "run", model=model)
+    loaded.resume()
+    same(loaded, settled)
+
+
+def test_what_has_not_settled_is_told():
+    def apart(y):
+        x = numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(np.ones(2) / 2), FAR))
+        numpyro.sample("y", dist.Normal(x, 10.0), obs=y)
+
+    far = gb.model(apart, 0.0)
+    start = {"x": np.array([-30.0, 30.0, 30.0])}
+    run = far.sample(draws=20, warmup="auto", chains=3, seed=0, init=start)
+    assert run.kept.warm_stats.steps == 1000
+    (told,) = [n for n in run.snapshot().warnings if n.topic == "warmup"]
+    assert "R-hat is " in told.text and "for x" in told.text and "warm up longer" in told.hint
+    # also of a warm-up whose length was given, and by a run that was saved
+    run = far.sample(draws=20, warmup=300, chains=3, seed=0, init=start)
+    assert "R-hat" in next(n for n in run.snapshot().warnings if n.topic == "warmup").text
+    assert "--warmup auto" in run.advice()
+
+
+def test_too_short_a_warm_up_is_told(model):
+    run = model.sample(draws=20, warmup=30, chains=2, seed=0)
+    assert "A warm-up of 30 steps learns a step size and nothing else" in run.advice()
+
+
+def test_other_schedules_warm_up_for_as_long_as_ever(model):
+    run = model.sample(draws=5, warmup="auto", chains=2, seed=3, schedule=SCHEDULE)
+    assert run.kept.warm_stats.steps == 1000
+    with pytest.raises(gb.GibbsiteError, match="'auto', not 'long'"):
+        model.sample(warmup="long")

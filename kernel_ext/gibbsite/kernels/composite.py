@@ -98,6 +98,11 @@ class PoolingGibbs(Gibbs):
         learning = [k for k in self._kernels if hasattr(k, "window_ends")]
         return tuple(sorted({e for k in learning for e in k.window_ends(num_warmup)}))
 
+    def ending(self, states: GibbsState, num_warmup: int) -> GibbsState:
+        """The states of all chains with a warm-up of so many sweeps, which every block must allow."""
+        pairs = zip(self._kernels, states.block_states, strict=True)
+        return states._replace(block_states=tuple(k.ending(s, num_warmup) for k, s in pairs))
+
     def pool(self, states: GibbsState, model_args: Any, model_kwargs: Mapping[str, Any] | None) -> GibbsState:
         """The states of all chains, a leading axis, after every such block has learnt."""
         kwargs = dict(model_kwargs or {})

@@ -14,6 +14,7 @@ from gibbsite.sampling.storage.draws import empty_like
 MOST_CHAINS = 1_000_000
 MOST_THIN = 2**31 - 1
 MOST_STEPS = 2**62
+MOST_WARMUP = 1000
 MOST_SEED = 2**63 - 1
 
 
@@ -25,6 +26,16 @@ def count(name: str, value: Any, least: int, most: int = MOST_STEPS) -> int:
         bound = f"at least {least}" if value < least else f"at most {most:,}"
         raise OptionError(f"{name} must be {bound}, not {value}")
     return int(value)
+
+
+def warmup(value: Any) -> tuple[int, bool]:
+    """The most steps of warm-up, and whether it may end sooner: a whole number, or "auto". Raises
+    `OptionError`."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise OptionError(f"warmup must be a whole number or 'auto', not {value!r}")
+        return MOST_WARMUP, True
+    return count("warmup", value, 0), False
 
 
 def text(name: str, value: Any, such_as: str) -> str | None:

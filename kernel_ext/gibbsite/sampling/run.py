@@ -33,6 +33,7 @@ from gibbsite.sampling.storage.drawn import Drawn
 from gibbsite.sampling.storage.draws import Draws, empty_like
 from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.storage.summaries import PREFIX
+from gibbsite.sampling.warming import Warming
 from gibbsite.sampling.watch.looking import Looking
 from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.sampling.watch.pace import Pace
@@ -48,7 +49,8 @@ _log = logging.getLogger("gibbsite")
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for. `draws` is the target per chain, which `resume` and `extend` move. Of several hosts
+    """What was asked for. `draws` is the target per chain, which `resume` and `extend` move; `warmup` the
+    most steps of a warm-up that with `auto_warmup` may end sooner. Of several hosts
     each has `chains` of `all_chains`, from `first_chain` on."""
 
     draws: int
@@ -57,6 +59,7 @@ class Settings:
     seed: int
     thin: int = 1
     keep_warmup: bool = False
+    auto_warmup: bool = False
     chunk: int | None = None
     keep: tuple[str, ...] | None = None
     shard: str | None = None
@@ -89,7 +92,8 @@ class Run(Looking):
         self._plan, self._engine, self._place, self.settings = plan, engine, place, settings
         self._init, self._store = init, store
         self._until, self._max_draws = until, max_draws
-        self._warmup, self._target, self._chains = settings.warmup, settings.draws, settings.chains
+        self._warming = Warming(settings.warmup, settings.auto_warmup)
+        self._target, self._chains = settings.draws, settings.chains
         self.kept = Draws(plan, settings.warmup, settings.draws, settings.keep_warmup, settings.keep)
         self._monitor = Monitor(plan, settings.chains)
         self._preview = Preview(plan)
@@ -247,6 +251,14 @@ class Run(Looking):
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback) if callback in self._subscribers else None
 
+    @property
+    def _warmup(self) -> int:
+        """Steps of warm-up."""
+        return self._warming.length
+
+    def _too_short(self) -> str:
+        return self._warming.too_short(self._plan)
+
     def _phase(self) -> str:
         return "warmup" if self.kept.steps < self._warmup else "sampling"
 
@@ -277,6 +289,7 @@ class Run(Looking):
             self._stages.enter(None)
         try:
             if self._status != "failed":
+                self._monitor.lasting = tuple(self._warming.notices(self.centring))
                 self._monitor.measure(self.kept, ended=True)
                 if self.settings.keep_probs and self.kept.sampled.steps:
                     self.probs  # noqa: B018
@@ -311,7 +324,7 @@ class Run(Looking):
             self._status = self._phase()
             self._stages.enter(WARMING if self._status == "warmup" else SAMPLING)
             began = time.monotonic()
-            flight = ahead or engine.depart(self._state, *self._leg(engine, self.kept.steps, size))
+            flight = ahead or self._depart(engine, self._state, self.kept.steps, size)
             chunk, seconds = flight.landed()
             n, state = flight.steps, flight.state
             if self.settings.chunk is None:
@@ -322,7 +335,7 @@ class Run(Looking):
                 self._end_undefined(engine, flight, chunk, undefined)
             done = self.kept.steps + n
             alone = measuring or self._stop.is_set() or done >= self._warmup + self._target
-            ahead = None if alone else engine.depart(state, *self._leg(engine, done, size))
+            ahead = None if alone else self._depart(engine, state, done, size)
             with self._lock:
                 values, stats = self.kept.append(chunk, n)
                 self._state = state
@@ -340,11 +353,17 @@ class Run(Looking):
             self._notify()
         self._status = "finished"
 
+    def _depart(self, engine: Engine, state: Any, done: int, size: int) -> Flight:
+        """Begin a chunk after `done` steps, which led to `state`."""
+        self._warming.look(engine, state, done)
+        self.kept.warmup = self._warmup
+        return engine.depart(state, *self._leg(engine, done, size), warmup=self._warmup)
+
     def _end_undefined(self, engine: Engine, flight: Flight, chunk: Chunk, step: int) -> None:
         """Keep what came before the first undefined draw, made again, so that the state fits; and fail."""
         error = undefined_error(self._plan, chunk, step, self.kept.steps, self._warmup)
         if step:
-            shorter = engine.depart(self._state, step, flight.warming, self.kept.steps)
+            shorter = engine.depart(self._state, step, flight.warming, self.kept.steps, self._warmup)
             sound, _ = shorter.landed()
             with self._lock:
                 values, stats = self.kept.append(sound, step)
@@ -417,6 +436,7 @@ class Run(Looking):
             "pace": asdict(self._pace),
             "compile_seconds": self._compile_seconds,
             "starts": self._told,
+            "warming": self._warming.as_json(),
             "centring": self.centring.as_json(),
             "derived": self._derived.facts(),
             "finished": self._status == "finished",
@@ -510,12 +530,15 @@ class Run(Looking):
         self._elapsed, self._compile_seconds = facts["elapsed"], facts["compile_seconds"]
         self._told = facts.get("starts", "")
         self._saved_centring = Centring.from_json(facts.get("centring", {}))
+        self._warming.take_up(facts["warming"])
+        self.kept.warmup = self._warmup
         self._status = "finished" if facts["finished"] else "stopped"
         if going:
             self._status = "compiling" if self._saved_state is None else self._phase()
         if self.kept.sampled.steps:
             values, stats = self.kept.sampled.read(), self.kept.sampled_stats.read()
             self._monitor.add(_by_step(values), _by_step(stats))
+            self._monitor.lasting = tuple(self._warming.notices(self._saved_centring))
             self._monitor.measure(self.kept, ended=True)
         self._derive_again(facts.get("derived", ()))
 

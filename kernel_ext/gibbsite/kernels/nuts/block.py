@@ -218,6 +218,11 @@ class LearntNUTS(HMC):
         """After how many steps of a warm-up `pool` is to be called."""
         return window_ends(num_warmup) if self._adapt_mass_matrix else ()
 
+    @staticmethod
+    def ending(states: NutsState, num_warmup: int) -> NutsState:
+        """The states of all chains with a warm-up of so many steps."""
+        return states._replace(num_warmup=jnp.full_like(states.num_warmup, num_warmup))
+
     def pool(
         self, states: NutsState, model_args: Any, model_kwargs: Any, siblings: Mapping[str, Any]
     ) -> NutsState:

@@ -10,6 +10,7 @@ from numpyro.infer.gibbs import with_conditioning
 from gibbsite.kernels.nuts.problem import Problem
 from gibbsite.kernels.nuts.state import NutsState, averages_at
 from gibbsite.kernels.nuts.tuning import Rows, Tuning, refit
+from gibbsite.kernels.nuts.windows import FINAL
 
 
 def pooled(
@@ -31,7 +32,8 @@ def pooled(
     length = states.ring.shape[1]
     age = (steps - 1 - jnp.arange(length)) % length
     weight = jnp.where(age < jnp.minimum((steps + 1) // 2, length), 1.0, 0.0).astype(states.ring.dtype)
-    last = steps > max([0, *ends[:-1]])  # a repeated block may be a little short of the end
+    # a repeated block may be a little short of the end; a warm-up may end sooner than it was laid out for
+    last = (steps > max([0, *ends[:-1]])) | (steps + FINAL >= states.num_warmup[0])
 
     def learn(ring: jax.Array, weight: jax.Array, tuning: Tuning) -> Tuning:
         rows = Rows(ring[:, : c.size], ring[:, c.size : 2 * c.size], ring[:, 2 * c.size :])

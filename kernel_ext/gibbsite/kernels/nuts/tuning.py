@@ -11,7 +11,7 @@ from gibbsite.kernels.nuts.metric import Metric, divergence, fisher_diagonal, lo
 
 _LEAST_DRAWS = 50
 """Draws of all chains from which a degree of centring can be told."""
-_PER_DIMENSION = 3
+PER_DIMENSION = 3
 _STRAIGHT = 0.5
 """Mean divergence per coordinate above which draws are not nearly normal in any linear coordinates."""
 
@@ -68,12 +68,12 @@ def refit(
         u, slope = (jnp.where(whole[:, None], a, 0.0) for a in (u, slope))
     scale = fisher_diagonal(u, slope, weight)
     plain = unit_metric(scale, rank)
-    if not rank or u.shape[0] < _PER_DIMENSION * u.shape[1]:
+    if not rank or u.shape[0] < PER_DIMENSION * u.shape[1]:
         return Tuning(lam, fit, plain)
     better = low_rank(u, slope, weight, scale, rank)
     w, w_slope = jax.vmap(better.inverse)(u), jax.vmap(better.transposed)(slope)
     straight = divergence(w, w_slope, weight).mean() < _STRAIGHT
-    enough = weight.sum() >= _PER_DIMENSION * u.shape[1]
+    enough = weight.sum() >= PER_DIMENSION * u.shape[1]
     return Tuning(lam, fit, jax.tree.map(lambda a, b: jnp.where(enough & straight, a, b), better, plain))
 
 

@@ -298,12 +298,18 @@ class Engine:
         """After how many steps the chains learn from each other: no chunk may go on beyond one of them."""
         return self.kernel.window_ends(self.warmup)
 
-    def depart(self, state: Any, steps: int, warming: bool, done: int | None = None) -> Flight:
+    def depart(
+        self, state: Any, steps: int, warming: bool, done: int | None = None, warmup: int | None = None
+    ) -> Flight:
         """Begin `steps` steps (at most `capacity`) in every chain.
 
-        `done` of a run led to `state`: where they end a window, the chains learn from each other first.
+        `done` of a run led to `state`: where they end a window of warm-up, the chains learn from each other
+        first. `warmup`: how long that is, where it is shorter than it was laid out for.
         """
-        if done in self.window_ends:
+        warmup = self.warmup if warmup is None else warmup
+        if done is not None and done < warmup and done in self.window_ends:
+            if warmup != self.warmup:
+                state = self.kernel.ending(state, warmup)
             state = self._pooled(state)
         count = jnp.asarray(steps, jnp.int32)
         sweeps = jnp.asarray(1 if warming else self.thin, jnp.int32)

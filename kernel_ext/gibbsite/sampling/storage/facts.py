@@ -85,6 +85,9 @@ _FACTS: dict[str, Callable[[Any], bool]] = {
     "pace": _pace,
     "compile_seconds": _number,
     "finished": lambda v: isinstance(v, bool),
+    "warming": lambda v: (
+        isinstance(v, dict) and set(v) == {"length", "told"} and _count(v["length"]) and _text(v["told"])
+    ),
     "versions": _table(_text),
     "about": _text,
     "observed": _observed,
@@ -94,6 +97,7 @@ _FACTS: dict[str, Callable[[Any], bool]] = {
 _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "draws": _count,
     "warmup": _count,
+    "auto_warmup": lambda v: isinstance(v, bool),
     "chains": lambda v: _count(v) and v > 0,
     "seed": _count,
     "thin": lambda v: _count(v) and v > 0,

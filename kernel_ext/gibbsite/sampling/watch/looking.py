@@ -160,6 +160,10 @@ class Looking(Deriving, Shown):
             out[self._plan.blocks[int(block)].label][name] = v
         return out
 
+    def _too_short(self) -> str:
+        """That warm-up was too short to learn from; empty where it was not."""
+        return ""
+
     def __dir__(self) -> list[str]:
         return [n for n in super().__dir__() if n not in _MACHINERY]
 
@@ -354,6 +358,7 @@ class Looking(Deriving, Shown):
         notices = self._monitor.notices
         topics = [n.topic for n in notices] + ["failed"] * (self._status == "failed")
         parts = [advice(topic) for topic in dict.fromkeys(topics)]
+        parts += [short] if parts and (short := self._too_short()) else []
         return "\n\n".join(parts) or "There are no warnings."
 
     def summary(self, **options: Any) -> Any:

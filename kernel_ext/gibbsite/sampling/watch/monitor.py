@@ -48,6 +48,7 @@ class Monitor:
         self.gradients = 0
         self.stuck: dict[int, str] = {}
         self.notices: tuple[Notice, ...] = ()
+        self.lasting: tuple[Notice, ...] = ()  # of warm-up, which is over
         self._marks: list[tuple[int, dict[str, tuple[float, float]]]] = []
         self._next: float | None = None  # when the worst are measured next
 
@@ -123,6 +124,8 @@ class Monitor:
         if ended:
             of = self.judged
             found += disagreement(of, values, hints.for_disagreement(self._plan, of, values))
+        # that a shape is awkward matters where the draws are not good all the same
+        found += [n for n in self.lasting if n.topic != "misfit" or found]
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
 
