@@ -137,11 +137,11 @@ def _elementwise(fn: Distribution, shape: tuple[int, ...]) -> tuple[Distribution
     return fn.expand(shape[: len(shape) - fn.event_dim]), lambda d: d
 
 
-def _over(lost: np.ndarray, events: int) -> np.ndarray:
+def _over(lost: Any, events: int) -> np.ndarray:
     return lost.reshape(lost.shape + (1,) * events)
 
 
-def _filled(fn: Distribution, value: Any, whole: np.ndarray) -> Any:
+def _filled(fn: Any, value: Any, whole: np.ndarray) -> Any:
     """The data, with values of the support where they are missing, in the type that is drawn."""
     value = jnp.asarray(value)
     dtype = int if fn.support.is_discrete else value.dtype
@@ -206,7 +206,7 @@ def _dropped(arguments: Arguments, found: Mapping[str, np.ndarray]) -> tuple[tup
     """The arguments without the rows in which a site has missing elements."""
     arrays = list(arguments.arrays)
     for name, gone in found.items():
-        rows = gone.any(axis=tuple(range(1, gone.ndim))) if gone.ndim else gone.reshape(1)
+        rows: Any = gone.any(axis=tuple(range(1, gone.ndim))) if gone.ndim else gone.reshape(1)
         alike = [i for i, a in enumerate(arrays) if np.ndim(a) and len(a) == len(rows)]
         if not alike or not gone.ndim:
             raise DataError(f"no argument has the {len(rows)} rows of {name!r} that could be dropped")

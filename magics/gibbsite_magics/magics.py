@@ -25,9 +25,15 @@ def unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
 
 
+def count(text: str) -> int:
+    """A whole number as typed, `1e3` too. Raises `ValueError`, as `int` does."""
+    number = float(text)
+    return int(text) if not number.is_integer() or text.lstrip("+-").isdigit() else int(number)
+
+
 def steps_or_auto(text: str) -> int | str:
     """A number of steps, or "auto"."""
-    return "auto" if unquoted(text) == "auto" else int(text)
+    return "auto" if unquoted(text) == "auto" else count(text)
 
 
 @magics_class
@@ -120,10 +126,15 @@ class Gibbsite(Magics):
 
     @magic_arguments()
     @argument("model", help="the name of a model")
-    @argument("--draws", "-n", type=int, help="draws to keep per chain")
-    @argument("--warmup", "-w", type=steps_or_auto, help="warm-up steps per chain, or auto")
-    @argument("--chains", "-c", type=int, help="number of chains")
-    @argument("--seed", "-s", type=int, help="random seed")
+    @argument("--draws", "-n", type=count, help="draws to keep per chain (%%config Gibbsite.draws)")
+    @argument(
+        "--warmup",
+        "-w",
+        type=steps_or_auto,
+        help="warm-up steps per chain, or auto (%%config Gibbsite.warmup)",
+    )
+    @argument("--chains", "-c", type=count, help="number of chains (%%config Gibbsite.chains)")
+    @argument("--seed", "-s", type=count, help="random seed (%%config Gibbsite.seed)")
     @argument("--schedule", "-k", type=unquoted, help="kernels by site, in quotes: see %%schedule")
     @argument("--device", "-d", type=unquoted, help="where chains run: cpu, gpu, …")
     @argument(

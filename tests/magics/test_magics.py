@@ -94,6 +94,8 @@ def test_sample_returns_a_run(shell: InteractiveShell, run: Run, mixture: Any):
 
 def test_long_flags_variables_and_configured_defaults(shell: InteractiveShell, run: Run, mixture: Any):
     shell.user_ns["n"] = 15
+    run("b = %sample mixture -n 2e1 -w 5 -c 2 -q")
+    assert shell.user_ns["b"].draws["mu"].shape[:2] == (2, 20)
     run("%config Gibbsite.warmup = 10\n%config Gibbsite.chains = 3\na = %sample mixture --draws $n --quiet")
     assert shell.user_ns["a"].draws["mu"].shape[:2] == (3, 15)
 
