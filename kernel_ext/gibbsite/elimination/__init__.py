@@ -1,7 +1,7 @@
 """`Density` and discrete sites → `Marginal`: summed out exactly, drawn jointly, and what it costs."""
 
 from gibbsite.elimination.marginal import Marginal, joint_marginal, marginal_of
-from gibbsite.elimination.missing import missing_fraction
+from gibbsite.elimination.missing import MissingFraction, missing_fraction
 from gibbsite.elimination.pointwise import pointwise
 
-__all__ = ["Marginal", "joint_marginal", "marginal_of", "missing_fraction", "pointwise"]
+__all__ = ["Marginal", "MissingFraction", "joint_marginal", "marginal_of", "missing_fraction", "pointwise"]

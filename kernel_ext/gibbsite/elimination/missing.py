@@ -29,40 +29,60 @@ def missing_fraction(marginal: Marginal, latents: Mapping[str, Any], key: Any) -
 
     None where there is nothing continuous, or more than `MOST_COORDINATES` numbers of it.
     """
-    density = marginal.density
-    data = tuple(density.arguments.arrays)
-    given = marginal.left(latents)
-    smooth = {n: v for n, v in given.items() if not density.sites[n].discrete}
-    transforms = {n: biject_to(density.sites[n].support) for n in smooth}
-    free = {n: jnp.asarray(transforms[n].inv(v), jnp.result_type(float)) for n, v in smooth.items()}
-    start, unravel = ravel_pytree(free)
-    if not 0 < start.size <= MOST_COORDINATES:
-        return None
+    return MissingFraction(marginal)(latents, key, tuple(marginal.density.arguments.arrays))
 
-    def logdensity(u: Any, z: Mapping[str, Any]) -> Any:
-        total: Any = jnp.zeros(())
-        values = {}
-        for n, x in unravel(u).items():
-            values[n] = transforms[n](x)
-            total = total + jnp.sum(transforms[n].log_abs_det_jacobian(x, values[n]))
-        ev = density.evaluator({**given, **values, **z}, data)
-        for term in density.terms:
-            part = term.contribution(ev.lazy(term.atom), ev.full)
-            total = total + jnp.sum(jnp.broadcast_to(part, term.shape))
-        return total
 
-    def measured(key: Any, u: Any) -> tuple[Any, Any]:
+class MissingFraction:
+    """The same for models of one structure: compiled once, called as `(latents, key, data)`."""
+
+    def __init__(self, marginal: Marginal):
+        self._marginal = marginal
+        self._measured: Any = jitted(self._measure)
+
+    def __call__(self, latents: Mapping[str, Any], key: Any, data: Any) -> float | None:
+        """λ at `latents`, with the data arrays `data`."""
+        density = self._marginal.density
+        given = dict(self._marginal.left(latents))
+        free = {}
+        for n in [n for n in given if not density.sites[n].discrete]:
+            inverse: Any = biject_to(density.sites[n].support).inv
+            free[n] = np.asarray(inverse(given.pop(n)), jnp.result_type(float))
+        if not 0 < sum(x.size for x in free.values()) <= MOST_COORDINATES:
+            return None
+        lost, whole = (np.asarray(x, np.float64) for x in self._measured(key, free, given, data))
+        values, vectors = np.linalg.eigh((whole + whole.T) / 2)
+        if not (np.isfinite(whole).all() and np.isfinite(lost).all()) or values[0] <= 1e-6 * values[-1]:
+            return None  # not at a mode: nothing can be said
+        root = vectors / np.sqrt(values)
+        return float(np.clip(np.linalg.eigvalsh(root.T @ lost @ root)[-1], 0.0, 1.0))
+
+    def _measure(self, key: Any, free: Any, fixed: Any, data: Any) -> tuple[Any, Any]:
+        """Variance of the scores over draws of the discrete sites; mean information with these known."""
+        density = self._marginal.density
+        start, unravel = ravel_pytree(free)
+
+        def values_at(u: Any) -> tuple[dict[str, Any], Any]:
+            values, total = {}, jnp.zeros(())
+            for n, x in unravel(u).items():
+                transform: Any = biject_to(density.sites[n].support)
+                values[n] = transform(x)
+                total = total + jnp.sum(transform.log_abs_det_jacobian(x, values[n]))
+            return values, total
+
+        def logdensity(u: Any, z: Mapping[str, Any]) -> Any:
+            values, total = values_at(u)
+            ev = density.evaluator({**fixed, **values, **z}, data)
+            for term in density.terms:
+                part = term.contribution(ev.lazy(term.atom), ev.full)
+                total = total + jnp.sum(jnp.broadcast_to(part, term.shape))
+            return total
+
+        given = {**fixed, **values_at(start)[0]}
+
         def one(key: Any) -> tuple[Any, Any]:
-            z = density.packed(marginal.draw_at(key, given, data))
+            z = density.packed(self._marginal.draw_at(key, given, data))
             score = jax.grad(logdensity)
-            return score(u, z), -jax.jacfwd(score)(u, z)
+            return score(start, z), -jax.jacfwd(score)(start, z)
 
         scores, information = jax.lax.map(one, jax.random.split(key, DRAWS), batch_size=16)
         return jnp.atleast_2d(jnp.cov(scores.T)), jnp.mean(information, axis=0)
-
-    lost, whole = (np.asarray(x, np.float64) for x in jitted(measured)(key, start))
-    values, vectors = np.linalg.eigh((whole + whole.T) / 2)
-    if not (np.isfinite(whole).all() and np.isfinite(lost).all()) or values[0] <= 1e-6 * values[-1]:
-        return None  # not at a mode: nothing can be said
-    root = vectors / np.sqrt(values)
-    return float(np.clip(np.linalg.eigvalsh(root.T @ lost @ root)[-1], 0.0, 1.0))

@@ -1,20 +1,26 @@
 """What to try about a warning, in the words of the model at hand: only what exists for it."""
 
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import jax
 import numpy as np
 
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
-from gibbsite.elimination import joint_marginal, missing_fraction
+from gibbsite.elimination import MissingFraction, joint_marginal
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.watch.snapshot import ScalarStat
 
 _GRADIENTS = ("NUTS", "HMC")
 _MUCH = 0.8
 """The share of missing information beyond which sums over a plate were found to be worth their gradients."""
+_KEPT = 8
+_ALONE = threading.Lock()  # runs end in threads of their own
+_MEASURED: OrderedDict[Any, MissingFraction | None] = OrderedDict()
 _NONE: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
@@ -66,11 +72,11 @@ def _missing(plan: Plan, draws: Mapping[str, np.ndarray]) -> str:
     density, gibbs = plan.density, [n for b in plan.blocks if b.kernel == "Gibbs" for n in b.sites]
     if density is None or not gibbs or not all(n in draws for n in density.latents):
         return ""
-    marginal = joint_marginal(density, gibbs, insist=False)
-    if isinstance(marginal, str):
+    measured = _measured(plan, density, gibbs)
+    if measured is None:
         return ""
     means = {n: _middle(density, n, draws[n]) for n in density.latents}
-    share = missing_fraction(marginal, means, jax.random.key(0))
+    share = measured(means, jax.random.key(0), tuple(density.arguments.arrays))
     if share is None or share < _MUCH:
         return ""
     names = ", ".join(map(repr, gibbs))
@@ -78,6 +84,19 @@ def _missing(plan: Plan, draws: Mapping[str, np.ndarray]) -> str:
         f"{100 * share:.0f} % of the information on some parameter is missing while {' '.join(gibbs)} "
         f"{'is' if len(gibbs) == 1 else 'are'} drawn apart: sum out with model.eliminate({names})"
     )
+
+
+def _measured(plan: Plan, density: Density, gibbs: Sequence[str]) -> MissingFraction | None:
+    """What measures it, one for all plans of one structure; None where the sites have no joint table."""
+    key = (plan.cache_key, tuple(gibbs))
+    with _ALONE:
+        if key not in _MEASURED:
+            marginal = joint_marginal(density, gibbs, insist=False)
+            _MEASURED[key] = None if isinstance(marginal, str) else MissingFraction(marginal)
+            while len(_MEASURED) > _KEPT:
+                _MEASURED.popitem(last=False)
+        _MEASURED.move_to_end(key)
+        return _MEASURED[key]
 
 
 def _middle(density: Density, name: str, draws: np.ndarray) -> np.ndarray:
