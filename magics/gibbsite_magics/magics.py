@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from gibbsite.errors import GibbsiteError, UnknownNameError
 from IPython.core.error import UsageError
@@ -13,8 +14,8 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from traitlets import Bool, Enum, Float, Int, Unicode, observe
 
 from gibbsite_magics.cell import cell_text, define, split_flag
-from gibbsite_magics.forgotten import forgotten
 from gibbsite_magics.lines import register
+from gibbsite_magics.notebook_data import Taken, forgotten, unused
 from gibbsite_magics.said import show_first
 from gibbsite_magics.show import begin, show, watch
 from gibbsite_magics.target import name_to_bind
@@ -58,6 +59,10 @@ class Gibbsite(Magics):
     compile_cache = Unicode(
         "auto", help="folder where compiled programs outlive the kernel; auto: the user's cache; off: nowhere"
     ).tag(config=True)
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._taken: WeakKeyDictionary[Any, Taken] = WeakKeyDictionary()
 
     @observe("compile_cache")
     def _compile_cache_changed(self, change: dict[str, Any]) -> None:
@@ -119,7 +124,8 @@ class Gibbsite(Magics):
         self._shell.push({found.name: model})
         for line in model.notes:
             print(f"note: {line}", file=sys.stderr)
-        for line in forgotten(model, self._shell.user_ns):
+        self._taken[model] = Taken(found.fn, found.args, found.kwargs, self._shell.user_ns)
+        for line in [*forgotten(model, self._shell.user_ns), *unused(found.name, found.fn)]:
             warnings.warn(line, stacklevel=2)
         if self.show_graph:
             show(self._shell, "show_graph", model, model.graph)
@@ -173,6 +179,9 @@ class Gibbsite(Magics):
         }
         options |= {"keep_warmup": True if args.keep_warmup else None}
         options = {name: value for name, value in options.items() if value is not None}
+        taken = self._taken.get(model)
+        for line in taken.changed(args.model, self._shell.user_ns) if taken else []:
+            warnings.warn(line, stacklevel=2)
         if args.background:
             return self._plainly(lambda: begin(self._shell, partial(model.start, **options), args.quiet))
         sample, name = partial(model.sample, **options), name_to_bind(self._shell, "sample")

@@ -8,5 +8,5 @@ def test_demo_notebook_runs_from_top_to_bottom(lab):
     assert run_demo(lab) == []
     SCREENSHOTS.mkdir(exist_ok=True)
     width, height = photograph(lab, SCREENSHOTS / "demo.png")
-    assert width > 800 and height > 1000
+    assert width > 700 and height > 1000
     lab.assert_quiet()

@@ -285,3 +285,31 @@ def test_data_that_the_parentheses_forgot(shell: InteractiveShell, run: Run):
     shell.user_ns["y"] = np.zeros(5, np.float32)
     with pytest.warns(UserWarning, match=r"observes nothing.*'y'.*%%model m\(n_obs, y\)"):
         run("%%model m(n_obs=5)\nmu ~ Normal(0, 1)\nwith plate('n', n_obs):\n    y ~ Normal(mu, 1)\n")
+
+
+def test_data_that_changed_since_the_cell(shell: InteractiveShell, run: Run):
+    shell.user_ns["y"] = np.zeros(5, np.float32)
+    run("%%model m(y)\nmu ~ Normal(0, 1)\nwith plate('n', len(y)):\n    y ~ Normal(mu, 1)\n")
+    sample = "%sample m -n 5 -w 5 -c 1 -q"
+    run(sample)  # nothing has changed, and warnings are errors here
+    shell.user_ns["y"] = shell.user_ns["y"].copy()
+    run(sample)
+    shell.user_ns["y"][2] = 3.0
+    with pytest.warns(UserWarning, match="y has changed since the cell of m ran"):
+        run(sample)
+
+
+@pytest.mark.parametrize("kind", ["tilde", "function"])
+def test_arguments_that_nothing_reads(shell: InteractiveShell, run: Run, kind: str):
+    shell.user_ns["y"] = shell.user_ns["x"] = np.zeros(5, np.float32)
+    tilde = "mu ~ Normal(0, 1)\nwith plate('n', len(y)):\n    y ~ Normal(mu, 1)\n"
+    function = (
+        "def m(x, y, offset=0.0):\n    mu = numpyro.sample('mu', dist.Normal(0.0, 1.0))\n"
+        "    numpyro.sample('y', dist.Normal(mu, 1.0).expand([5]), obs=y)\n"
+    )
+    if kind == "function":
+        run("import numpyro\nimport numpyro.distributions as dist")
+    with pytest.warns(UserWarning) as told:
+        run("%%model m(x, y, offset=1.0)\n" + (tilde if kind == "tilde" else function))
+    said = " ".join(str(w.message) for w in told)
+    assert "nothing in m reads its argument 'x'" in said and "argument 'offset'" in said and "'y'" not in said

@@ -8,6 +8,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.primitives import Messenger
 
+from gibbsite.density.model.alone import handlers_alone
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import empty_like
@@ -49,7 +50,9 @@ def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -
     def all_draws(keys: Any, values: Any) -> Any:
         return jax.lax.map(lambda kv: fn(*kv), (keys, values), batch_size=_AT_ONCE)
 
-    out = jitted(all_draws)(keys, flat)
+    with handlers_alone:
+        lowered = jitted(all_draws).lower(keys, flat)
+    out = lowered.compile()(keys, flat)
     return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
 
 

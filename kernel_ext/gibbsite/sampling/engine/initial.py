@@ -16,6 +16,7 @@ from numpyro.infer.initialization import init_to_sample, init_to_uniform
 from numpyro.infer.util import log_density
 
 from gibbsite.conditional.draws.gamma import own_gammas
+from gibbsite.density.model.alone import handlers_alone
 from gibbsite.errors import ModelError, OptionError, UnknownNameError
 from gibbsite.kernels.scheduling.plan import Plan
 
@@ -183,7 +184,7 @@ def check_start(
 def blame(model: Any, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
     """Which site has a non-finite log-probability at `values`, at which element, and for which value."""
     seeded = handlers.seed(handlers.substitute(model, data=dict(values)), jax.random.key(0))
-    with numpyro.validation_enabled(False):
+    with handlers_alone, numpyro.validation_enabled(False):
         traced = handlers.trace(seeded).get_trace(**kwargs)
     # with validation, what lies outside a support has no density; NumPyro also warns of it
     with numpyro.validation_enabled(True), warnings.catch_warnings():

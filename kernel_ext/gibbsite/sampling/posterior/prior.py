@@ -8,6 +8,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.distributions import Unit
 
+from gibbsite.density.model.alone import handlers_alone
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.trace.jaxpr.for_cpu import jitted
@@ -34,10 +35,11 @@ def prior_draws(plan: Plan, names: Collection[str], seed: int = 0) -> Mapping[st
 
     members = {m: g for g, ms in plan.groups.items() for m in ms if g in names}
     wanted = {*names, *members}
+    keys = jax.random.split(jax.random.key(seed), DRAWS)
     try:
-        found = jitted(lambda keys: jax.lax.map(one, keys, batch_size=DRAWS))(
-            jax.random.split(jax.random.key(seed), DRAWS)
-        )
+        with handlers_alone:  # a dashboard asks from a thread of its own
+            lowered = jitted(lambda keys: jax.lax.map(one, keys, batch_size=DRAWS)).lower(keys)
+        found = lowered.compile()(keys)
     except (NotImplementedError, ValueError, TypeError, AttributeError):
         return {}  # a distribution that cannot be drawn from
     out = {n: np.asarray(v) for n, v in found.items() if n in names}
