@@ -242,7 +242,7 @@ def test_three_more_models_are_asked_changed_and_watched(lab):
         graph.type_in("value", todo.value)
         for action, kind in (("condition", "observed"), ("do", "deterministic")):
             graph.press_button(action)
-            graph.until(f"{MESSAGE}.includes('model.{action}({todo.node}={todo.value})')")
+            graph.until(f"{MESSAGE}.includes('.{action}({todo.node}={todo.value})')")
             assert lab.python(f"print(view.graph.nodes[{todo.node!r}].kind)").strip() == kind
             graph.press_button("undo")
             graph.until(f"{MESSAGE}.includes('Undone')")

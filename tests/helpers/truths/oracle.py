@@ -21,9 +21,10 @@ def against_joint(fn, args, site, states, points=()):
     """The kind of `site`'s conditional, after comparing it with the joint at every state.
 
     Discrete sites are compared value by value, with their other elements as in the state; continuous ones by
-    the differences of their log density between `points`, whole values of the site.
+    the differences of their log density between `points`, whole values of the site. Values that cannot be,
+    such as indices beyond an axis, are part of what is compared.
     """
-    conditional = gb.model(fn, *args).conditional(site)
+    conditional = gb.model(fn, *args, check_values=False).conditional(site)
     for state in states:
         if conditional.kind in ("finite", "chain"):
             _finite(fn, args, conditional, site, state)
