@@ -62,14 +62,14 @@ class ScheduleError(GibbsiteError, ValueError):
 class ExpressionError(GibbsiteError, ValueError):
     """An expression over draws does not parse, reaches for what it may not, or does not fit the sites.
 
-    `text` is the expression, `at` where in it the trouble begins and `length` how long that part is; the
+    `text` is the expression, `start` where in it the trouble begins and `length` how long that part is; the
     message shows it.
     """
 
-    def __init__(self, message: str, text: str, at: int = 0, length: int = 1):
-        self.sentence, self.text, self.at, self.length = message, text, at, max(1, length)
+    def __init__(self, message: str, text: str, start: int = 0, length: int = 1):
+        self.sentence, self.text, self.start, self.length = message, text, start, max(1, length)
         line = text.replace("\n", " ")
-        super().__init__(f"{message}\n    {line}\n    {' ' * at}{'^' * self.length}")
+        super().__init__(f"{message}\n    {line}\n    {' ' * start}{'^' * self.length}")
 
 
 class CheckpointError(GibbsiteError, ValueError):

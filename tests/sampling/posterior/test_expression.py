@@ -110,8 +110,8 @@ def test_what_is_refused_says_where_and_why(text):
     assert isinstance(told.value, ValueError) and "\n" not in told.value.sentence
     if place is not None:
         error = told.value
-        assert error.text[error.at : error.at + error.length] == place
-        assert str(error).splitlines()[-1].index("^") == 4 + error.at
+        assert error.text[error.start : error.start + error.length] == place
+        assert str(error).splitlines()[-1].index("^") == 4 + error.start
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_whatever_is_typed_is_a_value_or_one_sentence(pieces):
     try:
         found = parse(text, SITES).of(DRAWS)
     except ExpressionError as error:
-        assert "\n" not in error.sentence and 0 <= error.at <= len(error.text)
+        assert "\n" not in error.sentence and 0 <= error.start <= len(error.text)
     else:
         assert found.shape[:2] == (2, 5)
         # what is accepted is plain Python over the same names

@@ -73,7 +73,7 @@ def as_arrays(value: Any, name: str, labels: Labels) -> Any:
     if type(value).__module__.partition(".")[0] == "xarray":
         return _from_xarray(value, name, labels)
     if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biuf":
-        return value.astype(float).filled(np.nan) if np.ma.is_masked(value) else np.asarray(value)
+        return np.ma.filled(value.astype(float), np.nan) if np.ma.is_masked(value) else np.asarray(value)
     if isinstance(value, np.ndarray) and value.dtype.names:
         return Table({n: as_arrays(value[n], f"{name}[{n!r}]", labels) for n in value.dtype.names})
     if isinstance(value, np.ndarray) and value.dtype.kind in "SU" and value.ndim == 1 and value.size:

@@ -66,7 +66,7 @@ class PosteriorPanel:
                     self._run.forget(text)
             except ExpressionError as error:
                 self._note = {
-                    "sentence": error.sentence, "text": error.text, "at": error.at, "length": error.length,
+                    "sentence": error.sentence, "text": error.text, "at": error.start, "length": error.length,
                 }  # fmt: skip
             except (GibbsiteError, OSError) as error:
                 self._note = {"sentence": str(error)}
