@@ -261,3 +261,12 @@ def test_ranges_hold_and_numpy_computes_what_jax_does():
             np.testing.assert_allclose(found, exact, rtol=2e-4, atol=2e-5, err_msg=name)
     surely = sum(np.isfinite(range_of(density, a)).any() for a in atoms.values())
     assert surely > 15
+
+
+def test_equal_weights_are_a_note():
+    def model(y):
+        z = site("z", dist.Categorical(jnp.ones((4, 3))).to_event(1))
+        site("y", dist.Normal(z * 1.0, 1.0).to_event(1), y)
+
+    (note,) = gb.model(model, Y[:4]).notes
+    assert "sum to 3" in note and note.endswith("Equal weights mean equal probabilities")

@@ -9,6 +9,7 @@ from gibbsite.density.density import Density
 from gibbsite.density.possible.covariates import check_covariates, check_indices, scaling_notes
 from gibbsite.density.possible.data import check_support
 from gibbsite.density.possible.draws import Impossible
+from gibbsite.density.possible.limits import kind_of
 from gibbsite.density.possible.parameters import impossible_parameters
 from gibbsite.density.possible.points import impossible_at
 from gibbsite.density.possible.words import told_parameter
@@ -28,7 +29,7 @@ def impossible_values(fn: Callable, density: Density) -> tuple[str, ...]:
     check_covariates(density)
     found = impossible_parameters(fn, density)
     for one in found:
-        if one.share > _TOLERATED:
+        if one.share > _TOLERATED and not _equal_weights(one):
             site = density.sites[one.site]
             kind = ModelError if one.drawn else DataError
             name = one.parameter.rpartition("/")[2]
@@ -48,4 +49,12 @@ def told_start(density: Density, chains: Mapping[str, Any]) -> str | None:
 
 
 def _note(density: Density, one: Impossible) -> str:
-    return f"{told_parameter(density.sites[one.site], one)}. Such values count as having no density"
+    told = told_parameter(density.sites[one.site], one)
+    meant = "Equal weights mean equal probabilities" if _equal_weights(one) else "Such values have no density"
+    return f"{told}. {meant}"
+
+
+def _equal_weights(one: Impossible) -> bool:
+    """`Categorical(ones(3))`: what NumPyro draws from as everybody means it."""
+    ones = bool((np.asarray(one.value) == 1).all())
+    return ones and not one.drawn and kind_of(one.constraint) == "simplex"
