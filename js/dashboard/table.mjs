@@ -43,7 +43,7 @@ export function drawTable(status) {
         box.dataset.act = "choose";
         box.dataset.label = row.label;
         label.title = row.chosen ? "remove from the plots" : "plot";
-        label.append(box, element("span", "gb-stroke", row.chosen), row.label);
+        label.append(box, element("span", "gb-stroke", row.chosen), row.shown);
         cell.append(label);
       }
       line.append(cell);

@@ -134,7 +134,7 @@ def _table(content: Content) -> str:
         cells = []
         for name in words.CELLS:
             bad = ' class="bad"' if row.get(flags.get(name, "")) else ""
-            value = escape(row[name])
+            value = escape(row["shown" if name == "label" else name])
             cells.append(f"<td{bad}>{f'<code>{value}</code>' if name == 'label' else value}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
     note = f"Worst first. Red: R-hat above {RHAT_LIMIT}, or an ESS below {content.ess_limit} (100 per chain)."

@@ -210,6 +210,9 @@ class FakeRun:
     def element_names(self, site):
         return [label for label in self.labels if label[:-3] == site]
 
+    def axis_labels(self, site):
+        return [None]
+
     def prior(self):
         return {"mu": np.random.default_rng(1).normal(0, 5, (500, 3))}
 

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from gibbsite.errors import ExpressionError, UnknownNameError
 from gibbsite.sampling import checkpoint
+from gibbsite.views.run.content import gather
+from gibbsite.views.run.words import rows
 
 RNG = np.random.default_rng(4)
 GROUP = pd.Series(pd.Categorical(["low", "mid", "top"] * 8), name="g")
@@ -67,6 +69,8 @@ def test_names_that_would_be_mistaken(run):
 
 def test_elements_and_prior_have_the_models_names(run):
     assert run.element_names("mu") == ["low", "mid", "top"]
+    shown = {row["label"]: row["shown"] for row in rows(gather(run, None))}
+    assert shown["mu[2]"] == "mu[top]" and shown["tau"] == "tau"
     prior = run.prior()
     assert prior["mu"].shape == (2000, 3) and prior["mu"].std() == pytest.approx(2, abs=0.1)
     assert prior["tau"].mean() == pytest.approx(2 * np.sqrt(2 / np.pi), abs=0.12)

@@ -16,6 +16,7 @@ import numpyro.distributions as dist
 import pytest
 from bokeh.document import Document
 from gibbsite.errors import ModelError, UnknownNameError
+from gibbsite.sampling import warming
 from gibbsite.sampling.verdict import notices
 from gibbsite.sampling.verdict.advice import advice, sections
 from gibbsite.views import dashboard
@@ -159,8 +160,8 @@ def test_blocks_that_cannot_be_measured(run, monkeypatch):
 
 
 def test_every_warning_has_advice_that_needs_no_network():
-    source = Path(inspect.getfile(notices)).read_text()
-    topics = set(re.findall(r'^ +"(\w+)",$|, "(\w+)"\)\]', source, re.MULTILINE))
+    source = "".join(Path(inspect.getfile(module)).read_text() for module in (notices, warming))
+    topics = set(re.findall(r'^ +"(\w+)",$|, "(\w+)"\)(?:\]| for )', source, re.MULTILINE))
     assert {a or b for a, b in topics} == set(sections()) - {"failed"}
     for topic in sections():
         assert len(advice(topic)) > 200 and "http" not in advice(topic)

@@ -11,7 +11,7 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.posterior.derived import Derived, Quantity
 from gibbsite.sampling.posterior.expression import Shape
 from gibbsite.sampling.posterior.prior import prior_draws
-from gibbsite.sampling.storage.draws import Draws
+from gibbsite.sampling.storage.draws import Draws, empty_like
 from gibbsite.sampling.storage.names import axis_labels, element_names
 
 
@@ -60,6 +60,11 @@ class Deriving:
         """What people call the elements of a site, or of a derived quantity: by labels where there are."""
         held = self.derived.get(site)
         return element_names(self._plan, site, held.shape if held else self.draws[site].shape[2:])
+
+    def axis_labels(self, site: str) -> list[tuple[str, ...] | None]:
+        """The labels along each axis of a site, where its plates have some; empty for derived quantities."""
+        shape = empty_like(self._plan, 1).get(site, np.zeros((1, 0))).shape[2:]
+        return axis_labels(self._plan, site, shape)
 
     @property
     def diverging(self) -> np.ndarray:

@@ -1,7 +1,7 @@
 """What a dashboard shows at one moment, gathered from a run: the same for the live view, SVG and text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -71,6 +71,7 @@ class RunLike(Protocol):
     def forget(self, name: str) -> None: ...
     def prior(self) -> Mapping[str, np.ndarray]: ...
     def element_names(self, site: str) -> list[str]: ...
+    def axis_labels(self, site: str) -> Sequence[Sequence[str] | None]: ...
 
     @property
     def warmup_labels(self) -> Sequence[str]: ...
@@ -112,6 +113,7 @@ class Content:
     rhat: Mapping[str, np.ndarray]
     ess: Mapping[str, np.ndarray]
     divergent: np.ndarray
+    labels: Mapping[str, Sequence[Sequence[str] | None]] = field(default_factory=dict)
 
     @property
     def ess_limit(self) -> int:
@@ -184,6 +186,7 @@ def gather(
         rhat={n: np.asarray(history.rhat[n])[keep] for n in names if n in history.rhat},
         ess={n: np.asarray(history.ess[n])[keep] for n in names if n in history.ess},
         divergent=series.evenly(run.divergent) if ready else np.zeros(0, int),
+        labels={site: run.axis_labels(site) for site in dict.fromkeys(s.site for s in snapshot.scalars)},
     )
 
 

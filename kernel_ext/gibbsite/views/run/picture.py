@@ -139,7 +139,7 @@ def _table(content: Content) -> tuple[str, float]:
     parts.append(f'<line x1="0" x2="{right[-1]}" y1="{y}" y2="{y}" stroke="{ANY_LINE}"/>')
     for row in table[:TABLE_ROWS]:
         bad = {"rhat": row["rhat_bad"], "ess_bulk": row["bulk_bad"], "ess_tail": row["tail_bad"]}
-        parts.append(svg.text(0, y + 14, row["label"], size=12))
+        parts.append(svg.text(0, y + 14, row["shown"], size=12))
         for x, name in zip(right, words.CELLS[1:], strict=True):
             style = {"fill": BAD, "font_weight": "600"} if bad.get(name) else {}
             parts.append(svg.text(x, y + 14, row[name], size=12, anchor="end", **style))

@@ -102,6 +102,7 @@ def rows(content: Content) -> list[dict[str, Any]]:
         out.append(
             {
                 "label": scalar.label,
+                "shown": _shown(content, scalar),
                 "mean": beside(scalar.mean, scalar.sd),
                 "sd": number(scalar.sd),
                 "mcse": number(scalar.mcse, 2),
@@ -114,6 +115,15 @@ def rows(content: Content) -> list[dict[str, Any]]:
             }
         )
     return out
+
+
+def _shown(content: Content, scalar: Any) -> str:
+    """`alpha[Hennepin]` where the element has a label, else the scalar's label."""
+    labels = content.labels.get(scalar.site, ())
+    if not any(labels) or len(labels) != len(scalar.index):
+        return scalar.label
+    named = [str(i) if known is None else known[i] for i, known in zip(scalar.index, labels, strict=True)]
+    return f"{scalar.site}[{', '.join(named)}]"
 
 
 def _below(value: float | None, limit: float) -> bool:
@@ -156,7 +166,7 @@ def text(content: Content, limit: int = 12) -> str:
         lines.append(f"  {block.label}: {block_detail(block)}")
     table = rows(content)
     if table:
-        cells = [HEADS, *(tuple(row[name] for name in CELLS) for row in table[:limit])]
+        cells = [HEADS, *((row["shown"], *(row[name] for name in CELLS[1:])) for row in table[:limit])]
         widths = [max(len(line[i]) for line in cells) for i in range(len(HEADS))]
         for line in cells:
             first, *rest = zip(line, widths, strict=True)
