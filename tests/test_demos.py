@@ -97,7 +97,9 @@ def test_the_niles_break_matches_exact_enumeration():
         assert abs(mass[t] - exact[t]) < 4 * error
 
 
-@pytest.mark.parametrize("name", DEMOS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == "mixture" else pytest.mark.slow) for n in DEMOS]
+)
 def test_headless_demo_writes_a_report(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "report.html"
     options = ["--draws", "50", "--warmup", "50", "--chains", "2"]

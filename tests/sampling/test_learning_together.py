@@ -64,6 +64,7 @@ def test_stopped_saved_and_resumed(model, whole, tmp_path, moment):
     same(loaded, whole)
 
 
+@pytest.mark.slow
 def test_the_order_of_chains_is_nothing_to_learn_from(model):
     run = model.sample(**{**OPTIONS, "draws": 1}, schedule="NUTS [mu tau theta]")
     kernel, inputs = run._engine.kernel, {"_gibbsite_inputs": run._plan.inputs}

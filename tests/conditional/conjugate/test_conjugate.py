@@ -198,13 +198,15 @@ def decided_by_a_product():
 
 # the family in each branch, None for a slice, and the range over which the slice is checked
 DECIDED = [
-    (decided_by_a_switch, ["truncated Gamma", "Uniform", None], (0.5, 2.0)),
+    pytest.param(
+        decided_by_a_switch, ["truncated Gamma", "Uniform", None], (0.5, 2.0), marks=pytest.mark.slow
+    ),
     (decided_by_a_place, ["Gamma", None], (0.0, 20.0)),
     (decided_by_a_product, [None, "Normal"], (-8.0, 8.0)),
 ]
 
 
-@pytest.mark.parametrize(("model", "families", "ends"), DECIDED, ids=[m.__name__ for m, *_ in DECIDED])
+@pytest.mark.parametrize(("model", "families", "ends"), DECIDED, ids=["switch", "place", "product"])
 def test_every_branch_is_drawn_by_its_own_kernel(model, families, ends):
     m = gb.model(model)
     c = m.conditional("m")

@@ -184,6 +184,7 @@ def test_a_sweep_leaves_the_exact_joint_invariant(models, name, site):
     assert np.all(np.abs(ours - second) < 5 * spread / np.sqrt(n) + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_parallel_filter_draws_the_same_law():
     rng = np.random.default_rng(3)
     unary, pair = jnp.asarray(rng.normal(size=(5, 3))), jnp.asarray(rng.normal(size=(4, 3, 3)))
