@@ -25,6 +25,7 @@ ARGUMENTS = {
     "dashboard_cost": "1 400",
     "dashboard_stream": "4000 2",
     "default_sampler": "--seeds 1 --models 'eight schools'",
+    "elimination": "--small",
     "finite_vs_numpyro": "100",
     "first_draw": "--models schools",
     "flat_cost": "",
@@ -32,6 +33,7 @@ ARGUMENTS = {
     "graph_paint": "",
     "map_precision": "gmm",
     "nuts_numpyro": "--rounds 1",
+    "store_cost": "",
     "sweep_handwritten": "gmm",
     "tape_overhead": "200",
 }

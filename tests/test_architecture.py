@@ -1,6 +1,7 @@
 """What the pages about the house name is there: files, folders, and functions where the page says."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,9 @@ def test_functions_stand_where_the_page_says():
         own = name.split(".")[-1]
         defined = re.compile(rf"^\s*(?:export )?(?:def|class|function) {own}\b|^{own}\b.*=", re.MULTILINE)
         assert any(defined.search(p.read_text(encoding="utf-8")) for p in found(path)), f"{name} in {path}"
+
+
+def test_every_benchmark_is_run_by_the_one_command():
+    known = runpy.run_path(str(ROOT / "benchmarks" / "all_small.py"))
+    scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
+    assert scripts == set(known["ARGUMENTS"]) | known["PARTS"]
