@@ -9,6 +9,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def run_watch(options: argparse.Namespace) -> int:
     if options.text:
         print(watch.words())
         return 0
-    try:
+    with suppress(KeyboardInterrupt):  # the way to end it
         if options.html is not None:
             write_until_ended(watch, options.html)
         else:
@@ -142,8 +143,6 @@ def run_watch(options: argparse.Namespace) -> int:
             print(f"{options.store}: {address} (■ with Ctrl-C; the run does not notice)", flush=True)
             with server:
                 server.serve_forever()
-    except KeyboardInterrupt:
-        pass
     return 0
 
 

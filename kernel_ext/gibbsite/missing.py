@@ -22,7 +22,7 @@ from numpyro.distributions import (
 from numpyro.primitives import Messenger
 
 from gibbsite.density.model.arguments import Arguments, split_arguments
-from gibbsite.density.model.collect import run_model, weights_of
+from gibbsite.density.model.collect import event_dim_of, run_model, weights_of
 from gibbsite.errors import DataError, OptionError
 
 WAYS = ("impute", "mask", "drop")
@@ -171,7 +171,7 @@ def taken(fn: Distribution, at: tuple[np.ndarray, ...], name: str) -> Distributi
         elif isinstance(value, bool | int | str) and parameter not in fn.arg_constraints:
             parameters[parameter] = value
         elif parameter in (fn.arg_constraints or {}):
-            parameters[parameter] = _picked(value, at, _event_dim(fn, parameter))
+            parameters[parameter] = _picked(value, at, event_dim_of(fn.arg_constraints[parameter], fn))
         else:
             parameters = {}
             break
@@ -182,13 +182,6 @@ def taken(fn: Distribution, at: tuple[np.ndarray, ...], name: str) -> Distributi
         ).at(None, "missing-values")
     found = type(fn)(**parameters)
     return found if found.batch_shape == (count,) else found.expand((count,))
-
-
-def _event_dim(fn: Distribution, parameter: str) -> int:
-    try:
-        return fn.arg_constraints[parameter].event_dim
-    except NotImplementedError:
-        return 0
 
 
 def _picked(value: Any, at: tuple[np.ndarray, ...], events: int) -> Any:

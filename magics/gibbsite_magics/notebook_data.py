@@ -75,7 +75,6 @@ def _fingerprint(value: Any) -> tuple[Any, ...]:
     found = zlib.crc32(repr([*columns] if columns is not None else "").encode())
     for part in parts:
         array = np.asarray(part)
-        plain = array.dtype.kind in "biufcmMSU"
-        raw = np.ascontiguousarray(array).tobytes() if plain else "\0".join(map(str, array.flat)).encode()
-        found = zlib.crc32(raw, found)
+        plain = array if array.dtype.kind in "biufcmMSU" else array.astype(str)
+        found = zlib.crc32(plain.tobytes(), found)
     return type(value).__name__, tuple(np.shape(value)), found

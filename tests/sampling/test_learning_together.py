@@ -51,17 +51,22 @@ def test_chunks_change_nothing(model, whole, chunk):
     same(model.sample(**OPTIONS, schedule=SCHEDULE, chunk=chunk), whole)
 
 
-@pytest.mark.parametrize("moment", [10, 33, 50, 100])
-def test_stopped_saved_and_resumed(model, whole, tmp_path, moment):
-    """At the end of a window, within one, at the last end, and between the phases."""
-    run = model.start(**OPTIONS, schedule=SCHEDULE, chunk=5)
+def gone_on_with(model, folder, moment, **options):
+    """A run that was stopped after so many steps, saved, loaded and resumed."""
+    run = model.start(**options, chunk=5)
     run.subscribe(lambda r: r.stop() if r.kept.steps >= moment else None)
     run.wait()
     assert run.status == "stopped"
-    run.save(tmp_path / "run")
-    loaded = gb.load(tmp_path / "run", model=model)
+    run.save(folder)
+    loaded = gb.load(folder, model=model)
     loaded.resume()
-    same(loaded, whole)
+    return loaded
+
+
+@pytest.mark.parametrize("moment", [10, 33, 50, 100])
+def test_stopped_saved_and_resumed(model, whole, tmp_path, moment):
+    """At the end of a window, within one, at the last end, and between the phases."""
+    same(gone_on_with(model, tmp_path / "run", moment, **OPTIONS, schedule=SCHEDULE), whole)
 
 
 @pytest.mark.slow
@@ -125,14 +130,7 @@ def test_its_end_does_not_depend_on_chunks(model, settled, chunk):
 def test_its_end_does_not_depend_on_stops(model, settled, tmp_path, before):
     """Stopped before the last window's end, at it, after it and while sampling; saved, and gone on with."""
     moment = settled.kept.warm.steps - before
-    run = model.start(**AUTO, chunk=5)
-    run.subscribe(lambda r: r.stop() if r.kept.steps >= moment else None)
-    run.wait()
-    assert run.status == "stopped"
-    run.save(tmp_path / "run")
-    loaded = gb.load(tmp_path / "run", model=model)
-    loaded.resume()
-    same(loaded, settled)
+    same(gone_on_with(model, tmp_path / "run", moment, **AUTO), settled)
 
 
 def test_what_has_not_settled_is_told():

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from gibbsite.errors import ExpressionError, UnknownNameError
 from gibbsite.sampling import checkpoint
+from gibbsite.sampling.posterior.prior import prior_draws
 from gibbsite.views.run.content import gather
 from gibbsite.views.run.words import rows
 
@@ -94,3 +95,31 @@ def test_it_grows_with_the_run_and_is_saved_with_it(model, tmp_path):
     with pytest.warns(UserWarning, match="could not be taken up"):
         again = gibbsite.load(tmp_path / "copy")
     assert list(again.derived) == ["fine"]
+
+
+def with_a_factor(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+    numpyro.factor("pull", -(mu**2))
+    numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+
+def improper(y):
+    mu = numpyro.sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
+    numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+
+@pytest.mark.parametrize("fn", [with_a_factor, improper])
+def test_a_prior_that_is_not_drawn_forward_is_none(fn):
+    assert prior_draws(gibbsite.model(fn, np.float32(1.0)).plan(), ["mu"]) == {}
+
+
+def test_groups_and_large_sites_of_the_prior():
+    def looped(y):
+        for i in range(3):
+            numpyro.sample(f"a[{i}]", dist.Normal(10.0 * i, 1.0))
+        many = numpyro.sample("many", dist.Normal(0.0, 1.0).expand([401]).to_event(1))
+        numpyro.sample("y", dist.Normal(many[0], 1.0), obs=y)
+
+    found = prior_draws(gibbsite.model(looped, np.float32(1.0)).plan(), ["a", "many"])
+    assert set(found) == {"a"} and found["a"].shape == (2000, 3)
+    np.testing.assert_allclose(found["a"].mean(0), [0, 10, 20], atol=4 / np.sqrt(2000))

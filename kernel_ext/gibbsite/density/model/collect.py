@@ -118,7 +118,7 @@ def parameters_of(fn: Any) -> dict[str, Parameter]:
     for name, constraint in (base.arg_constraints or {}).items():
         value = base.__dict__.get(name)
         if value is not None and hasattr(jnp.asarray(value), "dtype"):
-            out[name] = Parameter(value, _event_dim(constraint, base), constraint)
+            out[name] = Parameter(value, event_dim_of(constraint, base), constraint)
     return out
 
 
@@ -232,7 +232,8 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
     return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, limits, transforms)
 
 
-def _event_dim(constraint: Any, fn: Any) -> int:
+def event_dim_of(constraint: Any, fn: Any) -> int:
+    """How many axes of a parameter of `fn` are one event of it."""
     try:
         return constraint.event_dim
     except NotImplementedError:

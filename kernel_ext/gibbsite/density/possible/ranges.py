@@ -12,7 +12,7 @@ import numpy as np
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.compat import Literal, is_traced
 from gibbsite.trace.jaxpr.walker import walk
 
 Range = tuple[float, float]
@@ -68,12 +68,8 @@ def range_of_support(support: Any) -> Range:
         ("upper_bound", np.max, math.inf),
     ):
         bound = getattr(support, name, None)
-        try:
-            ends.append(otherwise if bound is None else float(reduce(np.asarray(bound))))
-        except Exception as error:  # a bound that moves with a latent is no number yet
-            if "racer" not in type(error).__name__:
-                raise
-            ends.append(otherwise)
+        moves = bound is None or is_traced(bound)  # with a latent, it is no number yet
+        ends.append(otherwise if moves else float(reduce(np.asarray(bound))))
     return ends[0], ends[1]
 
 

@@ -40,10 +40,12 @@ def element_names(plan: Plan, name: str, shape: tuple[int, ...]) -> list[str]:
     labels = axis_labels(plan, name, shape)
     if not any(labels):
         return [f"{name}[{', '.join(map(str, i))}]" for i in np.ndindex(shape)]
-    return [
-        ", ".join(str(k) if known is None else known[k] for k, known in zip(i, labels, strict=True))
-        for i in np.ndindex(shape)
-    ]
+    return [element_name(i, labels) for i in np.ndindex(shape)]
+
+
+def element_name(index: Sequence[int], labels: Sequence[Sequence[str] | None]) -> str:
+    """What people call one element: `Choate, 0`, of the labels along each axis."""
+    return ", ".join(str(k) if known is None else known[k] for k, known in zip(index, labels, strict=True))
 
 
 def stat_names(plan: Plan, keys: Sequence[str]) -> dict[str, str]:

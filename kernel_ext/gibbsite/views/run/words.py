@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from gibbsite.sampling.storage.names import element_name
 from gibbsite.views.run.content import ENDED, ESS_PER_CHAIN, RHAT_LIMIT, Content, status_of
 
 
@@ -122,8 +123,7 @@ def _shown(content: Content, scalar: Any) -> str:
     labels = content.labels.get(scalar.site, ())
     if not any(labels) or len(labels) != len(scalar.index):
         return scalar.label
-    named = [str(i) if known is None else known[i] for i, known in zip(scalar.index, labels, strict=True)]
-    return f"{scalar.site}[{', '.join(named)}]"
+    return f"{scalar.site}[{element_name(scalar.index, labels)}]"
 
 
 def _below(value: float | None, limit: float) -> bool:
