@@ -164,6 +164,11 @@ COMPOSED = [
     (switched, "Collapsed [k a b] (*) Conjugate tau"),
     (logits, "PolyaGamma [tau mean u]"),
     (effects, "Conjugate tau (*) Conjugate [u slope] (*) Slice mean"),
+    (mixture, f"Eliminate z > NUTS{OPTIONS['NUTS'].replace('4', '2')} [w mu]"),
+    pytest.param(hmm, f"Eliminate s > NUTS{OPTIONS['NUTS']} [P m]", marks=pytest.mark.slow),
+    pytest.param(hmm, f"Conjugate P (*) Eliminate s > HMC{OPTIONS['HMC']} m", marks=pytest.mark.slow),
+    pytest.param(bernoulli_mixture, "Eliminate p > Slice w", marks=pytest.mark.slow),
+    pytest.param(topics, "Eliminate z > ReflectiveSlice [theta phi]", marks=pytest.mark.slow),
     pytest.param(mixture, "Slice w (*) NUTS(step_size=.2) mu (*) Gibbs z", marks=pytest.mark.slow),
     pytest.param(mixture, "Conjugate w (*) ESlice mu (*) Gibbs z", marks=pytest.mark.slow),
 ]
