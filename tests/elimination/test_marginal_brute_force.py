@@ -2,8 +2,7 @@
 probabilities, best values and draws."""
 
 import pytest
-from helpers.models.elimination import MODELS
-from helpers.models.elimination_more import MORE
+from helpers.models.elimination import MODELS, MORE
 from helpers.models.zoo import ZOO
 from helpers.truths.marginals import check_marginal
 

@@ -10,9 +10,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.elimination.steps import chain, ground, plate, semiring
 from gibbsite.elimination.tables import collect, fill
-from helpers.models.elimination import MODELS
-from helpers.models.elimination_more import MORE
-from helpers.models.elimination_programs import TERMS, random_case
+from helpers.models.elimination import MODELS, MORE, TERMS, random_case
 from helpers.models.zoo import Case
 from helpers.truths.marginals import check_marginal
 

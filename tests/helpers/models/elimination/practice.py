@@ -1,5 +1,5 @@
 """Small models as people write them in ecology, annotation, genetics and puzzles, whose discrete sites are
-summed out: of each another structure than those in `elimination` and the zoo."""
+summed out: of each another structure than those in `structures` and the zoo."""
 
 import jax
 import jax.numpy as jnp
@@ -334,7 +334,9 @@ SEEN = np.array([[0, 1, 2], [1, 0, 0], [2, 0, 1]])
 THERE = np.array([[True, True, False], [True, False, False], [True, True, True]])
 
 MORE = {
-    "leaky_noisy_or": Case(leaky_noisy_or, (np.array([1, 0, 1]), np.array([[0, 1, 0], [2, 0, 0], [1, 3, 4]]), THERE)),
+    "leaky_noisy_or": Case(
+        leaky_noisy_or, (np.array([1, 0, 1]), np.array([[0, 1, 0], [2, 0, 0], [1, 3, 4]]), THERE)
+    ),
     "ring": Case(ring, (X,)),
     "potts_grid": Case(potts_grid, (RNG.normal(size=(2, 3)),)),
     "second_order_table": Case(second_order_table, (X,)),
@@ -347,7 +349,10 @@ MORE = {
     "zero_inflated_regression": Case(zero_inflated_regression, (np.array([0, 3, 0, 1]), X[:4])),
     "multistate": Case(multistate, (SEEN[:, :2],)),
     "dynamic_occupancy": Case(dynamic_occupancy, (RNG.integers(0, 2, (3, 2, 2)),)),
-    "long_votes": Case(long_votes, (np.array([0, 0, 1, 3, 3, 2, 0]), np.array([0, 1, 1, 2, 0, 2, 2]), np.array([0, 1, 1, 0, 0, 1, 0]))),
+    "long_votes": Case(
+        long_votes,
+        (np.array([0, 0, 1, 3, 3, 2, 0]), np.array([0, 1, 1, 2, 0, 2, 2]), np.array([0, 1, 1, 0, 0, 1, 0])),
+    ),
     "ordered_scores": Case(ordered_scores, (np.array([[0, 2], [1, 1], [2, 2]]),)),
     "ordered_labels": Case(ordered_labels, (np.sort(X)[:5],)),
     "largest_of_dice": Case(largest_of_dice, (2,)),
@@ -359,7 +364,10 @@ MORE = {
     "sums_of_rows": Case(sums_of_rows, (np.array([2, 5]),)),
     "seating": Case(seating, (np.array([0.2, 1.5, 1.1]),)),
     "two_cuts": Case(two_cuts, (X,)),
-    "missing_covariate": Case(missing_covariate, (np.array([0, 1, 1, 0]), np.array([1, 0, 0, 1]), np.array([False, True, True, False]))),
+    "missing_covariate": Case(
+        missing_covariate,
+        (np.array([0, 1, 1, 0]), np.array([1, 0, 0, 1]), np.array([False, True, True, False])),
+    ),
     "blocks_of_nodes": Case(blocks_of_nodes, ((RNG.uniform(size=(5, 5)) < 0.4).astype(int),)),
     "counts_of_animals": Case(counts_of_animals, (np.array([[1, 2], [0, 1], [3, 2]]),)),
-}  # fmt: skip
+}
