@@ -28,7 +28,7 @@ from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.program.flatten import flatten
 from gibbsite.density.terms import Decomposition, bound_terms
 from gibbsite.density.told.spot import spot_of
-from gibbsite.errors import DataError, ModelError
+from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.trace.jaxpr.source_line import user_line_of_exception
 
 _DYNAMIC = (*TRACER_ERRORS, TypeError)
@@ -48,8 +48,8 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
             facts = _facts(fn, arguments)
             closed, tree, again = _traced(fn, arguments, facts)
             break
-        except (ModelError, *TRACER_ERRORS) as error:
-            if not isinstance(error.__cause__ if isinstance(error, ModelError) else error, _DYNAMIC):
+        except (GibbsiteError, *TRACER_ERRORS) as error:
+            if not isinstance(_behind(error), _DYNAMIC):
                 raise
             # NumPy or Python may have met data, not a latent (`int(x.max())`): as given, they are concrete
             needed = _needed_values(fn, arguments)
@@ -74,9 +74,15 @@ def _needed_values(fn: Callable, arguments: Arguments) -> frozenset[int]:
     arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
     try:
         jax.eval_shape(run, arrays)
-    except _DYNAMIC as error:
-        return frozenset(int(i) for i in _ARRAY.findall(str(error))) & everything or everything
+    except (GibbsiteError, *_DYNAMIC) as error:
+        return frozenset(int(i) for i in _ARRAY.findall(str(_behind(error)))) & everything or everything
     return everything
+
+
+def _behind(error: BaseException) -> BaseException:
+    """What an error of this package tells of, or the error itself."""
+    told = isinstance(error, GibbsiteError) and error.__cause__ is not None
+    return error.__cause__ if told else error  # type: ignore[return-value]
 
 
 def _traced(fn: Callable, arguments: Arguments, facts: ModelFacts) -> Any:

@@ -80,6 +80,22 @@ def test_only_what_was_touched_is_fixed(model):
     assert np.isfinite(run.draws["mu"]).all() and np.isfinite(m.density.log_joint(state))
 
 
+@pytest.mark.parametrize("model", [size_from_data, loop, branch, keyword_levels])
+def test_arrays_of_jax_serve_as_numpys(model):
+    m = gb.model(model, jnp.asarray(X), g=jnp.asarray(G))
+    assert m.conditional("mu").kind == "conjugate"
+
+
+@pytest.mark.parametrize("n", [3, np.int64(3), np.array(3), jnp.asarray(3)])
+def test_a_size_may_be_any_kind_of_whole_number(n):
+    def sized(x, n):
+        mu = numpyro.sample("mu", dist.Normal(0, 1).expand([n]).to_event(1))
+        with numpyro.plate("n", n):
+            numpyro.sample("y", dist.Normal(mu, 1.0), obs=x)
+
+    assert gb.model(sized, X, n).sites["mu"].shape == (3,)
+
+
 def test_what_needs_a_latent_is_still_said_to():
     def model(x, g):
         mu = numpyro.sample("mu", dist.Normal(0, 1))

@@ -156,6 +156,22 @@ def test_indices_beyond_an_axis():
         gb.model(effects, Y, np.where(g == 0, -7, g), 3)
 
 
+def padded(y, g, n, read):
+    with numpyro.plate("county", n):
+        a = site("a", dist.Normal(0, 1))
+    with numpyro.handlers.mask(mask=(g < n) if read == "masked" else True):
+        kept = {"chosen": jnp.where(g < n, a[g], 0.5), "weighed": a[g] * (g < n) + 1.0}
+        site("y", dist.Normal(kept.get(read, a[g]), 1.0), y)
+
+
+@pytest.mark.parametrize("read", ["chosen", "weighed", "masked"])
+def test_padding_may_hold_any_index(read):
+    g = np.array([0, 1, 2, 3, 9])
+    assert gb.model(padded, Y[:5], g, 3, read).sites["a"].latent
+    with pytest.raises(DataError, match="'g' runs from 0 to 9"):
+        gb.model(padded, Y[:5], g, 3, "plain")
+
+
 def line(y, x):
     site("y", dist.Normal(site("a", dist.Normal(0, 1)) * x, 1.0), y)
 

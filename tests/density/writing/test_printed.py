@@ -7,6 +7,7 @@ their values, and conditionals, as functions of their site, with the log joint d
 import itertools
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -100,6 +101,9 @@ def _modes(x, i):
     zero = mu.at[i].get(mode="fill", fill_value=0.0)
     end = mu.at[i + 1].get(mode="clip")
     numpyro.sample("x", dist.Normal(zero + 2 * end, 1.0).to_event(1), obs=x)
+    numpyro.sample("w", dist.Normal(jnp.take(mu, i - 3, mode="clip"), 1.0).to_event(1), obs=x)  # not wrapped
+    ends = jax.lax.dynamic_index_in_dim(mu, i[2], keepdims=False), mu[i[0] - 1]
+    numpyro.sample("e", dist.Normal(ends[0] + 2 * ends[1], 1.0), obs=0.5)
 
 
 def _numbered(x):
@@ -213,6 +217,7 @@ def test_conditionals_say_what_the_density_computes(densities, name):
         ("bernoulli_mixture", "x", "Bernoulli([0.3, 0.7][p])"),
         ("constants", "z", "Categorical(MATRIX[g[i]])"),
         ("slices", "step", "Normal(level[i+1] - level[i], 0.5)"),
+        ("modes", "w", 'Normal(mu.at[i[j] - 3].get(mode="clip", wrap_negative_indices=False), 1)'),
         (
             "modes",
             "x",

@@ -21,10 +21,12 @@ def _two(one: Any, two: Any) -> Any:
     return lambda *xs, **k: two(*xs) if len(xs) == 2 else one(*xs, **k)
 
 
-def _read(x: Any, index: Any, mode: str, fill_value: float = np.nan) -> Any:
+def _read(
+    x: Any, index: Any, mode: str, fill_value: float = np.nan, wrap_negative_indices: bool = True
+) -> Any:
     """`x.at[index].get(mode=…)`, as JAX reads it."""
     head, *rest = index if isinstance(index, tuple) else (index,)
-    head = head + len(x) if head < 0 else head
+    head = head + len(x) if head < 0 and wrap_negative_indices else head
     if mode == "fill" and not 0 <= head < len(x):
         return np.full(x[(0, *rest)].shape, fill_value)
     return x[(np.clip(head, 0, len(x) - 1), *rest)]

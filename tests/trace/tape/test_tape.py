@@ -11,6 +11,7 @@ import pytest
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.errors import GibbsiteError, TapeError
 from gibbsite.trace.recording.context import Context, DepthLimit, Memory, Timing, Values
+from gibbsite.trace.tape.untaken import untaken
 from helpers.models.tape_programs import LISTINGS, geom
 
 
@@ -78,6 +79,48 @@ def test_questions_about_long_tapes():
     assert len(tape.backward(tape[3001])) == 3000
     assert len(tape.forward(tape[1])) == 3001
     assert next(tape.find(primitive="sin")) is tape["@2"]
+
+
+def deciding(x):
+    y = jax.lax.integer_pow(x[1:3], 3).sum()
+    if not y > 2:
+        y = y + 1
+        y = 2 * y
+    elif y > 100 or y < -100:
+        y = y - 1
+    while y < -20:
+        y = y + 9.0
+    return y if y > 10 else jnp.exp(y)
+
+
+def test_static_parameters_are_kept_and_printed():
+    tape = gibbsite.track(deciding, jnp.arange(4.0))
+    text = tape.to_text(None)
+    assert "= slice(⟨1⟩, 1:3) →" in text
+    assert "integer_pow(⟨2⟩, y=3)" in text
+    assert "sum(⟨3⟩, axes=(0,))" in text
+    (power,) = tape.find(primitive="integer_pow")
+    assert power.params["y"] == 3
+    strided = gibbsite.track(lambda x: jax.lax.slice(x, (1, 0), (4, 2), (2, 1)), jnp.ones((4, 2)))
+    assert "slice(⟨1⟩, 1:4:2, 0:2)" in strided.to_text(None)
+
+
+def test_a_python_if_tells_the_branch_that_was_not_taken():
+    """`or` came to a second question, which leaves nothing open; a `while` that ends leaves out its body."""
+    told = [
+        (r.value.item(), untaken(r))
+        for r in gibbsite.track(deciding, jnp.arange(4.0)).walk()
+        if r.kind == "decision"
+    ]
+    assert told == [
+        (True, "y = y + 1; y = 2 * y"),
+        (False, None),
+        (False, None),
+        (False, "y = y + 9.0"),
+        (False, "y"),
+    ]
+    text = gibbsite.track(deciding, jnp.arange(4.0)).to_text(1)
+    assert "→ True, not taken: y = y + 1; y = 2 * y\n" in text
 
 
 class Double(Context):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.errors import DataError
+from gibbsite.trace.jaxpr.compat import is_traced
 
 
 def _is_array(leaf: Any) -> bool:
@@ -33,14 +34,14 @@ class Arguments:
     given: tuple[Any, ...] = ()
 
     def fixing(self, which: Collection[int]) -> "Arguments":
-        """The same arguments with some of the arrays, by number, constants of the program, as they came: for
-        models that need their values while traced."""
+        """The same arguments with some of the arrays, by number, constants of the program, as NumPy has them:
+        for models that need their values while traced, where JAX would trace what is done with its own."""
         static, places, n = iter(self.static), [], 0
         constants = []
         for is_array in self.places:
             places.append(is_array and n not in which)
             if not places[-1]:
-                constants.append(self.given[n] if is_array else next(static))
+                constants.append(_plain(self.given[n]) if is_array else next(static))
             n += is_array
         names, arrays, given = (
             tuple(x for i, x in enumerate(row) if i not in which)
@@ -53,6 +54,10 @@ class Arguments:
         dynamic, fixed = iter(arrays), iter(self.static)
         leaves = [next(dynamic) if is_array else next(fixed) for is_array in self.places]
         return jax.tree.unflatten(self.tree, leaves)
+
+
+def _plain(given: Any) -> Any:
+    return np.asarray(given) if isinstance(given, jax.Array) and not is_traced(given) else given
 
 
 def split_arguments(

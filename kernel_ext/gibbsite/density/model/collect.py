@@ -3,6 +3,8 @@
 Latents and data are inputs, so the jaxpr of that function is sized by the program and not by the data.
 """
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -117,9 +119,18 @@ def parameters_of(fn: Any) -> dict[str, Parameter]:
         return parameters_of(inner)  # `InverseWishart` has the parameters of its Cholesky factor
     for name, constraint in (base.arg_constraints or {}).items():
         value = base.__dict__.get(name)
+        if value is None and name in _required(type(base)):
+            value = getattr(base, name, None)  # `BetaProportion` computes its mean
         if value is not None and hasattr(jnp.asarray(value), "dtype"):
             out[name] = Parameter(value, event_dim_of(constraint, base), constraint)
     return out
+
+
+@functools.cache
+def _required(family: type) -> frozenset[str]:
+    """The arguments that a distribution cannot do without."""
+    found = inspect.signature(family).parameters.values()
+    return frozenset(p.name for p in found if p.default is inspect.Parameter.empty)
 
 
 def feasible(msg: Mapping[str, Any]) -> Any:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.density import Density
-from gibbsite.density.possible.covariates import check_covariates, check_indices, scaling_notes
+from gibbsite.density.possible.covariates import check_covariates, scaling_notes
 from gibbsite.density.possible.data import check_support
 from gibbsite.density.possible.draws import Impossible
+from gibbsite.density.possible.indices import check_indices
 from gibbsite.density.possible.limits import kind_of
 from gibbsite.density.possible.parameters import impossible_parameters
 from gibbsite.density.possible.points import impossible_at

@@ -1,4 +1,4 @@
-"""Data that parameters are computed from: NaN among them, indices beyond an axis, scales that hurt."""
+"""Data that parameters are computed from: NaN among them, and scales that hurt."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +8,10 @@ import numpy as np
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.sites import Site
-from gibbsite.density.possible.elements import fitted, kept_elements, known_numbers
+from gibbsite.density.possible.elements import equations_behind, fitted, kept_elements, sources
 from gibbsite.density.possible.words import at_line
 from gibbsite.errors import DataError
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.source_line import equation_line, line_at
 
 _PREDICTS = frozenset(["loc", "logits", "rate", "probs", "mean", "predictor", "concentration1"])
 _APART = 1000.0
@@ -30,7 +29,7 @@ def check_covariates(density: Density) -> None:
         return
     for name, parameters in density.outputs["parameters"].items():
         for parameter, atom in parameters.items():
-            reached = [bad[v] for v in _sources(density, [atom]) if v in bad]
+            reached = [bad[v] for v in sources(density, [atom]) if v in bad]
             if reached and _undefined(density, name, atom):
                 argument, value = reached[0]
                 at, site = np.argwhere(np.isnan(value)), density.sites.get(name)
@@ -54,53 +53,6 @@ def _undefined(density: Density, name: str, atom: Any) -> bool:
 def _plain(site: Site) -> Any:
     zeros = jnp.zeros(site.shape, site.dtype)
     return zeros if site.discrete else site.support.feasible_like(zeros)
-
-
-def check_indices(density: Density) -> None:
-    """Refuse data that index an axis beyond its end, which JAX would read as some other element; raises
-    `DataError` with the line."""
-    numbers = known_numbers(density, {})
-    for eqn in density.closed.jaxpr.eqns:
-        if eqn.primitive.name != "gather" or eqn.params["mode"].name != "PROMISE_IN_BOUNDS":
-            continue
-        if isinstance(eqn.invars[1], Literal) or density.maps.latents(eqn.invars[1]):
-            continue
-        found = numbers.value(eqn.invars[1])
-        if found is None or not found.size:
-            continue
-        dims, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
-        for column, axis in enumerate(dims.start_index_map):
-            length = eqn.invars[0].aval.shape[axis]
-            picked = found[..., column]
-            if picked.max() > length - sizes[axis] or picked.min() < 0:
-                raise _beyond(density, eqn, picked, length)
-
-
-def _beyond(density: Density, eqn: Any, picked: np.ndarray, length: int) -> DataError:
-    place = equation_line(eqn)
-    text = line_at(*place).text if place else ""
-    line = f" (line {place[1]}{f': `{text}`' if text else ''})" if place else ""
-    names = [n for n, v in zip(density.arguments.names, density.data_vars, strict=True)]
-    source = _sources(density, [eqn.invars[1]])
-    told = [n for n, v in zip(names, density.data_vars, strict=True) if v in source]
-    what = f"{told[0]!r}" if told else "an index"
-    low, high = int(picked.min()), int(picked.max())
-    if low < 0:
-        low -= length  # as it was written, before the length was added
-    plates = [f"{n!r}" for n, p in density.plates.items() if p.size == length]
-    axis = f"an axis of {length} elements" + (f" (plate {', '.join(plates)})" if plates else "")
-    if low >= 1 and high == length:
-        cure = "it seems to count from 1: use it less 1"
-    else:
-        cure = (
-            f"make the axis {high + 1} long, or look at those values"
-            if high >= length
-            else "look at those values"
-        )
-    return DataError(
-        f"{what} runs from {low} to {high} and picks from {axis}{line}, which are counted from 0 to "
-        f"{length - 1}; {cure}"
-    ).at(place, "index-out-of-range", f"[{told[0]}]" if told else None)
 
 
 def scaling_notes(density: Density) -> tuple[str, ...]:
@@ -150,7 +102,7 @@ def _multiplied(density: Density) -> Iterator[Any]:
         for n, a in parameters.items()
         if n.rpartition("/")[2] in _PREDICTS
     ]
-    for eqn in _equations(density, atoms):
+    for eqn in equations_behind(density, atoms):
         if eqn.primitive.name not in ("mul", "dot_general"):
             continue
         for atom, other in (eqn.invars, eqn.invars[::-1]):
@@ -162,22 +114,3 @@ def _multiplied(density: Density) -> Iterator[Any]:
                 atom = made.invars[0]
             if not isinstance(atom, Literal) and atom not in density.producer:
                 yield atom
-
-
-def _equations(density: Density, atoms: list[Any]) -> Iterator[Any]:
-    """Every equation that the atoms are computed by, once."""
-    stack, seen = [a for a in atoms if not isinstance(a, Literal)], set()
-    while stack:
-        eqn = density.producer.get(stack.pop())
-        if eqn is not None and id(eqn) not in seen:
-            seen.add(id(eqn))
-            yield eqn
-            stack += [a for a in eqn.invars if not isinstance(a, Literal)]
-
-
-def _sources(density: Density, atoms: list[Any]) -> set[Any]:
-    """The inputs of the jaxpr that the atoms are computed from."""
-    found = {a for a in atoms if not isinstance(a, Literal)}
-    for eqn in _equations(density, atoms):
-        found |= {a for a in eqn.invars if not isinstance(a, Literal)}
-    return {v for v in found if v not in density.producer}

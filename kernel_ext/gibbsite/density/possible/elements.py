@@ -1,6 +1,6 @@
 """Which elements of a site count, and the numbers of what no latent enters."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -54,3 +54,22 @@ def fitted(kept: Any, shape: tuple[int, ...]) -> np.ndarray:
         if np.broadcast_shapes(kept.shape, shape) == shape
         else np.ones(shape, bool)
     )
+
+
+def equations_behind(density: Density, atoms: list[Any]) -> Iterator[Any]:
+    """Every equation that the atoms are computed by, once."""
+    stack, seen = [a for a in atoms if not isinstance(a, Literal)], set()
+    while stack:
+        eqn = density.producer.get(stack.pop())
+        if eqn is not None and id(eqn) not in seen:
+            seen.add(id(eqn))
+            yield eqn
+            stack += [a for a in eqn.invars if not isinstance(a, Literal)]
+
+
+def sources(density: Density, atoms: list[Any]) -> set[Any]:
+    """The inputs of the jaxpr that the atoms are computed from."""
+    found = {a for a in atoms if not isinstance(a, Literal)}
+    for eqn in equations_behind(density, atoms):
+        found |= {a for a in eqn.invars if not isinstance(a, Literal)}
+    return {v for v in found if v not in density.producer}

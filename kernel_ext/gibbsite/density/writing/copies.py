@@ -199,7 +199,7 @@ def gathered(p: Printer, eqn: Any, index: Indices, mode: str, fill: Any) -> Text
     batch = tuple(i for a, i in enumerate(index) if a not in dims.offset_dims)
     offsets = iter([index[a] for a in dims.offset_dims])
     out: list[Index] = []
-    safe = True
+    safe = turned = True
     for d in range(len(shape)):
         if d in dims.operand_batching_dims:
             out.append(batch[dims.start_indices_batching_dims[dims.operand_batching_dims.index(d)]])
@@ -208,30 +208,44 @@ def gathered(p: Printer, eqn: Any, index: Indices, mode: str, fill: Any) -> Text
         if d not in dims.start_index_map or sizes[d] == shape[d]:
             out.append(inside)
             continue
-        start = p.place(indices, (*batch, dims.start_index_map.index(d)))
+        start, wrapped = _start(p, indices, (*batch, dims.start_index_map.index(d)))
         both = added(start, inside)
         if both is None:
             raise Opaque
         out.append(both)
         known = p.values.component(indices, dims.start_index_map.index(d))
-        safe = safe and _in_range(p, known, start, shape[d], sizes[d])
+        safe = safe and _in_range(p, known, start, shape[d], sizes[d], wrapped)
+        turned = turned and (wrapped or (known is not None and known[0] >= 0))
     if safe or not mode:
         return p.write(operand, tuple(out))
-    return _with_mode(p, operand, tuple(out), mode, fill)
+    return _with_mode(p, operand, tuple(out), mode, fill, turned)
 
 
-def _in_range(p: Printer, known: tuple[int, int] | None, start: Index, n: int, size: int) -> bool:
+def _start(p: Printer, indices: Any, at: Indices) -> tuple[Index, bool]:
+    """An index into another array, and whether negative ones were made to count from the end, as they do
+    where it will be written."""
+    before, p.wrapped = p.wrapped, False
+    start = p.place(indices, at)
+    wrapped, p.wrapped = p.wrapped, before
+    return start, wrapped
+
+
+def _in_range(
+    p: Printer, known: tuple[int, int] | None, start: Index, n: int, size: int, wrapped: bool
+) -> bool:
     ends = bounds(start, p.ranges) or known
-    return ends is not None and -n <= ends[0] and ends[1] + size <= n
+    return ends is not None and (-n if wrapped else 0) <= ends[0] and ends[1] + size <= n
 
 
-def _with_mode(p: Printer, operand: Any, at: Indices, mode: str, fill: Any) -> Text:
-    """What an index out of range reads, in JAX's own words: `mu.at[k].get(mode="clip")`."""
+def _with_mode(p: Printer, operand: Any, at: Indices, mode: str, fill: Any, turned: bool) -> Text:
+    """What an index out of range reads, in JAX's own words: `mu.at[k].get(mode="clip")`. Negative indices
+    count from the end unless they were not `turned` into such."""
     whole = p.write(operand, tuple(p.span(n) for n in shape_of(operand)))
     if len(whole.tags) != len(shape_of(operand)):
         raise Opaque
     read = p.part(p.inside(whole, ATOM) + ".at", shape_of(operand), at)
     given = "" if mode == "clip" or fill is None or np.isnan(fill) else f", fill_value={float(fill):g}"
+    given += "" if turned else ", wrap_negative_indices=False"
     return Text(f'{read.text}.get(mode="{mode}"{given})', ATOM, read.tags)
 
 
@@ -239,20 +253,22 @@ def dynamic_slice_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     x, *starts = eqn.invars
     shape, sizes = shape_of(x), eqn.params["slice_sizes"]
     out: list[Index] = []
-    safe = True
+    safe = turned = True
     for a, i in enumerate(index):
         if sizes[a] == shape[a]:
             out.append(i)
             continue
-        start = p.place(starts[a], ())
+        start, wrapped = _start(p, starts[a], ())
+        known = p.values.bounds(starts[a])
         both = added(start, i)
         if both is None:
             raise Opaque
         out.append(both)
-        safe = safe and _in_range(p, p.values.bounds(starts[a]), start, shape[a], sizes[a])
+        safe = safe and _in_range(p, known, start, shape[a], sizes[a], wrapped)
+        turned = turned and (wrapped or (known is not None and known[0] >= 0))
     if not safe and any(sizes[a] not in (1, n) for a, n in enumerate(shape)):
         raise Opaque  # a whole window is moved into range
-    return p.write(x, tuple(out)) if safe else _with_mode(p, x, tuple(out), "clip", None)
+    return p.write(x, tuple(out)) if safe else _with_mode(p, x, tuple(out), "clip", None, turned)
 
 
 def dynamic_update_slice_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:

@@ -108,6 +108,7 @@ def convert_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
 def select_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     test, *cases = eqn.invars
     if len(cases) == 2 and p.as_place and _is_wrapped(p, test, *cases):
+        p.wrapped = True
         return p.write(cases[0], own(cases[0], index))
     if len(cases) == 2 and (found := filled_gather(p, eqn)) is not None:
         return gathered(p, found[0], index, "fill", found[1])

@@ -14,7 +14,8 @@ from gibbsite.density.writing.writer import Writer
 
 class Printer(Writer, ABC):
     """A writer that knows a density's arrays: `producer` tells which equation computes each, `values` what
-    is known of them, and `as_place` whether an index into another array is being written."""
+    is known of them, `as_place` whether an index into another array is being written, and `wrapped` whether
+    negative ones were found to count from the end."""
 
     def __init__(
         self,
@@ -28,7 +29,7 @@ class Printer(Writer, ABC):
         self.producer = dict(density.producer)
         self.values = Values(density, self.producer)
         self.constants = Constants(density, self)
-        self.as_place = False
+        self.as_place = self.wrapped = False
 
     @abstractmethod
     def write(self, atom: Any, index: tuple[Index, ...]) -> Text:

@@ -124,10 +124,10 @@ class Equations:
                 last = len(params["branches"]) - 1
                 detail["taken"] = min(max(int(given[0][1]), 0), last)
                 body = params["branches"][detail["taken"]]
-        elif kind == "loop":
-            detail["params"] = params
         elif name in _CONVERSIONS and not any(isinstance(o, Ref) for o, _ in given):
             kind = "constant"
+        elif kind != "call":
+            detail["params"] = params
         if body is not None:
             detail["primitive"], detail["body"] = name, body
         if kind == "call":

@@ -49,7 +49,7 @@ class Record:
     the values it made, with `shapes` as (shape, dtype name) and `values` (None where none were kept);
     `place` file and line number; `decision` the index of the last Python decision before it; `children` the
     records of a nested call or of the branch taken; `apply` computes the outputs from operand values;
-    `detail` holds what is particular to a kind (bodies of loops, branches not taken).
+    `detail` holds what is particular to a kind (static parameters, bodies of loops, branches not taken).
     """
 
     index: tuple[int, ...]
@@ -87,6 +87,11 @@ class Record:
     def line(self) -> Line | None:
         """The line as the user wrote it."""
         return None if self.place is None else line_at(*self.place)
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The static parameters of a primitive or a loop, as JAX has them."""
+        return self.detail.get("params", NOTHING)
 
     @property
     def branches(self) -> tuple[Any, ...]:

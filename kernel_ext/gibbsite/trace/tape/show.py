@@ -7,6 +7,8 @@ import jax
 import numpy as np
 
 from gibbsite.trace.recording.record import Const, Record
+from gibbsite.trace.tape.static import static_parameters
+from gibbsite.trace.tape.untaken import untaken
 
 if TYPE_CHECKING:
     from gibbsite.trace.tape.tape import Tape
@@ -98,7 +100,10 @@ def parts(tape: "Tape", record: Record, detail: int = FULL) -> tuple[str, str]:
     if kind == "return":
         return f"return {', '.join(operands) or value}".rstrip(), arrow if operands else ""
     if kind == "decision":
-        return f"decide on {operands[0]}", arrow
+        other = untaken(record) if detail < NAMES else None
+        return f"decide on {operands[0]}", arrow + (f", not taken: {other}" if other else "")
+    if kind == "primitive" and detail < NAMES:
+        operands += static_parameters(record.op, record.params)
     return _operation(record, operands), arrow
 
 
