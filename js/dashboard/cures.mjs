@@ -10,9 +10,10 @@ import { element } from "../host/host.mjs";
 
 export const CURES_STYLE = `
 .gb-dash .gb-on { display: flex; gap: 8px; align-items: center; margin: 6px 0; flex-wrap: wrap; }
-.gb-dash .gb-cure { border-left: 3px solid var(--gb-link); padding: 2px 8px; margin: 6px 0; max-width: 90ch; }
-.gb-dash .gb-cure .gb-do { display: flex; gap: 6px; align-items: baseline; flex-wrap: wrap; }
-.gb-dash .gb-cure b { flex: 1 1 16em; }
+.gb-dash .gb-cure { border-left: 3px solid var(--gb-link); padding: 2px 8px; margin: 6px 0; max-width: 90ch;
+  position: relative; }
+.gb-dash .gb-cure .gb-do { display: flex; gap: 6px; position: absolute; top: 0; right: 8px; }
+.gb-dash .gb-cure summary { cursor: pointer; font-weight: 600; padding-right: 150px; }
 .gb-dash .gb-cure code { display: block; font: 12px/1.5 var(--jp-code-font-family, ui-monospace, Menlo, monospace);
   white-space: pre-wrap; overflow-wrap: anywhere; background: var(--gb-hover); border-radius: 4px; padding: 2px 6px;
   margin: 3px 0; }
@@ -57,14 +58,18 @@ function drawTrial(trial, i) {
 function drawCure(cure, i) {
   const box = element("div", "gb-cure");
   const line = element("div", "gb-do");
-  line.append(element("b", "", cure.words));
   const number = String(i);
   if (cure.can_try && cure.trial?.state !== "trying") {
     const words = cure.trial ? "try again" : "try it";
     line.append(button(words, "cure", { what: "try", number, busy: "starting…" }, "a new run in the background, beside this one"));
   }
   line.append(button("write it", "write", { code: cure.code }, "into a new cell below, or to the clipboard"));
-  box.append(line, element("div", "gb-hint", cure.expects), element("code", "", cure.code));
+  const more = element("details");
+  if (i === 0 || cure.trial) more.open = true; // what the others do is told on request
+  const name = element("summary", "", cure.words);
+  name.title = cure.expects;
+  more.append(name, element("div", "gb-hint", cure.expects), element("code", "", cure.code));
+  box.append(more, line);
   if (cure.trial) box.append(drawTrial(cure.trial, i));
   return box;
 }

@@ -41,7 +41,7 @@ export default hostWidget({
     body.before(head, top, cures, stage);
     stage.append(bar, panel, body);
     stage.after(bottom);
-    const mini = miniHead(el, head);
+    const mini = miniHead(el, head, DASHBOARD_STYLE);
 
     const hidden = /** @type {Set<string>} */ (new Set());
     /** What the page does by itself; everything else is told to Python, with all that the element says of itself.

@@ -66,12 +66,16 @@ export function drawViews(view, ready) {
 }
 
 /** State and Stop once more, at the corner of the notebook, while the run goes on and its head is out of sight.
- * Outputs scroll by themselves in some front ends, so that a sticky head would not stick.
- * @param {HTMLElement} el @param {HTMLElement} head */
-export function miniHead(el, head) {
+ * It hangs on the page itself: outputs scroll by themselves in some front ends, so that a sticky head would not stick,
+ * and a long notebook takes cells that are far away out of the page.
+ * @param {HTMLElement} el @param {HTMLElement} head @param {string} style */
+export function miniHead(el, head, style) {
+  const frame = element("div", "gb-view");
   const box = element("div", "gb-dash gb-mini");
   box.hidden = true;
-  el.append(box);
+  frame.append(element("style", "", style), box);
+  document.body.append(frame);
+  let around = /** @type {Element | null} */ (null);
   let going = false;
   let seen = true;
   let latest = /** @type {Status | undefined} */ (undefined);
@@ -84,9 +88,11 @@ export function miniHead(el, head) {
     const stop = drawStop(latest);
     stop.className = "gb-halt";
     box.replaceChildren(name, state, stop);
-    const around = el.closest(".jp-WindowedPanel-outer, .jp-Notebook, main")?.getBoundingClientRect();
-    box.style.top = `${Math.max(8, (around?.top ?? 0) + 8)}px`;
-    box.style.right = `${Math.max(24, innerWidth - (around?.right ?? innerWidth) + 24)}px`;
+    const place = around?.getBoundingClientRect();
+    frame.classList.toggle("gb-dark", el.classList.contains("gb-dark"));
+    box.hidden = !place?.width; // another tab is shown
+    box.style.top = `${Math.max(8, (place?.top ?? 0) + 8)}px`;
+    box.style.right = `${Math.max(24, innerWidth - (place?.right ?? innerWidth) + 24)}px`;
   };
   const watch = new IntersectionObserver((entries) => {
     seen = entries[entries.length - 1].isIntersecting;
@@ -95,9 +101,14 @@ export function miniHead(el, head) {
   watch.observe(head);
   /** @param {Status} status */
   const update = (status) => {
+    if (el.isConnected) around = el.closest(".jp-WindowedPanel-outer, .jp-Notebook, main") ?? document.documentElement;
     going = !status.ended;
     latest = status;
     show();
   };
-  return { box, update, remove: () => watch.disconnect() };
+  const remove = () => {
+    watch.disconnect();
+    frame.remove();
+  };
+  return { box, update, remove };
 }

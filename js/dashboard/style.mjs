@@ -24,7 +24,10 @@ export const DASHBOARD_STYLE = `
 .gb-dash .gb-track { height: 8px; border-radius: 4px; background: var(--gb-faint); position: relative; }
 .gb-dash .gb-mark { position: absolute; top: -1px; height: 10px; width: 1px; background: currentColor; opacity: .6; }
 .gb-dash .gb-stage { color: var(--gb-warn); margin: 6px 0 2px; }
-.gb-dash .gb-advice summary { cursor: pointer; color: var(--gb-link); width: fit-content; }
+.gb-dash .gb-advice { display: inline; }
+.gb-dash .gb-advice summary { cursor: pointer; color: var(--gb-link); display: inline; margin-left: 10px; white-space: nowrap; }
+.gb-dash .gb-advice summary::before { content: "▸ "; }
+.gb-dash .gb-advice[open] summary::before { content: "▾ "; }
 .gb-dash .gb-advice p, .gb-dash .gb-advice ul { margin: 4px 0; max-width: 80ch; }
 .gb-dash .gb-advice code { font-size: 12px; }
 .gb-dash .gb-measure { margin-top: 4px; }
@@ -55,9 +58,10 @@ export const DASHBOARD_STYLE = `
 .gb-dash .gb-block { font-size: 12px; }
 .gb-dash .gb-title { font-weight: 600; font-size: 12px; margin-top: 10px; }
 .gb-top { position: sticky; top: 0; z-index: 3; background: var(--jp-layout-color0, Canvas); }
-.gb-mini { position: fixed; z-index: 20; display: flex; align-items: center; gap: 8px; padding: 5px 10px;
+.gb-mini { font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); color: #2b3036; position: fixed; z-index: 20; display: flex; align-items: center; gap: 8px; padding: 5px 10px;
   border: 1px solid var(--gb-muted); border-radius: 8px; background: var(--jp-layout-color0, Canvas);
   box-shadow: 0 2px 8px rgba(0, 0, 0, .25); }
+.gb-dark .gb-mini { color: #d8dce2; }
 .gb-mini[hidden], .gb-panel[hidden], .gb-canvas[hidden] { display: none; }
 .gb-mini .gb-name { font-size: 13px; }
 .gb-views { min-height: 440px; }
@@ -67,9 +71,9 @@ export const DASHBOARD_STYLE = `
 .gb-dash .gb-tab[aria-selected="true"] { opacity: 1; font-weight: 600; box-shadow: inset 0 -2px 0 currentColor; }
 .gb-dash .gb-small { padding: 1px 7px; font-size: 11px; }
 .gb-dash :is(button, input, summary):focus-visible { outline: 2px solid var(--gb-link); outline-offset: 1px; }
-.gb-dash .gb-cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(195px, 100%), 320px)); gap: 6px 12px;
+.gb-dash .gb-cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(270px, 100%), 1fr)); gap: 6px 12px;
   align-items: start; }
-.gb-dash .gb-card { position: relative; }
+.gb-dash .gb-card { position: relative; max-width: 330px; }
 .gb-dash .gb-wide { grid-column: 1 / -1; max-width: 640px; }
 .gb-dash .gb-picture { display: block; width: 100%; padding: 0; border: none; }
 .gb-dash .gb-picture svg { display: block; width: 100%; height: auto; }

@@ -205,13 +205,13 @@ function watchTheme(repaint) {
 
 // ---------------------------------------------------------------- the static twin
 
-/** The same display without a kernel is the next output; hide it while this one is alive. @param {string} id */
-function hideTwin(id) {
-  if (!id) return;
-  for (const twin of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(`#${CSS.escape(id)}`))) {
-    const output = /** @type {HTMLElement} */ (twin.closest(".jp-OutputArea-child") ?? twin);
-    output.style.display = "none";
-  }
+/** The same display without a kernel is the next output; hide it while this one is alive. A rule does, for the twin
+ * comes after the view and is drawn anew whenever it changes. Returns what shows it again. @param {string} id */
+export function hideTwin(id) {
+  if (!id) return () => {};
+  const rule = element("style", "", `#${id}, .jp-OutputArea-child:has(#${id}) { display: none; }`);
+  document.head.append(rule);
+  return () => rule.remove();
 }
 
 // ---------------------------------------------------------------- the widget
@@ -242,6 +242,7 @@ export function hostWidget(hooks = {}) {
       el.classList.add("gb-view");
       el.append(style, body);
       let stopTheme = () => {};
+      let showTwin = () => {};
       /** @type {any} */
       let cleanup;
       let forget = () => {};
@@ -295,9 +296,7 @@ export function hostWidget(hooks = {}) {
         model.on("change:_props", update);
 
         stopTheme = watchTheme(repaint);
-        hideTwin(model.get("_twin"));
-        // The twin's output arrives after this one's: look again when the page has settled.
-        for (const wait of [50, 300, 1500]) setTimeout(() => hideTwin(model.get("_twin")), wait);
+        showTwin = hideTwin(model.get("_twin"));
         cleanup = await hooks.mount?.({ Bokeh, doc, roots, model, el, body, send, repaint, draw });
       } catch (error) {
         console.error(error);
@@ -305,6 +304,7 @@ export function hostWidget(hooks = {}) {
       }
       return () => {
         stopTheme();
+        showTwin();
         if (typeof cleanup === "function") cleanup();
         forget();
       };

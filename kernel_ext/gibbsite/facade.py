@@ -17,6 +17,7 @@ import numpy as np
 from gibbsite import sampling
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.draws.gamma import own_gammas
+from gibbsite.conditional.reads.value_labels import value_labels
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.checks import check_proper
@@ -377,7 +378,8 @@ class Model(Live):
         sizes = {name: plate.size for name, plate in self.density.plates.items()}
         known = plate_labels(sizes, self.labels)
         found = self.schedule(schedule).plan()
-        return replace(found, labels=known, values_checked=self._checked, origin=self)
+        values = value_labels(self.density, known, self.labels) if self.labels else {}
+        return replace(found, labels=known, value_labels=values, values_checked=self._checked, origin=self)
 
     def start(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""

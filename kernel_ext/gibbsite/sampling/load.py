@@ -152,6 +152,7 @@ def _plan_without_model(described: dict[str, Any], folder: Path) -> Plan:
             model_name=described["model"],
             schedule_text=described["schedule"],
             labels={p: tuple(map(str, known)) for p, known in described["labels"].items()},
+            value_labels={n: tuple(map(str, k)) for n, k in described.get("value_labels", {}).items()},
             generated=tuple(described.get("generated", ())),
             observed_sites={s["name"]: of(s) for s in described["observed_sites"]},
         )

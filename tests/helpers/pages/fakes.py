@@ -213,6 +213,9 @@ class FakeRun:
     def axis_labels(self, site):
         return [None]
 
+    def value_labels(self, site):
+        return ()
+
     def prior(self):
         return {"mu": np.random.default_rng(1).normal(0, 5, (500, 3))}
 

@@ -12,11 +12,13 @@ from gibbsite.sampling.verdict.notices import (
     divergence_notice,
     missing_information,
     stuck_chains,
+    told_by_labels,
 )
 from gibbsite.sampling.watch import monitor as monitoring
 from gibbsite.sampling.watch.diagnostics import all_stats, bfmi, fair_share, scalar_stat
 from gibbsite.sampling.watch.moments import Moments, SiteMoments
 from gibbsite.sampling.watch.monitor import Monitor
+from gibbsite.sampling.watch.snapshot import Notice
 from scipy.signal import lfilter
 
 RNG = np.random.default_rng
@@ -271,6 +273,13 @@ def test_discrete_sites_may_rest_where_all_chains_agree():
     stuck, notices = stuck_chains(facts, followed({"z": z}))  # type: ignore[arg-type]
     assert stuck == {3: "z[5]"}
     assert [n.text for n in notices] == ["chain 3 has not moved for 599 draws: z[5] and 1 more of 'z'"]
+    # what rests because labels switched is told by that alone
+    switched = [*notices, Notice("labels switched", "", "labels", ("mu",))]
+    assert told_by_labels(facts, switched) == {"z"} and told_by_labels(facts, notices) == set()  # type: ignore[arg-type]
+    z[:, 2, 5] = 0
+    assert stuck_chains(facts, followed({"z": z}))[1][0].text == (  # type: ignore[arg-type]
+        "chains 2 and 3 have not moved for 599 draws: z[5] and 1 more of 'z'"
+    )
 
 
 def test_divergences_and_low_energy_information():

@@ -11,11 +11,11 @@ from bokeh.document import Document
 from bokeh.models import GlyphRenderer
 from gibbsite.errors import ExpressionError, OptionError, UnknownNameError
 from gibbsite.sampling.posterior.interval import Interval
-from gibbsite.sampling.posterior.marginals import elements, marginal, with_prior
+from gibbsite.sampling.posterior.marginals import Marginal, Strip, elements, marginal, with_prior
 from gibbsite.views.plots import bokeh
 from gibbsite.views.plots.picture import axes
 from gibbsite.views.posterior.gather import gather_posterior
-from gibbsite.views.posterior.marginals import plot_of
+from gibbsite.views.posterior.marginals import plot_of, told
 from gibbsite.views.posterior.still import plot_run
 from gibbsite.views.run_dashboard import Dashboard
 
@@ -25,6 +25,8 @@ NORMAL = RNG.normal(size=(3, 500))
 SHOWN = {
     "density": with_prior(marginal("mu", "mu", NORMAL, ETI), RNG.normal(0, 3, 2000)),
     "bars": marginal("tau", "tau", RNG.poisson(3, (3, 500)), ETI),
+    "named": marginal("coin", "coin", RNG.integers(0, 3, (3, 500)), ETI, ("<penny>", "dime", "nickel")),
+    "named strip": elements("z", RNG.integers(0, 2, (3, 500, 4)), list("abcd"), ETI, ("no", "yes")),
     "event": marginal("tau > 2", "tau > 2", NORMAL > 0, ETI),
     "constant": marginal("c", "c", np.ones((3, 500)), ETI),
     "not finite": marginal("lost", "lost", np.full((3, 50), np.nan), ETI),
@@ -54,6 +56,19 @@ def test_each_plot_has_both_renderings(kind, large):
     drawn = list(document.roots[0].select({"type": GlyphRenderer}))
     assert len(drawn) == len(plot.marks)
     json.dumps(bokeh.props(rows), allow_nan=False)
+
+
+def test_labels_of_values_stand_in_their_place():
+    coin, strip = SHOWN["named"], SHOWN["named strip"]
+    assert isinstance(coin, Marginal) and isinstance(strip, Strip)
+    plot = plot_of(coin, "p", large=True)
+    assert plot.x.ticks == ((0.0, "<penny>"), (1.0, "dime"), (2.0, "nickel"))
+    assert re.fullmatch(r"coin: (<penny>|dime|nickel) 0\.\d\d", plot.title)
+    assert "&lt;penny&gt;" in axes(plot, 300).render() and "median" not in told(coin)
+    assert [words for _, words in plot_of(strip, "p").x.ticks or ()] == ["no", "yes"]
+    assert {tip for mark in plot_of(strip, "p", large=True).marks for tip in mark.tip} >= {
+        ("value", "@value")
+    }
 
 
 def advanced(run, draws=1000):

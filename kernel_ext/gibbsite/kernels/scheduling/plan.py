@@ -35,7 +35,8 @@ class Plan:
     its model has none. `generated` names the latents that no observation can see; those that are
     `hidden` from the kernel are drawn forward by `model`, given its values, once per draw, where `stacked`
     tells which of the model's sites the kernel's and the recorded ones are made of. `origin` is the `Model`
-    itself. `values_checked` asks for parameters to be looked at where chains start.
+    itself. `labels` are those of plates' elements, `value_labels` those of discrete sites'
+    values. `values_checked` asks for parameters to be looked at where chains start.
     """
 
     kernel: PoolingGibbs
@@ -53,6 +54,7 @@ class Plan:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     density: Density | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    value_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     values_checked: bool = True
     generated: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()

@@ -66,6 +66,10 @@ class Deriving:
         shape = empty_like(self._plan, 1).get(site, np.zeros((1, 0))).shape[2:]
         return axis_labels(self._plan, site, shape)
 
+    def value_labels(self, site: str) -> tuple[str, ...]:
+        """What the values 0, 1, … of a discrete site are called; empty where nobody said."""
+        return tuple(self._plan.value_labels.get(site, ()))
+
     @property
     def diverging(self) -> np.ndarray:
         """Which draws diverged in any block, `[chain, draw]`."""

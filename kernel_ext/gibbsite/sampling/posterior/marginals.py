@@ -23,7 +23,7 @@ _MOST_CATEGORIES = 24
 class Marginal:
     """One scalar. `y` is the density at `x` of all chains together, `chains` `[chain, x]` that of each; of a
     discrete one, the probabilities of values, or of the `wide` ranges around `x`. `prior` is that of the
-    prior at `x`, where it is known."""
+    prior at `x`, where it is known; `called` are the labels of the values 0, 1, …, where they have some."""
 
     label: str
     site: str
@@ -39,6 +39,7 @@ class Marginal:
     high: float
     interval: Interval
     prior: np.ndarray | None = None
+    called: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class Forest:
 
 @dataclass(frozen=True)
 class Strip:
-    """An array of categories: `shares` `[element, category]` are probabilities; else as `Forest`."""
+    """An array of categories: `shares` `[element, category]` are probabilities, `called` their labels where
+    they have some; else as `Forest`."""
 
     site: str
     labels: tuple[str, ...]
@@ -69,13 +71,16 @@ class Strip:
     categories: np.ndarray
     shares: np.ndarray
     total: int
+    called: tuple[str, ...] = ()
 
 
 Shown = Marginal | Forest | Strip
 
 
-def marginal(label: str, site: str, values: np.ndarray, interval: Interval) -> Marginal:
-    """Of one scalar's draws `[chain, draw]`."""
+def marginal(
+    label: str, site: str, values: np.ndarray, interval: Interval, called: Sequence[str] = ()
+) -> Marginal:
+    """Of one scalar's draws `[chain, draw]`; `called` are the labels of the values 0, 1, …"""
     thin = _thinned(values.astype(np.int32) if values.dtype == bool else values)
     pooled = thin.ravel()
     finite = np.isfinite(pooled)
@@ -90,7 +95,7 @@ def marginal(label: str, site: str, values: np.ndarray, interval: Interval) -> M
     chains = np.stack([of(c, x, wide) for c in thin]) if len(thin) else np.zeros((0, x.size))
     return Marginal(
         label, site, discrete, x, of(pooled, x, wide), chains, wide,
-        mean, median, sd, float(low), float(high), interval,
+        mean, median, sd, float(low), float(high), interval, called=tuple(called),
     )  # fmt: skip
 
 
@@ -109,8 +114,11 @@ def with_prior(found: Marginal, draws: np.ndarray) -> Marginal:
     return replace(found, prior=_density(near, found.x, 0.0) * (near.size / finite.size))
 
 
-def elements(site: str, values: np.ndarray, names: Sequence[str], interval: Interval) -> Forest | Strip:
-    """Of an array's draws `[chain, draw, *shape]`; `names` are those of all its elements."""
+def elements(
+    site: str, values: np.ndarray, names: Sequence[str], interval: Interval, called: Sequence[str] = ()
+) -> Forest | Strip:
+    """Of an array's draws `[chain, draw, *shape]`; `names` are those of all its elements, `called` the labels
+    of the values 0, 1, …"""
     shape = values.shape[2:]
     total = int(np.prod(shape, dtype=np.int64))
     categories = _categories(values, total)
@@ -122,7 +130,7 @@ def elements(site: str, values: np.ndarray, names: Sequence[str], interval: Inte
     shown = tuple(names[int(k)] for k in flat)
     if categories is not None:
         shares = np.stack([(pooled == c).mean(axis=1) for c in categories], axis=1)
-        return Strip(site, labels, shown, categories, shares, total)
+        return Strip(site, labels, shown, categories, shares, total, tuple(called))
     low, high = interval.of(pooled)
     inner = interval.of(pooled, 0.5)
     with np.errstate(all="ignore"):

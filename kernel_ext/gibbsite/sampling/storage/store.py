@@ -280,6 +280,7 @@ def described(plan: Plan) -> dict[str, Any]:
         "sites": [of(s) for s in plan.sites.values()],
         "blocks": blocks,
         "labels": {p: list(known) for p, known in plan.labels.items()},
+        "value_labels": {n: list(known) for n, known in plan.value_labels.items()},
         "groups": {g: list(names) for g, names in plan.groups.items()},
         "generated": list(plan.generated),
     }

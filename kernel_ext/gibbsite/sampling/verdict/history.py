@@ -35,7 +35,7 @@ class Entry:
 
     def cells(self, number: int) -> tuple[str, ...]:
         """The row as words, in the order of `Runs.heads`."""
-        ess = "–" if self.ess_per_second is None else f"{self.ess_per_second:,.3g}"
+        ess = "–" if self.ess_per_second is None else _whole(self.ess_per_second)
         return (
             str(number), self.model, self.changed, self.schedule, self.draws, self.verdict,
             f"{self.seconds:.1f}", ess, elpd_text(self.elpd),
@@ -77,6 +77,11 @@ class Runs(list[Any], Shown):
         widths = [max(len(row[k]) for row in rows) for k in range(len(self.heads))]
         lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
         return "\n".join(lines)
+
+
+def _whole(value: float) -> str:
+    """Digits that mean something, none of them as a power of ten."""
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}".replace(",", "\u202f")
 
 
 def elpd_text(elpd: Any) -> str:

@@ -31,8 +31,8 @@ def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice
 
 def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Notice]]:
     """Chains in which a latent scalar has kept its value for 500 draws: the label by chain, and a notice for
-    each. Discrete scalars may rest where all chains agree: of them those count that rest in all chains, at
-    different values, in the chains that are not with the most."""
+    each site. Discrete scalars may rest where all chains agree: of them those count that rest in all chains,
+    at different values, in the chains that are not with the most."""
     stuck: dict[int, str] = {}
     notices = []
     for site, m in moments.sites.items():
@@ -42,22 +42,44 @@ def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Not
         still = m.unmoved >= _STUCK
         if info.discrete:
             still = still.all(axis=0) & m.apart()
-        for chain in np.flatnonzero(still.any(axis=1)):
-            k = int(np.argmax(still[chain]))
-            shape = info.shape if site in plan.sites else (len(plan.groups[site]), *info.shape)
-            label = label_of(site, tuple(int(i) for i in np.unravel_index(int(m.elements[k]), shape)))
-            stuck.setdefault(int(chain), label)
-            more = int(still[chain].sum()) - 1
-            others = f" and {more} more of {site!r}" if more else ""
-            notices.append(
-                Notice(
-                    f"chain {chain} has not moved for {int(m.unmoved[chain, k])} draws: {label}{others}",
-                    "its proposals are all rejected: warm up longer, start elsewhere (init=…), or give the "
-                    "site another kernel",
-                    "stuck",
-                )
+        chains = np.flatnonzero(still.any(axis=1)).tolist()
+        if not chains:
+            continue
+        shape = info.shape if site in plan.sites else (len(plan.groups[site]), *info.shape)
+        firsts = [int(np.argmax(still[c])) for c in chains]
+        for chain, k in zip(chains, firsts, strict=True):
+            at = np.unravel_index(int(m.elements[k]), shape)
+            stuck.setdefault(chain, label_of(site, tuple(int(i) for i in at)))
+        label = label_of(site, tuple(int(i) for i in np.unravel_index(int(m.elements[firsts[0]]), shape)))
+        draws = min(int(m.unmoved[c, k]) for c, k in zip(chains, firsts, strict=True))
+        more = int(still.any(axis=0).sum()) - 1
+        others = f" and {more} more of {site!r}" if more else ""
+        which = f"chain {chains[0]} has" if len(chains) == 1 else f"chains {_listed(chains)} have"
+        notices.append(
+            Notice(
+                f"{which} not moved for {draws} draws: {label}{others}",
+                "each chain keeps to values of its own: draw what moves only together in one block, sum it "
+                "out, or give the site another kernel"
+                if info.discrete
+                else "its proposals are all rejected: warm up longer, start elsewhere (init=…), or give the "
+                "site another kernel",
+                "stuck",
+                (site,),
             )
+        )
     return stuck, notices
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def told_by_labels(plan: Plan, notices: Sequence[Notice]) -> set[str]:
+    """The discrete sites whose resting is nothing but the switching of labels, which `notices` tell."""
+    if not any(n.topic == "labels" for n in notices):
+        return set()
+    resting = [s for n in notices if n.topic == "stuck" for s in n.sites]
+    return {s for s in resting if (plan.sites.get(s) or plan.sites[plan.groups[s][0]]).discrete}
 
 
 def missing_information(plan: Plan, stats: Mapping[str, np.ndarray], hint: str = "") -> list[Notice]:
@@ -83,16 +105,6 @@ def disagreement(
     """Of R-hats above 1.01 in an ended run; sites whose components agree once sorted have switched labels;
     discrete ones that never move and differ between chains show that the kernel cannot cross."""
     bad = [s for s in scalars if s.rhat > 1.01]
-    frozen = [s for s in bad if s.discrete and _frozen(draws[s.site][(..., *s.index)])]
-    if frozen:
-        return [
-            Notice(
-                f"{_few(frozen)} never move{'s' * (len(frozen) == 1)}, and differ between chains: the chains "
-                f"are in different parts of the posterior and cannot cross",
-                hint or "draw sites that move only together in one block, or sum them out",
-                "stuck",
-            )
-        ]
     switched = []
     for site in dict.fromkeys(s.site for s in bad if s.rhat > 1.05 and not s.discrete):
         x = draws[site]
@@ -108,6 +120,16 @@ def disagreement(
                 "order them in the model (an ordered prior), or look only at what does not depend on labels",
                 "labels",
                 tuple(switched),
+            )
+        ]
+    frozen = [s for s in bad if s.discrete and _frozen(draws[s.site][(..., *s.index)])]
+    if frozen:
+        return [
+            Notice(
+                f"{_few(frozen)} never move{'s' * (len(frozen) == 1)}, and differ between chains: the chains "
+                f"are in different parts of the posterior and cannot cross",
+                hint or "draw sites that move only together in one block, or sum them out",
+                "stuck",
             )
         ]
     if not bad:

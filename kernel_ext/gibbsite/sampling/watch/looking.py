@@ -45,7 +45,7 @@ _KEPT_TRACES = 16
 _MACHINERY = frozenset({"attach_store", "follow", "give_engine", "kept", "settle", "take_up", "trace"})
 _MACHINERY |= {"aim", "begin_from", "continue_", "forked", "going", "snapshot", "start", "subscribe"}
 _MACHINERY |= {"fingerprint", "known_elpd", "plan", "warmup_labels", "warmup_trace"}
-_MACHINERY |= {"diverging", "element_names"}
+_MACHINERY |= {"diverging", "element_names", "value_labels"}
 
 
 class Looking(Deriving, Shown):

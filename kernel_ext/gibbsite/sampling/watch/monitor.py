@@ -13,6 +13,7 @@ from gibbsite.sampling.verdict.notices import (
     divergence_notice,
     missing_information,
     stuck_chains,
+    told_by_labels,
 )
 from gibbsite.sampling.watch.diagnostics import fair_share, scalar_stat, some_stats, worst_first
 from gibbsite.sampling.watch.moments import Moments
@@ -124,6 +125,9 @@ class Monitor:
         if ended:
             of = self.judged
             found += disagreement(of, values, hints.for_disagreement(self._plan, of, values))
+            named = told_by_labels(self._plan, found)
+            found = [n for n in found if n.topic != "stuck" or not named & set(n.sites)]
+            self.stuck = {c: k for c, k in self.stuck.items() if k.partition("[")[0] not in named}
         # that a shape is awkward matters where the draws are not good all the same
         found += [n for n in self.lasting if n.topic != "misfit" or found]
         self.notices = tuple(found)

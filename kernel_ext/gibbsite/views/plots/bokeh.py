@@ -60,10 +60,16 @@ def layout(rows: Rows) -> LayoutDOM:
     ranges: dict[str, Range1d] = {}
     lines = []
     for i, plots in enumerate(rows):
-        figures = [_figure(plot, sources, ranges) for plot in plots]
-        wrapping = [":host { flex-wrap: wrap; }"]
-        lines.append(row(*figures, sizing_mode="stretch_width", name=f"row {i}", stylesheets=wrapping))
+        first, *rest = [_figure(plot, sources, ranges) for plot in plots]
+        if len(rest) > 1 and plots[0].share > 1:  # what stands beside the widest plot wraps as one
+            share, least = sum(p.share for p in plots[1:]), sum(p.least for p in plots[1:])
+            rest = [_wrapping(rest, styles={"flex": f"{share:g} 1 {least}px"})]
+        lines.append(_wrapping([first, *rest], name=f"row {i}"))
     return column(*lines, sizing_mode="stretch_width")
+
+
+def _wrapping(parts: list[LayoutDOM], **more: Any) -> LayoutDOM:
+    return row(*parts, sizing_mode="stretch_width", stylesheets=[":host { flex-wrap: wrap; }"], **more)
 
 
 def columns(rows: Rows) -> Columns:

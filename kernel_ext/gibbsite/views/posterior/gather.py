@@ -71,18 +71,20 @@ def _shown(
     run: RunLike, site: str, values: np.ndarray, before: Mapping[str, np.ndarray], interval: Interval
 ) -> Shown:
     if values[0, 0].size == 1:
-        return _scalar(site, (0,) * (values.ndim - 2), values, before, interval)
-    return elements(site, values, run.element_names(site), interval)
+        return _scalar(run, site, (0,) * (values.ndim - 2), values, before, interval)
+    return elements(site, values, run.element_names(site), interval, run.value_labels(site))
 
 
 def _scalar(
+    run: RunLike,
     site: str,
     index: tuple[int, ...],
     values: np.ndarray,
     before: Mapping[str, np.ndarray],
     interval: Interval,
 ) -> Marginal:
-    found = marginal(label_of(site, index), site, values[(..., *index)], interval)
+    own = values[(..., *index)]
+    found = marginal(label_of(site, index), site, own, interval, run.value_labels(site))
     known = before.get(site)
     fits = known is not None and known.shape[1:] == values.shape[2:]
     return with_prior(found, known[(slice(None), *index)]) if known is not None and fits else found
@@ -99,7 +101,7 @@ def _large(
         return _shown(run, label, arrays[label], before, interval)
     run.values(label)  # raises for what does not exist
     site, _, rest = label.removesuffix("]").rpartition("[")
-    return _scalar(site, tuple(int(i) for i in rest.split(", ")), arrays[site], before, interval)
+    return _scalar(run, site, tuple(int(i) for i in rest.split(", ")), arrays[site], before, interval)
 
 
 def _pair(run: RunLike, first: str, second: str) -> Pair:

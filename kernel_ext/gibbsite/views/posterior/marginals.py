@@ -25,6 +25,8 @@ from gibbsite.views.run.words import beside
 
 CARD, LARGE = 118, 300
 _ROW = 15
+# Letters that have room below a card and below a large plot.
+_LETTERS, _WIDE = 40, 70
 # More elements than this stand side by side, with their categories below each other.
 _UPRIGHT = 24
 # The darkest of a strip, told from chains and from states.
@@ -51,14 +53,36 @@ def focus_rows(posterior: Posterior) -> Rows:
 
 
 def told(found: Marginal) -> str:
-    """A scalar in words: `mean 0.31 · median 0.30 · 89 % ETI 0.20 to 0.41`."""
+    """A scalar in words: `mean 0.31 · median 0.30 · 89 % ETI 0.20 to 0.41`; categories, `penny 0.62 · …`."""
+    if _is_named(found):
+        return " · ".join(f"{name_of(found, v)} {p:.3f}" for v, p in _likeliest(found))
     if _is_event(found):
         return f"probability {found.mean:.3f}"
     return f"mean {beside(found.mean, found.sd)} · {_middle(found)}"
 
 
+def name_of(found: Marginal | Strip, value: float) -> str:
+    """What a value is called: by its label where it has one."""
+    place = round(value)
+    return found.called[place] if 0 <= place < len(found.called) else f"{value:g}"
+
+
+def _clipped(words: str, most: int) -> str:
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
+def _is_named(found: Marginal) -> bool:
+    return found.discrete and bool(found.called) and found.wide == 1
+
+
+def _likeliest(found: Marginal, most: int = 3) -> list[tuple[float, float]]:
+    """Values and their probabilities, the likeliest first."""
+    order = np.argsort(-found.y, kind="stable")[:most]
+    return [(float(found.x[i]), float(found.y[i])) for i in order if found.y[i] > 0]
+
+
 def _is_event(found: Marginal) -> bool:
-    return found.discrete and found.x.size > 0 and set(found.x) <= {0.0, 1.0}
+    return not found.called and found.discrete and found.x.size > 0 and set(found.x) <= {0.0, 1.0}
 
 
 def _middle(found: Marginal) -> str:
@@ -68,6 +92,8 @@ def _middle(found: Marginal) -> str:
 
 
 def _brief(found: Marginal) -> str:
+    if _is_named(found):
+        return ", ".join(f"{name_of(found, v)} {p:.2f}" for v, p in _likeliest(found, 1))
     if _is_event(found):
         return f"{found.mean:.3f}"
     low, high = beside(found.low, found.sd), beside(found.high, found.sd)
@@ -83,8 +109,9 @@ def _marginal(found: Marginal, name: str, large: bool) -> Plot:
     chains = found.chains[:MAX_CHAINS]
     names = [chain_name(c) for c in range(len(chains))]
     value = "probability" if found.discrete else "density"
-    tip: Tip = (("", found.label), ("value", "@x"), (value, "@all")) if large else ()
-    own: Tip = (("", "$name"), ("value", "@x"), (value, "@$name")) if large else ()
+    place = "@name" if _is_named(found) else "@x"
+    tip: Tip = (("", found.label), ("value", place), (value, "@all")) if large else ()
+    own: Tip = (("", "$name"), ("value", place), (value, "@$name")) if large else ()
     if found.discrete:
         chains = np.where(chains > 0, chains, np.nan)  # what was never drawn has no dot
     table = {
@@ -93,6 +120,8 @@ def _marginal(found: Marginal, name: str, large: bool) -> Plot:
         "all": found.y,
         **dict(zip(names, chains, strict=True)),
     }
+    if _is_named(found):
+        table["name"] = [name_of(found, v) for v in found.x]
     if found.prior is not None:
         table["prior"] = found.prior
     marks: list[Mark] = []
@@ -106,25 +135,27 @@ def _marginal(found: Marginal, name: str, large: bool) -> Plot:
         marks += [Line(name, CHAINS[c], 0.75, n, own, y=n, width=0.9) for c, n in enumerate(names)]
         marks.append(Line(name, "ink", 0.9, tip=tip, y="all", width=1.6))
     if found.prior is not None:
-        prior: Tip = (("", "prior"), ("value", "@x"), (value, "@prior")) if large else ()
+        prior: Tip = (("", "prior"), ("value", place), (value, "@prior")) if large else ()
         marks.append(Line(name, OTHERS, 0.9, tip=prior, y="prior", width=1.3, dash=(4, 3)))
     ends = f"{name} ends"
     summary = {"low": [found.low], "high": [found.high], "median": [found.median], "y": [0.028 * top]}
-    marks.append(Stretches(ends, "ink", 0.95, low="low", high="high", y="y", width=4.0))
-    marks.append(Dots(ends, "#ffffff", 1.0, x="median", y="y", size=6.0))
-    marks.append(Dots(ends, "ink", 1.0, x="median", y="y", size=4.0))
+    if not _is_named(found):  # categories have no order
+        marks.append(Stretches(ends, "ink", 0.95, low="low", high="high", y="y", width=4.0))
+        marks.append(Dots(ends, "#ffffff", 1.0, x="median", y="y", size=6.0))
+        marks.append(Dots(ends, "ink", 1.0, x="median", y="y", size=4.0))
     half = found.wide / 2
     low, high = (found.x[0] - half, found.x[-1] + half) if found.x.size else (0.0, 1.0)
     ticks = None
     if found.discrete and found.wide == 1 and found.x.size <= 12:
-        ticks = tuple((float(v), f"{v:g}") for v in found.x)
-    under = "" if _is_event(found) else _middle(found)
-    over = f"{found.label}: {beside(found.mean, found.sd)}" + (
-        ", dashed: prior" if found.prior is not None else ""
-    )
+        room = max(4, (_WIDE if large else _LETTERS) // found.x.size)
+        ticks = tuple((float(v), _clipped(name_of(found, v), room)) for v in found.x)
+    plain = _is_event(found) or _is_named(found)
+    under = "" if plain else _middle(found)
+    brief = _brief(found) if _is_named(found) else beside(found.mean, found.sd)
+    over = f"{found.label}: {brief}" + (", dashed: prior" if found.prior is not None else "")
     return Plot(
         name,
-        {name: table, ends: summary},
+        {name: table} if _is_named(found) else {name: table, ends: summary},
         tuple(marks),
         x=Axis(low, high, under if large else "", ticks),
         y=Axis(0.0, top, ticks=None if large else ()),
@@ -170,7 +201,7 @@ def upright(found: Strip) -> bool:
 def _strip(found: Strip, name: str, large: bool) -> Plot:
     n, k = found.shares.shape
     element, category = np.meshgrid(np.arange(n), np.arange(k), indexing="ij")
-    categories = [f"{int(c)}" for c in found.categories]
+    categories = [name_of(found, c) for c in found.categories]
     table = {
         "element": element.ravel().astype(float),
         "row": (n - element.ravel()).astype(float),

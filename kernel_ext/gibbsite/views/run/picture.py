@@ -55,12 +55,16 @@ def _header(content: Content) -> tuple[str, float]:
         colour = {"fill": BAD} if snapshot.status == "failed" else {}
         parts.append(svg.text(0, 56, _clipped(snapshot.message, 130), size=12, **colour))
         height += 18
+    worth = {} if getattr(snapshot, "verdict", None) else {"fill": WORN, "font_weight": "600"}
+    for line in _wrapped(words.verdict(snapshot), 120):
+        parts.append(svg.text(0, height + 14, line, size=12, **worth))
+        height += 16
     return "".join(parts), height
 
 
 def _chains(content: Content) -> tuple[str, float]:
     snapshot = content.snapshot
-    shares = progress_shares(snapshot)
+    shares, colour = progress_shares(snapshot), STATUS[status_of(snapshot)[1]]
     parts = []
     shown = min(snapshot.chains, MAX_CHAINS)
     for chain in range(shown):
@@ -70,7 +74,7 @@ def _chains(content: Content) -> tuple[str, float]:
             svg.rect(0, y + 3, 9, 9, CHAINS[chain], rx="2"),
             svg.text(14, y + 11, f"chain {chain}", size=11),
             svg.rect(66, y + 3, 560, 8, ANY_FAINT, rx="4"),
-            svg.rect(66, y + 3, 560 * shares, 8, STATUS[snapshot.status], rx="4"),
+            svg.rect(66, y + 3, 560 * shares, 8, colour, rx="4"),
             svg.rect(66 + 560 * warmup_share(snapshot) - 0.5, y + 2, 1, 10, svg.INK),
             svg.text(636, y + 11, state, size=11),
         ]
