@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.density.evaluation.evaluate import Evaluator, producers
 from gibbsite.density.program.flatten import flatten
-from jax.extend.core import jaxprs_in_params
+from helpers.truths.inner import inner_jaxprs
 from jax.scipy.linalg import solve_triangular
 
 K, N, D = 3, 17, 4
@@ -96,7 +96,7 @@ def factorisations(jaxpr):
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "cholesky":
             yield int(np.prod(eqn.invars[0].aval.shape[:-2], dtype=np.int64))
-        for inner in jaxprs_in_params(eqn.params):
+        for inner in inner_jaxprs(eqn):
             yield from factorisations(inner)
 
 

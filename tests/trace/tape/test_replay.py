@@ -9,6 +9,7 @@ from gibbsite.errors import TapeError
 from gibbsite.trace.recording.context import Values
 from gibbsite.trace.tape.reverse import ReverseMode, gradients
 from helpers.models.tape_programs import random_program
+from helpers.truths.inner import inner_jaxprs
 from helpers.truths.op_by_op import assert_same_bits, op_by_op
 
 
@@ -91,7 +92,7 @@ def shape_of(jaxpr):
 
     rows = []
     for eqn in jaxpr.eqns:
-        inner = [shape_of(j) for j in jax.extend.core.jaxprs_in_params(eqn.params)]
+        inner = [shape_of(j) for j in inner_jaxprs(eqn)]
         rows.append(
             (eqn.primitive.name, [atom(a) for a in eqn.invars], [atom(a) for a in eqn.outvars], inner)
         )
