@@ -22,6 +22,7 @@ from gibbsite.density import Density, Site, build_density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.checks import check_proper
 from gibbsite.density.levels import generated_latents
+from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.tables import Labels, as_arrays, plate_labels
 from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
@@ -84,6 +85,7 @@ class Model(Live):
         check_values: bool = True,
         missing: str | None = None,
     ):
+        handlers_alone.refuse_others()
         self.fn = fn
         self.labels: Labels = {}
         parameters = parameters_of_function(fn)

@@ -9,9 +9,11 @@ from typing import Any, cast
 import numpy as np
 
 from gibbsite.density import Site
+from gibbsite.density.model.names import printed
 from gibbsite.errors import CheckpointError, ScheduleError
 from gibbsite.kernels.scheduling.plan import Block, Plan
 from gibbsite.sampling import checkpoint
+from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts
 from gibbsite.sampling.run import Run, Settings
@@ -77,8 +79,20 @@ def read_back(
         store.expect(facts)
         run.attach_store(store)
     if planned is not None:
-        run.give_engine(*engine_for(plan, settings, device))
+        engine, place = engine_for(plan, settings, device)
+        _same_surroundings(engine, facts.get("surroundings"))
+        run.give_engine(engine, place)
     return run
+
+
+def _same_surroundings(engine: Engine, saved: Any) -> None:
+    """Raise `CheckpointError` where JAX's settings are not those that the run was made in."""
+    other = engine.surroundings.others(saved) if isinstance(saved, dict) else []
+    if other:
+        raise CheckpointError(
+            f"the saved run was made with {', '.join(other)}; set this as it was when the run began, or it "
+            f"would not go on exactly"
+        )
 
 
 def _agree(run: Run, settings: Settings, folder: Path) -> None:
@@ -151,13 +165,17 @@ def _plan_without_model(described: dict[str, Any], folder: Path) -> Plan:
             cache_key=None,
             model_name=described["model"],
             schedule_text=described["schedule"],
-            labels={p: tuple(map(str, known)) for p, known in described["labels"].items()},
-            value_labels={n: tuple(map(str, k)) for n, k in described.get("value_labels", {}).items()},
+            labels=_printed(described["labels"]),
+            value_labels=_printed(described.get("value_labels", {})),
             generated=tuple(described.get("generated", ())),
             observed_sites={s["name"]: of(s) for s in described["observed_sites"]},
         )
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
         raise CheckpointError(f"the saved run in {str(folder)!r} is damaged: {problem!r}") from problem
+
+
+def _printed(labels: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(printed(str(k)) for k in known) for name, known in labels.items()}
 
 
 def _plan_of(model: Any, described: dict[str, Any]) -> Plan:

@@ -4,7 +4,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ class Run(Looking):
         self._clock = BlockClock(len(plan.blocks))
         self._next_commit = 0.0
         self._store_error: StoreError | None = None
-        self._continuing = threading.Lock()
+        self._continuing = threading.RLock()
         self._process = os.getpid()
         remember(self)
 
@@ -133,13 +134,28 @@ class Run(Looking):
         """
         if self.going:
             return
-        self._check_process()
-        if self._store is not None:
-            self._store.claim()
-        self._stop.clear()
-        self._error = self._message = self._store_error = None
-        self._thread = threading.Thread(target=self._sample, name=f"gibbsite {self.model_name}", daemon=True)
-        self._thread.start()
+        with self._by_one_thread("resuming"):
+            self._check_process()
+            if self._store is not None:
+                self._store.claim()
+            self._stop.clear()
+            self._error = self._message = self._store_error = None
+            name = f"gibbsite {self.model_name}"
+            self._thread = threading.Thread(target=self._sample, name=name, daemon=True)
+            self._thread.start()
+
+    @contextmanager
+    def _by_one_thread(self, doing: str) -> Iterator[None]:
+        """Raise `GibbsiteError` while the run is going, or another thread is about to have it go on."""
+        going = f"the run is still going; stop it, or wait for it, before {doing}"
+        if not self._continuing.acquire(blocking=False):
+            raise GibbsiteError(going)
+        try:
+            if self.going:
+                raise GibbsiteError(going)
+            yield
+        finally:
+            self._continuing.release()
 
     def wait(self, timeout: float | None = None) -> "Run":
         """Block until the run ends (or `timeout` seconds pass); raises what made it fail, with this run as
@@ -177,12 +193,7 @@ class Run(Looking):
 
     def continue_(self, draws: int | None = None) -> "Run":
         """As `resume`, in the background. Raises `GibbsiteError` while the run is going."""
-        going = "the run is still going; stop it, or wait for it, before resuming"
-        if not self._continuing.acquire(blocking=False):  # another thread is doing the same
-            raise GibbsiteError(going)
-        try:
-            if self.going:
-                raise GibbsiteError(going)
+        with self._by_one_thread("resuming"):
             self._check_process()
             self._ready_engine()
             if self._store is not None:
@@ -194,8 +205,6 @@ class Run(Looking):
             self.settings = replace(self.settings, draws=self._target)
             self._status = "compiling" if self._state is None else self._phase()
             self.start()
-        finally:
-            self._continuing.release()
         return self
 
     @property
@@ -206,7 +215,7 @@ class Run(Looking):
     def forked(self) -> None:
         """Be what a run is in a forked child: draws so far, and nothing that goes on. Locks are new: threads
         that are not here may have held the others."""
-        self._lock, self._continuing, self._notifying = threading.Lock(), threading.Lock(), threading.RLock()
+        self._lock, self._continuing, self._notifying = threading.Lock(), threading.RLock(), threading.RLock()
         self._looking, self._subscribers, self._began = threading.Lock(), [], None
         if self._status not in ("finished", "stopped", "failed"):
             self._status, self._message = "stopped", "it goes on in the process that this one was forked from"
@@ -441,6 +450,7 @@ class Run(Looking):
             "derived": self._derived.facts(),
             "finished": self._status == "finished",
             "versions": checkpoint.versions(),
+            "surroundings": None if self._engine is None else asdict(self._engine.surroundings),
         }
 
     def _commit(self, now: bool = False) -> None:
@@ -502,15 +512,14 @@ class Run(Looking):
         the dashboard shows each block's share. A run of some minutes does the like by itself. Raises
         `GibbsiteError` while the run is going.
         """
-        if self.going:
-            raise GibbsiteError("the run is still going; stop it, or wait for it, before timing its blocks")
-        engine = self._ready_engine()
-        self._stop.clear()
-        with engine.surroundings.carried(), jax.default_device(engine.devices[0]):
-            self._prepare(engine)
-            kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
-            states = self._state.block_states
-            found = block_seconds(engine.compile_blocks(kwargs, states), kwargs, states)
+        with self._by_one_thread("timing its blocks"):
+            engine = self._ready_engine()
+            self._stop.clear()
+            with engine.surroundings.carried(), jax.default_device(engine.devices[0]):
+                self._prepare(engine)
+                kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
+                states = self._state.block_states
+                found = block_seconds(engine.compile_blocks(kwargs, states), kwargs, states)
         self._clock.fix(found)
         self._notify()
         return {b.label: s for b, s in zip(self._plan.blocks, found, strict=True)}

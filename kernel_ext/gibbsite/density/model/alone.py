@@ -1,9 +1,132 @@
-"""One thread at a time where NumPyro's handlers are at work.
+"""One thread at a time where NumPyro's handlers are at work, and none of the user's beside it.
 
 NumPyro keeps its handlers on one stack for the whole process: two models that are traced at once would apply
-their handlers to each other's statements. Whatever runs a model takes this lock; it can be taken again by its
-holder."""
+their handlers to each other's statements. Whatever runs a model here takes `handlers_alone`, which can be
+taken again by its holder. Meanwhile the holder has a stack of its own, and all other threads theirs: a user's
+model that runs beside a run is not touched by what this one does, nor the other way round. What NumPyro's
+modules refer to is put back when it is left."""
 
+import os
+import sys
 import threading
+import time
+from collections.abc import Iterator
+from typing import Any
 
-handlers_alone = threading.RLock()
+from numpyro import handlers, primitives
+
+from gibbsite.errors import ModelError
+
+_NAME = "_PYRO_STACK"
+# these change nothing of what a model says
+_HARMLESS = (handlers.seed, handlers.trace, handlers.block)
+# how long another thread may take for a pass over its model before its handlers are held to be our caller's
+_PASS_SECONDS = 1.0
+
+
+class _Stacks:
+    """Stands in for NumPyro's stack: for one thread an empty one, for all others the one that was there."""
+
+    def __init__(self, before: Any):
+        self.before, self._own = before, []
+        self._owner: int | None = threading.get_ident()
+
+    def ended(self) -> None:
+        """Be the stack that was there for everybody who still refers to this one."""
+        self._owner = None
+
+    @property
+    def _here(self) -> Any:
+        return self._own if threading.get_ident() == self._owner else self.before
+
+    def append(self, handler: Any) -> None:
+        self._here.append(handler)
+
+    def pop(self, *at: int) -> Any:
+        return self._here.pop(*at)
+
+    def index(self, handler: Any) -> int:
+        return self._here.index(handler)
+
+    def __len__(self) -> int:
+        return len(self._here)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._here[at]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._here)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return reversed(self._here)
+
+    def __contains__(self, handler: Any) -> bool:
+        return handler in self._here
+
+
+def _replace(old: Any, new: Any) -> None:
+    """Have every module of NumPyro's that refers to `old` refer to `new`."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "numpyro" and vars(module).get(_NAME) is old:
+            setattr(module, _NAME, new)
+
+
+class HandlersAlone:
+    """A context that one thread at a time is in; see the module."""
+
+    def __init__(self) -> None:
+        self._lock, self._depth = threading.RLock(), 0
+        self._stacks: _Stacks | None = None
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._depth == 0:
+            self._stacks = _Stacks(getattr(primitives, _NAME))
+            _replace(self._stacks.before, self._stacks)
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._put_back()
+        self._lock.release()
+
+    def _put_back(self) -> None:
+        if self._stacks is not None:
+            self._stacks.ended()
+            _replace(self._stacks, self._stacks.before)
+            self._stacks = None
+
+    def forked(self) -> None:
+        """Be free in a forked child, where the thread that was in it is not."""
+        self._put_back()
+        self._lock, self._depth = threading.RLock(), 0
+
+    def refuse_others(self) -> None:
+        """Raise `ModelError` where the caller is inside handlers that change what a model says: whatever runs
+        the model later would not see them."""
+        until = time.monotonic() + _PASS_SECONDS
+        while (found := self._foreign()) and time.monotonic() < until:
+            time.sleep(0.01)  # perhaps another thread's, which is about to be through with its model
+        if found:
+            names = ", ".join(sorted({type(h).__name__ for h in found}))
+            raise ModelError(
+                f"a model was made inside NumPyro's {names}, which its kernels could not see later. Apply it "
+                f"to the function instead, as in handlers.{type(found[0]).__name__}(model, …)"
+            )
+
+    def _foreign(self) -> list[Any]:
+        if self._stacks is not None and self._depth and self._owned():
+            return []  # inside one of our own passes
+        stack = getattr(primitives, _NAME)
+        theirs = stack.before if isinstance(stack, _Stacks) else stack
+        return [h for h in list(theirs) if not isinstance(h, _HARMLESS)]
+
+    def _owned(self) -> bool:
+        return self._stacks is not None and self._stacks._owner == threading.get_ident()
+
+
+handlers_alone = HandlersAlone()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=handlers_alone.forked)

@@ -1,4 +1,5 @@
-"""Names of sites and plates that nothing downstream can hold: refused when the model is traced."""
+"""Names of sites and plates that nothing downstream can hold: refused when the model is traced. Of labels,
+which are data, what cannot be printed is spelt out."""
 
 import re
 
@@ -6,6 +7,15 @@ from gibbsite.errors import ModelError
 
 _MOST = 200
 _SCOPED = re.compile(r"[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*(?:/[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*)*")
+
+
+def printed(text: str, keep: str = "") -> str:
+    """The text, with what cannot be printed (control characters, marks that turn the direction of writing)
+    spelt out as in Python; all in `keep` stays."""
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape", "surrogatepass").decode()
+        for c in text
+    )
 
 
 def checked_name(name: str, what: str) -> str:

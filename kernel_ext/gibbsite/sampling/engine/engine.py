@@ -3,8 +3,9 @@
 import copy
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +22,7 @@ from gibbsite.sampling.engine.flight import Flight
 from gibbsite.sampling.engine.forward import forward
 from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values, logdensity_at_start
 from gibbsite.sampling.engine.stages import COMPILING, TRACING
-from gibbsite.sampling.engine.timing import compiled_blocks
+from gibbsite.sampling.engine.timing import lowered_blocks
 from gibbsite.trace.jaxpr.compiling import compiled
 from gibbsite.trace.jaxpr.for_cpu import for_cpu
 from gibbsite.trace.jaxpr.surroundings import Surroundings
@@ -78,6 +79,16 @@ class _Partitioned:
             outs = tuple(self.by_size(f, n) for f, n in zip(found, self.outs, strict=True))
         ins = tuple(self.by_size(a, n) for a, n in zip(arguments, self.ins, strict=True))
         return jax.jit(self.fn, in_shardings=ins, out_shardings=outs).lower(*arguments)
+
+
+@contextmanager
+def _traced(tell: Callable[[str, bool], None]) -> Iterator[None]:
+    """A model is traced, which may be broken off: but for taking and giving back NumPyro's handlers."""
+    tell(TRACING, False)
+    with handlers_alone:
+        tell(TRACING, True)
+        yield
+        tell(TRACING, False)
 
 
 class Engine:
@@ -162,13 +173,15 @@ class Engine:
         """Compile every block by itself, for measuring; does nothing where that is done already."""
         with self._compiling:
             if "blocks" not in self._programs:
-                self._programs["blocks"] = compiled_blocks(self.kernel, kwargs, states, self._on_cpu)
+                with self.surroundings.carried(), jax.default_device(self.devices[0]):
+                    with handlers_alone:
+                        lowered = lowered_blocks(self.kernel, kwargs, states, self._on_cpu)
+                    self._programs["blocks"] = [compiled(program) for program in lowered]
             return self._programs["blocks"]
 
     def _compile(self, tell: Callable[[str, bool], None]) -> None:
-        tell(TRACING, True)
         keys = self._keys(jax.random.key(0))
-        with handlers_alone:
+        with _traced(tell):
             asked = jax.eval_shape(self._nothing_asked, keys, self.plan.inputs)
             ins = ("chain", None, "chain")
             init = self._jit(self._init_chains, ins, "chain").lower(keys, self.plan.inputs, asked)
@@ -177,7 +190,7 @@ class Engine:
             compiled_init = other.submit(compiled, init, quickly=self._on_cpu)
             count = jax.ShapeDtypeStruct((), jnp.int32)
             program = self._jit(self._advance_chains, ("chain", None, None, None), ("chain", "buffers"))
-            with handlers_alone:
+            with _traced(tell):
                 lowered = program.lower(template, self.plan.inputs, count, count)
             tell(COMPILING, False)
             advance = compiled(lowered)

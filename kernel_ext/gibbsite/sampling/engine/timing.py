@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from numpyro.infer.gibbs import with_conditioning
 
 from gibbsite.kernels.nuts.over_chains import AXIS
-from gibbsite.trace.jaxpr.compiling import compiled
 from gibbsite.trace.jaxpr.for_cpu import for_cpu
 
 _ROUNDS = 5
@@ -50,12 +49,12 @@ def block_program(kernel: Any, i: int) -> Any:
     return program
 
 
-def compiled_blocks(kernel: Any, kwargs: dict[str, Any], states: Any, on_cpu: bool) -> list[Any]:
-    """`block_program` of every block, compiled for states and inputs like these."""
+def lowered_blocks(kernel: Any, kwargs: dict[str, Any], states: Any, on_cpu: bool) -> list[Any]:
+    """`block_program` of every block, traced for states and inputs like these, ready to be compiled."""
     count = jax.ShapeDtypeStruct((), jnp.int32)
     programs = [block_program(kernel, i) for i in range(len(states))]
     jitted = [jax.jit(for_cpu(p) if on_cpu else p) for p in programs]
-    return [compiled(program.lower(tuple(states), kwargs, count)) for program in jitted]
+    return [program.lower(tuple(states), kwargs, count) for program in jitted]
 
 
 def seconds_of(program: Any, states: Any, kwargs: dict[str, Any], n: int) -> float:
@@ -122,9 +121,8 @@ class BlockClock:
         if not self._compiling and ran * _SHARE > max(_LEAST_COMPILING, engine.compile_seconds):
             self._compiling = True
             arguments = (kwargs, states)
-            threading.Thread(
-                target=engine.compile_blocks, args=arguments, name="gibbsite block programs", daemon=True
-            ).start()
+            name = "gibbsite block programs"  # no daemon: a process that ends while XLA compiles is aborted
+            threading.Thread(target=engine.compile_blocks, args=arguments, name=name).start()
         return False
 
     def measure(self, engine: Any, kwargs: dict[str, Any], states: Any) -> None:
