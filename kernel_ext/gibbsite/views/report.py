@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from gibbsite.density.model.names import printed
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import INK, STATUS
 from gibbsite.views.plots.picture import rows_svg
@@ -17,6 +18,7 @@ from gibbsite.views.run.convergence import rows_of
 PLOTTED = 6
 LISTED = 40
 WIDTH = 940
+WHITE = "\n\t"
 
 STYLE = """
 :root { color-scheme: light; }
@@ -74,7 +76,9 @@ def report_html(run: RunLike, model: Any, head: str = "", above: str = "") -> st
         _section("Convergence", _plots(content)),
         _section("Summary", _table(content)),
         _section("Schedule", _schedule(model, content)) if model is not None else "",
-        _section("Source", f"<pre>{escape(str(model.source).rstrip())}</pre>") if model is not None else "",
+        _section("Source", f"<pre>{escape(printed(str(model.source).rstrip(), WHITE))}</pre>")
+        if model is not None
+        else "",
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

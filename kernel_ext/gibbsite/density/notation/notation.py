@@ -53,6 +53,10 @@ class Notation:
         return f"{left}{op}{right}" if op == "/" else f"{left} {op} {right}"
 
 
+# what a name holds that LaTeX would take for a command
+_SIGNS = {"\\": "\\backslash ", "^": "\\wedge ", "~": "\\sim "}
+
+
 class Latex(Notation):
     """LaTeX, without the dollar signs."""
 
@@ -63,7 +67,7 @@ class Latex(Notation):
             return f"{self.name(head)}_{{{self.name(rest[0])}}}"
         if name in _GREEK:
             return f"\\{name}"
-        plain = re.sub(r"([#$%&_{}])", r"\\\1", name)
+        plain = re.sub(r"[\\^~]|[#$%&_{}]", lambda found: _SIGNS.get(found[0], f"\\{found[0]}"), name)
         return plain if len(name) == 1 else f"\\mathrm{{{plain}}}"
 
     def subscript(self, base: str, indices: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Small plots as SVG text: axes, lines, bands, bars. For pages without a kernel and without JavaScript."""
 
 import math
+import re
 from dataclasses import dataclass, field
 from html import escape
 
@@ -15,6 +16,8 @@ _LINE, _FAINT = 'stroke="currentColor" stroke-opacity="0.45"', 'stroke="currentC
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 SIZE = 11
+# characters that no XML may hold, however they are written: a picture with one of them is not shown at all
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Space around the plotting area: left for numbers, bottom for numbers and the axis' label.
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 22, 32
 
@@ -62,9 +65,10 @@ def document(
 ) -> str:
     """A complete SVG document; without a ground of its own its words read on light and on dark pages."""
     back = rect(0, 0, width, height, ground, rx="6") if ground else ""
+    inner = _NO_XML.sub("\ufffd", "".join(parts))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
-        f'height="{height:g}" font-family="{FONT}" color="{colour}">{back}{"".join(parts)}</svg>'
+        f'height="{height:g}" font-family="{FONT}" color="{colour}">{back}{inner}</svg>'
     )
 
 
