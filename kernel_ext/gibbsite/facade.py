@@ -23,6 +23,7 @@ from gibbsite.density.build import parameters_of_function
 from gibbsite.density.checks import check_proper
 from gibbsite.density.levels import generated_latents
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.names import printed
 from gibbsite.density.model.tables import Labels, as_arrays, plate_labels
 from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
@@ -92,6 +93,7 @@ class Model(Live):
         named = [*parameters, *(f"argument {i}" for i in range(len(parameters), len(args)))]
         self.args = tuple(as_arrays(v, n, self.labels) for v, n in zip(args, named, strict=False))
         self.kwargs = {n: as_arrays(v, n, self.labels) for n, v in (kwargs or {}).items()}
+        self.labels = {n: tuple(map(printed, known)) for n, known in self.labels.items()}
         self.name = name or getattr(fn, "__name__", "model")
         self._source = source
         self._whole: Model | None = None  # of the model as its data see it, the whole of it

@@ -12,6 +12,8 @@ _SCOPED = re.compile(r"[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*(?:/[\w.$ \[\],()-]*\w[
 def printed(text: str, keep: str = "") -> str:
     """The text, with what cannot be printed (control characters, marks that turn the direction of writing)
     spelt out as in Python; all in `keep` stays."""
+    if text.isprintable():
+        return text
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape", "surrogatepass").decode()
         for c in text

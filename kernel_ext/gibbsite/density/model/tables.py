@@ -11,7 +11,6 @@ import jax
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from gibbsite.density.model.names import printed
 from gibbsite.errors import DataError
 
 Labels = dict[str, tuple[str, ...]]
@@ -158,7 +157,7 @@ def plate_labels(sizes: Mapping[str, int], labels: Mapping[str, Sequence[str]]) 
     that is called as the plate is; else none, since a wrong label is worse than a number."""
     out: Labels = {}
     for plate, size in sizes.items():
-        fitting = {name: tuple(map(printed, known)) for name, known in labels.items() if len(known) == size}
+        fitting = {name: tuple(known) for name, known in labels.items() if len(known) == size}
         named = [known for name, known in fitting.items() if plate in name]
         choices = set(named) or set(fitting.values())
         if len(choices) == 1:
