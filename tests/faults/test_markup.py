@@ -44,7 +44,7 @@ REFUSED = ("a\nb", "a\0b", "a\u202eb", "\u200f", "x" * 300, "", " ", "../up", ".
 ELEMENTS = set(
     "html head meta title style body main header section article h1 h2 h3 div span p b i em strong table "
     "thead tbody tfoot tr th td code pre details summary br ul ol li img a svg g path rect line circle "
-    "ellipse polyline polygon text tspan dl dt dd small sub sup caption colgroup col hr label nav footer".split()
+    "ellipse polyline polygon text tspan dl dt dd small sub sup caption colgroup col hr label".split()
 )
 
 
