@@ -10,7 +10,6 @@ from numpyro.distributions.transforms import biject_to
 from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import HMC
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
-from numpyro.infer.hmc_util import build_tree, velocity_verlet
 from numpyro.util import is_prng_key
 
 from gibbsite.density import Density, build_density
@@ -20,6 +19,7 @@ from gibbsite.kernels.nuts.metric import MOST_RANK, unit_metric
 from gibbsite.kernels.nuts.pool import pooled
 from gibbsite.kernels.nuts.problem import Problem, problem
 from gibbsite.kernels.nuts.state import NutsState, averages_after, first_state
+from gibbsite.kernels.nuts.tree import grown
 from gibbsite.kernels.nuts.tuning import as_vector, unmoved
 from gibbsite.kernels.nuts.windows import ring_length, window_ends
 
@@ -27,7 +27,6 @@ CENTRING = ("auto", "as written")
 METRIC = ("auto", "diagonal", "low rank")
 _MOST_LOW_RANK = 512
 _FIRST_STEP = 0.2
-_MAX_DELTA_ENERGY = 1000.0
 
 
 class LearntNUTS(HMC):
@@ -134,33 +133,36 @@ class LearntNUTS(HMC):
         """One transition; adapts while fewer than `num_warmup` steps were taken."""
         kwargs, c = dict(model_kwargs or {}), self.problem.coordinates
         lam, metric = state.tuning.lam, state.tuning.metric
-        potential = self.problem.potential(lam, model_args, kwargs)
+        gradient_of = jax.value_and_grad(self.problem.potential(lam, model_args, kwargs))
         rng_key, key_momentum, key_tree = random.split(state.rng_key, 3)
         momentum = random.normal(key_momentum, state.u.shape, state.u.dtype)
-        begin, update = velocity_verlet(lambda w: potential(state.u + metric.apply(w)), _kinetic)
-        tree = build_tree(
-            update,
-            _kinetic,
-            begin(jnp.zeros_like(state.u), momentum, state.potential_energy, state.w_grad),
-            jnp.ones_like(state.u),
+
+        def value_and_grad(w: jax.Array) -> tuple[jax.Array, jax.Array]:
+            energy, gradient = gradient_of(state.u + metric.apply(w))
+            return energy, metric.transposed(gradient)
+
+        tree = grown(
+            value_and_grad,
+            state.potential_energy,
+            state.w_grad,
+            momentum,
             state.step_size,
             key_tree,
-            max_delta_energy=_MAX_DELTA_ENERGY,
-            max_tree_depth=self._max_tree_depth,
+            self._max_tree_depth,
         )
-        u = state.u + metric.apply(tree.z_proposal)
+        u = state.u + metric.apply(tree.proposal.w)
         around = self.problem.around(model_args, kwargs)
-        accept = jnp.nan_to_num(tree.sum_accept_probs / tree.num_proposals)
+        accept = jnp.nan_to_num(tree.accept_prob)
         i = state.i + 1
         n = jnp.where(state.i < state.num_warmup, i, i - state.num_warmup)
         moved = state._replace(
             i=i,
             u=u,
             z=c.by_site(c.written_from(u, lam, around)[0]),
-            w_grad=tree.z_proposal_grad,
-            potential_energy=tree.z_proposal_pe,
-            energy=tree.z_proposal_energy,
-            num_steps=jnp.asarray(tree.num_proposals, jnp.int32),
+            w_grad=tree.proposal.gradient,
+            potential_energy=tree.proposal.potential_energy,
+            energy=tree.proposal.energy,
+            num_steps=tree.num_steps,
             accept_prob=accept,
             mean_accept_prob=state.mean_accept_prob + (accept - state.mean_accept_prob) / n,
             diverging=tree.diverging,
@@ -270,7 +272,3 @@ class LearntNUTS(HMC):
             self.problem.around(model_args, kwargs),
         )
         return lambda z: potential(c.learnt_from(c.flat(z), lam, around))
-
-
-def _kinetic(inverse_mass_matrix: Any, r: jax.Array) -> jax.Array:
-    return 0.5 * jnp.dot(r, r)

@@ -30,3 +30,8 @@ def mean(x: jax.Array) -> jax.Array:
 def same(x: Any) -> Any:
     """A whole number that is the same in every chain, as one: a condition on it is one branch and not two."""
     return lax.pmax(x, AXIS) if bound() else x
+
+
+def any_of(x: jax.Array) -> jax.Array:
+    """Whether a condition holds in any chain, as one: for a loop until it holds in none."""
+    return lax.pmax(x.astype(jnp.int32), AXIS) > 0 if bound() else x
