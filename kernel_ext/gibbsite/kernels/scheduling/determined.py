@@ -5,7 +5,8 @@ combination: of `a xor b` being observed, two chains each stay where they start.
 Where their table is too large they are refused, if moves of one element are seen not to be enough.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -20,8 +21,9 @@ from gibbsite.elimination.tables.collect import Tables, summed
 from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.scheduling.moves import connected, frozen
+from gibbsite.kernels.scheduling.moves import connected, frozen, possible_entries
 from gibbsite.kernels.scheduling.parse import Update
+from gibbsite.kernels.scheduling.unbounded import check_unbounded
 
 _SMALL_ENTRIES, _SMALL_TABLE, _SMALL_STEPS = 2**14, 2**8, 32
 _MOST_ENTRIES = 2**20
@@ -52,6 +54,13 @@ def joint_blocks(facts: Any, units: Units) -> dict[str, Update]:
         elif len(several) > 1 or _swept(facts, several):
             out.update(_determined(facts, density, several))
     return out
+
+
+def check_endless(facts: Any, units: Units) -> None:
+    """Raise `ScheduleError` for discrete units of infinite support that determine each other or others."""
+    density = _density_of(facts.density, units)
+    if density is not None:
+        check_unbounded(density, list(units), _states(facts, density))
 
 
 def _density_of(density: Density, units: Units) -> Density | None:
@@ -91,7 +100,12 @@ def _determined(facts: Any, density: Density, units: Units) -> dict[str, Update]
         if frozen(density, list(units), _states(facts, density)):
             raise _refusal(units, str(problem)) from problem
         return {}
-    zeros = list(_zeros(tables, list(units), _states(facts, density)))
+    if not any(len(f.sites) > 1 for f in tables.factors):
+        return {}
+    several = [
+        e for e in possible_entries(tables, list(units), _states(facts, density)) if len(e[0].sites) > 1
+    ]
+    zeros = [(factor, table) for factor, table, _ in several if not table.all()]
     graph = nx.Graph()
     for factor, _ in zeros:
         graph.add_edges_from((factor.sites[0], s) for s in factor.sites)
@@ -105,34 +119,33 @@ def _determined(facts: Any, density: Density, units: Units) -> dict[str, Update]
             out.update(dict.fromkeys(mine, _update(mine)))
         elif any(f.sites[0] in component and not connected(table) for f, table in zeros):
             raise _refusal(mine, found)
+    return out or _hardly_connected(facts, [(factor, table) for factor, _, table in several], units)
+
+
+def _hardly_connected(
+    facts: Any, likely: Iterable[tuple[Factor, np.ndarray]], units: Units
+) -> dict[str, Update]:
+    """Joint updates of units between whose `likely` values single moves lead against long odds only:
+    constraints written with narrow noise, or with the probabilities near 0 and 1 that NumPyro makes of 0 and
+    1."""
+    out: dict[str, Update] = {}
+    for factor, table in likely:
+        mine = {u: m for u, m in units.items() if u in factor.sites}
+        if mine.keys() & out.keys() or connected(table) or (len(mine) == 1 and not _swept(facts, mine)):
+            continue
+        found = _marginal(facts, mine)
+        if not isinstance(found, str) and found.plan.entries <= _MOST_ENTRIES:
+            out.update(dict.fromkeys(mine, _update(mine)))
     return out
 
 
 def _refusal(units: Units, why: str) -> ScheduleError:
     names = " and ".join(map(repr, units))
+    why = re.sub(r"[;.] Gibbs [^;.]* still works", "", why)  # in this case it does not
     return ScheduleError(
         f"elements of {names} determine each other: updated one by one they never move, and they cannot be "
         f"drawn jointly ({why}). Write the constraint over fewer elements, soften it, or give a schedule"
     )
-
-
-def _zeros(
-    tables: Tables, units: Sequence[str], states: Iterable[dict[str, Any]]
-) -> Iterator[tuple[Factor, np.ndarray]]:
-    """Factors of several elements with entries that are impossible in every one of the states, each with the
-    indicator of its possible entries `[*sizes, rows]`."""
-    if not any(len(f.sites) > 1 for f in tables.factors):
-        return
-    data = tuple(tables.density.arguments.arrays)
-    run = jax.jit(lambda latents, data: [t > -np.inf for t in tables(latents, data)])
-    possible: list[Any] = []
-    for state in states:
-        found = run({n: v for n, v in state.items() if n not in units}, data)
-        now = [np.asarray(t) for t in found]
-        possible = [a | b for a, b in zip(possible, now, strict=True)] if possible else now
-    for factor, table in zip(tables.factors, possible, strict=True):
-        if len(factor.sites) > 1 and not table.all():
-            yield factor, table
 
 
 def _states(facts: Any, density: Density) -> Iterator[dict[str, Any]]:

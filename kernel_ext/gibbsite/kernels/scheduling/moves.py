@@ -1,6 +1,6 @@
 """Whether changing one discrete element at a time leads anywhere."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,9 +10,45 @@ import numpy as np
 
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
+from gibbsite.elimination.tables.collect import Tables
+from gibbsite.elimination.tables.factor import Factor
 
-_TRIES = 64
+_TRIES = 512
+_KEPT = 32
+_NEVER = 60.0
+"""Moves that lower the log density by so much are not made."""
 _MOST_ELEMENTS = 512
+
+
+LONG_ODDS = 12.0
+"""In logarithms: moves against such odds happen once in 160,000 sweeps."""
+
+
+def possible_entries(
+    tables: Tables, units: Sequence[str], states: Iterable[dict[str, Any]]
+) -> Iterator[tuple[Factor, np.ndarray, np.ndarray]]:
+    """All factors, each with the indicators `[*sizes, rows or 1]` of the entries that are possible in some of
+    the states, and of those that are likely: not below the largest of their row by `LONG_ODDS`.
+
+    `units` are the sites that the tables are over.
+    """
+    data = tuple(tables.density.arguments.arrays)
+
+    def indicators(latents: Any, data: Any) -> list[Any]:
+        out = []
+        for t in tables(latents, data):
+            possible = t > -jnp.inf
+            top = jnp.max(t, axis=tuple(range(t.ndim - 1)), keepdims=True)
+            out += [possible, possible & (t > top - LONG_ODDS)]
+        return out
+
+    run = jax.jit(indicators)
+    known: list[Any] = []
+    for state in states:
+        found = run({n: v for n, v in state.items() if n not in units}, data)
+        now = [np.asarray(t) for t in found]
+        known = [a | b for a, b in zip(known, now, strict=True)] if known else now
+    yield from zip(tables.factors, known[::2], known[1::2], strict=True)
 
 
 def connected(possible: np.ndarray) -> bool:
@@ -32,7 +68,8 @@ def connected(possible: np.ndarray) -> bool:
 
 
 def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, Any]]) -> bool:
-    """Whether possible values of the sites were found, and none of them can be left by one element alone.
+    """Whether possible values of the sites were found, and none of them can be left by one element alone: all
+    such moves are against odds that no run overcomes.
 
     Values are the `states`' own and random ones; other latents are those of the states. False where nothing
     can be said.
@@ -43,38 +80,57 @@ def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, An
         return False
     values = {s: jnp.asarray(f.values) for s, f in supports.items() if f is not None}
 
-    def possible(numbers: Any, rest: Any) -> Any:
+    def height(numbers: Any, rest: Any) -> Any:
         """From numbers of values by site."""
-        z = {s: values[s][numbers[s]] for s in sites}
-        return density.log_joint({**rest, **z}) > -jnp.inf
+        return density.log_joint({**rest, **{s: values[s][numbers[s]] for s in sites}})
 
-    def moves(numbers: Any, rest: Any) -> Any:
-        """Whether any other value of any single element is possible."""
-        found = jnp.array(False)
+    def free(numbers: Any, rest: Any) -> Any:
+        """Whether any other value of any single element is within reach."""
+        found, least = jnp.array(False), height(numbers, rest) - _NEVER
         for s in sites:
             k, shape = len(values[s]), density.sites[s].shape
             flat = numbers[s].reshape(-1)
 
             def moved(i: Any, by: Any, s: str = s, k: int = k, flat: Any = flat, shape: Any = shape) -> Any:
                 other = flat.at[i].set((flat[i] + by) % k).reshape(shape)
-                return possible({**numbers, s: other}, rest)
+                return height({**numbers, s: other}, rest) > least
 
             tried = jax.vmap(jax.vmap(moved, (None, 0)), (0, None))(jnp.arange(flat.size), jnp.arange(1, k))
             found = found | jnp.any(tried)
         return found
 
-    look = jax.jit(jax.vmap(lambda n, rest: (possible(n, rest), moves(n, rest)), (0, None)))
+    def over(fn: Any) -> Any:
+        return jax.jit(lambda many, rest: jax.lax.map(lambda n: fn(n, rest), many, batch_size=_KEPT))
+
+    heights, all_free = over(height), over(free)
     rng = np.random.default_rng(0)
     seen = False
     for state in states:
         rest = {n: v for n, v in state.items() if n not in sites}
-        numbers = {}
+        tried = _tries(rng, {s: (len(values[s]), density.sites[s].shape) for s in sites})
         for s in sites:
             own = np.searchsorted(np.asarray(values[s]), np.asarray(state[s]))
-            random = rng.integers(len(values[s]), size=(_TRIES, *density.sites[s].shape))
-            numbers[s] = np.concatenate([np.clip(own, 0, len(values[s]) - 1)[None], random])
-        here, free = (np.asarray(x) for x in look(numbers, rest))
-        if (here & free).any():
+            tried[s][0] = np.clip(own, 0, len(values[s]) - 1)
+        found = np.asarray(heights(tried, rest))
+        at = np.flatnonzero((found > -np.inf) & (found > found.max() - _NEVER))[:_KEPT]
+        if not len(at):
+            continue
+        chosen = {s: t[np.resize(at, _KEPT)] for s, t in tried.items()}
+        if np.asarray(all_free(chosen, rest)).any():
             return False
-        seen = seen or bool(here.any())
+        seen = True
     return seen
+
+
+def _tries(rng: np.random.Generator, shapes: Mapping[str, tuple[int, tuple[int, ...]]]) -> dict[str, Any]:
+    """Random numbers of values by site, `[tries, *shape]`: in all proportions, since what the data say of
+    their sum may be unlikely a priori, and with as many of each value."""
+    out = {}
+    for s, (k, shape) in shapes.items():
+        n = int(np.prod(shape, dtype=int))
+        share = np.cumsum(rng.dirichlet(np.full(k, 0.5), _TRIES), axis=1)
+        mixed = (rng.uniform(size=(_TRIES, n, 1)) > share[:, None, :-1]).sum(-1)
+        even = rng.permuted(np.tile(np.resize(np.arange(k), n), (_TRIES // 4, 1)), axis=1)
+        mixed[-len(even) :] = even
+        out[s] = mixed.reshape(_TRIES, *shape)
+    return out

@@ -42,7 +42,7 @@ from gibbsite.elimination import Marginal, joint_marginal
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.nuts.told import to_be_learnt
-from gibbsite.kernels.scheduling.determined import joint_blocks
+from gibbsite.kernels.scheduling.determined import check_endless, joint_blocks
 from gibbsite.kernels.scheduling.parse import Spec, Update
 from gibbsite.kernels.scheduling.registry import Facts, conjugate_reason, find_kernel, size
 from gibbsite.kernels.scheduling.ties import kept_together, ties_across, ties_within
@@ -81,6 +81,9 @@ def default_spec(facts: Facts) -> Spec:
     drawn_along = {n for ns in scales.values() for n in ns}
     tables = {n: m for n, m in units.items() if kinds[n] in ("finite", "chain") and n not in integrated}
     blocks = joint_blocks(facts, tables)
+    check_endless(
+        facts, {n: m for n, m in units.items() if facts.sites[m[0]].discrete and n not in integrated}
+    )
     for name, members in units.items():
         if name in integrated:
             discrete += [Update("Collapsed", integrated[name])] if name == integrated[name][0] else []
