@@ -1,17 +1,22 @@
 """Discrete sites summed out: what it costs to plan, compile and differentiate, and what it is worth.
 
-    python benchmarks/elimination.py [--small] [--runs]
+    python benchmarks/elimination.py [--small] [--flat] [--runs] [--only NAME]
 
 The models are those that SlicStan was evaluated on (Gorinova, Gordon, Sutton and Vákár 2022, "Conditional
 independence by typing", §7: mixtures, hidden Markov models of one and two orders) and the classic examples of
 sums over discrete unknowns. A row tells, in processor seconds: the time to analyse and plan, to compile value
-and gradient, and for one of them; the same of the marginal as an expert writes it, where there is one;
-equations of the program and table entries. With `--runs` follow the effective draws of the worst continuous
-number per processor second, compiling included: with the discrete sites summed out of NUTS, and with the
-default schedule.
+and gradient, and for one of them; the same of the marginal as an expert writes it, where there is one, and of
+NumPyro's enumeration, where `funsor` is installed and it takes the model as it stands (its gradients are
+compared with ours first); equations of the program and table entries. Calls are timed in turn, in batches,
+and the median batch is told: single calls are shorter than the clock of the processor is fine. `--flat`
+instead tells equations and compiling at several lengths. With `--runs` follow the effective draws of the
+worst continuous number per processor second, compiling included: with the discrete sites summed out of NUTS,
+and with the default schedule.
 """
 
 import argparse
+import importlib
+import importlib.util
 import time
 from collections.abc import Callable
 from typing import Any
@@ -152,11 +157,40 @@ def seconds(fn: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - began, found
 
 
-def gradient(fn: Callable, state: Any, *args: Any) -> tuple[float, float, int]:
-    """Compiling value and gradient, the least of twenty calls, and equations."""
+def compiled(fn: Callable, state: Any, *args: Any) -> tuple[float, Any, int]:
+    """Compiling value and gradient: seconds, the program, its equations."""
+    began = time.process_time()
     traced = jax.jit(jax.value_and_grad(fn)).trace(state, *args)
-    compiling, run = seconds(lambda: traced.lower().compile())
-    return compiling, min(seconds(lambda: run(state, *args))[0] for _ in range(20)), count(traced.jaxpr)
+    run = traced.lower().compile()
+    return time.process_time() - began, run, count(traced.jaxpr)
+
+
+def in_turn(runs: dict[str, Callable[[], Any]], rounds: int = 15) -> dict[str, float]:
+    """Processor seconds per call: the median of batches of some milliseconds, called in turn."""
+    often = {n: max(1, int(5e-3 / max(seconds(run)[0], 1e-6))) for n, run in runs.items()}
+    found: dict[str, list[float]] = {n: [] for n in runs}
+    for _ in range(rounds):
+        for n, run in runs.items():
+            began = time.process_time()
+            for _ in range(often[n]):
+                jax.block_until_ready(run())
+            found[n].append((time.process_time() - began) / often[n])
+    return {n: float(np.median(times)) for n, times in found.items()}
+
+
+def enumerated(fn: Callable) -> Callable | None:
+    """NumPyro's log density with the discrete sites enumerated; None without `funsor`."""
+    if importlib.util.find_spec("funsor") is None:
+        return None
+    handlers = importlib.import_module("numpyro.contrib.funsor")
+    density = importlib.import_module("numpyro.contrib.funsor.infer_util").log_density
+    summed = handlers.enum(handlers.config_enumerate(fn), first_available_dim=-3)
+    return lambda state, x: density(summed, (x,), {}, state)[0]
+
+
+def close(ours: Any, theirs: Any) -> bool:
+    """Whether gradients agree as far as single precision carries."""
+    return all(np.allclose(g, theirs[n], rtol=1e-2, atol=1e-2 * np.abs(g).max()) for n, g in ours.items())
 
 
 def count(jaxpr: Any) -> int:
@@ -175,33 +209,79 @@ def worth(model: Any) -> str:
     return f" {per_second(model.eliminate())} | {per_second(model)} |"
 
 
+def prepared(fn: Callable, x: Any) -> tuple[float, Any, Any, Any]:
+    """Seconds of analysis and plan, the model, its marginal and a state."""
+    began = time.process_time()
+    model = gb.model(fn, x)
+    marginal = model.marginal()
+    spent = time.process_time() - began
+    traced = numpyro.handlers.trace(numpyro.handlers.seed(fn, jax.random.key(0))).get_trace(x)
+    return spent, model, marginal, {n: traced[n]["value"] for n in marginal.others}
+
+
+def row(fn: Callable, x: Any, hand: Callable | None) -> tuple[str, Any]:
+    """A row of the table, and the model."""
+    planning, model, marginal, state = prepared(fn, x)
+    data = tuple(model.inputs["data"])
+    compiling, ours, equations = compiled(marginal.logdensity_at, state, data)
+    runs, told = {"ours": lambda: ours(state, data)}, {}
+    for name, other in {"hand": hand, "numpyro": enumerated(fn)}.items():
+        if other is None:
+            continue
+        try:
+            told[name], run, _ = compiled(other, state, jnp.asarray(x))
+        except Exception as problem:  # what NumPyro's enumeration does not take is part of the table
+            told[name] = f"refused: {type(problem).__name__}"
+            continue
+        gradient = run(state, jnp.asarray(x))[1]
+        if close(ours(state, data)[1], gradient):
+            runs[name] = lambda run=run: run(state, jnp.asarray(x))
+        else:
+            finite = all(np.isfinite(g).all() for g in gradient.values())
+            told[name] = "another gradient" if finite else "gradient not finite"
+    times = in_turn(runs)
+    cells = [f"{fn.__name__}, {x.shape}", f"{planning:.1f}", f"{compiling:.1f}", f"{1e3 * times['ours']:.2f}"]
+    for name in ("hand", "numpyro"):
+        ratio = f" ({times['ours'] / times[name]:.2f} ×)" if name in times else ""
+        cells.append(f"{1e3 * times[name]:.2f}{ratio}" if name in times else str(told.get(name, "–")))
+    cells.append(f"{told['numpyro']:.1f}" if "numpyro" in times else "–")
+    cells += [str(equations), f"{marginal.plan.entries:,.0f}"]
+    return f"| {' | '.join(cells)} |", model
+
+
+def flat(found: dict[Callable, Any]) -> None:
+    """Equations and compiling at several lengths: what must not grow."""
+    lengths = (25, 1_000, 10_000)
+    print("| model | " + " | ".join(f"N = {n:,}: equations, compile s" for n in lengths) + " |")
+    print("|---" * (1 + len(lengths)) + "|")
+    for fn in (gmm, hmm, second_order, factorial):
+        cells = []
+        for n in lengths:
+            _, model, marginal, state = prepared(fn, np.resize(found[fn][0], n))
+            spent, _, equations = compiled(marginal.logdensity_at, state, tuple(model.inputs["data"]))
+            cells.append(f"{equations}, {spent:.1f}")
+        print(f"| {fn.__name__} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     asked = argparse.ArgumentParser()
     asked.add_argument("--small", action="store_true", help="sizes for a try")
+    asked.add_argument("--flat", action="store_true", help="equations and compiling at several lengths")
     asked.add_argument("--runs", action="store_true", help="effective draws per second, too")
+    asked.add_argument("--only", help="the model of this name")
     options = asked.parse_args()
-    more = " ESS/s summed out | ESS/s default |" if options.runs else ""
-    print(f"| model | plan, s | compile, s | gradient, ms | by hand, ms | equations | entries |{more}")
-    print("|---" * (7 + 2 * options.runs) + "|")
-    for fn, (x, hand) in cases(options.small).items():
-        planning, model = seconds_of_model(fn, x)
-        marginal = model.marginal()
-        key = jax.random.key(0)
-        traced = numpyro.handlers.trace(numpyro.handlers.seed(fn, key)).get_trace(x)
-        state = {n: traced[n]["value"] for n in marginal.others}
-        data = tuple(model.inputs["data"])
-        compiling, least, equations = gradient(marginal.logdensity_at, state, data)
-        own = "–" if hand is None else f"{1e3 * gradient(hand, state, jnp.asarray(x))[1]:.2f}"
-        row = f"| {fn.__name__}, {x.shape} | {planning:.1f} | {compiling:.1f} | {1e3 * least:.2f} | {own} |"
-        row += f" {equations} | {marginal.plan.entries:,.0f} |"
-        print(row + (worth(model) if options.runs else ""), flush=True)
-
-
-def seconds_of_model(fn: Callable, x: Any) -> tuple[float, Any]:
-    began = time.process_time()
-    model = gb.model(fn, x)
-    model.marginal()
-    return time.process_time() - began, model
+    found = cases(options.small)
+    if options.flat:
+        flat(found)
+        return
+    titles = ["model", "plan, s", "compile, s", "gradient, ms", "by hand, ms (ours / theirs)",
+              "NumPyro's, ms (ours / theirs)", "its compile, s", "equations", "entries"]  # fmt: skip
+    titles += ["ESS/s summed out", "ESS/s default"] if options.runs else []
+    print(f"| {' | '.join(titles)} |\n{'|---' * len(titles)}|")
+    for fn, (x, hand) in found.items():
+        if options.only in (None, fn.__name__):
+            cells, model = row(fn, x, hand)
+            print(cells + (worth(model) if options.runs else ""), flush=True)
 
 
 if __name__ == "__main__":

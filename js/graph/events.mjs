@@ -65,6 +65,10 @@ export function after(old, source, view, store) {
     const found = search(facts, source.value_input ?? source.value);
     return { ...old, found, selected: found.length === 1 ? found[0] : old.selected };
   }
+  if (source.name === "graph-steps") {
+    const step = source.active ?? 0;
+    return step === old.step ? null : { ...old, step, selected: null, other: null, given: [], found: [] };
+  }
   if (source.name === "graph-colour") return { ...old, byLevel: source.active === 1 };
   if (source.name === "graph-fit") return old.fit === source.active ? null : { ...old, fit: source.active };
   if (source.name === "graph-detail") {

@@ -11,8 +11,8 @@ import { layKeys, labelKeys } from "./keys.mjs";
 import { after, LABELS, offered, turned, wayOf } from "./events.mjs";
 import { arrangeMap, layMap, onMap, reveal, shownView, wantsMap } from "./map.mjs";
 import { isDrawn, nearest } from "./forms.mjs";
-import { panelHtml, panelOf } from "./panel.mjs";
-import { answer, badgesOf, clicked, freshState, highlight, turnedTo } from "./state.mjs";
+import { legendOf, panelHtml, panelOf } from "./panel.mjs";
+import { answer, badgesOf, clicked, freshState, highlight, stepWords, turnedTo } from "./state.mjs";
 import { viewOf } from "./view.mjs";
 
 /**
@@ -67,6 +67,9 @@ function arrange(args, state, store, view) {
   const names = offered(store);
   const at = names.indexOf(wayOf(state, view));
   detail.setv({ labels: names.map((n) => LABELS[n]), active: at < 0 ? null : at, visible: names.length > 1 });
+  const { steps = [] } = store;
+  const numbers = steps.map((_, i) => String(i + 1));
+  args.steps.setv({ labels: ["all", ...numbers], active: state.step, visible: steps.length > 0 });
   arrangeMap(args, view, wantsMap(view, large, state.fit));
   // beside the drawing where the page has room for both
   const room = plot.document?.gibbsiteRoom?.() || document.documentElement.clientWidth;
@@ -92,8 +95,8 @@ function paint(args, state, store, view) {
   return badge;
 }
 
-/** @param {any} args @param {State} state @param {Facts} facts */
-function tell(args, state, facts) {
+/** @param {any} args @param {State} state @param {Facts} facts @param {Store} store */
+function tell(args, state, facts, store) {
   const name = state.selected;
   const fact = name === null ? undefined : facts[name];
   const live = Boolean(args.plot.document?.gibbsite);
@@ -101,7 +104,11 @@ function tell(args, state, facts) {
   const at = [...(run.name ?? [])].indexOf(name);
   const { draws } = args;
   const html = draws.data.name?.[0] === name ? draws.data.html[0] : at < 0 ? "" : run.told[at];
-  args.panel.text = panelHtml(answer(facts, state), fact && name !== null ? panelOf(facts, name, html) : "");
+  const { steps = [] } = store;
+  const dark = args.plot.document?.gibbsiteDark ? store.colours.dark : {};
+  const legend = steps.length ? legendOf({ ...store.colours, ...dark }) : "";
+  const words = answer(facts, state) || stepWords(state, steps);
+  args.panel.text = panelHtml(words, fact && name !== null ? panelOf(facts, name, html) : "", legend);
   // What was intervened on is deterministic now: Undo must stay in reach.
   const fits = fact ? /latent|observed|deterministic/.test(fact.kind) : args.change.visible;
   args.change.visible = Boolean(live && args.changeable && fits);
@@ -131,7 +138,9 @@ function show(args, store, state, whole = false) {
   plot.gibbsiteState = state;
   const chosen = state.selected !== old.selected;
   if (whole) arrange(args, state, store, view);
-  if (chosen || state.other !== old.other || state.given !== old.given || whole) tell(args, state, view.facts);
+  if (chosen || state.other !== old.other || state.given !== old.given || state.step !== old.step || whole) {
+    tell(args, state, view.facts, store);
+  }
   if (chosen) plot.document?.gibbsite?.("select", { node: state.selected });
   if (!whole) {
     if (!plot.gibbsiteComing) draw(args, store, chosen);
@@ -223,6 +232,6 @@ export default async function react(args, source) {
   if (next !== null) show(args, store, next, whole);
   if (source.name === "graph-run" && !plot.gibbsiteComing) draw(args, store, true);
   if (source.name === "graph-run" || source.name === "graph-draws") {
-    tell(args, plot.gibbsiteState, cached(plot, store, plot.gibbsiteState).facts);
+    tell(args, plot.gibbsiteState, cached(plot, store, plot.gibbsiteState).facts, store);
   }
 }

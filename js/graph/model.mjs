@@ -6,7 +6,8 @@
  * @typedef {Joint & {level: string, blanket: string[], box: number[], told: Told}} Fact
  * @typedef {{discrete?: boolean, shape?: number[], plates?: string[], statement?: string, stands?: string[],
  *   conditional?: string, latex?: string, form?: string, kernel?: string, reason?: string, blocked?: string,
- *   kernels?: string[], ways?: string[], line?: number, plate?: boolean, updates?: string}} Told
+ *   kernels?: string[], ways?: string[], line?: number, plate?: boolean, updates?: string,
+ *   summed?: number, near?: number[]}} Told
  * @typedef {Record<string, Fact>} Facts
  */
 

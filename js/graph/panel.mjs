@@ -77,6 +77,7 @@ export function panelOf(facts, name, draws = "") {
     entry("conditional", told.conditional, true),
     latex,
     entry("form", told.form),
+    entry("summed out", told.summed ? `at step ${told.summed}` : ""),
     entry("kernel", told.kernel && `${told.kernel}: ${told.reason}`),
     entry("what blocked a better one", told.blocked),
     entry("kernels", told.updates),
@@ -90,8 +91,16 @@ export function panelOf(facts, name, draws = "") {
   return `<div class="gp">${head}<dl>${parts.join("")}</dl></div>`;
 }
 
-/** The whole of the panel's HTML. @param {string} answer @param {string} panel */
-export function panelHtml(answer, panel) {
+/** What the look of nodes that are summed out means. @param {import("./shapes.mjs").Colours} colours */
+export function legendOf(colours) {
+  const box = `background:${colours.fill.summed};border:2px dashed ${colours.line.summed}`;
+  const swatch = `<span style="display:inline-block;width:26px;height:11px;margin-right:8px;${box}"></span>`;
+  const words = "summed out of the target, and drawn again after each step; the numbers above go through the order";
+  return `<p class="gp k gp-legend">${swatch}${words}</p>`;
+}
+
+/** The whole of the panel's HTML. @param {string} answer @param {string} panel @param {string} [legend] */
+export function panelHtml(answer, panel, legend = "") {
   const reply = answer ? `<div class="gp" role="status"><p class="ask">${escaped(answer)}</p></div>` : "";
-  return STYLE + reply + (panel || `<div class="gp k">${FIRST}<details class="q"><summary title="help">?</summary>${HINT}</details></div>`);
+  return STYLE + reply + (panel || `<div class="gp k">${FIRST}<details class="q"><summary title="help">?</summary>${HINT}</details></div>`) + legend;
 }

@@ -8,7 +8,7 @@
  *   w: number[], h: number[], title: string[], text: string[]}} Places
  * @typedef {{start: number[], end: number[], points: number[][], curved?: boolean}} Lines
  * @typedef {{fill: Record<string, string>, line: Record<string, string>, level: Record<string, string>,
- *   edge: string, ink?: string, paper?: string, plate?: string, tint?: Record<string, string>, dark?: Partial<Colours>}} Colours
+ *   dash?: Record<string, number[]>, edge: string, ink?: string, paper?: string, plate?: string, tint?: Record<string, string>, dark?: Partial<Colours>}} Colours
  * @typedef {[number, number][]} Points
  */
 

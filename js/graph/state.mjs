@@ -9,10 +9,11 @@ import { activeTrail } from "./model.mjs";
  * @typedef {{nodes: Columns, edges: Columns, heads: Columns, plates: Columns, size: number[], facts: Facts,
  *   merged: Record<string, import("./forms.mjs").Merged>, closable: string[]}} View
  * @typedef {{hovered: string|null, selected: string|null, other: string|null, given: string[], found: string[],
- *   byLevel: boolean, fit: boolean, view: string, closed: string[]}} State
+ *   byLevel: boolean, fit: boolean, view: string, closed: string[], step: number}} State
  */
 
 const FAINT = 0.22;
+const GONE = 0.1;
 const PARENT = "#0072b2";
 const CHILD = "#d55e00";
 const TRAIL = "#c2185b";
@@ -21,13 +22,14 @@ const TRAIL = "#c2185b";
 export function freshState(view = "folded") {
   return {
     hovered: null, selected: null, other: null, given: [], found: [], byLevel: false, fit: false, view, closed: [],
+    step: 0,
   };
 }
 
 /** Another view of the graph, or other plates closed; what was chosen stays so where it is still there.
  * @param {State} old @param {string} view @param {string[]} [closed] @returns {State} */
 export function turnedTo(old, view, closed = []) {
-  return { ...freshState(view), byLevel: old.byLevel, fit: old.fit, selected: old.selected, closed };
+  return { ...freshState(view), byLevel: old.byLevel, fit: old.fit, selected: old.selected, step: old.step, closed };
 }
 
 /** The plates that are closed after a click on a plate's label, or on a node that stands for closed ones.
@@ -101,24 +103,37 @@ export function highlight(view, state, colours) {
   /** @param {string} n */
   const width = (n) => {
     if (n === centre || n === state.selected || n === state.other) return 3.4;
+    if (state.step && facts[n].told.summed === state.step) return 3.4;
     return near.has(n) || state.given.includes(n) ? 2.6 : 1.6;
   };
   const names = view.nodes.name;
+  /** @param {string} n */
+  const look = (n) => (facts[n].told.summed ? "summed" : facts[n].kind);
+  /** What is left of a node while sites are summed out step by step. @param {string} n */
+  const left = (n) => {
+    const { summed, near } = facts[n].told;
+    if (!state.step || centre) return on(n) ? 1 : FAINT;
+    if (summed && summed < state.step) return GONE;
+    return summed === state.step || near?.includes(state.step) ? 1 : 0.5;
+  };
   const ends = view.edges.start.map((a, i) => [a, view.edges.end[i]]);
   const colour = ends.map(([a, b]) => {
     if (pairs.has(`${a}\n${b}`)) return TRAIL;
     if (centre && b === centre) return PARENT;
     return centre && a === centre ? CHILD : colours.edge;
   });
-  const alpha = ends.map(([a, b]) => (on(a) && on(b) ? 1 : FAINT * 0.7));
+  const alpha = ends.map(([a, b]) =>
+    state.step && !centre ? Math.min(left(a), left(b)) : on(a) && on(b) ? 1 : FAINT * 0.7,
+  );
   return {
     nodes: {
-      alpha: names.map((n) => (on(n) ? 1 : FAINT)),
+      alpha: names.map(left),
       width: names.map(width),
       lit: names.map((n) => (lit.has(n) ? 1 : 0)),
       role: names.map((n) => roles.get(n)),
-      fill: names.map((n) => state.byLevel ? colours.level[facts[n].level] : colours.fill[facts[n].kind]),
-      dash: names.map((n, i) => (state.given.includes(n) ? [2, 2] : view.nodes.dash[i])),
+      fill: names.map((n) => state.byLevel ? colours.level[facts[n].level] : colours.fill[look(n)]),
+      line: names.map((n) => colours.line[look(n)]),
+      dash: names.map((n, i) => (state.given.includes(n) ? [2, 2] : (colours.dash?.[look(n)] ?? view.nodes.dash[i]))),
     },
     edges: {
       alpha,
@@ -149,6 +164,11 @@ export function badgesOf(view, run, ranks) {
     const [words, colour] = inside.reduce((a, b) => (ranks.indexOf(b[1]) > ranks.indexOf(a[1]) ? b : a));
     return [done === inside.length ? `✓ all ${done}` : `${words} · ${done} of ${inside.length} ✓`, colour];
   });
+}
+
+/** The step at which sites are summed out, in words. @param {State} state @param {string[]} steps */
+export function stepWords(state, steps) {
+  return state.step ? `Step ${state.step} of ${steps.length}: ${steps[state.step - 1]}` : "";
 }
 
 /** The answer to an independence question, in words. @param {Facts} facts @param {State} state */

@@ -10,7 +10,8 @@ import { boxOf, columnsOf } from "./shapes.mjs";
  * @typedef {import("./model.mjs").Told} Told
  * @typedef {import("./shapes.mjs").Colours} Colours
  * @typedef {import("./state.mjs").View} View
- * @typedef {{views: Record<string, Drawn>, start: string, told: Record<string, Told>, colours: Colours}} Store
+ * @typedef {{views: Record<string, Drawn>, start: string, told: Record<string, Told>, steps?: string[],
+ *   colours: Colours}} Store
  */
 
 /** @param {Store} store @param {string} name

@@ -228,6 +228,15 @@ class Model(Live):
             changed.__dict__["graph"] = self.graph.of(changed)
         return changed
 
+    @property
+    def summed_out(self) -> tuple[str, ...]:
+        """The discrete sites that the model's own schedule sums out; none under the default policy."""
+        if self._schedule is None:
+            return ()
+        updates = self.schedule().updates
+        groups = self.density.groups
+        return tuple(m for u in updates for n in u.eliminated for m in groups.get(n, (n,)))
+
     def eliminate(self, *sites: str) -> "Model":
         """The same model with a schedule that sums the discrete `sites` out of one NUTS block, and redraws
         them.

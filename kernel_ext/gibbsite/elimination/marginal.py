@@ -129,6 +129,10 @@ class Marginal:
     def __repr__(self) -> str:
         return f"<Marginal without {', '.join(self.sites)}: {self.cost}>"
 
+    def members(self, unit: str) -> tuple[str, ...]:
+        """The sites, as the model names them, that a site of the plan stands for."""
+        return self._units[unit]
+
     def left(self, latents: Latents) -> dict[str, Any]:
         """Of values by name, those of the sites that are left, as `density` names them."""
         return self._packed(latents)

@@ -17,7 +17,7 @@ from gibbsite.density.maps.access import Shape, clipped
 from gibbsite.density.maps.rules import ELEMENTWISE
 from gibbsite.trace.jaxpr.compat import JaxprEqn, bind_equation
 
-_IN_BOUNDS = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
+IN_BOUNDS = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def copies_of(eqn: JaxprEqn, operand: Any, indices: Any) -> Copies | None:
     """A gather of whole rows as `Copies`, where there are more copies than rows."""
     dims, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
     shape, indexed = tuple(eqn.invars[0].aval.shape), tuple(dims.start_index_map)
-    if eqn.params["mode"] not in _IN_BOUNDS or dims.operand_batching_dims or not indexed or 0 in shape:
+    if eqn.params["mode"] not in IN_BOUNDS or dims.operand_batching_dims or not indexed or 0 in shape:
         return None
     kept = [d for d in range(len(shape)) if d not in indexed]
     if set(dims.collapsed_slice_dims) != set(indexed) or any(sizes[d] != shape[d] for d in kept):
@@ -181,7 +181,7 @@ def _reduce(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
 def _gather(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
     """The same part of every row, such as its diagonal."""
     x, indices = xs
-    if isinstance(indices, Copies) or len(x.batch) != 1 or eqn.params["mode"] not in _IN_BOUNDS:
+    if isinstance(indices, Copies) or len(x.batch) != 1 or eqn.params["mode"] not in IN_BOUNDS:
         return None
     (at,) = x.batch
     dims, sizes = eqn.params["dimension_numbers"], list(eqn.params["slice_sizes"])

@@ -13,6 +13,7 @@ from jax import lax
 
 from gibbsite.density.evaluation.copies import RULES as COPY_RULES
 from gibbsite.density.evaluation.copies import Copies, copies_of
+from gibbsite.density.evaluation.uniform import gathered_alike
 from gibbsite.density.maps.access import Shape
 from gibbsite.density.maps.rules import ELEMENTWISE
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
@@ -91,7 +92,7 @@ class Evaluator:
             found = COPY_RULES[name](
                 eqn, [self._waiting[a] if self._waits(a) else self.lazy(a) for a in eqn.invars]
             )
-        elif name == "gather":
+        elif name == "gather" and gathered_alike(eqn, self.lazy(eqn.invars[0])) is None:
             found = copies_of(eqn, self.lazy(eqn.invars[0]), self.lazy(eqn.invars[1]))
         else:
             return False
@@ -287,6 +288,9 @@ def _same_index_for_all(
 
 def _gather(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     operand, indices = xs
+    alike = gathered_alike(eqn, operand)
+    if alike is not None:
+        return [alike]
     o_shape, i_shape = _aval_shape(eqn.invars[0]), _aval_shape(eqn.invars[1])
     dims, sizes = eqn.params["dimension_numbers"], list(eqn.params["slice_sizes"])
     if 0 in o_shape or 0 in i_shape or 0 in sizes:

@@ -1,9 +1,9 @@
-"""Filters with their derivative: forward once, then all steps linearised at once and pulled back.
+"""Filters with their derivative: every step is linearised as it is made, and the steps are pulled back.
 
 Leaving the derivative to a scan's own costs up to twice as much: here only the recursion itself runs step by
-step backwards, while the weights that it uses and the derivatives of the tables are computed for all steps
-together. With weights in {0, 1} the same pass draws (forward filtering, backward sampling; Scott 2002,
-"Bayesian methods for hidden Markov models", §2) or finds the best path (Viterbi 1967).
+step backwards, while the derivatives of the tables are computed for all steps together. With weights in
+{0, 1} the same pass draws (forward filtering, backward sampling; Scott 2002, "Bayesian methods for hidden
+Markov models", §2) or finds the best path (Viterbi 1967).
 """
 
 from collections.abc import Callable
@@ -18,17 +18,11 @@ Advance = Callable[[Any, Any, Any, Any], Any]
 """`(message, moving tables now, standing tables, uniforms) -> message` of one step."""
 
 
-def _forward(advance: Advance, message: Any, moving: Any, standing: Any, uniforms: Any, keep: bool) -> Any:
-    def step(a: Any, at: Any) -> tuple[Any, Any]:
-        now, u = at
-        after = jnp.broadcast_to(advance(a, now, standing, u), a.shape)
-        top = jnp.max(after, axis=tuple(range(after.ndim - 1)))
-        top = jnp.where(jnp.isfinite(top), top, 0)
-        # carried unnormalised, messages of 10^5 steps lose all that is finer than 0.01 in float32
-        return after - top, (top, a if keep else None)
-
-    last, (tops, before) = lax.scan(step, message, (moving, uniforms))
-    return (last, jnp.sum(tops, axis=0)), before
+def _normalised(after: Any) -> tuple[Any, Any]:
+    """Carried as they are, messages of 10^5 steps lose all that is finer than 0.01 in float32."""
+    top = jnp.max(after, axis=tuple(range(after.ndim - 1)))
+    top = jnp.where(jnp.isfinite(top), top, 0)
+    return after - top, top
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -38,24 +32,31 @@ def filtered(advance: Advance, message: Any, moving: Any, standing: Any, uniform
     `message` has the chains on its last axis; `moving` tables and `uniforms` have the steps on axis 0. What
     is to be added counts as constant in derivatives; the message carries them all.
     """
-    return _forward(advance, message, moving, standing, uniforms, keep=False)[0]
+
+    def step(a: Any, at: Any) -> tuple[Any, Any]:
+        now, u = at
+        return _normalised(jnp.broadcast_to(advance(a, now, standing, u), a.shape))
+
+    last, tops = lax.scan(step, message, (moving, uniforms))
+    return last, jnp.sum(tops, axis=0)
 
 
 def _filtered_fwd(advance: Advance, message: Any, moving: Any, standing: Any, uniforms: Any) -> Any:
-    out, before = _forward(advance, message, moving, standing, uniforms, keep=True)
-    return out, (before, moving, standing, uniforms)
+    def step(a: Any, at: Any) -> tuple[Any, Any]:
+        now, u = at
 
-
-def _filtered_bwd(advance: Advance, kept: Any, cotangents: Any) -> Any:
-    before, moving, standing, uniforms = kept
-
-    def linearised(a: Any, now: Any, u: Any) -> Any:
         def one(a: Any, now: Any, standing: Any) -> Any:
             return jnp.broadcast_to(advance(a, now, standing, u), a.shape)
 
-        return jax.vjp(one, a, now, standing)[1]
+        after, pull = jax.vjp(one, a, now, standing)
+        carried, top = _normalised(after)
+        return carried, (top, pull)
 
-    pulls = jax.vmap(linearised)(before, moving, uniforms)
+    last, (tops, pulls) = lax.scan(step, message, (moving, uniforms))
+    return (last, jnp.sum(tops, axis=0)), pulls
+
+
+def _filtered_bwd(advance: Advance, pulls: Any, cotangents: Any) -> Any:
     first, after = lax.scan(lambda g, pull: (pull(g)[0], g), cotangents[0], pulls, reverse=True)
     of_moving, of_standing = jax.vmap(lambda pull, g: pull(g)[1:])(pulls, after)
     return first, of_moving, jax.tree.map(lambda g: jnp.sum(g, axis=0), of_standing), None

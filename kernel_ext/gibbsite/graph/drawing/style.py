@@ -13,6 +13,7 @@ LEVEL_FILL = {"data": "#eceff1", "model": "#f6dfb8", "generated": "#cfe8dc"}
 # Okabe and Ito's colours, softened: told apart by colour-blind readers, on light and dark grounds
 FILL = {
     "latent": "#dcebf7",
+    "summed": "#f7f9fb",
     "observed": "#f6dfb8",
     "deterministic": "#e8e3f4",
     "data": "#eceff1",
@@ -21,6 +22,7 @@ FILL = {
 }
 LINE = {
     "latent": "#2f7fc1",
+    "summed": "#c2185b",
     "observed": "#b97700",
     "deterministic": "#7a62b8",
     "data": "#78838d",
@@ -33,6 +35,7 @@ FONT = "Helvetica,Arial,sans-serif"
 DARK = {
     "fill": {
         "latent": "#1f3a55",
+        "summed": "#16191d",
         "observed": "#51401a",
         "deterministic": "#3b3358",
         "data": "#343b43",
@@ -46,6 +49,9 @@ DARK = {
     "plate": "#9aa5b0",
     "tint": {"#007a5a": "#45c49c", "#8a6d00": "#e0b83f", "#b3261e": "#ff8a80"},
 }
+DASH: dict[str, tuple[int, ...]] = {"deterministic": (5, 3), "summed": (9, 3, 2, 3)}
+"""Outlines, in pixels on and off, of what is not drawn on its own."""
+SUMMED = "summed out of the target, and drawn again after each step"
 GREEK: dict[str, str] = dict(
     zip(
         (

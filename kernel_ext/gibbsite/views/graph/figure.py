@@ -127,9 +127,18 @@ def _look_tools(script: CustomJS) -> tuple[Any, dict[str, Any]]:
         name="graph-detail", labels=[], active=None, visible=False, stylesheets=[_CONTROL]
     )
     detail.js_on_change("active", script)
+    steps = RadioButtonGroup(
+        name="graph-steps",
+        labels=[],
+        active=None,
+        visible=False,
+        stylesheets=[_CONTROL],
+        html_attributes={"aria-label": "Steps by which sites are summed out"},
+    )
+    steps.js_on_change("active", script)
     fit = Toggle(name="graph-fit", label="fit", active=False, width=60, visible=False, stylesheets=[_CONTROL])
     fit.js_on_change("active", script)
-    return _wrapped(look, colour, detail, fit), {"detail": detail, "fit": fit}
+    return _wrapped(look, colour, detail, fit, steps), {"detail": detail, "fit": fit, "steps": steps}
 
 
 def _keep_tools() -> Any:

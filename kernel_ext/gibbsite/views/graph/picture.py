@@ -9,16 +9,19 @@ import networkx as nx
 from gibbsite.graph.drawing.layout import MAX_DRAWN
 from gibbsite.graph.drawing.shapes import Drawing, arrow_head, draw
 from gibbsite.graph.drawing.style import (
+    DASH,
     EDGE,
     FILL,
     INK,
     LINE,
     PLATE,
     READABLE,
+    SUMMED,
     TEXT_SIZE,
     TITLE_SIZE,
 )
 from gibbsite.graph.listing import summary
+from gibbsite.views.graph.steps import summed_out
 from gibbsite.views.ink.colours import ANY_INK
 from gibbsite.views.ink.svg import document, text
 
@@ -51,18 +54,40 @@ def graph_svg(graph: Any, use_greek: bool = False, ground: str | None = None) ->
     drawing = draw(graph, use_greek)
     parts = [*_plates(drawing), *map(_arrow, drawing.edges.values())]
     inner = {"anchor": "middle", "fill": INK}  # on the node's own light ground
+    looks = looks_of(graph, whole.model)
     for name, node in graph.nodes.items():
-        shape = drawing.nodes[name]
-        dash = ' stroke-dasharray="5 3"' if node.kind == "deterministic" else ""
+        shape, kind = drawing.nodes[name], looks[name]
+        dash = f' stroke-dasharray="{" ".join(map(str, DASH[kind]))}"' if kind in DASH else ""
+        words = f"{name}: {node.kind}{', ' + SUMMED if kind == 'summed' else ''}. {node.distribution}"
         parts.append(
-            f"<g><title>{escape(f'{name}: {node.kind}. {node.distribution}')}</title>"
-            f'<polygon points="{_points(shape.outline)}" fill="{FILL[node.kind]}" '
-            f'stroke="{LINE[node.kind]}" stroke-width="1.6"{dash}/>'
+            f"<g><title>{escape(words)}</title>"
+            f'<polygon points="{_points(shape.outline)}" fill="{FILL[kind]}" '
+            f'stroke="{LINE[kind]}" stroke-width="1.6"{dash}/>'
             + text(shape.x, shape.title_y, shape.title, size=TITLE_SIZE, font_weight="600", **inner)
             + (text(shape.x, shape.text_y, shape.text, size=TEXT_SIZE, **inner) if shape.text else "")
             + "</g>"
         )
-    return document(round(drawing.width), round(drawing.height), parts, ground)
+    wide, high = round(drawing.width), round(drawing.height)
+    if "summed" in looks.values():
+        parts.append(_legend(high))
+        wide, high = max(wide, 60 + 6 * len(SUMMED)), high + 24
+    return document(wide, high, parts, ground)
+
+
+def looks_of(graph: Any, model: Any) -> dict[str, str]:
+    """Per node the kind whose colours it has: its own, or "summed" where the schedule sums it out."""
+    gone = summed_out(model)
+    inside = {} if not gone else {**graph.groups, **graph.folded()[1], **graph.overview()[1]}
+    return {n: "summed" if gone & {n, *inside.get(n, ())} else node.kind for n, node in graph.nodes.items()}
+
+
+def _legend(top: float) -> str:
+    dash = " ".join(map(str, DASH["summed"]))
+    return (
+        f'<rect x="12" y="{top + 2}" width="26" height="13" fill="{FILL["summed"]}" '
+        f'stroke="{LINE["summed"]}" stroke-width="1.6" stroke-dasharray="{dash}"/>'
+        + text(46, top + 13, SUMMED, size=11, fill=ANY_INK)
+    )
 
 
 def _plates(drawing: Drawing) -> list[str]:

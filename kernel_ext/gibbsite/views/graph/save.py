@@ -13,7 +13,7 @@ from gibbsite.graph.drawing.layout import MAX_DRAWN
 from gibbsite.graph.drawing.shapes import arrow_head, draw
 from gibbsite.graph.drawing.style import EDGE, FILL, INK, LINE, PLATE, PLATE_TEXT, TEXT_SIZE, TITLE_SIZE
 from gibbsite.views.graph.figure import graph_root
-from gibbsite.views.graph.picture import graph_svg, shown
+from gibbsite.views.graph.picture import graph_svg, looks_of, shown
 
 KINDS = (".svg", ".png", ".html", ".dot")
 _PIXELS = 2  # of a picture in points, for each that the drawing asks for
@@ -82,10 +82,10 @@ def _write_png(graph: Any, target: Path) -> None:
     for line in drawing.edges.values():
         axes.plot(*zip(*line, strict=True), color=EDGE, lw=1.4)
         axes.add_patch(patches.Polygon(arrow_head(line), fc=EDGE, ec="none"))
-    for name, node in seen.nodes.items():
+    for name, kind in looks_of(seen, graph.model).items():
         shape = drawing.nodes[name]
-        dash = "--" if node.kind == "deterministic" else "-"
-        look = {"fc": FILL[node.kind], "ec": LINE[node.kind], "ls": dash}
+        dash = {"deterministic": "--", "summed": "-."}.get(kind, "-")
+        look = {"fc": FILL[kind], "ec": LINE[kind], "ls": dash}
         axes.add_patch(patches.Polygon(shape.outline, lw=1.6, zorder=3, **look))
         words: dict[str, Any] = {"ha": "center", "va": "baseline", "color": INK, "zorder": 4}
         axes.text(shape.x, shape.title_y, _plain(shape.title), size=TITLE_SIZE - 2, weight="bold", **words)

@@ -10,6 +10,7 @@ from typing import Any
 from gibbsite.graph.drawing.layout import MAX_DRAWN
 from gibbsite.graph.drawing.style import (
     DARK,
+    DASH,
     EDGE,
     FILL,
     INK,
@@ -20,6 +21,7 @@ from gibbsite.graph.drawing.style import (
 )
 from gibbsite.views.graph.columns import view_of
 from gibbsite.views.graph.forms import forms_of
+from gibbsite.views.graph.steps import steps_of
 from gibbsite.views.graph.told import told
 
 
@@ -54,10 +56,12 @@ def store_of(
         "views": views,
         "start": "overview" if large else "folded",
         "told": entries,
+        "steps": [step["text"] for step in steps_of(model)],
         "colours": {
             "fill": FILL,
             "line": LINE,
             "level": LEVEL_FILL,
+            "dash": DASH,
             "edge": EDGE,
             "ink": INK,
             "paper": "#ffffff",

@@ -5,6 +5,7 @@ from typing import Any
 
 from gibbsite.errors import GibbsiteError
 from gibbsite.kernels.scheduling.registry import kernels
+from gibbsite.views.graph.steps import Step, steps_of
 
 _MOST_STANDS = 8
 
@@ -20,12 +21,20 @@ def told(
     `members` names what merged nodes stand for; those `known` are left out. The keys are those that
     `js/graph/model.mjs` lists.
     """
-    rows = _kernel_rows(model)
+    rows, steps = _kernel_rows(model), steps_of(model)
     return {
         name: _told(graph, name, model, rows, (members or {}).get(name, ()))
+        | _stepped(steps, (name, *(members or {}).get(name, ())))
         for name in graph.nodes
         if name not in known
     }
+
+
+def _stepped(steps: Sequence[Step], names: Sequence[str]) -> dict[str, Any]:
+    """The step, from 1, that sums a node out, and those whose tables it is in."""
+    own = [i for i, step in enumerate(steps, 1) if set(names) & set(step["sites"])]
+    near = [i for i, step in enumerate(steps, 1) if set(names) & set(step["near"])]
+    return ({"summed": own[0]} if own else {}) | ({"near": near} if near else {})
 
 
 def fitting_kernels(model: Any, site: str) -> list[str]:
