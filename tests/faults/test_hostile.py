@@ -74,6 +74,16 @@ def _sharded(folder):
     _rewritten(folder, lambda told: told.update(codecs=[codec]))
 
 
+def _many_chunks(folder):
+    """Chunks of one number, of 10⁹ chains: their names alone would fill the memory."""
+    grid = {"name": "regular", "configuration": {"chunk_shape": [1, 1]}}
+
+    def change(told):
+        told.update(shape=[10**9, 30], chunk_grid=grid)
+
+    _rewritten(folder, change)
+
+
 def _deep(folder):
     (folder / "draws.zarr" / "zarr.json").write_text("[" * 10**6)
 
@@ -98,7 +108,15 @@ def _digits(folder):
     checkpoint.write(folder, {**facts, "elapsed": float("inf")}, state)
 
 
-CORPUS = (_bomb, _endless, _many_draws, _large_chunks, _sharded, _deep, _sparse, _linked, _counts, _digits)
+def _many_axes(folder):
+    grid = {"name": "regular", "configuration": {"chunk_shape": [1] * 5000}}
+    _rewritten(folder, lambda told: told.update(shape=[2, 30, *[1] * 4998], chunk_grid=grid))
+
+
+CORPUS = (
+    *(_bomb, _endless, _many_draws, _large_chunks, _many_chunks, _many_axes, _sharded),
+    *(_deep, _sparse, _linked, _counts, _digits),
+)
 
 
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda f: f.__name__.strip("_"))
@@ -113,23 +131,70 @@ def test_refused_before_it_swells(stored, tmp_path, attack):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_KB
 
 
+DESCRIPTIONS = {
+    "a huge site": ("sites", {"shape": [2**62, 2**62]}),
+    "a site of no size": ("sites", {"shape": [-1]}),
+    "a size in words": ("sites", {"shape": ["3"]}),
+    "objects": ("sites", {"dtype": "O"}),
+    "a large type": ("sites", {"dtype": "V9999999999"}),
+    "a type in a list": ("sites", {"dtype": [["a", "<f4"]]}),
+    "another role": ("sites", {"role": "__class__"}),
+    "axes that are not there": ("sites", {"plates": ["n"], "plate_axes": [5]}),
+    "plates in one word": ("sites", {"plates": "nm", "plate_axes": [0, 0]}),
+    "a name in a list": ("blocks", {"label": ["a"]}),
+    "sites in one word": ("blocks", {"sites": "a"}),
+    "labels of numbers": ("labels", {"n": [1, 2]}),
+    "groups of groups": ("groups", {"g": [["a"]]}),
+    "a group of nobody": ("groups", {"g": ["nobody"]}),
+    "an empty group": ("groups", {"g": []}),
+    "a model that is none": ("model", None),
+}
+
+
+def _described(folder, change):
+    root = folder / "draws.zarr"
+    told = json.loads((root / "zarr.json").read_text())
+    change(told["attributes"]["gibbsite"])
+    (root / "zarr.json").write_text(json.dumps(told))
+    facts, state = checkpoint.read(folder)
+    facts["about"] = arrays.fingerprint(root, "")
+    checkpoint.write(folder, facts, state)
+
+
+@pytest.mark.parametrize("what", DESCRIPTIONS)
+def test_descriptions_of_no_model(stored, tmp_path, what):
+    folder = tmp_path / "copy"
+    shutil.copytree(stored, folder)
+    part, odd = DESCRIPTIONS[what]
+
+    def change(told):
+        if isinstance(told[part], list):
+            told[part][0].update(odd)
+        else:
+            told[part] = odd
+
+    _described(folder, change)
+    for read in (gb.load, outside):
+        with pytest.raises(CheckpointError, match="damaged"):
+            read(folder)
+
+
 def test_markup_in_a_store_stays_text(stored, tmp_path):
     """Names that a store brings are shown as they are spelt."""
     folder = tmp_path / "copy"
     shutil.copytree(stored, folder)
     bad = "<script>alert(1)</script>\"'&\\x"
-    root = folder / "draws.zarr"
-    told = json.loads((root / "zarr.json").read_text())
-    described = told["attributes"]["gibbsite"]
-    described["model"] = described["schedule"] = bad
-    described["blocks"][0] = {"label": bad, "kernel": bad, "sites": [bad]}
-    described["sites"][0]["name"] = bad
-    (root / "zarr.json").write_text(json.dumps(told))
+
+    def change(told):
+        told["model"] = told["schedule"] = bad
+        told["blocks"][0] = {"label": bad, "kernel": bad, "sites": [bad]}
+        told["sites"][0]["name"] = bad
+
     facts, state = checkpoint.read(folder)
     for part in ("names", "sums", "blocks"):
         facts["draws"]["posterior"][part] = {bad: facts["draws"]["posterior"][part]["a"]}
-    facts["about"] = arrays.fingerprint(root, "")
     checkpoint.write(folder, facts, state)
+    _described(folder, change)
     run = gb.load(folder)
     assert list(run.draws) == [bad]
     for page in (

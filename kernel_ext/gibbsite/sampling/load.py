@@ -4,19 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial as partial_of
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from gibbsite.density import Site
-from gibbsite.density.model.names import printed
 from gibbsite.errors import CheckpointError, ScheduleError
-from gibbsite.kernels.scheduling.plan import Block, Plan
+from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts
 from gibbsite.sampling.run import Run, Settings
+from gibbsite.sampling.storage.described import plan_without_model
 from gibbsite.sampling.storage.facts import checked_facts, checked_settings
 from gibbsite.sampling.storage.reading import damages, read_description, read_draws, read_whole, warn_of
 from gibbsite.sampling.storage.store import Store
@@ -60,7 +59,7 @@ def read_back(
         settings = replace(settings, keep=tuple(settings.keep))
     described = read_description(folder, facts)
     if planned is None or partial:
-        plan = _plan_without_model(described, folder)
+        plan = plan_without_model(described, folder)
     else:
         checkpoint.same_versions(facts["versions"])
         plan = checked_plan(planned(described), described)
@@ -134,48 +133,6 @@ def verify(path: str | Path) -> Verified:
     held = facts["draws"]["posterior"]
     needs = checkpoint.requirements(facts["versions"])
     return Verified(str(folder), held["steps"], tuple(held["names"]), needs)
-
-
-def _plan_without_model(described: dict[str, Any], folder: Path) -> Plan:
-    def of(s: dict[str, Any]) -> Site:
-        return Site(
-            name=s["name"],
-            shape=tuple(s["shape"]),
-            dtype=np.dtype(s["dtype"]),
-            support=None,
-            role=s["role"],
-            discrete=s["discrete"],
-            plates=tuple(s["plates"]),
-            batch_shape=(),
-            event_shape=(),
-            fn_name=s["fn_name"],
-            line=None,
-            plate_axes=tuple(s["plate_axes"]),
-        )
-
-    try:
-        return Plan(
-            kernel=cast(Any, None),
-            inputs=(),
-            blocks=tuple(Block(b["label"], b["kernel"], tuple(b["sites"])) for b in described["blocks"]),
-            sites={s["name"]: of(s) for s in described["sites"]},
-            observed=described["observed"],
-            groups={g: tuple(names) for g, names in described["groups"].items()},
-            fingerprint=described["fingerprint"],
-            cache_key=None,
-            model_name=described["model"],
-            schedule_text=described["schedule"],
-            labels=_printed(described["labels"]),
-            value_labels=_printed(described.get("value_labels", {})),
-            generated=tuple(described.get("generated", ())),
-            observed_sites={s["name"]: of(s) for s in described["observed_sites"]},
-        )
-    except (KeyError, TypeError, AttributeError, ValueError) as problem:
-        raise CheckpointError(f"the saved run in {str(folder)!r} is damaged: {problem!r}") from problem
-
-
-def _printed(labels: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(printed(str(k)) for k in known) for name, known in labels.items()}
 
 
 def _plan_of(model: Any, described: dict[str, Any]) -> Plan:

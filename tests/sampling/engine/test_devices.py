@@ -17,57 +17,55 @@ from gibbsite.sampling.engine import resources
 from helpers import TESTS
 from helpers.models.sampling_models import rates
 
-SHARDED = """
-import json, sys
-sys.path[:0] = {paths!r}
-import conftest
-import numpy as np
-from helpers.models.sampling_models import rates
-import gibbsite as gb
-import jax
-model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
-options = dict(draws=20, warmup=40, chains=4, seed=1, schedule="NUTS(pooled=False) a")
-whole = model.sample(**options, device="cpu:all")
-part = model.start(**options, device="cpu:all", chunk=7, store=sys.argv[1])
-part.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 5 else None)
-part.wait()
-back = gb.load(sys.argv[1], model=model, device="cpu:all").resume()
-one = model.sample(**options, device="cpu:1")
-print(json.dumps(dict(
-    status=part.status,
-    device=whole.device,
-    devices=[len(leaf.sharding.device_set) for leaf in jax.tree.leaves(whole._state)],
-    same=all(np.array_equal(whole.draws[n], back.draws[n]) for n in whole.draws),
-    differ=len(np.unique(whole.draws["a"][:, -1])),
-    close=float(np.abs(one.draws["a"] - whole.draws["a"]).max()),
-    where=[f"{{d.platform}}:{{d.id}}" for d in jax.tree.leaves(one._state)[0].devices()],
-)))
-"""
-
-DATA = """
+DEVICES = """
 import json, sys
 sys.path[:0] = {paths!r}
 import conftest
 import jax
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from helpers.models.sampling_models import coins, data
+from helpers.models.sampling_models import coins, data, rates
 import gibbsite as gb
-model = gb.model(coins, data())
-options = dict(draws=20, warmup=20, chains=2, seed=1, schedule="Gibbs z (*) NUTS [w p]")
-one = model.sample(**options)
-many = model.sample(**options, shard="n")
-part = model.start(**options, shard="auto", chunk=3, store=sys.argv[1])
+
+model = gb.model(rates, np.arange(6.0), np.ones(6))
+options = dict(draws=20, warmup=20, chains=4, seed=1, schedule="RandomWalk a")
+whole = model.sample(**options, device="cpu:all")
+part = model.start(**options, device="cpu:all", chunk=7, store=sys.argv[1] + "/chains")
 part.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 5 else None)
 part.wait()
-back = gb.load(sys.argv[1], model=model).resume()
+back = gb.load(sys.argv[1] + "/chains", model=model, device="cpu:all").resume()
+one = model.sample(**options, device="cpu:1")
+with jax.default_device(jax.devices()[2]):
+    there = model.sample(**options)
+a = whole.draws["a"]
+chains = dict(
+    there=[there.device, *(f"{{d.platform}}:{{d.id}}" for d in jax.tree.leaves(there._state)[0].devices())],
+    status=part.status,
+    device=whole.device,
+    devices=[len(leaf.sharding.device_set) for leaf in jax.tree.leaves(whole._state)],
+    same=all(np.array_equal(whole.draws[n], back.draws[n]) for n in whole.draws),
+    differ=len(np.unique(a[:, -1])),
+    close=float(np.abs(one.draws["a"] - a).max()),
+    where=[f"{{d.platform}}:{{d.id}}" for d in jax.tree.leaves(one._state)[0].devices()],
+    dtype=str(a.dtype),
+    fine=bool((a != a.astype(np.float32)).any()),
+)
+
+model = gb.model(coins, data())
+options = dict(draws=20, warmup=20, chains=2, seed=1, schedule="Gibbs z (*) Conjugate w (*) RandomWalk p")
+one = model.sample(**options)
+many = model.sample(**options, shard="n")
+part = model.start(**options, shard="auto", chunk=3, store=sys.argv[1] + "/data")
+part.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 5 else None)
+part.wait()
+back = gb.load(sys.argv[1] + "/data", model=model).resume()
 z = many._state.z["z"]
 leaves = jax.tree.leaves(many._engine.placed(many._plan.inputs, by_chain=False))
 try:
     unknown = str(model.start(**options, shard="m"))
 except gb.GibbsiteError as error:
     unknown = str(error)
-print(json.dumps(dict(
+shards = dict(
     device=many.device,
     z=[str(z.sharding.spec), [list(s.data.shape) for s in z.addressable_shards]],
     data=[len(v.sharding.device_set) for v in leaves],
@@ -77,7 +75,8 @@ print(json.dumps(dict(
     same=all(np.array_equal(many.draws[n], back.draws[n]) for n in many.draws),
     status=part.status,
     unknown=unknown,
-)))
+)
+print(json.dumps(dict(chains=chains, shards=shards)))
 """
 
 HOSTS = """
@@ -91,7 +90,7 @@ import numpy as np
 from helpers.models.sampling_models import rates
 import gibbsite as gb
 model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
-options = dict(warmup=40, seed=1, schedule="NUTS(pooled=False) a")
+options = dict(warmup=40, seed=1, schedule="RandomWalk a")
 try:
     model.start(draws=10, chains=3, **options)
 except gb.GibbsiteError as error:
@@ -100,20 +99,6 @@ run = model.sample(draws=10, chains=4, store=place, **options)
 here = [len(jax.devices()), len(jax.local_devices()), run.draws["a"].shape[0]]
 run = gb.load(place, model=model).resume(draws=10 + 5 * number)
 print(json.dumps(dict(odd=odd, here=here, steps=run.draws["a"].shape[1])))
-"""
-
-DOUBLE = """
-import json, sys
-sys.path[:0] = {paths!r}
-import conftest
-import jax
-jax.config.update("jax_enable_x64", True)
-import numpy as np
-from helpers.models.sampling_models import rates
-import gibbsite as gb
-run = gb.model(rates, np.arange(6.0), np.ones(6)).sample(draws=20, warmup=20, chains=2, schedule="NUTS a")
-a = run.draws["a"]
-print(json.dumps(dict(dtype=str(a.dtype), fine=bool((a != a.astype(np.float32)).any()))))
 """
 
 
@@ -125,14 +110,22 @@ def said(program, *arguments, **variables):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_chains_are_dealt_out_over_devices(tmp_path):
-    found = said(SHARDED, tmp_path / "run", XLA_FLAGS="--xla_force_host_platform_device_count=2")
-    assert "4 chains over 2 of 2 devices" in found["device"]
-    assert set(found["devices"]) == {2}
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory):
+    """What a process of four devices and double precision says."""
+    folder = tmp_path_factory.mktemp("devices")
+    return said(DEVICES, folder, XLA_FLAGS="--xla_force_host_platform_device_count=4")
+
+
+def test_chains_are_dealt_out_over_devices(devices):
+    found = devices["chains"]
+    assert "4 chains over 4 of 4 devices" in found["device"]
+    assert set(found["devices"]) == {4}
     assert found["status"] == "stopped" and found["same"]
     assert found["differ"] == 4
-    assert found["close"] < 1e-3  # the same chains as on one device, but for rounding
+    assert found["close"] < 1e-9  # the same chains as on one device, but for rounding
     assert found["where"] == ["cpu:1"]
+    assert "as jax.default_device says" in found["there"][0] and found["there"][1:] == ["cpu:2"]
 
 
 def test_hosts_share_the_chains_and_are_joined(tmp_path):
@@ -149,7 +142,7 @@ def test_hosts_share_the_chains_and_are_joined(tmp_path):
     assert list(tree["posterior"].chain) == list(tree["sample_stats"].chain) == [0, 1, 2, 3]
     assert a.shape[:2] == (4, 20) and "chain" not in tree["observed_data"].dims
     model = gb.model(rates, np.arange(6, dtype=np.float32), np.ones(6, np.float32))
-    one = model.sample(draws=20, warmup=40, chains=4, seed=1, schedule="NUTS(pooled=False) a")
+    one = model.sample(draws=20, warmup=40, chains=4, seed=1, schedule="RandomWalk a")
     assert np.abs(one.draws["a"] - a.values).max() < 1e-3  # the same chains, but for rounding
     with pytest.raises(CheckpointError, match=r"several hosts.*one of host0, host1"):
         gb.load(tmp_path)
@@ -160,8 +153,8 @@ def test_hosts_share_the_chains_and_are_joined(tmp_path):
         gb.joined(tmp_path / "host0")
 
 
-def test_data_are_sharded_within_chains(tmp_path):
-    found = said(DATA, tmp_path / "run", XLA_FLAGS="--xla_force_host_platform_device_count=4")
+def test_data_are_sharded_within_chains(devices):
+    found = devices["shards"]
     assert "plate 'n' in 4 parts of 3" in found["device"]
     assert found["z"] == ["P(None, 'data')", [[2, 3]] * 4]
     assert set(found["data"]) == {4} and [3] in found["rows"]
@@ -190,7 +183,5 @@ def test_a_plate_is_shared_evenly(monkeypatch, size, devices, parts):
         assert place == resources.choose_shards("auto", "auto", plan)  # type: ignore[arg-type]
 
 
-def test_double_precision():
-    found = said(DOUBLE)
-    assert found == {"dtype": "float64", "fine": True}
-    assert np.dtype(found["dtype"]).itemsize == 8
+def test_double_precision(devices):
+    assert devices["chains"]["dtype"] == "float64" and devices["chains"]["fine"]

@@ -1,5 +1,7 @@
 """Starts that are found: vague priors, impossible discrete values, chains that get lost."""
 
+import re
+
 import gibbsite as gb
 import jax
 import jax.numpy as jnp
@@ -61,9 +63,14 @@ def enumerated():
     return weight / weight.sum()
 
 
-def test_impossible_discrete_starts_are_mended():
+@pytest.fixture(scope="module")
+def family():
+    return gb.model(pedigree, [0, 0, 0, 0, 1])
+
+
+def test_impossible_discrete_starts_are_mended(family):
     """Prior draws agree with the phenotypes once in hundreds of times."""
-    run = gb.model(pedigree, [0, 0, 0, 0, 1]).sample(draws=3000, warmup=200, chains=4, seed=0)
+    run = family.sample(draws=3000, warmup=200, chains=4, seed=0)
     assert "impossible values of ann, bob, cat, dan, eve, fay, gus mended in" in run.starts
     assert (np.asarray(run.draws["gus"]) == 2).all() and (np.asarray(run.draws["ann"]) < 2).all()
     eve = np.asarray(run.draws["eve"])
@@ -82,11 +89,11 @@ def impossible(seen):
     numpyro.sample("seen_g", dist.Categorical(jnp.array([[1.0, 0.0]] * 3)[z]), obs=seen)
 
 
-def test_given_starts_that_contradict_the_data_are_refused():
-    m = gb.model(pedigree, [0, 0, 0, 0, 1])
+def test_given_starts_that_contradict_the_data_are_refused(family):
+    asked = {"draws": 5, "warmup": 200, "chains": 4}  # as above: its programs are there
     with pytest.raises(ModelError, match=r"init: the values given for 'ann' contradict the data.*'seen_a'"):
-        m.sample(draws=5, warmup=0, chains=2, init={"ann": 2})
-    run = m.sample(draws=5, warmup=0, chains=2, init={"ann": 1, "eve": 1})  # the others are mended around it
+        family.sample(**asked, init={"ann": 2})
+    run = family.sample(**asked, init={"ann": 1, "eve": 1})  # the others are mended around it
     assert run.starts.startswith("chains start at init=, impossible values of bob,")
 
 
@@ -136,7 +143,7 @@ def test_chains_in_a_mode_of_no_weight_start_again():
 
 
 def test_a_start_is_a_function_of_the_seed(model):
-    options = {"warmup": 60, "chains": 3, "seed": 4, "schedule": "Gibbs z (*) NUTS [w p]"}
+    options = {"warmup": 40, "chains": 2, "seed": 4, "schedule": "Gibbs z (*) NUTS [w p]"}
     whole = model.sample(draws=20, **options)
     again = model.sample(draws=20, **options, chunk=7)
     early = model.start(draws=20, **options)
@@ -144,7 +151,7 @@ def test_a_start_is_a_function_of_the_seed(model):
     early.wait()
     early.resume()
     for run in (again, early):
-        assert run.starts == whole.starts and run.starts.endswith("then 3 passes of the schedule")
+        assert run.starts == whole.starts and re.search(r"then \d passes of the schedule$", run.starts)
         for n, v in whole.draws.items():
             np.testing.assert_array_equal(v, run.draws[n])
 
@@ -176,8 +183,8 @@ def test_a_softened_density_counts_what_is_impossible():
             assert level == pytest.approx(float(m.density.log_joint(values)), rel=1e-5)
 
 
-def test_tables_of_a_softened_density_agree_with_the_density_where_it_is_defined():
-    m = gb.model(pedigree, [0, 0, 0, 0, 1])
+def test_tables_of_a_softened_density_agree_with_the_density_where_it_is_defined(family):
+    m = family
     soft, values = softened(m.density), {"q": 0.4, "ann": 1, "bob": 1, "cat": 1, "dan": 0, "fay": 1, "gus": 2}
     hard = jnp.exp(m.conditional("eve").logits({**values, "eve": 1}))
     eased = jnp.exp(conditional_of(soft, "eve").logits({**values, "eve": 1}))

@@ -15,7 +15,7 @@ from gibbsite.errors import CheckpointError, GibbsiteError, StoreError
 from gibbsite.sampling import checkpoint
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
-OPTIONS = {"draws": 1300, "warmup": 20, "chains": 2, "seed": 1, "schedule": SCHEDULE, "chunk": 100}
+OPTIONS = {"draws": 1300, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHEDULE, "chunk": 100}
 
 
 @pytest.fixture(scope="module")

@@ -34,9 +34,15 @@ class Place:
 def choose_device(device: str | None, plan: Plan, chains: int) -> Place:
     """Devices by name: "cpu", "gpu", "cuda:1", "cpu:all" (chains dealt out over all of them), None or "auto".
 
-    With "auto" a GPU is taken where one step of all chains touches enough numbers to keep it busy; small
-    models run faster on the CPU. Raises `OptionError` for a device that is not there.
+    With "auto" the device that `jax.default_device` says; else a GPU is taken where one step of all chains
+    touches enough numbers to keep it busy: small models run faster on the CPU. Raises `OptionError` for a
+    device that is not there.
     """
+    settings: Any = jax.config
+    asked = settings.jax_default_device
+    if device in (None, "", "auto") and asked is not None:
+        found = jax.local_devices(backend=asked)[0] if isinstance(asked, str) else asked
+        return Place((found,), "as jax.default_device says")
     if device in (None, "", "auto"):
         default = jax.local_devices()[0]
         if default.platform == "cpu":

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from gibbsite.sampling.engine.resources import available_memory
 
 _META = "zarr.json"
 _MOST_META_BYTES = 2**26
+_MOST_AXES = 64  # NumPy's
 _CODECS = ("bytes", "zstd", "crc32c")
 _DTYPES = {
     "bool",
@@ -33,8 +34,16 @@ _DTYPES = {
     "complex128",
     *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)),
 }
+
 # Zarr leaves out chunks that hold nothing but the fill value; then one that is lost would read as zeros.
 _CONFIG: Any = {"write_empty_chunks": True}
+
+
+def plain_dtype(name: Any) -> str:
+    """The name of a type of plain numbers. Raises `ValueError` for any other."""
+    if not isinstance(name, str) or name not in _DTYPES:
+        raise ValueError(f"{str(name)[:40]!r} is no type of plain numbers")
+    return name
 
 
 def create(
@@ -179,13 +188,26 @@ def _sync_file(path: Path) -> None:
         os.close(file)
 
 
-def _keys(shape: Sequence[int], chunks: Sequence[int], separator: str, first: int = 0) -> list[str]:
-    """The files of the chunks that cover `shape`, from chunk `first` of the draws on."""
-    counts = [math.ceil(s / c) for s, c in zip(shape, chunks, strict=True)]
+def _keys(shape: Sequence[int], chunks: Sequence[int], separator: str, first: int = 0) -> Iterator[str]:
+    """The files of the chunks that cover `shape`, from chunk `first` of the draws on: one by one, since a
+    damaged store may tell of more than there is memory for."""
+    counts = [-(-s // c) for s, c in zip(shape, chunks, strict=True)]
     if not counts:
-        return ["c"]
-    found = (i for i in np.ndindex(*counts) if len(i) < 2 or i[1] >= first)
-    return [f"c/{separator.join(map(str, i))}" for i in found]
+        yield "c"
+        return
+    spans = [range(first if axis == 1 else 0, n) for axis, n in enumerate(counts)]
+    for i in _product(spans):
+        yield f"c/{separator.join(map(str, i))}"
+
+
+def _product(spans: Sequence[range]) -> Iterator[tuple[int, ...]]:
+    """As `itertools.product`, which holds all of its arguments in memory."""
+    if not spans:
+        yield ()
+        return
+    for i in spans[0]:
+        for rest in _product(spans[1:]):
+            yield (i, *rest)
 
 
 def _metadata(root: Path, label: str) -> dict[str, Any]:
@@ -229,7 +251,7 @@ def _checked(root: Path, label: str, remembered: str) -> tuple[tuple[int, ...], 
             and encoding["name"] == "default"
             and codecs == _CODECS
             and not found.get("storage_transformers")
-            and len(shape) == len(chunks)
+            and len(shape) == len(chunks) <= _MOST_AXES
             and all(type(n) is int and n >= 0 for n in shape)
             and all(type(n) is int and n > 0 for n in chunks)
         )
