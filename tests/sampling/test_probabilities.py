@@ -97,4 +97,7 @@ def test_the_missing_share_of_information():
         mode = (x - 2 * r).sum() / (len(x) + 1)
     expected = (4 * r * (1 - r)).sum() / (len(x) + 1)
     found = missing_fraction(marginal_of(density, ["z"]), {"mu": jnp.float32(mode)}, jax.random.key(0))
+    assert (
+        missing_fraction(marginal_of(density, ["z"]), {"mu": jnp.float32(np.nan)}, jax.random.key(0)) is None
+    )
     assert abs(found - expected) < 4.5 * expected * np.sqrt(2 / 256)

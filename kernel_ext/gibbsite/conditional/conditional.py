@@ -6,7 +6,7 @@ from typing import Any
 
 from gibbsite.conditional.text import conditional_text
 from gibbsite.density import Density
-from gibbsite.density.notation.notation import LATEX
+from gibbsite.density.notation.latex import conditional_latex
 from gibbsite.errors import ModelError
 from gibbsite.trace.jaxpr.for_cpu import jitted
 
@@ -84,7 +84,7 @@ class Conditional:
     @cached_property
     def latex(self) -> str:
         """The conditional in LaTeX, without dollar signs."""
-        return conditional_text(self.density, self.site, self.origins, self.blanket, LATEX)
+        return conditional_latex(self.text, [*self.density.sites, *self.density.arguments.names])
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.latex}$"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gibbsite.density import Density
-from gibbsite.density.notation.notation import TEXT, Notation
+from gibbsite.density.notation.notation import GIVEN, PROPORTIONAL, TIMES, product, subscript
 from gibbsite.density.notation.statement import Statement, element_index, factor_text
 from gibbsite.density.writing.indices import Sym
 
@@ -56,9 +56,7 @@ def _shared(density: Density, origin: str, name: str, index: tuple[str, ...]) ->
     return tuple(shared.get(i, i) for i in own)
 
 
-def conditional_text(
-    density: Density, name: str, origins: Sequence[str], given: Sequence[str], notation: Notation = TEXT
-) -> str:
+def conditional_text(density: Density, name: str, origins: Sequence[str], given: Sequence[str]) -> str:
     """`p(site | blanket) ∝ product of the factors that touch it`.
 
     The left side is one element, `p(z[n] | …)`, where every factor reads one element at a time; else it is
@@ -66,16 +64,16 @@ def conditional_text(
     """
     coupled = _coupled(density, name, origins)
     index = () if coupled else element_index(density, name)
-    left = notation.subscript(notation.name(name), index)
+    left = subscript(name, index)
     parts = []
     for origin in origins:
         if origin not in density.sites:
-            parts.append(factor_text(density, origin, notation))
+            parts.append(factor_text(density, origin))
             continue
         letters = element_index(density, origin) if coupled else _shared(density, origin, name, index)
         extra = [i for i in dict.fromkeys(letters) if i not in index and not i.isdigit()]
-        text = Statement(density, origin, notation, letters, through=name).factor()
-        parts.append(notation.product(extra) + text)
-    names = ", ".join(map(notation.name, given))
-    head = f"p({left}{notation.given}{names})" if given else f"p({left})"
-    return head + notation.proportional + notation.times.join(parts)
+        text = Statement(density, origin, letters, through=name).factor()
+        parts.append(product(extra) + text)
+    names = ", ".join(given)
+    head = f"p({left}{GIVEN}{names})" if given else f"p({left})"
+    return head + PROPORTIONAL + TIMES.join(parts)

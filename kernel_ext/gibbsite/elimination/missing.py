@@ -50,8 +50,10 @@ class MissingFraction:
         if not 0 < sum(x.size for x in free.values()) <= MOST_COORDINATES:
             return None
         lost, whole = (np.asarray(x, np.float64) for x in self._measured(key, free, given, data))
+        if not (np.isfinite(whole).all() and np.isfinite(lost).all()):
+            return None  # as where a probability was clamped to zero
         values, vectors = np.linalg.eigh((whole + whole.T) / 2)
-        if not (np.isfinite(whole).all() and np.isfinite(lost).all()) or values[0] <= 1e-6 * values[-1]:
+        if values[0] <= 1e-6 * values[-1]:
             return None  # not at a mode: nothing can be said
         root = vectors / np.sqrt(values)
         return float(np.clip(np.linalg.eigvalsh(root.T @ lost @ root)[-1], 0.0, 1.0))

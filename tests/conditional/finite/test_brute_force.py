@@ -4,6 +4,8 @@ import gibbsite as gb
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional.chains.chain import sample_chain
 from helpers.models.zoo import ZOO
@@ -64,10 +66,11 @@ def structure(conditional):
 def test_logits_are_the_normalised_joint(models, name, site):
     case, conditional = ZOO[name], models[name].conditional(site)
     run, compared = joints(name, site), 0
+    logits = jax.jit(conditional.logits, compiler_options=QUICK)
     for seed in range(3):
         state = case.state(seed)
         truth = brute_force(run, conditional, site, state)
-        ours = np.asarray(conditional.logits(state))
+        ours = np.asarray(logits(state))
         assert ours.shape == (*state[site].shape, len(conditional.support))
         assert not np.isnan(ours).any() and not np.isnan(truth).any()
         # probabilities compare where logarithms of tiny ones would only compare rounding
@@ -110,12 +113,12 @@ def test_the_structure_that_was_found(models, name, site):
 def test_samples_are_in_the_support_and_pure(models, name, site):
     conditional, state = models[name].conditional(site), ZOO[name].state(0)
     key = jax.random.key(5)
-    once, again = conditional.sample(key, state), jax.jit(conditional.sample)(key, state)
-    np.testing.assert_array_equal(once, again)
+    once = conditional.sample(key, state)
+    many = jax.jit(jax.vmap(conditional.sample, (0, None)), compiler_options=QUICK)
+    again = many(jnp.stack([key, *jax.random.split(key, 2)]), state)
+    np.testing.assert_array_equal(once, again[0])
     assert once.shape == state[site].shape and once.dtype == state[site].dtype
-    assert np.isin(once, conditional.support).all()
-    many = jax.vmap(lambda k: conditional.sample(k, state))(jax.random.split(key, 3))
-    assert many.shape == (3, *once.shape)
+    assert np.isin(again, conditional.support).all() and again.shape == (3, *once.shape)
 
 
 def enumerate_site(case, conditional, site, state):
@@ -226,3 +229,30 @@ def test_the_platform_decides_how_a_chain_is_filtered():
         traced = jax.jit(sample_chain).trace(jax.random.key(0), unary, pair)
         text = traced.lower(lowering_platforms=(platform,)).as_text()
         assert ("stablehlo.while" in text) == loops, platform
+
+
+def impossible(x):
+    with numpyro.plate("n", len(x)):
+        z = numpyro.sample("z", dist.Categorical(jnp.array([0.5, 0.5, 0.0])))
+        numpyro.factor("f", jnp.where((z == 2) | (x < 0), jnp.where(x < -1, jnp.nan, 0.0), -jnp.inf))
+
+
+def impossible_chain(x):
+    with numpyro.plate("n", len(x)):
+        z = numpyro.sample("z", dist.Bernoulli(0.5))
+    numpyro.factor("steps", jnp.where((z[1:] != z[:-1]) & (x[1:] < 0), 0.0, -jnp.inf))
+
+
+@pytest.mark.parametrize(
+    ("fn", "x", "who"), [(impossible, 1, r"z\[2\]"), (impossible, -2, r"z\[2\]"), (impossible_chain, 1, "z")]
+)
+def test_a_table_of_zeros_is_told(fn, x, who):
+    """Not drawn from in silence: with the element, and what its probabilities are made of."""
+    x = np.array([-0.5, -0.5, x], np.float32)
+    conditional = gb.model(fn, x, check_values=False).conditional("z")
+    state, told = {"z": np.array([1, 0, 0])}, f"^{who}.* has no possible value.*density of z or"
+    for use in (conditional.logits, lambda s: conditional.sample(jax.random.key(0), s)):
+        with pytest.raises(gb.GibbsiteError, match=told):
+            use(state)
+    many = jax.vmap(lambda k: conditional.sample(k, state))(jax.random.split(jax.random.key(0), 2))
+    assert many.shape == (2, 3)

@@ -83,6 +83,35 @@ def test_elements_that_meet_go_by_colours():
         assert (np.abs(statistic(after).mean(0) - mean) < 4.5 * sd / np.sqrt(N)).all()
 
 
+def thinned():
+    n = numpyro.sample("n", dist.Poisson(4.0))
+    k = numpyro.sample("k", dist.Binomial(n, 0.3))
+    numpyro.sample("x", dist.Normal(k, 1.0), obs=2.0)
+
+
+def test_a_count_out_of_one_without_end():
+    n, k = (v.ravel() for v in np.meshgrid(np.arange(25), np.arange(25), indexing="ij"))
+    p = stats.poisson.pmf(n, 4) * stats.binom.pmf(k, n, 0.3) * stats.norm.pdf(2, k, 1)
+    p /= p.sum()
+    start = np.random.default_rng(3).choice(len(p), N, p=p)
+    model = gb.model(thinned)
+    draws = {s: window_draw(model.density, s) for s in ("n", "k")}
+
+    def sweep(key, n, k):
+        one, two = jax.random.split(key)
+        n = draws["n"].update(one, {"n": n, "k": k}, ())
+        return n, draws["k"].update(two, {"n": n, "k": k}, ())
+
+    keys = jax.random.split(jax.random.key(2), N)
+    values = (jnp.asarray(v[start], jnp.int32) for v in (n, k))
+    after = [np.asarray(v) for v in jax.jit(jax.vmap(sweep))(keys, *values)]
+    assert (after[1] <= after[0]).all()
+    for f in (lambda n, k: n, lambda n, k: k, lambda n, k: n * k, lambda n, k: n**2, lambda n, k: n == k):
+        mean = p @ f(n, k)
+        assert abs(f(*after).mean() - mean) < 4.5 * np.sqrt(p @ (f(n, k) - mean) ** 2 / N)
+    assert abs(np.corrcoef(n[start], after[0])[0, 1]) < 0.6
+
+
 def test_what_has_no_window_says_why():
     def model():
         numpyro.sample("z", dist.Bernoulli(0.3))

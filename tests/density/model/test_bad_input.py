@@ -29,6 +29,17 @@ def test_support_that_depends_on_a_latent_without_end():
         k = numpyro.sample("k", dist.Binomial(n, 0.3))
         numpyro.sample("x", dist.Normal(k, 1.0), obs=1.0)
 
+    found = gb.model(model)
+    assert found.conditional("k").kind == "none" and "infinite support" in found.conditional("k").reason
+    assert found.schedule().text == "Window n (*) Window k"
+
+
+def test_support_that_depends_on_many_latents():
+    def model():
+        n = numpyro.sample("n", dist.Poisson(4.0).expand([3]).to_event(1))
+        k = numpyro.sample("k", dist.Binomial(n.sum(), 0.3))
+        numpyro.sample("x", dist.Normal(k, 1.0), obs=1.0)
+
     with pytest.raises(ModelError, match=r"the support of 'k' depends on the latent site 'n'.*upper bound"):
         gb.model(model).conditional("k")
 

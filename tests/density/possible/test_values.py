@@ -219,6 +219,17 @@ def test_a_prior_that_seldom_reaches_there_is_a_note():
     assert re.match(r"'scale' of 'y' .* is -.* on \d+% of the draws", note)
 
 
+def test_improper_priors_are_not_drawn_from():
+    """However they are wrapped, parameters that they may put out of bounds are looked at."""
+
+    def flat(y):
+        s = site("s", dist.ImproperUniform(dist.constraints.real, (), ()).expand([2]).to_event(1))
+        site("y", dist.Normal(0.0, s[0] ** 3 + s[1] - 1.0), y)
+
+    with pytest.raises(ModelError, match="'scale' of 'y'"):
+        gb.model(flat, Y)
+
+
 def test_starts_are_looked_at():
     model = gb.model(sometimes, Y)
     with pytest.raises(ModelError, match=r"init: .* chain 1 starts where 'scale' of 'y' .* is -1"):

@@ -15,8 +15,10 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional import conditional_of
 from gibbsite.density import build_density, rerolled
+from gibbsite.density.notation.latex import Latex, closed, factor_latex, split
 from gibbsite.density.notation.statement import Statement
 from helpers.models.zoo import ZOO, Case
+from helpers.truths.latex import python_of, shape_of
 from helpers.truths.printed import Reader
 
 CLAIMS_NOTHING = re.compile(r"\bf\(|…")
@@ -204,6 +206,25 @@ def test_conditionals_say_what_the_density_computes(densities, name):
         seen.add(site)
     assert seen or silent
     assert silent <= OPAQUE.get(name, set()), silent
+
+
+def test_latex_says_what_the_text_says(densities):
+    """Read back as Python, piece by piece: the text's own structure, whose numbers are tested above."""
+    for name, density in densities.items():
+        write = Latex([*density.sites, *density.arguments.names])
+        for site in density.latents:
+            conditional = conditional_of(density, site)
+            assert conditional.latex.startswith(r"p\left(") and r" \;\propto\; " in conditional.latex
+            for part in split(conditional.text.split(" ∝ ")[1], " · "):
+                factor = part.split("] ", 1)[1] if part.startswith("∏[") else part
+                latex = factor_latex(factor, write)
+                assert latex in conditional.latex
+                inside, rest = closed(factor)
+                given = inside.replace(" | ", ", GIVEN, ", 1)
+                plain = f"{factor[: factor.index('(')]}({given}){rest}"
+                power = re.fullmatch(r"(.*\\right\))\^\{(.*)\}", latex)
+                read = python_of(latex) if power is None else "**".join(map(python_of, power.groups()))
+                assert shape_of(read) == shape_of(plain), (name, factor, latex)
 
 
 @pytest.mark.parametrize(

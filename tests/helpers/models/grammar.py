@@ -13,9 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan
+
+CALM: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+FIND_AND_SHRINK = (Phase.explicit, Phase.generate, Phase.shrink)
+"""Settings of Hypothesis for programs: models take their time."""
 
 PRIORS = {
     "real": [

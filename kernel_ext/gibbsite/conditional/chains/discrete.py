@@ -16,6 +16,9 @@ from gibbsite.conditional.reads.touch import Touch
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Component, Table
 from gibbsite.density.notation.explain import widenings
+from gibbsite.errors import DataError
+from gibbsite.trace.jaxpr.compat import is_traced
+from gibbsite.trace.jaxpr.for_cpu import jitted
 
 
 class FiniteConditional(Conditional):
@@ -39,6 +42,10 @@ class FiniteConditional(Conditional):
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         """One application of the kernel, pure in complete latent values and data arrays."""
+        return self._drawn(key, latents, data)[0]
+
+    def _drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+        """Values, and whether each element had a table to be drawn from."""
         if self.chain is None:
             return sweep(self.tables, key, latents, data)
         s = self.structure
@@ -46,20 +53,43 @@ class FiniteConditional(Conditional):
         index = jnp.moveaxis(sample_chain(key, unary, pair), 0, self.chain.chain.axis)
         shape = s.elements + s.support.values.shape[1:]
         now = latents.get(self.site, jnp.broadcast_to(jnp.asarray(s.support.values[0]), shape))
-        return self.tables.chosen(index, now)
+        return self.tables.chosen(index, now), index >= 0
 
     def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
         """One application of the kernel, shape `site.shape`.
 
         An exact joint draw of the site for independent elements and chains; one full sweep over the elements
-        where they are coupled otherwise.
+        where they are coupled otherwise. Raises `DataError` for an element that has no possible value given
+        the rest; under `jit` and `vmap`, where that cannot be told, it stays as it is.
         """
-        return super().sample(key, state)
+        value, drawn = self._sample(key, self._latents(state), self._data)
+        self._refuse(drawn)
+        return value
 
     def logits(self, state: Mapping[str, Any]) -> Any:
         """Normalised log probabilities, shape `elements + (K,)`: each element given all the rest of `state`,
-        the site's other elements included."""
-        return self._logits(self._latents(state, False), self._data)
+        the site's other elements included.
+
+        Raises `DataError` for an element that has no possible value; under `jit` and `vmap`, where that
+        cannot be told, its logits are NaN.
+        """
+        found = self._logits(self._latents(state, False), self._data)
+        if not is_traced(found):
+            self._refuse(~np.isnan(np.asarray(found)).any(axis=-1))
+        return found
+
+    def _refuse(self, drawn: Any) -> None:
+        """Raise where some element had no table to be drawn from."""
+        if is_traced(drawn) or np.all(drawn):
+            return
+        at = np.argwhere(~np.asarray(drawn).reshape(self.structure.elements))
+        label = self.site + (f"[{', '.join(map(str, at[0]))}]" if at.shape[1] else "")
+        others = f" (and {len(at) - 1} more)" if len(at) > 1 else ""
+        raise DataError(
+            f"{label}{others} has no possible value given the rest of the state: each has probability zero, "
+            f"or one that is undefined, in the density of {' or '.join(self.origins)}. Look at the data and "
+            f"the values of {', '.join(self.blanket) or 'its prior'} there"
+        )
 
     @property
     def signature(self) -> str:
@@ -83,6 +113,10 @@ class FiniteConditional(Conditional):
         joint = self.kind == "chain" if joint is None else joint
         free = (self.site,) if joint or self.structure.independent or not self.structure.elements else ()
         return self.density.state_values(state, without=free)
+
+    @cached_property
+    def _sample(self) -> Any:
+        return jitted(self._drawn)
 
     @cached_property
     def _logits(self) -> Any:

@@ -250,33 +250,43 @@ def _one_element(tables: FiniteTables, latents: Latents, data: Any, i: Any) -> A
     return jax.vmap(at)(jnp.asarray(s.support.values))
 
 
-def sweep(tables: FiniteTables, key: Any, latents: Latents, data: Any) -> Any:
-    """One Gibbs update of the whole site: exact for independent elements, a full sweep for coupled ones."""
+def sweep(tables: FiniteTables, key: Any, latents: Latents, data: Any) -> tuple[Any, Any]:
+    """One Gibbs update of the whole site: exact for independent elements, a full sweep for coupled ones.
+
+    Beside the values, whether each element had a table to be drawn from: one that holds nothing but zeros, or
+    something undefined, leaves its element as it is.
+    """
     s = tables.structure
     shape = s.elements + s.support.values.shape[1:]
     now = latents.get(s.site, jnp.broadcast_to(jnp.asarray(s.support.values[0]), shape))
     base = tables.single(latents, data)
     if s.independent:
-        return tables.chosen(draw_index(key, base, s.elements), now)
+        index = draw_index(key, base, s.elements)
+        return tables.chosen(index, now), index >= 0
     if _count(s) == 1:
         one = _one_element(tables, {**latents, s.site: now}, data, 0)
         logits = base + one.reshape((-1,) + (1,) * len(s.elements))
-        return tables.chosen(draw_index(key, logits, s.elements), now)
+        index = draw_index(key, logits, s.elements)
+        return tables.chosen(index, now), index >= 0
     if s.colours is not None:
-        z = now
+        z, drawn = now, jnp.ones(s.elements, bool)
         for c, k in enumerate(jax.random.split(key, s.n_colours)):
             logits = base + tables.coupled({**latents, s.site: z}, data, c)
-            drawn = tables.chosen(draw_index(k, logits, s.elements), z)
-            mine = (jnp.asarray(s.colours) == c).reshape(s.elements + (1,) * (z.ndim - len(s.elements)))
-            z = jnp.where(mine, drawn, z)
-        return z
+            index = draw_index(k, logits, s.elements)
+            mine = jnp.asarray(s.colours) == c
+            drawn = drawn & ((index >= 0) | ~mine)
+            mine = mine.reshape(s.elements + (1,) * (z.ndim - len(s.elements)))
+            z = jnp.where(mine, tables.chosen(index, z), z)
+        return z, drawn
     running = tables.running({**latents, s.site: now}, data)
     if running is not None:
         return _sweep_running(tables, running, key, now, base)
     return _sweep_one_by_one(tables, key, {**latents, s.site: now}, data, base)
 
 
-def _sweep_running(tables: FiniteTables, running: RunningTables, key: Any, now: Any, base: Any) -> Any:
+def _sweep_running(
+    tables: FiniteTables, running: RunningTables, key: Any, now: Any, base: Any
+) -> tuple[Any, Any]:
     s = tables.structure
     n = _count(s)
     table = jnp.broadcast_to(base, (s.support.size, *s.elements)).reshape(s.support.size, n)
@@ -287,10 +297,13 @@ def _sweep_running(tables: FiniteTables, running: RunningTables, key: Any, now: 
         return running.after(sums, i, index), index
 
     _, index = jax.lax.scan(step, running.sums, (jnp.arange(n), jax.random.split(key, n)))
-    return tables.chosen(index.reshape(s.elements), now)
+    index = index.reshape(s.elements)
+    return tables.chosen(index, now), index >= 0
 
 
-def _sweep_one_by_one(tables: FiniteTables, key: Any, latents: Latents, data: Any, base: Any) -> Any:
+def _sweep_one_by_one(
+    tables: FiniteTables, key: Any, latents: Latents, data: Any, base: Any
+) -> tuple[Any, Any]:
     s = tables.structure
     n = _count(s)
     now = latents[s.site]
@@ -300,9 +313,9 @@ def _sweep_one_by_one(tables: FiniteTables, key: Any, latents: Latents, data: An
     def step(z: Any, at: Any) -> Any:
         i, k = at
         logits = table[:, i] + _one_element(tables, {**latents, s.site: z}, data, i)
-        flat = z.reshape((n, *event))
-        flat = flat.at[i].set(tables.chosen(draw_index(k, logits, ()), flat[i]))
-        return flat.reshape(z.shape), None
+        flat, index = z.reshape((n, *event)), draw_index(k, logits, ())
+        flat = flat.at[i].set(tables.chosen(index, flat[i]))
+        return flat.reshape(z.shape), index >= 0
 
-    z, _ = jax.lax.scan(step, now, (jnp.arange(n), jax.random.split(key, n)))
-    return z
+    z, drawn = jax.lax.scan(step, now, (jnp.arange(n), jax.random.split(key, n)))
+    return z, drawn.reshape(s.elements)

@@ -95,7 +95,7 @@ class WindowDraw:
         for k, stride in zip(jax.random.split(key), (WIDTH, 1), strict=True):
             place, draw = jax.random.split(k)
             tables = self.tables.around(place, value, self.low, stride)
-            value = sweep(tables, draw, {**latents, self.site: value}, data)
+            value, _ = sweep(tables, draw, {**latents, self.site: value}, data)
         return value
 
 
@@ -110,6 +110,8 @@ def _lowest(density: Density, site: str) -> int | None:
         raise Refused(str(why)) from why
     if finite:
         raise Refused(f"{site} has a finite support: draw it from a table of all its values")
+    if site in density.outputs["bounds"]:  # a count out of one that has no end itself: terms bound it
+        return _known_low(density, site)
     support = base_constraint(s.support)
     name, low = type(support).__name__, getattr(support, "lower_bound", 0)
     if name == "_Integer":
@@ -119,6 +121,15 @@ def _lowest(density: Density, site: str) -> int | None:
     if np.ndim(low) or is_traced(low):
         raise Refused(f"the smallest value of {site} is computed by the model")
     return int(low)
+
+
+def _known_low(density: Density, site: str) -> int:
+    """The lower bound of a support whose upper one a latent decides."""
+    atom = density.outputs["bounds"][site][0]
+    low = None if density.maps.latents(atom) else np.asarray(density.evaluator({}).full(atom))
+    if low is None or not low.size or low.min() != low.max():
+        raise Refused(f"the smallest value of {site} is computed by the model")
+    return int(low.min())
 
 
 def window_draw(density: Density, site: str) -> WindowDraw:

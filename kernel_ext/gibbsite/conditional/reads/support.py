@@ -34,9 +34,10 @@ class FiniteSupport:
 
 
 def finite_support(density: Density, name: str) -> FiniteSupport | None:
-    """The support of a discrete latent site; None where it is not finite.
+    """The support of a discrete latent site; None where it is not finite, as that of a count out of one that
+    has no end.
 
-    Raises `ModelError` where the support depends on a latent value.
+    Raises `ModelError` where the support depends on many latent values.
     """
     site = density.site(name)
     if not site.discrete:
@@ -51,7 +52,7 @@ def finite_support(density: Density, name: str) -> FiniteSupport | None:
     return FiniteSupport(values.astype(site.dtype), elements, None)
 
 
-def _integer_range(density: Density, name: str) -> FiniteSupport:
+def _integer_range(density: Density, name: str) -> FiniteSupport | None:
     site = density.site(name)
     atoms = density.outputs["bounds"][name]
     if any(density.maps.latents(a) for a in atoms):
@@ -67,7 +68,7 @@ def _integer_range(density: Density, name: str) -> FiniteSupport:
     return FiniteSupport(values.astype(site.dtype), site.shape, valid)
 
 
-def _widest_range(density: Density, name: str, atoms: Sequence[Any]) -> FiniteSupport:
+def _widest_range(density: Density, name: str, atoms: Sequence[Any]) -> FiniteSupport | None:
     """All values that a site may have, whatever the values of the sites that bound it. Terms of the density
     rule out those that are too large or too small at the time."""
     site = density.site(name)
@@ -76,14 +77,15 @@ def _widest_range(density: Density, name: str, atoms: Sequence[Any]) -> FiniteSu
     endless = [n for n, s in supports.items() if s is None or s.values.ndim > 1]
     mixed = [n for n in blame for a in atoms if not all(x.single for x in density.maps[a].get(n, ()))]
     many = int(np.prod([s.size for s in supports.values() if s], dtype=np.int64)) > _MOST_BOUNDS
-    if endless or mixed or many:
-        first = (endless + mixed + blame)[0]
-        because = f"{first!r} has no finite support" if endless else f"it reads many values of {first!r}"
+    if mixed or many:
+        first = (mixed + blame)[0]
         raise ModelError(
             f"the support of {name!r} depends on the latent site {first!r}, so its size changes from draw "
-            f"to draw, and {because}; give it a fixed upper bound and put the dependence into its "
-            f"probabilities"
+            f"to draw, and it reads many values of {first!r}; give it a fixed upper bound and put the "
+            f"dependence into its probabilities"
         )
+    if endless:
+        return None
     low, high = np.inf, -np.inf
     for values in itertools.product(*(s.values for s in supports.values() if s)):
         filled = {

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.sites import Site
-from gibbsite.density.notation.notation import TEXT, Notation
+from gibbsite.density.notation.notation import GIVEN, call, subscript
 from gibbsite.density.writing.expression import Expression
 from gibbsite.density.writing.indices import Index, letter
 from gibbsite.density.writing.text import shape_of
@@ -57,14 +57,13 @@ class Statement:
         self,
         density: Density,
         name: str,
-        notation: Notation = TEXT,
         index: Sequence[str] | None = None,
         through: str | None = None,
     ):
         self.density = density
         self.site: Site = density.sites[name]
         self.letters = element_index(density, name) if index is None else tuple(index)
-        self.printer = Expression(density, notation, through=through)
+        self.printer = Expression(density, through=through)
         first = self.printer.first(name)
         self.index: tuple[Index, ...] = tuple(
             int(i) if i == "0" else letter(i, -first if a == 0 else 0) for a, i in enumerate(self.letters)
@@ -77,8 +76,7 @@ class Statement:
     @property
     def value(self) -> str:
         """The element itself: `x[n]`."""
-        notation = self.printer.notation
-        return notation.subscript(notation.name(self.site.name), self.letters)
+        return subscript(self.site.name, self.letters)
 
     def right_hand_side(self) -> str:
         """`Normal(mu[z[n]], 1)`, or a deterministic site's expression."""
@@ -87,20 +85,19 @@ class Statement:
             return self.printer.definition(atom, self.index)
         inner = ", ".join(self._parameters())
         family, steps = self._family()
-        text = self.printer.notation.call(family, inner)
+        text = call(family, inner)
         for step in steps:
-            text = self.printer.notation.call(step, text)
+            text = call(step, text + _lost(step))
         return text + self._power()
 
     def factor(self) -> str:
         """`Normal(x[n] | mu[z[n]], 1)`: the element's density."""
-        notation = self.printer.notation
         args = self._parameters()
         family, steps = self._family()
         for step in steps:
-            family = f"{step}({family})"
-        given = notation.given + ", ".join(args) if args else ""
-        return notation.call(family, self.value + given) + self._power()
+            family = call(step, family + _lost(step))
+        given = GIVEN + ", ".join(args) if args else ""
+        return call(family, self.value + given) + self._power()
 
     def _family(self) -> tuple[str, tuple[str, ...]]:
         if steps := self.density.transforms.get(self.site.name):
@@ -112,14 +109,14 @@ class Statement:
         printer = self.printer
         weights = self.density.outputs["weights"].get(self.site.name)
         if weights is None:  # members of a group that are not weighted alike
-            return printer.notation.power("", "…")
+            return "**…"
         texts = [printer.of(atom, self._at(atom, 0)) for atom in weights]
         texts = [t for t in texts if t not in ("1", "True")]
         if not texts:
             return ""
         whole = " * ".join(t if t.replace(".", "").isalnum() or t.endswith("]") else f"({t})" for t in texts)
         plain = len(texts) == 1 and (whole.replace(".", "").isalnum() or ("]" in whole and " " not in whole))
-        return printer.notation.power("", whole if plain else f"({whole})")
+        return f"**{whole}" if plain else f"**({whole})"
 
     def _parameters(self) -> list[str]:
         """The distribution's arguments; a mixture's parts are calls themselves."""
@@ -134,8 +131,11 @@ class Statement:
         for part, inside in itertools.groupby(parts, key=lambda p: p[0]):
             family = family_name(part.rpartition("/")[2].partition(" ")[2]) if part else own_family
             texts = self._arguments(family, [n for _, n in inside])
-            out += texts if not part else [self.printer.notation.call(family, ", ".join(texts))]
-        return out
+            out += texts if not part else [call(family, ", ".join(texts))]
+        # what a distribution cannot be told without, and what is no parameter of NumPyro's
+        told = {n.rpartition("/")[2] for p, n in parts if not p}
+        untold = [n for n in required_by(own_family) if n not in told]
+        return [*out, "…"] if len(untold) > len({p for p, _ in parts if p}) else out
 
     def _arguments(self, family: str, names: Sequence[str]) -> list[str]:
         """In the order of the distribution's own arguments, by keyword where that order is left."""
@@ -163,13 +163,21 @@ class Statement:
         return [*(0 if n == 1 else i for n, i in zip(shape[:lead], own, strict=True)), *[":"] * event]
 
 
+def _lost(step: str) -> str:
+    """What is not told of a transform that has parameters."""
+    made = getattr(dist.transforms, f"{step}Transform", None)
+    return ", …" if made is None or _required(made) else ""
+
+
 def family_name(fn_name: str) -> str:
     """A distribution's class as its users call it."""
-    if fn_name.endswith("TruncatedDistribution"):
+    fn_name = fn_name.removeprefix("_Hurdle")
+    if fn_name.endswith(("TruncatedDistribution", "TruncatedGamma")):
         return "Truncated"
     for suffix in ("Probs", "Logits"):
         if fn_name.endswith(suffix):
-            return fn_name.removesuffix(suffix)
+            short = fn_name.removesuffix(suffix)
+            return f"{short}Distribution" if short in ("Hurdle", "ZeroInflated") else short
     return fn_name
 
 
@@ -184,15 +192,26 @@ def arguments_of(family: str) -> tuple[str, ...]:
     return tuple(n for n in inspect.signature(made).parameters if n != "validate_args")
 
 
-def factor_text(
-    density: Density, origin: str, notation: Notation = TEXT, index: Sequence[str] | None = None
-) -> str:
+@cache
+def required_by(family: str) -> tuple[str, ...]:
+    """Those of `arguments_of` that have no default."""
+    if family == "Truncated":
+        return ("base_dist",)
+    made = getattr(dist, family, None)
+    return () if made is None else _required(made)
+
+
+def _required(made: Any) -> tuple[str, ...]:
+    return tuple(n for n, p in inspect.signature(made).parameters.items() if p.default is p.empty)
+
+
+def factor_text(density: Density, origin: str, index: Sequence[str] | None = None) -> str:
     """One factor of the joint, for one of its elements, at the given index letters."""
     if origin not in density.sites:
-        return notation.call("exp", notation.name(origin))
-    return Statement(density, origin, notation, index).factor()
+        return call("exp", origin)
+    return Statement(density, origin, index).factor()
 
 
-def distribution_text(density: Density, name: str, notation: Notation = TEXT) -> str:
+def distribution_text(density: Density, name: str) -> str:
     """The right-hand side of a statement: `Normal(mu[z[n]], 1)`, or a deterministic site's expression."""
-    return Statement(density, name, notation).right_hand_side()
+    return Statement(density, name).right_hand_side()

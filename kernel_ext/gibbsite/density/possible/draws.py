@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from numpyro import handlers
+from numpyro.distributions import ImproperUniform
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.collect import feasible, parameters_of, weights_of
+from gibbsite.density.model.collect import base_distribution, feasible, parameters_of, weights_of
 from gibbsite.density.possible.limits import outside
 from gibbsite.trace.jaxpr.for_cpu import jitted
 
@@ -63,7 +64,8 @@ def _teller(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> Ca
     draw from the prior, the first such in the flattened batch, its value, and the batch's shape."""
 
     def improper(msg: Mapping[str, Any]) -> Any:
-        return feasible(msg) if type(msg.get("fn")).__name__ == "ImproperUniform" else None
+        drawn = msg["type"] == "sample" and isinstance(base_distribution(msg["fn"]), ImproperUniform)
+        return feasible(msg) if drawn else None
 
     def on_draw(key: Any, data: Any) -> dict[tuple[str, str], Any]:
         args, kwargs = density.arguments.rebuild(data)

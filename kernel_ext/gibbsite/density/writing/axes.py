@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.density.notation.notation import call, subscript
 from gibbsite.density.writing.indices import Index, Span, Sym
 from gibbsite.density.writing.operators import ALONG, ATOM, REDUCTIONS
 from gibbsite.density.writing.printer import Printer
@@ -48,18 +49,18 @@ def along_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
         raise Opaque
     name = ALONG[eqn.primitive.name]
     if len(inner.tags) == 1:
-        return p.part(p.notation.call(name, inner.text), (span.size,), (index[axis],))
+        return p.part(call(name, inner.text), (span.size,), (index[axis],))
     here = inner.tags.index(span.tag)
     at = index[axis]
     if (isinstance(at, Sym) and at.tags) or (here != len(inner.tags) - 1 and not isinstance(at, Span)):
         raise Opaque
-    called = p.notation.call(name, f"{inner.text}, axis={here}")
+    called = call(name, f"{inner.text}, axis={here}")
     if isinstance(at, Span):
         if (at.start, at.size, at.step) != (0, span.size, 1):
             raise Opaque
         return Text(called, ATOM, tuple(at.tag if t == span.tag else t for t in inner.tags))
     colons = ", ".join([":"] * here + [p.part("", (span.size,), (at,)).text.strip("[]")])
-    return Text(p.notation.subscript(called, [colons]), ATOM, inner.tags[:here])
+    return Text(subscript(called, [colons]), ATOM, inner.tags[:here])
 
 
 def dot_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
@@ -101,4 +102,4 @@ def cholesky_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     inner = p.write(x, (*lead, *whole))
     if len(inner.tags) != 2:
         raise Opaque
-    return p.part(p.notation.call("cholesky", inner.text), shape_of(x)[-2:], (i, j))
+    return p.part(call("cholesky", inner.text), shape_of(x)[-2:], (i, j))

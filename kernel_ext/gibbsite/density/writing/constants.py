@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.density import Density
+from gibbsite.density.notation.notation import call
 from gibbsite.density.writing.indices import Index, Span, Sym, added, bounds, moved, written
 from gibbsite.density.writing.operators import ATOM, PRODUCT, SUM
 from gibbsite.density.writing.text import Text
@@ -102,10 +103,10 @@ class Constants:
         diagonal = np.diag(value)
         if _uniform(diagonal):
             scale = number(diagonal[0])
-            eye = self._writer.notation.call("eye", str(n))
+            eye = call("eye", str(n))
             return eye if scale == "1" else f"{scale} * {eye}" if "/" not in scale else f"({scale}) * {eye}"
         listed = _listed(diagonal)
-        return self._writer.notation.call("diag", listed) if len(listed) <= _SHORT else None
+        return call("diag", listed) if len(listed) <= _SHORT else None
 
     def _named(self, value: np.ndarray, index: tuple[Index, ...]) -> Text:
         alike = [
@@ -118,7 +119,7 @@ class Constants:
         else:
             name = next(n for k in range(1, 10**6) if (n := f"const{k}") not in self.named)
             self._density.constants[name] = value
-        return self._writer.part(self._writer.notation.name(name), value.shape, index)
+        return self._writer.part(name, value.shape, index)
 
 
 def _uniform(value: np.ndarray) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.density.notation.notation import call
 from gibbsite.density.writing.indices import Index, Span, Sym, added, bounds, moved
 from gibbsite.density.writing.operators import ATOM
 from gibbsite.density.writing.printer import Printer
@@ -161,7 +162,7 @@ def split_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
 def iota_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     n, i = shape_of(atom)[eqn.params["dimension"]], index[eqn.params["dimension"]]
     if isinstance(i, Span):
-        return Text(p.notation.call("arange", str(n)), ATOM, (i.tag,))
+        return Text(call("arange", str(n)), ATOM, (i.tag,))
     return p.constants.write(np.arange(n), (i,))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gibbsite.density.density import Density
-from gibbsite.density.notation.notation import TEXT, Notation
+from gibbsite.density.notation.notation import call
 from gibbsite.density.program.flatten import Builder
 from gibbsite.density.writing.elements import elementwise
 from gibbsite.density.writing.indices import Index, Span, Sym, letter
@@ -28,7 +28,7 @@ _PLACES = frozenset(
 
 
 class Expression(Printer):
-    """Prints elements of a density's arrays in one notation; texts longer than `long` become `f(…)`.
+    """Prints elements of a density's arrays ; texts longer than `long` become `f(…)`.
 
     Deterministic values that depend on the latent site `through` are printed as what they are computed from.
     """
@@ -36,12 +36,11 @@ class Expression(Printer):
     def __init__(
         self,
         density: Density,
-        notation: Notation = TEXT,
         ranges: dict[str, tuple[int, int]] | None = None,
         long: int = LONG,
         through: str | None = None,
     ):
-        super().__init__(density, notation, ranges, long)
+        super().__init__(density, ranges, long)
         self.opaque = 0
         self._depth = 0
         self._branches: dict[int, tuple[Any, list[list[Any]]]] = {}
@@ -84,7 +83,7 @@ class Expression(Printer):
         if not isinstance(atom, Literal) and atom in self._names:
             name = self._names[atom]
             self.reads.setdefault(name, set()).add(index)
-            return self.part(self.notation.name(name), shape_of(atom), index, self.first(name))
+            return self.part(name, shape_of(atom), index, self.first(name))
         value = self.values.constant(atom)
         return self.constants.write(value, index) if value is not None else self._computed(atom, index)
 
@@ -131,7 +130,7 @@ class Expression(Printer):
         for name in order:
             self.reads.setdefault(name, set()).add(None)
         shown = [n for n in order if n in self.density.sites] or ["data"]
-        return Text(self.notation.call("f", ", ".join(map(self.notation.name, shown))))
+        return Text(call("f", ", ".join(shown)))
 
     def _behind(self, atom: Any) -> set[str]:
         """The named arrays that `atom` is computed from."""

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from gibbsite.density.density import Density
-from gibbsite.density.notation.notation import TEXT, Notation
 from gibbsite.density.writing.constants import Constants
 from gibbsite.density.writing.indices import Index
 from gibbsite.density.writing.text import Text
@@ -20,11 +19,10 @@ class Printer(Writer, ABC):
     def __init__(
         self,
         density: Density,
-        notation: Notation = TEXT,
         ranges: dict[str, tuple[int, int]] | None = None,
         long: int = 100,
     ):
-        super().__init__(notation, ranges, long)
+        super().__init__(ranges, long)
         self.density = density
         self.producer = dict(density.producer)
         self.values = Values(density, self.producer)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.density.notation.notation import TEXT, Notation
+from gibbsite.density.notation.notation import call, infix, subscript
 from gibbsite.density.writing.indices import (
     Index,
     Span,
@@ -24,16 +24,13 @@ from gibbsite.density.writing.text import Opaque, Text, longest
 
 
 class Writer:
-    """Composes texts in one notation.
+    """Composes texts.
 
     `ranges` tells which places a letter may name (`{"n": (0, 6)}`). `reads` collects, per named array, the
     indices at which it was printed (None: somehow).
     """
 
-    def __init__(
-        self, notation: Notation = TEXT, ranges: dict[str, tuple[int, int]] | None = None, long: int = 100
-    ):
-        self.notation = notation
+    def __init__(self, ranges: dict[str, tuple[int, int]] | None = None, long: int = 100):
         self.ranges = dict(ranges or {})
         self.reads: dict[str, set[Any]] = {}
         self.long = long
@@ -64,7 +61,7 @@ class Writer:
                 texts.append(str(i + shift))
             else:
                 texts.append(written(Sym(i.parts, i.offset + shift, i.tags)))
-        return Text(self.notation.subscript(base, texts), ATOM, tags)
+        return Text(subscript(base, texts), ATOM, tags)
 
     def infix(self, name: str, a: Text, b: Text) -> Text:
         """Two operands and a sign, without what changes nothing."""
@@ -79,8 +76,8 @@ class Writer:
         left = self.inside(a, level + (level == 1))
         right = self.inside(b, level + (name in ("sub", "div", "floor_div") or level == 1))
         if name == "add" and b.text.startswith("-") and b.level >= SUM:
-            return Text(self.notation.infix(left, "-", right[1:]), level, longest([a, b]))
-        return Text(self.notation.infix(left, op, right), level, longest([a, b]))
+            return Text(infix(left, "-", right[1:]), level, longest([a, b]))
+        return Text(infix(left, op, right), level, longest([a, b]))
 
     def minus(self, a: Text) -> Text:
         """`-a`."""
@@ -89,27 +86,25 @@ class Writer:
     def inside(self, text: Text, level: int) -> str:
         """The text, in parentheses where it binds less than `level`."""
         alone = text.level >= level and not (level >= PRODUCT and text.text.startswith("-"))
-        return text.text if alone else self.notation.bracketed(text.text)
+        return text.text if alone else f"({text.text})"
 
     def call(self, name: str, texts: Sequence[Text], also: str = "") -> Text:
         """A function of elements."""
         texts = self.aligned(texts)
         args = ", ".join([*(t.text for t in texts), *([also] if also else [])])
-        return Text(self.notation.call(name, args), ATOM, longest(texts))
+        return Text(call(name, args), ATOM, longest(texts))
 
     def power(self, base: Text, exponent: Text) -> Text:
         """`base**exponent`."""
         base, exponent = self.aligned([base, exponent])
-        text = self.notation.power(self.inside(base, POWER + 1), self.inside(exponent, POWER + 1))
+        text = f"{self.inside(base, POWER + 1)}**{self.inside(exponent, POWER + 1)}"
         return Text(text, POWER, longest([base, exponent]))
 
     def product(self, a: Text, b: Text, tag: int) -> Text:
         """`a @ b`, the last axis of `a` summed with the first of `b`."""
         left = self.inside(a, PRODUCT)
         right = self.inside(b, PRODUCT + 1)
-        return Text(
-            self.notation.infix(left, "@", right), PRODUCT, tuple(t for t in (*a.tags, *b.tags) if t != tag)
-        )
+        return Text(infix(left, "@", right), PRODUCT, tuple(t for t in (*a.tags, *b.tags) if t != tag))
 
     def choice(self, condition: Text, then: Text, otherwise: Text) -> Text:
         """`where(condition, then, otherwise)`."""
@@ -202,7 +197,7 @@ class Writer:
         return self._if(_beyond(at, "<", found[1].start), texts[0], last, tags)
 
     def _if(self, condition: str, then: str, otherwise: str, tags: tuple[int, ...]) -> Text:
-        return Text(self.notation.piecewise(then, condition, otherwise), CHOICE, tags)
+        return Text(f"{then} if {condition} else {otherwise}", CHOICE, tags)
 
     def concatenated(self, parts: Sequence[tuple[int, Callable[[Index], Text]]], at: Span) -> Text:
         """A whole axis, from the arrays that were put one after another along it."""
@@ -211,13 +206,13 @@ class Writer:
             piece = Span(at.tag, 0, n)
             text = write(piece)
             if not text.tags:
-                out = f"[{text.text}]" if n == 1 else self.notation.call("full", f"{n}, {text.text}")
+                out = f"[{text.text}]" if n == 1 else call("full", f"{n}, {text.text}")
             elif text.tags == (at.tag,):
                 out = text.text
             else:
                 raise Opaque
             texts.append(out)
-        return Text(self.notation.call("concatenate", "[" + ", ".join(texts) + "]"), ATOM, (at.tag,))
+        return Text(call("concatenate", "[" + ", ".join(texts) + "]"), ATOM, (at.tag,))
 
     def _listed(self, found: list[Piece], mark: str, at: Span, axis: int) -> Text:
         """A slice of an array that the elements are, or the elements themselves."""
