@@ -18,8 +18,8 @@ from gibbsite.density import build_density, rerolled
 from gibbsite.density.notation.latex import Latex, closed, factor_latex, split
 from gibbsite.density.notation.statement import Statement
 from helpers.models.zoo import ZOO, Case
-from helpers.truths.latex import python_of, shape_of
-from helpers.truths.printed import Reader
+from helpers.readers.latex import python_of, shape_of
+from helpers.readers.printed import Reader
 
 CLAIMS_NOTHING = re.compile(r"\bf\(|…")
 POINTS = np.array([-1.2, 0.1, 2.2, 0.4])

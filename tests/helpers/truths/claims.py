@@ -21,7 +21,7 @@ from numpyro.infer.util import log_density
 from scipy import stats
 
 from helpers.models.grammar import Program
-from helpers.truths.printed import Reader
+from helpers.readers.printed import Reader
 
 CLAIMS_NOTHING = re.compile(r"\bf\(|…")
 GRID = 401
