@@ -210,6 +210,8 @@ class Gibbsite(Magics):
             conditional = self._plainly(lambda site=site: model.conditional(site))
             show(self._shell, "show_conditional", conditional, conditional)
             print(f"    {conditional.kind}: {conditional.reason}")
+            if site in model.summed_out:
+                print("    under the schedule it is summed out, and drawn with the others that are")
 
     @magic_arguments()
     @argument("model", help="the name of a model")

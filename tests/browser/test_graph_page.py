@@ -34,6 +34,20 @@ def show(page, tmp_path, model):
     return Graph(page)
 
 
+def test_the_order_in_which_sites_are_summed_out_is_gone_through(page, tmp_path):
+    model = gb.model(mixture, np.linspace(-1, 1, 20, dtype=np.float32)).eliminate("z")
+    graph = show(page, tmp_path, model)
+    faint = "doc.get_model_by_name('graph-nodes').data"
+    page.locator(".bk-btn").filter(has_text="1").first.click()
+    page.get_by_text("Step 1 of 1: sum out z").wait_for()
+    graph.until(f"Math.min(...{faint}.alpha) < 1")
+    shown = dict(graph.ask(f"{faint}.name.map((n, i) => [n, {faint}.alpha[i]])"))
+    assert shown["z"] == 1 and shown["x"] == 1
+    page.locator(".bk-btn").filter(has_text="all").first.click()
+    graph.until(f"Math.min(...{faint}.alpha) === 1")
+    page.get_by_text("summed out of the target").wait_for()
+
+
 def steps(y):
     tau = numpyro.sample("tau", dist.HalfNormal(1))
     scaled = numpyro.deterministic("scaled", 2 * tau)

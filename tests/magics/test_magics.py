@@ -140,6 +140,7 @@ def test_stages_are_shown(run: Run, mixture: Any):
     assert str(mixture.conditional("z")) in run("%conditional mixture z")
     everything = run("%conditional mixture")
     assert all(str(mixture.conditional(site)) in everything for site in ("w", "mu", "z"))
+    assert "summed out" not in everything
     assert str(mixture.schedule()) in run("%schedule mixture")
 
 

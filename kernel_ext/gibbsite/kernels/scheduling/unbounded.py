@@ -26,7 +26,7 @@ def check_unbounded(density: Density, units: Sequence[str], states: Iterable[dic
     Judged inside a window of values around those of `states`: what is connected beyond it is not seen.
     """
     supports = {u: _listed(density, u) for u in units}
-    known = [u for u in units if supports[u] is None or supports[u].values.ndim == 1]
+    known = [u for u, s in supports.items() if s is None or s.values.ndim == 1]
     endless = {u for u in known if supports[u] is None}
     if not endless:
         return

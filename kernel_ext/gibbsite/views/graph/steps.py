@@ -20,8 +20,7 @@ def summed_out(model: Any) -> frozenset[str]:
 
 def steps_of(model: Any) -> list[Step]:
     """The steps of the eliminations that a model's own schedule makes, in their order."""
-    names = () if model is None else model.summed_out
-    if not names:
+    if model is None or not (names := model.summed_out):
         return []
     try:
         marginal = model.marginal(*names)
