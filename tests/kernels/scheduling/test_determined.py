@@ -184,7 +184,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize(
-    ("puzzle", "text"), zip(PUZZLES, TEXTS, strict=True), ids=lambda x: getattr(x, "__name__", None)
+    ("puzzle", "text"), list(zip(PUZZLES, TEXTS, strict=True)), ids=lambda x: getattr(x, "__name__", None)
 )
 def test_the_default_draws_puzzles_jointly(puzzle, text):
     assert gb.model(puzzle).schedule().text == text
