@@ -79,6 +79,7 @@ def _constants(x, g):
     b = numpyro.sample("b", dist.Normal(jnp.array([0.25, -3.0]), 1 / 3).to_event(1))
     with numpyro.plate("n", len(x)):
         mean = jnp.asarray(LONG)[g + z] + b[0] * jnp.arange(len(x)) + b[1] / 7
+        mean += ((z == 1) & ((g == 1) | (z > g))) * 1.5 + ((z & 1) ^ (g & 2))
         numpyro.sample("x", dist.Normal(mean, jnp.array([0.5, 1.5, 2.5])[z]), obs=x)
 
 

@@ -107,7 +107,8 @@ def programs(draw: Any) -> Program:
     read = draw(st.sampled_from(INDICES)).format(a="mu", i=index)
     shape = draw(st.sampled_from(["{r}", "{r} + 1.0", "2.0 * {r} - 1.0", "{r} * jnp.arange(1.0, LEN + 1)"]))
     if discrete == "plate":
-        shape = draw(st.sampled_from([shape, "jnp.where(z == 1, {r}, 0.5)"]))
+        where = "jnp.where(z == 1, {r}, 0.5)", "((z == 1) & (g > 0)) * {r} + 0.5"
+        shape = draw(st.sampled_from([shape, *where]))
     value = shape.format(r=read).replace("LEN", str(n) if discrete in ("none", "plate") else "1")
     if discrete == "loop":
         value = value.replace("jnp.arange(1.0, 1 + 1)", "2.0")

@@ -7,8 +7,8 @@ _TOKEN = re.compile(
     r"\\left\\lfloor|\\right\\rfloor|\\left[(\[|]|\\right[)\]|]|\\begin\{cases\}|\\end\{cases\}|\\\\|\\[a-zA-Z]+|"
     r"\\[,;#$%&_{}]|\d+\.?\d*|\s+|."
 )
-_SUMS = {"+": "+", "-": "-", r"\vee": "|", r"\oplus": "^"}
-_PRODUCTS = {r"\cdot": "*", r"\,": "@", r"\wedge": "&"}
+_SUMS = {"+": "+", "-": "-", r"\wedge": "&", r"\vee": "|", r"\oplus": "^"}
+_PRODUCTS = {r"\cdot": "*", r"\,": "@"}
 _COMPARED = {"<": "<", r"\le": "<=", ">": ">", r"\ge": ">=", "=": "==", r"\ne": "!="}
 
 

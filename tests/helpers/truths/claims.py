@@ -91,8 +91,9 @@ def check_finite(program: Program, conditional, state, site: str) -> None:
 
 def check_draws(program: Program, model, conditional, state, site: str) -> None:
     """Draws of each element against the joint on a grid; where elements do not move each other."""
-    latents = {n: v for n, v in model.density.state_values(state).items() if n != site}
-    data = tuple(model.density.arguments.arrays)
+    density = conditional.density  # that of the sites of loops as arrays, where there are such
+    latents = {n: v for n, v in density.state_values(state, without=(site,)).items() if n != site}
+    data = tuple(density.arguments.arrays)
     keys = jax.random.split(jax.random.key(3), DRAWS)
     with numpyro.validation_enabled(False):
         draws = np.asarray(jax.vmap(lambda k: conditional.update(k, latents, data))(keys))

@@ -15,11 +15,11 @@ _ATOM, _POWER, _SIGN, _PRODUCT, _SUM, _COMPARE, _CHOICE = range(6, -1, -1)
 _INFIX: dict[type, tuple[str, int]] = {
     ast.Add: ("+", _SUM),
     ast.Sub: ("-", _SUM),
+    ast.BitAnd: (r"\wedge", _SUM),
     ast.BitOr: (r"\vee", _SUM),
     ast.BitXor: (r"\oplus", _SUM),
     ast.Mult: (r"\cdot", _PRODUCT),
     ast.MatMult: (r"\,", _PRODUCT),
-    ast.BitAnd: (r"\wedge", _PRODUCT),
 }
 _SIGNS: dict[type, str] = {
     ast.Lt: "<",

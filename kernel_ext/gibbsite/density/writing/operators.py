@@ -1,6 +1,7 @@
 """How primitives that work element by element, or along an axis, are written."""
 
-ATOM, POWER, PRODUCT, SUM, COMPARE, CHOICE = 5, 4, 3, 2, 1, 0
+ATOM, POWER, PRODUCT, SUM, BITS, COMPARE, CHOICE = range(6, -1, -1)
+"""How tightly they bind, as in Python: `&` and `|` less than sums, and each other not by habit."""
 
 INFIX = {
     "add": ("+", SUM),
@@ -15,9 +16,9 @@ INFIX = {
     "ge": (">=", COMPARE),
     "eq": ("==", COMPARE),
     "ne": ("!=", COMPARE),
-    "and": ("&", PRODUCT),
-    "or": ("|", SUM),
-    "xor": ("^", SUM),
+    "and": ("&", BITS),
+    "or": ("|", BITS),
+    "xor": ("^", BITS),
 }
 
 PASS = frozenset("copy copy_p stop_gradient reduce_precision pvary optimization_barrier".split())

@@ -18,7 +18,7 @@ from gibbsite.density.writing.indices import (
     tags_of,
     written,
 )
-from gibbsite.density.writing.operators import ATOM, CHOICE, INFIX, POWER, PRODUCT, SUM
+from gibbsite.density.writing.operators import ATOM, BITS, CHOICE, COMPARE, INFIX, POWER, PRODUCT, SUM
 from gibbsite.density.writing.pieces import PLACES, Piece, filled, joined
 from gibbsite.density.writing.text import Opaque, Text, longest
 
@@ -73,8 +73,9 @@ class Writer:
         if name == "sub" and a.text == "0":
             return self.minus(b)
         a, b = self.aligned([a, b])
-        left = self.inside(a, level + (level == 1))
-        right = self.inside(b, level + (name in ("sub", "div", "floor_div") or level == 1))
+        alone = level in (COMPARE, BITS)
+        left = self.inside(a, level + alone)
+        right = self.inside(b, level + (name in ("sub", "div", "floor_div") or alone))
         if name == "add" and b.text.startswith("-") and b.level >= SUM:
             return Text(infix(left, "-", right[1:]), level, longest([a, b]))
         return Text(infix(left, op, right), level, longest([a, b]))
