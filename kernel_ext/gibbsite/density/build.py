@@ -227,8 +227,8 @@ def _same_structure(first: ModelFacts, second: ModelFacts) -> None:
 def _assemble(
     closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments, user_arrays: dict[str, Any]
 ) -> Density:
-    flat = flatten(closed)
     latents = sorted(n for n, s in facts.sites.items() if s.latent)  # dictionaries flatten in sorted order
+    flat = flatten(closed, data=len(closed.jaxpr.invars) - len(latents))
     latent_vars = dict(zip(latents, flat.jaxpr.invars[: len(latents)], strict=True))
     data_vars = tuple(flat.jaxpr.invars[len(latents) :])
     shapes = {n: facts.sites[n].shape for n in latents}

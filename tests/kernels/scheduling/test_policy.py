@@ -82,24 +82,44 @@ def test_effects_non_centred_by_hand_stay_with_their_scale():
     assert "z's location reads mu, its scale reads tau" in row.reason
 
 
-def growth(x, y):
+def growth(x, y, signed=True):
     """A growth curve: given the rate of decay it is a regression, and it is not given."""
-    alpha = numpyro.sample("alpha", dist.Normal(0, 1000.0))
-    beta = numpyro.sample("beta", dist.Normal(0, 1000.0))
+    prior = dist.Normal(0, 1000.0) if signed else dist.HalfNormal(1000.0)
+    alpha = numpyro.sample("alpha", prior)
+    beta = numpyro.sample("beta", prior)
     gamma = numpyro.sample("gamma", dist.Uniform(0.5, 1.0))
     tau = numpyro.sample("tau", dist.Gamma(0.001, 0.001))
     numpyro.sample("y", dist.Normal(alpha - beta * gamma**x, tau**-0.5), obs=y)
 
 
-def test_coefficients_follow_what_bends_their_curve():
+@pytest.mark.parametrize("signed", [True, False])
+def test_coefficients_follow_what_bends_their_curve(signed):
     x = np.arange(8.0)
-    s = gb.model(growth, x, 2.6 - 0.9 * 0.8**x).schedule()
+    s = gb.model(growth, x, 2.6 - 0.9 * 0.8**x, signed).schedule()
     assert {n: u.kernel for u in s.updates for n in u.sites} == {
         "tau": "Conjugate",
         **dict.fromkeys(["alpha", "beta", "gamma"], "NUTS"),
     }
     (row,) = [r for r in s.rows if "gamma" in r.sites]
     assert "alpha, beta, gamma meet in the location of y" in row.reason
+
+
+def trials(n, treated, control):
+    """Effects of treatments beside rates of controls: PolyaGamma could draw the effects, not the rates."""
+    tau = numpyro.sample("tau", dist.Gamma(1.0, 1.0))
+    mu = numpyro.sample("mu", dist.Normal(0, 10.0))
+    with numpyro.plate("trials", len(n)):
+        rate = numpyro.sample("rate", dist.Uniform(0, 1))
+        effect = numpyro.sample("effect", dist.Normal(mu, tau**-0.5))
+        numpyro.sample("control", dist.Binomial(n, rate), obs=control)
+        logits = effect + jnp.log(rate / (1 - rate))
+        numpyro.sample("treated", dist.Binomial(n, logits=logits), obs=treated)
+
+
+def test_effects_are_not_drawn_apart_from_what_shares_their_predictor():
+    n = np.array([40, 30, 50, 20])
+    (row,) = gb.model(trials, n, n // 4, n // 3).schedule().rows
+    assert row.kernel == "NUTS" and set(row.sites) == {"tau", "mu", "rate", "effect"}
 
 
 def gamma_scale(n, y):

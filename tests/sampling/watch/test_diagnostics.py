@@ -19,6 +19,7 @@ from gibbsite.sampling.watch.diagnostics import all_stats, bfmi, fair_share, sca
 from gibbsite.sampling.watch.moments import Moments, SiteMoments
 from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.sampling.watch.snapshot import Notice
+from numpyro.distributions import constraints
 from scipy.signal import lfilter
 
 RNG = np.random.default_rng
@@ -235,8 +236,8 @@ def test_what_is_followed_is_measured_and_listed_though_it_is_not_among_the_wors
     assert list(monitor.followed) == [f"x[{k}]" for k in range(12, 20)]
 
 
-def site(shape=(), discrete=False, role="latent"):
-    return SimpleNamespace(name="", shape=shape, discrete=discrete, role=role)
+def site(shape=(), discrete=False, role="latent", support=None):
+    return SimpleNamespace(name="", shape=shape, discrete=discrete, role=role, support=support)
 
 
 def plan(blocks=1, **sites):
@@ -261,6 +262,18 @@ def test_a_chain_that_has_not_moved():
     assert [n.text for n in notices] == ["chain 3 has not moved for 520 draws: mu[1]"]
     assert "another kernel" in notices[0].hint
     assert stuck_chains(facts, followed({"mu": mu[:870], "tau": tau[:870]}))[0] == {}  # type: ignore[arg-type]
+
+
+def test_what_a_support_fixes_is_not_stuck():
+    rows = np.zeros((600, 4, 2, 2))
+    rows[..., 0, 0] = 1
+    rows[..., 1, 0] = RNG(34).uniform(-1, 1, (600, 4))
+    rows[..., 1, 1] = np.sqrt(1 - rows[..., 1, 0] ** 2)
+    facts = plan(rows=site((2, 2), support=constraints.corr_cholesky))
+    assert stuck_chains(facts, followed({"rows": rows})) == ({}, [])  # type: ignore[arg-type]
+    rows[20:, 2, 1] = rows[20, 2, 1]
+    stuck, _ = stuck_chains(facts, followed({"rows": rows}))  # type: ignore[arg-type]
+    assert stuck == {2: "rows[1, 0]"}
 
 
 def test_discrete_sites_may_rest_where_all_chains_agree():

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.forms.forms import ONE, Form, Unfit, as_power, selected
+from gibbsite.conditional.forms.forms import ONE, Form, Power, Unfit, as_power, from_power, mapped, selected
 from gibbsite.conditional.forms.rules import REARRANGING, RULES, Operands, ranked
 from gibbsite.density.evaluation.evaluate import evaluate_lazily
 
@@ -87,6 +87,8 @@ def apply_rule(o: Operands) -> Any:
         kept_apart = _beside(o)
         if kept_apart is not None:
             return kept_apart
+    if name in REARRANGING and isinstance(o.values[0], Form):
+        o = replace(o, values=[_by_power(o.values[0]), *o.values[1:]])
     at = next((i for i, v in enumerate(o.values) if isinstance(v, Branches)), None)
     if at is None:
         return _plain(o)
@@ -106,14 +108,47 @@ def apply_rule(o: Operands) -> Any:
     return branched(which, [apply_rule(_in_case(o, branches.which, i)) for i in range(len(branches.cases))])
 
 
+def _by_power(form: Form) -> Form | Branches:
+    """A product whose exponents differ from element to element, apart by them: its elements may then move."""
+    power = form.power
+    if power is None or power.uniform is not None:
+        return form
+    p, q = np.broadcast_arrays(power.p, power.q)
+    pairs, which = np.unique(np.stack([p.ravel(), q.ravel()], -1), axis=0, return_inverse=True)
+    if len(pairs) > _MOST_CASES:
+        return form
+    cases = tuple(from_power(Power(power.c, np.asarray(a), np.asarray(b))) for a, b in pairs)
+    return Branches(which.reshape(p.shape).astype(np.int32), cases)
+
+
 def _beside(o: Operands) -> Branches | None:
-    """Values stacked with others that are free of the site (`stack([rate, other])[z]`): by their places."""
-    axis = o.eqn.params["dimension"]
-    if any(a.aval.shape[axis] != 1 for a in o.eqn.invars) or len(o.values) > _MOST_CASES:
+    """Values joined with others that are free of the site (`stack([rate, other])[z]`, `pad(w, (0, 1))`): by
+    their places."""
+    if sum(v.count if isinstance(v, Branches) else 1 for v in o.values) > _MOST_CASES:
         return None
+    if any(isinstance(v, Form) and v.power is not None and v.power.uniform is None for v in o.values):
+        return None
+    axis = o.eqn.params["dimension"]
+    sizes = [a.aval.shape[axis] for a in o.eqn.invars]
     rank = len(o.eqn.outvars[0].aval.shape)
-    place = np.arange(len(o.values)).reshape([-1 if a == axis else 1 for a in range(rank)])
-    return Branches(place.astype(np.int32), tuple(o.values))
+    place = np.repeat(np.arange(len(sizes)), sizes).reshape([-1 if a == axis else 1 for a in range(rank)])
+    starts = np.cumsum([0, *sizes])
+
+    def placed(i: int, value: Any) -> Any:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, Form):
+            return mapped(value, lambda c: placed(i, c))
+        if isinstance(value, Branches):
+            return Branches(placed(i, value.which), tuple(placed(i, c) for c in value.cases))
+        if np.ndim(value) == 0 or value.shape[axis] == 1:
+            return value
+        # beside its place any value will do
+        ends = [(starts[i], starts[-1] - starts[i + 1]) if a == axis else (0, 0) for a in range(rank)]
+        pad: Any = np.pad if isinstance(value, np.ndarray) else jnp.pad
+        return pad(value, ends, "edge")
+
+    return Branches(place.astype(np.int32), tuple(placed(i, v) for i, v in enumerate(o.values)))
 
 
 def _differ(values: list[Any]) -> bool:

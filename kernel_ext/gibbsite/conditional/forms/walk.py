@@ -222,7 +222,11 @@ def statistics(
     Arrays broadcast against the site's shape. Pure; raises `Refused`.
     """
     fixed = {n: jnp.asarray(v, density.sites[n].dtype) for n, v in (assumed or {}).items()}
-    others = density.evaluator({n: v for n, v in {**latents, **fixed}.items() if n != site}, data)
+    # arrays are read beside the site that do not depend on it, but are cut out of what does
+    unread = density.sites[site]
+    nothing = jnp.nan if jnp.issubdtype(unread.dtype, jnp.inexact) else 0
+    given = {**latents, **fixed, site: jnp.full(unread.shape, nothing, unread.dtype)}
+    others = density.evaluator(given, data)
     forms = FormEvaluator(density, site, domain, others, assumed)
     totals: dict[Key, Any] = {}
     for term, accesses in density.terms_of(site):

@@ -147,8 +147,9 @@ def logistic_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[s
     """The blocks of coupled sites among `names` for which Pólya-gamma draws are better than gradients, by
     each of their sites.
 
-    They are where there are groups of effects, which the joint draw takes in at little cost, and where the
-    rates are not extreme: the variates then know much more than the data do, and the chain creeps.
+    They are where there are groups of effects, which the joint draw takes in at little cost, where all that
+    is continuous in the predictors is drawn with them, and where the rates are not extreme: the variates then
+    know much more than the data do, and the chain creeps.
     """
     out: dict[str, tuple[str, ...]] = {}
     linear = [n for n in names if _logistic(density, (n,)) or is_gaussian(conditional_of(density, n))]
@@ -157,6 +158,7 @@ def logistic_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[s
         if (
             block is not None
             and block.gaussian.layout.groups
+            and not any(_shares(x, part) for x in block.likelihoods)
             and all(_kept(x) > _LEAST_KEPT for x in block.likelihoods)
         ):
             out.update(dict.fromkeys(part, part))
@@ -168,6 +170,13 @@ def _logistic(density: Density, sites: tuple[str, ...]) -> PolyaGammaBlock | Non
         return polya_gamma_block(density, sites)
     except Refused:
         return None
+
+
+def _shares(likelihood: Likelihood, sites: tuple[str, ...]) -> bool:
+    """Whether a linear predictor reads continuous sites beside those of a block: drawn in turn, they walk."""
+    density = likelihood.density
+    read = set().union(*(density.maps.latents(a) for a in likelihood.atoms))
+    return any(not density.sites[n].discrete for n in read.difference(sites))
 
 
 def _kept(likelihood: Likelihood) -> float:

@@ -9,16 +9,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from gibbsite.density.program.descan import descan
 from gibbsite.density.program.fill import fills, in_bounds
+from gibbsite.density.program.scattered import written
 from gibbsite.trace.jaxpr.compat import (
     ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
     Literal,
     Var,
+    bind_equation,
     closed_call_body,
     dce_jaxpr,
     make_jaxpr_like,
@@ -30,8 +34,11 @@ from gibbsite.trace.jaxpr.source_line import equation_line
 class Builder:
     """Collects equations over fresh variables."""
 
-    def __init__(self) -> None:
+    def __init__(self, data: Sequence[Var] = ()) -> None:
         self.eqns: list[JaxprEqn] = []
+        self._made: dict[Any, JaxprEqn] = {}
+        self._known: dict[Any, Any] = {}
+        self._data = frozenset(data)
         self.constvars: list[Var] = []
         self.consts: list[Any] = []
         self._const_ids: dict[int, Var] = {}
@@ -43,6 +50,7 @@ class Builder:
             var = Var(like.aval)
             self.constvars.append(var)
             self.consts.append(value)
+            self._known[var] = value
             self._const_ids[id(value)] = var
         return self._const_ids[id(value)]
 
@@ -92,14 +100,49 @@ class Builder:
             return self.splice(_unstacked(eqn), operands)
         if fills(eqn):
             return self.splice(self._placed(in_bounds(eqn), eqn), operands)
+        if eqn.primitive.name in ("scatter", "pad") and not all(map(self._free, operands)):
+            at = operands[1]
+            body = written(eqn, self._value(at), self._free(at))
+            if body is not None:
+                return self.splice(self._placed(body, eqn), operands)
         key = _value_key(eqn, operands)
         if key is not None and key in self._seen:
             return self._seen[key]
         fresh = [Var(v.aval) for v in eqn.outvars]
         self.eqns.append(eqn.replace(invars=operands, outvars=fresh))
+        self._made.update(dict.fromkeys(fresh, self.eqns[-1]))
         if key is not None:
             self._seen[key] = fresh
         return fresh
+
+    def _value(self, atom: Any) -> np.ndarray | None:
+        """The value of an atom that is made of constants alone."""
+        if isinstance(atom, Literal):
+            return np.asarray(atom.val)
+        if atom not in self._known:
+            made = self._made.get(atom)
+            operands = None if made is None or made.effects else [self._value(a) for a in made.invars]
+            if made is None or operands is None or any(x is None for x in operands):
+                self._known[atom] = None
+            else:
+                with jax.ensure_compile_time_eval():
+                    found = bind_equation(made, [jnp.asarray(x) for x in operands])
+                self._known.update(zip(made.outvars, found, strict=True))
+        return self._known[atom]
+
+    def _free(self, atom: Any) -> bool:
+        """Whether an atom is made of data and constants alone."""
+        stack, seen = [atom], set()
+        while stack:
+            var = stack.pop()
+            if isinstance(var, Literal) or var in seen or var in self._data:
+                continue
+            seen.add(var)
+            if var in self._made:
+                stack += self._made[var].invars
+            elif self._known.get(var) is None:
+                return False
+        return True
 
 
 def jaxpr_of_parts(
@@ -140,14 +183,14 @@ def _value_key(eqn: JaxprEqn, operands: list[Any]) -> Any:
     return key
 
 
-def flatten(closed: ClosedJaxpr) -> ClosedJaxpr:
+def flatten(closed: ClosedJaxpr, data: int = 0) -> ClosedJaxpr:
     """`closed` with calls inlined, scans mapped over time where possible, and dead code removed.
 
-    Inputs and outputs keep their number and order.
+    Inputs and outputs keep their number and order. The last `data` inputs depend on no latent.
     """
     live, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
-    builder = Builder()
     inputs = [Var(v.aval) for v in live.invars]
+    builder = Builder(inputs[len(inputs) - data :])
     outputs = builder.splice(ClosedJaxpr(live, closed.consts), inputs)
     flat = make_jaxpr_like(live, builder.constvars, inputs, outputs, builder.eqns)
     flat, _ = dce_jaxpr(flat, [True] * len(outputs), instantiate=True)

@@ -152,9 +152,9 @@ def number(value: Any) -> str:
         return short
     ratio = Fraction(float(scalar)).limit_denominator(99)
     if (
-        ratio
-        and abs(type(scalar)(float(ratio)) - scalar) <= np.spacing(abs(scalar))
+        ratio.numerator
         and ratio.denominator > 1
+        and abs(type(scalar)(float(ratio)) - scalar) <= np.spacing(abs(scalar))
     ):
         return f"{ratio.numerator}/{ratio.denominator}"
     return short

@@ -68,8 +68,8 @@ def kept_together(density: Density, conjugate: Collection[str], excluded: Collec
 
 
 def _curved(density: Density, conjugate: Collection[str], excluded: Collection[str]) -> dict[str, str]:
-    """The sites on the real line that could be drawn exactly, but enter the location of data together with
-    one that cannot: coefficients beside a parameter that bends the curve follow it."""
+    """The sites that could be drawn exactly, but enter the location of data together with one that cannot:
+    coefficients, of any sign, beside a parameter that bends the curve follow it."""
     tied: dict[str, str] = {}
     for name, site in density.sites.items():
         if site.role != "observed":
@@ -77,8 +77,7 @@ def _curved(density: Density, conjugate: Collection[str], excluded: Collection[s
         near = [n for n in _in_location(density, name) if n not in excluded]
         bends = [n for n in near if n not in conjugate and not density.sites[n].discrete]
         for n in near if bends else ():
-            site = density.sites[n]
-            if n in conjugate and on_the_real_line(site.support) and np.prod(site.shape) <= _MANY:
+            if n in conjugate and np.prod(density.sites[n].shape) <= _MANY:
                 tied[n] = f"{n} and {bends[0]} meet in the location of {name}"
     return tied
 

@@ -1,8 +1,11 @@
 """What is wrong with a run, in words, and what to try."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import jax
 import numpy as np
+from numpyro.distributions import biject_to
 
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import label_of
@@ -42,6 +45,8 @@ def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Not
         still = m.unmoved >= _STUCK
         if info.discrete:
             still = still.all(axis=0) & m.apart()
+        elif site in plan.sites and still.any():
+            still &= ~_the_same_always(info)[m.elements]
         chains = np.flatnonzero(still.any(axis=1)).tolist()
         if not chains:
             continue
@@ -80,6 +85,20 @@ def told_by_labels(plan: Plan, notices: Sequence[Notice]) -> set[str]:
         return set()
     resting = [s for n in notices if n.topic == "stuck" for s in n.sites]
     return {s for s in resting if (plan.sites.get(s) or plan.sites[plan.groups[s][0]]).discrete}
+
+
+def _the_same_always(info: Any) -> np.ndarray:
+    """Which elements of a continuous site its support leaves one value: zeros above the diagonal of a
+    triangular matrix, ones on that of correlations."""
+    free = np.prod(info.shape, dtype=np.int64)
+    if info.support is None or not free:
+        return np.zeros(free, bool)
+    through = biject_to(info.support)
+    shape = through.inverse_shape(info.shape)
+    if shape == info.shape:
+        return np.zeros(free, bool)
+    found = [np.ravel(through(jax.random.normal(jax.random.key(s), shape))) for s in range(3)]
+    return (found[0] == found[1]) & (found[1] == found[2])
 
 
 def missing_information(plan: Plan, stats: Mapping[str, np.ndarray], hint: str = "") -> list[Notice]:
