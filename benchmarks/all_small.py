@@ -21,7 +21,7 @@ ARGUMENTS = {
     "augur_hlr": "--data {data} --rounds 1",
     "augur_lda": "5",
     "autogibbs_table": "25",
-    "classics": "dyes --rounds 1",
+    "classics": "dyes --draws 100",
     "dashboard_cost": "1 400",
     "dashboard_stream": "4000 2",
     "default_sampler": "--seeds 1 --models 'eight schools'",

@@ -1,19 +1,29 @@
 """Classic BUGS examples beside JAGS: effective draws per second of processor time.
 
     python benchmarks/classics.py [rats dyes seeds stagnant] [--rounds 2]
+    python benchmarks/classics.py --cases FOLDER [rats pigs …] [--rounds 2]
 
 Both run with their defaults, in turn, four chains of 1000 draws after 1000 of warm-up; JAGS is a process of
 its own with its `glm` module. Set-up is everything before the first draw: tracing, derivation and compilation
 here, compilation and adaptation there. The data are simulated from the models at values near the published
 posteriors, so that nothing has to be fetched. The least bulk ESS of the quantities in the table counts.
+
+With `--cases` the models and the data are those of a folder with `data/NAME.json` and `models/NAME.py`, each
+of which has `model`, `args()`, `QUANTITIES` by JAGS's names and, where JAGS finds no start by itself, `INIT`;
+their text for JAGS is in `benchmarks/bugs`.
 """
 
 import argparse
+import importlib
+import json
 import pathlib
 import resource
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import arviz_stats
@@ -25,7 +35,7 @@ import numpyro.distributions as dist
 import xarray as xr
 
 RNG = np.random.default_rng(0)
-CHAINS, WARMUP, DRAWS = 4, 1000, 1000
+CHAINS = 4
 
 
 def rats(x: Any, y: Any) -> None:
@@ -108,58 +118,108 @@ def data(name: str) -> dict[str, Any]:
     return {"x": x, "y": 0.54 - 0.42 * (x - 0.02) - 0.6 * np.maximum(x - 0.02, 0) + RNG.normal(0, 0.02, 29)}
 
 
+@dataclass
+class Case:
+    """A model for both: the NumPyro function and its arguments, the text and the data of JAGS, where JAGS's
+    discrete sites start, and how to read the quantities that count off the draws of either, by name."""
+
+    model: Callable[..., None]
+    args: tuple[Any, ...]
+    text: str
+    data: dict[str, Any]
+    monitors: tuple[str, ...]
+    ours: Callable[[Any], dict[str, Any]]
+    theirs: Callable[[dict[str, Any]], dict[str, Any]]
+    starts: dict[str, Any] = field(default_factory=dict)
+
+
+def simulated(name: str) -> Case:
+    """One of the four models above."""
+    given, watched = data(name), tuple(WATCHED[name])
+    y = np.asarray(given["y"])
+    sizes = {"N": len(y)} | ({"T": y.shape[1]} if y.ndim == 2 else {})
+
+    def chosen(draws: Any) -> dict[str, Any]:
+        # precisions are taken as standard deviations
+        return {n: np.asarray(draws[n], float) ** (-0.5 if n == "tau" else 1) for n in watched}
+
+    text = f"model {{ {JAGS[name]} }}"
+    model, args = globals()[name], tuple(given.values())
+    return Case(model, args, text, {**given, **sizes}, watched, chosen, chosen)
+
+
+def of_folder(folder: pathlib.Path, name: str) -> Case:
+    """One of the models of a folder of cases."""
+    sys.path[:0] = [str(folder)] * (str(folder) not in sys.path)
+    module = importlib.import_module(f"models.{name}")
+    read = module.QUANTITIES
+    names = {q.split("[")[0] for q in read}
+    nodes = json.loads((folder / "data" / f"{module.JAGS['data']}.json").read_text())
+    args = tuple(module.args())
+    # JAGS counts categories from 1; what it draws as counts stands in nodes of other names
+    text = (pathlib.Path(__file__).parent / "bugs" / f"{name}.bug").read_text()
+    starts = {}
+    for site, value in getattr(module, "INIT", lambda *args: {})(*args).items():
+        counted = f"{site}1 ~ dbin" in text
+        starts[f"{site}1" if counted else site] = np.asarray(value) + (not counted)
+
+    def ours(draws: Any) -> dict[str, Any]:
+        return {n: np.asarray(draws[q] if isinstance(q, str) else q(draws), float) for n, q in read.items()}
+
+    return Case(module.model, args, text, nodes, tuple(sorted(names)), ours, lambda draws: draws, starts)
+
+
 def least_ess(draws: dict[str, np.ndarray]) -> float:
-    """Of all elements of `[chain, draw, …]` arrays. Precisions are taken as standard deviations."""
+    """Of all elements of `[chain, draw, …]` arrays that vary."""
     worst = np.inf
-    for name, x in draws.items():
-        x = np.asarray(x, float)
-        x = (x**-0.5 if name == "tau" else x).reshape(*x.shape[:2], -1)
+    for x in draws.values():
+        x = np.asarray(x, float).reshape(*np.shape(x)[:2], -1)
         for i in range(x.shape[2]):
-            found = arviz_stats.ess(xr.DataArray(x[:, :, i], dims=("chain", "draw"), name="x"))
-            worst = min(worst, float(np.asarray(found)))
+            if np.ptp(x[:, :, i]):
+                found = arviz_stats.ess(xr.DataArray(x[:, :, i], dims=("chain", "draw"), name="x"))
+                worst = min(worst, float(np.asarray(found)))
     return worst
 
 
-def ours(name: str, given: dict[str, Any], seed: int) -> tuple[float, float, float]:
+def ours(case: Case, draws: int, seed: int) -> tuple[float, float, float]:
     """Least ESS, and processor seconds of set-up and of the rest."""
     began, marks = time.process_time(), []
 
     def watch(run: Any) -> None:
         run.subscribe(lambda r: marks or not r.kept.steps or marks.append(time.process_time()))
 
-    run = gb.model(globals()[name], **given).sample(
-        draws=DRAWS, warmup=WARMUP, chains=CHAINS, seed=seed, on_start=watch
+    run = gb.model(case.model, *case.args).sample(
+        draws=draws, warmup=draws, chains=CHAINS, seed=seed, on_start=watch
     )
     end = time.process_time()
-    return least_ess({n: run.draws[n] for n in WATCHED[name]}), marks[0] - began, end - marks[0]
+    return least_ess(case.ours(run.draws)), marks[0] - began, end - marks[0]
 
 
 def _dump(given: dict[str, Any]) -> str:
     lines = []
     for name, value in given.items():
-        a = np.asarray(value)
-        numbers = ", ".join(repr(float(v)) for v in a.ravel(order="F"))
+        a = np.asarray(value, dtype=object)
+        numbers = ", ".join("NA" if v is None or v != v else repr(float(v)) for v in a.ravel(order="F"))
         array = f"structure(c({numbers}), .Dim = c({', '.join(f'{n}L' for n in a.shape)}))"
         lines.append(f'"{name}" <- {array if a.ndim > 1 else f"c({numbers})"}')
     return "\n".join(lines)
 
 
-def jags(name: str, given: dict[str, Any], seed: int) -> tuple[float, float, float]:
+def jags(case: Case, draws: int, seed: int) -> tuple[float, float, float]:
     """As `ours`. A run without draws is what set-up costs."""
     with tempfile.TemporaryDirectory() as folder:
         home = pathlib.Path(folder)
-        sizes = {"N": len(given["y"])} | ({"T": given["y"].shape[1]} if np.ndim(given["y"]) == 2 else {})
-        (home / "model.bug").write_text(f"model {{ {JAGS[name]} }}")
-        (home / "data.txt").write_text(_dump({**given, **sizes}))
+        (home / "model.bug").write_text(case.text)
+        (home / "data.txt").write_text(_dump(case.data))
         for c in range(CHAINS):
             start = f'".RNG.name" <- "base::Mersenne-Twister"\n".RNG.seed" <- {1000 * seed + c + 1}\n'
-            (home / f"start{c}.txt").write_text(start)
+            (home / f"start{c}.txt").write_text(start + _dump(case.starts))
         starts = "\n".join(f"parameters in start{c}.txt, chain({c + 1})" for c in range(CHAINS))
-        monitors = "\n".join(f"monitor {n}" for n in WATCHED[name])
+        monitors = "\n".join(f"monitor {n}" for n in case.monitors)
         model = f"load glm\nmodel in model.bug\ndata in data.txt\ncompile, nchains({CHAINS})\n"
         head = f"{model}{starts}\ninitialize\n"
         (home / "setup.cmd").write_text(head + "exit\n")
-        sampled = f"adapt {WARMUP // 2}\nupdate {WARMUP // 2}\n{monitors}\nupdate {DRAWS}\ncoda *\n"
+        sampled = f"adapt {draws // 2}\nupdate {draws // 2}\n{monitors}\nupdate {draws}\ncoda *\n"
         (home / "run.cmd").write_text(head + sampled + "exit\n")
         seconds = []
         for script in ("setup.cmd", "run.cmd"):
@@ -167,7 +227,7 @@ def jags(name: str, given: dict[str, Any], seed: int) -> tuple[float, float, flo
             subprocess.run(["jags", script], cwd=home, check=True, capture_output=True)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        return least_ess(_coda(home)), seconds[0], seconds[1] - seconds[0]
+        return least_ess(case.theirs(_coda(home))), seconds[0], seconds[1] - seconds[0]
 
 
 def _coda(home: pathlib.Path) -> dict[str, np.ndarray]:
@@ -184,17 +244,20 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--cases", type=pathlib.Path, help="a folder with data/ and models/")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--draws", type=int, default=1000, help="as many as steps of warm-up before them")
     options = parser.parse_args()
+    known = sorted(p.stem for p in (pathlib.Path(__file__).parent / "bugs").glob("*.bug"))
     titles = ("least ESS", "set-up", "run", "ESS/s", "with set-up")
-    print(f"{'model':10s} {'sampler':9s} " + "{:>9s} {:>7s} {:>6s} {:>7s} {:>11s}".format(*titles))
-    for name in options.names or JAGS:
-        given = data(name)
+    print(f"{'model':14s} {'sampler':9s} " + "{:>9s} {:>7s} {:>6s} {:>7s} {:>11s}".format(*titles))
+    for name in options.names or (known if options.cases else JAGS):
+        case = of_folder(options.cases.resolve(), name) if options.cases else simulated(name)
         for seed in range(options.rounds):
             for label, sampler in (("Gibbsite", ours), ("JAGS", jags)):
-                ess, setup, run = sampler(name, given, seed)
+                ess, setup, run = sampler(case, options.draws, seed)
                 rates = f"{ess / max(run, 1e-3):7.0f} {ess / (setup + run):11.0f}"
-                print(f"{name:10s} {label:9s} {ess:9.0f} {setup:7.2f} {run:6.2f} {rates}", flush=True)
+                print(f"{name:14s} {label:9s} {ess:9.0f} {setup:7.2f} {run:6.2f} {rates}", flush=True)
 
 
 if __name__ == "__main__":
