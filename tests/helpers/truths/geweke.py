@@ -17,7 +17,7 @@ from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import HMC, Gibbs
 
 
-def _simulate(
+def simulate(
     model: Callable[..., Any], key: jax.Array, given: Mapping[str, Any], data: Any
 ) -> dict[str, Any]:
     """All sample sites of one run of the model at the given values; observed ones are drawn."""
@@ -25,7 +25,7 @@ def _simulate(
     return {n: s["value"] for n, s in sites.items() if s["type"] == "sample"}
 
 
-def _as_start(kernel: Any, first: Mapping[str, Any], data: Any, model: Callable[..., Any]) -> dict[str, Any]:
+def as_start(kernel: Any, first: Mapping[str, Any], data: Any, model: Callable[..., Any]) -> dict[str, Any]:
     """Start values as a kernel wants them: unconstrained for the HMC blocks of a composite."""
     start = dict(first)
     blocks = kernel.blocks if isinstance(kernel, Gibbs) else ()
@@ -73,16 +73,16 @@ def joint_distribution_test(
 
     def chain(key: jax.Array) -> tuple[dict[str, Any], dict[str, Any]]:
         key, key_prior, key_init = random.split(key, 3)
-        start = _simulate(model, key_prior, {}, nothing)
+        start = simulate(model, key_prior, {}, nothing)
         data = {argument: start[site] for argument, site in observed.items()}
         first = {n: v for n, v in start.items() if n not in observed.values()}
-        state = kernel.init(key_init, 0, _as_start(kernel, first, data, model), (), inputs(data))
+        state = kernel.init(key_init, 0, as_start(kernel, first, data, model), (), inputs(data))
 
         def alternate(carry: Any, key: jax.Array) -> Any:
             state, data = carry
             state = kernel.sample(_refreshed(kernel, state, inputs(data)), (), inputs(data))
             z = kernel.get_constrain_fn((), inputs(data))(state.z)
-            drawn = _simulate(model, key, z, nothing)
+            drawn = simulate(model, key, z, nothing)
             data = {argument: drawn[site] for argument, site in observed.items()}
             return (state, data), None
 

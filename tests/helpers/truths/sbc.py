@@ -10,9 +10,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from helpers.truths.geweke import _as_start, _simulate
 from jax import random
 from scipy.stats import chisquare
+
+from helpers.truths.geweke import as_start, simulate
 
 
 def ranks(
@@ -32,12 +33,12 @@ def ranks(
 
     def replicate(key: jax.Array) -> tuple[dict[str, Any], dict[str, Any]]:
         key, key_truth, key_start, key_init = random.split(key, 4)
-        truth = _simulate(model, key_truth, {}, nothing)
+        truth = simulate(model, key_truth, {}, nothing)
         data = {argument: truth[site] for argument, site in observed.items()}
-        first = _simulate(model, key_start, {}, nothing)
+        first = simulate(model, key_start, {}, nothing)
         first = {n: v for n, v in first.items() if n not in observed.values()}
         given = inputs(data)
-        state = kernel.init(key_init, 0, _as_start(kernel, first, data, model), (), given)
+        state = kernel.init(key_init, 0, as_start(kernel, first, data, model), (), given)
 
         def sweep(state: Any, _: Any) -> Any:
             return kernel.sample(state, (), given), None
