@@ -30,6 +30,8 @@ _ENDED_NUMBERS = 1_000_000
 _MOST_MARKS = 400
 # scalars that are measured because someone looks at them, the last ones asked for
 _MOST_FOLLOWED = 8
+# draws' worth from which on agreement between chains says that they have met
+_ENOUGH = 400
 # a run that is over sooner is measured once, at its end
 _FIRST_SECONDS = 0.1
 
@@ -122,14 +124,18 @@ class Monitor:
         hint = hints.for_divergences(self._plan) if divergent else ""
         found = divergence_notice(divergent, done * chains, hint) + still
         found += missing_information(self._plan, stats, hints.for_energies(self._plan))
+        good = False
         if ended:
             of = self.judged
-            found += disagreement(of, values, hints.for_disagreement(self._plan, of, values))
+            apart = disagreement(of, values, hints.for_disagreement(self._plan, of, values))
+            found += apart
             named = told_by_labels(self._plan, found)
             found = [n for n in found if n.topic != "stuck" or not named & set(n.sites)]
             self.stuck = {c: k for c, k in self.stuck.items() if k.partition("[")[0] not in named}
+            # those of chains that had not met would not agree now, unless they are few
+            good = bool(of) and not apart and not any(s.ess_bulk < _ENOUGH for s in of)
         # that a shape is awkward matters where the draws are not good all the same
-        found += [n for n in self.lasting if n.topic != "misfit" or found]
+        found += [n for n in self.lasting if (found if n.topic == "misfit" else not good)]
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
 
