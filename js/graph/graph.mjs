@@ -25,6 +25,7 @@ import { viewOf } from "./view.mjs";
 const FIT = [980, 700];
 const LEAST_TEXT = 5;
 const PANEL = 330;
+const MOST_PANEL = 620;
 
 // ------------------------------------------------------------------ in the page
 
@@ -75,7 +76,9 @@ function arrange(args, state, store, view) {
   const room = plot.document?.gibbsiteRoom?.() || document.documentElement.clientWidth;
   const wide = across * scale + PANEL + 20 > room;
   args.side.setv({ css_classes: wide ? ["gp-below"] : [] });
-  panel.setv({ width: wide ? Math.max(PANEL, Math.min(Math.round(across * scale), FIT[0], room)) : PANEL });
+  const beside = Math.min(Math.max(PANEL, room - Math.round(across * scale) - 40), MOST_PANEL);
+  const own = wide ? Math.min(Math.max(PANEL, Math.round(across * scale)), MOST_PANEL, room) : beside;
+  for (const part of [panel, args.change]) part.setv({ width: own });
 }
 
 /** @param {any} args @param {State} state @param {Store} store @param {View} view */

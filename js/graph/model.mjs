@@ -5,7 +5,7 @@
  * @typedef {{kind: string, parents: string[], children: string[]}} Joint
  * @typedef {Joint & {level: string, blanket: string[], box: number[], told: Told}} Fact
  * @typedef {{discrete?: boolean, shape?: number[], plates?: string[], statement?: string, stands?: string[],
- *   conditional?: string, latex?: string, form?: string, kernel?: string, reason?: string, blocked?: string,
+ *   conditional?: string, typeset?: string, latex?: string, form?: string, kernel?: string, reason?: string, blocked?: string,
  *   kernels?: string[], ways?: string[], line?: number, plate?: boolean, updates?: string,
  *   summed?: number, near?: number[]}} Told
  * @typedef {Record<string, Fact>} Facts

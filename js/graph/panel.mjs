@@ -2,10 +2,10 @@
 
 /** @typedef {import("./model.mjs").Facts} Facts */
 
-const LEVELS = /** @type {Record<string, string>} */ ({
-  data: "data: computed once",
-  model: "model: in the inner loop",
-  generated: "generated: no observation sees it, drawn after the fact",
+const LEVELS = /** @type {Record<string, [string, string]>} */ ({
+  data: ["computed once", "it depends on data alone"],
+  model: ["in every step", "observations and latent values depend on it"],
+  generated: ["after the fact", "no observation depends on it: it is drawn from the finished draws"],
 });
 
 const STYLE =
@@ -14,9 +14,12 @@ const STYLE =
   ".gp code{font:12px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre-wrap;" +
   "overflow-wrap:anywhere;background:rgba(127,127,127,.12);border-radius:4px;padding:1px 4px}" +
   ".gp .ask{margin:0 0 8px;padding:6px 8px;border-left:3px solid #c2185b;background:rgba(127,127,127,.12)}" +
-  ".gp summary{cursor:pointer}.gp dl{margin:8px 0 0;display:grid;grid-template-columns:minmax(70px,max-content) 1fr;" +
-  "gap:3px 10px}.gp dt{opacity:.7;font-size:12px;grid-column:1;max-width:110px}.gp dd{margin:0;grid-column:2;min-width:0}" +
-  ".gp .q summary{width:fit-content;border:1px solid;border-radius:50%;min-width:1.4em;text-align:center;list-style:none}" +
+  ".gp summary{cursor:pointer}.gp dl{margin:8px 0 0;display:grid;gap:5px 18px;" +
+  "grid-template-columns:repeat(auto-fit,minmax(min(210px,100%),1fr))}.gp .w{grid-column:1/-1}" +
+  ".gp dt{opacity:.7;font-size:12px}.gp dd{margin:0;min-width:0;overflow-wrap:anywhere}" +
+  ".gp .m{font:16px/1.7 'STIX Two Math','Cambria Math','Latin Modern Math',STIXGeneral,'Times New Roman',serif}" +
+  ".gp sub,.gp sup{font-size:.72em;line-height:0}.gp sub sub{font-size:.9em}" +
+  ".gp .q{float:left;margin-right:8px}.gp .q[open]{float:none}.gp .q summary{width:fit-content;border:1px solid;border-radius:50%;min-width:1.4em;text-align:center;list-style:none}" +
   "</style>";
 
 const FIRST = "Click a node for its conditional and its kernel.";
@@ -35,13 +38,20 @@ export function escaped(text) {
 
 const LONG = 320;
 
-/** @param {string} term @param {string|undefined} words @param {boolean} [code] */
-function entry(term, words, code) {
+/** A term and what is to be told of it: wide where that is long. @param {string} term @param {string} html
+ * @param {{wide?: boolean, title?: string}} [how] */
+function pair(term, html, { wide = false, title = "" } = {}) {
+  if (!html) return "";
+  const tip = title && ` title="${escaped(title)}"`;
+  return `<div${wide ? ' class="w"' : ""}${tip}><dt>${escaped(term)}</dt><dd>${html}</dd></div>`;
+}
+
+/** Words, folded where they are very long. @param {string|undefined} words @param {boolean} [code] */
+function folded(words, code) {
   if (!words) return "";
   const whole = code ? `<code>${escaped(words)}</code>` : escaped(words);
-  const begin = escaped(words.slice(0, LONG / 2));
-  const body = words.length > LONG ? `<details><summary>${begin} …</summary>${whole}</details>` : whole;
-  return `<dt>${escaped(term)}</dt><dd>${body}</dd>`;
+  if (words.length <= LONG) return whole;
+  return `<details><summary>${escaped(words.slice(0, LONG / 2))} …</summary>${whole}</details>`;
 }
 
 /** Names in a line, the first of them if they are many. @param {string[]} names */
@@ -61,31 +71,41 @@ export function sketch(facts, name) {
   return words.join(" · ");
 }
 
+/** The conditional as it is typeset, and behind it as text and as LaTeX, to be copied.
+ * @param {import("./model.mjs").Told} told */
+function formula(told) {
+  const { conditional, typeset, latex } = told;
+  if (!conditional) return "";
+  const codes = [conditional, ...(latex ? [latex] : [])].map((text) => `<code>${escaped(text)}</code>`);
+  const plain = `<details><summary class="k">as text and LaTeX</summary>${codes.join("<br>")}</details>`;
+  const shown = typeset ? `<span class="m">${typeset}</span>` : folded(conditional, true); // escaped where it is made
+  if (conditional.length <= LONG) return shown + plain;
+  return `<details><summary>${escaped(conditional.slice(0, LONG / 2))} …</summary>${shown}</details>${plain}`;
+}
+
 /** The panel of a node; `draws` is HTML about the draws of a run.
  * @param {Facts} facts @param {string} name @param {string} [draws] */
 export function panelOf(facts, name, draws = "") {
   const fact = facts[name];
   const { told } = fact;
   const sign = fact.kind === "deterministic" ? "=" : "~";
-  const latex = told.latex
-    ? `<dd><details><summary class="k">as LaTeX</summary><code>${escaped(told.latex)}</code></details></dd>`
-    : "";
+  const statement = told.plate ? "" : told.statement && `${name} ${sign} ${told.statement}`;
+  const [when = "", why = ""] = LEVELS[fact.level] ?? [];
   const parts = [
-    entry("stands for", told.stands && list(told.stands, 8)),
+    pair("stands for", escaped(list(told.stands ?? [], 8)), { wide: true }),
     draws,
-    entry("statement", told.plate ? "" : told.statement && `${name} ${sign} ${told.statement}`, true),
-    entry("conditional", told.conditional, true),
-    latex,
-    entry("form", told.form),
-    entry("summed out", told.summed ? `at step ${told.summed}` : ""),
-    entry("kernel", told.kernel && `${told.kernel}: ${told.reason}`),
-    entry("what blocked a better one", told.blocked),
-    entry("kernels", told.updates),
-    entry("parents", list(fact.parents)),
-    entry("children", list(fact.children)),
-    entry("Markov blanket", list(fact.blanket)),
-    entry("level", LEVELS[fact.level]),
-    entry("written at", told.line ? `line ${told.line}` : ""),
+    pair("as written", folded(statement, true), { wide: true }),
+    pair("conditional: how it is distributed given all the rest", formula(told), { wide: true }),
+    pair("form", folded(told.form), { wide: true }),
+    pair("summed out", told.summed ? `at step ${told.summed}` : ""),
+    pair("kernel that updates it", told.kernel ? `<b>${escaped(told.kernel)}</b>: ${folded(told.reason)}` : "", { wide: true }),
+    pair("why no better one", folded(told.blocked), { wide: true }),
+    pair("kernels", escaped(told.updates ?? ""), { wide: true }),
+    pair("depends on", escaped(list(fact.parents)), { title: "its parents" }),
+    pair("read by", escaped(list(fact.children)), { title: "its children" }),
+    pair("Markov blanket", escaped(list(fact.blanket)), { title: "given these, nothing else tells of it" }),
+    pair("computed", escaped(when), { title: why }),
+    pair("written at", told.line ? `line ${told.line}` : ""),
   ];
   const head = `<h4>${escaped(name)}</h4><span class="k">${escaped(sketch(facts, name))}</span>`;
   return `<div class="gp">${head}<dl>${parts.join("")}</dl></div>`;
@@ -102,5 +122,6 @@ export function legendOf(colours) {
 /** The whole of the panel's HTML. @param {string} answer @param {string} panel @param {string} [legend] */
 export function panelHtml(answer, panel, legend = "") {
   const reply = answer ? `<div class="gp" role="status"><p class="ask">${escaped(answer)}</p></div>` : "";
-  return STYLE + reply + (panel || `<div class="gp k">${FIRST}<details class="q"><summary title="help">?</summary>${HINT}</details></div>`) + legend;
+  const help = `<details class="q"><summary title="help">?</summary>${HINT}</details>`;
+  return STYLE + reply + (panel || `<div class="gp k">${help}${FIRST}</div>`) + legend;
 }

@@ -1,4 +1,4 @@
-"""One JupyterLab for the session, a fresh page for each test."""
+"""One JupyterLab for the session, one page and one kernel: a test opens notebooks of its own there."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,14 +25,21 @@ def browser() -> Iterator[Browser]:
         chrome.close()
 
 
-@pytest.fixture
-def lab(server, browser) -> Iterator[object]:
+@pytest.fixture(scope="session")
+def opened(server, browser) -> Iterator[lab_module.Lab]:
     context = browser.new_context(viewport={"width": 1280, "height": 1000})
     page = context.new_page()
     page.set_default_timeout(60_000)
     yield lab_module.Lab(server, page)
     lab_module.stop_kernels(server, context)
     context.close()
+
+
+@pytest.fixture
+def lab(opened) -> Iterator[lab_module.Lab]:
+    opened.begin()
+    yield opened
+    opened.end()
 
 
 def pytest_collection_modifyitems(items) -> None:

@@ -4,6 +4,7 @@ from helpers.pages.graph_page import Graph
 
 GRAPH = "[...(globalThis.__gibbsiteDocuments ?? [])].filter(d => d.get_model_by_name('graph')).at(-1)"
 MESSAGE = "doc.get_model_by_name('graph-message').text"
+RUNS = "import gibbsite\ngibbsite.runs()"
 LOAD = """
 %load_ext gibbsite
 import numpy as np
@@ -23,7 +24,7 @@ CENTRED = (
 
 
 def test_a_cure_is_tried_beside_the_run_compared_and_written_and_the_run_goes_on(lab):
-    lab.write("cures.ipynb", LOAD, SCHOOLS, CENTRED, "1 + 1")
+    lab.write("cures.ipynb", LOAD, SCHOOLS, CENTRED, RUNS)
     lab.open("cures.ipynb")
     for index in range(3):
         lab.run_cell(index)
@@ -49,10 +50,27 @@ def test_a_cure_is_tried_beside_the_run_compared_and_written_and_the_run_goes_on
         "() => [...jupyterapp.shell.currentWidget.context.model.cells].map(c => c.sharedModel.getSource())"
     )
     assert cells[3] == 'fit = %sample schools -n 150 -w 200 --schedule "NUTS [mu tau theta]"'
-    assert cells[4] == "1 + 1"
+    assert cells[4] == RUNS
+
+    # Both runs in the table: side by side, and in the same plots.
+    lab.run_cell(4)
+    lab.scroll_to(4)
+    boxes = lab.page.locator(".gb-runs input")
+    boxes.last.wait_for()
+    assert "WARNING" not in lab.output_text(4)
+    boxes.nth(-2).check()
+    boxes.last.check()
+    below = lab.page.locator(".gb-runs [aria-live]")
+    lab.page.get_by_role("button", name="compare").click()
+    below.locator("td", has_text="divergences").wait_for()
+    lab.page.get_by_role("button", name="overlay").click()
+    below.locator("svg").first.wait_for()
+    assert "solid: fit" in below.inner_text() and below.locator("[stroke-dasharray]").count() >= 2
+    lab.shot("runs_overlaid")
+    lab.scroll_to(2)
 
     # The run itself goes on by a button; its cures are of what it is then.
-    lab.page.get_by_role("button", name="500 more").click()
+    lab.page.locator(".gb-on").get_by_role("button", name="500 more").click()
     lab.page.wait_for_function(
         "() => /650 of 650 draws/.test(document.querySelector('.gb-dash .gb-progress')?.textContent ?? '')",
         timeout=60_000,

@@ -53,22 +53,3 @@ def test_offline_streaming_reload_and_reopen(lab):
     lab.page.wait_for_function(f"() => ({SEEN})()[0]?.y[0] === 9")
     lab.shot("host")
     lab.assert_quiet()
-
-
-def test_reopened_without_kernel_state_shows_the_static_twin(lab):
-    lab.write("reopen.ipynb", FIGURE)
-    lab.open("reopen.ipynb")
-    lab.run_cell(0)
-    lab.page.wait_for_selector(".bk-Canvas", state="attached")
-    lab.save()
-    lab.assert_quiet()
-    lab.command("kernelmenu:restart")
-    lab.page.locator(".jp-Dialog .jp-mod-accept").click()
-    lab.wait_idle()
-    lab.reload()
-    lab.scroll_to(0)
-    lab.picture("a still picture")
-    lab.page.wait_for_timeout(2000)  # JupyterLab looks for the widget's model a while
-    lost = lab.page.locator("text=model not found")
-    assert lost.count() == 0 or not lost.first.is_visible()
-    lab.shot("reopened")

@@ -1,15 +1,11 @@
 """`%trace` in a real JupyterLab: the statements of one run, read without any other page."""
 
-from helpers.pages.lab import LOAD, MIXTURE
-
-CELLS = (LOAD, MIXTURE, "%trace mixture --depth 2")
+from helpers.pages.lab import prepare
 
 
 def test_the_tape_of_a_mixture_is_read_and_opened(lab):
-    lab.write("tape.ipynb", *CELLS)
-    lab.open("tape.ipynb")
-    for i in range(len(CELLS)):
-        lab.run_cell(i)
+    prepare(lab, "tape.ipynb", "%trace mixture --depth 2")
+    lab.run_cell(0)
     page = lab.page.locator(".gibbsite-tape")
     page.wait_for()
     page.scroll_into_view_if_needed()

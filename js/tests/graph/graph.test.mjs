@@ -145,8 +145,11 @@ test("arrows go to the nearest node in their direction, and stay where there is 
 
 test("the panel escapes what the model's names and texts hold", () => {
   const html = panelOf(FACTS, "w");
-  assert.ok(html.includes("Dirichlet(&lt;b&gt;)") && !html.includes("<b>"));
-  assert.ok(html.includes("Conjugate: Dirichlet") && html.includes("model: in the inner loop"));
+  assert.ok(html.includes("Dirichlet(&lt;b&gt;)") && !html.includes("(<b>"));
+  assert.ok(html.includes("<b>Conjugate</b>: Dirichlet") && html.includes("in every step"));
+  const formula = { conditional: "p(w | z) ∝ <b>", typeset: "<i>p</i>(<i>w</i>)", latex: "p(w)" };
+  const typeset = panelOf({ ...FACTS, w: { ...FACTS.w, told: formula } }, "w");
+  assert.ok(typeset.includes("<i>p</i>(<i>w</i>)") && typeset.includes("∝ &lt;b&gt;"));
   assert.ok(panelOf(FACTS, "x").includes("line 7"));
 });
 

@@ -17,6 +17,7 @@ from gibbsite.views.report import write_report
 from gibbsite.views.run.card import card_html
 from gibbsite.views.run.content import gather
 from gibbsite.views.run.history import history_html
+from gibbsite.views.run.history_widget import RunsWidget
 from gibbsite.views.run.words import text
 from gibbsite.views.run_dashboard import dashboard
 
@@ -51,11 +52,14 @@ def watch(run: Run) -> None:
 
 
 def display(thing: Any) -> None:
-    """Put the live graph of a model, or of a bare graph, into the output of the running cell.
+    """Put the live graph of a model, or of a bare graph, or a live table of runs, into the running cell.
 
     Raises `NotImplementedError` where there is no kernel with a front end: IPython then takes the bundle.
     """
     if not in_notebook():
         raise NotImplementedError
+    if isinstance(thing, Runs):
+        RunsWidget(thing).show()
+        return
     model = getattr(thing, "model", None) if isinstance(thing, DependencyGraph) else thing
     show_graph(model if model is not None else thing).show()

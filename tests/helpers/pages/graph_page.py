@@ -42,15 +42,21 @@ class Graph:
         self.page.wait_for_function(f"() => {{ const doc = {self.doc}; return {expression} }}", **more)
 
     def place(self, name):
-        """Where a node is once it rests: after a change, ranges follow the data a frame later."""
-        before, at = None, self._place(name)
-        while at != before:
-            self.page.wait_for_timeout(100)
-            before, at = at, self._place(name)
-        return at
-
-    def _place(self, name):
-        return self.page.evaluate(f"name => ({PLACE})([name, {self.doc}])", name)
+        """Where a node is once it rests: after a change, ranges follow the data some frames later."""
+        return self.page.evaluate(
+            f"""async name => {{
+                const frame = () => new Promise(requestAnimationFrame)
+                let before, at, same = 0
+                while (same < 4) {{
+                    await frame()
+                    before = at
+                    at = ({PLACE})([name, {self.doc}])
+                    same = before && Math.hypot(at[0] - before[0], at[1] - before[1]) < 0.1 ? same + 1 : 0
+                }}
+                return at
+            }}""",
+            name,
+        )
 
     def label(self, plate):
         """A point on a plate's label."""
@@ -108,7 +114,7 @@ class Graph:
         self.page.mouse.click(*self.place(name))
         if key:
             self.page.keyboard.up(key)
-        self.page.wait_for_timeout(350)  # a tap waits for a second one
+        self.page.wait_for_timeout(280)  # a tap waits for a second one
 
     def type_in(self, placeholder, text):
         """Type into the newest field whose hint begins so."""

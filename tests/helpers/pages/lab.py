@@ -22,6 +22,8 @@ QUIET = re.compile(
     r"favicon|ResizeObserver loop|lab/extensions/.*schemas|Failed to load resource.*404.*workspaces"
 )
 
+_KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
+
 # The cells that most notebooks of the tests begin with: real data, and a mixture of three components.
 LOAD = """
 %load_ext gibbsite
@@ -119,6 +121,7 @@ class Lab:
     page: Page
     off_site: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    kernel: str = ""
 
     def __post_init__(self) -> None:
         self.page.on("console", self._console)
@@ -157,14 +160,58 @@ class Lab:
         )
 
     def open(self, name: str) -> None:
-        """Open a notebook and wait for its kernel."""
-        self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
-        self.page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.content?.activeCell")
+        """Open a notebook, on the kernel that the last one had if that is there still, and wait for it."""
+        if not self.page.url.startswith(f"{self.server.url}/lab") or not self.kernel:
+            self.page.goto(f"{self.server.url}/lab?reset")
+            self.page.wait_for_function("() => window.jupyterapp?.commands?.hasCommand('docmanager:open')")
+        self.page.evaluate(
+            """async ([path, id]) => {
+                await jupyterapp.restored
+                const kernel = id ? {id} : undefined
+                await jupyterapp.commands.execute('docmanager:open', {path, factory: 'Notebook', kernel})
+            }""",
+            [name, self.kernel],
+        )
+        self.page.wait_for_function(
+            "name => window.jupyterapp.shell.currentWidget?.context?.path === name"
+            " && window.jupyterapp.shell.currentWidget.content.activeCell",
+            arg=name,
+        )
         self.wait_idle()
+        self.kernel = self.page.evaluate(f"() => {_KERNEL}.id")
+
+    def begin(self) -> None:
+        """Forget what was: complaints, the size of the window, the theme."""
+        self.errors.clear()
+        self.off_site.clear()
+        self.page.set_viewport_size({"width": 1280, "height": 1000})
+
+    def end(self) -> None:
+        """Close all notebooks, end all runs; the kernel stays, unless it is busy."""
+        if not self.kernel:
+            stop_kernels(self.server, self.page.context)
+            return
+        if not self.page.url.startswith(f"{self.server.url}/lab"):
+            return
+        busy = self.page.evaluate(f"() => {_KERNEL}?.status !== 'idle'")
+        if busy:
+            stop_kernels(self.server, self.page.context)
+            self.kernel = ""
+        else:
+            self.python("import gibbsite\nfor run in gibbsite.runs(): run.stop()")
+        self.page.evaluate(
+            """async () => {
+                for (const open of [...jupyterapp.shell.widgets('main')]) {
+                    if (open.context) open.context.model.dirty = false // or it asks
+                    open.close()
+                }
+            }"""
+        )
 
     def reload(self) -> None:
         """Reload the page, as a person does after closing the tab."""
-        self.page.reload()
+        name = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path")
+        self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
         self.page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.content?.activeCell")
 
     def scroll_to(self, index: int) -> None:
@@ -195,7 +242,7 @@ class Lab:
     def wait_idle(self, timeout: float = 120) -> None:
         """Wait until the kernel has nothing to do."""
         self.page.wait_for_function(
-            "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
+            f"() => {_KERNEL}?.status === 'idle'",
             timeout=1000 * timeout,
         )
 
@@ -247,6 +294,12 @@ class Lab:
             index,
         )
 
+    def shut_down(self) -> None:
+        """End the notebook's kernel, and wait until it is gone."""
+        self.command("kernelmenu:shutdown")
+        self.page.wait_for_function(f"() => !{_KERNEL}")
+        self.kernel = ""
+
     def python(self, code: str) -> str:
         """Run code in the notebook's kernel and return what it printed; raises if it raised."""
         result = self.page.evaluate(
@@ -281,6 +334,16 @@ class Lab:
         """No request left the machine, and the console holds no error."""
         assert self.off_site == [], self.off_site
         assert self.errors == [], json.dumps(self.errors, indent=1)
+
+
+def prepare(lab: Lab, name: str, *cells: str) -> None:
+    """A notebook with these cells, in a kernel where `mixture` is defined."""
+    lab.write(name, *cells)
+    lab.open(name)
+    defined = "globals().get('defined') is not None and globals().get('mixture') is defined"
+    if lab.python(f"print({defined})").strip() != "True":
+        for code in (LOAD, MIXTURE, "defined = mixture"):
+            lab.python(code)
 
 
 def chromium() -> str | None:

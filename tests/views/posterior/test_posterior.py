@@ -11,13 +11,14 @@ from bokeh.document import Document
 from bokeh.models import GlyphRenderer
 from gibbsite.errors import ExpressionError, OptionError, UnknownNameError
 from gibbsite.sampling.posterior.interval import Interval
-from gibbsite.sampling.posterior.marginals import Marginal, Strip, elements, marginal, with_prior
+from gibbsite.sampling.posterior.marginals import Forest, Marginal, Strip, elements, marginal, with_prior
 from gibbsite.views.plots import bokeh
 from gibbsite.views.plots.picture import axes
 from gibbsite.views.posterior.gather import gather_posterior
 from gibbsite.views.posterior.marginals import plot_of, told
 from gibbsite.views.posterior.still import plot_run
 from gibbsite.views.run_dashboard import Dashboard
+from helpers.pages.fakes import FakeRun
 
 RNG = np.random.default_rng(2)
 ETI = Interval(0.89, "eti")
@@ -27,6 +28,9 @@ SHOWN = {
     "bars": marginal("tau", "tau", RNG.poisson(3, (3, 500)), ETI),
     "named": marginal("coin", "coin", RNG.integers(0, 3, (3, 500)), ETI, ("<penny>", "dime", "nickel")),
     "named strip": elements("z", RNG.integers(0, 2, (3, 500, 4)), list("abcd"), ETI, ("no", "yes")),
+    "two runs": marginal("mu", "mu", NORMAL, ETI, beside=NORMAL + 4),
+    "two runs of counts": marginal("k", "k", RNG.poisson(3, (3, 500)), ETI, beside=RNG.poisson(9, (2, 90))),
+    "two forests": elements("t", RNG.normal(size=(3, 50, 2)), ["a", "b"], ETI, (), np.full((2, 60, 2), 8.0)),
     "event": marginal("tau > 2", "tau > 2", NORMAL > 0, ETI),
     "constant": marginal("c", "c", np.ones((3, 500)), ETI),
     "not finite": marginal("lost", "lost", np.full((3, 50), np.nan), ETI),
@@ -56,6 +60,28 @@ def test_each_plot_has_both_renderings(kind, large):
     drawn = list(document.roots[0].select({"type": GlyphRenderer}))
     assert len(drawn) == len(plot.marks)
     json.dumps(bokeh.props(rows), allow_nan=False)
+
+
+def test_two_runs_share_their_plots():
+    """Both are in sight, each with the mass that it has; nobody's chains are among them."""
+    mu, forest = SHOWN["two runs"], SHOWN["two forests"]
+    assert isinstance(mu, Marginal) and isinstance(forest, Forest) and mu.other is not None
+    step = mu.x[1] - mu.x[0]
+    centres = [float((mu.x * y).sum() * step) for y in (mu.y, mu.other)]
+    np.testing.assert_allclose(centres, [NORMAL.mean(), NORMAL.mean() + 4], atol=0.1)
+    plot = plot_of(mu, "p")
+    assert not any(mark.group for mark in plot.marks) and "stroke-dasharray" in axes(plot, 300).render()
+    assert plot_of(forest, "p").x.high > 8
+
+
+def test_a_run_is_plotted_beside_another():
+    one, two = advanced(FakeRun()), advanced(FakeRun(labels=("mu[0]", "mu[1]", "mu[2]", "v[0]")))
+    found = plot_run(one, beside=two)
+    assert "solid: " in found.svg and "dashed" in repr(found)
+    shown = gather_posterior(one, beside=two).shown
+    assert [isinstance(s, Forest) and s.other is not None for s in shown] == [True, False]
+    with pytest.raises(OptionError, match="posterior view alone"):
+        plot_run(one, view="convergence", beside=two)
 
 
 def test_labels_of_values_stand_in_their_place():

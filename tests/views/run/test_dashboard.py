@@ -299,7 +299,7 @@ def test_report_is_one_page_that_asks_for_nothing(run, tmp_path):
         "finite &lt;support&gt;",
         "mu[0]",
         "chain 3 has not moved",
-        "<summary>what to try</summary><p>Every proposal",
+        "<summary>what to try</summary><p>The named scalar",
         "def coin",
     ):
         assert part in page

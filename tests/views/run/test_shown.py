@@ -10,8 +10,10 @@ import jax
 import numpy as np
 import pytest
 from gibbsite import showing
+from gibbsite.sampling.verdict.history import Runs
 from gibbsite.views import shown
 from gibbsite.views.host import bokeh as hosted
+from gibbsite.views.run.history_widget import RunsWidget
 from helpers.models.sampling_models import coins, data
 
 
@@ -142,6 +144,30 @@ def test_the_public_surface_is_what_people_use(model, run):
     assert not {"take_up", "give_engine", "attach_store", "kept", "settle"} & set(dir(run))
     assert {"graph", "sample", "conditional", "reparam"} <= set(dir(model))
     assert not {"runtime_model", "written_model", "seen", "grouped", "fingerprint"} & set(dir(model))
+
+
+def test_a_table_of_runs_opens_compares_overlays_and_goes_on(model, run):
+    again = model.sample(draws=40, warmup=20, chains=2, seed=5)
+    view = RunsWidget(Runs([run, again]))
+    rows = view._runs["rows"]
+    assert [row["cells"][1] for row in rows] == [run.model_name] * 2 and "gibbsite-runs" in view.static_html()
+    assert rows[0]["cells"][view._runs["verdict"]][0] in "✓…✗" and rows[1]["more"] == 500
+    for what, chosen, seen in (
+        ("open", [1], "<svg"),
+        ("compare", [0, 1], "highest R-hat"),
+        ("overlay", [0, 1], "stroke-dasharray"),
+    ):
+        view.ask(what, chosen)
+        assert seen in view._below["html"]
+        shown = view._below
+        for wrong in ([], [7, 8, 9], "01", [None, "x"]):
+            view.ask(what, wrong)
+            assert view._below is shown
+    view.ask("resume", [1])  # nothing is left of it
+    done = again.wait().draws["w"].shape[1]
+    view.ask("more", [1])
+    assert again.wait().draws["w"].shape[1] == done + 500
+    assert view._runs["rows"][1]["cells"][4] == f"2 × {done + 500}"
 
 
 def test_the_library_is_put_away_and_given_to_who_asks(monkeypatch):

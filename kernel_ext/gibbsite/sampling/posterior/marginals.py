@@ -23,7 +23,8 @@ _MOST_CATEGORIES = 24
 class Marginal:
     """One scalar. `y` is the density at `x` of all chains together, `chains` `[chain, x]` that of each; of a
     discrete one, the probabilities of values, or of the `wide` ranges around `x`. `prior` is that of the
-    prior at `x`, where it is known; `called` are the labels of the values 0, 1, …, where they have some."""
+    prior at `x`, where it is known; `called` are the labels of the values 0, 1, …, where they have some;
+    `other` is another run's density, or probabilities, at `x`."""
 
     label: str
     site: str
@@ -40,12 +41,14 @@ class Marginal:
     interval: Interval
     prior: np.ndarray | None = None
     called: tuple[str, ...] = ()
+    other: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Forest:
     """An array, an element a row: `labels` name scalars, `names` are shown. `inner` is the interval of half
-    the draws. Of a large array, evenly spaced elements of `total`."""
+    the draws. Of a large array, evenly spaced elements of `total`. `other` is another run's median, low and
+    high."""
 
     site: str
     labels: tuple[str, ...]
@@ -58,6 +61,7 @@ class Forest:
     inner_high: np.ndarray
     interval: Interval
     total: int
+    other: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,24 +82,32 @@ Shown = Marginal | Forest | Strip
 
 
 def marginal(
-    label: str, site: str, values: np.ndarray, interval: Interval, called: Sequence[str] = ()
+    label: str,
+    site: str,
+    values: np.ndarray,
+    interval: Interval,
+    called: Sequence[str] = (),
+    beside: np.ndarray | None = None,
 ) -> Marginal:
-    """Of one scalar's draws `[chain, draw]`; `called` are the labels of the values 0, 1, …"""
+    """Of one scalar's draws `[chain, draw]`; `called` are the labels of the values 0, 1, …, `beside` another
+    run's draws of it."""
     thin = _thinned(values.astype(np.int32) if values.dtype == bool else values)
     pooled = thin.ravel()
-    finite = np.isfinite(pooled)
     discrete = thin.dtype.kind in "iub"
     with np.errstate(all="ignore"):  # of draws that are not finite: the verdict says so
         mean = float(np.mean(pooled, dtype=float)) if pooled.size else np.nan
         median = float(np.median(pooled)) if pooled.size else np.nan
         sd = float(np.std(pooled.astype(float), ddof=1)) if pooled.size > 1 else np.nan
     low, high = interval.of(pooled)
-    x, wide = _bars(pooled) if discrete else (_grid(pooled[finite]), 0.0)
+    second = None if beside is None else _thinned(beside).ravel().astype(pooled.dtype)
+    both = pooled if second is None else np.concatenate([pooled, second])
+    x, wide = _bars(both) if discrete else (_grid(both[np.isfinite(both)]), 0.0)
     of = _shares if discrete else _density
     chains = np.stack([of(c, x, wide) for c in thin]) if len(thin) else np.zeros((0, x.size))
     return Marginal(
         label, site, discrete, x, of(pooled, x, wide), chains, wide,
         mean, median, sd, float(low), float(high), interval, called=tuple(called),
+        other=None if second is None else of(second, x, wide),
     )  # fmt: skip
 
 
@@ -115,10 +127,15 @@ def with_prior(found: Marginal, draws: np.ndarray) -> Marginal:
 
 
 def elements(
-    site: str, values: np.ndarray, names: Sequence[str], interval: Interval, called: Sequence[str] = ()
+    site: str,
+    values: np.ndarray,
+    names: Sequence[str],
+    interval: Interval,
+    called: Sequence[str] = (),
+    beside: np.ndarray | None = None,
 ) -> Forest | Strip:
     """Of an array's draws `[chain, draw, *shape]`; `names` are those of all its elements, `called` the labels
-    of the values 0, 1, …"""
+    of the values 0, 1, …, `beside` another run's draws of it, which a forest shows too."""
     shape = values.shape[2:]
     total = int(np.prod(shape, dtype=np.int64))
     categories = _categories(values, total)
@@ -135,7 +152,12 @@ def elements(
     inner = interval.of(pooled, 0.5)
     with np.errstate(all="ignore"):
         mean, median = pooled.mean(axis=1, dtype=float), np.median(pooled, axis=1)
-    return Forest(site, labels, shown, mean, median, low, high, *inner, interval, total)
+    other = None
+    if beside is not None:
+        second = _thinned(beside)[(slice(None), slice(None), *np.unravel_index(flat, shape))]
+        second = second.reshape(-1, flat.size).T
+        other = (np.median(second, axis=1), *interval.of(second))
+    return Forest(site, labels, shown, mean, median, low, high, *inner, interval, total, other)
 
 
 def _thinned(values: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 from gibbsite.errors import GibbsiteError
 from gibbsite.sampling.checkpoint import data_hash
 from gibbsite.sampling.verdict.compare import Comparison, compare
-from gibbsite.showing import Shown
+from gibbsite.showing import Live
 
 _ENDED = ("finished", "stopped", "failed")
 _SETTINGS = ("draws", "warmup", "chains", "seed", "thin")
@@ -42,7 +42,7 @@ class Entry:
         )  # fmt: skip
 
 
-class Runs(list[Any], Shown):
+class Runs(list[Any], Live):
     """Runs, oldest first: a list that shows itself as a table.
 
     `entries` is the table; `with_elpd()` fills its last column; `compare()` sets two runs side by side.
@@ -69,6 +69,10 @@ class Runs(list[Any], Shown):
     def compare(self, first: int = -2, second: int = -1) -> Comparison:
         """Two runs of what should be one posterior, by their places: see `Run.compare`."""
         return compare(self[first], self[second])
+
+    def plot(self, first: int = -2, second: int = -1, *labels: str) -> Any:
+        """The posteriors of two runs, by their places, in the same plots: see `Run.plot`."""
+        return self[first].plot(*labels, beside=self[second])
 
     def __repr__(self) -> str:
         rows = [self.heads, *(e.cells(i) for i, e in enumerate(self.entries))]

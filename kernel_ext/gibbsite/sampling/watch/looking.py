@@ -171,14 +171,15 @@ class Looking(Deriving, Shown):
         """The live dashboard, which shows itself where it is the last value of a cell."""
         return views().dashboard(self)
 
-    def plot(self, *labels: str, view: str | None = None) -> Any:
+    def plot(self, *labels: str, view: str | None = None, beside: Any = None) -> Any:
         """A picture of the posterior, or of `labels` (scalars, sites, derived quantities) large; two scalars
-        also against each other. `view="convergence"` plots traces, ranks and autocorrelation instead.
+        also against each other. `view="convergence"` plots traces, ranks and autocorrelation instead;
+        `beside` is another run, whose posterior is drawn into the same plots.
 
         It shows itself in every front end; `.save("plot.svg")` writes it. Raises `UnknownNameError`, and
         `OptionError` for another view or more than two labels.
         """
-        return views().plot_run(self, *labels, view=view)
+        return views().plot_run(self, *labels, view=view, beside=beside)
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Write model, convergence, estimates and schedule to one HTML file that needs nothing else, and

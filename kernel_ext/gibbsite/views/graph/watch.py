@@ -89,7 +89,7 @@ def _figures(snapshot: Any, site: str, scalar: Any) -> list[tuple[str, str]]:
 
 
 def _entries(entries: list[tuple[str, str]]) -> str:
-    return "".join(f"<dt>{escape(term)}</dt><dd>{escape(words)}</dd>" for term, words in entries)
+    return "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(words)}</dd></div>" for term, words in entries)
 
 
 def draws_html(run: Any, site: str) -> str:
@@ -99,7 +99,7 @@ def draws_html(run: Any, site: str) -> str:
     if scalar is None:
         return ""
     values = run.values(scalar.label)
-    plot = f"<dd>{_plot(values)}</dd>" if values.shape[1] > 1 else ""
+    plot = f'<div class="w">{_plot(values)}</div>' if values.shape[1] > 1 else ""
     return _entries(_figures(snapshot, site, scalar)) + plot
 
 

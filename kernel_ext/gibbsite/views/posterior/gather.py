@@ -39,13 +39,16 @@ class Posterior:
     pair: Pair | None = None
 
 
-def gather_posterior(run: RunLike, focus: Sequence[str] = (), *, prior: bool = False) -> Posterior:
+def gather_posterior(
+    run: RunLike, focus: Sequence[str] = (), *, prior: bool = False, beside: RunLike | None = None
+) -> Posterior:
     """The posterior of `run` now.
 
     Args:
         run: the run.
         focus: labels of up to two scalars, or one site, to plot large.
         prior: whether to draw the prior where that is possible; the first time it is compiled.
+        beside: another run, whose draws of the same sites are shown too.
 
     Raises:
         UnknownNameError: the run has no such scalar.
@@ -54,8 +57,11 @@ def gather_posterior(run: RunLike, focus: Sequence[str] = (), *, prior: bool = F
     arrays = _arrays(run)
     before = run.prior() if prior else {}
     names = list(arrays)[:MOST_SITES]
-    shown = tuple(_shown(run, n, arrays[n], before, interval) for n in names)
-    large = tuple(_large(run, label, arrays, before, interval) for label in focus[:2])
+    others = {} if beside is None else _arrays(beside)
+    others = {n: v for n, v in others.items() if n in arrays and v.shape[2:] == arrays[n].shape[2:]}
+    gathered = _Gathered(run, arrays, before, others, interval)
+    shown = tuple(gathered.shown(n) for n in names)
+    large = tuple(gathered.large(label) for label in focus[:2])
     scalars = [m.label for m in large if isinstance(m, Marginal)]
     pair = _pair(run, scalars[0], scalars[1]) if len(scalars) == 2 else None
     return Posterior(shown, len(arrays) - len(names), interval, large, pair)
@@ -67,41 +73,43 @@ def _arrays(run: RunLike) -> dict[str, np.ndarray]:
     return {n: v for n, v in {**derived, **run.draws}.items() if v.shape[1] > 1 and 0 not in v.shape}
 
 
-def _shown(
-    run: RunLike, site: str, values: np.ndarray, before: Mapping[str, np.ndarray], interval: Interval
-) -> Shown:
-    if values[0, 0].size == 1:
-        return _scalar(run, site, (0,) * (values.ndim - 2), values, before, interval)
-    return elements(site, values, run.element_names(site), interval, run.value_labels(site))
+@dataclass(frozen=True)
+class _Gathered:
+    """A run's `arrays` by name, prior draws `before` of some, and the `others` of another run."""
 
+    run: RunLike
+    arrays: Mapping[str, np.ndarray]
+    before: Mapping[str, np.ndarray]
+    others: Mapping[str, np.ndarray]
+    interval: Interval
 
-def _scalar(
-    run: RunLike,
-    site: str,
-    index: tuple[int, ...],
-    values: np.ndarray,
-    before: Mapping[str, np.ndarray],
-    interval: Interval,
-) -> Marginal:
-    own = values[(..., *index)]
-    found = marginal(label_of(site, index), site, own, interval, run.value_labels(site))
-    known = before.get(site)
-    fits = known is not None and known.shape[1:] == values.shape[2:]
-    return with_prior(found, known[(slice(None), *index)]) if known is not None and fits else found
+    def shown(self, site: str) -> Shown:
+        values, run = self.arrays[site], self.run
+        if values[0, 0].size == 1:
+            return self._scalar(site, (0,) * (values.ndim - 2))
+        names, called = run.element_names(site), run.value_labels(site)
+        return elements(site, values, names, self.interval, called, self.others.get(site))
 
+    def large(self, label: str) -> Shown:
+        if label in self.arrays:
+            return self.shown(label)
+        self.run.values(label)  # raises for what does not exist
+        site, _, rest = label.removesuffix("]").rpartition("[")
+        return self._scalar(site, tuple(int(i) for i in rest.split(", ")))
 
-def _large(
-    run: RunLike,
-    label: str,
-    arrays: Mapping[str, np.ndarray],
-    before: Mapping[str, np.ndarray],
-    interval: Interval,
-) -> Shown:
-    if label in arrays:
-        return _shown(run, label, arrays[label], before, interval)
-    run.values(label)  # raises for what does not exist
-    site, _, rest = label.removesuffix("]").rpartition("[")
-    return _scalar(run, site, tuple(int(i) for i in rest.split(", ")), arrays[site], before, interval)
+    def _scalar(self, site: str, index: tuple[int, ...]) -> Marginal:
+        values, second = self.arrays[site], self.others.get(site)
+        found = marginal(
+            label_of(site, index),
+            site,
+            values[(..., *index)],
+            self.interval,
+            self.run.value_labels(site),
+            None if second is None else second[(..., *index)],
+        )
+        known = self.before.get(site)
+        fits = known is not None and known.shape[1:] == values.shape[2:]
+        return with_prior(found, known[(slice(None), *index)]) if known is not None and fits else found
 
 
 def _pair(run: RunLike, first: str, second: str) -> Pair:

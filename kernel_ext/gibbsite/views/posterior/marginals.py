@@ -106,7 +106,10 @@ def _marginal(found: Marginal, name: str, large: bool) -> Plot:
     top = 1.12 * max(float(np.max(found.y, initial=0)), float(np.max(found.chains, initial=0)), 1e-12)
     if found.prior is not None and large:
         top = max(top, 1.05 * float(found.prior.max()))
-    chains = found.chains[:MAX_CHAINS]
+    # of two runs, all chains of each together
+    chains = found.chains[: MAX_CHAINS if found.other is None else 0]
+    if found.other is not None:
+        top = max(top, 1.12 * float(np.max(found.other, initial=0)))
     names = [chain_name(c) for c in range(len(chains))]
     value = "probability" if found.discrete else "density"
     place = "@name" if _is_named(found) else "@x"
@@ -122,6 +125,8 @@ def _marginal(found: Marginal, name: str, large: bool) -> Plot:
     }
     if _is_named(found):
         table["name"] = [name_of(found, v) for v in found.x]
+    if found.other is not None:
+        table["other"] = found.other
     if found.prior is not None:
         table["prior"] = found.prior
     marks: list[Mark] = []
@@ -134,6 +139,12 @@ def _marginal(found: Marginal, name: str, large: bool) -> Plot:
         marks.append(Band(name, "ink", 0.09, low="zero", high="all"))
         marks += [Line(name, CHAINS[c], 0.75, n, own, y=n, width=0.9) for c, n in enumerate(names)]
         marks.append(Line(name, "ink", 0.9, tip=tip, y="all", width=1.6))
+    if found.other is not None:
+        second: Tip = (("", "the other run"), ("value", place), (value, "@other")) if large else ()
+        if found.discrete:
+            marks.append(Dots(name, "ink", 0.9, tip=second, y="other", size=6.0))
+        else:
+            marks.append(Line(name, "ink", 0.9, tip=second, y="other", width=1.6, dash=(7, 4)))
     if found.prior is not None:
         prior: Tip = (("", "prior"), ("value", place), (value, "@prior")) if large else ()
         marks.append(Line(name, OTHERS, 0.9, tip=prior, y="prior", width=1.3, dash=(4, 3)))
@@ -174,12 +185,22 @@ def _forest(found: Forest, name: str, large: bool) -> Plot:
     }  # fmt: skip
     tip: Tip = (("", "@name"), ("median", "@median"), ("mean", "@mean")) if large else ()
     tip += ((str(found.interval), "@low to @high"),) if large else ()
-    low, high = reach(found.low, found.high)
+    low, high = reach(found.low, found.high, *(found.other or ()))
+    seconds: tuple[Mark, ...] = ()
+    tables = {name: table}
+    if found.other is not None:
+        median, lows, highs = found.other
+        tables[f"{name} other"] = {"y": y - 0.3, "median": median, "low": lows, "high": highs}
+        seconds = (
+            Stretches(f"{name} other", "ink", 0.5, y="y", width=1.5),
+            Dots(f"{name} other", "ink", 0.5, x="median", y="y", size=5.0),
+        )
     some = f" · {n} of {found.total} elements, evenly spaced" if n < found.total else ""
     return Plot(
         name,
-        {name: table},
+        tables,
         (
+            *seconds,
             Stretches(name, "ink", 0.55, tip=tip, y="y", width=1.5),
             Stretches(name, "ink", 0.9, low="inner_low", high="inner_high", y="y", width=4.0),
             Dots(name, "#ffffff", 1.0, x="median", y="y", size=6.0),

@@ -6,6 +6,7 @@ from typing import Any
 
 from gibbsite.errors import OptionError
 from gibbsite.views.host.display import bundle
+from gibbsite.views.host.names import name_of
 from gibbsite.views.host.static import svg_html
 from gibbsite.views.ink import svg
 from gibbsite.views.plots.picture import rows_svg
@@ -42,7 +43,7 @@ class Picture:
         return self.text
 
 
-def plot_run(run: RunLike, *labels: str, view: str | None = None) -> Picture:
+def plot_run(run: RunLike, *labels: str, view: str | None = None, beside: RunLike | None = None) -> Picture:
     """Plots of a run's draws.
 
     Args:
@@ -50,6 +51,7 @@ def plot_run(run: RunLike, *labels: str, view: str | None = None) -> Picture:
         labels: what to plot large: scalars, sites, derived quantities; two scalars also against each other.
             Without any, an overview.
         view: "posterior" (the default) or "convergence": traces, ranks and autocorrelation.
+        beside: another run, whose posterior is drawn into the same plots: dashed, or below.
 
     Raises:
         OptionError: another view, or too many labels.
@@ -60,12 +62,20 @@ def plot_run(run: RunLike, *labels: str, view: str | None = None) -> Picture:
     content = gather(run, labels if view == "convergence" and labels else None, slots=max(3, len(labels)))
     text = words.text(content)
     if view == "convergence":
+        if beside is not None:
+            raise OptionError("two runs are drawn beside each other in the posterior view alone")
         markup, height = rows_svg(rows_of(content, max(3, len(labels))), WIDTH)
         return Picture(svg.document(WIDTH, max(height, 1), [markup]), text)
     if len(labels) > 2:
         raise OptionError("at most two are plotted at a time; without names, run.plot() shows them all")
-    posterior = gather_posterior(run, labels, prior=content.snapshot.status in ENDED)
+    prior = beside is None and content.snapshot.status in ENDED
+    posterior = gather_posterior(run, labels, prior=prior, beside=beside)
     markup, height = rows_svg(focus_rows(posterior), WIDTH) if labels else cards_svg(posterior, WIDTH)
+    if beside is not None and height:
+        first, second = name_of(run, "this run"), name_of(beside, "the other run")
+        legend = f"solid: {first} · dashed, and grey below: {second}"
+        markup += svg.text(8, height + 12, legend)
+        text, height = f"{text}\n{legend}", height + 20
     if not height:
         markup, height = svg.text(0, 16, words.text(content).splitlines()[0]), 24.0
     return Picture(svg.document(WIDTH, height, [markup]), text)

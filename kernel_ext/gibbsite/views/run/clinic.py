@@ -64,11 +64,18 @@ class Trial:
         verdict = str(self.run.verdict)
         if self.comparison is None:
             return {"state": "done", "words": verdict}
-        rows = [
-            [r.name, _figure(r.name, r.first), _figure(r.name, r.second), r.better]
-            for r in self.comparison.rows
-        ]
-        return {"state": "done", "words": verdict, "rows": rows, "agreement": str(self.comparison)}
+        agreement = str(self.comparison)
+        return {
+            "state": "done",
+            "words": verdict,
+            "rows": trial_rows(self.comparison),
+            "agreement": agreement,
+        }
+
+
+def trial_rows(found: Comparison) -> list[list[Any]]:
+    """The measures of two runs in words, and which is better: 1 the second, -1 the first, 0 neither."""
+    return [[r.name, _figure(r.name, r.first), _figure(r.name, r.second), r.better] for r in found.rows]
 
 
 def _figure(name: str, value: float) -> str:

@@ -10,7 +10,7 @@ _RULE = "1px solid rgba(127,127,127,.35)"
 _CELL = "padding:3px 12px 3px 0;border:none;background:transparent;color:inherit;vertical-align:top"
 _COLOURS = {"converged": GOOD, "not yet": WORN, "failed": BAD}
 _SIGNS = {"converged": "✓ ", "not yet": "… ", "failed": "✗ "}
-_VERDICT = 5  # its column
+VERDICT = 5  # its column
 _NUMBERS = 6  # and what follows are figures
 
 
@@ -22,20 +22,17 @@ def history_html(runs: Any) -> str:
     heads = "".join(_cell("th", h or "run", i, "") for i, h in enumerate(runs.heads))
     rows = []
     for number, entry in enumerate(entries):
-        cells = list(entry.cells(number))
-        name = name_of(entry.run, "")
-        cells[0] = f"{number} {name}".strip()
-        state = entry.run.verdict.state
-        cells[_VERDICT] = _SIGNS[state] + cells[_VERDICT]
-        style = f"color:{_COLOURS[state]};font-weight:600"
+        cells = signed_cells(entry, number)
+        style = f"color:{_COLOURS[entry.run.verdict.state]};font-weight:600"
         rows.append(
-            "<tr>"
-            + "".join(_cell("td", c, i, style * (i == _VERDICT)) for i, c in enumerate(cells))
-            + "</tr>"
+            "<tr>" + "".join(_cell("td", c, i, style * (i == VERDICT)) for i, c in enumerate(cells)) + "</tr>"
         )
     missing = any(entry.elpd is None for entry in entries)
     more = " · gibbsite.runs().with_elpd() fills the last column" if missing else ""
-    note = f"gibbsite.runs()[0] is a run · gibbsite.runs().compare(0, 1) sets two side by side{more}"
+    note = (
+        "gibbsite.runs()[0] is a run · gibbsite.runs().compare(0, 1) sets two side by side · "
+        f"gibbsite.runs().plot(0, 1) draws both into the same plots{more}"
+    )
     return (
         '<div class="gibbsite-runs" style="font:13px/1.5 system-ui,sans-serif;overflow-x:auto">'
         '<table style="border-collapse:collapse;font-size:12px;margin:4px 0;'
@@ -45,7 +42,16 @@ def history_html(runs: Any) -> str:
     )
 
 
+def signed_cells(entry: Any, number: int) -> list[str]:
+    """A row as words: the run's number with its name in the notebook, the verdict with a sign."""
+    cells = list(entry.cells(number))
+    cells[0] = f"{number} {name_of(entry.run, '')}".strip()
+    cells[VERDICT] = _SIGNS[entry.run.verdict.state] + cells[VERDICT]
+    return cells
+
+
 def _cell(tag: str, value: str, place: int, more: str) -> str:
     align = "right" if place >= _NUMBERS else "left"
-    rule = f"border-bottom:{_RULE};" if tag == "th" else ""
+    nowrap = "white-space:nowrap;" if place == 0 or place >= _NUMBERS else ""
+    rule = nowrap + f"border-bottom:{_RULE};" if tag == "th" else nowrap
     return f'<{tag} style="{_CELL};{rule}text-align:{align};{more}">{escape(value)}</{tag}>'

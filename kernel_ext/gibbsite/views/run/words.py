@@ -71,7 +71,8 @@ def progress(snapshot: Any) -> str:
     if snapshot.steps_per_second:
         parts.append(f"{whole(snapshot.steps_per_second)} steps/s")
     if snapshot.efficiency.ess_per_second is not None:
-        parts.append(f"{number(snapshot.efficiency.ess_per_second, 2)} ESS/s")
+        speed = snapshot.efficiency.ess_per_second
+        parts.append(f"{whole(speed) if speed >= 1000 else number(speed, 2)} ESS/s")
     if snapshot.compile_seconds:
         parts.append(f"compiled in {duration(snapshot.compile_seconds)}")
     if snapshot.because:
