@@ -1,6 +1,6 @@
 """A chain's plan → the operation that filters it."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,21 @@ from gibbsite.elimination.steps.semiring import DRAW
 from gibbsite.elimination.steps.step import Step, origins
 from gibbsite.elimination.tables.collect import Summed
 from gibbsite.elimination.tables.factor import Factor
+
+
+class Placed(NamedTuple):
+    """A table by steps, `[steps or 1, *names, chains or 1]`: from `first` on the same at every step, or one
+    per step; `early` ones are those of the steps before the scan alone."""
+
+    names: tuple[Name, ...]
+    array: Any
+    first: int
+    early: bool
+
+    @property
+    def constant(self) -> bool:
+        """Whether one table stands for all steps."""
+        return not self.early and self.array.shape[0] == 1
 
 
 class ChainStep(Step):
@@ -49,27 +64,30 @@ class ChainStep(Step):
             f"{origins(self.used)}"
         ).rstrip()
 
-    def _placed(self, env: dict[Factor, Any]) -> list[tuple[tuple[Name, ...], Any, int]]:
-        """Tables by the steps at which they are complete: names, array `[steps or 1, *names, chains or 1]`,
-        and the first step of one that stays the same from then on."""
-        steps, chains = self.plan.steps, self.plan.chains
-        merged: dict[Any, tuple[tuple[Name, ...], Any, int]] = {}
+    def _placed(self, env: dict[Factor, Any]) -> list[Placed]:
+        """Tables by the steps at which they are complete; one table per scope, so that a step adds as little
+        as it can."""
+        reach, steps, chains = self.plan.reach, self.plan.steps, self.plan.chains
+        merged: dict[Any, Placed] = {}
         for link in self.plan.links:
             if link.factor not in env:
                 continue
             table, first = env[link.factor], int(link.step.min())
+            early = int(link.step.max()) < reach
             whole = link.factor.rows == (steps - first) * chains
-            if table.shape[-1] == 1 and whole and first <= self.plan.reach:
-                array, since = jnp.moveaxis(table, -1, 0)[..., None], first
+            if table.shape[-1] == 1 and whole and first <= reach:
+                placed = Placed(link.names, jnp.moveaxis(table, -1, 0)[..., None], first, False)
             else:
+                length = reach if early else steps
                 table = jnp.broadcast_to(table, (*table.shape[:-1], link.factor.rows))
-                table = rows_onto(table, link.step * chains + link.chain, steps * chains)
-                table = jnp.broadcast_to(table, (*table.shape[:-1], steps * chains))
-                array, since = jnp.moveaxis(table.reshape(*table.shape[:-1], steps, chains), -2, 0), 0
-            key = (link.names, since if array.shape[0] == 1 else None)
-            if key in merged:  # one table per scope: a step adds as little as it can
-                array = merged[key][1] + array
-            merged[key] = (link.names, array, since)
+                table = rows_onto(table, link.step * chains + link.chain, length * chains)
+                table = jnp.broadcast_to(table, (*table.shape[:-1], length * chains))
+                array = jnp.moveaxis(table.reshape(*table.shape[:-1], length, chains), -2, 0)
+                placed = Placed(link.names, array, 0, early)
+            key = (placed.names, placed.first if placed.constant else None, placed.early)
+            if key in merged:
+                placed = placed._replace(array=merged[key].array + placed.array)
+            merged[key] = placed
         return list(merged.values())
 
     def run(self, env: dict[Factor, Any], mode: str, uniforms: Any) -> Any:
@@ -78,8 +96,9 @@ class ChainStep(Step):
         tables = self._placed(env)
         u_first, u_last, u_steps = (None,) * 3 if uniforms is None else (uniforms[-2], uniforms[-1], uniforms)
         message = self._started(tables, u_first, mode)
-        moving = [(n, x[reach:]) for n, x, _ in tables if x.shape[0] != 1]
-        standing = [(n, x[0]) for n, x, _ in tables if x.shape[0] == 1]
+        later = [t for t in tables if not t.early]
+        moving = [(t.names, t.array[reach:]) for t in later if not t.constant]
+        standing = [(t.names, t.array[0]) for t in later if t.constant]
         oldest = [(s, d) for s, d in plan.depth.items()]
         after = [c if c in self._outer else (c[0], c[1] - 1) for c in self._carry]
 
@@ -106,16 +125,16 @@ class ChainStep(Step):
         env[self.made[0]] = rows_onto(out, self._onto, self._rows)
         return jnp.zeros(())
 
-    def _started(self, tables: list[tuple[tuple[Name, ...], Any, int]], u: Any, mode: str) -> Any:
+    def _started(self, tables: list[Placed], u: Any, mode: str) -> Any:
         """The message before the scan: its first steps by hand, where lags reach back too far."""
         reach = self.plan.reach
         pool: list[Named] = []
         for t in range(reach):
-            for names, x, since in tables:
-                if t < since or any(n[0] != "outer" and n[1] > t for n in names):
+            for names, x, first, early in tables:
+                if t < first or any(n[0] != "outer" and n[1] > t for n in names):
                     continue
                 at = tuple(n if n[0] == "outer" else (n[0], "at", t - n[1]) for n in names)
-                pool.append((at, x[0] if x.shape[0] == 1 else x[t]))
+                pool.append((at, x[t] if early or x.shape[0] > 1 else x[0]))
         wanted = [c if c in self._outer else (c[0], "at", reach - c[1]) for c in self._carry]
         early = [(s, "at", t) for s in self.plan.depth for t in range(reach) if (s, "at", t) not in wanted]
         full = (*(self._size[c] for c in self._carry), self.plan.chains)
