@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gibbsite import sampling
 from gibbsite.errors import GibbsiteError, OptionError, UnknownNameError
+from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.nuts.block import LearntNUTS
 from gibbsite.sampling import wait_interruptibly
 from gibbsite.sampling.watch.pace import Pace
@@ -39,17 +40,28 @@ def test_the_size_of_chunks_does_not_change_the_draws(model, whole, chunk):
     same(model.sample(**OPTIONS, chunk=chunk), whole)
 
 
-def test_a_run_is_what_numpyro_draws_with_the_same_kernel(model):
+@pytest.mark.parametrize(
+    ("kernel", "name", "steps"),
+    [(RandomWalk, "RandomWalk", 40), pytest.param(LearntNUTS, "NUTS", 5, marks=pytest.mark.slow)],
+)
+def test_a_run_is_what_numpyro_draws_with_the_same_kernel(model, kernel, name, steps):
     """The runtime adds nothing to the kernel: NumPyro's own MCMC takes the same first steps."""
     init = {"w": np.array([0.4, 0.6]), "p": np.array([0.3, 0.7]), "z": np.arange(12) % 2}
-    run = model.sample(draws=5, warmup=0, chains=2, seed=1, schedule=SCHEDULE, init=init)
-    kernel = Gibbs([(gb.FiniteGibbs(model.fn), ["z"]), (LearntNUTS(model.fn), ["w", "p"])])
-    mcmc = MCMC(kernel, num_warmup=0, num_samples=5, progress_bar=False)
+    schedule = f"Gibbs z (*) {name} [w p]"
+    run = model.sample(draws=steps, warmup=0, chains=2, seed=1, schedule=schedule, init=init)
+    mcmc = MCMC(
+        Gibbs([(gb.FiniteGibbs(model.fn), ["z"]), (kernel(model.fn), ["w", "p"])]),
+        num_warmup=0,
+        num_samples=steps,
+        progress_bar=False,
+    )
     free = {n: biject_to(model.sites[n].support).inv(init[n]) for n in ("w", "p")}
+    given = free if kernel is LearntNUTS else {n: init[n] for n in free}
     key = jax.random.split(jax.random.key(1), 2)[0]
-    mcmc.run(key, *model.args, init_params={"z": init["z"], **free})
+    mcmc.run(key, *model.args, init_params={"z": init["z"], **given})
     np.testing.assert_allclose(mcmc.get_samples()["p"], run.draws["p"][0], rtol=1e-3)
     np.testing.assert_array_equal(mcmc.get_samples()["z"], run.draws["z"][0])
+    assert len(np.unique(run.draws["p"][0, :, 0])) > 1
 
 
 @pytest.mark.parametrize("after", [0, 3, 11])

@@ -53,7 +53,7 @@ def a_day(folder, commits, thin, monkeypatch, looks=8):
     real, ahead, held, ages = time.monotonic, [0.0], [], []
     monkeypatch.setattr(time, "monotonic", lambda: real() + ahead[0])
     model = gb.model(rates, np.ones(3, np.float32), np.arange(3, dtype=np.float32))
-    options = {"warmup": 5, "chains": 2, "seed": 1, "schedule": "Slice a", "chunk": 1}
+    options = {"warmup": 5, "chains": 2, "seed": 1, "schedule": "Conjugate a", "chunk": 1}
     run = model.start(**options, draws=commits, thin=thin, store=folder, durable=False)
     dashboard, watch = Dashboard(run), []
 
