@@ -95,7 +95,7 @@ def test_a_day_of_few_commits(tmp_path, monkeypatch):
 def test_a_day_of_a_hundred_million_sweeps(tmp_path, monkeypatch):
     commits = 8640
     run, held, _ = a_day(tmp_path / "run", commits, 11_575, monkeypatch)
-    for at, now in enumerate(held):
+    for at, now in enumerate(held[:8]):
         print(f"hour {3 * at + 3:2}: {now}")
     more = grows(held)
     assert run.settings.thin * commits > 1e8
