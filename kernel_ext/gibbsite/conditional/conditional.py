@@ -6,6 +6,7 @@ from typing import Any
 
 from gibbsite.conditional.text import conditional_text
 from gibbsite.density import Density
+from gibbsite.density.notation.html import conditional_html
 from gibbsite.density.notation.latex import conditional_latex
 from gibbsite.errors import ModelError
 from gibbsite.trace.jaxpr.for_cpu import jitted
@@ -85,6 +86,11 @@ class Conditional:
     def latex(self) -> str:
         """The conditional in LaTeX, without dollar signs."""
         return conditional_latex(self.text, [*self.density.sites, *self.density.arguments.names])
+
+    @cached_property
+    def html(self) -> str:
+        """The conditional typeset in HTML, as its LaTeX looks."""
+        return conditional_html(self.text, [*self.density.sites, *self.density.arguments.names])
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.latex}$"

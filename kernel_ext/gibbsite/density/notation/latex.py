@@ -5,21 +5,21 @@ import keyword
 import re
 from collections.abc import Iterable
 
-_GREEK = frozenset(
+GREEK = frozenset(
     (
         "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon "
         "phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega "
     ).split()
 )
-_ATOM, _POWER, _SIGN, _PRODUCT, _SUM, _COMPARE, _CHOICE = range(6, -1, -1)
+ATOM, POWER, SIGN, PRODUCT, SUM, COMPARE, CHOICE = range(6, -1, -1)
 _INFIX: dict[type, tuple[str, int]] = {
-    ast.Add: ("+", _SUM),
-    ast.Sub: ("-", _SUM),
-    ast.BitAnd: (r"\wedge", _SUM),
-    ast.BitOr: (r"\vee", _SUM),
-    ast.BitXor: (r"\oplus", _SUM),
-    ast.Mult: (r"\cdot", _PRODUCT),
-    ast.MatMult: (r"\,", _PRODUCT),
+    ast.Add: ("+", SUM),
+    ast.Sub: ("-", SUM),
+    ast.BitAnd: (r"\wedge", SUM),
+    ast.BitOr: (r"\vee", SUM),
+    ast.BitXor: (r"\oplus", SUM),
+    ast.Mult: (r"\cdot", PRODUCT),
+    ast.MatMult: (r"\,", PRODUCT),
 }
 _SIGNS: dict[type, str] = {
     ast.Lt: "<",
@@ -38,7 +38,7 @@ def name_latex(name: str) -> str:
     head, *rest = name.split("_", 1)
     if head and rest and rest[0]:
         return f"{name_latex(head)}_{{{name_latex(rest[0])}}}"
-    if name in _GREEK:
+    if name in GREEK:
         return f"\\{name}"
     plain = name_text(name)
     return plain if len(name) == 1 else f"\\mathrm{{{plain}}}"
@@ -100,8 +100,12 @@ class Latex:
         return text
 
     def _name(self, name: str) -> str:
+        return name_latex(self._own(name))
+
+    def _own(self, name: str) -> str:
+        """A name as it is in the model."""
         found = re.fullmatch(r"strange_(\d+)_", name)
-        return name_latex(self._strange[int(found[1])] if found else name)
+        return self._strange[int(found[1])] if found else name
 
     def _listed(self, call: ast.Call) -> str:
         named = [f"{name_latex(str(k.arg))} = {self._written(k.value)[0]}" for k in call.keywords]
@@ -115,46 +119,46 @@ class Latex:
     def _written(self, node: ast.expr) -> tuple[str, int]:
         match node:
             case ast.Name(name):
-                return self._name(name), _ATOM
+                return self._name(name), ATOM
             case ast.Constant(value):
-                return _number(value), _ATOM
+                return _number(value), ATOM
             case ast.BinOp(left, ast.Div(), right):
-                return rf"\frac{{{self._in(left, 0)}}}{{{self._in(right, 0)}}}", _ATOM
+                return rf"\frac{{{self._in(left, 0)}}}{{{self._in(right, 0)}}}", ATOM
             case ast.BinOp(left, ast.FloorDiv(), right):
                 inner = rf"\frac{{{self._in(left, 0)}}}{{{self._in(right, 0)}}}"
-                return rf"\left\lfloor {inner} \right\rfloor", _ATOM
+                return rf"\left\lfloor {inner} \right\rfloor", ATOM
             case ast.BinOp(left, ast.Pow(), right):
-                return f"{{{self._in(left, _ATOM)}}}^{{{self._in(right, 0)}}}", _POWER
+                return f"{{{self._in(left, ATOM)}}}^{{{self._in(right, 0)}}}", POWER
             case ast.BinOp(left, op, right):
                 sign, level = _INFIX[type(op)]
                 return f"{self._in(left, level)} {sign} {self._in(right, level + 1)}", level
             case ast.UnaryOp(ast.USub(), operand):
-                return "-" + self._in(operand, _PRODUCT), _SIGN - 2
+                return "-" + self._in(operand, PRODUCT), SIGN - 2
             case ast.UnaryOp(_, operand):
-                return r"\neg " + self._in(operand, _SIGN), _SIGN
+                return r"\neg " + self._in(operand, SIGN), SIGN
             case ast.Compare(left, ops, others):
                 pairs = zip(ops, others, strict=True)
-                rest = "".join(f" {_SIGNS[type(o)]} {self._in(x, _SUM)}" for o, x in pairs)
-                return self._in(left, _SUM) + rest, _COMPARE
+                rest = "".join(f" {_SIGNS[type(o)]} {self._in(x, SUM)}" for o, x in pairs)
+                return self._in(left, SUM) + rest, COMPARE
             case ast.IfExp(test, then, other) | ast.Call(ast.Name("where"), [test, then, other]):
                 rows = rf"{self._in(then, 0)} & {self._in(test, 0)} \\ {self._in(other, 0)}"
-                return rf"\begin{{cases}} {rows} \end{{cases}}", _ATOM
+                return rf"\begin{{cases}} {rows} \end{{cases}}", ATOM
             case ast.Call(ast.Attribute(ast.Subscript(ast.Attribute(base, "at"), index), "get"), _, how):
                 told = ", ".join(_how(k.arg, k.value) for k in how)
-                return rf"{{{self._in(base, _ATOM)}}}_{{{self._index(index)}}}^{{{told}}}", _ATOM
+                return rf"{{{self._in(base, ATOM)}}}_{{{self._index(index)}}}^{{{told}}}", ATOM
             case ast.Call(ast.Name("sqrt"), [inner]):
-                return rf"\sqrt{{{self._in(inner, 0)}}}", _ATOM
+                return rf"\sqrt{{{self._in(inner, 0)}}}", ATOM
             case ast.Call(ast.Name("abs"), [inner]):
-                return rf"\left|{self._in(inner, 0)}\right|", _ATOM
+                return rf"\left|{self._in(inner, 0)}\right|", ATOM
             case ast.Call(ast.Name(name)):
                 shown = f"\\{name}" if name in _FUNCTIONS else rf"\mathrm{{{name_text(name)}}}"
-                return rf"{shown}\left({self._listed(node)}\right)", _ATOM
+                return rf"{shown}\left({self._listed(node)}\right)", ATOM
             case ast.Attribute(base, "T"):
-                return rf"{{{self._in(base, _ATOM)}}}^{{\top}}", _POWER
+                return rf"{{{self._in(base, ATOM)}}}^{{\top}}", POWER
             case ast.Subscript(base, index):
-                return f"{{{self._in(base, _ATOM)}}}_{{{self._index(index)}}}", _ATOM
+                return f"{{{self._in(base, ATOM)}}}_{{{self._index(index)}}}", ATOM
             case ast.List(elements) | ast.Tuple(elements):
-                return rf"\left[{', '.join(self._in(e, 0) for e in elements)}\right]", _ATOM
+                return rf"\left[{', '.join(self._in(e, 0) for e in elements)}\right]", ATOM
         raise ValueError(f"no LaTeX for {ast.unparse(node)}")
 
     def _index(self, node: ast.expr) -> str:

@@ -82,7 +82,7 @@ def _conditional(model: Any, name: str, row: Any) -> dict[str, str]:
         conditional = model.conditional(name)
     except GibbsiteError as problem:
         return {"form": str(problem)}
-    out = {"conditional": conditional.text, "latex": conditional.latex}
+    out = {"conditional": conditional.text, "typeset": conditional.html, "latex": conditional.latex}
     if row is None:
         kind = "" if conditional.kind == "none" else f"{conditional.kind}: "
         out["form"] = kind + conditional.reason
