@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from gibbsite.kernels.nuts import tree as module
 from gibbsite.kernels.nuts.over_chains import AXIS
-from gibbsite.kernels.nuts.tree import grown
+from gibbsite.kernels.nuts.tree import chance, grown
 from jax import lax, random
 from numpyro.infer.hmc_util import build_tree, velocity_verlet
+from scipy import stats
 
 SCALES = np.array([0.3, 1.0, 2.5])
 
@@ -24,7 +25,15 @@ def tree(w, r, step_size, key, depth=10, of=potential, **rest):
     def moved(d):
         return jax.value_and_grad(of)(w + d)
 
-    return grown(moved, energy, gradient, r, step_size, key, depth, **rest)
+    _, found = chance(key, w.size, depth, w.dtype)
+    return grown(moved, energy, gradient, step_size, found._replace(momentum=r), **rest)
+
+
+def numbers(key, size, depth):
+    """Of every doubling its two random numbers, and of every leaf its own."""
+    _, found = chance(key, size, depth, float)
+    later = [random.uniform(k, (32,), float) for k in found.later]
+    return found.doublings, jnp.concatenate([found.noise, *later])
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +47,8 @@ def many():
         keys = random.split(random.key(1), n)
         grow = jax.jit(jax.vmap(lambda *a: tree(*a, depth=6), axis_name=AXIS))
         found = jax.device_get(grow(jnp.asarray(w), jnp.asarray(r), jnp.asarray(step_size), keys))
-        split = jax.vmap(lambda k: random.split(k))(keys)
-        doublings = np.asarray(jax.vmap(lambda k: random.uniform(k, (6, 2), float))(split[:, 0]))
-        noise = np.asarray(
-            jax.vmap(
-                lambda k: jnp.stack([random.uniform(random.fold_in(k, i), (32,), float) for i in (0, 32)])
-            )(split[:, 1])
-        ).reshape(n, -1)
-        yield w, r, step_size, doublings, noise, found
+        drawn = jax.device_get(jax.jit(jax.vmap(lambda k: numbers(k, 3, 6)))(keys))
+        yield w, r, step_size, *drawn, found
 
 
 def gradient(w):
@@ -236,6 +239,20 @@ def test_many_leaves_have_random_numbers_of_their_own():
     assert counts.max() < 10 * n / 256 and far.max() > 240
 
 
+def test_momenta_are_normal_and_what_is_decided_by_is_uniform():
+    n = 4000
+    draw = jax.jit(jax.vmap(lambda k: chance(k, 3, 10, jnp.float32)))
+    keys, found = draw(random.split(random.key(5), n))
+    assert len(np.unique(jax.random.key_data(keys), axis=0)) == n and found.later.shape == (n, 31)
+    momentum, rest = np.asarray(found.momentum), [np.asarray(x).reshape(n, -1) for x in found[1:3]]
+    for x in momentum.T:
+        assert stats.kstest(x, "norm").pvalue > 1e-4
+    for x in np.concatenate(rest, 1).T:
+        assert stats.kstest(x, "uniform").pvalue > 1e-5
+    apart = np.corrcoef(np.concatenate([momentum, *rest], 1).T)
+    assert np.abs(apart - np.eye(len(apart))).max() < 5.5 / np.sqrt(n)
+
+
 def test_the_gradient_stands_once_in_what_is_compiled():
     def counted(jaxpr, name):
         total = 0
@@ -253,9 +270,8 @@ def test_the_gradient_stands_once_in_what_is_compiled():
     def moved(d):
         return jax.value_and_grad(marked)(d)
 
-    def one(r, key):
-        return grown(moved, jnp.zeros(()), jnp.zeros(3), r, 0.1, key)
+    def one(key):
+        return grown(moved, jnp.zeros(()), jnp.zeros(3), 0.1, chance(key, 3, 10, jnp.float32)[1])
 
-    arguments = jnp.ones((4, 3)), random.split(random.key(0), 4)
-    program = jax.make_jaxpr(jax.vmap(one, axis_name=AXIS))(*arguments)
+    program = jax.make_jaxpr(jax.vmap(one, axis_name=AXIS))(random.split(random.key(0), 4))
     assert counted(program.jaxpr, "atan") == 1

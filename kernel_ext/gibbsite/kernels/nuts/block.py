@@ -19,7 +19,7 @@ from gibbsite.kernels.nuts.metric import MOST_RANK, unit_metric
 from gibbsite.kernels.nuts.pool import pooled
 from gibbsite.kernels.nuts.problem import Problem, problem
 from gibbsite.kernels.nuts.state import NutsState, averages_after, first_state
-from gibbsite.kernels.nuts.tree import grown
+from gibbsite.kernels.nuts.tree import chance, grown
 from gibbsite.kernels.nuts.tuning import as_vector, unmoved
 from gibbsite.kernels.nuts.windows import ring_length, window_ends
 
@@ -133,9 +133,8 @@ class LearntNUTS(HMC):
         """One transition; adapts while fewer than `num_warmup` steps were taken."""
         kwargs, c = dict(model_kwargs or {}), self.problem.coordinates
         lam, metric = state.tuning.lam, state.tuning.metric
-        gradient_of = jax.value_and_grad(self.problem.potential(lam, model_args, kwargs))
-        rng_key, key_momentum, key_tree = random.split(state.rng_key, 3)
-        momentum = random.normal(key_momentum, state.u.shape, state.u.dtype)
+        gradient_of = self.problem.value_and_grad(lam, model_args, kwargs)
+        rng_key, found = chance(state.rng_key, c.size, self._max_tree_depth, state.u.dtype)
 
         def value_and_grad(w: jax.Array) -> tuple[jax.Array, jax.Array]:
             energy, gradient = gradient_of(state.u + metric.apply(w))
@@ -145,10 +144,8 @@ class LearntNUTS(HMC):
             value_and_grad,
             state.potential_energy,
             state.w_grad,
-            momentum,
             state.step_size,
-            key_tree,
-            self._max_tree_depth,
+            found,
         )
         u = state.u + metric.apply(tree.proposal.w)
         around = self.problem.around(model_args, kwargs)
@@ -213,7 +210,7 @@ class LearntNUTS(HMC):
         lam, u = state.tuning.lam, state.u
         if c.siblings:  # elsewhere u stays: there and back again is not exact where |m| is far above s
             u = c.learnt_from(c.flat(state.z), lam, self.problem.around(model_args, kwargs))
-        energy, gradient = jax.value_and_grad(self.problem.potential(lam, model_args, kwargs))(u)
+        energy, gradient = self.problem.value_and_grad(lam, model_args, kwargs)(u)
         return state._replace(u=u, potential_energy=energy, w_grad=state.tuning.metric.transposed(gradient))
 
     def window_ends(self, num_warmup: int) -> tuple[int, ...]:

@@ -1,11 +1,12 @@
 """The density that a block of continuous sites sees, in the block's coordinates."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax, random
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG, conditioned, latent_sample_sites, prototype_trace
@@ -17,6 +18,7 @@ from gibbsite.density.model.arguments import split_arguments
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.nuts.coordinates import Coordinates, Surroundings, coordinates
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, jaxpr_as_fun
 
 _RADIUS, _TRIES = 2.0, 100
 
@@ -27,6 +29,9 @@ class Problem:
 
     model: Callable[..., Any]
     coordinates: Coordinates
+    _gradients: dict[Any, tuple[ClosedJaxpr, list[Any]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def around(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Surroundings:
         """What locations and scales read outside the block, from the model's arguments."""
@@ -49,6 +54,37 @@ class Problem:
 
         return potential
 
+    def value_and_grad(
+        self, lam: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
+        """`potential` and its gradient, functions of u.
+
+        The model is run and differentiated once for arguments of a kind; whatever evaluates it from then on
+        replays a program.
+        """
+        leaves, tree = jax.tree.flatten((lam, args, dict(kwargs)))
+        places = [isinstance(a, jax.Array | np.ndarray) for a in leaves]
+        arrays = [a for a, is_array in zip(leaves, places, strict=True) if is_array]
+        fixed = [a for a, is_array in zip(leaves, places, strict=True) if not is_array]
+
+        def whole(u: jax.Array, *arrays: Any) -> tuple[jax.Array, jax.Array]:
+            given = iter(arrays)
+            flat = [next(given) if is_array else a for a, is_array in zip(leaves, places, strict=True)]
+            lam, args, kwargs = jax.tree.unflatten(tree, flat)
+            return jax.value_and_grad(self.potential(lam, args, kwargs))(u)
+
+        def evaluated(u: jax.Array) -> tuple[jax.Array, jax.Array]:
+            kinds = [jax.typeof(a) for a in (u, *arrays)]
+            key = (tree, *((k.shape, k.dtype) for k in kinds), *map(id, fixed))
+            if key not in self._gradients:
+                shapes = [jax.ShapeDtypeStruct(k.shape, k.dtype) for k in kinds]
+                # the objects are kept, so that their numbers stay theirs
+                self._gradients[key] = jax.make_jaxpr(whole)(*shapes), fixed
+            energy, gradient = jaxpr_as_fun(self._gradients[key][0])(u, *arrays)
+            return energy, gradient
+
+        return evaluated
+
     def start(
         self, key: Any, given: Any, lam: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[Any, Any, Any]:
@@ -57,7 +93,7 @@ class Problem:
         Without a `given` v, a random one between −2 and 2, drawn again while there is no density there.
         """
         c, around = self.coordinates, self.around(args, kwargs)
-        value_and_grad = jax.value_and_grad(self.potential(lam, args, kwargs))
+        value_and_grad = self.value_and_grad(lam, args, kwargs)
 
         def at(v: jax.Array) -> Any:
             return v, *value_and_grad(c.learnt_from(v, lam, around))

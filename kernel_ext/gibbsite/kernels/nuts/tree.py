@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax, random
 
 from gibbsite.kernels.nuts import over_chains
@@ -58,12 +59,23 @@ class _Subtree(NamedTuple):
     proposal: Proposal
 
 
-class _State(NamedTuple):
-    # of all chains alike
+class Chance(NamedTuple):
+    """What is random of a trajectory: the momentum `[d]`; uniform numbers that decide of every doubling its
+    direction and whether the chain goes there `[depth, 2]`, and of the first leaves whether it goes there;
+    keys for later leaves."""
+
+    momentum: jax.Array
+    doublings: jax.Array
+    noise: jax.Array
+    later: jax.Array
+
+
+class _Grown(NamedTuple):
+    """What changes when a subtree joins the tree. `depth` and `leaf`, the number of the next within its
+    subtree, are those of all chains alike."""
+
     depth: jax.Array
-    leaf: jax.Array  # within the subtree
-    going: jax.Array
-    # of each chain
+    leaf: jax.Array
     active: jax.Array
     right: jax.Array
     left_end: Point
@@ -72,6 +84,11 @@ class _State(NamedTuple):
     weight: jax.Array
     proposal: Proposal
     subtree: _Subtree
+
+
+class _State(NamedTuple):
+    going: jax.Array  # any chain
+    grown: _Grown
     checkpoints: tuple[jax.Array, jax.Array]
     noise: jax.Array
     num_steps: jax.Array
@@ -79,41 +96,53 @@ class _State(NamedTuple):
     diverging: jax.Array
 
 
+def chance(key: Any, size: int, max_tree_depth: int, dtype: Any) -> tuple[Any, Chance]:
+    """The next key, and what is random of a trajectory of a momentum of `size` numbers.
+
+    Few calls for many numbers each, since a call is a loop of many small kernels on CPUs.
+    """
+    block = max(_NOISE, 2**max_tree_depth // _NOISE)
+    keys = random.split(key, 2 + (2**max_tree_depth - 2) // block)
+    low = np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype))
+    x = random.uniform(keys[1], (size + 2 * max_tree_depth + block,), dtype, minval=low)
+    momentum, rest = np.sqrt(2).astype(dtype) * lax.erf_inv(x[:size]), (x[size:] + 1) / 2
+    doublings = rest[: 2 * max_tree_depth].reshape(max_tree_depth, 2)
+    return keys[0], Chance(momentum, doublings, rest[2 * max_tree_depth :], keys[2:])
+
+
 def grown(
     value_and_grad: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
     potential_energy: jax.Array,
     gradient: jax.Array,
-    momentum: jax.Array,
     step_size: jax.Array,
-    key: Any,
-    max_tree_depth: int = 10,
+    chance: Chance,
     max_delta_energy: float = 1000.0,
 ) -> Tree:
-    """A trajectory from w = 0, where potential and gradient are known, with a standard normal `momentum`.
+    """A trajectory from w = 0, where potential and gradient are known; momenta are standard normal.
 
-    `value_and_grad` gives the potential and its gradient at w. The trajectory has at most
-    `2 ** max_tree_depth − 1` steps; one whose energy exceeds that of the start by `max_delta_energy` ends it.
+    `value_and_grad` gives the potential and its gradient at w. The trajectory has at most `2 ** depth − 1`
+    steps, where `chance` is for trees of that depth; one whose energy exceeds that of the start by
+    `max_delta_energy` ends it.
     """
-    dtype = momentum.dtype
-    key_doublings, key_leaves = random.split(key)
-    # of every doubling its direction, and whether the chain goes there
-    doublings = random.uniform(key_doublings, (max_tree_depth, 2), dtype)
+    momentum, doublings, block = chance.momentum, chance.doublings, chance.noise.size
+    dtype, most = momentum.dtype, len(doublings)
     first_energy = potential_energy + _kinetic(momentum)
     start = Point(jnp.zeros_like(momentum), momentum, gradient)
     here = Proposal(start.w, gradient, potential_energy, first_energy)
     zero, nothing = jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
 
     def leaf(s: _State) -> _State:
-        sub, n = s.subtree, s.leaf
-        last = n + 1 == 1 << s.depth
-        at = (1 << s.depth) - 1 + n
-        noise = lax.cond(
-            at % _NOISE == 0,
-            lambda: random.uniform(random.fold_in(key_leaves, at), (_NOISE,), dtype),
-            lambda: s.noise,
-        )
+        tree, sub, n = s.grown, s.grown.subtree, s.grown.leaf
+        at = (1 << tree.depth) - 1 + n
+        noise = s.noise
+        if chance.later.size:
+            noise = lax.cond(
+                (at % block == 0) & (at > 0),
+                lambda: random.uniform(chance.later[at // block - 1], (block,), dtype),
+                lambda: s.noise,
+            )
         # leapfrog
-        step = jnp.where(s.right, step_size, -step_size)
+        step = jnp.where(tree.right, step_size, -step_size)
         r = sub.edge.r - 0.5 * step * sub.edge.gradient
         w = sub.edge.w + step * r
         potential, gradient = value_and_grad(w)
@@ -124,73 +153,57 @@ def grown(
         diverging = gain < -max_delta_energy
         # the subtree with it
         weight = jnp.logaddexp(sub.weight, gain)
-        taken = noise[at % _NOISE] < jnp.exp(gain - weight)
+        taken = noise[at % block] < jnp.exp(gain - weight)
         chosen = _where(taken, Proposal(w, gradient, potential, energy), sub.proposal)
         r_sum = sub.r_sum + r
         checkpoints, turning = _checked(s.checkpoints, n, r, r_sum)
-        active = s.active & ~(turning | diverging)
-        accept = jnp.minimum(jnp.exp(gain), 1.0)
-        grown = s._replace(
+        longer = tree._replace(
             leaf=n + 1,
-            active=active,
+            active=tree.active & ~(turning | diverging),
             subtree=_Subtree(Point(w, r, gradient), r_sum, weight, chosen),
+        )
+        longer = lax.cond(n + 1 == 1 << tree.depth, doubled, lambda t: t, longer)
+        return _State(
+            going=over_chains.any_of(longer.active),
+            grown=longer,
             checkpoints=checkpoints,
             noise=noise,
-            num_steps=s.num_steps + s.active,
-            sum_accept_prob=s.sum_accept_prob + jnp.where(s.active, accept, 0.0),
-            diverging=s.diverging | (s.active & diverging),
+            num_steps=s.num_steps + tree.active,
+            sum_accept_prob=s.sum_accept_prob + jnp.where(tree.active, jnp.minimum(jnp.exp(gain), 1.0), 0.0),
+            diverging=s.diverging | (tree.active & diverging),
         )
-        grown = lax.cond(last, doubled, lambda s: s, grown)
-        return grown._replace(going=over_chains.any_of(grown.active))
 
-    def doubled(s: _State) -> _State:
+    def doubled(t: _Grown) -> _Grown:
         """The finished subtree joins the tree, and the next begins."""
-        sub = s.subtree
-        taken = s.active & (doublings[s.depth, 1] < jnp.exp(sub.weight - s.weight))
-        left, right = _where(s.right, (s.left_end, sub.edge), (sub.edge, s.right_end))
-        r_sum, depth = s.r_sum + sub.r_sum, s.depth + 1
-        more = s._replace(
+        sub = t.subtree
+        taken = t.active & (doublings[t.depth, 1] < jnp.exp(sub.weight - t.weight))
+        left, right = _where(t.right, (t.left_end, sub.edge), (sub.edge, t.right_end))
+        r_sum, depth = t.r_sum + sub.r_sum, t.depth + 1
+        more = t._replace(
             depth=depth,
             leaf=nothing,
-            active=s.active & ~_turning(left.r, right.r, r_sum) & (depth < max_tree_depth),
+            active=t.active & ~_turning(left.r, right.r, r_sum) & (depth < most),
             left_end=left,
             right_end=right,
             r_sum=r_sum,
-            weight=jnp.logaddexp(s.weight, sub.weight),
-            proposal=_where(taken, sub.proposal, s.proposal),
+            weight=jnp.logaddexp(t.weight, sub.weight),
+            proposal=_where(taken, sub.proposal, t.proposal),
         )
         return begun(more)
 
-    def begun(s: _State) -> _State:
-        right = doublings[jnp.minimum(s.depth, max_tree_depth - 1), 0] < 0.5
-        edge = _where(right, s.right_end, s.left_end)
-        fresh = s.subtree._replace(
-            edge=edge, r_sum=jnp.zeros_like(edge.r), weight=jnp.full_like(s.weight, -jnp.inf)
-        )
-        return s._replace(right=right, subtree=fresh)
+    def begun(t: _Grown) -> _Grown:
+        right = doublings[jnp.minimum(t.depth, most - 1), 0] < 0.5
+        edge = _where(right, t.right_end, t.left_end)
+        empty = jnp.zeros_like(edge.r), jnp.full_like(t.weight, -jnp.inf)
+        return t._replace(right=right, subtree=_Subtree(edge, *empty, t.subtree.proposal))
 
-    rows = jnp.zeros((max_tree_depth + 1, *momentum.shape), dtype)
-    begin = _State(
-        depth=nothing,
-        leaf=nothing,
-        going=jnp.array(True),
-        active=jnp.array(True),
-        right=jnp.array(True),
-        left_end=start,
-        right_end=start,
-        r_sum=momentum,
-        weight=zero,
-        proposal=here,
-        subtree=_Subtree(start, momentum, zero, here),
-        checkpoints=(rows, rows),
-        noise=jnp.zeros(_NOISE, dtype),
-        num_steps=nothing,
-        sum_accept_prob=zero,
-        diverging=jnp.array(False),
-    )
-    s = lax.while_loop(lambda s: s.going, leaf, begun(begin))
-    accept = s.sum_accept_prob / s.num_steps
-    return Tree(s.proposal, s.num_steps, accept, s.diverging)
+    alive = jnp.array(True)
+    sub = _Subtree(start, momentum, zero, here)
+    root = _Grown(nothing, nothing, alive, alive, start, start, momentum, zero, here, sub)
+    rows = jnp.zeros((most + 1, *momentum.shape), dtype)
+    begin = _State(alive, begun(root), (rows, rows), chance.noise, nothing, zero, jnp.array(False))
+    s = lax.while_loop(lambda s: s.going, leaf, begin)
+    return Tree(s.grown.proposal, s.num_steps, s.sum_accept_prob / s.num_steps, s.diverging)
 
 
 def _checked(

@@ -4,8 +4,8 @@ Two things are replaced. Factorisations of batches may become loops: see `lapack
 
 A scatter that writes one row becomes a select over the rows. XLA compiles a small `while` loop into one
 function, unless there is a scatter in it; then every operation of the loop is a task of its own, which costs
-more than the operation. NUTS has such a loop for its trajectory: where chains are batched, each writes to a
-row of its own of the checkpoints of its tree.
+more than the operation. A loop has one where chains are batched and each writes to a row of its own, such as
+the checkpoints of NumPyro's NUTS.
 """
 
 from collections.abc import Callable, Sequence
