@@ -178,6 +178,8 @@ def _level(state: Any, logdensity: Any) -> np.ndarray:
 
 def _where(chains: np.ndarray, new: Any, old: Any) -> Any:
     """`new` in the marked chains, `old` in the others."""
+    if chains.all() or not chains.any():  # to choose among arrays is a program for every shape
+        return new if chains.any() else old
 
     def chosen(a: Any, b: Any) -> Any:
         return jnp.where(chains.reshape(-1, *(1,) * (jnp.ndim(b) - 1)), a, b)
