@@ -103,6 +103,24 @@ def test_an_interrupt_keeps_the_draws(model):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_run_whose_wait_was_interrupted_goes_on_and_is_known_to(model):
+    """`Thread.join` would take the thread for ended, and `resume` would begin a second one."""
+    run = model.start(**{**OPTIONS, "draws": 10**6})
+    killer = threading.Thread(target=_interrupt_once_sampling, args=(run,))
+    killer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run.wait()
+    killer.join()
+    steps = run.kept.sampled.steps
+    assert run.going and not run.wait(0.5).status == "stopped" and run.kept.sampled.steps > steps
+    with pytest.raises(gb.GibbsiteError, match="still going"):
+        run.resume(5)
+    run.stop()
+    assert run.wait().status == "stopped" and not run.going
+    steps = run.kept.sampled.steps
+    assert run.resume(5).kept.sampled.steps == steps + 5
+
+
 def _interrupt_once_sampling(run):
     while run.snapshot().draws_done < 5:
         time.sleep(0.02)

@@ -111,6 +111,9 @@ class Run(Looking):
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        # and not what the thread says: an interrupt within `join` has Python 3.11 take it for ended
+        self._ended = threading.Event()
+        self._ended.set()
         self._subscribers: list[Callable[[Run], Any]] = []
         self._elapsed, self._began = 0.0, None
         self._compile_seconds = 0.0
@@ -141,8 +144,13 @@ class Run(Looking):
             self._stop.clear()
             self._error = self._message = self._store_error = None
             name = f"gibbsite {self.model_name}"
-            self._thread = threading.Thread(target=self._sample, name=name, daemon=True)
-            self._thread.start()
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._ended.clear()
+            try:
+                self._thread.start()
+            except RuntimeError:  # the system has no more threads
+                self._ended.set()
+                raise
 
     @contextmanager
     def _by_one_thread(self, doing: str) -> Iterator[None]:
@@ -161,12 +169,11 @@ class Run(Looking):
         """Block until the run ends (or `timeout` seconds pass); raises what made it fail, with this run as
         the error's attribute `run`."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        thread = self._thread
-        while thread is not None and thread.is_alive():
+        while not self._ended.is_set():
             left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
             if left <= 0:
                 return self
-            thread.join(left)  # in short pieces, so that an interrupt is seen
+            self._ended.wait(left)  # in short pieces, so that an interrupt is seen
         if self._error is not None:
             error, self._error = self._error, None
             error.run = self  # type: ignore[attr-defined]
@@ -175,8 +182,8 @@ class Run(Looking):
 
     def settle(self, seconds: float) -> None:
         """Wait at most so long for the sampling thread to end; raises nothing of the run's."""
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(seconds)
+        if self._thread is not threading.current_thread():
+            self._ended.wait(seconds)
 
     def stop(self) -> None:
         """End at the next chunk; all completed draws are kept. Returns at once."""
@@ -210,13 +217,15 @@ class Run(Looking):
     @property
     def going(self) -> bool:
         """Whether it has a thread that samples, or is about to end."""
-        return self._thread is not None and self._thread.is_alive()
+        return not self._ended.is_set()
 
     def forked(self) -> None:
         """Be what a run is in a forked child: draws so far, and nothing that goes on. Locks are new: threads
         that are not here may have held the others."""
         self._lock, self._continuing, self._notifying = threading.Lock(), threading.RLock(), threading.RLock()
         self._looking, self._subscribers, self._began = threading.Lock(), [], None
+        self._ended = threading.Event()
+        self._ended.set()
         if self._status not in ("finished", "stopped", "failed"):
             self._status, self._message = "stopped", "it goes on in the process that this one was forked from"
 
@@ -282,6 +291,12 @@ class Run(Looking):
                     )
                     if callback in self._subscribers:
                         self._subscribers.remove(callback)
+
+    def _run(self) -> None:
+        try:
+            self._sample()
+        finally:
+            self._ended.set()
 
     def _sample(self) -> None:
         self._began = time.monotonic()
@@ -475,7 +490,7 @@ class Run(Looking):
 
     def _derived_changed(self) -> None:
         """While the run goes on the next commit tells the store; afterwards there is none."""
-        if self._store is None or (self._thread is not None and self._thread.is_alive()):
+        if self._store is None or self.going:
             return
         self._store.claim()
         try:
