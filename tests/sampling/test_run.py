@@ -112,7 +112,7 @@ def test_a_run_whose_wait_was_interrupted_goes_on_and_is_known_to(model):
         run.wait()
     killer.join()
     steps = run.kept.sampled.steps
-    assert run.going and not run.wait(0.5).status == "stopped" and run.kept.sampled.steps > steps
+    assert run.going and run.wait(0.5).status != "stopped" and run.kept.sampled.steps > steps
     with pytest.raises(gb.GibbsiteError, match="still going"):
         run.resume(5)
     run.stop()

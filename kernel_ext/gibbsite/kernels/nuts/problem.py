@@ -65,7 +65,7 @@ class Problem:
         leaves, tree = jax.tree.flatten((lam, args, dict(kwargs)))
         places = [isinstance(a, jax.Array | np.ndarray) for a in leaves]
         arrays = [a for a, is_array in zip(leaves, places, strict=True) if is_array]
-        fixed = [a for a, is_array in zip(leaves, places, strict=True) if not is_array]
+        fixed: list[Any] = [a for a, is_array in zip(leaves, places, strict=True) if not is_array]
 
         def whole(u: jax.Array, *arrays: Any) -> tuple[jax.Array, jax.Array]:
             given = iter(arrays)
