@@ -118,7 +118,7 @@ def test_headless_demo_refuses_senseless_options(capsys: pytest.CaptureFixture[s
 
 
 def test_there_are_notebooks():
-    assert [path.stem for path in NOTEBOOKS] == ["changepoint", "elimination", "mixture"]
+    assert [path.stem for path in NOTEBOOKS] == ["changepoint", "elimination", "keeling", "mixture"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -4,7 +4,8 @@
 /**
  * @typedef {{kind: string, parents: string[], children: string[]}} Joint
  * @typedef {Joint & {level: string, blanket: string[], box: number[], told: Told}} Fact
- * @typedef {{discrete?: boolean, shape?: number[], plates?: string[], statement?: string, stands?: string[],
+ * @typedef {{discrete?: boolean, shape?: number[], plates?: string[], statement?: string, elements?: string,
+ *   stands?: string[],
  *   conditional?: string, typeset?: string, latex?: string, form?: string, kernel?: string, reason?: string, blocked?: string,
  *   kernels?: string[], ways?: string[], line?: number, plate?: boolean, updates?: string,
  *   summed?: number, near?: number[]}} Told

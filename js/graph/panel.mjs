@@ -95,6 +95,7 @@ export function panelOf(facts, name, draws = "") {
     pair("stands for", escaped(list(told.stands ?? [], 8)), { wide: true }),
     draws,
     pair("as written", folded(statement, true), { wide: true }),
+    pair(fact.kind === "data" ? "holds" : "elements", folded(told.elements), { wide: true }),
     pair("conditional: how it is distributed given all the rest", formula(told), { wide: true }),
     pair("form", folded(told.form), { wide: true }),
     pair("summed out", told.summed ? `at step ${told.summed}` : ""),

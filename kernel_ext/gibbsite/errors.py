@@ -86,7 +86,9 @@ class ResourceError(GibbsiteError, MemoryError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'theta'?`, or nothing where no known name is near."""
-    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
+    known = list(known)
+    near = [n for n in known if n.lower() == str(name).lower()]
+    near = near or difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -21,19 +21,21 @@ from gibbsite.conditional.reads.value_labels import value_labels
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.checks import check_proper
+from gibbsite.density.given.objects import Known, Labels
+from gibbsite.density.given.tables import as_arrays, plate_labels
 from gibbsite.density.levels import generated_latents
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.names import printed
-from gibbsite.density.model.tables import Labels, as_arrays, plate_labels
 from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
 from gibbsite.density.possible.check import impossible_values
+from gibbsite.density.possible.columns import check_categories, unit_notes
 from gibbsite.density.possible.data import check_missing
 from gibbsite.density.told.arguments import check_arguments
 from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ModelError, ScheduleError
-from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket
+from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
 from gibbsite.kernels.scheduling.elimination import eliminating
@@ -65,10 +67,10 @@ _MACHINERY = frozenset(
 class Model(Live):
     """A NumPyro model bound to its arguments.
 
-    Arguments may be tables and their columns (pandas, polars, xarray, structured arrays): `args` and `kwargs`
-    hold the arrays that the model gets, `labels` those of categories and rows, which results are labelled by.
-    `notes` are sentences on what merely hurts: covariates far from zero, priors that reach where a parameter
-    cannot be.
+    Arguments may be tables and their columns (pandas, polars, xarray, structured arrays), and lists: `args`
+    and `kwargs` hold the arrays that the model gets, `labels` those of categories and rows, which results
+    are labelled by. Times become days since the first. `notes` are sentences on that and on what merely
+    hurts: covariates far from zero, priors that reach where a parameter cannot be.
 
     The stages can each be looked at: `density`, `graph`, `conditional(site)`, `schedule()`; then
     `sample(…)` runs it and returns a `Run`, and `start(…)` does so in the background. Calling the model runs
@@ -88,19 +90,21 @@ class Model(Live):
     ):
         handlers_alone.refuse_others()
         self.fn = fn
-        self.labels: Labels = {}
+        self._known = known = Known()
         parameters = parameters_of_function(fn)
         named = [*parameters, *(f"argument {i}" for i in range(len(parameters), len(args)))]
-        self.args = tuple(as_arrays(v, n, self.labels) for v, n in zip(args, named, strict=False))
-        self.kwargs = {n: as_arrays(v, n, self.labels) for n, v in (kwargs or {}).items()}
-        self.labels = {n: tuple(map(printed, known)) for n, known in self.labels.items()}
+        self.args = tuple(as_arrays(v, n, known) for v, n in zip(args, named, strict=False))
+        self.kwargs = {n: as_arrays(v, n, known) for n, v in (kwargs or {}).items()}
+        known.labels = {n: tuple(map(printed, texts)) for n, texts in known.labels.items()}
         self.name = name or getattr(fn, "__name__", "model")
         self._source = source
+        self._imputed: Mapping[str, np.ndarray] = {}  # which elements of which sites
         self._whole: Model | None = None  # of the model as its data see it, the whole of it
         self._schedule: Any = None  # what `with_schedule` chose; None is the default policy
         check_arguments(fn, self.name, self.args, self.kwargs)
         if (missing := checked_way(missing)) is not None:
-            fn, self.args, self.kwargs = without_missing(fn, self.args, self.kwargs, missing)
+            dealt = without_missing(fn, self.args, self.kwargs, missing, known.labels)
+            fn, self.args, self.kwargs, self._imputed = dealt
             self.fn = fn
         self.density: Density = build_density(fn, self.args, self.kwargs)
         if not self.density.latents:
@@ -114,7 +118,10 @@ class Model(Live):
         check_missing(self.density)
         check_proper(self.density)
         self._checked = check_values
-        self.notes: tuple[str, ...] = impossible_values(self.fn, self.density) if check_values else ()
+        check_categories(self.density, known.labels)
+        self.notes: tuple[str, ...] = unit_notes(self.density, known.units)
+        if check_values:
+            self.notes += impossible_values(self.fn, self.density, known.labels)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model function, with the bound arguments unless others are given."""
@@ -138,7 +145,42 @@ class Model(Live):
     @cached_property
     def graph(self) -> DependencyGraph:
         """The dependency graph: nodes, edges, plates, Markov blankets, independence queries."""
-        return dependency_graph(self.density).of(self)
+        return dependency_graph(self.density, self._known, self.plate_labels).of(self)
+
+    @property
+    def labels(self) -> Labels:
+        """Labels of the codes in the arguments, by name (`county`, `df['county']`), and under
+        `index of <name>` those of rows."""
+        return self._known.labels
+
+    @cached_property
+    def plate_labels(self) -> Labels:
+        """Labels of the elements of plates, where the data have some."""
+        return plate_labels({n: plate.size for n, plate in self.density.plates.items()}, self.labels)
+
+    def element_labels(self, site: str) -> list[tuple[str, ...] | None]:
+        """Per axis of a site the labels of its elements, None where they have none."""
+        one = self.density.site(site)
+        plates = dict(zip(one.plate_axes, one.plates, strict=True))
+        return [self.plate_labels.get(plates.get(axis, "")) for axis in range(len(one.shape))]
+
+    def _imputed_labels(self) -> Labels:
+        """Labels of imputed elements, those of their places in the data, by dimension."""
+        found: Labels = {}
+        for name, gone in self._imputed.items():
+            labels = self.element_labels(name)
+            if any(labels):
+                places = np.argwhere(gone)
+                found[f"{name}_missing_dim_0"] = tuple(
+                    ", ".join(str(i) if m is None else m[i] for i, m in zip(at, labels, strict=True))
+                    for at in places
+                )
+        return found
+
+    def element_name(self, site: str, index: Sequence[int]) -> str:
+        """What an element is called: `alpha[Hennepin]`, `z[17]`."""
+        labels = self.element_labels(site)
+        return plain_name(site, [k if m is None else m[k] for k, m in zip(index, labels, strict=True)])
 
     @cached_property
     def tape(self) -> Tape:
@@ -211,7 +253,9 @@ class Model(Live):
         changed = Model(
             fn, self.args, kwargs, source=self._source, name=self.name, check_values=self._checked
         )
-        changed.labels |= self.labels
+        changed.labels.update(self.labels)
+        changed._known.units.update(self._known.units)
+        changed._imputed = self._imputed
         if self._schedule is None:
             return changed
         latents = [n for n, s in changed.sites.items() if s.latent]
@@ -388,11 +432,15 @@ class Model(Live):
 
     def plan(self, schedule: Any = None) -> Plan:
         """The model and a schedule, ready to run."""
-        sizes = {name: plate.size for name, plate in self.density.plates.items()}
-        known = plate_labels(sizes, self.labels)
         found = self.schedule(schedule).plan()
-        values = value_labels(self.density, known, self.labels) if self.labels else {}
-        return replace(found, labels=known, value_labels=values, values_checked=self._checked, origin=self)
+        values = value_labels(self.density, self.plate_labels, self.labels) if self.labels else {}
+        return replace(
+            found,
+            labels=self.plate_labels | self._imputed_labels(),
+            value_labels=values,
+            values_checked=self._checked,
+            origin=self,
+        )
 
     def start(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""
@@ -425,8 +473,9 @@ def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
 
     `missing` says what becomes of observations that are NaN: "impute" makes them latent sites of the same
     distribution (`y_missing`, in the order of the data), "mask" leaves them out of the density, "drop" drops
-    their rows in all arguments that are as long. `check_values=False` leaves out the look at what parameters
-    and data can be. Either is the function's own argument where that has one of the name.
+    their rows in all arguments that are as long, and rows whose covariates are missing.
+    `check_values=False` leaves out the look at what parameters and data can be. Either is the function's own
+    argument where that has one of the name.
 
     Raises `ModelError` where the model cannot be analysed, `DataError` for data that do not fit it, and lets
     exceptions of the model itself pass through.

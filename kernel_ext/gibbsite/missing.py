@@ -6,7 +6,7 @@ Rubin 2002, ch. 10), so that what the model computes from it sees its value, and
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from numpyro.distributions import (
 )
 from numpyro.primitives import Messenger
 
+from gibbsite.density.build import build_density, parameters_of_function
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.model.collect import event_dim_of, run_model, weights_of
 from gibbsite.errors import DataError, OptionError
@@ -37,24 +38,27 @@ def checked_way(way: str | None) -> str | None:
     return way
 
 
-def without_missing(fn: Callable, args: tuple, kwargs: dict, way: str) -> tuple[Callable, tuple, dict]:
-    """The model with its missing observations dealt with, and its arguments.
+def without_missing(
+    fn: Callable, args: tuple, kwargs: dict, way: str, labels: Collection[str] = ()
+) -> tuple[Callable, tuple, dict, dict[str, np.ndarray]]:
+    """The model with its missing observations dealt with, its arguments, of which those in `labels` hold
+    codes of categories, and which elements of which sites are imputed.
 
     Raises `DataError` where the way does not fit: part of an event that is drawn as a whole, a distribution
     that cannot be cut into elements, rows that no argument has.
     """
+    if way == "drop":
+        return fn, *_complete(fn, split_arguments(args, kwargs, parameters_of_function(fn)), labels), {}
     found = _missing_elements(fn, args, kwargs)
     if not found:
-        return fn, args, kwargs
-    if way == "drop":
-        return fn, *_dropped(split_arguments(args, kwargs), found)
+        return fn, args, kwargs, {}
 
     @functools.wraps(fn)
     def dealt(*given: Any, **named: Any) -> Any:
         with _Missing(None, found, way == "impute"):
             return fn(*given, **named)
 
-    return dealt, args, kwargs
+    return dealt, args, kwargs, found if way == "impute" else {}
 
 
 def _missing_elements(fn: Callable, args: tuple, kwargs: dict) -> dict[str, np.ndarray]:
@@ -195,14 +199,31 @@ def _picked(value: Any, at: tuple[np.ndarray, ...], events: int) -> Any:
     ]
 
 
-def _dropped(arguments: Arguments, found: Mapping[str, np.ndarray]) -> tuple[tuple, dict]:
-    """The arguments without the rows in which a site has missing elements."""
-    arrays = list(arguments.arrays)
-    for name, gone in found.items():
-        rows: Any = gone.any(axis=tuple(range(1, gone.ndim))) if gone.ndim else gone.reshape(1)
-        alike = [i for i, a in enumerate(arrays) if np.ndim(a) and len(a) == len(rows)]
-        if not alike or not gone.ndim:
-            raise DataError(f"no argument has the {len(rows)} rows of {name!r} that could be dropped")
-        for i in alike:
-            arrays[i] = np.asarray(arrays[i])[~rows]
+def _complete(fn: Callable, arguments: Arguments, labels: Collection[str]) -> tuple[tuple, dict]:
+    """The arguments without the rows in which an observation is missing, or a covariate of the same length
+    that the model reads."""
+    coded = [n in labels and np.asarray(a).dtype.kind == "f" for n, a in _named(arguments)]
+    # a category that is missing is no index, and to find what the model reads it has to run
+    whole = [jnp.nan_to_num(a).astype(int) if c else a for c, a in zip(coded, arguments.arrays, strict=True)]
+    given_args, given_kwargs = arguments.rebuild(whole)
+    arrays: list[Any] = [np.asarray(a) for a in arguments.arrays]
+    rows: dict[int, np.ndarray] = {}
+    for name, gone in _missing_elements(fn, given_args, given_kwargs).items():
+        if not gone.ndim or not any(a.ndim and len(a) == len(gone) for a in arrays):
+            raise DataError(f"no argument has the {len(gone) if gone.ndim else 1} rows of {name!r} to drop")
+        rows[len(gone)] = rows.get(len(gone), False) | gone.any(axis=tuple(range(1, gone.ndim)))
+    density = build_density(fn, given_args, given_kwargs)
+    lengths = {s.shape[0] for s in density.sites.values() if s.role == "observed" and s.shape}
+    for variable, array in zip(density.data_vars, arrays, strict=True):
+        if array.ndim and len(array) in lengths and array.dtype.kind == "f" and variable in density.read:
+            lost = np.isnan(array).any(axis=tuple(range(1, array.ndim)))
+            rows[len(array)] = rows.get(len(array), False) | lost
+    for i, array in enumerate(arrays):
+        if array.ndim and len(array) in rows:
+            array = array[~rows[len(array)]]
+            arrays[i] = array.astype(np.int32) if coded[i] and not np.isnan(array).any() else array
     return arguments.rebuild(arrays)
+
+
+def _named(arguments: Arguments) -> zip:
+    return zip(arguments.names, arguments.arrays, strict=True)

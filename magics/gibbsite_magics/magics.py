@@ -16,6 +16,7 @@ from traitlets import Bool, Enum, Float, Int, Unicode, observe
 from gibbsite_magics.cell import cell_text, define, split_flag
 from gibbsite_magics.lines import register
 from gibbsite_magics.notebook_data import Taken, forgotten, unused
+from gibbsite_magics.run_magic import explain_run
 from gibbsite_magics.said import show_first
 from gibbsite_magics.show import begin, show, watch
 from gibbsite_magics.target import name_to_bind
@@ -35,6 +36,11 @@ def count(text: str) -> int:
 def steps_or_auto(text: str) -> int | str:
     """A number of steps, or "auto"."""
     return "auto" if unquoted(text) == "auto" else count(text)
+
+
+def default(what: str, name: str, setting: Any) -> str:
+    """The help of a flag, with the number that stands for it where it is not given."""
+    return f"{what} ({setting.default_value}; another: %%config Gibbsite.{name} = …)"
 
 
 @magics_class
@@ -63,6 +69,7 @@ class Gibbsite(Magics):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._taken: WeakKeyDictionary[Any, Taken] = WeakKeyDictionary()
+        explain_run(self._shell)
 
     @observe("compile_cache")
     def _compile_cache_changed(self, change: dict[str, Any]) -> None:
@@ -103,7 +110,9 @@ class Gibbsite(Magics):
                 ...
 
         `%%model m(y) --missing impute` makes missing elements of y latent sites of the same distribution;
-        `mask` leaves them out of the density, `drop` leaves out their rows.
+        `mask` leaves them out of the density, `drop` leaves out their rows and those of missing covariates.
+
+        Arguments may be tables, columns and lists: `df.y ~ Normal(a[df.county], 1)` observes a column.
 
         Then: %graph mixture, %conditional mixture z, %schedule mixture, run = %sample mixture
         """
@@ -126,21 +135,21 @@ class Gibbsite(Magics):
             print(f"note: {line}", file=sys.stderr)
         self._taken[model] = Taken(found.fn, found.args, found.kwargs, self._shell.user_ns)
         for line in [*forgotten(model, self._shell.user_ns), *unused(found.name, found.fn)]:
-            warnings.warn(line, stacklevel=2)
+            warnings.warn_explicit(line, UserWarning, filename, 1)
         if self.show_graph:
             show(self._shell, "show_graph", model, model.graph)
 
     @magic_arguments()
     @argument("model", help="the name of a model")
-    @argument("--draws", "-n", type=count, help="draws to keep per chain (%%config Gibbsite.draws)")
+    @argument("--draws", "-n", type=count, help=default("draws to keep per chain", "draws", draws))
     @argument(
         "--warmup",
         "-w",
         type=steps_or_auto,
-        help="warm-up steps per chain, or auto (%%config Gibbsite.warmup)",
+        help=default("warm-up steps per chain, or auto", "warmup", warmup),
     )
-    @argument("--chains", "-c", type=count, help="number of chains (%%config Gibbsite.chains)")
-    @argument("--seed", "-s", type=count, help="random seed (%%config Gibbsite.seed)")
+    @argument("--chains", "-c", type=count, help=default("number of chains", "chains", chains))
+    @argument("--seed", "-s", type=count, help=default("random seed", "seed", seed))
     @argument("--schedule", "-k", type=unquoted, help="kernels by site, in quotes: see %%schedule")
     @argument("--device", "-d", type=unquoted, help="where chains run: cpu, gpu, …")
     @argument(

@@ -19,8 +19,10 @@ def forgotten(model: Any, namespace: Mapping[str, Any]) -> list[str]:
     found = []
     for name, site in model.sites.items():
         value = namespace.get(name)
-        fits = value is not None and tuple(getattr(value, "shape", ())) == tuple(site.shape)
-        if site.role == "latent" and fits and site.shape and _is_array(value):
+        numbers = _is_array(value) or (
+            isinstance(value, list) and all(isinstance(v, int | float) for v in value)
+        )
+        if site.role == "latent" and site.shape and numbers and np.shape(value) == tuple(site.shape):
             call = ", ".join([*model.kwargs, name])
             found.append(
                 f"{model.name} observes nothing, and the notebook has values for {name!r}, of its shape "

@@ -6,10 +6,12 @@ and tracebacks point into the cell as the user wrote it.
 """
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gibbsite_magics.edits import Edit, apply, byte_column, character_column, restore_columns
+from gibbsite_magics.slips import find_slip
 from gibbsite_magics.tilde import Tilde, find_tildes
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -34,6 +36,10 @@ def rewrite(body: str, parameters: Sequence[str]) -> Body:
         # `=` for each `~` keeps every column, so what the parser says about the text is true of the cell.
         tree = ast.parse(apply(body, [Edit(t.tilde[0], t.tilde[1], t.tilde[1] + 1, "=") for t in tildes]))
         _refuse_odd_bodies(tree, body)
+        lines = body.split("\n")
+        sampled = {(t.start[0], byte_column(lines[t.start[0] - 1], t.start[1])) for t in tildes}
+        if (slip := find_slip(tree, parameters, sampled)) is not None:
+            raise syntax_error(slip.sentence, slip.node, body)
         edits, prologue = _plan(tree, body, tildes, parameters)
         edited = apply(body, edits)
         rewritten = ast.parse(edited)
@@ -56,6 +62,10 @@ def show_line(error: SyntaxError, text: str) -> SyntaxError:
     lines = text.split("\n")
     error.lineno = min(error.lineno or 1, len(lines))
     error.text = lines[error.lineno - 1] + "\n"
+    if re.match(r"\s*(numpyro\.)?plate\(.*:\s*$", error.text):
+        error.msg = "a plate is opened with `with`: `with plate('n', len(y)):`"
+        error.offset = len(error.text) - len(error.text.lstrip()) + 1
+        error.end_offset = None
     return error
 
 
@@ -127,6 +137,9 @@ def _plan(
             {a.arg for a in ast.walk(functions[-1].args) if isinstance(a, ast.arg)} if functions else set()
         )
         given = tilde.name in parameters and tilde.name not in inner
+        if (table_column := _column(tilde, node)) is not None and (given or tilde.column):
+            edits += _column_call(tilde, table_column, given and not functions, node, lines, body)
+            continue
         if not tilde.indexed:
             if given and functions:
                 raise syntax_error(
@@ -164,6 +177,36 @@ def _plan(
             observed = f", obs=None if {tilde.name} is {container} else {element}"
         edits += _call(tilde, _site_name(tilde.name, target.slice), observed, lines)
     return edits, prologue
+
+
+def _column(tilde: Tilde, node: ast.Assign) -> str | None:
+    """The column of a table that a statement samples: `df.y ~ …`, `df["y"] ~ …`."""
+    index = getattr(node.targets[0], "slice", None)
+    text = index.value if isinstance(index, ast.Constant) else None
+    return tilde.column or (text if isinstance(text, str) else None)
+
+
+def _column_call(
+    tilde: Tilde, column: str, given: bool, node: ast.Assign, lines: list[str], body: str
+) -> list[Edit]:
+    """The site is called as the column is; the table goes on with what the statement returns."""
+    if not given:
+        raise syntax_error(
+            f"{tilde.name!r} is no argument of the model: to observe a column, give the table in "
+            f"the parentheses "
+            f"and write the statement outside of any function; a latent site has a plain name",
+            node.targets[0],
+            body,
+        )
+    line, start = tilde.start
+    name = ast.unparse(ast.Constant(column)).replace("'", '"')
+    read = f"{tilde.name}.{column}" if tilde.column else f"{tilde.name}[{name}]"
+    space = "" if lines[line - 1][tilde.tilde[1] + 1 : tilde.tilde[1] + 2].isspace() else " "
+    opening = f"{tilde.name} = {tilde.name} | {{{name}: numpyro.sample({name},{space}"
+    return [
+        Edit(line, start, tilde.tilde[1] + 1, opening),
+        Edit(tilde.end[0], tilde.end[1], tilde.end[1], f", obs={read})}}"),
+    ]
 
 
 def _call(tilde: Tilde, site: str, observed: str, lines: list[str]) -> list[Edit]:

@@ -1,7 +1,7 @@
 """Find the tilde statements of a cell with Python's own tokenizer.
 
-`name ~ dist` and `name[i] ~ dist` are sampling statements where a statement may begin and nowhere else; every
-other `~` is Python's unary operator, or a mistake that is reported where it stands.
+`name ~ dist`, `name[i] ~ dist` and `table.column ~ dist` are sampling statements where a statement may begin
+and nowhere else; every other `~` is Python's unary operator, or a mistake that is reported where it stands.
 """
 
 import io
@@ -43,10 +43,10 @@ def _error(message: str, start: Position, end: Position) -> SyntaxError:
 
 @dataclass(frozen=True)
 class Tilde:
-    """One sampling statement: `name` or `name[index]`, the tilde, a distribution.
+    """One sampling statement: `name`, `name[index]` or `name.column`, the tilde, a distribution.
 
     `start` is where the name begins, `name_end` where it ends, `tilde` where the operator stands and `end`
-    where the last token of the distribution ends.
+    where the last token of the distribution ends; `column` is what follows the dot.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Tilde:
     indexed: bool
     tilde: Position
     end: Position
+    column: str | None = None
 
 
 def find_tildes(body: str) -> tuple[Tilde, ...]:
@@ -129,8 +130,9 @@ def _match(statement: _Statement) -> Tilde | None:
     wrong = next((i for i in binary if i != at), None)
     if wrong is not None and not statement.unclosed:
         raise _error(
-            "'~' samples only in a statement of its own, with a name or one indexed name on its left: "
-            "'mu ~ Normal(0, 1)', 's[i] ~ Normal(0, 1)'",
+            "'~' samples only in a statement of its own, with a name, one indexed name or a column "
+            "of a table "
+            "on its left: 'mu ~ Normal(0, 1)', 's[i] ~ Normal(0, 1)', 'df.y ~ Normal(mu, 1)'",
             tokens[wrong].start,
             tokens[wrong].end,
         )
@@ -148,11 +150,13 @@ def _match(statement: _Statement) -> Tilde | None:
         raise _error("a distribution is missing after '~'", tilde.start, tilde.end)
     if tokens[at + 1].string.startswith("=") and tokens[at + 1].start == tilde.end:
         raise _error("'~=' is not an operator; write '~'", tilde.start, tokens[at + 1].end)
-    return Tilde(first.string, first.start, first.end, at > 1, tilde.start, tokens[-1].end)
+    column = tokens[2].string if tokens[1].string == "." else None
+    indexed = at > 1 and column is None
+    return Tilde(first.string, first.start, first.end, indexed, tilde.start, tokens[-1].end, column)
 
 
 def _tilde_after_target(tokens: Sequence[tokenize.TokenInfo]) -> int | None:
-    """Where the `~` stands if the statement begins with `name ~` or `name[…] ~`."""
+    """Where the `~` stands if the statement begins with `name ~`, `name[…] ~` or `name.column ~`."""
     if tokens[0].type != tokenize.NAME or keyword.iskeyword(tokens[0].string):
         return None
     at = 1
@@ -163,6 +167,8 @@ def _tilde_after_target(tokens: Sequence[tokenize.TokenInfo]) -> int | None:
             if tokens[at].type == tokenize.OP:
                 depth += (tokens[at].string in "([{") - (tokens[at].string in ")]}")
         at += 1
+    elif len(tokens) > 2 and tokens[1].string == "." and tokens[2].type == tokenize.NAME:
+        at = 3
     if at < len(tokens) and tokens[at].type == tokenize.OP and tokens[at].string == "~":
         return at
     return None

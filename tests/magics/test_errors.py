@@ -28,7 +28,7 @@ CASES = [
      "m ~ Normal(0, 1).expand([30])\nwith plate('n', 29):\n    t ~ Normal(m, 1)\ny ~ Normal(t, 1)", "",
      r"m is 30 long; the plate 'n' has 29 elements, and meets 30"),
     ("shapes", "y", "m ~ Normal(0, 1).expand([29])\ny ~ Normal(m, 1)", "y ~ Normal(m, 1)",
-     r"'y', of shape \(30,\)"),
+     "'y' are 30 long, and their distribution, Normal, is 29 long"),
     ("plates-and-data", "y", "m ~ Normal(0, 1)\nwith plate('n', 29):\n    y ~ Normal(m, 1)",
      "y ~ Normal(m, 1)",
      r"plate 'n' around 'y' has 29 elements, and the data of 'y' have 30.*`plate\('n', len\(y\)\)`"),
@@ -58,11 +58,11 @@ CASES = [
     ("not-a-distribution", "y", "m = numpyro.sample(dist.Normal(0, 1), 'm')\ny ~ Normal(m, 1)", "",
      "name comes first"),
     ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nk = np.exp(m)\ny ~ Normal(k, 1)", "np.exp(m)",
-     "use `jnp` functions"),
+     r"use `jnp` functions, which work on latents: `jnp.exp\(…\)`"),
     ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nif m > 0:\n    m = 0\ny ~ Normal(m, 1)", "m > 0",
-     "`jnp.where`"),
+     r"`jnp.where\(condition, a, b\)`"),
     ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nk = int(m)\ny ~ Normal(k, 1)", "int(m)",
-     "while it is traced"),
+     "'m', a random variable, which has none while the model is traced; leave the conversion out"),
     ("value-of-a-latent", "y", "k ~ Poisson(3)\nfor i in range(k):\n    i\ny ~ Normal(k, 1)", "range(k)",
      "fixed size"),
     ("index-of-another-type", "y, codes", "a ~ Normal(0, 1).expand([3])\ny ~ Normal(a[codes], 1)", "a[codes]",
@@ -76,7 +76,7 @@ CASES = [
     ("unknown-column", "df", "m ~ Normal(0, 1)\nv = df.yy\nw ~ Normal(v * m, 1)", "df.yy",
      "no column 'yy'; it has 'y'"),
     ("arrays-in-a-model", "y", "m ~ Normal(0, 1)\ny ~ Normal(m.values, 1)", "m.values",
-     "no attribute 'values'"),
+     "no 'values'"),
     ("no-numbers", "things", "m ~ Normal(0, 1)\nthings ~ Normal(m, 1)", "things",
      "hold no numbers but object"),
     ("impossible-parameter", "X, label", "b ~ Normal(0, 1).expand([3])\nlabel ~ Bernoulli(X @ b)", "X @ b",
@@ -91,6 +91,61 @@ CASES = [
      "'gaps' holds 2 NaN"),
     ("missing-values", "gaps", "a ~ Normal(0, 1)\ngaps ~ Normal(a, 1)", "",
      r"hold 2 NaN \(the first at \[3\]"),
+    ("shapes", "X, y", "b ~ Normal(0, 1).expand([3])\ny ~ Normal(b @ X, 1)", "b @ X",
+     "columns stand on the left of a product: `X @ b`"),
+    ("shapes", "X, y", "b ~ Normal(0, 1).expand([3])\ny ~ Normal(X * b, 1)", "",
+     r"data of 'y' are 30 long, .* Normal, is 30 rows by 3 columns \(b is 3 long\); did you mean `@`"),
+    ("shapes", "X, y", "b ~ Normal(0, 1).expand([3])\ny ~ Normal(\n    X[:, :2] @ b, 1)", "X[:, :2] @ b",
+     "in the product 2 elements meet 3"),
+    ("shapes", "X, y", "b ~ Normal(0, 1)\ny ~ Normal(b * X[:, :1], 1)", "",
+     r"\(30,\) and .* Normal, \(30, 1\): .* each value counts 30 times.*squeeze"),
+    ("shapes", "X", "with plate('n', 30):\n    X ~ MultivariateNormal(jnp.zeros(2), jnp.eye(2))", "",
+     "30 rows by 3 columns, .* MultivariateNormal, is 30 rows by 2 columns"),
+    ("shapes", "y", "m ~ Normal(0, 1)\nwith plate('n', 29):\n    e ~ Normal(0, 1)\ny ~ Normal(m + e, 1)", "",
+     "'y' are 30 long.*is 29 long .*e is 29 long, as plate 'n'"),
+    ("plates-and-data", "y", "m ~ Normal(0, 1)\nwith plate(30):\n    y ~ Normal(m, 1)", "plate(30)",
+     "has a name and a size"),
+    ("plates-and-data", "y", "m ~ Normal(0, 1)\nwith plate('n', y):\n    y ~ Normal(m, 1)", "plate('n', y)",
+     "size of a plate is a whole number"),
+    ("plates-and-data", "y",
+     "m ~ Normal(0, 1)\nwith plate('r', 3), plate('n', 30):\n    y ~ Normal(m, 1)", "",
+     "opened first has the last axis: open 'n' around 'r'"),
+    ("sampled-twice", "y", "m ~ Normal(0, 1)\nwith plate('m', 30):\n    y ~ Normal(m, 1)", "",
+     "name of a site and of a plate"),
+    ("unknown-name", "y", "m ~ N(0, 1)\ny ~ Normal(m, 1)", "N", "did you mean 'Normal'"),
+    ("unknown-name", "y", "m ~ Gaussian(0, 1)\ny ~ Normal(m, 1)", "Gaussian", "did you mean 'Normal'"),
+    ("arguments-of-a-distribution", "y", "s ~ Exponential(scale=2)\ny ~ Normal(0, s)", "",
+     "rate is 1 / scale: the call is Exponential"),
+    ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nprint(f'{m:.2f}')\ny ~ Normal(m, 1)", "",
+     "no digits yet"),
+    ("value-of-a-latent", "y", "z ~ Bernoulli(0.5)\nd = {0: 1.0, 1: 2.0}\ny ~ Normal(d[z], 1)", "d[z]",
+     "from arrays and not from a dict"),
+    ("value-of-a-latent", "y", "z ~ Bernoulli(0.5)\nd = [1.0, 2.0]\ny ~ Normal(d[z], 1)", "d[z]",
+     r"the value of 'z', .*`jnp.asarray\(d\)"),
+    ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nk = y[y > m]\ny ~ Normal(m, 1)", "y[y > m]",
+     r"`jnp.where\(y > m, y, …\)`"),
+    ("value-of-a-latent", "y", "m ~ Normal(0, 1)\ny ~ Normal(max(m, 0.0), 1)", "max(m, 0.0)",
+     "`jnp.maximum"),
+    ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nimport math\ny ~ Normal(math.exp(m), 1)", "math.exp(m)",
+     r"`jnp.exp\(…\)`"),
+    ("value-of-a-latent", "y", "k ~ Poisson(3)\na ~ Normal(0, 1).expand([k])\ny ~ Normal(a.sum(), 1)", "",
+     "the value of 'k', .*fixed size"),
+    ("unknown-column", "df", "m ~ Normal(0, 1)\ndf['Y'] ~ Normal(m, 1)", "df['Y']",
+     "no column 'Y'; it has 'y'; did you mean 'y'"),
+    ("tables-of-the-notebook", "y", "a ~ Normal(0, 1).expand([30])\ny ~ Normal(a[df.y], 1)", "a[df.y]",
+     r"'df' is a DataFrame of pandas.*`m\(…, df\)`"),
+    ("tables-of-the-notebook", "y", "a ~ Normal(0, 1)\ny ~ Normal(a * df.y, 1)", "a * df.y", "'df' is"),
+    ("arrays-in-a-model", "df", "m ~ Normal(0, 1)\nv = df.groupby('y')\ndf.y ~ Normal(m, 1)", "df.groupby",
+     "no 'groupby'"),
+    ("no-numbers", "y", "a ~ Normal(0, 1)\nt = [1, 2]\ny ~ Normal(a * t, 1)", "a * t",
+     r"'t' is a list and no array; write `jnp.array\(t\)`"),
+    ("no-numbers", "texts", "a ~ Normal(0, 1)\ntexts ~ Normal(a, 1)", "texts",
+     "categories .'0.5', '1.5'.*pd.to_numeric"),
+    ("missing-values", "pairs",
+     "a ~ Normal(0, 1)\nwith plate('n', 4):\n    pairs ~ MultivariateNormal(a + jnp.ones(2), jnp.eye(2))", "",
+     "draws 2 numbers at once.*`--missing mask`"),
+    ("missing-values", "df, kind", "a ~ Normal(0, 1).expand([2])\ndf.y ~ Normal(a[kind], 1)", "a[kind]",
+     "'kind' has 10 missing values, which pick nothing; .*--missing drop"),
 ]  # fmt: skip
 
 
@@ -101,6 +156,8 @@ def data(shell: InteractiveShell) -> None:
     shell.user_ns |= {"np": np, "jnp": jnp, "dist": dist, "numpyro": numpyro, "X": np.ones((30, 3)), "y": y}
     shell.user_ns |= {"codes": np.zeros(30), "g": np.arange(30) % 3, "gaps": gaps, "k": 7, "offset": 1.0}
     shell.user_ns |= {"df": pd.DataFrame({"y": y}), "label": (y > 0.5).astype(int)}
+    shell.user_ns |= {"texts": np.array(["0.5", "1.5"]), "kind": pd.Series([None, "p", "q"] * 10)}
+    shell.user_ns["pairs"] = np.where(np.arange(8).reshape(4, 2) == 3, np.nan, 1.0)
     shell.user_ns["things"] = np.array([{}, {}], object)
 
 
@@ -118,6 +175,28 @@ def test_an_error_of_a_cell(
     assert below.startswith(piece) if piece else below
     assert re.search(sentence, says)
     assert more.startswith(f"More: docs/errors.md#{entry};")
+
+
+SLIPS = [
+    "a ~~ Normal(0, 1)", "a == Normal(0, 1)", "a <- Normal(0, 1)", "a - Normal(0, 1)", "a: Normal(0, 1)",
+    "a ~ Normal(0, 1)\nNormal(0, 1)", "a ~ Normal(0, 1)\ny = Normal(a, 1).expand([30])",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", SLIPS)
+def test_statements_that_sample_nothing(data: None, fail: Fail, body: str):
+    error, seen = fail(f"%%model m(y)\n{body}\ny2 = 3")
+    assert isinstance(error, SyntaxError) and body.splitlines()[-1] in seen
+    assert re.search(r"write `(a|name|y) ~ Normal\(…\)`", str(error))
+
+
+def test_distributions_may_have_names(data: None, run: Callable[[str], str]):
+    run("%%model m(y)\nprior = Normal(0, 1)\na ~ prior\nwith plate('n', len(y)):\n    y ~ Normal(a, 1)")
+
+
+def test_a_plate_without_with(data: None, fail: Fail):
+    error, _ = fail("%%model m(y)\nplate('n', 30):\n    y ~ Normal(0, 1)")
+    assert isinstance(error, SyntaxError) and "`with plate(" in str(error)
 
 
 def test_arguments_that_a_function_lacks():

@@ -1,5 +1,6 @@
 """The magics through a real IPython shell: what they bind, what they show, what they say of mistakes."""
 
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 import gibbsite
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from gibbsite import errors
 from gibbsite.trace.jaxpr import kept
@@ -156,6 +158,44 @@ def test_help(shell: InteractiveShell):
     text = shell.find_line_magic("sample").__doc__
     flags = "--draws -n --warmup -w --chains -c --seed -s --schedule --device"
     assert all(flag in text for flag in flags.split())
+
+
+def test_help_names_the_numbers(run: Run):
+    assert re.search(
+        r"draws to keep per chain \(1000; another:\s+%config\s+Gibbsite.draws = …\)", run("%sample?")
+    )
+
+
+def test_run_before_there_is_one(shell: InteractiveShell, run: Run, fail: Fail, mixture: Any, tmp_path: Path):
+    """IPython takes the name for `%run`, which goes on working."""
+    for line, told in (
+        ("run", "needs a file"),
+        ("run nothing", "no file 'nothing'"),
+        ("%run", "needs a file"),
+    ):
+        _, seen = fail(line)
+        assert told in seen and "`run = %sample mixture`" in seen and "Traceback" not in seen
+    script = tmp_path / "script.py"
+    script.write_text("found = 3")
+    run(f"%run {script}")
+    assert shell.user_ns["found"] == 3
+
+
+def test_a_column_is_observed_by_its_name(shell: InteractiveShell, run: Run):
+    shell.user_ns["df"] = pd.DataFrame({"y": [0.5, np.nan, 1.0], "g": list("aba")})
+    for column in ("df.y", 'df["y"]'):
+        cell = f"%%model m(df) --missing impute\na ~ Normal(0, 1).expand([2])\n{column} ~ Normal(a[df.g], 1)"
+        run(f"{cell}\nv = deterministic('v', df.y)")
+        model = shell.user_ns["m"]
+        assert {n: s.role for n, s in model.sites.items() if n != "a"} == {
+            "y_missing": "latent", "y": "observed", "v": "deterministic",
+        }  # fmt: skip
+        assert f'df = df | {{"y": numpyro.sample("y", Normal(a[df.g], 1), obs={column})}}' in model.source
+    shell.user_ns["data"] = {"y": np.zeros(3)}
+    run("%%model m(data)\na ~ Normal(0, 1)\ndata['y'] ~ Normal(a, 1)")
+    assert shell.user_ns["m"].sites["y"].role == "observed"
+    result = shell.run_cell("%%model m\na ~ Normal(0, 1)\ndf.y ~ Normal(a, 1)")
+    assert "no argument of the model" in str(result.error_in_exec)
 
 
 def test_unknown_names_suggest_the_nearest(fail: Fail, mixture: Any):

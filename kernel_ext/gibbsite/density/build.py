@@ -27,6 +27,7 @@ from gibbsite.density.model.known_arrays import known_arrays
 from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.program.flatten import flatten
 from gibbsite.density.terms import Decomposition, bound_terms
+from gibbsite.density.told.latent import told_latent
 from gibbsite.density.told.spot import spot_of
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.trace.jaxpr.source_line import user_line_of_exception
@@ -118,10 +119,10 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
     try:
         jax.eval_shape(run)
     except TRACER_ERRORS as error:
-        raise _dynamic(error) from error
+        raise told_latent(spot_of(error)) from error
     except TypeError as error:
         if "concrete values" in str(error):  # what JAX says of a traced number in a shape
-            raise _dynamic(error) from error
+            raise told_latent(spot_of(error)) from error
         if "not a valid JAX array type" in str(error):
             raise DataError(
                 f"the model computes with something that holds no numbers{_where(error)}: {error}. Convert "
@@ -151,19 +152,6 @@ def _where(error: BaseException) -> str:
 def _place(error: BaseException) -> tuple[str, int] | None:
     spot = spot_of(error)
     return None if spot is None else (spot.file, spot.line)
-
-
-def _dynamic(error: BaseException) -> ModelError:
-    spot = spot_of(error)
-    return ModelError(_dynamic_message(error)).at(_place(error), "value-of-a-latent", spot and spot.code)
-
-
-def _dynamic_message(error: BaseException) -> str:
-    return (
-        f"the model needs the value of a random variable, or of something computed from one, while it is "
-        f"traced{_where(error)}. Python's `if`, `for`, `int()`, shapes and NumPy functions cannot depend "
-        f"on a latent value: use `jnp` functions, `jnp.where`, `jax.lax.cond` or a plate of fixed size"
-    )
 
 
 def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays: list[Any]) -> Any:

@@ -17,7 +17,7 @@ from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.notation.explain import Explanation, explain
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, jaxpr_as_fun
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun
 from gibbsite.trace.jaxpr.for_cpu import jitted
 from gibbsite.trace.jaxpr.surroundings import Surroundings
 
@@ -73,6 +73,13 @@ class Density:
     def producer(self) -> dict[Any, Any]:
         """Which equation of `closed` computes each variable."""
         return producers(self.closed)
+
+    @cached_property
+    def read(self) -> frozenset[Any]:
+        """The variables of `closed` that anything is computed from, or that are put out as they are."""
+        jaxpr = self.closed.jaxpr
+        atoms = [*(a for eqn in jaxpr.eqns for a in eqn.invars), *jaxpr.outvars]
+        return frozenset(a for a in atoms if not isinstance(a, Literal))
 
     def terms_of(self, site: str) -> list[tuple[Term, Accesses]]:
         """The terms that depend on a latent site, with the index maps of their arrays."""

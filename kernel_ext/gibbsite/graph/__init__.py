@@ -1,7 +1,7 @@
 """`Density` → `DependencyGraph`: plates, Markov blankets, levels, independence queries."""
 
 from gibbsite.graph.build import dependency_graph
-from gibbsite.graph.elements import element_blanket, element_text
+from gibbsite.graph.elements import element_blanket, element_text, plain_name
 from gibbsite.graph.model_graph import DependencyGraph
 from gibbsite.graph.nodes import Node, PlateBox
 from gibbsite.graph.separation import Independence
@@ -14,4 +14,5 @@ __all__ = [
     "dependency_graph",
     "element_blanket",
     "element_text",
+    "plain_name",
 ]

@@ -4,7 +4,7 @@ Read off the index maps of the density's terms (the same that the Gibbs kernels 
 elements that may touch the element, and what else those touch. It over-approximates, never the reverse.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,12 +97,19 @@ def _read_by(access: Access, where: Any, shape: tuple[int, ...], read: Any) -> s
     return set(zip(*columns, strict=True))
 
 
-def element_text(site: str, index: Sequence[int], blanket: dict[str, Indices | None], most: int = 12) -> str:
-    """In one line: `z[17]: x[17], w, mu[any]`."""
+def plain_name(site: str, index: Sequence[int]) -> str:
+    """`z[17]`; a scalar's name alone."""
+    return f"{site}[{', '.join(map(str, index))}]" if index else site
 
-    def name(n: str, i: Sequence[int]) -> str:
-        return f"{n}[{', '.join(map(str, i))}]" if i else n
 
+def element_text(
+    site: str,
+    index: Sequence[int],
+    blanket: dict[str, Indices | None],
+    most: int = 12,
+    name: Callable[[str, Sequence[int]], str] = plain_name,
+) -> str:
+    """In one line: `z[17]: x[17], w, mu[any]`; `name` gives the name of an element."""
     parts = []
     for n, indices in blanket.items():
         if indices is None:

@@ -23,7 +23,7 @@ def listing(graph: Any) -> str:
         node = graph.nodes[name]
         shape = f"[{', '.join(map(str, node.shape))}]" if node.shape else ""
         if node.kind == "data":
-            text = f"{number[name]} = {name}{shape} (data)"
+            text = f"{number[name]} = {name}{shape} (data{f': {node.elements}' if node.elements else ''})"
         else:
             sign = _SIGNS[node.kind]
             text = f"{number[name]} = {name}{shape} {sign} {node.distribution or node.kind}"

@@ -11,7 +11,8 @@ class Node:
 
     `kind` is one of "latent", "observed", "deterministic", "data", "factor" and, where a closed plate holds
     latent and observed members, "plate"; `distribution` the right-hand side of its statement as text;
-    `recurrent` says that elements depend on other elements of the same node.
+    `recurrent` says that elements depend on other elements of the same node; `elements` what data or elements
+    are called (`AITKIN, ANOKA, … 83 more`), or the unit they are in.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Node:
     plates: tuple[str, ...] = ()
     line: tuple[str, int] | None = None
     recurrent: bool = False
+    elements: str = ""
 
     @property
     def random(self) -> bool:
@@ -32,8 +34,10 @@ class Node:
 
 @dataclass(frozen=True)
 class PlateBox:
-    """A plate; `parent` is the plate it is drawn inside, where plates are properly nested."""
+    """A plate; `parent` is the plate it is drawn inside, where plates are properly nested; `labels` are those
+    of its elements, where they have some."""
 
     name: str
     size: int
     parent: str | None = None
+    labels: tuple[str, ...] = ()

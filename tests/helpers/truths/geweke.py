@@ -71,9 +71,12 @@ def joint_distribution_test(
     inputs = inputs or (lambda data: data)
     nothing = dict.fromkeys(observed)
 
-    def chain(key: jax.Array) -> tuple[dict[str, Any], dict[str, Any]]:
-        key, key_prior, key_init = random.split(key, 3)
-        start = simulate(model, key_prior, {}, nothing)
+    def prior_draw(key: jax.Array) -> dict[str, Any]:
+        return simulate(model, random.split(key, 3)[1], {}, nothing)
+
+    def chain(key: jax.Array) -> dict[str, Any]:
+        start = prior_draw(key)
+        key, _, key_init = random.split(key, 3)
         data = {argument: start[site] for argument, site in observed.items()}
         first = {n: v for n, v in start.items() if n not in observed.values()}
         state = kernel.init(key_init, 0, as_start(kernel, first, data, model), (), inputs(data))
@@ -87,12 +90,12 @@ def joint_distribution_test(
             return (state, data), None
 
         (state, data), _ = jax.lax.scan(alternate, (state, data), random.split(key, steps))
-        return first, kernel.get_constrain_fn((), inputs(data))(state.z)
+        return kernel.get_constrain_fn((), inputs(data))(state.z)
 
     keys = random.split(random.key(seed_), 2 * chains)
     # prior draws of other chains are compared with: the start of a chain and its end are dependent
-    prior, _ = jax.jit(jax.vmap(chain))(keys[:chains])
-    _, after = jax.jit(jax.vmap(chain))(keys[chains:])
+    prior = jax.jit(jax.vmap(prior_draw))(keys[:chains])
+    after = jax.jit(jax.vmap(chain))(keys[chains:])
     scores = {}
     for name in after:
         a, b = (np.asarray(v[name], np.float64).reshape(chains, -1) for v in (prior, after))

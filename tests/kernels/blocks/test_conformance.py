@@ -94,6 +94,11 @@ SLOW = {
     *(("Independence", t) for t in ("correlated", "gamma")),
     *(("Repeat", t) for t in ("normal_mean", "gamma")),
     ("Repeat-NUTS", "gamma"),
+    # a bounded support and a hierarchy stand for these, and Geweke's tests run every kernel besides
+    *((k, "correlated") for k in ("HMC", "Slice", "ReflectiveSlice", "RandomWalk")),
+    ("Slice", "gamma"),
+    ("NUTS", "gamma"),
+    ("ESlice", "walk"),
 }
 
 

@@ -60,7 +60,10 @@ SCHEDULES = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+# the first is what the others are made of: NUTS beside a conjugate, two continuous sites, RandomWalk
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "one block" else n for n in SCHEDULES]
+)
 def test_draws_have_the_posterior(model, truth, name):
     run = model.sample(schedule=SCHEDULES[name], draws=1500, warmup=300, chains=4, seed=5)
     means, by_z = truth

@@ -1,5 +1,7 @@
 """The coordinates of learnt centring: against the log density of the model, Jacobians and forms by hand."""
 
+import functools
+
 import gibbsite as gb
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,9 @@ CENTRED = ["eight schools", "eight schools by hand", "varying intercepts", "two 
 CENTRED += ["horseshoe by hand", "log scales", "slopes by hand"]
 
 
+@functools.cache
 def made(name, centring="auto"):
+    """Analysed once for all tests of a model, which share a precision."""
     case = HIERARCHIES[name]
     density = gb.model(case.fn, *case.args).density
     return problem(case.fn, density, centring, jax.random.key(0), case.args, {}), case, density
@@ -38,27 +42,38 @@ def test_the_log_density_is_that_of_the_model_plus_the_jacobian(name, double):
     p, case, density = made(name)
     c, around = p.coordinates, p.around(case.args, {})
     assert c.degrees == sum(int(np.prod(density.sites[n].shape)) for n in {**case.declared, **case.by_hand})
+
+    @jax.jit
+    def both(u, lam):
+        v, total = c.written_from(u, lam, around)
+        jacobian = jax.jacfwd(lambda u: c.written_from(u, lam, around)[0])(u)
+        values, constrained = c.constrained(v)
+        potential = p.potential(lam, case.args, {})(u)
+        return total, jacobian, values, constrained, potential, c.learnt_from(v, lam, around)
+
     for seed in range(3):
         u, lam = point(c, seed)
-        v, total = c.written_from(u, lam, around)
-        jacobian = jax.jacfwd(lambda u, lam=lam: c.written_from(u, lam, around)[0])(u)
+        total, jacobian, values, constrained, potential, back = both(u, lam)
         np.testing.assert_allclose(total, np.linalg.slogdet(jacobian)[1], rtol=1e-9, atol=1e-9)
-        values, constrained = c.constrained(v)
         whole = density.log_joint(values) + total + constrained
-        np.testing.assert_allclose(-p.potential(lam, case.args, {})(u), whole, rtol=1e-6)
-        np.testing.assert_allclose(c.learnt_from(v, lam, around), u, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(-potential, whole, rtol=1e-6)
+        np.testing.assert_allclose(back, u, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", CENTRED)
 def test_gradients_are_finite_differences(name, double):
     p, case, _ = made(name)
     u, lam = point(p.coordinates, 5)
-    potential = p.potential(lam, case.args, {})
-    gradient, h = jax.grad(potential)(u), 1e-6
-    for i in range(len(u)):
-        step = jnp.zeros(len(u)).at[i].set(h)
-        difference = (potential(u + step) - potential(u - step)) / (2 * h)
-        np.testing.assert_allclose(gradient[i], difference, rtol=2e-5, atol=2e-6)
+    potential, h = p.potential(lam, case.args, {}), 1e-6
+
+    @jax.jit
+    def both(u):
+        steps = h * jnp.eye(len(u))
+        ahead, behind = (jax.vmap(lambda step, s=s: potential(u + s * step))(steps) for s in (1, -1))
+        return jax.grad(potential)(u), (ahead - behind) / (2 * h)
+
+    gradient, difference = both(u)
+    np.testing.assert_allclose(gradient, difference, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", ["two levels", "eight schools by hand"])

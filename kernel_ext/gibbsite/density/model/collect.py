@@ -25,8 +25,8 @@ from gibbsite.density.model.names import checked_name
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.told.arguments import check_numbers
-from gibbsite.density.told.explained import explained
-from gibbsite.density.told.shapes import told_misfit
+from gibbsite.density.told.explained import explained, placed
+from gibbsite.density.told.shapes import told_crossed, told_data_shapes, told_misfit
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.trace.jaxpr.source_line import calling_line
 
@@ -181,8 +181,10 @@ def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]
     with handlers_alone, numpyro.validation_enabled(False), lines:
         try:
             trace = handlers.trace(model).get_trace(*args, **kwargs)
-        except (*TRACER_ERRORS, GibbsiteError):
+        except TRACER_ERRORS:
             raise
+        except GibbsiteError as error:
+            raise placed(error) from error.__cause__
         except Exception as error:
             better = explained(error, {"plates": lines.plates})
             if better is None:
@@ -239,7 +241,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
         raise ModelError(
             f"{both[0]!r} is the name of a site and of a plate, which NumPyro cannot tell apart; rename one "
             f"of them"
-        )
+        ).at(lines.get(both[0]), "sampled-twice")
     return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, limits, transforms)
 
 
@@ -331,16 +333,6 @@ def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] 
     )
 
 
-def _misfit(name: str, msg: Mapping[str, Any], error: Exception) -> str:
-    fn, role = msg["fn"], "data" if msg["is_observed"] else "value"
-    shapes = f"batch shape {fn.batch_shape} and event shape {fn.event_shape}"
-    return (
-        f"the {role} of site {name!r}, of shape {np.shape(msg['value'])}, does not fit its distribution "
-        f"{type(fn).__name__} with {shapes}: {error}. Check the plates around {name!r} and the shapes of its "
-        f"parameters"
-    )
-
-
 def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
     """The unreduced log density of every sample site and factor, scaled and masked as NumPyro does.
 
@@ -361,7 +353,10 @@ def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) ->
         except (ValueError, TypeError) as error:
             blamed = told_misfit(name, msg)
             entry = "plates-and-data" if blamed else "shapes"
-            raise DataError(blamed or _misfit(name, msg, error)).at(lines.get(name), entry) from error
+            told = blamed or told_data_shapes(name, msg, trace, lines.get(name))
+            raise DataError(told).at(lines.get(name), entry) from error
+        if msg["is_observed"] and (crossed := told_crossed(name, msg, lines.get(name))) is not None:
+            raise DataError(crossed).at(lines.get(name), "shapes")
         out[name] = lp if scale is None else scale * lp
     return out
 

@@ -1,11 +1,12 @@
 """All that is looked at before anything is sampled, in the order in which one would want to hear of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gibbsite.density.density import Density
+from gibbsite.density.possible.columns import code_notes
 from gibbsite.density.possible.covariates import check_covariates, scaling_notes
 from gibbsite.density.possible.data import check_support
 from gibbsite.density.possible.draws import Impossible
@@ -13,13 +14,16 @@ from gibbsite.density.possible.indices import check_indices
 from gibbsite.density.possible.limits import kind_of
 from gibbsite.density.possible.parameters import impossible_parameters
 from gibbsite.density.possible.points import impossible_at
-from gibbsite.density.possible.words import told_parameter
+from gibbsite.density.possible.words import family, told_counts, told_parameter
 from gibbsite.errors import DataError, ModelError
 
-_TOLERATED = 0.25  # of the draws from the prior: a model may have a prior that is cut off by its use
+_TOLERATED = 1 / 3  # of a parameter's elements on draws from the prior: a prior may be cut off by its use
+_ALWAYS = 0.95  # of the draws: a matrix that is positive definite but for rounding still is now and then
+# NumPyro moves the probabilities of these to the nearest that can be
+_CLAMPED = ("Bernoulli", "Binomial", "Geometric")
 
 
-def impossible_values(fn: Callable, density: Density) -> tuple[str, ...]:
+def impossible_values(fn: Callable, density: Density, labels: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Refuse what cannot be about the values of a model, and return notes of what merely hurts.
 
     Raises `DataError` for observations outside their support, indices beyond an axis and NaN in covariates,
@@ -30,12 +34,25 @@ def impossible_values(fn: Callable, density: Density) -> tuple[str, ...]:
     check_covariates(density)
     found = impossible_parameters(fn, density)
     for one in found:
-        if one.share > _TOLERATED and not _equal_weights(one):
+        if _refused(one):
             site = density.sites[one.site]
             kind = ModelError if one.drawn else DataError
             name = one.parameter.rpartition("/")[2]
             raise kind(told_parameter(site, one)).at(site.line, "impossible-parameter", name)
-    return (*(_note(density, one) for one in found), *scaling_notes(density))
+    counted = [n for s in density.sites.values() if (n := told_counts(density, s)) is not None]
+    return (
+        *(_note(density, one) for one in found),
+        *counted,
+        *code_notes(density, labels),
+        *scaling_notes(density),
+    )
+
+
+def _refused(one: Impossible) -> bool:
+    """Whether a parameter is impossible so often that the model cannot be meant so."""
+    if one.drawn and kind_of(one.constraint) == "matrix":
+        return one.share >= _ALWAYS
+    return one.elements > _TOLERATED and not _equal_weights(one)
 
 
 def told_start(density: Density, chains: Mapping[str, Any]) -> str | None:
@@ -50,9 +67,15 @@ def told_start(density: Density, chains: Mapping[str, Any]) -> str | None:
 
 
 def _note(density: Density, one: Impossible) -> str:
-    told = told_parameter(density.sites[one.site], one)
-    meant = "Equal weights mean equal probabilities" if _equal_weights(one) else "Such values have no density"
-    return f"{told}. {meant}"
+    site = density.sites[one.site]
+    meant = "Where a draw comes there it is held impossible"
+    if _equal_weights(one):
+        meant = "Equal weights mean equal probabilities"
+    elif family(site) in _CLAMPED:
+        meant = "NumPyro computes with the nearest probability that can be"
+    elif kind_of(one.constraint) == "simplex":
+        meant = "The density means nothing there"
+    return f"{told_parameter(site, one)}. {meant}"
 
 
 def _equal_weights(one: Impossible) -> bool:

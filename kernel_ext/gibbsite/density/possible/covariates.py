@@ -61,7 +61,7 @@ def scaling_notes(density: Density) -> tuple[str, ...]:
     arrays = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
     names = dict(zip(density.data_vars, density.arguments.names, strict=True))
     notes: dict[Any, str] = {}
-    for v in _multiplied(density):
+    for v in multiplied(density):
         value = np.asarray(arrays[v]) if v in arrays else None
         if (
             v in notes
@@ -94,7 +94,7 @@ def scaling_notes(density: Density) -> tuple[str, ...]:
     return tuple(notes.values())
 
 
-def _multiplied(density: Density) -> Iterator[Any]:
+def multiplied(density: Density) -> Iterator[Any]:
     """The data variables that a latent is multiplied with on the way to the middle of a distribution."""
     atoms = [
         a
@@ -108,9 +108,14 @@ def _multiplied(density: Density) -> Iterator[Any]:
         for atom, other in (eqn.invars, eqn.invars[::-1]):
             if isinstance(other, Literal) or not density.maps.latents(other):
                 continue
-            while not isinstance(atom, Literal) and (made := density.producer.get(atom)) is not None:
-                if made.primitive.name not in _MOVES:
-                    break
-                atom = made.invars[0]
-            if not isinstance(atom, Literal) and atom not in density.producer:
-                yield atom
+            if (source := plain_source(density, atom)) is not None:
+                yield source
+
+
+def plain_source(density: Density, atom: Any) -> Any:
+    """The input of the jaxpr that an atom is, but for its shape and type; None where it is computed."""
+    while not isinstance(atom, Literal) and (made := density.producer.get(atom)) is not None:
+        if made.primitive.name not in _MOVES:
+            return None
+        atom = made.invars[0]
+    return None if isinstance(atom, Literal) else atom

@@ -1,12 +1,14 @@
 """Observations that cannot be: NaN, and values that their distribution never draws."""
 
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.sites import Site
 from gibbsite.density.observed import observed_values
 from gibbsite.density.possible.elements import kept_elements
-from gibbsite.density.possible.words import at_line, told_data
+from gibbsite.density.possible.words import at_line, family, told_data
 from gibbsite.errors import DataError
 from gibbsite.trace.jaxpr.compat import is_traced
 
@@ -31,19 +33,39 @@ def check_missing(density: Density) -> None:
     site = density.sites[name]
     first = ", ".join(map(str, np.argwhere(missing)[0]))
     counts = ", ".join(f"{int(m.sum())} of {m.size} in {n!r}" for n, m in found.items())
-    whole = " (a whole event each)" if site.event_shape else ""
     raise DataError(
         f"the data of {name!r}{at_line(site)} hold {int(missing.sum())} NaN (the first at [{first}]; missing "
-        f"values: {counts}). Say what becomes of them: `--missing impute` after the parentheses of %%model, "
-        f'or missing="impute" of gibbsite.model, makes them latent sites of the same distribution; '
-        f'"mask" leaves them{whole} out of the density; "drop" leaves their rows out of the data'
+        f"values: {counts}). {_ways(site, missing)}"
     ).at(site.line, "missing-values")
 
 
+def _ways(site: Site, missing: np.ndarray) -> str:
+    """What can become of missing elements; of an event that is drawn as a whole they are lost together."""
+    impute = (
+        '`--missing impute` after the parentheses of %%model, or missing="impute" of gibbsite.model, makes '
+        "them latent sites of the same distribution"
+    )
+    drop = '"drop" leaves their rows out of the data'
+    events = tuple(range(site.element_rank, missing.ndim))
+    if not events or np.array_equal(missing.any(events), missing.all(events)):
+        whole = " (a whole event each)" if events else ""
+        return f'Say what becomes of them: {impute}; "mask" leaves them{whole} out of the density; {drop}'
+    return (
+        f"{family(site)} draws {int(np.prod(missing.shape[site.element_rank :]))} numbers at once, of which "
+        f"only some are missing here: `--missing mask` after the parentheses of %%model, or "
+        f'missing="mask" of gibbsite.model, leaves such events out of the density as a whole; {drop}'
+    )
+
+
 def check_support(density: Density) -> None:
-    """Refuse observed values that their distribution never draws, unless masked out; raises `DataError`."""
+    """Refuse observed values that their distribution never draws, unless masked out; raises `DataError`.
+
+    Angles may be any number: they turn round.
+    """
     for name, value in observed_values(density).items():
         site = density.sites[name]
+        if isinstance(base_constraint(site.support), type(constraints.circular)):
+            continue
         if site.fn_name in ("Unit", "Delta", "ImproperUniform") or not _known(site):
             continue
         numbers = np.asarray(value)

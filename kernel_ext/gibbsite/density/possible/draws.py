@@ -17,15 +17,15 @@ from gibbsite.density.model.collect import base_distribution, feasible, paramete
 from gibbsite.density.possible.limits import outside
 from gibbsite.trace.jaxpr.for_cpu import jitted
 
-DRAWS = 16
+DRAWS = 64
 """Draws from the prior that parameters are looked at on."""
 
 
 @dataclass(frozen=True)
 class Impossible:
     """A parameter that does not meet its constraint: on which `share` of the draws from the prior (`drawn`;
-    without latents there are none, and the share is 1), and the first `index` and `value` that do not; for
-    vectors and matrices the value is a whole event."""
+    without latents there are none, and the share is 1), which share of all its `elements` there, and the
+    first `index` and `value` that do not; for vectors and matrices the value is a whole event."""
 
     site: str
     parameter: str
@@ -34,6 +34,7 @@ class Impossible:
     index: tuple[int, ...]
     value: Any
     drawn: bool = False
+    elements: float = 1.0
 
 
 def impossible_on_draws(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> list[Impossible]:
@@ -50,18 +51,19 @@ def _found(density: Density, told: Mapping[tuple[str, str], Any]) -> list[Imposs
     found = []
     for (site, name), (bad, index, value, shape) in told.items():
         if bad.any():
-            draw = int(np.argmax(bad))
+            draw = int(np.argmax(bad > 0))
             dims = tuple(int(n) for n in shape[draw])
             at = tuple(int(i) for i in np.unravel_index(int(index[draw]), dims)) if dims else ()
             constraint = density.parameter_constraints[site][name]
             plain = value[draw] if np.ndim(value[draw]) else value[draw].item()
-            found.append(Impossible(site, name, constraint, float(bad.mean()), at, plain, True))
+            share = float((bad > 0).mean())
+            found.append(Impossible(site, name, constraint, share, at, plain, True, float(bad.mean())))
     return found
 
 
 def _teller(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> Callable:
-    """A function of a key and the data: for each wanted parameter, whether any element is impossible on a
-    draw from the prior, the first such in the flattened batch, its value, and the batch's shape."""
+    """A function of a key and the data: for each wanted parameter, which share of its elements is impossible
+    on a draw from the prior, the first such in the flattened batch, its value, and the batch's shape."""
 
     def improper(msg: Mapping[str, Any]) -> Any:
         drawn = msg["type"] == "sample" and isinstance(base_distribution(msg["fn"]), ImproperUniform)
@@ -78,7 +80,7 @@ def _teller(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> Ca
 
 
 def _told(trace: Mapping[str, Any], density: Density, wanted: list[tuple[str, str]]) -> dict[Any, Any]:
-    """Of each wanted parameter of a NumPyro trace: whether an element is impossible, where, and its value."""
+    """Of each wanted parameter of a NumPyro trace: the share of impossible elements, where, and a value."""
     out = {}
     for site, name in wanted:
         value, _, constraint = parameters_of(trace[site]["fn"])[name]
@@ -88,5 +90,5 @@ def _told(trace: Mapping[str, Any], density: Density, wanted: list[tuple[str, st
                 wrong = wrong & (weight != 0)
         first = jnp.argmax(wrong.reshape(-1)) if wrong.ndim else jnp.zeros((), int)
         events = value.reshape(wrong.size, *value.shape[wrong.ndim :])
-        out[site, name] = jnp.any(wrong), first, events[first], jnp.asarray(wrong.shape, int)
+        out[site, name] = jnp.mean(wrong), first, events[first], jnp.asarray(wrong.shape, int)
     return out

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.sites import Site
 from gibbsite.density.possible.draws import Impossible
@@ -29,8 +30,10 @@ def family(site: Site) -> str:
 
 
 def shown(value: Any) -> str:
-    """A number in a few digits, an array cut short."""
+    """A number in a few digits, an array cut short; no more than that of one with NaN."""
     array = np.asarray(value)
+    if array.ndim and array.dtype.kind == "f" and np.isnan(array).any():
+        return "NaN"
     if not array.ndim:
         return f"{array:.4g}" if array.dtype.kind == "f" else str(array)
     return np.array2string(array, precision=3, threshold=6, edgeitems=2).replace("\n", "")
@@ -66,6 +69,11 @@ def _share(share: float) -> str:
 def _meant_parameter(found: Impossible, name: str) -> str:
     value = np.asarray(found.value, float)
     if np.isnan(value).any():
+        if kind_of(found.constraint) == "matrix":
+            return (
+                "what it is the root of is not positive definite: add a little to the diagonal, `1e-4 "
+                "* jnp.eye(n)`"
+            )
         return "look for NaN among what it is computed from"
     if name in ("probs", "gate"):
         logits = "logits" if name == "probs" else "gate_logits"
@@ -92,6 +100,21 @@ def _meant_parameter(found: Impossible, name: str) -> str:
 def _sums(found: Impossible) -> bool:
     value = np.asarray(found.value)
     return kind_of(found.constraint) == "simplex" and bool((value >= 0).all())
+
+
+def told_counts(density: Density, site: Site) -> str | None:
+    """Data that have fewer elements than the statement has: each then counts several times."""
+    atom = density.outputs["log_prob"].get(site.name)
+    if site.role != "observed" or atom is None or site.fn_name in ("Unit", "Delta"):
+        return None
+    have, counted = int(np.prod(site.batch_shape)), int(np.prod(atom.aval.shape))
+    if have == 0 or counted <= have:
+        return None
+    each = "the one value" if have == 1 else f"each of the {have} values"
+    return (
+        f"{each} of {site.name!r}{at_line(site)} counts {counted // have} times, since the statement has the "
+        f"shape {tuple(atom.aval.shape)}: see that the plates around it are meant so"
+    )
 
 
 def told_data(site: Site, values: np.ndarray, at: tuple[int, ...], many: int) -> str:

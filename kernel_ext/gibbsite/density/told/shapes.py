@@ -1,6 +1,7 @@
 """Shapes that do not fit each other, by the names that the line calls them."""
 
 import ast
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.told.spot import Spot
+from gibbsite.trace.jaxpr.source_line import line_at
 
 
 def told_shapes(message: str, spot: Spot, seen: Mapping[str, Any]) -> str:
@@ -42,10 +44,12 @@ def _words(shape: tuple[int, ...]) -> str:
 def _cure(code: str, shapes: Mapping[str, tuple[int, ...]], message: str, seen: Mapping[str, Any]) -> str:
     product = re.search(r"(\w+) @ (\w+)", code)
     if product and all(n in shapes for n in product.groups()):
-        left, right = (shapes[n] for n in product.groups())
+        return _product(*product.groups(), *(shapes[n] for n in product.groups()))
+    met = re.search(r"contracting dimensions.*got \((\d+),?\) and \((\d+),?\)", message)
+    if met:
         return (
-            f"the {left[-1]} columns of {product.group(1)} meet {right[0]} elements of {product.group(2)}: "
-            f"make {product.group(2)} {left[-1]} long"
+            f"in the product {met.group(1)} elements meet {met.group(2)}, and it needs as many of one "
+            f"as of the other"
         )
     plates = seen["plates"]
     sizes = {int(n) for s in re.findall(r"\(([\d, ]*)\)", message) for n in re.findall(r"\d+", s)}
@@ -59,15 +63,94 @@ def _cure(code: str, shapes: Mapping[str, tuple[int, ...]], message: str, seen: 
     return "both need the same length, or one of them a new axis, `x[:, None]`"
 
 
+def _product(left: str, right: str, a: tuple[int, ...], b: tuple[int, ...]) -> str:
+    if len(a) == 1 and len(b) == 2 and a[0] == b[1]:
+        return f"the columns stand on the left of a product: `{right} @ {left}`"
+    what = f"{a[-1]} columns" if len(a) > 1 else f"{a[-1]} elements"
+    return f"the {what} of {left} meet {b[0]} elements of {right}: make {right} {a[-1]} long"
+
+
+def told_data_shapes(
+    name: str, msg: Mapping[str, Any], trace: Mapping[str, Any], line: tuple[str, int] | None
+) -> str:
+    """Data that do not have the shape of their distribution, with the sites and plates that may be why."""
+    fn, text = msg["fn"], line_at(*line).text if line else ""
+    drawn = tuple(fn.batch_shape) + tuple(fn.event_shape)
+    role = "data" if msg["is_observed"] else "value"
+    near = [n for n in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text)) if n != name and n in trace]
+    shapes = {n: np.shape(trace[n]["value"]) for n in near if trace[n]["type"] in ("sample", "deterministic")}
+    why = [f"{n} is {_words(s)}{_plate_of(trace[n])}" for n, s in shapes.items() if s]
+    listed = f" ({', '.join(why)})" if why else ""
+    times = re.search(r"\b\w+ \* (\w+)\b|\b(\w+) \* \w+\b", text)
+    if len(drawn) == len(np.shape(msg["value"])) + 1 and times:
+        cure = "did you mean `@`, which sums the products along the last axis?"
+    else:
+        cure = (
+            f"the shapes of what {name!r} is computed from, and the plates around it, make that of its "
+            f"distribution"
+        )
+    at = f" (line {line[1]}{f': `{text}`' if text else ''})" if line else ""
+    return (
+        f"the {role} of {name!r}{at} are {_long(np.shape(msg['value']))}, and their distribution, "
+        f"{_family(fn)}, "
+        f"is {_long(drawn)}{listed}; {cure}"
+    )
+
+
+def told_crossed(name: str, msg: Mapping[str, Any], line: tuple[str, int] | None) -> str | None:
+    """Data and distribution that broadcast against each other into a table, in which each value would count
+    many times: `(30,)` against `(30, 1)`; None where they do not."""
+    fn, value = msg["fn"], np.shape(msg["value"])
+    data, drawn = value[: len(value) - fn.event_dim], tuple(fn.batch_shape)
+    full = np.broadcast_shapes(data, drawn)
+    times = math.prod(full) // max(math.prod(data), 1)
+    if times <= 1 or math.prod(full) <= math.prod(drawn):
+        return None
+    text = line_at(*line).text if line else ""
+    at = f" (line {line[1]}{f': `{text}`' if text else ''})" if line else ""
+    return (
+        f"the data of {name!r}{at} have the shape {data} and their distribution, {_family(fn)}, {drawn}: "
+        f"together they make a table of {full}, in which each value counts {times} times; give both "
+        f"the same axes, "
+        f"as with `.squeeze(-1)` or `[:, 0]`"
+    )
+
+
+def _long(shape: tuple[int, ...]) -> str:
+    return "a single number" if not shape else _words(shape)
+
+
+def _family(fn: Any) -> str:
+    while hasattr(fn, "base_dist") and type(fn).__name__ in (
+        "Independent",
+        "MaskedDistribution",
+        "ExpandedDistribution",
+    ):
+        fn = fn.base_dist
+    return type(fn).__name__.removesuffix("Probs").removesuffix("Logits")
+
+
+def _plate_of(msg: Mapping[str, Any]) -> str:
+    names = [repr(f.name) for f in msg.get("cond_indep_stack", ())]
+    return f", as plate {names[0]}" if len(names) == 1 else ""
+
+
 def told_misfit(name: str, msg: Mapping[str, Any]) -> str | None:
     """A plate that is not as long as the data observed in it; None where plates are not to blame."""
     value, fn = msg["value"], msg["fn"]
     shape = tuple(np.shape(value))[: len(np.shape(value)) - fn.event_dim]
-    for frame in msg.get("cond_indep_stack", ()):
+    frames = msg.get("cond_indep_stack", ())
+    for frame in frames:
         if -frame.dim <= len(shape) and shape[frame.dim] not in (1, frame.size):
             have = shape[frame.dim]
+            other = next((f.name for f in frames if f.size == have), None)
+            cure = f"write `plate({frame.name!r}, len({name}))`"
+            if other is not None:
+                cure = (
+                    f"the plate that is opened first has the last axis: open {other!r} around {frame.name!r}"
+                )
             return (
                 f"the plate {frame.name!r} around {name!r} has {frame.size} elements, and the data of "
-                f"{name!r} have {have}: write `plate({frame.name!r}, len({name}))`"
+                f"{name!r} have {have} there: {cure}"
             )
     return None

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import linecache
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -65,6 +66,15 @@ def spot_of_message(error: GibbsiteError) -> Spot | None:
     text = linecache.getline(file, line).rstrip("\n")
     start, end = _argument(text, error.part) or _piece(text, error.part) or _whole(text)
     return Spot(file, line, text, start, end)
+
+
+def foreign_tables(spot: Spot) -> dict[str, Any]:
+    """The tables and columns of pandas, polars and the like that the line names."""
+    found = {n: spot.values.get(n) for n in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", spot.text))}
+    return {n: v for n, v in found.items() if type(v).__module__.partition(".")[0] in _TABLES}
+
+
+_TABLES = ("pandas", "polars", "xarray", "pyarrow")
 
 
 def _whole(text: str) -> tuple[int, int]:

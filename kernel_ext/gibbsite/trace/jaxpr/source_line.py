@@ -36,7 +36,9 @@ class Line:
 
 # What runs a user's program rather than being it. Folders of packages, not their names, are compared: a clone
 # of this project, tests and all, may lie in `gibbsite/`. Found without importing: most need not be installed.
-_PACKAGES = ("jax", "jaxlib", "numpyro", "numpy", "scipy", "gibbsite", "gibbsite_magics", "IPython")
+_PACKAGES = tuple(
+    "jax jaxlib numpyro numpy scipy pandas polars xarray narwhals gibbsite gibbsite_magics IPython".split()
+)
 
 
 def _folder(package: str) -> str | None:

@@ -31,11 +31,9 @@ def apply(model: Any, node: str | None, action: str, value: str, name: str = "mo
     if node is None:
         raise ModelError("click on a node first")
     if action == "element":
-        site = model.density.sites.get(node)
-        index = () if site is not None and not site.shape else parsed(value)
-        at = tuple(index) if isinstance(index, list | tuple) else (index,)
+        at = _index(model, node, value)
         blanket = element_blanket(model.density, node, at)
-        return Change(model, element_text(node, at, blanket), "")
+        return Change(model, element_text(node, at, blanket, name=model.element_name), "")
     if action == "kernel":
         text = with_kernel(model, node, value)
         return _after(model.with_schedule(text), name, f"with_schedule({text!r})")
@@ -49,6 +47,18 @@ def apply(model: Any, node: str | None, action: str, value: str, name: str = "mo
     given = parsed(value)
     changed = getattr(model, action)({node: given})
     return _after(changed, name, f"{action}({_named(node, given)})")
+
+
+def _index(model: Any, node: str, value: str) -> tuple[int, ...]:
+    """An index as typed: `17`, `[2, 3]`, or the label of an element."""
+    site = model.density.sites.get(node)
+    if site is not None and not site.shape:
+        return ()
+    labels = model.element_labels(node)
+    if len(labels) == 1 and labels[0] is not None and value.strip() in labels[0]:
+        return (labels[0].index(value.strip()),)
+    index = parsed(value)
+    return tuple(index) if isinstance(index, list | tuple) else (index,)
 
 
 def _named(node: str, value: Any) -> str:

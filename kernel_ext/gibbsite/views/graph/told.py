@@ -60,6 +60,7 @@ def _told(graph: Any, name: str, model: Any, rows: Mapping[str, Any], inside: Se
         "shape": list(node.shape),
         "plates": list(node.plates),
         "statement": node.distribution if node.kind != "factor" else "",
+        "elements": node.elements,
         "line": node.line[1] if node.line is not None else 0,
     }
     if inside:

@@ -1,0 +1,1 @@
+"""What people pass in (tables, columns, lists, dates) → arrays, with their labels and units."""

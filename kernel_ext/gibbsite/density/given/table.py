@@ -1,0 +1,105 @@
+"""A table inside of a model: columns by name, and side by side where a matrix is wanted."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gibbsite.errors import DataError, nearest
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Table:
+    """Columns of equal length by name: `table["floor"]`, `table.floor`, `len(table)`, `table.columns`.
+
+    Where a matrix is wanted its columns stand side by side: `table @ b`, `table.shape`, `table - m`, and
+    `table[["x", "z"]] @ b` for some of them. Columns that no array can be made of are `refused`, each with
+    the reason, which is raised where a model asks for them.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], refused: Mapping[str, str] | None = None):
+        self.__dict__.update(_columns=dict(columns), _refused=dict(refused or {}))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return (*self._columns, *self._refused)
+
+    def __getitem__(self, name: Any) -> Any:
+        if isinstance(name, list | tuple) and name and all(isinstance(n, str) for n in name):
+            return Table({n: self[n] for n in name})
+        if not isinstance(name, str):
+            return self.to_numpy()[name]
+        if name in self._refused:
+            raise DataError(self._refused[name]).at(None, "no-numbers")
+        if name not in self._columns:
+            raise DataError(f"{self._lacks(name)}{nearest(name, self.columns)}").at(None, "unknown-column")
+        return self._columns[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.__dict__.get("_columns", {}) or name in self.__dict__.get("_refused", {}):
+            return self[name]
+        raise AttributeError(self._lacks(name) if "_columns" in self.__dict__ else name)
+
+    def _lacks(self, name: str) -> str:
+        return f"the table has no column {name!r}; it has {', '.join(map(repr, self.columns))}"
+
+    def __len__(self) -> int:
+        return 0 if not self._columns else int(next(iter(self._columns.values())).shape[0])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def __or__(self, columns: Mapping[str, Any]) -> "Table":
+        """A table with columns added or replaced, as of a dict."""
+        columns = dict(columns)
+        return Table(self._columns | columns, {n: r for n, r in self._refused.items() if n not in columns})
+
+    def to_numpy(self) -> Any:
+        """All columns side by side, `[row, column]`."""
+        return jnp.stack([self[n] for n in self.columns], axis=1)
+
+    __jax_array__ = to_numpy
+
+    @property
+    def values(self) -> Any:
+        """As `to_numpy()`."""
+        return self.to_numpy()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self), len(self.columns)
+
+    @property
+    def T(self) -> Any:
+        """A row for each column."""
+        return self.to_numpy().T
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        """For JAX: the columns, their names, and what is refused."""
+        columns = [(jax.tree_util.DictKey(n), c) for n, c in self._columns.items()]
+        return columns, (tuple(self._columns), tuple(self._refused.items()))
+
+    @classmethod
+    def tree_unflatten(cls, names: tuple[Any, ...], columns: Sequence[Any]) -> "Table":
+        """For JAX."""
+        return cls(dict(zip(names[0], columns, strict=True)), dict(names[1]))
+
+    def __repr__(self) -> str:
+        return f"Table({', '.join(self.columns)})"
+
+
+def _as_matrix(operation: str) -> Callable[[Table, Any], Any]:
+    def compute(self: Table, other: Any) -> Any:
+        return getattr(self.to_numpy(), operation)(jnp.asarray(other))
+
+    return compute
+
+
+for _name in "add radd sub rsub mul rmul truediv rtruediv matmul rmatmul".split():
+    setattr(Table, f"__{_name}__", _as_matrix(f"__{_name}__"))

@@ -1,0 +1,160 @@
+"""Tables at the door: columns of data frames become arrays, categories become codes, and their labels are
+kept.
+
+Narwhals reads pandas, polars and others alike; xarray and NumPy's structured arrays speak for themselves.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+
+from gibbsite.density.given.objects import Known, Labels, codes, days, from_objects, is_numbers, missing
+from gibbsite.density.given.table import Table
+from gibbsite.errors import DataError
+
+
+def as_arrays(value: Any, name: str, known: Known) -> Any:
+    """An argument as the model gets it: what is a table, a column of one or a list of numbers, as arrays;
+    else as it is.
+
+    Times become days since the first of them. Labels and units go into `known` by the argument's name.
+    Raises `DataError` for columns that are no numbers and no categories; those of a table are refused where
+    the model asks for them.
+    """
+    if type(value).__module__.partition(".")[0] == "xarray":
+        return _from_xarray(value, name, known)
+    if isinstance(value, np.ndarray):
+        return _from_numpy(value, name, known)
+    to_series: Any = getattr(value, "to_series", None)
+    if to_series is not None and type(value).__module__.partition(".")[0] == "pandas":
+        value = to_series()  # an index
+    found = nw.from_native(value, pass_through=True, allow_series=True, eager_only=True)
+    if isinstance(found, nw.DataFrame):
+        _row_labels(value, name, known)
+        return _table(((c, found[c]) for c in found.columns), name, known)
+    if isinstance(found, nw.Series):
+        _row_labels(value, name, known)
+        return _column(found, name, known)
+    if isinstance(value, tuple | list) and any(_is_table(v) for v in value):
+        kept = [as_arrays(v, f"{name}[{i}]", known) for i, v in enumerate(value)]
+        return type(value)(kept) if type(value) in (tuple, list) else value
+    if type(value) is list:
+        return _from_list(value, name, known)
+    if type(value) is dict:
+        return {k: as_arrays(v, f"{name}[{k!r}]", known) for k, v in value.items()}
+    return value
+
+
+def _from_numpy(value: np.ndarray, name: str, known: Known) -> Any:
+    if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biuf":
+        return np.ma.filled(value.astype(float), np.nan) if np.ma.is_masked(value) else np.asarray(value)
+    if value.dtype.names:
+        return _table(((n, value[n]) for n in value.dtype.names), name, known)
+    if value.dtype.kind in "mM":
+        return days(value, name, known)
+    if value.dtype.kind in "SUO" and value.ndim == 1 and value.size:
+        texts = value.dtype.kind in "SU"
+        try:
+            return from_objects([str(v) for v in value] if texts else value.tolist(), name, known)
+        except DataError:  # said where a statement takes it for data
+            return value
+    return value
+
+
+def _from_list(value: list, name: str, known: Known) -> Any:
+    """Lists of numbers, times or texts that repeat are data; texts that are all different may be names, and
+    everything else is the program's."""
+    there = [v for v in value if not missing(v)]
+    if any(isinstance(v, list) for v in there):
+        try:
+            nested = np.asarray(value)
+            return nested if nested.dtype.kind in "biuf" else np.asarray(value, float)
+        except (TypeError, ValueError):  # ragged, or of texts
+            return value
+    if is_numbers(there):
+        return from_objects(value, name, known)
+    texts = bool(there) and all(isinstance(v, str) for v in there)
+    if texts and len(set(there)) == len(there):
+        return value
+    try:
+        return from_objects(value, name, known)
+    except DataError:
+        return value
+
+
+def _is_table(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return False
+    found = nw.from_native(value, pass_through=True, allow_series=True, eager_only=True)
+    return isinstance(found, nw.DataFrame | nw.Series)
+
+
+def _table(columns: Iterable[tuple[str, Any]], name: str, known: Known) -> Table:
+    kept: dict[str, Any] = {}
+    refused: dict[str, str] = {}
+    for column, values in columns:
+        called = f"{name}[{column!r}]"
+        try:
+            one = isinstance(values, nw.Series)
+            kept[column] = _column(values, called, known) if one else _from_numpy(values, called, known)
+        except DataError as error:
+            refused[column] = str(error)
+    return Table(kept, refused)
+
+
+def _column(column: Any, name: str, known: Known) -> np.ndarray:
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        if column.null_count() and not dtype.is_float():
+            column = column.cast(nw.Float64)  # NaN is how a missing number is written
+        return np.asarray(column.to_numpy())
+    if dtype in (nw.Categorical, nw.Enum):
+        order = [str(v) for v in column.cat.get_categories().to_list()]
+        return codes([None if missing(v) else str(v) for v in column.to_list()], order, name, known)
+    if dtype in (nw.Datetime, nw.Date):
+        times = column.cast(nw.Datetime) if dtype == nw.Date else column
+        if times.dtype.time_zone is not None:  # type: ignore[attr-defined]
+            times = times.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return days(np.asarray(times.to_numpy()).astype("M8[us]"), name, known)
+    if dtype == nw.Duration:
+        return days(np.asarray(column.to_numpy()).astype("m8[us]"), name, known)
+    if dtype in (nw.String, nw.Object):
+        return from_objects(column.to_list(), name, known)
+    raise DataError(f"{name} holds {dtype}, which is no number and no category").at(None, "no-numbers")
+
+
+def _row_labels(series: Any, name: str, known: Known) -> None:
+    index = getattr(series, "index", None)
+    if index is None or callable(index) or type(index).__name__ == "RangeIndex":
+        return
+    texts = tuple(map(str, index))
+    if all(t.endswith(" 00:00:00") for t in texts):  # days
+        texts = tuple(t.removesuffix(" 00:00:00") for t in texts)
+    if len(set(texts)) == len(texts):
+        known.labels[f"index of {name}"] = texts
+
+
+def _from_xarray(value: Any, name: str, known: Known) -> Any:
+    if hasattr(value, "data_vars"):
+        return Table({str(n): _from_xarray(v, f"{name}[{n!r}]", known) for n, v in value.data_vars.items()})
+    if not hasattr(value, "dims") or not hasattr(value, "values"):
+        return value
+    for dim in value.dims:
+        if dim in value.coords:
+            known.labels[f"{dim} of {name}"] = tuple(map(str, np.asarray(value.coords[dim].values)))
+    return as_arrays(np.asarray(value.values), name, known)
+
+
+def plate_labels(sizes: Mapping[str, int], labels: Mapping[str, Sequence[str]]) -> Labels:
+    """Labels by plate: of the one set of labels that a plate is as long as. Where several sets are, a set
+    that is called as the plate is; else none, since a wrong label is worse than a number."""
+    out: Labels = {}
+    for plate, size in sizes.items():
+        fitting = {name: tuple(kept) for name, kept in labels.items() if len(kept) == size}
+        named = [kept for name, kept in fitting.items() if plate in name]
+        choices = set(named) or set(fitting.values())
+        if len(choices) == 1:
+            out[plate] = next(iter(choices))
+    return out
