@@ -66,7 +66,7 @@ CASES = [
     ("value-of-a-latent", "y", "k ~ Poisson(3)\nfor i in range(k):\n    i\ny ~ Normal(k, 1)", "range(k)",
      "fixed size"),
     ("index-of-another-type", "y, codes", "a ~ Normal(0, 1).expand([3])\ny ~ Normal(a[codes], 1)", "a[codes]",
-     r"'codes' picks elements and holds float32.*`codes.astype\(int\)`"),
+     r"'codes' picks elements and holds float\d\d.*`codes.astype\(int\)`"),
     ("sampled-twice", "y", "a ~ Normal(0, 1)\na ~ Normal(0, 2)\ny ~ Normal(a, 1)", "",
      "'a' is sampled twice"),
     ("shadowed", "y", "exp ~ Normal(0, 1)\ny ~ Normal(exp(2.0), 1)", "exp(2.0)",
