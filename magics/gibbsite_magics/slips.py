@@ -4,6 +4,8 @@ import ast
 from collections.abc import Collection
 from typing import NamedTuple
 
+from gibbsite_magics.vocabulary import vocabulary
+
 _SHAPED = ("expand", "to_event", "mask")
 
 
@@ -72,7 +74,6 @@ def _family(node: ast.expr) -> str | None:
         node = node.func.value
     if not isinstance(node, ast.Call):
         return None
-    import numpyro.distributions as dist
-
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return name if name in dist.__all__ and name[:1].isupper() and "Transform" not in name else None
+    word = vocabulary().get(name)
+    return name if word is not None and word.module == "numpyro.distributions" else None
