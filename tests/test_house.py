@@ -38,9 +38,9 @@ LAZY = {
     "magics/gibbsite_magics/__init__.py": {"gibbsite_magics"},
     "magics/gibbsite_magics/completion.py": {"gibbsite"},
     "magics/gibbsite_magics/magics.py": {"gibbsite"},
-    "magics/gibbsite_magics/run_magic.py": {"gibbsite"},
     "magics/gibbsite_magics/said.py": {"gibbsite"},
     "magics/gibbsite_magics/show.py": {"gibbsite"},
+    "magics/gibbsite_magics/target.py": {"gibbsite"},
     "magics/gibbsite_magics/vocabulary.py": {"jax", "numpyro"},
 }
 MOST_FILES = 13

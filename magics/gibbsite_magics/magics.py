@@ -16,10 +16,9 @@ from traitlets import Bool, Enum, Float, Int, Unicode, observe
 from gibbsite_magics.cell import cell_text, define, split_flag
 from gibbsite_magics.lines import register
 from gibbsite_magics.notebook_data import Taken, forgotten, unused
-from gibbsite_magics.run_magic import explain_run
 from gibbsite_magics.said import show_first
 from gibbsite_magics.show import begin, show, watch
-from gibbsite_magics.target import name_to_bind
+from gibbsite_magics.target import explain_run, name_to_bind
 
 
 def unquoted(text: str) -> str:
