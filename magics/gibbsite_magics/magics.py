@@ -14,9 +14,8 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from traitlets import Bool, Enum, Float, Int, Unicode, observe
 
 from gibbsite_magics.cell import cell_text, define, split_flag
-from gibbsite_magics.lines import register
 from gibbsite_magics.notebook_data import Taken, forgotten, unused
-from gibbsite_magics.said import show_first
+from gibbsite_magics.said import register, show_first
 from gibbsite_magics.show import begin, show, watch
 from gibbsite_magics.target import explain_run, name_to_bind
 
