@@ -1,5 +1,5 @@
-"""How an error of a cell is shown: its line, as its writer sees it, with a caret, a sentence, the way out; the
-rest is folded."""
+"""How an error of a cell is shown: its line, as its writer sees it, with a caret, a sentence, the way out;
+the rest is folded."""
 
 import linecache
 import sys
