@@ -37,7 +37,7 @@ ARGUMENTS = {
     "sweep_handwritten": "gmm",
     "tape_overhead": "200",
 }
-PARTS = {"timing", Path(__file__).stem}  # used by the others
+PARTS = {"timing", "default_models", Path(__file__).stem}  # used by the others
 
 
 def main() -> int:

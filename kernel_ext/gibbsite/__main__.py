@@ -89,10 +89,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _steps_or_auto(text: str) -> int | str:
+    return "auto" if text == "auto" else int(text)
+
+
 def _add_counts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=Path, metavar="FILE", help="write graph, plots and summary as HTML")
     parser.add_argument("--draws", "-n", type=int, help="draws to keep per chain")
-    parser.add_argument("--warmup", "-w", type=int, help="warm-up steps per chain")
+    parser.add_argument("--warmup", "-w", type=_steps_or_auto, help="warm-up steps per chain, or auto")
     parser.add_argument("--chains", "-c", type=int, default=4)
     parser.add_argument("--seed", "-s", type=int, default=0)
 

@@ -451,9 +451,10 @@ class Model(Live):
     def sample(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample and wait for the end.
 
-        `draws` and `warmup` count steps per chain (1000 each; a warm-up "auto" ends when what it learns has
-        settled), `chains` (4) run side by side, `seed` (0) fixes the randomness, `device` says where ("cpu",
-        "gpu", "auto"). The first interrupt ends the run at the next chunk and keeps its draws.
+        `draws` (1000) and `warmup` count steps per chain; without a number, or "auto", warm-up ends when
+        chains agree and what kernels learn has settled, after 1000 steps at most. `chains` (4) run side by
+        side, `seed` (0) fixes the randomness, `device` says where ("cpu", "gpu", "auto"). The first interrupt
+        ends the run at the next chunk and keeps its draws.
         """
         began = time.monotonic()
         plan = self.plan(schedule)

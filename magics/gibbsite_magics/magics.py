@@ -11,7 +11,7 @@ from gibbsite.errors import GibbsiteError, UnknownNameError
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
-from traitlets import Bool, Enum, Float, Int, Unicode, observe
+from traitlets import Bool, Enum, Float, Int, Unicode, Union, observe
 
 from gibbsite_magics.cell import cell_text, define, split_flag
 from gibbsite_magics.notebook_data import Taken, forgotten, unused
@@ -46,7 +46,9 @@ class Gibbsite(Magics):
     """Defaults of `%sample` and switches of the display; set them with `%config Gibbsite.draws = 500`."""
 
     draws = Int(1000, min=1, help="draws kept per chain").tag(config=True)
-    warmup = Int(1000, min=0, help="warm-up steps per chain").tag(config=True)
+    warmup = Union(
+        [Enum(["auto"]), Int(min=0)], default_value="auto", help="warm-up steps per chain, or auto"
+    ).tag(config=True)
     chains = Int(4, min=1, help="chains").tag(config=True)
     seed = Int(0, help="random seed").tag(config=True)
     device = Unicode("", help="where chains run: cpu, gpu, …; empty: chosen by size").tag(config=True)

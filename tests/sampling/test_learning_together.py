@@ -100,7 +100,7 @@ def test_what_was_learnt_is_told_and_saved(whole, tmp_path):
     assert str(loaded) == str(found)
 
 
-AUTO = {"draws": 20, "warmup": "auto", "chains": 3, "seed": 1, "keep_warmup": True}
+AUTO = {"draws": 20, "chains": 4, "seed": 1, "keep_warmup": True, "schedule": SCHEDULE}
 
 
 @pytest.fixture(scope="module")
@@ -113,12 +113,8 @@ def test_a_warm_up_ends_when_what_it_learns_has_settled(model, settled):
     assert steps in {e + 50 for e in (160, 220, 300, 406, 547, 735)} and settled.draws["mu"].shape[1] == 20
     assert settled.snapshot().warmup_total == steps
     # the last window is judged like that of a warm-up of a known length: it may keep the model as written
-    assert np.asarray(block_of(settled).num_warmup).tolist() == [steps] * 3
-    assert float(block_of(settled).i[0]) == steps + 20
-
-
-def block_of(run):
-    return run._state.block_states[0]
+    assert np.asarray(block(settled).num_warmup).tolist() == [steps] * 4
+    assert float(block(settled).i[0]) == steps + 20
 
 
 @pytest.mark.parametrize("chunk", [7, 64])
@@ -126,7 +122,7 @@ def test_its_end_does_not_depend_on_chunks(model, settled, chunk):
     same(model.sample(**AUTO, chunk=chunk), settled)
 
 
-@pytest.mark.parametrize("before", [60, 50, 20, -5])
+@pytest.mark.parametrize("before", [80, 50, 20, -5])
 def test_its_end_does_not_depend_on_stops(model, settled, tmp_path, before):
     """Stopped before the last window's end, at it, after it and while sampling; saved, and gone on with."""
     moment = settled.kept.warm.steps - before
@@ -155,8 +151,33 @@ def test_too_short_a_warm_up_is_told(model):
     assert "A warm-up of 30 steps learns a step size and nothing else" in run.advice()
 
 
-def test_other_schedules_warm_up_for_as_long_as_ever(model):
-    run = model.sample(draws=5, warmup="auto", chains=2, seed=3, schedule=SCHEDULE)
+def test_exact_updates_and_adapting_ones_end_by_agreement():
+    """Nothing is learnt in windows; what adapts in every step is frozen at the end."""
+
+    def plain(y):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 10.0))
+        sigma = numpyro.sample("sigma", dist.HalfNormal(1.0))
+        numpyro.sample("y", dist.Normal(mu, sigma), obs=y)
+
+    run = gb.model(plain, np.linspace(-1.0, 1.0, 30)).sample(draws=5, schedule="Conjugate mu (*) Slice sigma")
+    assert run.kept.warm_stats.steps == 210
+    assert np.asarray(run._state.block_states[1].num_warmup).tolist() == [210] * 4
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"schedule": "HMC [mu tau theta]"},
+        {"schedule": "random: Conjugate mu (*) Slice tau (*) Conjugate theta"},
+        {"chains": 1, "schedule": "Conjugate [mu theta] (*) Slice tau"},
+    ],
+)
+def test_what_cannot_end_early_takes_a_thousand_steps(model, asked):
+    run = model.sample(**{"draws": 5, "chains": 2, "seed": 3, **asked})
     assert run.kept.warm_stats.steps == 1000
+
+
+def test_a_number_of_steps_is_what_happens(model, whole):
+    assert whole.kept.warm.steps == OPTIONS["warmup"] and not whole.settings.auto_warmup
     with pytest.raises(gb.GibbsiteError, match="'auto', not 'long'"):
         model.sample(warmup="long")

@@ -174,6 +174,11 @@ class SiteKernel(MCMCKernel):
         """Identity: nothing is cached."""
         return state
 
+    @staticmethod
+    def ending(states: SiteState, num_warmup: int) -> SiteState:
+        """The states of all chains with a warm-up of so many steps."""
+        return states._replace(num_warmup=jnp.full_like(states.num_warmup, num_warmup))
+
     def wrap_model(self, wrapper: Callable[..., Any]) -> "SiteKernel":
         """A copy whose model is `wrapper(model)`."""
         kernel = copy.copy(self)

@@ -68,6 +68,15 @@ class Repeat(MCMCKernel):
         learn = getattr(self._kernel, "pool", None)
         return states if learn is None else learn(states, model_args, model_kwargs, siblings)
 
+    @property
+    def ends_early(self) -> bool:
+        """The repeated kernel's."""
+        return ends_early(self._kernel)
+
+    def ending(self, states: Any, num_warmup: int) -> Any:
+        """The repeated kernel's, in repeats."""
+        return self._kernel.ending(states, num_warmup * self._times)  # type: ignore[attr-defined]
+
     def wrap_model(self, wrapper: Callable[..., Any]) -> "Repeat":
         """A copy around the wrapped kernel."""
         new = copy.copy(self)
@@ -87,6 +96,11 @@ class Repeat(MCMCKernel):
         return self._kernel.get_diagnostics_str(state)
 
 
+def ends_early(kernel: Any) -> bool:
+    """Whether a kernel's warm-up may end before the step that it was laid out for: it has `ending`."""
+    return getattr(kernel, "ends_early", hasattr(kernel, "ending"))
+
+
 class PoolingGibbs(Gibbs):
     """A composite whose blocks learn from the draws of all chains at the end of windows of warm-up.
 
@@ -98,8 +112,13 @@ class PoolingGibbs(Gibbs):
         learning = [k for k in self._kernels if hasattr(k, "window_ends")]
         return tuple(sorted({e for k in learning for e in k.window_ends(num_warmup)}))
 
+    @property
+    def ends_early(self) -> bool:
+        """Whether every block allows for `ending`."""
+        return all(map(ends_early, self._kernels))
+
     def ending(self, states: GibbsState, num_warmup: int) -> GibbsState:
-        """The states of all chains with a warm-up of so many sweeps, which every block must allow."""
+        """The states of all chains with a warm-up of so many sweeps, where it `ends_early`."""
         pairs = zip(self._kernels, states.block_states, strict=True)
         return states._replace(block_states=tuple(k.ending(s, num_warmup) for k, s in pairs))
 
@@ -143,6 +162,9 @@ class RandomScanGibbs(PoolingGibbs):
     at every pick (a `switch` on a batched index evaluates every branch), so a sweep costs as many times
     more as there are blocks.
     """
+
+    # blocks count their own steps, of which nobody knows how many a sweep has
+    ends_early = False
 
     def _sample_one(
         self, state: GibbsState, model_args: tuple[Any, ...], model_kwargs: Mapping[str, Any] | None

@@ -27,6 +27,7 @@ from gibbsite.sampling.engine.stages import ANALYSING, SAMPLING, STARTING, WARMI
 from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
+from gibbsite.sampling.followed import KEY as FOLLOWED
 from gibbsite.sampling.posterior.derived import Derived
 from gibbsite.sampling.registry import remember
 from gibbsite.sampling.storage.datatree import to_datatree
@@ -68,6 +69,11 @@ class Settings:
     all_chains: int | None = None
     keep_probs: bool = False
 
+    @property
+    def asked_warmup(self) -> int | str:
+        """What gives the same warm-up again: a number of steps, or "auto"."""
+        return "auto" if self.auto_warmup else self.warmup
+
 
 class Run(Looking):
     """Chains of one plan, sampled in chunks in a background thread.
@@ -93,7 +99,7 @@ class Run(Looking):
         self._plan, self._engine, self._place, self.settings = plan, engine, place, settings
         self._init, self._store = init, store
         self._until, self._max_draws = until, max_draws
-        self._warming = Warming(settings.warmup, settings.auto_warmup)
+        self._warming = Warming(plan, settings.warmup, settings.auto_warmup)
         self._target, self._chains = settings.draws, settings.chains
         self.kept = Draws(plan, settings.warmup, settings.draws, settings.keep_warmup, settings.keep)
         self._monitor = Monitor(plan, settings.chains)
@@ -357,6 +363,8 @@ class Run(Looking):
             undefined = first_undefined(self._plan, chunk)
             if undefined is not None:
                 self._end_undefined(engine, flight, chunk, undefined)
+            if flight.warming:
+                self._warming.follow(chunk.values, self.kept.steps)
             done = self.kept.steps + n
             alone = measuring or self._stop.is_set() or done >= self._warmup + self._target
             ahead = None if alone else self._depart(engine, state, done, size)
@@ -389,6 +397,8 @@ class Run(Looking):
         if step:
             shorter = engine.depart(self._state, step, flight.warming, self.kept.steps, self._warmup)
             sound, _ = shorter.landed()
+            if flight.warming:
+                self._warming.follow(sound.values, self.kept.steps)
             with self._lock:
                 values, stats = self.kept.append(sound, step)
                 self._state = shorter.state
@@ -401,7 +411,7 @@ class Run(Looking):
         warm-up, and `done` itself."""
         warming = done < self._warmup
         edge = self._warmup if warming else self._warmup + self._target
-        edge = min([edge, *(e for e in engine.window_ends if e > done)])
+        edge = min([edge, *(e for e in self._warming.ends(engine) if e > done)])
         return min(size, engine.capacity, edge - done), warming, done
 
     def _prepare(self, engine: Engine) -> None:
@@ -468,6 +478,11 @@ class Run(Looking):
             "surroundings": None if self._engine is None else asdict(self._engine.surroundings),
         }
 
+    def _beside(self) -> dict[str, np.ndarray]:
+        """What a checkpoint holds beside the state of the chains."""
+        warm = self._warming.pack(self.kept.steps)
+        return {**self.kept.summaries.pack(), **self._probs[1].pack(), **warm}
+
     def _commit(self, now: bool = False) -> None:
         """Stream to the store, at most as often as its share of time allows. Where that fails the run goes on
         in memory, and ends as failed unless a later commit succeeds."""
@@ -478,7 +493,7 @@ class Run(Looking):
         began = time.monotonic()
         # a run that ends before its first step can be loaded, and begins then
         packed = {} if self._state is None else checkpoint.pack(self._state)
-        state = packed | self.kept.summaries.pack() | self._probs[1].pack()
+        state = packed | self._beside()
         try:
             self._store.commit(self.kept, self._facts(live=True), state)
             self._store_error = None
@@ -512,7 +527,7 @@ class Run(Looking):
                 raise CheckpointError(
                     "the run has not begun yet: there is nothing to save before its first chunk"
                 )
-            state = {**state, **self.kept.summaries.pack(), **self._probs[1].pack()}
+            state = {**state, **self._beside()}
             store = Store.create(path, self._plan, lock=False)
             try:
                 store.commit(self.kept, self._facts(live=False), state)
@@ -546,7 +561,8 @@ class Run(Looking):
         with it."""
         self.kept.summaries.unpack({k: v for k, v in state.items() if k.startswith(PREFIX)})
         self._probs = (self.kept.sampled.steps, Probabilities.unpack(state))
-        own = {k: v for k, v in state.items() if not k.startswith((PREFIX, Probabilities.PREFIX))}
+        beside = (PREFIX, Probabilities.PREFIX, FOLLOWED)
+        own = {k: v for k, v in state.items() if not k.startswith(beside)}
         self._saved_state = own or None
         if facts["until"] is not None:
             self._until, self._max_draws = Until.parse(facts["until"], self._chains), facts["max_draws"]
@@ -554,7 +570,7 @@ class Run(Looking):
         self._elapsed, self._compile_seconds = facts["elapsed"], facts["compile_seconds"]
         self._told = facts.get("starts", "")
         self._saved_centring = Centring.from_json(facts.get("centring", {}))
-        self._warming.take_up(facts["warming"])
+        self._warming.take_up(facts["warming"], state, self.kept.steps)
         self.kept.warmup = self._warmup
         self._status = "finished" if facts["finished"] else "stopped"
         if going:

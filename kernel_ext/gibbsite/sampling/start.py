@@ -36,7 +36,7 @@ def made(
     plan: Plan,
     *,
     draws: int = 1000,
-    warmup: int | str = 1000,
+    warmup: int | str = "auto",
     chains: int = 4,
     seed: int = 0,
     device: str | None = None,
@@ -56,9 +56,10 @@ def made(
 ) -> Run:
     """A run that has not begun, or with `resume` "auto" the one that has begun in `store`.
 
-    `draws` and `warmup` count steps per chain; a warm-up "auto" ends at the end of a window, after 200 to
-    1000 steps, where what it learns from agrees between chains and has settled: for schedules of one NUTS
-    block; of others it is 1000 steps. Of every `thin` sweeps after warm-up the last is a draw. Of
+    `draws` and `warmup` count steps per chain; a warm-up "auto" ends after 210 to 1000 steps, at one of six
+    fixed moments, where chains agree about all latents (R-hat) and what kernels learn has settled. It is 1000
+    steps for a single chain, for a program of several hosts, for `random:` and for kernels that lay out
+    their adaptation beforehand (HMC). Of every `thin` sweeps after warm-up the last is a draw. Of
     the sites in `keep` ("mu,w" or a list; default: all) every draw is kept, of the others the mean and the
     standard deviation of each element (`Run.summaries`). With `keep_probs` the probabilities of discrete
     sites are computed at the end and saved with the run (`Run.probs`). `init` gives starting values by site,
@@ -86,7 +87,8 @@ def made(
     settings = Settings(
         draws=options.count("draws", draws, 1),
         warmup=most_warmup,
-        auto_warmup=auto,
+        # chains can only agree with others that are here
+        auto_warmup=auto and 1 < own_chains == all_chains,
         chains=own_chains,
         first_chain=first_chain,
         all_chains=all_chains,

@@ -3,14 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gibbsite.kernels.nuts.block import LearntNUTS
-from gibbsite.kernels.nuts.settled import EARLIEST, RHAT, ends_itself, settling
+import numpy as np
+
+from gibbsite.kernels.nuts.settled import settling
 from gibbsite.kernels.nuts.told import Centring
-from gibbsite.kernels.nuts.windows import FINAL, LEAST
+from gibbsite.kernels.nuts.windows import FINAL, LEAST, window_ends
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
+from gibbsite.sampling.followed import Followed
 from gibbsite.sampling.watch.snapshot import Notice
 
+EARLIEST = 150
+"""Steps before which no warm-up ends by itself."""
+RHAT, ESS = 1.05, 100
+"""What the later half of a warm-up must have to end it: R-hat below, effective draws of all chains above."""
+_RHAT_TOLD = 1.1
 # R-hat says little of the fewer draws that a shorter warm-up ends with
 _LEAST_TOLD = 200
 _LONGER = "warm up longer (--warmup 2000), start elsewhere (init=…), or see %schedule for another kernel"
@@ -18,33 +25,53 @@ _LONGER = "warm up longer (--warmup 2000), start elsewhere (init=…), or see %s
 
 class Warming:
     """The length of a warm-up of at most `most` steps; with `auto` it is decided at the ends of windows, from
-    the state alone, so that it is the same however the run is cut, stopped and resumed."""
+    the state and the draws so far, so that it is the same however the run is cut, stopped and resumed.
 
-    def __init__(self, most: int, auto: bool):
-        self._most, self._auto = most, auto
+    It ends where chains agree about every latent, from enough effective draws, and what blocks learn no
+    longer moves.
+    """
+
+    def __init__(self, plan: Plan, most: int, auto: bool):
+        self._plan, self._most, self._auto = plan, most, auto
+        self._followed = Followed(plan, most)
         self.length, self._told = most, ""
+
+    def ends(self, engine: Engine) -> tuple[int, ...]:
+        """After how many steps there is something to learn or to decide: no chunk goes on beyond one."""
+        return engine.window_ends or window_ends(self._most)
+
+    def follow(self, values: Mapping[str, np.ndarray], before: int) -> None:
+        """Take in steps of warm-up, arrays `[step, chain, …]`, of which `before` others came before."""
+        self._followed.add(values, before)
 
     def look(self, engine: Engine, state: Any, done: int) -> None:
         """Decide, where `done` steps end a window, and note what has not settled where it is the last."""
-        if done >= self.length or done not in engine.window_ends:
+        ends = self.ends(engine)
+        if done >= self.length:
+            self._followed.forget()
+        if done >= self.length or done not in ends:
             return
         last = done + FINAL >= self.length
-        early = self._auto and done >= EARLIEST and ends_itself(engine.kernel, state, self._most)
-        found = settling(engine.kernel, state) if last or early else None
-        if found is None:
+        clear = not any(done < e < done + FINAL for e in ends)
+        early = self._auto and done >= EARLIEST and clear and engine.kernel.ends_early
+        if not (last or early):
             return
-        waiting = found.waiting_for
+        rhat, site = self._followed.rhat(done)
+        apart = (f"R-hat is {min(rhat, 99):.2f} for {site}",)
+        waiting = (*(apart if rhat >= RHAT else ()), *settling(engine.kernel, state))
+        if early and not waiting:
+            ess, site = self._followed.ess(done)
+            waiting = () if ess >= ESS else (f"only {ess:.0f} draws are effective for {site}",)
         if early and not last and not waiting:
             self.length = done + FINAL
-        elif last:
-            met = found.rhat < RHAT or done < _LEAST_TOLD
-            told = waiting if early and self.length == self._most else () if met else waiting[:1]
+        elif last and done >= _LEAST_TOLD:
+            everything = early and self.length == self._most
+            told = waiting if everything else apart if rhat >= _RHAT_TOLD else ()
             self._told = f"warm-up has not settled: {', '.join(told)}" if told else ""
 
     def too_short(self, plan: Plan) -> str:
         """That it is too short to learn from, in a sentence; empty where it is not."""
-        blocks = () if plan.kernel is None else plan.kernel.blocks
-        learning = any(isinstance(b, LearntNUTS) and b.window_ends(2 * LEAST) for b, _ in blocks)
+        learning = plan.kernel is not None and plan.kernel.window_ends(2 * LEAST)
         if not (learning and 0 < self._most < LEAST):
             return ""
         return (
@@ -64,6 +91,12 @@ class Warming:
         """For a checkpoint."""
         return {"length": self.length, "told": self._told}
 
-    def take_up(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what `as_json` gave."""
+    def pack(self, done: int) -> dict[str, np.ndarray]:
+        """The draws that decide, for a checkpoint after `done` steps."""
+        return self._followed.pack(done) if done < self.length else {}
+
+    def take_up(self, saved: Mapping[str, Any], state: Mapping[str, np.ndarray], done: int) -> None:
+        """Go on, after `done` steps, from what `as_json` and `pack` gave."""
         self.length, self._told = saved["length"], saved["told"]
+        if done < self.length:
+            self._followed.unpack(state, done)

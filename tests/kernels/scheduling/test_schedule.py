@@ -32,6 +32,7 @@ def model():
         "Gibbs z (*) NUTS [w mu]",
         "random: 3 x Gibbs z (*) ESlice mu (*) HMC(step_size=0.05, num_steps=10) w",
         "Slice 'odd name' (*) RandomWalk s[0] (*) NUTS *",
+        "Gibbs z (*) 2 x Interleave(Slice w, NUTS(centring='centred') [w mu], HMC(num_steps=10) mu)",
     ],
 )
 def test_text_survives_a_round_trip(text):
@@ -80,6 +81,16 @@ MISTAKES = [
     ("Gibbs z (*) Metropolis(proposal=mine) [w mu]", "'mine' is not defined", "^^^^"),
     ("Gibbs z (*) Metropolis [w mu]", "needs the option 'proposal'"),
     ("Gibbs * (*) NUTS [z w mu]", "nothing left"),
+    ("Gibbs z (*) Conjugate mu (*) NUTS [w mu]", "put both into one: Interleave(Conjugate mu, NUTS [w mu])"),
+    ("Gibbs z (*) Interleave(NUTS centred) [w mu]", "takes two updates or more", "^"),
+    ("Gibbs z (*) Interleave(NUTS w, NUTS mu", "expected ',' or ')'", "^"),
+    ("Gibbs z (*) Interleave(Slice, NUTS)", "which site does Interleave update"),
+    ("Gibbs z (*) Interleave(Slice w, NUTS w) [w mu]", "no update within Interleave moves mu", "^"),
+    ("Gibbs z (*) Interleave(Slice w, Gibs mu)", "did you mean 'Gibbs'", "^^^^"),
+    ("Gibbs z (*) Interleave(Slice w, Gibbs mu)", "'mu' is continuous"),
+    ("Gibbs z (*) Interleave(Eliminate z > NUTS w, NUTS mu)", "cannot stand within Interleave"),
+    ("Gibbs z (*) Interleave NUTS w", "expected the updates"),
+    ("Gibbs z (*) Interleave(NUTS decentred w, NUTS mu)", "expected ',' or ')'"),
 ]
 
 

@@ -22,6 +22,7 @@ from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, Site
 from gibbsite.elimination import Marginal
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.composite import ends_early
 from gibbsite.kernels.grouped import Flat
 
 
@@ -151,6 +152,15 @@ class Eliminated(MCMCKernel):
         if learn is None:
             return states
         return states._replace(inner=learn(states.inner, model_args, model_kwargs, siblings))
+
+    @property
+    def ends_early(self) -> bool:
+        """The inner kernel's."""
+        return ends_early(self._inner)
+
+    def ending(self, states: EliminatedState, num_warmup: int) -> EliminatedState:
+        """The inner kernel's."""
+        return states._replace(inner=self._inner.ending(states.inner, num_warmup))  # type: ignore[attr-defined]
 
     def wrap_model(self, wrapper: Callable[..., Any]) -> "Eliminated":
         """The same around wrapped models, the whole one and the marginal one."""

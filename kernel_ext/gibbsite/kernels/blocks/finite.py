@@ -177,6 +177,11 @@ class FiniteGibbs(MCMCKernel):
         """Nothing is cached that depends on other sites."""
         return state
 
+    @staticmethod
+    def ending(states: FiniteGibbsState, num_warmup: int) -> FiniteGibbsState:
+        """Nothing is adapted: a warm-up may end at any step."""
+        return states
+
     def wrap_model(self, wrapper: Callable) -> "FiniteGibbs":
         """The same kernel over a wrapped model; the analysis stays that of the bare one."""
         kernel = copy.copy(self)

@@ -23,7 +23,8 @@ from gibbsite.kernels.nuts.tree import chance, grown
 from gibbsite.kernels.nuts.tuning import as_vector, unmoved
 from gibbsite.kernels.nuts.windows import ring_length, window_ends
 
-CENTRING = ("auto", "as written")
+CENTRING = ("auto", "as written", "centred", "non-centred")
+_FIXED = {"centred": 1.0, "non-centred": 0.0}
 METRIC = ("auto", "diagonal", "low rank")
 _MOST_LOW_RANK = 512
 _FIRST_STEP = 0.2
@@ -38,8 +39,9 @@ class LearntNUTS(HMC):
     all, in every step from the mean of their acceptance probabilities (`pooled`). Alone, and as a block of
     any `numpyro.infer.Gibbs`, each chain learns for itself.
 
-    `model` is a NumPyro model; `density` hands in an analysis made before. `centring`: "auto" or "as
-    written"; `metric`: "auto", "diagonal" or "low rank". `step_size` is where its adaptation begins.
+    `model` is a NumPyro model; `density` hands in an analysis made before. `centring`: "auto", "as written",
+    or "centred" and "non-centred" for all sites that "auto" would learn; `metric`: "auto", "diagonal" or "low
+    rank". `step_size` is where its adaptation begins.
     """
 
     def __init__(
@@ -78,6 +80,11 @@ class LearntNUTS(HMC):
         self._ends: tuple[int, ...] = ()
 
     @property
+    def learns_centring(self) -> bool:
+        """Whether degrees of centring are learnt in warm-up, and not given."""
+        return self._centring == "auto"
+
+    @property
     def problem(self) -> Problem:
         """The block's density and coordinates; only after `init`."""
         assert self._problem is not None, "`init` must be called first"
@@ -112,6 +119,8 @@ class LearntNUTS(HMC):
         self._ends = self.window_ends(num_warmup)
         # halfway until something is known; as written where nothing will be
         lam = jnp.full(c.degrees, 0.5) if self._ends else jnp.asarray(c.written)
+        if self._centring in _FIXED:
+            lam = jnp.full(c.degrees, _FIXED[self._centring])
         around = made.around(model_args, kwargs)
         v, energy, gradient = made.start(key_start, given, lam, model_args, kwargs)
         scale = jnp.clip((jnp.abs(gradient) + 1e-10) ** -0.5, 1e-2, 1e2)
@@ -213,6 +222,16 @@ class LearntNUTS(HMC):
         energy, gradient = self.problem.value_and_grad(lam, model_args, kwargs)(u)
         return state._replace(u=u, potential_energy=energy, w_grad=state.tuning.metric.transposed(gradient))
 
+    def moved_to(
+        self, state: NutsState, z: Mapping[str, Any], model_args: Any, model_kwargs: Any
+    ) -> NutsState:
+        """The state at other unconstrained values `z` by site."""
+        kwargs, c, lam = dict(model_kwargs or {}), self.problem.coordinates, state.tuning.lam
+        u = c.learnt_from(c.flat(z), lam, self.problem.around(model_args, kwargs))
+        energy, gradient = jax.value_and_grad(self.problem.potential(lam, model_args, kwargs))(u)
+        w_grad = state.tuning.metric.transposed(gradient)
+        return state._replace(z=dict(z), u=u, potential_energy=energy, w_grad=w_grad)
+
     def window_ends(self, num_warmup: int) -> tuple[int, ...]:
         """After how many steps of a warm-up `pool` is to be called."""
         return window_ends(num_warmup) if self._adapt_mass_matrix else ()
@@ -229,6 +248,8 @@ class LearntNUTS(HMC):
 
         `siblings` are the other blocks' constrained values by site, `[chain, …]`.
         """
+        if not self._ends:
+            return states
         return pooled(
             self.problem,
             states,
@@ -237,6 +258,7 @@ class LearntNUTS(HMC):
             dict(siblings),
             self._ends,
             self._pooled,
+            self.learns_centring,
         )
 
     def wrap_model(self, wrapper: Callable[..., Any]) -> "LearntNUTS":

@@ -177,11 +177,11 @@ def coordinates(
 ) -> Coordinates:
     """Coordinates of the sites in `shapes`, by unconstrained shape and support.
 
-    `siblings` are the sites whose values other blocks give. With `centring` "auto", every site can be centred
-    to a degree whose location or scale reads another site of the block and nothing that is unknown.
+    `siblings` are the sites whose values other blocks give. Unless `centring` is "as written", every site is
+    centred to a degree whose location or scale reads another site of the block and nothing that is unknown.
     """
     names = [n for n in shapes if n in density.latent_vars]
-    found = declared(density, names, siblings) if centring == "auto" else {}
+    found = declared(density, names, siblings) if centring != "as written" else {}
     parts, site, written = [], [], []
     at = degrees = number = 0
     for name in [*_ordered(names, found), *(n for n in shapes if n not in names)]:

@@ -21,10 +21,12 @@ def pooled(
     siblings: dict[str, Any],
     ends: tuple[int, ...],
     together: bool,
+    centring: bool,
 ) -> NutsState:
     """States `[chain, …]` with a tuning learnt from the later half of the draws so far, in its coordinates.
 
-    Each chain's own draws alone count for it unless `together`. `ends` are the ends of all windows.
+    Each chain's own draws alone count for it unless `together`. `ends` are the ends of all windows. Degrees
+    of centring stay what they are unless `centring`.
     """
     c = problem.coordinates
     data = problem.around(args, with_conditioning(dict(kwargs), jax.tree.map(lambda a: a[0], siblings))).data
@@ -33,11 +35,14 @@ def pooled(
     age = (steps - 1 - jnp.arange(length)) % length
     weight = jnp.where(age < jnp.minimum((steps + 1) // 2, length), 1.0, 0.0).astype(states.ring.dtype)
     # a repeated block may be a little short of the end; a warm-up may end sooner than it was laid out for
-    last = (steps > max([0, *ends[:-1]])) | (steps + FINAL >= states.num_warmup[0])
+    num_warmup, all_ends = states.num_warmup[0], jnp.asarray(ends)
+    sooner = num_warmup < ends[-1] + FINAL
+    none_left = ~jnp.any((all_ends > steps + FINAL // 2) & (all_ends < num_warmup))
+    last = (steps > max([0, *ends[:-1]])) | (sooner & none_left)
 
     def learn(ring: jax.Array, weight: jax.Array, tuning: Tuning) -> Tuning:
         rows = Rows(ring[:, : c.size], ring[:, c.size : 2 * c.size], ring[:, 2 * c.size :])
-        return refit(c, rows, weight, tuning, data, rank, last)
+        return refit(c, rows, weight, tuning, data, rank, last if centring else None)
 
     if together:
         chains = states.ring.shape[0]

@@ -1,12 +1,15 @@
 """What warm-up learnt about centring, in numbers and in words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gibbsite.density import Density
+from gibbsite.kernels.blocks.eliminated import Eliminated
+from gibbsite.kernels.composite import Repeat
+from gibbsite.kernels.interleaved import Interleaved
 from gibbsite.kernels.nuts.block import LearntNUTS
 from gibbsite.kernels.nuts.centring import GRID
 from gibbsite.kernels.nuts.coordinates import declared
@@ -75,9 +78,8 @@ def learnt_centring(kernel: Any, state: Any) -> Centring:
     Chains that learnt apart are averaged.
     """
     found: dict[str, Learnt] = {}
-    for block, own in zip((b for b, _ in kernel.blocks), state.block_states, strict=True):
-        inner = _innermost(block)
-        if not isinstance(inner, LearntNUTS):
+    for inner, own in gradient_blocks(kernel, state):
+        if not inner.learns_centring:
             continue
         tuning = own.tuning
         lam, fit = np.asarray(tuning.lam).mean(0), [np.asarray(f).mean(0) for f in tuning.fit]
@@ -88,19 +90,32 @@ def learnt_centring(kernel: Any, state: Any) -> Centring:
     return Centring(found)
 
 
-def _innermost(block: Any) -> Any:
-    while not isinstance(block, LearntNUTS):
-        inner = getattr(block, "inner", None) or getattr(block, "kernel", None)
-        if inner is None:
-            break
-        block = inner
-    return block
+def gradient_blocks(kernel: Any, state: Any) -> Iterator[tuple[LearntNUTS, Any]]:
+    """Every `LearntNUTS` of a composite with its state, also where it is repeated, one of several for the
+    same sites, or on a marginal."""
+    for (block, _), own in zip(kernel.blocks, state.block_states, strict=True):
+        yield from _within(block, own)
 
 
-def to_be_learnt(density: Density, sites: Sequence[str]) -> list[str]:
+def _within(block: Any, state: Any) -> Iterator[tuple[LearntNUTS, Any]]:
+    if isinstance(block, LearntNUTS):
+        yield block, state
+    elif isinstance(block, Interleaved):
+        for (part, _), own in zip(block.parts, state.inner, strict=True):
+            yield from _within(part, own)
+    elif isinstance(block, Repeat):
+        yield from _within(block.kernel, state)
+    elif isinstance(block, Eliminated):
+        yield from _within(block.inner, state.inner)
+
+
+def to_be_learnt(density: Density, sites: Sequence[str], centring: str) -> list[str]:
     """For a schedule's explanation: which sites of a block will be centred to a degree, and at what cost."""
     lines = []
-    for name, found in declared(density, sites, None).items():
+    for name, found in declared(density, sites, None).items() if centring != "as written" else ():
+        if centring != "auto":
+            lines.append(f"{found}: {centring}")
+            continue
         size = int(np.prod(density.sites[name].shape, dtype=np.int64))
         lines.append(
             f"{found}: centring learnt per element in warm-up; no extra gradients, "

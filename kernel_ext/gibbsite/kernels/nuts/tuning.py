@@ -40,9 +40,10 @@ def refit(
     tuning: Tuning,
     data: object,
     rank: int,
-    last: jax.Array,
+    last: jax.Array | None,
 ) -> Tuning:
-    """A tuning learnt from the rows that `weight` (0 or 1, `[n]`) counts; `last`: of this warm-up.
+    """A tuning learnt from the rows that `weight` (0 or 1, `[n]`) counts; `last`: of this warm-up, or None
+    where the degrees of centring stay.
 
     Draws with a gradient that is not finite count for nothing.
     """
@@ -52,7 +53,7 @@ def refit(
     rows = Rows(v, g, rows.siblings)
     lam, fit = tuning.lam, tuning.fit
     u, slope = v, g
-    if coordinates.degrees:
+    if coordinates.degrees and last is not None:
         loc, scale = jax.vmap(lambda r: coordinates.locations(r.v, around(coordinates, r.siblings, data)))(
             rows
         )
@@ -62,6 +63,7 @@ def refit(
         enough = weight.sum() >= _LEAST_DRAWS
         lam = jnp.where(enough & jnp.isfinite(new_fit.used), new, lam)
         fit = jax.tree.map(lambda a, b: jnp.where(enough, a, b), new_fit, fit)
+    if coordinates.degrees:
         u, slope = jax.vmap(lambda r: moved(coordinates, r, lam, data))(rows)
         whole = jnp.isfinite(u).all(1) & jnp.isfinite(slope).all(1)
         weight = jnp.where(whole, weight, 0.0)

@@ -9,6 +9,12 @@ names. `random:` in front of it all visits the updates at random. AugurV2's name
     Eliminate z > NUTS [w mu] (*) Conjugate tau
 
 `Eliminate` sums discrete sites out of the update to the right of `>`, and redraws them right after it.
+
+    Interleave(NUTS centred, NUTS non-centred) [mu tau theta]
+    Interleave(Conjugate mu, NUTS [mu tau theta])
+
+`Interleave` is for sites that more than one update moves: one after another in every sweep. Updates without
+sites of their own move all of the block.
 """
 
 import ast
@@ -22,6 +28,8 @@ from gibbsite.errors import ScheduleError
 
 REST = "*"
 ELIMINATE = "Eliminate"
+INTERLEAVE = "Interleave"
+_CENTRED = re.compile(r"(?:non-)?centred\b")
 _NAME = re.compile(r"[^\W\d]\w*")
 _QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)+'|\"(?:[^\"\\\n]|\\.)+\"")
 _SITE = re.compile(r"[^\W\d][\w.]*(?:/[\w.]+)*(?:\[\d+\])*")
@@ -31,8 +39,9 @@ _SITE = re.compile(r"[^\W\d][\w.]*(?:/[\w.]+)*(?:\[\d+\])*")
 class Update:
     """One update of a sweep: a kernel, the sites it updates together, its options, how often in a row.
 
-    `eliminated` sites are summed out of its target and redrawn right after it. `span` is where it stands in
-    the text it was read from, for messages; it does not count for equality.
+    `eliminated` sites are summed out of its target and redrawn right after it. Of `Interleave`, `parts` are
+    the updates that share its sites. `span` is where it stands in the text it was read from, for messages; it
+    does not count for equality.
     """
 
     kernel: str
@@ -41,6 +50,7 @@ class Update:
     repeat: int = 1
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
     eliminated: tuple[str, ...] = ()
+    parts: "tuple[Update, ...]" = ()
 
     @property
     def label(self) -> str:
@@ -56,6 +66,11 @@ class Update:
         """The update of those of its sites that are among `sites`: none, or one."""
         left = tuple(s for s in self.eliminated if s in sites)
         own = tuple(s for s in self.sites if s in sites)
+        parts = tuple(p for part in self.parts for p in part.keeping(sites))
+        if len(parts) > 1:
+            return (replace(self, sites=own, parts=parts),)
+        if self.parts:
+            return parts
         if own:
             return (replace(self, sites=own, eliminated=left),)
         return (Update("Gibbs", left),) if left else ()
@@ -63,6 +78,8 @@ class Update:
     def __str__(self) -> str:
         options = ", ".join(f"{k}={_shown(v)}" for k, v in self.options)
         times = f"{self.repeat} x " if self.repeat != 1 else ""
+        if self.parts:
+            return f"{times}{self.kernel}({', '.join(map(str, self.parts))})"
         times += f"{ELIMINATE} {_written(self.eliminated)} > " if self.eliminated else ""
         return f"{times}{self.kernel}{f'({options})' if options else ''} {self.label}"
 
@@ -169,6 +186,8 @@ class _Parser:
         spans = {"kernel": kernel.span()}
         if kernel.group().lower() == ELIMINATE.lower():
             return self.eliminating(repeat, kernel)
+        if kernel.group().lower() == INTERLEAVE.lower():
+            return self.interleaving(repeat, spans)
         options: tuple[tuple[str, Any], ...] = ()
         if self.text[self.at : self.at + 1] == "(" and not re.match(r"\(\s*\*\s*\)", self.text[self.at :]):
             options = self.options(kernel, spans)
@@ -190,6 +209,53 @@ class _Parser:
             raise self.error(f"to the right of '>' stands one update, not {what}", word.span())
         moved = {f"eliminated {name}": span for name, span in spans.items()}
         return replace(inner, eliminated=left, repeat=repeat, spans={**inner.spans, **moved})
+
+    def interleaving(self, repeat: int, spans: dict[str, tuple[int, int]]) -> Update:
+        """What follows `Interleave`: updates in parentheses, and the block of those without sites."""
+        if not self.take(r"\("):
+            raise self.error(f"expected the updates: {INTERLEAVE}(NUTS centred, NUTS non-centred) [a b]")
+        parts = [self.part()]
+        while self.take(","):
+            parts.append(self.part())
+        if not self.take(r"\)"):
+            raise self.error(f"expected ',' or ')' after an update of {INTERLEAVE}")
+        if len(parts) == 1:
+            raise self.error(f"{INTERLEAVE} takes two updates or more", spans["kernel"])
+        self.skip()
+        named = bool(re.compile(rf"\[|\*|{_QUOTED.pattern}|{_SITE.pattern}").match(self.text, self.at))
+        block: tuple[str, ...] = ()
+        if named or not all(p.sites for p in parts):
+            block = self.sites(INTERLEAVE, spans)
+        parts = [p if p.sites else replace(p, sites=block) for p in parts]
+        union = dict.fromkeys(s for p in parts for s in p.sites)
+        idle = [s for s in block if s not in union]
+        if idle:
+            raise self.error(f"no update within {INTERLEAVE} moves {', '.join(idle)}", spans["sites"])
+        for part in parts:
+            spans.update({k: v for k, v in part.spans.items() if k.startswith("site ")})
+        return Update(INTERLEAVE, tuple(union), (), repeat, spans, parts=tuple(parts))
+
+    def part(self) -> Update:
+        """One update within `Interleave`: a kernel, how it centres, its options, its sites."""
+        self.skip()
+        kernel = self.take(_NAME)
+        if not kernel:
+            raise self.error("expected the name of a kernel, such as NUTS or Conjugate")
+        spans = {"kernel": kernel.span()}
+        if kernel.group().lower() in (ELIMINATE.lower(), INTERLEAVE.lower()):
+            raise self.error(f"{kernel.group()} cannot stand within {INTERLEAVE}", kernel.span())
+        options: tuple[tuple[str, Any], ...] = ()
+        if self.text[self.at : self.at + 1] == "(":
+            options = self.options(kernel, spans)
+        centring = self.take(_CENTRED)
+        if centring:
+            options = (*options, ("centring", centring.group()))
+            spans["option centring"] = centring.span()
+        self.skip()
+        sites = (
+            () if self.text[self.at : self.at + 1] in (",", ")", "") else self.sites(kernel.group(), spans)
+        )
+        return Update(kernel.group(), sites, options, 1, spans)
 
     def options(
         self, kernel: re.Match[str], spans: dict[str, tuple[int, int]]

@@ -134,9 +134,15 @@ def _integers(facts: Facts, name: str) -> str:
 
 
 def reason_for(
-    facts: Facts, kernel: str, sites: tuple[str, ...], options: Mapping[str, Any] = MappingProxyType({})
+    facts: Facts,
+    kernel: str,
+    sites: tuple[str, ...],
+    options: Mapping[str, Any] = MappingProxyType({}),
+    shared: bool = False,
 ) -> str | None:
-    """Why this kernel for these sites, together or apart; None where the kernel's own reason says it."""
+    """Why this kernel for these sites, together or apart; None where the kernel's own reason says it. Where
+    updates have `shared` sites, none is apart from others."""
+    away = [] if shared else _apart(facts, sites)
     if kernel in ("Gibbs", "Conjugate"):
         joint = _joint(facts, kernel, sites, options)
         if joint is not None and not isinstance(joint, str):
@@ -145,18 +151,19 @@ def reason_for(
             own = conjugate_reason(facts, sites)
         else:
             own = "; ".join(facts.conditional(s).reason for s in updated_together(facts.density, sites))
-        return "; ".join([own, *_apart(facts, sites)])
+        return "; ".join([own, *away])
     row = find_kernel(kernel)
     if row is not None and row.why is not None:
-        return "; ".join([row.why(facts, sites), *_apart(facts, sites)])
+        return "; ".join([row.why(facts, sites), *away])
     if kernel == "Slice":
         return "; ".join(f"{s}: {m}" for s in sites if (m := _stepped(facts, s))) or None
     if kernel in ("NUTS", "HMC"):
         own = row.reason if row else ""
         tied = ties_within(facts.density, sites)
         kept = [f"kept together: {'; '.join(tied)}"] if tied else []
-        learnt = to_be_learnt(facts.density, sites) if kernel == "NUTS" else []
-        return "; ".join([own, *kept, *learnt, *_apart(facts, sites)])
+        centring = options.get("centring", "auto")
+        learnt = to_be_learnt(facts.density, sites, centring) if kernel == "NUTS" else []
+        return "; ".join([own, *kept, *learnt, *away])
     return None
 
 

@@ -204,6 +204,10 @@ _NUTS: Mapping[str, tuple[type, ...]] = {
 }
 
 
+def _build_interleaved(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
+    raise ScheduleError("Interleave is built of its updates")
+
+
 def _build_hmc(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
     options = dict(options)
     if "num_steps" in options:
@@ -366,6 +370,16 @@ for _row in (
             window_draw(facts.density, s).cost for s in updated_together(facts.density, sites)
         ),
         "infinite support: drawn exactly from tables over windows placed at random around its value",
+    ),
+    KernelRow(
+        "Interleave",
+        lambda facts, site: (
+            "it takes updates that share sites: Interleave(NUTS centred, NUTS non-centred) [a b]"
+        ),
+        _build_interleaved,
+        {},
+        lambda facts, sites, options: "those of its updates",
+        "asked for: updates that share sites, one after another in every sweep",
     ),
     KernelRow(
         "Ancestral",

@@ -15,8 +15,17 @@ from gibbsite.elimination import marginal_of
 from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
 from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
+from gibbsite.kernels.interleaved import Interleaved
 from gibbsite.kernels.scheduling.elimination import check_eliminated, drawn_jointly
-from gibbsite.kernels.scheduling.parse import REST, Spec, Update, at_caret, nearest, parse_schedule
+from gibbsite.kernels.scheduling.parse import (
+    INTERLEAVE,
+    REST,
+    Spec,
+    Update,
+    at_caret,
+    nearest,
+    parse_schedule,
+)
 from gibbsite.kernels.scheduling.plan import Block, Plan
 from gibbsite.kernels.scheduling.policy import blocked_by, blocked_in_detail, default_spec, reason_for
 from gibbsite.kernels.scheduling.registry import Facts, KernelRow, find_kernel, kernels
@@ -58,6 +67,9 @@ class Schedule:
         rows = []
         for u in self.updates:
             row = _row(u.kernel)
+            if u.parts:
+                rows.append(self._interleaved_row(u))
+                continue
             cost = row.cost(self.facts, u.sites, dict(u.options))
             if u.eliminated:
                 rows.append(self._eliminated_row(u, cost))
@@ -83,6 +95,19 @@ class Schedule:
             "",
             f"{times}({cost}), each of {marginal.cost}; one draw of about a gradient",
         )
+
+    def _interleaved_row(self, u: Update) -> Row:
+        """The row of updates that share sites: a reason and a cost for each."""
+        reasons, costs = [], []
+        for p in u.parts:
+            row, name = _row(p.kernel), str(p).removesuffix(p.label).strip()
+            reasons.append(
+                f"{name}: {reason_for(self.facts, p.kernel, p.sites, dict(p.options)) or row.reason}"
+            )
+            costs.append(f"{name}: {row.cost(self.facts, p.sites, dict(p.options))}")
+        times = f"{u.repeat} × " if u.repeat > 1 else ""
+        reason = f"{_row(u.kernel).reason}\n" + "\n".join(reasons)
+        return Row(u.sites, str(u), reason, "", times + "; ".join(costs))
 
     @cached_property
     def levels(self) -> Mapping[str, tuple[str, ...]]:
@@ -122,9 +147,10 @@ class Schedule:
             blocks.append(Block(label, u.kernel, u.everything, options, u.eliminated))
             drawn = drawn_jointly(facts, u)
             signatures += [drawn.signature] if drawn is not None else []
-            signatures += _row(u.kernel).signature(facts, u.sites)
-            # options that are functions are compiled in: they are part of the key as objects
-            signatures += [v if callable(v) else repr(v) for v in options.values()]
+            for p in u.parts or (u,):
+                signatures += _row(p.kernel).signature(facts, p.sites)
+                # options that are functions are compiled in: they are part of the key as objects
+                signatures += [v if callable(v) else repr(v) for _, v in p.options]
         composite = RandomScanGibbs if self.random_scan else SystematicScanGibbs
         return Plan(
             kernel=composite(pairs),
@@ -219,6 +245,8 @@ def make_schedule(
 def _built(facts: Facts, u: Update) -> MCMCKernel:
     """The kernel of an update."""
     options = dict(u.options)
+    if u.parts:
+        return Interleaved(facts.runtime_model, [(_built(facts, p), p.sites) for p in u.parts])
     if not u.eliminated:
         return _row(u.kernel).build(facts, u.sites, options)
     marginal = marginal_of(facts.density, u.eliminated)
@@ -237,14 +265,7 @@ def _checked(facts: Facts, spec: Spec) -> tuple[Update, ...]:
     latents = tuple(n for n, s in facts.sites.items() if s.role == "latent")
     expanded = []
     for u in spec.updates:
-        row = find_kernel(u.kernel)
-        if row is None:
-            raise at_caret(
-                f"unknown kernel {u.kernel!r}{nearest(u.kernel, kernels())} (known: {', '.join(kernels())})",
-                spec.text,
-                u.spans.get("kernel"),
-            )
-        _check_options(u, row, spec.text)
+        row = _known_row(u, spec.text)
         check_eliminated(facts, u, row, spec.text)
         out = tuple(m for s in u.eliminated for m in _members(facts, s, u, spec.text))
         u = replace(u, eliminated=out)
@@ -255,7 +276,8 @@ def _checked(facts: Facts, spec: Spec) -> tuple[Update, ...]:
             if site in owner and site != REST:
                 again = "in one block" if owner[site] is u else f"by {owner[site].kernel} and by {u.kernel}"
                 span = u.spans.get(f"site {site}")
-                raise at_caret(f"site {site!r} is updated twice, {again}; name it once", spec.text, span)
+                both = f"name it once, or put both into one: {_shared(owner[site], u)}"
+                raise at_caret(f"site {site!r} is updated twice, {again}; {both}", spec.text, span)
             owner[site] = u
     rest = [n for n in latents if n not in owner]
     if REST not in owner and rest:
@@ -270,19 +292,52 @@ def _checked(facts: Facts, spec: Spec) -> tuple[Update, ...]:
     for u, row, sites in expanded:
         own = sites[len(u.eliminated) :]
         names = tuple(m for s in own for m in (rest if s == REST else [s]))
-        for site in names:
-            why = row.fits(facts, site)
-            if why is not None:
-                span = u.spans.get(f"site {site}", u.spans.get("sites"))
-                message = (
-                    f"{row.name} cannot update {site!r}: {why}. It can be updated by {_fitting(facts, site)}"
-                )
-                raise at_caret(message, spec.text, span)
-        why = row.together(facts, names, dict(u.options))
-        if why is not None:
-            raise at_caret(why, spec.text, u.spans.get("sites"))
-        checked.append(Update(row.name, names, u.options, u.repeat, u.spans, u.eliminated))
+        parts = []
+        for p in u.parts:
+            found = [m for s in p.sites for m in _members(facts, s, p, spec.text)]
+            of = tuple(dict.fromkeys(m for s in found for m in (rest if s == REST else [s])))
+            parts.append(_fitted(facts, p, _known_row(p, spec.text), of, spec.text))
+        if parts:
+            checked.append(replace(u, kernel=row.name, sites=names, parts=tuple(parts)))
+        else:
+            checked.append(_fitted(facts, u, row, names, spec.text))
     return tuple(checked)
+
+
+def _known_row(u: Update, text: str) -> KernelRow:
+    """The row of an update's kernel, which takes its options."""
+    row = find_kernel(u.kernel)
+    if row is None:
+        raise at_caret(
+            f"unknown kernel {u.kernel!r}{nearest(u.kernel, kernels())} (known: {', '.join(kernels())})",
+            text,
+            u.spans.get("kernel"),
+        )
+    _check_options(u, row, text)
+    return row
+
+
+def _fitted(facts: Facts, u: Update, row: KernelRow, names: tuple[str, ...], text: str) -> Update:
+    """The update of the sites `names`, each of which, and all together, its kernel can update."""
+    for site in names:
+        why = row.fits(facts, site)
+        if why is not None:
+            span = u.spans.get(f"site {site}", u.spans.get("sites"))
+            message = (
+                f"{row.name} cannot update {site!r}: {why}. It can be updated by {_fitting(facts, site)}"
+            )
+            raise at_caret(message, text, span)
+    why = row.together(facts, names, dict(u.options))
+    if why is not None:
+        raise at_caret(why, text, u.spans.get("sites"))
+    return Update(row.name, names, u.options, u.repeat, u.spans, u.eliminated)
+
+
+def _shared(one: Update, other: Update) -> str:
+    """How two updates that share sites are written."""
+    if one is other:
+        return f"{one.kernel} {one.label}"
+    return f"{INTERLEAVE}({one}, {other})"
 
 
 def _members(facts: Facts, name: str, u: Update, text: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.kernels.nuts.over_chains import AXIS
+from gibbsite.kernels.nuts.windows import FINAL
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.flight import Flight
 from gibbsite.sampling.engine.forward import forward
@@ -320,9 +321,9 @@ class Engine:
         first. `warmup`: how long that is, where it is shorter than it was laid out for.
         """
         warmup = self.warmup if warmup is None else warmup
+        if done is not None and warmup != self.warmup and done + FINAL == warmup:
+            state = self.kernel.ending(state, warmup)
         if done is not None and done < warmup and done in self.window_ends:
-            if warmup != self.warmup:
-                state = self.kernel.ending(state, warmup)
             state = self._pooled(state)
         count = jnp.asarray(steps, jnp.int32)
         sweeps = jnp.asarray(1 if warming else self.thin, jnp.int32)

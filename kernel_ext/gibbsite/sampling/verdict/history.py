@@ -11,7 +11,7 @@ from gibbsite.sampling.verdict.compare import Comparison, compare
 from gibbsite.showing import Live
 
 _ENDED = ("finished", "stopped", "failed")
-_SETTINGS = ("draws", "warmup", "chains", "seed", "thin")
+_SETTINGS = ("draws", "asked_warmup", "chains", "seed", "thin")
 _SHORT = 46  # characters of a line of source that are told
 _MOST_LINES = 2
 _HEADS = ("", "model", "changed", "schedule", "draws", "verdict", "seconds", "ESS/s", "elpd (LOO)")
@@ -125,7 +125,7 @@ def changes(before: Any, after: Any) -> list[str]:
     if not found and before.schedule_text != after.schedule_text:
         found.append("schedule")
     pairs = ((n, getattr(before.settings, n), getattr(after.settings, n)) for n in _SETTINGS)
-    found += [f"{n} {old} → {new}" for n, old, new in pairs if old != new]
+    found += [f"{n.removeprefix('asked_')} {old} → {new}" for n, old, new in pairs if old != new]
     return found
 
 

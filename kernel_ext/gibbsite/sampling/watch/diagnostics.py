@@ -25,6 +25,22 @@ def rank_rhat(x: np.ndarray) -> float:
     return _measure(array_stats.rhat, x.astype(np.float64), method="rank")
 
 
+def rank_rhats(x: np.ndarray) -> np.ndarray:
+    """`rank_rhat` of each scalar in draws `[draw, chain, scalar]`."""
+    with np.errstate(all="ignore"):
+        return np.asarray(array_stats.rhat(x.astype(np.float64), chain_axis=1, draw_axis=0, method="rank"))
+
+
+def least_esses(x: np.ndarray) -> np.ndarray:
+    """The lesser of bulk and tail ESS of each scalar in draws `[draw, chain, scalar]`; 0 where neither is
+    defined."""
+    with np.errstate(all="ignore"):
+        x = x.astype(np.float64)
+        bulk = array_stats.ess(x, chain_axis=1, draw_axis=0, method="bulk")
+        tail = array_stats.ess(x, chain_axis=1, draw_axis=0, method="tail", prob=rcParams["stats.ci_prob"])
+    return np.nan_to_num(np.minimum(bulk, tail), nan=0.0)
+
+
 def scalar_stat(label: str, site: str, index: tuple[int, ...], x: np.ndarray) -> ScalarStat:
     """All measures of one scalar's draws `[chain, draw]`.
 

@@ -134,8 +134,11 @@ class Monitor:
             self.stuck = {c: k for c, k in self.stuck.items() if k.partition("[")[0] not in named}
             # those of chains that had not met would not agree now, unless they are few
             good = bool(of) and not apart and not any(s.ess_bulk < _ENOUGH for s in of)
-        # that a shape is awkward matters where the draws are not good all the same
-        found += [n for n in self.lasting if (found if n.topic == "misfit" else not good)]
+        # that a shape is awkward matters where the draws are not good all the same; and chains whose labels
+        # differ would not have agreed in any warm-up
+        switched = any(n.topic == "labels" for n in found)
+        told = [n for n in self.lasting if n.topic != "warmup" or not switched]
+        found += [n for n in told if (found if n.topic == "misfit" else not good)]
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
 

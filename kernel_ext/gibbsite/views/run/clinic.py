@@ -29,7 +29,9 @@ class Trial:
         self.comparison: Comparison | None = None
         try:
             model, s = cure.applied(old.model), old.settings
-            self.run = model.start(draws=s.draws, warmup=s.warmup, chains=s.chains, seed=s.seed, thin=s.thin)
+            self.run = model.start(
+                draws=s.draws, warmup=s.asked_warmup, chains=s.chains, seed=s.seed, thin=s.thin
+            )
         except GibbsiteError as problem:
             self.error = str(problem)
         else:
@@ -175,6 +177,6 @@ class Clinic:
 
 def _flags(settings: Any) -> str:
     """The options of `%sample` that differ from its defaults."""
-    asked = (("n", settings.draws, 1000), ("w", settings.warmup, 1000), ("c", settings.chains, 4))
+    asked = (("n", settings.draws, 1000), ("w", settings.asked_warmup, "auto"), ("c", settings.chains, 4))
     asked += (("s", settings.seed, 0),)
     return "".join(f" -{letter} {value}" for letter, value, default in asked if value != default)
