@@ -90,7 +90,7 @@ MISTAKES = [
     ("Gibbs z (*) Interleave(Slice w, Gibbs mu)", "'mu' is continuous"),
     ("Gibbs z (*) Interleave(Eliminate z > NUTS w, NUTS mu)", "cannot stand within Interleave"),
     ("Gibbs z (*) Interleave NUTS w", "expected the updates"),
-    ("Gibbs z (*) Interleave(NUTS decentred w, NUTS mu)", "expected ',' or ')'"),
+    ("Gibbs z (*) Interleave(NUTS decentred w, NUTS mu)", "brackets for a block: [decentred w]"),
 ]
 
 
