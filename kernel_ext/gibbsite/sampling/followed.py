@@ -32,26 +32,30 @@ class Followed:
         """Take in steps `[step, chain, …]` by site, of which `before` others came before."""
         steps = np.arange(before, before + len(next(iter(values.values()))))
         wanted = steps % self._every == 0
-        rows = [self._some(values[n][wanted]) for n in self.sites]
+        rows = [self._some(values[n])[wanted] for n in self.sites]
         if not rows:
             return
-        rows = np.concatenate(rows, axis=-1, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            rows = np.concatenate(rows, axis=-1, dtype=np.float32)
         if self._held is None:
             self._held = np.empty((self._rows, *rows.shape[1:]), np.float32)
         self._held[steps[wanted] // self._every] = rows
 
     def _some(self, v: np.ndarray) -> np.ndarray:
-        flat = v.reshape(*v.shape[:2], -1)[:, _spaced(v.shape[1], _CHAINS)]
-        return flat[..., _spaced(flat.shape[-1], self._per_site)]
+        flat = v.reshape(*v.shape[:2], -1)
+        some = flat[..., _spaced(flat.shape[-1], self._per_site)]  # first: of a large site few are copied
+        return some[:, _spaced(v.shape[1], _CHAINS)]
 
     def rhat(self, done: int) -> tuple[float, str]:
         """The largest split R-hat of the later half of `done` steps, and the site that has it.
 
         Rank-normalised; infinite for values that are not finite, and where there are too few of them.
         """
+        if not self.sites:  # every draw is independent of the last
+            return 1.0, ""
         x = self._later_half(done)
         if not x.size:
-            return np.inf, self.sites[0] if self.sites else ""
+            return np.inf, self.sites[0]
         found = np.where(np.isnan(rhats := rank_rhats(x)), np.inf, rhats)
         found[np.ptp(x, axis=(0, 1)) == 0] = 1.0  # the same in all chains
         worst = int(np.argmax(found))
