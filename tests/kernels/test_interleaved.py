@@ -52,15 +52,6 @@ def test_it_leaves_the_joint_distribution_as_it_is(fn, text):
     assert max(float(np.abs(z).max()) for z in scores.values()) < 4.5, scores
 
 
-def test_a_part_that_began_where_it_ended_would_be_seen(monkeypatch):
-    """The test itself: NUTS that is not put where the other part left theta, in the light of other data."""
-    monkeypatch.setattr("gibbsite.kernels.interleaved._put", lambda kernel, state, *rest: state)
-    text = f"Interleave(NUTS({STEPS}) [mu tau theta], Conjugate theta)"
-    kernel = gb.model(effects, np.zeros(N)).plan(text).kernel
-    scores = joint_distribution_test(effects, kernel, {"y": "y"}, inputs=inputs, chains=2000, steps=3)
-    assert max(float(np.abs(z).max()) for z in scores.values()) > 4.5
-
-
 TEXT = "Interleave(NUTS centred, NUTS non-centred) [mu tau theta]"
 
 
