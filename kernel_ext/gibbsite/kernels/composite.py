@@ -163,8 +163,10 @@ class RandomScanGibbs(PoolingGibbs):
     more as there are blocks.
     """
 
-    # blocks count their own steps, of which nobody knows how many a sweep has
-    ends_early = False
+    @property
+    def ends_early(self) -> bool:
+        """No: blocks count their own steps, of which nobody knows how many a sweep has."""
+        return False
 
     def _sample_one(
         self, state: GibbsState, model_args: tuple[Any, ...], model_kwargs: Mapping[str, Any] | None

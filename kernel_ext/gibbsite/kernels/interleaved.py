@@ -60,7 +60,9 @@ class Interleaved(MCMCKernel):
             raise ScheduleError("Interleave has no kernel")
         self._model = model
         # every kernel reads the others' sites as given, also where it stands outside of a composite
-        self._parts = [(k.wrap_model(conditioned), tuple(sites)) for k, sites in parts]
+        self._parts: list[tuple[Any, tuple[str, ...]]] = [
+            (k.wrap_model(conditioned), tuple(sites)) for k, sites in parts
+        ]
 
     @property
     def model(self) -> Callable[..., Any]:

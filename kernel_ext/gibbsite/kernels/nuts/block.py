@@ -228,7 +228,7 @@ class LearntNUTS(HMC):
         """The state at other unconstrained values `z` by site."""
         kwargs, c, lam = dict(model_kwargs or {}), self.problem.coordinates, state.tuning.lam
         u = c.learnt_from(c.flat(z), lam, self.problem.around(model_args, kwargs))
-        energy, gradient = jax.value_and_grad(self.problem.potential(lam, model_args, kwargs))(u)
+        energy, gradient = self.problem.value_and_grad(lam, model_args, kwargs)(u)
         w_grad = state.tuning.metric.transposed(gradient)
         return state._replace(z=dict(z), u=u, potential_energy=energy, w_grad=w_grad)
 
