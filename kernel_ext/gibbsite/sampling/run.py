@@ -27,7 +27,6 @@ from gibbsite.sampling.engine.stages import ANALYSING, SAMPLING, STARTING, WARMI
 from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
-from gibbsite.sampling.followed import KEY as FOLLOWED
 from gibbsite.sampling.posterior.derived import Derived
 from gibbsite.sampling.registry import remember
 from gibbsite.sampling.storage.datatree import to_datatree
@@ -35,7 +34,8 @@ from gibbsite.sampling.storage.drawn import Drawn
 from gibbsite.sampling.storage.draws import Draws, empty_like
 from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.storage.summaries import PREFIX
-from gibbsite.sampling.warming import Warming
+from gibbsite.sampling.warm.followed import KEY as FOLLOWED
+from gibbsite.sampling.warm.warming import Warming
 from gibbsite.sampling.watch.looking import Looking
 from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.sampling.watch.pace import Pace

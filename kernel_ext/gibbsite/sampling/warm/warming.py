@@ -10,7 +10,7 @@ from gibbsite.kernels.nuts.told import Centring
 from gibbsite.kernels.nuts.windows import FINAL, LEAST, window_ends
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
-from gibbsite.sampling.followed import Followed
+from gibbsite.sampling.warm.followed import Followed
 from gibbsite.sampling.watch.snapshot import Notice
 
 EARLIEST = 150
