@@ -211,13 +211,13 @@ def _complete(fn: Callable, arguments: Arguments, labels: Collection[str]) -> tu
     for name, gone in _missing_elements(fn, given_args, given_kwargs).items():
         if not gone.ndim or not any(a.ndim and len(a) == len(gone) for a in arrays):
             raise DataError(f"no argument has the {len(gone) if gone.ndim else 1} rows of {name!r} to drop")
-        rows[len(gone)] = rows.get(len(gone), False) | gone.any(axis=tuple(range(1, gone.ndim)))
+        rows[len(gone)] = np.logical_or(rows.get(len(gone), False), gone.any(axis=tuple(range(1, gone.ndim))))
     density = build_density(fn, given_args, given_kwargs)
     lengths = {s.shape[0] for s in density.sites.values() if s.role == "observed" and s.shape}
     for variable, array in zip(density.data_vars, arrays, strict=True):
         if array.ndim and len(array) in lengths and array.dtype.kind == "f" and variable in density.read:
             lost = np.isnan(array).any(axis=tuple(range(1, array.ndim)))
-            rows[len(array)] = rows.get(len(array), False) | lost
+            rows[len(array)] = np.logical_or(rows.get(len(array), False), lost)
     for i, array in enumerate(arrays):
         if array.ndim and len(array) in rows:
             array = array[~rows[len(array)]]

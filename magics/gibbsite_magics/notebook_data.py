@@ -22,7 +22,9 @@ def forgotten(model: Any, namespace: Mapping[str, Any]) -> list[str]:
         numbers = _is_array(value) or (
             isinstance(value, list) and all(isinstance(v, int | float) for v in value)
         )
-        if site.role == "latent" and site.shape and numbers and np.shape(value) == tuple(site.shape):
+        if value is None or not (site.role == "latent" and site.shape and numbers):
+            continue
+        if np.shape(value) == tuple(site.shape):
             call = ", ".join([*model.kwargs, name])
             found.append(
                 f"{model.name} observes nothing, and the notebook has values for {name!r}, of its shape "

@@ -26,8 +26,9 @@ def find_slip(
         if made is not None:
             name, family = made
             return Slip(node, f"this samples nothing: write `{name} ~ {family}(…)`")  # type: ignore[arg-type]
-        plain = isinstance(node, ast.Assign) and (node.lineno, node.col_offset) not in sampled
-        if plain and _hides(node, tree, parameters):
+        if not isinstance(node, ast.Assign) or (node.lineno, node.col_offset) in sampled:
+            continue
+        if _hides(node, tree, parameters):
             name, family = node.targets[0].id, _family(node.value)  # type: ignore[attr-defined]
             return Slip(node, f"{name!r} is data, and this observes nothing: write `{name} ~ {family}(…)`")
     return None

@@ -399,5 +399,5 @@ def test_transformed_distributions_show_their_base_and_transforms():
     shown = {name: node.distribution for name, node in made.graph.nodes.items()}
     assert shown["s"] == "LogNormal(0, 1)"
     assert shown["mu"] == "Ordered(Normal(0, s))"
-    assert shown["q"] == "Exp(Affine(Normal(mu[0], 2)))"
+    assert shown["q"] == "Exp(Affine(Normal(mu[0], 2), …))"
     assert "Ordered(Normal)(mu | 0, s)" in made.conditional("mu").text

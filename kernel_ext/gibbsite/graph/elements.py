@@ -97,7 +97,7 @@ def _read_by(access: Access, where: Any, shape: tuple[int, ...], read: Any) -> s
     return set(zip(*columns, strict=True))
 
 
-def plain_name(site: str, index: Sequence[int]) -> str:
+def plain_name(site: str, index: Sequence[int | str]) -> str:
     """`z[17]`; a scalar's name alone."""
     return f"{site}[{', '.join(map(str, index))}]" if index else site
 

@@ -14,7 +14,7 @@ def check_categories(density: Density, labels: Mapping[str, Sequence[str]]) -> N
     names = dict(zip(density.data_vars, density.arguments.names, strict=True))
     for site, atom in density.outputs["observed"].items():
         name = names.get(plain_source(density, atom))
-        if name in labels and not density.sites[site].discrete:
+        if name is not None and name in labels and not density.sites[site].discrete:
             one = density.sites[site]
             first = ", ".join(map(repr, labels[name][:3]))
             raise DataError(

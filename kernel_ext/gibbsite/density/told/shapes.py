@@ -44,7 +44,8 @@ def _words(shape: tuple[int, ...]) -> str:
 def _cure(code: str, shapes: Mapping[str, tuple[int, ...]], message: str, seen: Mapping[str, Any]) -> str:
     product = re.search(r"(\w+) @ (\w+)", code)
     if product and all(n in shapes for n in product.groups()):
-        return _product(*product.groups(), *(shapes[n] for n in product.groups()))
+        left, right = product.groups()
+        return _product(left, right, shapes[left], shapes[right])
     met = re.search(r"contracting dimensions.*got \((\d+),?\) and \((\d+),?\)", message)
     if met:
         return (
@@ -66,8 +67,9 @@ def _cure(code: str, shapes: Mapping[str, tuple[int, ...]], message: str, seen: 
 def _product(left: str, right: str, a: tuple[int, ...], b: tuple[int, ...]) -> str:
     if len(a) == 1 and len(b) == 2 and a[0] == b[1]:
         return f"the columns stand on the left of a product: `{right} @ {left}`"
-    what = f"{a[-1]} columns" if len(a) > 1 else f"{a[-1]} elements"
-    return f"the {what} of {left} meet {b[0]} elements of {right}: make {right} {a[-1]} long"
+    *more, last = a
+    what = f"{last} columns" if more else f"{last} elements"
+    return f"the {what} of {left} meet {b[0]} elements of {right}: make {right} {last} long"
 
 
 def told_data_shapes(

@@ -18,7 +18,7 @@ from gibbsite.density.model.arguments import split_arguments
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.nuts.coordinates import Coordinates, Surroundings, coordinates
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, jaxpr_as_fun
+from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
 
 _RADIUS, _TRIES = 2.0, 100
 
@@ -29,9 +29,7 @@ class Problem:
 
     model: Callable[..., Any]
     coordinates: Coordinates
-    _gradients: dict[Any, tuple[ClosedJaxpr, list[Any]]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _gradients: dict[Any, tuple[Any, list[Any]]] = field(default_factory=dict, repr=False, compare=False)
 
     def around(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Surroundings:
         """What locations and scales read outside the block, from the model's arguments."""
