@@ -182,12 +182,10 @@ def _shares(likelihood: Likelihood, sites: tuple[str, ...]) -> bool:
 def _kept(likelihood: Likelihood) -> float:
     """Of the information of the variates, the part that is the data's, at the average rate; 0 if unknown."""
     density, origin = likelihood.density, likelihood.origin
-    data = tuple(density.arguments.arrays)
     if origin not in observed_values(density) or not likelihood.free:
         return 0.0
-    b = np.asarray(likelihood.exponents({}, data)[0], np.float64).sum()
     y = np.asarray(observed_values(density)[origin], np.float64)
-    rate = (np.nansum(y) + 0.5) / (b + 1)
+    rate = (np.nansum(y) + 0.5) / (likelihood.total + 1)
     if not 0 < rate < 1:
         return 0.0
     psi = np.log(rate / (1 - rate))

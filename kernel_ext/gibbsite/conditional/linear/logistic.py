@@ -9,7 +9,7 @@ are those of such a function is checked over a grid besides.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ from gibbsite.density import Density
 from gibbsite.density.maps.rules import ELEMENTWISE
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.compiling import once
 
 LAWS = frozenset(
     "BernoulliLogits BernoulliProbs BinomialLogits BinomialProbs GeometricLogits GeometricProbs "
@@ -33,8 +34,8 @@ LAWS = frozenset(
 @dataclass(frozen=True, eq=False)
 class Likelihood:
     """The terms of one site that are a logistic function of `psi`, all of its shape; `atoms` are the
-    variables that hold `psi`. `free`: no other latent decides the exponents `b`; `unit`: each is 0 or 1;
-    `whole`: none lies between 0 and 1."""
+    variables that hold `psi`. `free`: no other latent decides the exponents `b`, whose sum at the bound data
+    is `total`; `unit`: each is 0 or 1; `whole`: none lies between 0 and 1."""
 
     density: Density
     origin: str
@@ -43,6 +44,7 @@ class Likelihood:
     free: bool = False
     unit: bool = False
     whole: bool = False
+    total: float = 0.0
 
     @property
     def psi(self) -> Any:
@@ -111,19 +113,22 @@ def _likelihood(
     common = _common(density, sites, list(atoms), degrees)
     if common is None:
         raise Refused(f"the density of {origin} reads more than one linear predictor")
-    plain = Likelihood(density, origin, terms, common)
-    b = _checked(plain)
-    if b is None:
-        return plain
-    return Likelihood(
-        density,
-        origin,
-        terms,
-        common,
-        free=True,
-        unit=bool(np.all(np.minimum(abs(b), abs(b - 1)) < 1e-3)),
-        whole=bool(np.all((abs(b) < 1e-3) | (b > 1 - 1e-3))),
-    )
+    # many sites and groups of sites are linear in one predictor: it is looked at once
+    key = ("logistic", origin, frozenset(t.atom for t in terms), frozenset(common))
+    if key not in density.cache:
+        plain = Likelihood(density, origin, terms, common)
+        b = _checked(plain)
+        density.cache[key] = plain if b is None else replace(plain, free=True, **_told(b))
+    return density.cache[key]
+
+
+def _told(b: np.ndarray) -> dict[str, Any]:
+    """What `Likelihood` tells of the exponents."""
+    return {
+        "unit": bool(np.all(np.minimum(abs(b), abs(b - 1)) < 1e-3)),
+        "whole": bool(np.all((abs(b) < 1e-3) | (b > 1 - 1e-3))),
+        "total": float(np.sum(b, dtype=np.float64)),
+    }
 
 
 def _common(
@@ -194,7 +199,6 @@ def _checked(found: Likelihood) -> Any:
     data = tuple(density.arguments.arrays)
     dtype = found.psi.aval.dtype
 
-    @jax.jit
     def at(data: Any) -> Any:
         b, kappa = found.exponents(latents, data)
         grid = jnp.linspace(-5.0, 5.0, 20, dtype=dtype)  # not 0, where max(psi, 0) has a kink
@@ -202,7 +206,7 @@ def _checked(found: Likelihood) -> Any:
         expected = kappa - jax.vmap(lambda x: b * (jax.nn.sigmoid(x) - 0.5))(grid)
         return b, jnp.max(abs(slopes - expected) / jnp.maximum(abs(b), 1.0))
 
-    b, off = at(data)
+    b, off = once(at, data)
     if not (np.all(np.isfinite(b)) and np.all(np.asarray(b) > -1e-3) and off < 1e-3):
         raise Refused(f"the density of {found.origin} is not logistic in its linear predictor")
     return np.asarray(b) if free else None

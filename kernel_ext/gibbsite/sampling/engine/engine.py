@@ -24,7 +24,7 @@ from gibbsite.sampling.engine.forward import forward
 from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values, logdensity_at_start
 from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.sampling.engine.timing import lowered_blocks
-from gibbsite.trace.jaxpr.compiling import compiled
+from gibbsite.trace.jaxpr.compiling import compiled, few
 from gibbsite.trace.jaxpr.for_cpu import for_cpu
 from gibbsite.trace.jaxpr.surroundings import Surroundings
 
@@ -194,7 +194,7 @@ class Engine:
             with _traced(tell):
                 lowered = program.lower(template, self.plan.inputs, count, count)
             tell(COMPILING, False)
-            advance = compiled(lowered)
+            advance = compiled(lowered, small=self._on_cpu and few(self.plan.inputs))
             self._programs.update(
                 init=compiled_init.result(), template=template, advance=advance, asked=asked
             )
@@ -245,7 +245,9 @@ class Engine:
 
     def _keys(self, key: Any) -> Any:
         first, total = self.share
-        return self.placed(jax.random.split(key, total)[first : first + self.chains], by_chain=True)
+        keys = jax.random.split(key, total)
+        own = keys if self.chains == total else keys[first : first + self.chains]
+        return self.placed(own, by_chain=True)
 
     def init(
         self, key: Any, given: Mapping[str, Any] | None = None, radius: float = RADIUS, prior: bool = False
@@ -267,12 +269,13 @@ class Engine:
 
     def _asked(self, given: Mapping[str, Any], radius: float) -> Asked:
         shapes = self._programs["asked"].values
+        # NumPy's, as JAX compiles a program for every kind of array that it fills
         values = {
-            n: jnp.asarray(given[n], s.dtype) if n in given else jnp.zeros(s.shape, s.dtype)
+            n: np.asarray(given[n], s.dtype) if n in given else np.zeros(s.shape, s.dtype)
             for n, s in shapes.items()
         }
-        use = {n: jnp.full(self.chains, n in given) for n in shapes}
-        return Asked(values, use, jnp.full(self.chains, radius, jnp.float32))
+        use = {n: np.full(self.chains, n in given) for n in shapes}
+        return Asked(values, use, np.full(self.chains, radius, np.float32))
 
     def _nothing_asked(self, keys: Any, inputs: Any) -> Asked:
         """What `init` is asked for where nothing is: the shapes of it all."""

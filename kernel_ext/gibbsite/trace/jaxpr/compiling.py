@@ -1,9 +1,10 @@
 """Lowered programs → compiled ones, with options that are told to XLA for these alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
 from gibbsite.trace.jaxpr.compat import compiled_by, dumped, program_key
 from gibbsite.trace.jaxpr.kept import found_or_made
@@ -14,19 +15,37 @@ from gibbsite.trace.jaxpr.kept import found_or_made
 _FOR_CPU = {"xla_cpu_small_while_loop_byte_threshold": "4000000"}
 # what runs once: compiling it fast matters more than running it fast
 _QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+# LLVM's costlier passes double the time of compiling; what they gain shows in loops over long arrays
+_SMALL = {"xla_backend_optimization_level": 1}
+_SHORT = 4096
+# where it runs on more numbers than these, it had better run fast
+_FEW = 200_000
 # fields of XLA's messages: CompileOptionsProto.executable_build_options, ExecutableBuildOptionsProto
 # .debug_options, DebugOptions.xla_backend_extra_options and the two halves of an entry of this map
 _BUILD_OPTIONS, _DEBUG_OPTIONS, _EXTRA, _KEY, _VALUE = 3, 3, 500, 1, 2
 
 
-def compiled(lowered: Any, quickly: bool = False) -> Any:
+def compiled(lowered: Any, quickly: bool = False, small: bool = False) -> Any:
     """Compile a `jax.stages.Lowered`; on CPUs small loops become functions.
+
+    `quickly` is for what runs once, on a CPU; `small` for what runs there often on `few` numbers.
 
     The option for that is one of XLA's backend for CPUs. JAX can name it in the variable `XLA_FLAGS` alone,
     which speaks for the whole process; so it is put into the options on their way to XLA. What the user says
     there is kept.
     """
-    return compiled_by(lowered, _Client, _QUICKLY if quickly else None)
+    return compiled_by(lowered, _Client, _QUICKLY if quickly else _SMALL if small else None)
+
+
+def few(tree: Any) -> bool:
+    """Whether a program that runs on these arrays gains nothing from being optimised for long ones."""
+    return sum(np.size(a) for a in jax.tree.leaves(tree)) <= _SHORT
+
+
+def once(fn: Callable[..., Any], *arguments: Any) -> Any:
+    """`fn(*arguments)`, compiled as fast as can be: for what is computed once, of a few million numbers."""
+    quickly = all(np.size(a) <= _FEW for a in jax.tree.leaves(arguments))
+    return compiled(jax.jit(fn).lower(*arguments), quickly)(*arguments)
 
 
 class _Client:
