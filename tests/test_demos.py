@@ -37,6 +37,7 @@ def marginal_mixture(x: Any, K: int = 2) -> None:
         numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(w), kind), obs=x)
 
 
+@pytest.mark.slow
 def test_mixture_agrees_with_a_long_run_of_nuts_without_the_discrete_site():
     data = tumours()
     mcmc = MCMC(
@@ -121,7 +122,14 @@ def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == ["changepoint", "elimination", "keeling", "mixture"]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+# the longest runs with the slow suites
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, id=p.stem, marks=pytest.mark.slow if p.stem == "elimination" else ())
+        for p in NOTEBOOKS
+    ],
+)
 def test_notebook_runs_top_to_bottom(path: Path):
     notebook = nbformat.read(path, as_version=4)
     # Every statement about the result that the prose makes is asserted in the notebook's last cell.

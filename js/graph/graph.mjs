@@ -24,6 +24,7 @@ import { viewOf } from "./view.mjs";
 
 const FIT = [980, 700];
 const LEAST_TEXT = 5;
+const LEAST_SNUG = 0.75;
 const PANEL = 330;
 const MOST_PANEL = 620;
 
@@ -55,7 +56,11 @@ function arrange(args, state, store, view) {
   const { plot, fit, detail, panel } = args;
   const [width, height, across, down, title, text] = view.size;
   const large = across > FIT[0] || down > FIT[1] + 200;
-  const scale = state.fit && large ? Math.min(FIT[0] / across, FIT[1] / down) : 1;
+  const room = plot.document?.gibbsiteRoom?.() || document.documentElement.clientWidth;
+  // what is a little too wide is drawn a little smaller: nobody looks for a scroll bar there
+  const snug = Math.min(1, (room - 4) / across);
+  const whole = snug < LEAST_SNUG ? 1 : snug;
+  const scale = state.fit && large ? Math.min(FIT[0] / across, FIT[1] / down) : whole;
   plot.x_range.setv({ start: 0, end: width });
   plot.y_range.setv({ start: -height, end: 0 });
   plot.setv({ width: Math.round(across * scale), height: Math.round(down * scale) });
@@ -73,7 +78,6 @@ function arrange(args, state, store, view) {
   args.steps.setv({ labels: ["all", ...numbers], active: state.step, visible: steps.length > 0 });
   arrangeMap(args, view, wantsMap(view, large, state.fit));
   // beside the drawing where the page has room for both
-  const room = plot.document?.gibbsiteRoom?.() || document.documentElement.clientWidth;
   const wide = across * scale + PANEL + 20 > room;
   args.side.setv({ css_classes: wide ? ["gp-below"] : [] });
   const beside = Math.min(Math.max(PANEL, room - Math.round(across * scale) - 40), MOST_PANEL);

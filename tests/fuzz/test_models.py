@@ -14,7 +14,7 @@ from hypothesis import given, seed, settings
 MANY, SEED = (int(os.environ.get(n, d)) for n, d in (("GIBBSITE_FUZZ", 10_000), ("GIBBSITE_FUZZ_SEED", 0)))
 
 
-@settings(max_examples=8, phases=FIND_AND_SHRINK, derandomize=True, **CALM)
+@settings(max_examples=4, phases=FIND_AND_SHRINK, derandomize=True, **CALM)
 @given(programs())
 def test_a_few_random_models(program):
     check(program)

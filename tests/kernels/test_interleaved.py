@@ -43,7 +43,11 @@ STEPS = "step_size=0.4, max_tree_depth=3"
             f"Slice mu (*) Interleave(Conjugate theta, NUTS({STEPS}) [tau theta])",
             marks=pytest.mark.slow,
         ),
-        (labels, f"Interleave(Gibbs z, Conjugate mu, NUTS({STEPS}) [mu w], Slice w)"),
+        pytest.param(
+            labels,
+            f"Interleave(Gibbs z, Conjugate mu, NUTS({STEPS}) [mu w], Slice w)",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_it_leaves_the_joint_distribution_as_it_is(fn, text):

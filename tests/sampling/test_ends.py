@@ -179,3 +179,109 @@ def test_a_kernel_that_goes(tmp_path, how):
         assert gb.load(tmp_path / "run").kept.sampled.steps >= steps >= 100
     finally:
         manager.shutdown_kernel(now=True)
+
+
+PRESSED = """
+import os, signal, sys, threading, time
+sys.path[:0] = {paths!r}
+import conftest
+import numpy as np
+from helpers.models.sampling_models import coins, data
+import gibbsite as gb
+from gibbsite.sampling import start as starting
+
+%load_ext gibbsite
+m = gb.model(coins, data())
+folder, pressed = {folder!r}, threading.Event()
+
+def press(times):
+    for _ in range(times):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.03)
+    pressed.set()
+
+def at_stage(stage, times):
+    seen = {{id(r) for r in gb.runs()}}
+
+    def look():
+        until = time.monotonic() + 150
+        while time.monotonic() < until:
+            if any(id(r) not in seen and r.snapshot().stage in (stage, "sampling") for r in gb.runs()):
+                return press(times)
+            time.sleep(0.002)
+
+    threading.Thread(target=look).start()
+
+def while_made(times):
+    real = starting.engine_for
+
+    def engine_for(*given):
+        starting.engine_for = real
+        threading.Thread(target=press, args=(times,)).start()
+        time.sleep(0.5)
+        return real(*given)
+
+    starting.engine_for = engine_for
+
+def found(name):
+    r = globals().get("run") or gb.runs()[-1]
+    r.wait(60)
+    back = gb.load(folder + name) if os.path.exists(folder + name + "/checkpoint.npz") else None
+    steps = r.kept.sampled.steps
+    kept = back is not None and back.kept.sampled.steps == steps
+    out = [r.status, r.going, any(one is r for one in gb.runs()), kept]
+    r.resume(5)
+    return [*out, r.kept.sampled.steps - steps]
+"""
+
+
+@pytest.mark.slow
+def test_one_two_and_five_presses_at_every_stage_in_a_real_kernel(tmp_path):
+    """The run can be reached by its name or by `gibbsite.runs()`, has ended, is on disk, and goes on."""
+    from gibbsite.sampling.engine.stages import COMPILING, SAMPLING, STARTING, TRACING, WARMING
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="python3")
+
+    def cell(text):
+        said, errors = [], []
+
+        def hook(message):
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream" and content["name"] == "stdout":
+                said.append(content["text"])
+            elif kind == "error":
+                errors.append(content["ename"])
+
+        client.execute_interactive(text, output_hook=hook, timeout=200)
+        return "".join(said), errors
+
+    try:
+        assert not cell(PRESSED.format(paths=[str(TESTS)], folder=str(tmp_path / "run-")))[1]
+        chains = 1
+        for stage in (TRACING, COMPILING, STARTING, WARMING, SAMPLING):
+            for times in (1, 2, 5):
+                chains += 1  # another shape: it is traced and compiled anew
+                name = f"{stage} {times}".replace(" ", "-")
+                cell(f"run = None; at_stage({stage!r}, {times})")
+                path = f"--store {tmp_path / 'run-'}{name}"
+                _, errors = cell(f"run = %sample m -n 1000000 -w 2000 -c {chains} {path}")
+                while cell("pressed.wait(60); pressed.clear()")[1]:
+                    pass  # a press that comes after the cell
+                said, wrong = cell(f"print(found({name!r}))")
+                assert set(errors) <= {"KeyboardInterrupt"} and not wrong, (name, errors, wrong)
+                assert said.strip().startswith("['stopped', False, True, True, "), (name, said)
+        for times in (1, 2, 5):  # before there is a run: nothing is left behind
+            cell(f"run = None; while_made({times})")
+            path = f"--store {tmp_path / 'run-'}made-{times}"
+            _, errors = cell(f"run = %sample m -n 1000000 -c 2 {path}")
+            assert set(errors) <= {"KeyboardInterrupt"}
+            while cell("pressed.wait(60); pressed.clear()")[1]:
+                pass
+            said, wrong = cell(f"print(globals().get('run') is None or found('made-{times}')[0])")
+            assert not wrong and said.strip() in ("True", "stopped")
+        said, wrong = cell("run = %sample m -n 5 -w 5 -c 2\nprint(run.status)")
+        assert "finished" in said and not wrong
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

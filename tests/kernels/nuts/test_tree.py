@@ -179,7 +179,7 @@ def from_one_place():
     return w, jax.jit(both)
 
 
-@pytest.mark.parametrize("step_size", [0.11, 0.7])
+@pytest.mark.parametrize("step_size", [pytest.param(0.11, marks=pytest.mark.slow), 0.7])
 def test_from_one_place_it_goes_where_numpyros_goes(from_one_place, step_size):
     n = 4000
     keys = random.split(random.key(7), 2 * n)

@@ -297,7 +297,9 @@ def saved_bytes(widget):
     return len(json.dumps(state, default=lambda value: bytes(value).hex()))
 
 
-@pytest.mark.parametrize(("nodes", "limit"), [(21, 130_000), (299, 300_000)])
+@pytest.mark.parametrize(
+    ("nodes", "limit"), [(21, 130_000), pytest.param(299, 300_000, marks=pytest.mark.slow)]
+)
 def test_a_saved_graph_is_small(nodes, limit):
     model = gb.model(regression, np.zeros(nodes // 2, np.float32))
     assert len(model.graph.nodes) == nodes

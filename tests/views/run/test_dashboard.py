@@ -16,9 +16,9 @@ import numpyro.distributions as dist
 import pytest
 from bokeh.document import Document
 from gibbsite.errors import ModelError, UnknownNameError
-from gibbsite.sampling import warming
 from gibbsite.sampling.verdict import notices
 from gibbsite.sampling.verdict.advice import advice, sections
+from gibbsite.sampling.warm import warming
 from gibbsite.views import dashboard
 from gibbsite.views.host import wire
 from gibbsite.views.plots import bokeh
