@@ -60,3 +60,13 @@ def test_what_expressions_are_made_of():
         "∏<sub><i>n</i></sub>\u2009F(<i>x</i><sub><i>n</i></sub> | 1 if <i>b</i> &lt; 0 else |<i>c</i>|, "
         "scale = [1, 2])<sup><i>w</i></sup>"
     )
+
+
+def test_how_a_gather_treats_what_is_out_of_range_is_not_lost():
+    def model(x):
+        mu = numpyro.sample("mu", dist.Normal(0, 1).expand([3]).to_event(1))
+        at = mu.at[np.array([0, 5])].get(mode="fill", fill_value=2.0)
+        numpyro.sample("x", dist.Normal(at, 1.0), obs=x)
+
+    found = gb.model(model, np.zeros(2, np.float32)).conditional("mu")
+    assert "fill" in found.text and re.search(r"<sup>[^<]*fill[^<]*</sup>", found.html), found.html

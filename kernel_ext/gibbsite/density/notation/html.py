@@ -123,8 +123,10 @@ class Html(Latex):
             case ast.IfExp(test, then, other) | ast.Call(ast.Name("where"), [test, then, other]):
                 tested = f"{self._in(then, COMPARE)} if {self._in(test, COMPARE)}"
                 return f"{tested} else {self._in(other, CHOICE)}", CHOICE
-            case ast.Call(ast.Attribute(ast.Subscript(ast.Attribute(base, "at"), index), "get")):
-                return f"{self._in(base, ATOM)}<sub>{self._index(index)}</sub>", ATOM
+            case ast.Call(ast.Attribute(ast.Subscript(ast.Attribute(base, "at"), index), "get"), _, how):
+                told = ", ".join(f"{k.arg} = {ast.unparse(k.value)}" for k in how)
+                mode = f"<sup>{escape(told)}</sup>" if told else ""
+                return f"{self._in(base, ATOM)}<sub>{self._index(index)}</sub>{mode}", ATOM
             case ast.Call(ast.Name("sqrt"), [inner]):
                 return f"√({self._in(inner, 0)})", ATOM
             case ast.Call(ast.Name("abs"), [inner]):

@@ -32,7 +32,9 @@ def prior_draws(plan: Plan, names: Collection[str], seed: int = 0) -> Mapping[st
     try:
         with handlers_alone:  # a dashboard asks from a thread of its own
             lowered = jitted(lambda key: forward(key, **kwargs)).lower(key)
-    except NotImplementedError:  # what NumPyro's distributions without a way to draw raise
+    except NotImplementedError:
+        # `Distribution.sample` is abstract, and says so by this: what is improper (`ImproperUniform`, and
+        # whatever wraps it) has no prior to draw from
         return {}
     found = {n: np.asarray(v) for n, v in lowered.compile()(key).items()}
     out = {n: v for n, v in found.items() if n in names}
