@@ -37,7 +37,13 @@ ARGUMENTS = {
     "sweep_handwritten": "gmm",
     "tape_overhead": "200",
 }
-PARTS = {"timing", "default_models", Path(__file__).stem}  # used by the others
+PARTS = {
+    "timing",
+    "default_models",
+    "default_sides",
+    "default_table",
+    Path(__file__).stem,
+}  # used by the others
 
 
 def main() -> int:

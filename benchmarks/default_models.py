@@ -2,8 +2,8 @@
 
 Data are simulated here, from fixed seeds; eight schools has its own, and where a folder of tables is given
 (`radon_mn.json`, `radon_all.json`, `german_credit_numeric.csv`: see `nuts_numpyro.py`) so have radon and
-German credit. A model with discrete sites has beside it the form that NUTS needs, with these summed out by
-hand.
+German credit, in place of one radon-like and three credit-like models. A model with discrete sites has beside
+it the form that NUTS needs, with these summed out by hand.
 """
 
 import json
@@ -300,19 +300,21 @@ def cases(folder: Path | None = None) -> dict[str, Case]:
     sigma = np.array([15, 10, 16, 11, 9, 11, 10, 18], "f4")
     effect = np.array([28, 8, -3, 7, -1, 1, 18, 12], "f4")
     if folder is None:
-        county = np.sort(rng.integers(0, 40, 400))
-        floor, uranium = (rng.random(400) < 0.2).astype("f4"), rng.normal(size=40).astype("f4")
-        mean = 1 + 0.7 * uranium + 0.15 * rng.normal(size=40)
-        radon_y = (mean[county] - 0.6 * floor + 0.8 * rng.normal(size=400)).astype("f4")
+        own = np.random.default_rng(2027)  # of its own: the other models' data are the same without tables
+        county = np.sort(own.integers(0, 40, 400))
+        floor, uranium = (own.random(400) < 0.2).astype("f4"), own.normal(size=40).astype("f4")
+        mean = 1 + 0.7 * uranium + 0.15 * own.normal(size=40)
+        radon_y = (mean[county] - 0.6 * floor + 0.8 * own.normal(size=400)).astype("f4")
         radons = {"radon-like": Case(radon, (county, floor, uranium, radon_y), ("a",))}
-        debtors = rng.normal(size=(200, 15)).astype("f4")
-        credit = debtors, yes(2 * debtors[:, 0])
+        debtors = own.normal(size=(200, 15)).astype("f4")
+        likely = 1 / (1 + np.exp(-2 * debtors[:, 0]))
+        owing, credit = "credit-like", (debtors, (own.random(200) < likely).astype("i4"))
     else:
         radons = {
             "radon, Minnesota": Case(radon, radon_table(folder / "radon_mn.json"), ("a",)),
             "radon, all states": Case(radon, radon_table(folder / "radon_all.json"), ("a",)),
         }
-        credit = credit_table(folder / "german_credit_numeric.csv")
+        owing, credit = "German credit", credit_table(folder / "german_credit_numeric.csv")
     x = (rng.normal(size=(300, 20)) @ (rng.normal(size=(20, 20)) + 2)).astype("f4")
     x /= x.std(0)
     person, item = (a.ravel() for a in np.meshgrid(np.arange(40), np.arange(12), indexing="ij"))
@@ -353,9 +355,9 @@ def cases(folder: Path | None = None) -> dict[str, Case]:
             electric, (pair, grade, treated, (score + rng.normal(size=96)).astype("f4"), 48), ("a",)
         ),
         "correlated logistic": Case(logistic, (x, yes(x[:, 0] - x[:, 1]))),
-        "German credit": Case(logistic, credit),
-        "German credit, shrunken": Case(shrunken, credit, ("b",)),
-        "German credit, horseshoe": Case(horseshoe, credit, ("b",)),
+        owing: Case(logistic, credit),
+        f"{owing}, shrunken": Case(shrunken, credit, ("b",)),
+        f"{owing}, horseshoe": Case(horseshoe, credit, ("b",)),
         "2PL": Case(item_response, (person, item, answer, 40, 12), ("difficulty",)),
         "stochastic volatility by scan": Case(volatility, (rng.normal(size=100).astype("f4"),)),
         "random-walk volatility": Case(walking_volatility, (returns,)),
