@@ -39,6 +39,11 @@ class DataError(GibbsiteError, ValueError):
     """The data bound to a model do not fit it: missing values, NaN, wrong shapes."""
 
 
+class GrammarError(GibbsiteError, ValueError):
+    """A cell is no Python, or names a distribution that it does not sample from; `__cause__` is the
+    `SyntaxError` that says where. It is none itself, since IPython shows its own frames above those."""
+
+
 class TapeError(GibbsiteError, ValueError):
     """A function cannot be recorded, or a tape cannot answer a question."""
 

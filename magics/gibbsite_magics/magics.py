@@ -15,7 +15,7 @@ from traitlets import Bool, Enum, Float, Int, Unicode, Union, observe
 
 from gibbsite_magics.cell import cell_text, define, split_flag
 from gibbsite_magics.notebook_data import Taken, forgotten, unused
-from gibbsite_magics.said import register, show_first
+from gibbsite_magics.said import register, show_first, ungrammatical
 from gibbsite_magics.show import begin, show, watch
 from gibbsite_magics.target import explain_run, name_to_bind
 
@@ -126,9 +126,9 @@ class Gibbsite(Magics):
             options = {"_source": found.source, "_name": found.name, "check_values": self.check_values}
             options |= {"missing": missing} if missing else {}
             model = analyse(found.fn, *found.args, **found.kwargs, **options)
-        except SyntaxError as error:
-            raise error.with_traceback(None) from None
         except Exception as error:
+            if isinstance(error, SyntaxError) and error.filename == filename:
+                raise ungrammatical(self._shell, error) from error
             raise _readable(error, self._shell, filename) from error.__cause__
         self._shell.push({found.name: model})
         for line in model.notes:

@@ -5,7 +5,7 @@ import linecache
 import sys
 from typing import Any
 
-from gibbsite.errors import CATALOGUE, GibbsiteError
+from gibbsite.errors import CATALOGUE, GibbsiteError, GrammarError
 from IPython.core.compilerop import code_name
 
 _MOST = 400
@@ -46,6 +46,14 @@ def show_first(shell: Any, error: BaseException, filename: str) -> BaseException
 
     error._render_traceback_ = render  # type: ignore[attr-defined]
     return error
+
+
+def ungrammatical(shell: Any, error: SyntaxError) -> GrammarError:
+    """The error of a cell that cannot be read, shown as IPython shows it for any cell: line, caret, sentence."""
+    made = GrammarError(f"line {error.lineno}: {error.msg}")
+    shown = shell.SyntaxTB.structured_traceback(SyntaxError, error, [])
+    made._render_traceback_ = lambda: shown  # type: ignore[attr-defined]
+    return made
 
 
 def _from_below(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from gibbsite.errors import ArgumentError, GibbsiteError
+from gibbsite.errors import ArgumentError, GibbsiteError, GrammarError
 from IPython.core.interactiveshell import InteractiveShell
 
 Fail = Callable[[str], tuple[Any, str]]
@@ -186,7 +186,12 @@ SLIPS = [
 @pytest.mark.parametrize("body", SLIPS)
 def test_statements_that_sample_nothing(data: None, fail: Fail, body: str):
     error, seen = fail(f"%%model m(y)\n{body}\ny2 = 3")
-    assert isinstance(error, SyntaxError) and body.splitlines()[-1] in seen
+    assert isinstance(error, GrammarError)
+    slip = body.splitlines()[-1]
+    head, line, carets, says = seen.rstrip().splitlines()
+    assert head.endswith(f", line {body.count(chr(10)) + 2}")
+    assert line.strip() == slip and carets.index("^") == line.index(slip)
+    assert says.startswith("SyntaxError: ") and error.__cause__.msg in says
     assert re.search(r"write `(a|name|y) ~ Normal\(…\)`", str(error))
 
 
@@ -196,7 +201,23 @@ def test_distributions_may_have_names(data: None, run: Callable[[str], str]):
 
 def test_a_plate_without_with(data: None, fail: Fail):
     error, _ = fail("%%model m(y)\nplate('n', 30):\n    y ~ Normal(0, 1)")
-    assert isinstance(error, SyntaxError) and "`with plate(" in str(error)
+    assert isinstance(error, GrammarError) and "`with plate(" in str(error)
+    assert isinstance(error.__cause__, SyntaxError)
+
+
+def test_a_syntax_error_looks_as_in_any_cell(shell: InteractiveShell, data: None, fail: Fail):
+    """IPython reads a cell before it runs it; a model's cell is read by the magic, frames below it or not."""
+    text = "a ~ Normal(0, 1)\nb = f(1 2)"
+    _, seen = fail(f"%%model m(y)\n{text}")
+    shell.run_cell("")
+    _, plain = fail(f"#\n{text.replace('~', '=')}")
+    same = [re.sub(r"Cell In\[\d+\]", "Cell", s).replace("~", "=").rstrip() for s in (seen, plain)]
+    assert same[0] == same[1] and "forgot a comma" in seen
+
+
+def test_a_syntax_error_of_what_the_model_runs_is_the_models(data: None, fail: Fail):
+    error, seen = fail("%%model m(y)\na ~ Normal(0, 1)\neval('1 +')\ny ~ Normal(a, 1)")
+    assert type(error) is SyntaxError and "eval('1 +')" in seen
 
 
 def test_arguments_that_a_function_lacks():

@@ -223,7 +223,7 @@ def test_a_missing_argument_says_so(fail: Fail):
 
 def test_syntax_error_shows_the_users_line_with_a_caret(fail: Fail):
     error, seen = fail("%%model m\na ~ Normal(0, 1)\nb ~ Normal(a b)\n")
-    assert isinstance(error, SyntaxError)
+    assert isinstance(error, errors.GrammarError)
     lines = seen.splitlines()
     at = lines.index("    b ~ Normal(a b)")
     assert "line 3" in lines[at - 1]
