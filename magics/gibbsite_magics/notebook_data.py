@@ -12,25 +12,47 @@ _ARRAYS = ("numpy", "jax", "jaxlib", "pandas", "polars")
 
 
 def forgotten(model: Any, namespace: Mapping[str, Any]) -> list[str]:
-    """Where a model observes nothing: a line for each of its latent sites that the notebook has values for,
-    of the site's own shape, with what to write."""
+    """Where a model observes nothing: a line for each of its latent sites that a table it was given, or the
+    notebook, has values for, of the site's shape, with what to write."""
     if any(site.role == "observed" for site in model.sites.values()):
         return []
     found = []
     for name, site in model.sites.items():
-        value = namespace.get(name)
-        numbers = _is_array(value) or (
-            isinstance(value, list) and all(isinstance(v, int | float) for v in value)
-        )
-        if value is None or not (site.role == "latent" and site.shape and numbers):
+        if site.role != "latent":
             continue
-        if np.shape(value) == tuple(site.shape):
+        table = _table_with(name, model)
+        value: Any = namespace.get(name) if table is None else model.density.arguments.arrays[table[1]]
+        if not _is_numbers(value) or not _fits(np.shape(value), model, name):
+            continue
+        if table is not None:
+            has, write = f"{table[0]!r} has a column {name!r}", f"{table[0]}.{name} ~ …"
+        else:
             call = ", ".join([*model.kwargs, name])
-            found.append(
-                f"{model.name} observes nothing, and the notebook has values for {name!r}, of its shape "
-                f"{tuple(site.shape)}: to condition on them, write `%%model {model.name}({call})`"
-            )
+            has = f"the notebook has values for {name!r}, of the shape {np.shape(value)}"
+            write = f"%%model {model.name}({call})"
+        found.append(f"{model.name} observes nothing, and {has}: to condition on them, write `{write}`")
     return found
+
+
+def _table_with(column: str, model: Any) -> tuple[str, int] | None:
+    """The argument that is a table with this column, and which array of the arguments that is."""
+    for i, name in enumerate(model.density.arguments.names):
+        table, _, rest = name.partition("[")
+        if rest == f"{column!r}]" and column.isidentifier():
+            return table, i
+    return None
+
+
+def _is_numbers(value: Any) -> bool:
+    listed = isinstance(value, list) and all(isinstance(v, int | float) for v in value)
+    return _is_array(value) or (bool(value) if listed else False)
+
+
+def _fits(shape: tuple[int, ...], model: Any, name: str) -> bool:
+    """Whether values of a shape are likely a site's data: of its own shape, or many for one site that nothing
+    else is computed from."""
+    own = tuple(model.sites[name].shape)
+    return bool(shape) and (shape == own or (not own and not model.graph.children(name)))
 
 
 def unused(name: str, fn: Callable[..., Any]) -> list[str]:
@@ -42,7 +64,13 @@ def unused(name: str, fn: Callable[..., Any]) -> list[str]:
         *code.co_cellvars
     }
     arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return [f"nothing in {name} reads its argument {a!r}" for a in arguments if a not in read]
+    written = {c for c in code.co_consts if isinstance(c, str)}
+    found = []
+    for a in (a for a in arguments if a not in read):
+        other = next((w for w in sorted(written) if w != a and w.lower() == a.lower()), None)
+        hint = f"; did you mean {a!r} where {other!r} is sampled?" if other else ""
+        found.append(f"nothing in {name} reads its argument {a!r}{hint}")
+    return found
 
 
 class Taken:

@@ -49,7 +49,7 @@ def show_first(shell: Any, error: BaseException, filename: str) -> BaseException
 
 
 def ungrammatical(shell: Any, error: SyntaxError) -> GrammarError:
-    """The error of a cell that cannot be read, shown as IPython shows it for any cell: line, caret, sentence."""
+    """The error of a cell that cannot be read, shown as IPython shows it for any: line, caret, sentence."""
     made = GrammarError(f"line {error.lineno}: {error.msg}")
     shown = shell.SyntaxTB.structured_traceback(SyntaxError, error, [])
     made._render_traceback_ = lambda: shown  # type: ignore[attr-defined]

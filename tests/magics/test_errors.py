@@ -141,6 +141,12 @@ CASES = [
      r"'t' is a list and no array; write `jnp.array\(t\)`"),
     ("no-numbers", "texts", "a ~ Normal(0, 1)\ntexts ~ Normal(a, 1)", "texts",
      "categories .'0.5', '1.5'.*pd.to_numeric"),
+    ("arguments-of-a-distribution", "", "a ~ Normal(0, sd=1)", "Normal(0, sd=1)",
+     r"did you mean 'scale'\? The call is Normal\(loc"),
+    ("shapes", "y", "with plate('n', 29):\n    e ~ Normal(0, 1)\ny ~ Normal(e, 1)", "",
+     r"the plate 'n' has 29 elements: write `plate\('n', len\(y\)\)`"),
+    ("nan-in-a-covariate", "holes", "a ~ Normal(0, 1)\nholes.y ~ Normal(a * holes.x, 1)", "a * holes.x",
+     r"^`holes\['x'\]` holds 1 NaN"),
     ("missing-values", "pairs",
      "a ~ Normal(0, 1)\nwith plate('n', 4):\n    pairs ~ MultivariateNormal(a + jnp.ones(2), jnp.eye(2))", "",
      "draws 2 numbers at once.*`--missing mask`"),
@@ -158,6 +164,7 @@ def data(shell: InteractiveShell) -> None:
     shell.user_ns |= {"df": pd.DataFrame({"y": y}), "label": (y > 0.5).astype(int)}
     shell.user_ns |= {"texts": np.array(["0.5", "1.5"]), "kind": pd.Series([None, "p", "q"] * 10)}
     shell.user_ns["pairs"] = np.where(np.arange(8).reshape(4, 2) == 3, np.nan, 1.0)
+    shell.user_ns["holes"] = pd.DataFrame({"y": y, "x": np.where(np.arange(30) == 3, np.nan, 1.0)})
     shell.user_ns["things"] = np.array([{}, {}], object)
 
 

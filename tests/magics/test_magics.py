@@ -328,6 +328,22 @@ def test_data_that_the_parentheses_forgot(shell: InteractiveShell, run: Run):
         run("%%model m(n_obs=5)\nmu ~ Normal(0, 1)\nwith plate('n', n_obs):\n    y ~ Normal(mu, 1)\n")
 
 
+@pytest.mark.parametrize(
+    ("given", "body", "says"),
+    [
+        ("", "y ~ Normal(mu, 1)", r"the notebook has values for 'y', of the shape \(5,\).*`%%model m\(y\)`"),
+        ("df", "z ~ Normal(mu * df.x, 1)", r"'df' has a column 'z'.*`df.z ~ …`"),
+        ("y", "Y ~ Normal(mu, 1)", r"reads its argument 'y'; did you mean 'y' where 'Y' is sampled\?"),
+    ],
+)
+def test_data_that_the_statement_misses(shell: InteractiveShell, run: Run, given: str, body: str, says: str):
+    shell.user_ns |= {"y": np.zeros(5), "df": pd.DataFrame({"z": np.zeros(5), "x": np.ones(5)})}
+    shell.user_ns["mu"] = np.zeros(5)  # left from elsewhere; a site that others are computed from is no data
+    with pytest.warns(UserWarning, match=says) as told:
+        run(f"%%model m({given})\nmu ~ Normal(0, 1)\n{body}\n")
+    assert len(told) == 1
+
+
 def test_data_that_changed_since_the_cell(shell: InteractiveShell, run: Run):
     shell.user_ns["y"] = np.zeros(5, np.float32)
     run("%%model m(y)\nmu ~ Normal(0, 1)\nwith plate('n', len(y)):\n    y ~ Normal(mu, 1)\n")

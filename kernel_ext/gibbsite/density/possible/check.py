@@ -75,7 +75,8 @@ def _note(density: Density, one: Impossible) -> str:
         meant = "NumPyro computes with the nearest probability that can be"
     elif kind_of(one.constraint) == "simplex":
         meant = "The density means nothing there"
-    return f"{told_parameter(site, one)}. {meant}"
+    told = told_parameter(site, one)
+    return f"{told}{'' if told.endswith('?') else '.'} {meant}"
 
 
 def _equal_weights(one: Impossible) -> bool:

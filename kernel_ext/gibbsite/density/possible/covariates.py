@@ -34,10 +34,11 @@ def check_covariates(density: Density) -> None:
                 argument, value = reached[0]
                 at, site = np.argwhere(np.isnan(value)), density.sites.get(name)
                 where = ", ".join(map(str, at[0]))
+                called = f"`{argument}`" if "'" in argument else repr(argument)  # `df['x']`
                 raise DataError(
-                    f"{argument!r} holds {len(at)} NaN (the first at [{where}]), and {parameter!r} of "
+                    f"{called} holds {len(at)} NaN (the first at [{where}]), and {parameter!r} of "
                     f"{name!r}{at_line(site) if site else ''} is computed from it: a covariate has no "
-                    f"distribution to be drawn from. Drop those rows, fill them in, or give {argument!r} a "
+                    f"distribution to be drawn from. Drop those rows, fill them in, or give {called} a "
                     f"distribution of its own, `{argument} ~ …`, and use what that statement returns"
                 ).at(site.line if site else None, "nan-in-a-covariate", parameter)
 

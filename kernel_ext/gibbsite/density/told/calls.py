@@ -91,7 +91,8 @@ def wrong_call(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gib
         what = f"{name} is given too many arguments, or one twice"
         if re.search(rf"{name}\(\s*['\"]", spot.text):
             what = f"the name of a site does not go into {name}: it stands before the `~`"
-    return made(ArgumentError, spot, "arguments-of-a-distribution", f"{what}: the call is {name}({says})")
+    call = f" The call is {name}({says})" if what.endswith("?") else f": the call is {name}({says})"
+    return made(ArgumentError, spot, "arguments-of-a-distribution", f"{what}{call}")
 
 
 _ALSO = {

@@ -84,8 +84,11 @@ def told_data_shapes(
     why = [f"{n} is {_words(s)}{_plate_of(trace[n])}" for n, s in shapes.items() if s]
     listed = f" ({', '.join(why)})" if why else ""
     times = re.search(r"\b\w+ \* (\w+)\b|\b(\w+) \* \w+\b", text)
+    off = [p for n in shapes for p in _plates(trace[n]) if drawn == (p[1],) != np.shape(msg["value"])]
     if len(drawn) == len(np.shape(msg["value"])) + 1 and times:
         cure = "did you mean `@`, which sums the products along the last axis?"
+    elif off and role == "data":
+        cure = f"the plate {off[0][0]!r} has {off[0][1]} elements: write `plate({off[0][0]!r}, len({name}))`"
     else:
         cure = (
             f"the shapes of what {name!r} is computed from, and the plates around it, make that of its "
@@ -133,8 +136,12 @@ def _family(fn: Any) -> str:
 
 
 def _plate_of(msg: Mapping[str, Any]) -> str:
-    names = [repr(f.name) for f in msg.get("cond_indep_stack", ())]
-    return f", as plate {names[0]}" if len(names) == 1 else ""
+    plates = _plates(msg)
+    return f", as plate {plates[0][0]!r}" if len(plates) == 1 else ""
+
+
+def _plates(msg: Mapping[str, Any]) -> list[tuple[str, int]]:
+    return [(f.name, f.size) for f in msg.get("cond_indep_stack", ())]
 
 
 def told_misfit(name: str, msg: Mapping[str, Any]) -> str | None:
