@@ -4,7 +4,7 @@ import { element } from "../host/host.mjs";
 
 /**
  * @typedef {{state: string, words: string, rows?: [string, string, string, number][], agreement?: string}} Trial
- * @typedef {{words: string, expects: string, code: string, can_try: boolean, trial: Trial|null}} Cure
+ * @typedef {{words: string, expects: string, code: string, trial: Trial|null}} Cure
  * @typedef {{note?: string, resume?: boolean, more?: number, cures?: Cure[]}} Cures what Python tells in `_cures`
  */
 
@@ -59,7 +59,7 @@ function drawCure(cure, i) {
   const box = element("div", "gb-cure");
   const line = element("div", "gb-do");
   const number = String(i);
-  if (cure.can_try && cure.trial?.state !== "trying") {
+  if (cure.trial?.state !== "trying") {
     const words = cure.trial ? "try again" : "try it";
     line.append(button(words, "cure", { what: "try", number, busy: "starting…" }, "a new run in the background, beside this one"));
   }

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -29,6 +30,7 @@ from gibbsite.density.model.names import printed
 from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
+from gibbsite.density.ordering import exchangeable, put_in_order
 from gibbsite.density.possible.check import impossible_values
 from gibbsite.density.possible.columns import check_categories, unit_notes
 from gibbsite.density.possible.data import check_missing
@@ -244,6 +246,24 @@ class Model(Live):
         if not left:
             return self._remade(self.fn, self.kwargs)
         return self._remade(reparameterised(self.fn, self.density, left), self.kwargs)
+
+    def ordered(self, site: str) -> "Model":
+        """The same model with the elements of a vector in ascending order: of all ways to number the
+        components of a mixture one is left, so that chains agree on which is which.
+
+        The site keeps its name and shape, and has the law of the order statistics of its prior. Where
+        components can be renamed (equal priors), the posterior of all that does not depend on their labels is
+        the same; elsewhere this is another model, and a warning says so. Raises `UnknownNameError`, and
+        `ModelError` for a site that is no vector of real or positive numbers drawn element by element.
+        """
+        changed = self._remade(put_in_order(self.fn, self.density, site), self.kwargs)
+        if not exchangeable(self.density, site):
+            warnings.warn(
+                f"{self.name}.ordered({site!r}) is another model: priors or data tell the components apart, "
+                f"and an order among them leaves values out",
+                stacklevel=2,
+            )
+        return changed
 
     def reparam_choices(self, site: str) -> tuple[str, ...]:
         """The parameterisations that fit a site, by name; none for a name that does not exist."""

@@ -350,10 +350,11 @@ class Run(Looking):
         while self.kept.steps < self._warmup + self._target or self._wants_more():
             if self._stop.is_set():
                 self._status = "stopped"
+                if ahead is not None:  # given up; meanwhile the last one was taken in
+                    self._pace.add(ahead.warming, 0, time.monotonic() - ahead.began)
                 return
             self._status = self._phase()
             self._stages.enter(WARMING if self._status == "warmup" else SAMPLING)
-            began = time.monotonic()
             flight = ahead or self._depart(engine, self._state, self.kept.steps, size)
             chunk, seconds = flight.landed()
             n, state = flight.steps, flight.state
@@ -381,7 +382,7 @@ class Run(Looking):
             self._commit()
             if measuring:
                 self._clock.measure(engine, kwargs, state.block_states)
-            self._pace.add(flight.warming, n, time.monotonic() - began)
+            self._pace.add(flight.warming, n, (ahead.began if ahead else time.monotonic()) - flight.began)
             self._notify()
         self._status = "finished"
 

@@ -18,14 +18,15 @@ class Chunk:
 
 
 class Flight:
-    """Some steps on their way on the device: `state` is theirs to be, from which others may depart already.
+    """Some steps on their way on the device since `began`: `state` is theirs to be, from which others may
+    depart already.
 
     `begin` is called at once; what it raises is raised on landing, when the steps before these are safe.
     """
 
     def __init__(self, begin: Callable[[], tuple[Any, Any]], steps: int, warming: bool):
         self.steps, self.warming = steps, warming
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         self.state: Any = None
         self._buffers: Any = None
         self._error: Exception | None = None
@@ -39,7 +40,7 @@ class Flight:
         if self._error is not None:
             raise self._error
         jax.block_until_ready((self.state, self._buffers))
-        seconds = time.monotonic() - self._began
+        seconds = time.monotonic() - self.began
         values, stats = jax.tree.map(self._fetched, self._buffers)
         return Chunk(values, stats), seconds
 

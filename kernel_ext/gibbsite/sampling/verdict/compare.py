@@ -62,9 +62,10 @@ class Comparison:
 def compare(first: Any, second: Any) -> Comparison:
     """How two ended runs did, and whether they say the same of the sites that both have.
 
-    Means are compared by their Monte Carlo errors, with a threshold that equal means exceed once in a hundred
-    comparisons (Bonferroni over the scalars). Errors of a run that has not converged are too small: what
-    differs then tells against that run.
+    Where labels have switched in one of them, vectors of that length are compared sorted, which leaves them
+    none, and other sites that may depend on labels not at all. Means are compared by their Monte Carlo
+    errors, with a threshold that equal means exceed once in a hundred comparisons (Bonferroni over the
+    scalars). Errors of a run that has not converged are too small: what differs then tells against that run.
     """
     rows = []
     for name, of, sign in _MEASURES:
@@ -72,7 +73,8 @@ def compare(first: Any, second: Any) -> Comparison:
         if np.isfinite(a) or np.isfinite(b):
             better = 0 if not (np.isfinite(a) and np.isfinite(b)) or a == b else int(np.sign((b - a) * sign))
             rows.append(Row(name, a, b, better))
-    mine, theirs = _means(first, second), _means(second, first)
+    lengths = _switched(first) | _switched(second)
+    mine, theirs = _means(first, second, lengths), _means(second, first, lengths)
     scores = {
         label: abs(a.mean - b.mean) / np.hypot(a.mcse, b.mcse)
         for label, a in mine.items()
@@ -86,9 +88,18 @@ def compare(first: Any, second: Any) -> Comparison:
     return Comparison(tuple(rows), tuple(apart), len(scores), max(scores.values()))
 
 
-def _means(run: Any, other: Any) -> Mapping[str, ScalarStat]:
+def _switched(run: Any) -> set[int]:
+    """How many components there are whose labels have switched between chains."""
+    told = (n for n in run.snapshot(limit=1).warnings if n.topic == "labels")
+    return {run.draws[site].shape[-1] for notice in told for site in notice.sites}
+
+
+def _means(run: Any, other: Any, switched: set[int]) -> Mapping[str, ScalarStat]:
     mine, theirs = run.draws, other.draws
     shared = {n: v for n, v in mine.items() if n in theirs and theirs[n].shape[2:] == v.shape[2:]}
+    if switched:
+        free = {n: v for n, v in shared.items() if v.dtype.kind == "f" and not switched & {*v.shape[3:]}}
+        shared = {n: np.sort(v, -1) if {*v.shape[2:]} & switched else v for n, v in free.items()}
     sizes = {n: int(np.prod(v.shape[2:], dtype=int)) for n, v in shared.items()}
     elements = {
         n: np.unique(np.linspace(0, k - 1, min(k, _ELEMENTS)).round().astype(int))

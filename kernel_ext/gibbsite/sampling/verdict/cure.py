@@ -13,8 +13,7 @@ from gibbsite.sampling.verdict.verdict import ESS_PER_CHAIN, RHAT_LIMIT
 class Cure:
     """A change, and what it is expected to do.
 
-    Of the model by one of its methods (`method`, called with `value`), or `draws` more of the same run, or
-    only an `edit` of the model's text, for a person to make.
+    Of the model by one of its methods (`method`, called with `value`), or `draws` more of the same run.
     """
 
     words: str
@@ -22,12 +21,6 @@ class Cure:
     method: str = ""
     value: Any = None
     draws: int = 0
-    edit: str = ""
-
-    @property
-    def can_try(self) -> bool:
-        """Whether it can be tried without the model's text being edited."""
-        return not self.edit
 
     def applied(self, model: Any) -> Any:
         """The changed model; raises a `GibbsiteError` where the model refuses."""
@@ -35,8 +28,6 @@ class Cure:
 
     def code(self, model: str, run: str = "run", flags: str = "") -> str:
         """The lines that make it so in a notebook, where these are the names of model and run."""
-        if self.edit:
-            return f"# in the cell of {model}:\n# {self.edit}"
         if self.draws:
             return f"{run}.resume(draws={self.draws})"
         sample = f"{run} = %sample {model}{flags}"

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.density.hierarchy.location_scale import location_scales
+from gibbsite.density.ordering import exchangeable, why_not
 from gibbsite.elimination import joint_marginal
 from gibbsite.errors import GibbsiteError
 from gibbsite.kernels.scheduling.edits import with_block, with_options
@@ -36,7 +38,7 @@ def cures(run: Any) -> tuple[Cure, ...]:
         try:
             for cure in row(case):
                 if _accepted(case.model, cure):
-                    found.setdefault((cure.method, repr(cure.value), cure.draws > 0, cure.edit), cure)
+                    found.setdefault((cure.method, repr(cure.value), cure.draws > 0), cure)
         except GibbsiteError:  # what this row thought of does not fit the model
             continue
     return tuple(found.values())
@@ -56,28 +58,21 @@ def _scheduled(words: str, expects: str, text: str) -> Cure:
 
 
 def _ordered(case: Case) -> Iterator[Cure]:
-    """Labels that switch: an order among the components."""
+    """Labels that switch: an order among the components, by a site on the whole line where there is one."""
     notice = case.topics.get("labels")
-    for name in () if notice is None else notice.sites:
-        site, node = case.density.sites.get(name), case.model.graph.nodes.get(name)
-        if (
-            site is None
-            or node is None
-            or not site.latent
-            or site.discrete
-            or site.event_shape not in ((), site.shape)
-        ):
-            continue
-        base = node.distribution or site.fn_name
-        k = site.shape[-1]
-        spread = "" if "expand" in base else f".expand([{k}])"
+    fits = [n for n in (notice.sites if notice else ()) if not why_not(case.density, n)]
+    for name in sorted(fits, key=lambda n: case.density.sites[n].support is not constraints.real)[:1]:
+        k = case.density.sites[name].shape[0]
+        same = "everything else keeps its posterior"
+        if not exchangeable(case.density, name):
+            same = "but priors tell them apart: this is another model"
         yield Cure(
-            f"order the components of {name}",
-            f"of {_orders(k)} orders of the same components one is left: chains agree on which is which",
-            edit=f"{name} ~ TransformedDistribution({base}{spread}.to_event(1), "
-            f"transforms.OrderedTransform())",
+            f"order the components by {name}",
+            f"of {_orders(k)} orders of the same components one is left, and chains agree on which is which; "
+            f"{same}",
+            "ordered",
+            name,
         )
-        return
 
 
 def _orders(k: int) -> str:

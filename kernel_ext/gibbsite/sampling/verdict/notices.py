@@ -136,7 +136,7 @@ def disagreement(
         return [
             Notice(
                 f"labels switched: the components of {', '.join(switched)} differ in order between chains",
-                "order them in the model (an ordered prior), or look only at what does not depend on labels",
+                "put them in order (`model.ordered(…)`), or look only at what does not depend on labels",
                 "labels",
                 tuple(switched),
             )

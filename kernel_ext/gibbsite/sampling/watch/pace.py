@@ -10,7 +10,11 @@ _LEAST_STEPS = 20
 @dataclass
 class Pace:
     """Steps and seconds of warm-up and of what comes after it, over the whole run; what goes with a step
-    (measures, streaming) is included, compiling is not."""
+    (measures, streaming) is included, compiling is not.
+
+    A chunk has the time from its departure to that of the next, during which the one before it is taken in:
+    what is computed while others are taken in costs, too.
+    """
 
     steps: list[int] = field(default_factory=lambda: [0, 0])
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])

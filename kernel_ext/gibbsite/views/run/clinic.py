@@ -140,7 +140,7 @@ class Clinic:
             cure = self._cures[number]
             if cure.draws:
                 self._go_on(cure.draws)
-            elif cure.can_try:
+            else:
                 self._trials[number] = Trial(cure, self._run, self._woken)
 
     def _go_on(self, draws: int | None) -> None:
@@ -165,7 +165,6 @@ class Clinic:
                     "words": c.words,
                     "expects": c.expects,
                     "code": c.code(**names, flags=_flags(run.settings)),
-                    "can_try": c.can_try,
                     "trial": self._trials[i].told() if i in self._trials else None,
                 }
                 for i, c in enumerate(self._cures)
