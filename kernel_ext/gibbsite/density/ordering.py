@@ -38,7 +38,7 @@ class Ordered(Distribution):
         self.base_dist = base_dist
         super().__init__((), base_dist.batch_shape, validate_args=validate_args)
 
-    @constraints.dependent_property(is_discrete=False, event_dim=1)
+    @property
     def support(self) -> Any:
         """Vectors in ascending order, above zero where the base is."""
         return _of_vectors(self.base_dist.support)
@@ -50,7 +50,7 @@ class Ordered(Distribution):
     def log_prob(self, value: Any) -> Any:
         """K! times the base's density: each of the K! orders of the same values counts once."""
         count = self.event_shape[0]
-        return self.base_dist.log_prob(value).sum(-1) + gammaln(count + 1.0)
+        return jnp.sum(self.base_dist.log_prob(value), -1) + gammaln(count + 1.0)
 
 
 class _InOrder(Messenger):

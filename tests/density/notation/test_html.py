@@ -8,6 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.density.notation.html import conditional_html, name_html
+from gibbsite.density.notation.latex import conditional_latex
 from helpers.models.graph_models import hmm, lda, looped, mixture, ratings
 
 
@@ -60,6 +61,12 @@ def test_what_expressions_are_made_of():
         "∏<sub><i>n</i></sub>\u2009F(<i>x</i><sub><i>n</i></sub> | 1 if <i>b</i> &lt; 0 else |<i>c</i>|, "
         "scale = [1, 2])<sup><i>w</i></sup>"
     )
+
+
+def test_what_is_not_shown_may_follow_a_named_argument():
+    found = "p(L) ∝ LKJCholesky(L | concentration=2, …) · f(g(1, 2))"
+    assert conditional_html(found, "L").endswith("| concentration = 2, …) · f(g(1, 2))")
+    assert r"\mathrm{concentration} = 2, \ldots\right)" in conditional_latex(found, "L")
 
 
 def test_how_a_gather_treats_what_is_out_of_range_is_not_lost():

@@ -15,7 +15,8 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional import conditional_of
 from gibbsite.density import build_density, rerolled
-from gibbsite.density.notation.latex import Latex, closed, factor_latex, split
+from gibbsite.density.notation.formula import Formula, closed, split
+from gibbsite.density.notation.latex import LATEX
 from gibbsite.density.notation.statement import Statement
 from helpers.models.zoo import ZOO, Case
 from helpers.readers.latex import python_of, shape_of
@@ -212,13 +213,13 @@ def test_conditionals_say_what_the_density_computes(densities, name):
 def test_latex_says_what_the_text_says(densities):
     """Read back as Python, piece by piece: the text's own structure, whose numbers are tested above."""
     for name, density in densities.items():
-        write = Latex([*density.sites, *density.arguments.names])
+        write = Formula([*density.sites, *density.arguments.names], LATEX)
         for site in density.latents:
             conditional = conditional_of(density, site)
             assert conditional.latex.startswith(r"p\left(") and r" \;\propto\; " in conditional.latex
             for part in split(conditional.text.split(" ∝ ")[1], " · "):
                 factor = part.split("] ", 1)[1] if part.startswith("∏[") else part
-                latex = factor_latex(factor, write)
+                latex = write.factor(factor)
                 assert latex in conditional.latex
                 inside, rest = closed(factor)
                 given = inside.replace(" | ", ", GIVEN, ", 1)

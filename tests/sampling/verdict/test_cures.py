@@ -166,9 +166,7 @@ def test_runs_whose_labels_switched_are_compared_without_them():
     first, second = Said(0.0, 1), Said(0.0, 2)
     first.draws["mu"] = mixed
     first.draws["z"] = second.draws["z"] = np.zeros((4, 300, 2), int)
-    second.draws["mu"] = (
-        np.sort(mixed, -1) + 0.3
-    )  # far less than the switching hides
+    second.draws["mu"] = np.sort(mixed, -1) + 0.3  # far less than the switching hides
     assert compare(first, second).agree
     first.warnings = (Notice("", "", "labels", ("mu",)),)
     assert compare(first, second).apart[0][0].startswith("mu")
