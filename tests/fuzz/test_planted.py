@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gibbsite.conditional.reads.reduce import reduce_onto
+from helpers.claims.models import check, drawn
+from helpers.claims.runs import check_reach, check_run
 from helpers.models.grammar import CALM, FIND_AND_SHRINK, Program, programs
-from helpers.truths.claims import check, check_reach, check_run
 from hypothesis import given, settings
 
 
@@ -106,6 +107,14 @@ PLANTED = {
     "an interval": (CUT, "gibbsite.conditional.draws.truncated.sample_log_concave", at_the_mode),
 }
 RIGHT = (WRAPPED, PADDED, POINT, IMPROPER, SWITCHED, NARROW, RISING, BENT, CUT)
+
+
+@pytest.fixture(autouse=True)
+def compile_anew():
+    """Draws are of programs as they are now, faults included."""
+    drawn.clear_cache()
+    yield
+    drawn.clear_cache()
 
 
 @pytest.mark.parametrize("fault", PLANTED)

@@ -10,11 +10,14 @@ import itertools
 import re
 from typing import Any
 
+import jax
 import numpy as np
 import numpyro.distributions as dist
 from gibbsite.density import rerolled
 from gibbsite.density.notation.statement import arguments_of
 from scipy import special
+
+from helpers.readers.in_numpy import in_numpy
 
 
 def _two(one: Any, two: Any) -> Any:
@@ -87,20 +90,17 @@ class Reader:
     def __init__(self, density: Any, state: dict[str, Any]):
         self.density = density
         self.state = density.state_values(state)
-        full = density.evaluator(self.state).full
+        kinds = ("log_prob", "observed", "deterministic", "parameters")
+        asked = {kind: density.outputs[kind] for kind in kinds}
 
-        def read(atom: Any) -> np.ndarray:
-            return np.asarray(full(atom))
+        def read(state: dict[str, Any], data: tuple[Any, ...]) -> Any:
+            return jax.tree.map(density.evaluator(state, data).full, asked)
 
-        self.log_prob = {n: read(a) for n, a in density.outputs["log_prob"].items()}
+        numbers = in_numpy(read, self.state, tuple(density.arguments.arrays))
+        self.log_prob, self.parameters = numbers["log_prob"], numbers["parameters"]
         values = dict(zip(density.arguments.names, map(np.asarray, density.arguments.arrays), strict=True))
-        for kind in ("observed", "deterministic"):
-            values.update({n: read(a) for n, a in density.outputs[kind].items()})
+        values.update({**numbers["observed"], **numbers["deterministic"]})
         values.update({n: np.asarray(v) for n, v in self.state.items()})
-        self.parameters = {
-            site: {n: read(a) for n, a in found.items()}
-            for site, found in density.outputs["parameters"].items()
-        }
         for group, names in density.groups.items():
             values[group] = np.stack([values[n] for n in names])
         grouped = rerolled(density)
@@ -159,7 +159,8 @@ class Reader:
             rows = [FUNCTIONS[family](**{n: v[k] for n, v in columns.items()}) for k in range(len(places))]
             lp = [d.log_prob(v) for d, v in zip(rows, values, strict=True)]
         else:
-            lp = FUNCTIONS[family](**{n: np.stack(v) for n, v in columns.items()}).log_prob(values)
+            given = {n: np.stack(v) for n, v in columns.items()}
+            lp = in_numpy(lambda x, p: FUNCTIONS[family](**p).log_prob(x), values, given)
         weight = [float(self.number(rest[2:], at)) if rest.startswith("**") else 1.0 for at in places]
         return np.array([0.0 if w == 0 else w * float(x) for w, x in zip(weight, lp, strict=True)])
 
