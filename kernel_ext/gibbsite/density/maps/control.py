@@ -14,7 +14,7 @@ from gibbsite.density.maps.provenance import Arg, Provenance, merged
 from gibbsite.density.maps.rules import RULES as STRAIGHT
 from gibbsite.density.maps.rules import Rule, default_rule, moved, shape_of
 from gibbsite.density.program.flatten import flatten
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, scan_inputs
 from gibbsite.trace.jaxpr.walker import walk
 
 Maps = Mapping[str, Accesses]
@@ -32,7 +32,7 @@ def _cond(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
 
 
 def _scan(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    n_consts, n_carry = eqn.params["num_consts"], eqn.params["num_carry"]
+    n_consts, n_carry = scan_inputs(eqn.params)
     consts, init, xs = args[:n_consts], args[n_consts : n_consts + n_carry], args[n_consts + n_carry :]
     steps = [_one_of_all(x) for x in xs]
 

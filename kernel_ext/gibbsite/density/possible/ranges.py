@@ -12,7 +12,7 @@ import numpy as np
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.trace.jaxpr.compat import Literal, is_traced
+from gibbsite.trace.jaxpr.compat import Literal, is_traced, scan_inputs
 from gibbsite.trace.jaxpr.walker import walk
 
 Range = tuple[float, float]
@@ -261,11 +261,11 @@ def _unknown(eqn: Any, operands: list[Range]) -> list[Range]:
 
 def _scan(eqn: Any, operands: list[Range]) -> list[Range]:
     """One pass of the body says what holds of them all, where nothing is known of what is carried."""
-    p, body = eqn.params, eqn.params["jaxpr"]
-    carried = [ANY] * p["num_carry"]
-    inputs = [*operands[: p["num_consts"]], *carried, *operands[p["num_consts"] + p["num_carry"] :]]
+    body, (n_consts, n_carry) = eqn.params["jaxpr"], scan_inputs(eqn.params)
+    carried = [ANY] * n_carry
+    inputs = [*operands[:n_consts], *carried, *operands[n_consts + n_carry :]]
     found = walk(body.jaxpr, [of_array(c) for c in body.consts], inputs, _RULES, _unknown, of_array)
-    return [*carried, *found[p["num_carry"] :]]
+    return [*carried, *found[n_carry:]]
 
 
 def _cond(eqn: Any, operands: list[Range]) -> list[Range]:

@@ -15,7 +15,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun, jaxpr_outputs
+from gibbsite.trace.jaxpr.compat import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    jaxpr_as_fun,
+    jaxpr_outputs,
+    scan_inputs,
+)
 
 _INVARIANT, _COUNTER, _SEQUENCE = "invariant", "counter", "sequence"
 
@@ -87,7 +95,7 @@ def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int
 def descan(eqn: JaxprEqn) -> ClosedJaxpr | None:
     """A jaxpr equal to the scan `eqn` that loops over true recurrences only; None where `eqn` is one."""
     closed: ClosedJaxpr = eqn.params["jaxpr"]
-    n_consts, n_carry = eqn.params["num_consts"], eqn.params["num_carry"]
+    n_consts, n_carry = scan_inputs(eqn.params)
     length, reverse = eqn.params["length"], eqn.params["reverse"]
     if length == 0 or closed.jaxpr.effects:
         return None

@@ -1,6 +1,6 @@
 """The one module that touches parts of JAX which JAX does not promise to keep stable."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -92,6 +92,7 @@ __all__ = [
     "outside",
     "program_key",
     "recording",
+    "scan_inputs",
     "stage_custom",
 ]
 
@@ -117,6 +118,17 @@ def closed_call_body(eqn: Any) -> ClosedJaxpr | None:
         return None
     body = eqn.params[param]
     return body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ())
+
+
+def scan_inputs(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many inputs of a `scan` are constants, and how many are carried; the others are scanned over.
+
+    Up to JAX 0.10 the primitive says so by two numbers, from 0.11 on by a tree of its inputs.
+    """
+    if "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
 
 
 _BACKENDS = frozenset(["cpu", "gpu", "cuda", "rocm", "tpu"])

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import jax
 
 from gibbsite.errors import TapeError
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, jaxpr_as_fun
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, jaxpr_as_fun, scan_inputs
 from gibbsite.trace.recording.context import Context
 from gibbsite.trace.recording.python_calls import code_of
 from gibbsite.trace.recording.record import Record
@@ -36,7 +36,7 @@ def _body(make: Callable[..., T], closed: Any, name: str, *args: Any) -> T:
 
 
 def _scan(params: Any, operands: list[Any], make: Callable[..., Any]) -> Iterator[Any]:
-    split, carried = params["num_consts"], params["num_carry"]
+    split, carried = scan_inputs(params)
     consts, carry, xs = operands[:split], operands[split : split + carried], operands[split + carried :]
     times = range(params["length"])
     for t in reversed(times) if params["reverse"] else times:
