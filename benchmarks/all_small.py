@@ -25,6 +25,7 @@ ARGUMENTS = {
     "dashboard_cost": "1 400",
     "dashboard_stream": "4000 2",
     "default_sampler": "--seeds 1 --models 'eight schools'",
+    "devices": "--small --platforms cpu",
     "elimination": "--small",
     "finite_vs_numpyro": "100",
     "first_draw": "--models schools",

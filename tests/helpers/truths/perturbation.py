@@ -16,7 +16,9 @@ from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, bind_equation
 from helpers.models.programs import N, random_program
 
 # a program runs a dozen times on a few numbers: nearly all of the time would go into making it fast
-QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
+if jax.__version_info__ < (0, 11):  # later ones know no other way of fusing, and refuse the option
+    QUICK["xla_cpu_use_fusion_emitters"] = False
 
 
 def all_variables(closed: ClosedJaxpr) -> list[Any]:
