@@ -26,6 +26,8 @@ const FIT = [980, 700];
 const LEAST_TEXT = 5;
 const LEAST_SNUG = 0.75;
 const PANEL = 330;
+const TALL = 450;
+const LEAST_DRAWN = 420; // of a drawing that gives way to the panel
 const MOST_PANEL = 620;
 
 // ------------------------------------------------------------------ in the page
@@ -57,9 +59,11 @@ function arrange(args, state, store, view) {
   const [width, height, across, down, title, text] = view.size;
   const large = across > FIT[0] || down > FIT[1] + 200;
   const room = plot.document?.gibbsiteRoom?.() || document.documentElement.clientWidth;
+  const left = room - PANEL - 24; // beside the panel
+  const tall = down > TALL; // what is low leaves the panel in sight below it
   // what is a little too wide is drawn a little smaller: nobody looks for a scroll bar there
-  const snug = Math.min(1, (room - 4) / across);
-  const whole = snug < LEAST_SNUG ? 1 : snug;
+  const snugs = [tall ? left : 0, room].map((width) => Math.min(1, (width - 4) / across));
+  const whole = snugs.find((snug) => snug >= LEAST_SNUG) ?? 1;
   const scale = state.fit && large ? Math.min(FIT[0] / across, FIT[1] / down) : whole;
   plot.x_range.setv({ start: 0, end: width });
   plot.y_range.setv({ start: -height, end: 0 });
@@ -77,11 +81,15 @@ function arrange(args, state, store, view) {
   const numbers = steps.map((_, i) => String(i + 1));
   args.steps.setv({ labels: ["all", ...numbers], active: state.step, visible: steps.length > 0 });
   arrangeMap(args, view, wantsMap(view, large, state.fit));
-  // beside the drawing where the page has room for both
-  const wide = across * scale + PANEL + 20 > room;
-  args.side.setv({ css_classes: wide ? ["gp-below"] : [] });
-  const beside = Math.min(Math.max(PANEL, room - Math.round(across * scale) - 40), MOST_PANEL);
-  const own = wide ? Math.min(Math.max(PANEL, Math.round(across * scale)), MOST_PANEL, room) : beside;
+  // The panel stands beside the drawing where there is room for both, or where it would be below the fold; a
+  // drawing that is scrolled through anyway then gives way to it.
+  const drawn = Math.min(Math.round(across * scale), FIT[0], room);
+  const cut = drawn > left && tall && left >= LEAST_DRAWN;
+  const beside = drawn <= left || cut;
+  args.side.setv({ css_classes: beside ? [] : ["gp-below"] });
+  args.scroll.setv({ styles: cut ? { "max-width": `${left}px` } : {} });
+  const rest = beside ? Math.max(PANEL, room - Math.min(drawn, left) - 40) : room - 16;
+  const own = Math.min(rest, MOST_PANEL);
   for (const part of [panel, args.change]) part.setv({ width: own });
 }
 

@@ -1,6 +1,7 @@
 """The interactive graph in an exported page, without a kernel, as a person uses it."""
 
 from html import escape
+from itertools import pairwise
 
 import gibbsite as gb
 import numpy as np
@@ -253,6 +254,35 @@ def test_overview_detail_and_fit_of_a_hundred_sites(page, tmp_path):
     shot(page, "graph_fit")
     page.get_by_role("button", name="overview", exact=True).click()
     graph.until("doc.get_model_by_name('graph-nodes').data.name.length === 3")
+
+
+def boxes(graph):
+    """Left, top and right of the drawing's box and of the panel."""
+    return graph.ask(
+        "['graph-scroll', 'graph-panel'].map(n => Bokeh.index.find_one(doc.get_model_by_name(n)).el"
+        ".getBoundingClientRect()).map(b => [b.left, b.top, b.right])"
+    )
+
+
+@pytest.mark.parametrize(("width", "deep", "beside"), [(1400, 1, True), (900, 6, True), (700, 6, False)])
+def test_the_panel_opens_beside_a_wide_drawing_that_would_push_it_out_of_sight(
+    page, tmp_path, width, deep, beside
+):
+    across, down = [f"a{i}" for i in range(14)], [f"z{i}" for i in range(deep)]
+    edges = [*((a, "z0") for a in across), *pairwise(down)]
+    nodes = [Node(n, "latent", distribution="Normal(0, 1)") for n in [*across, *down]]
+    graph_of = DependencyGraph(nodes, edges)
+    path = tmp_path / "wide.html"
+    path.write_text(file_html(graph_root(graph_of), INLINE, "graph"), encoding="utf-8")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(path.as_uri())
+    graph = Graph(page)
+    graph.click("z0")
+    graph.until("doc.get_model_by_name('graph-panel').text.includes('<h4>z0')")
+    drawing, panel = boxes(graph)
+    assert panel[2] <= width and drawing[2] <= width
+    assert (panel[0] >= drawing[2] and panel[1] < 120) if beside else panel[0] < 20
+    shot(page, f"graph_panel_{width}")
 
 
 @pytest.mark.parametrize(

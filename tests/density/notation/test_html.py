@@ -17,7 +17,7 @@ def test_a_conditional_is_typeset_as_its_latex_is():
     assert model.conditional("mu").html == (
         "<i>p</i>(<i>μ</i><sub><i>i</i></sub> | <i>z</i>, <i>x</i>) ∝ "
         "Normal(<i>μ</i><sub><i>i</i></sub> | 0, 5) · "
-        "∏<sub><i>n</i></sub>\u2009Normal(<i>x</i><sub><i>n</i></sub> | "
+        "∏<sub><i>n</i></sub>\u202fNormal(<i>x</i><sub><i>n</i></sub> | "
         "<i>μ</i><sub><i>z</i><sub><i>n</i></sub></sub>, 1)"
     )
     plain = re.sub(r"<[^>]+>", "", model.conditional("z").html)
@@ -58,7 +58,7 @@ def test_what_expressions_are_made_of():
     text += "∏[n] F(x[n] | 1 if b < 0 else abs(c), scale=[1, 2])**w"
     assert conditional_html(text, "abcxw") == (
         "<i>p</i>(<i>a</i>) ∝ Normal(<i>a</i> | (−<i>b</i><sup>2</sup>) / (<i>c</i> − 1e−05), √(<i>b</i>)) · "
-        "∏<sub><i>n</i></sub>\u2009F(<i>x</i><sub><i>n</i></sub> | 1 if <i>b</i> &lt; 0 else |<i>c</i>|, "
+        "∏<sub><i>n</i></sub>\u202fF(<i>x</i><sub><i>n</i></sub> | 1 if <i>b</i> &lt; 0 else |<i>c</i>|, "
         "scale = [1, 2])<sup><i>w</i></sup>"
     )
 

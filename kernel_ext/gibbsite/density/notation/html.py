@@ -44,6 +44,10 @@ def _mode(how: Mapping[str, str]) -> str:
     return f"<sup>{escape(told)}</sup>" if told else ""
 
 
+def _product(letters: str) -> str:
+    return f"∏<sub>{', '.join(map(name_html, letters.split(', ')))}</sub>\u202f"  # no line ends there
+
+
 HTML = Signs(
     forms={
         ast.Add: infix("+", SUM),
@@ -76,7 +80,7 @@ HTML = Signs(
     plain=escape,
     number=lambda value: "…" if value is ... else escape(str(value)).replace("-", "−"),
     mode=_mode,
-    product=lambda letters: f"∏<sub>{', '.join(map(name_html, letters.split(', ')))}</sub>\u2009",
+    product=_product,
     given=" | ",
     times=" · ",
     conditional=Form("<i>p</i>({}) ∝ {}", (0, 0)),
