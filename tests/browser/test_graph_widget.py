@@ -200,8 +200,9 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     graph.until(f"{MESSAGE}.includes('alpha[Hennepin]: mu, y[1]')")
     lab.page.wait_for_selector(".gb-dash tbody tr:has-text('alpha[Hennepin]')")
     told = "print('alpha[Hennepin]' in labelled.summary().to_string(),"
+    told += " labelled.derive('alpha[Hennepin] - alpha[Ramsey]').shape,"
     told += " *labelled.to_datatree()['posterior']['county'].values)"
-    assert lab.python(told).split() == ["True", "Aitkin", "Dakota", "Hennepin", "Ramsey"]
+    assert lab.python(told).split() == ["True", "()", "Aitkin", "Dakota", "Hennepin", "Ramsey"]
     lab.shot("graph_labelled")
     lab.assert_quiet()
 

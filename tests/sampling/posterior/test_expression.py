@@ -16,7 +16,7 @@ SITES = {
     "theta": Shape((3,), [COUNTIES]),
     "table": Shape((2, 3), [None, COUNTIES]),
     "arm/mu": Shape((), []),
-    "k": Shape((3,), [COUNTIES]),
+    "k": Shape((3,), [COUNTIES], ("none", "urban", "rural", "both")),
 }
 RNG = np.random.default_rng(3)
 DRAWS = {n: RNG.normal(1, 2, (2, 5, *s.shape)) for n, s in SITES.items()}
@@ -49,6 +49,9 @@ MEANT = {
     "k[0] / k[1]": np.divide(k[..., 0].astype(float), k[..., 1]),
     "k[0] ** -1": k[..., 0].astype(float) ** -1,
     "k == 2": k == 2,
+    "k == rural": k == 2,
+    "k['Anoka'] != 'both'": k[..., 1] != 3,
+    "mean(urban == k)": (k == 1).mean(-1),
     "e * pi * tau": np.e * np.pi * tau,
 }
 
@@ -64,6 +67,8 @@ def test_expressions_mean_what_numpy_says(text):
 
 REFUSED = {
     "nu + 1": ("did you mean mu", "nu"),
+    "k == 'rurel'": ("no value is called 'rurel'; did you mean rural", "'rurel'"),
+    "mu == rural": ("no site is called 'rural'", "rural"),
     "theta['Anocka']": ("did you mean Anoka", "'Anocka'"),
     "mu[2]": ("indices are 0 to 1", "2"),
     "mu['a']": ("no labels", "'a'"),

@@ -28,16 +28,18 @@ class Deriving:
     def derive(self, expression: str, *, name: str | None = None) -> Quantity:
         """A quantity of every draw, from an expression over sites: `run.derive("mu[1] - mu[0]")`.
 
-        Sites by name, in backquotes where that is no identifier; indices, labels (`theta["Choate"]`) and
-        slices; arithmetic, comparisons, `and`, `or`, `not`, `a if c else b`; exp log log1p log10 sqrt abs
-        sign round floor sin cos tanh expit logit; over the elements of an array sum prod mean median sd any
-        all min max; `where(c, a, b)`. `"lift = p[1] - p[0]"` gives it a name, as does `name`.
+        Sites by name, in backquotes where that is no identifier; indices, labels (`theta["Choate"]`), those
+        of values (`kind == "rural"`), and slices; arithmetic, comparisons, `and`, `or`, `not`,
+        `a if c else b`; exp log log1p log10 sqrt abs sign round floor sin cos tanh expit logit; over the
+        elements of an array sum prod mean median sd any all min max; `where(c, a, b)`.
+        `"lift = p[1] - p[0]"` gives it a name, as does `name`.
 
         It is kept with the run: in `derived`, `summary`, `to_datatree`, `save` and the dashboard, and grows
         with the draws. Raises `ExpressionError`, which shows the place, for everything else.
         """
         sites = {
-            n: Shape(v.shape[2:], axis_labels(self._plan, n, v.shape[2:])) for n, v in self.draws.items()
+            n: Shape(v.shape[2:], axis_labels(self._plan, n, v.shape[2:]), self.value_labels(n))
+            for n, v in self.draws.items()
         }
         found = self._derived.add(expression, name, self.draws, self.kept.sampled.steps, sites)
         self._derived_changed()

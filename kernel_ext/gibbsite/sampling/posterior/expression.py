@@ -20,10 +20,12 @@ _QUOTED = re.compile(r"`([^`\n]+)`")
 
 @dataclass(frozen=True)
 class Shape:
-    """What an expression may say of one site: its shape, and per axis the labels of its elements, if any."""
+    """What an expression may say of one site: its shape, per axis the labels of its elements, if any, and
+    what the `values` 0, 1, … are called, if anything."""
 
     shape: tuple[int, ...]
     labels: Sequence[Sequence[str] | None]
+    values: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,26 @@ class _Check(_Visitor):
         for op in node.ops:
             if type(op) not in COMPARE:
                 self.refused(node)
-        node.left, node.comparators = self.visit(node.left), [self.visit(v) for v in node.comparators]
+        sides = [node.left, *node.comparators]
+        called = next((c for c in map(self.called, sides) if c), ())
+        node.left, *node.comparators = [self.compared(side, called) for side in sides]
         return node
+
+    def called(self, node: Any) -> Sequence[str]:
+        """What the values are called of the site that a side of a comparison is, or an element of."""
+        inner = node.value if isinstance(node, ast.Subscript) else node
+        name = self.names.get(inner.id, inner.id) if isinstance(inner, ast.Name) else None
+        return self.sites[name].values if name in self.sites else ()
+
+    def compared(self, node: Any, called: Sequence[str]) -> Any:
+        """A side of a comparison; what is no site is the name of a value there: `kind == "rural"`."""
+        label = getattr(node, "id", None) or getattr(node, "value", None)
+        label = self.names.get(label, label) if isinstance(label, str) else None
+        if not called or label is None or label in self.sites:
+            return self.visit(node)
+        if label not in called:
+            self.unknown(label, "value", list(called), node)
+        return ast.copy_location(ast.Constant(list(called).index(label)), node)
 
     def IfExp(self, node: ast.IfExp) -> ast.AST:
         node.test, node.body, node.orelse = map(self.visit, (node.test, node.body, node.orelse))

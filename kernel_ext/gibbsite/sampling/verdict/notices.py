@@ -23,9 +23,10 @@ def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice
     """Of divergent transitions among all chains' draws."""
     if not divergent:
         return []
+    share = 100 * divergent / max(1, draws)
     return [
         Notice(
-            f"{divergent} divergent transitions ({100 * divergent / max(1, draws):.1f} % of draws)",
+            f"{divergent} divergent transition{'s' * (divergent > 1)} ({share:.1f} % of draws)",
             hint or "raise target_accept_prob",
             "divergences",
         )
