@@ -20,6 +20,20 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 jax.config.update("jax_enable_x64", False)
 
+# Two thirds of the rest goes into making programs fast that then run on a few numbers. What each commit runs
+# is about Gibbsite's programs, which these options leave as they are; the slow suites, the notebooks and what
+# tests start as processes of their own compile as users do, and so does all with a variable `XLA_FLAGS`, even
+# an empty one.
+QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr != "not slow" or "XLA_FLAGS" in os.environ:
+        return
+    os.environ["XLA_FLAGS"] = QUICKLY
+    jax.devices()  # XLA reads the variable once
+    del os.environ["XLA_FLAGS"]
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
