@@ -1,6 +1,8 @@
 """Where naive tables and messages go wrong: long chains in single precision, zeros, infinities, second
 derivatives."""
 
+import itertools
+
 import gibbsite as gb
 import jax
 import jax.numpy as jnp
@@ -96,22 +98,58 @@ def test_away_from_singular_points_derivatives_are_the_ordinary_ones():
         assert float(ours) == pytest.approx(float(plain), rel=1e-5)
 
 
-def short_chain(y):
+def two_lags(y):
+    """A chain of order two whose transitions have a parameter; two values, so that paths can be listed."""
     mu = numpyro.sample("mu", dist.Normal(0, 1).expand([2]).to_event(1))
+    up = numpyro.sample("up", dist.Normal(0, 1))
 
     def step(before, now):
-        z = numpyro.sample("z", dist.Bernoulli(jnp.array([0.2, 0.7])[before]))
+        z = numpyro.sample("z", dist.Bernoulli(logits=up * before[0] - before[1]))
         numpyro.sample("y", dist.Normal(mu[z], 1.0), obs=now)
-        return z, None
+        return (before[1], z), None
 
-    scan(step, 0, y)
+    scan(step, (0, 1), y)
 
 
-def test_second_derivatives_pass_through_filters():
+def listed(y):
+    """The log of the sum over all paths of `two_lags`, written down."""
+    paths = np.array(list(itertools.product([0, 1], repeat=len(y))))
+    before = np.concatenate([np.tile([0, 1], (len(paths), 1)), paths], axis=1)
+
+    def logdensity(state):
+        logits = state["up"] * before[:, :-2] - before[:, 1:-1]
+        steps = paths * logits - jnp.logaddexp(0.0, logits)
+        seen = -0.5 * (y - state["mu"][paths]) ** 2
+        prior = -0.5 * (state["up"] ** 2 + jnp.sum(state["mu"] ** 2))
+        return jax.nn.logsumexp(jnp.sum(steps + seen, axis=1)) + prior
+
+    return logdensity
+
+
+@pytest.mark.parametrize("derivative", ["forwards", "backwards", "second", "forwards twice", "along"])
+def test_derivatives_through_filters_are_those_of_the_sum_over_all_paths(derivative):
+    take = {
+        "forwards": jax.jacfwd,
+        "backwards": jax.jacrev,
+        "second": jax.hessian,
+        "forwards twice": lambda f: jax.jacfwd(jax.jacfwd(f)),
+        "along": lambda f: lambda at: jax.jvp(jax.grad(f), (at,), (jax.tree.map(jnp.ones_like, at),)),
+    }[derivative]
+    y = np.random.default_rng(3).normal(size=6)
     with jax.enable_x64(True):
-        m = gb.model(short_chain, RNG.normal(size=6)).marginal("z")
-        f = lambda mu: m.logdensity({"mu": mu})  # noqa: E731
-        at = jnp.array([-0.3, 0.8])
-        hessian = np.asarray(jax.hessian(f)(at))
-        moved = [np.asarray((jax.grad(f)(at + d) - jax.grad(f)(at - d)) / 2e-5) for d in 1e-5 * np.eye(2)]
-        np.testing.assert_allclose(hessian, np.stack(moved), atol=1e-7)
+        m = gb.model(two_lags, y).marginal("z")
+        assert "along 6 steps" in str(m)
+        at = {"mu": jnp.array([-0.3, 0.8]), "up": jnp.asarray(0.4)}
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-10),
+            take(m.logdensity)(at),
+            take(listed(y))(at),
+        )
+
+
+def test_a_row_pulls_back_its_weight_without_a_zero_for_each_other():
+    """Padded to all rows first, a share is a pass over the whole table for each row."""
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(4, 15)))
+    slope = jax.grad(lambda x: jnp.sum(reduce_first(x, None, SUM)))
+    assert " pad[" not in str(jax.make_jaxpr(slope)(x))
+    np.testing.assert_allclose(slope(x), jax.nn.softmax(x, axis=0), rtol=1e-6)

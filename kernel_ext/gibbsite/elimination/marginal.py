@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density, rerolled
 from gibbsite.elimination.cost import cost_text, plan_text
 from gibbsite.elimination.plan import Plan
+from gibbsite.elimination.steps.semiring import SMOOTH
 from gibbsite.elimination.tables.collect import Summed, Tables, summed
 from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError
@@ -79,7 +80,8 @@ class Marginal:
         return tuple(n for n in self._written.latents if n not in gone)
 
     def logdensity(self, state: Mapping[str, Any]) -> Any:
-        """Log density of all other latents, up to a constant: a scalar."""
+        """Log density of all other latents, up to a constant: a scalar. Derivatives exist forwards and
+        backwards, to any order."""
         return self._jitted["logdensity"](self._latents(state), self._data)
 
     def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +142,8 @@ class Marginal:
     # the same with complete latents and explicit data, for kernels
 
     def logdensity_at(self, latents: Latents, data: Any) -> Any:
-        """As `logdensity`, at values of the other latents by name and explicit data arrays."""
+        """As `logdensity`, at values of the other latents by name and explicit data arrays; to be pulled
+        back."""
         return self.plan.logdensity(self._packed(latents), data)
 
     def draw_at(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
@@ -197,7 +200,7 @@ class Marginal:
     @cached_property
     def _jitted(self) -> dict[str, Any]:
         return {
-            "logdensity": jax.jit(self.plan.logdensity),
+            "logdensity": jax.jit(partial(self.plan.logdensity, mode=SMOOTH)),
             "draw": jax.jit(self.draw_at),
             "probs": jax.jit(self.probs_at),
             "best": jax.jit(self.best_at),

@@ -90,9 +90,9 @@ class Plan:
             step.run(env, SUM, None)
             yield step, used, {f: env[f] for f in step.made}
 
-    def logdensity(self, latents: Latents, data: Any) -> Any:
-        """The marginal log density: a scalar."""
-        return self.tables.rest(latents, data) + self.total(self.tables(latents, data))
+    def logdensity(self, latents: Latents, data: Any, mode: str = SUM) -> Any:
+        """The marginal log density, a scalar; in SMOOTH mode with derivatives forwards, too."""
+        return self.tables.rest(latents, data) + self.total(self.tables(latents, data), mode=mode)
 
     def _read_back(self, latents: Latents, data: Any, mode: str, uniforms: Any = None) -> dict[str, Any]:
         """The derivative by each element's table: what `mode` reads, `(K, elements)` by site."""

@@ -110,7 +110,7 @@ class FiniteTables:
 
     def _filled(self, value: Any) -> Any:
         """Every element equal to `value`, as an array that is constant along the element axes."""
-        return jnp.reshape(value, (1,) * len(self._elements) + self._values.shape[1:])
+        return value.reshape((1,) * len(self._elements) + self._values.shape[1:])
 
     def single(self, latents: Latents, data: Any) -> Any:
         """Logits from the terms that touch one element each, `(K, *elements)` or size 1 where constant."""

@@ -13,6 +13,7 @@ from jax import lax
 
 from gibbsite.density.evaluation.copies import RULES as COPY_RULES
 from gibbsite.density.evaluation.copies import Copies, copies_of
+from gibbsite.density.evaluation.known import MOST, known, sliced
 from gibbsite.density.evaluation.uniform import gathered_alike
 from gibbsite.density.maps.access import Shape
 from gibbsite.density.maps.rules import ELEMENTWISE
@@ -42,7 +43,7 @@ class Evaluator:
 
     def __init__(self, closed: ClosedJaxpr, producer: Mapping[Any, JaxprEqn], values: Mapping[Any, Any]):
         self._producer = producer
-        self._values = dict(zip(closed.jaxpr.constvars, map(jnp.asarray, closed.consts), strict=True))
+        self._values = dict(zip(closed.jaxpr.constvars, map(_constant, closed.consts), strict=True))
         self._values.update(values)
         self._waiting: dict[Any, Copies] = {}
 
@@ -53,7 +54,7 @@ class Evaluator:
     def lazy(self, atom: Any) -> Any:
         """The value of `atom`, with constant axes at size 1."""
         if isinstance(atom, Literal):
-            return jnp.asarray(atom.val, getattr(atom.aval, "dtype", None))
+            return np.asarray(atom.val, getattr(atom.aval, "dtype", None))
         if atom not in self._values and atom not in self._waiting:
             self._compute(atom)
         if atom not in self._values:
@@ -80,7 +81,8 @@ class Evaluator:
             if self._put_off(eqn):
                 stack.pop()
                 continue
-            outs = _RULES.get(eqn.primitive.name, _default)(eqn, [self.lazy(a) for a in eqn.invars])
+            xs = [self.lazy(a) for a in eqn.invars]
+            outs = known(eqn, xs) or _RULES.get(eqn.primitive.name, _default)(eqn, xs)
             self._values.update(zip(eqn.outvars, outs, strict=True))
             stack.pop()
 
@@ -92,8 +94,8 @@ class Evaluator:
             found = COPY_RULES[name](
                 eqn, [self._waiting[a] if self._waits(a) else self.lazy(a) for a in eqn.invars]
             )
-        elif name == "gather" and gathered_alike(eqn, self.lazy(eqn.invars[0])) is None:
-            found = copies_of(eqn, self.lazy(eqn.invars[0]), self.lazy(eqn.invars[1]))
+        elif name == "gather" and _looked_up_nowhere(eqn, *map(self.lazy, eqn.invars)) is None:
+            found = copies_of(eqn, *map(self.lazy, eqn.invars))
         else:
             return False
         if found is not None:
@@ -102,6 +104,19 @@ class Evaluator:
 
     def _waits(self, atom: Any) -> bool:
         return not isinstance(atom, Literal) and atom in self._waiting and atom not in self._values
+
+
+def _constant(value: Any) -> Any:
+    """Few integers stay as they are, for `known`."""
+    if np.size(value) <= MOST and jnp.issubdtype(jnp.result_type(value), jnp.integer):
+        return np.asarray(value)
+    return jnp.asarray(value)
+
+
+def _looked_up_nowhere(eqn: JaxprEqn, operand: Any, indices: Any) -> Any | None:
+    """A gather that is none: from rows that are all alike, or by an index that is known; else None."""
+    alike = gathered_alike(eqn, operand)
+    return sliced(eqn, operand, indices) if alike is None else alike
 
 
 def _default(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
@@ -288,9 +303,9 @@ def _same_index_for_all(
 
 def _gather(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     operand, indices = xs
-    alike = gathered_alike(eqn, operand)
-    if alike is not None:
-        return [alike]
+    nowhere = _looked_up_nowhere(eqn, operand, indices)
+    if nowhere is not None:
+        return [nowhere]
     o_shape, i_shape = _aval_shape(eqn.invars[0]), _aval_shape(eqn.invars[1])
     dims, sizes = eqn.params["dimension_numbers"], list(eqn.params["slice_sizes"])
     if 0 in o_shape or 0 in i_shape or 0 in sizes:

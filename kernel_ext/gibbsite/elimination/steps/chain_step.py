@@ -115,6 +115,7 @@ class ChainStep(Step):
             [x for _, x in standing],
             # without moving tables a scan has to be told its length by something
             np.zeros(plan.steps - reach, np.float32) if u_steps is None else u_steps[reach : plan.steps],
+            mode,
         )
         message, more = found
         lags = [c for c in self._carry if c not in self._outer]

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 from gibbsite.conditional.draws.categorical import invert
 
 SUM, DRAW, BEST = "sum", "draw", "best"
+SMOOTH = "smooth"
+"""As SUM, to be differentiated forwards as well."""
 
 _UNROLL = 24
 
@@ -65,7 +67,8 @@ def _sum(x: Any) -> Any:
 @_sum.defjvp
 def _(primals: Any, tangents: Any) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
-    return _log_sum(x), _total(weights(x) * dx)
+    # pulled back, this is the weights alone, without a zero for each of the other rows
+    return _log_sum(x), jnp.sum(weights(x) * dx, axis=0)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -94,4 +97,4 @@ def reduce_first(x: Any, uniform: Any, mode: str) -> Any:
     `uniform` broadcasts against the result; only DRAW reads it. One uniform per element is enough, since of
     the other axes only one entry is live.
     """
-    return _sum(x) if mode == SUM else _pick(x, uniform, mode)
+    return _sum(x) if mode in (SUM, SMOOTH) else _pick(x, uniform, mode)

@@ -142,7 +142,7 @@ class Tables:
         given = dict(latents)  # the rest does not depend on the values of the summed sites
         for s, support in self.of.supports.items():
             shape = (1,) * len(support.elements) + support.values.shape[1:]
-            given[s] = jnp.reshape(jnp.asarray(support.values[0]), shape)
+            given[s] = support.values[0].reshape(shape)
         ev = self.density.evaluator(given, data)
         out: Any = jnp.zeros(())
         for piece in self._rest:

@@ -185,31 +185,30 @@ class Tabulated:
 
     def _evaluated(self, latents: Latents, data: Any) -> Any:
         """The term over all combinations of values: one axis per fill, the rows last."""
-        supports = [jnp.asarray(self.supports[f.site].values) for f in self.fills]
+        supports = [self.supports[f.site].values for f in self.fills]
         if len(self.fills) == 1 and supports[0].shape[0] <= _UNROLL:
             # XLA fuses separate rows into what follows
             return jnp.stack([self._at(latents, data, v) for v in supports[0]])
         fn: Any = lambda *values: self._at(latents, data, *values)  # noqa: E731
         for i in reversed(range(len(self.fills))):
             fn = jax.vmap(fn, in_axes=tuple(0 if j == i else None for j in range(len(self.fills))))
-        return fn(*supports)
+        return fn(*map(jnp.asarray, supports))
 
     def _at(self, latents: Latents, data: Any, *values: Any) -> Any:
         given = dict(latents)
         for s, support in self.supports.items():  # outside the piece any value will do
-            given[s] = jnp.reshape(
-                jnp.asarray(support.values[0]), (1,) * len(support.elements) + support.values.shape[1:]
-            )
+            given[s] = support.values[0].reshape((1,) * len(support.elements) + support.values.shape[1:])
         copies: dict[Any, Any] = {}
         by_colour: dict[str, list[Any]] = {}
         for fill, value in zip(self.fills, values, strict=True):
             if fill.colours is not None:
                 by_colour.setdefault(fill.site, []).append(value)
             elif fill.copies:
-                copies.update({v: jnp.full((1,) * v.aval.ndim, value, v.aval.dtype) for v in fill.copies})
+                one = {v: value.reshape((1,) * v.aval.ndim) for v in fill.copies}
+                copies.update({v: x.astype(v.aval.dtype) for v, x in one.items()})
             else:
                 rank = len(self.supports[fill.site].elements)
-                given[fill.site] = jnp.reshape(value, (1,) * rank + jnp.shape(value))
+                given[fill.site] = value.reshape((1,) * rank + jnp.shape(value))
         for site, several in by_colour.items():
             colours = next(f.colours for f in self.fills if f.site == site)
             full = jnp.stack(several)[jnp.asarray(colours)]
