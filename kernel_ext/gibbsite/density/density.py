@@ -137,6 +137,13 @@ class Density:
 
     def log_joint_at(self, latents: Mapping[str, Any], data: Any) -> Any:
         """As `log_joint`, with complete latent values and explicit data arrays."""
+        return self._summed(latents, data)[0]
+
+    def log_likelihood(self, state: Mapping[str, Any]) -> Any:
+        """Log density of data and of factors at `state`, without that of latents: a scalar."""
+        return self._summed(self.state_values(state), self.arguments.arrays)[1]
+
+    def _summed(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         if "log_joint" not in self.cache:
             names = sorted(self.latent_vars)
             leaves = jax.tree.structure(self.outputs)
@@ -146,8 +153,10 @@ class Density:
                 out = fn(*[latents[n] for n in names], *data)
                 found = jax.tree.unflatten(leaves, out)
                 inside = all_inside(found["inside"])
-                total = sum((jnp.sum(v) for v in found["log_prob"].values()), start=jnp.zeros(()))
-                return jnp.where(inside, total, -jnp.inf)
+                sums = {n: jnp.sum(v) for n, v in found["log_prob"].items()}
+                seen = sum((v for n, v in sums.items() if n not in latents), start=jnp.zeros(()))
+                total = sum((v for n, v in sums.items() if n in latents), start=seen)
+                return jnp.where(inside, total, -jnp.inf), seen
 
             self.cache["log_joint"] = jitted(total)
         return self.cache["log_joint"](dict(latents), tuple(data))

@@ -390,13 +390,15 @@ class Run(Looking):
         """Begin a chunk after `done` steps, which led to `state`."""
         self._warming.look(engine, state, done)
         self.kept.warmup = self._warmup
+        state = self._warming.found_again(engine, state, done)
         return engine.depart(state, *self._leg(engine, done, size), warmup=self._warmup)
 
     def _end_undefined(self, engine: Engine, flight: Flight, chunk: Chunk, step: int) -> None:
         """Keep what came before the first undefined draw, made again, so that the state fits; and fail."""
         error = undefined_error(self._plan, chunk, step, self.kept.steps, self._warmup)
         if step:
-            shorter = engine.depart(self._state, step, flight.warming, self.kept.steps, self._warmup)
+            state = self._warming.found_again(engine, self._state, self.kept.steps)
+            shorter = engine.depart(state, step, flight.warming, self.kept.steps, self._warmup)
             sound, _ = shorter.landed()
             if flight.warming:
                 self._warming.follow(sound.values, self.kept.steps)

@@ -1,11 +1,14 @@
 """Metric, degrees of centring and windows: pure functions, against closed forms."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gibbsite.kernels.nuts.centring import learnt
 from gibbsite.kernels.nuts.metric import Metric, divergence, fisher_diagonal, low_rank, moments
+from gibbsite.kernels.nuts.tuning import raised
 from gibbsite.kernels.nuts.windows import FINAL, LEAST, ring_length, window_ends
 
 RNG = np.random.default_rng(0)
@@ -105,3 +108,24 @@ def test_windows_are_fixed_numbers_of_steps():
         assert list(ends) == sorted(set(ends))
         assert ring_length(warmup, 10) == (ends[-1] + 1) // 2
     assert ring_length(1000, 10**6) == 32
+
+
+def test_the_acceptance_aimed_at_rises_where_trajectories_go_astray():
+    class States(NamedTuple):
+        i: jnp.ndarray
+        target: jnp.ndarray
+        astray: jnp.ndarray
+
+    def after(steps, astray, target=0.8, together=True):
+        states = States(jnp.full(4, steps), jnp.full(4, target), jnp.asarray(astray))
+        return np.asarray(raised(states, (20, 60, 160, 220), together))
+
+    one, none = [0, 1, 0, 0], [0, 0, 0, 0]
+    np.testing.assert_allclose(after(160, none), 0.8)
+    np.testing.assert_allclose(after(160, [0, 3, 0, 0]), 0.9)  # 3 of 400
+    np.testing.assert_allclose(after(160, one), 0.8)  # 1 of 400
+    np.testing.assert_allclose(after(220, one, 0.9), 0.9)  # 1 of 240
+    np.testing.assert_allclose(after(220, [1, 1, 0, 0], 0.9), 0.95)
+    np.testing.assert_allclose(after(220, [9, 9, 9, 9], 0.95), 0.95)
+    np.testing.assert_allclose(after(60, [9, 9, 9, 9]), 0.8)  # the metric is to blame
+    np.testing.assert_allclose(after(160, one, together=False), [0.8, 0.9, 0.8, 0.8])

@@ -104,6 +104,18 @@ def test_coefficients_follow_what_bends_their_curve(signed):
     assert "alpha, beta, gamma meet in the location of y" in row.reason
 
 
+def hazards(events, at_risk, z):
+    beta = numpyro.sample("beta", dist.Normal(0, 10.0))
+    hazard = numpyro.sample("hazard", dist.Gamma(0.01, 0.01).expand([events.shape[1]]))
+    numpyro.sample("events", dist.Poisson(at_risk * jnp.exp(beta * z)[:, None] * hazard), obs=events)
+
+
+def test_hazards_stay_with_the_risks_that_multiply_them():
+    at_risk = np.tril(np.ones((6, 4)))
+    (row,) = gb.model(hazards, np.eye(6, 4) * at_risk, at_risk, np.arange(6.0)).schedule().rows
+    assert row.kernel == "NUTS" and "beta, hazard meet in the rate of events" in row.reason
+
+
 def trials(n, treated, control):
     """Effects of treatments beside rates of controls: PolyaGamma could draw the effects, not the rates."""
     tau = numpyro.sample("tau", dist.Gamma(1.0, 1.0))

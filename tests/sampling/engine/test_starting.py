@@ -12,6 +12,7 @@ import pytest
 from gibbsite.conditional import conditional_of
 from gibbsite.density.soften import impossibilities, softened
 from gibbsite.errors import ModelError
+from gibbsite.sampling.warm.lost import _lost
 
 RNG = np.random.default_rng
 
@@ -140,6 +141,58 @@ def test_chains_in_a_mode_of_no_weight_start_again():
     assert "started again" in run.starts
     k = np.asarray(run.draws["k"])
     assert np.abs(np.median(k, axis=1) - 16).max() <= 4  # before: 0, 12 and twice 28
+
+
+def decay(x, y):
+    """Where k is large all is over before the first datum: the likelihood is flat in both sites' scale."""
+    k = numpyro.sample("k", dist.Normal(0.0, 5.0))
+    a = numpyro.sample("a", dist.Normal(0.0, 100.0))
+    numpyro.sample("y", dist.Normal(a * jnp.exp(-jnp.exp(k) * x), 1.0), obs=y)
+
+
+def test_a_chain_that_is_lost_in_warm_up_goes_on_from_another():
+    x = np.linspace(100, 1500, 12).astype(np.float32)
+    y = (40 * np.exp(-x / 500) + RNG(3).normal(size=12)).astype(np.float32)
+    made = gb.model(decay, x, y)
+    init = {"k": np.array([-6.0, 4.0, -6.2, 5.0]), "a": np.array([35.0, 0.0, 40.0, 10.0])}
+    options = {"draws": 200, "warmup": 300, "chains": 4, "seed": 1, "init": init}
+    run = made.sample(**options)
+    assert "chain 1 was lost and went on from chain" in run.starts
+    assert max(s.rhat for s in run.diagnostics()) < 1.05
+    chains = np.asarray(run.draws["k"])
+    assert len({row.tobytes() for row in chains}) == 4  # what is random of them stayed their own
+    again = made.sample(**options, chunk=13)
+    assert again.starts == run.starts
+    np.testing.assert_array_equal(again.draws["k"], chains)
+
+
+def test_a_mode_that_the_data_like_as_well_is_not_left():
+    """A scale may shrink and lift the density of one chain without end; the data see no difference."""
+    level, fit = np.array([200.0, 0.0, -80.0]), np.array([0.0, -3.0, -90.0])
+    lost, above = _lost(level, fit, 10)
+    assert lost.tolist() == [False, False, True] and above[2] in (0, 1)
+    assert not _lost(level, np.zeros(3), 10)[0].any()
+    lost, _ = _lost(np.array([0.0, -np.inf]), np.array([0.0, np.nan]), 10)
+    assert lost.tolist() == [False, True]
+    assert not _lost(np.full(2, -np.inf), np.full(2, np.nan), 10)[0].any()
+
+
+def occupied(x, seen):
+    """At `z = 0` a sighting is impossible, and NumPyro's gradient by p is not a number."""
+    b = numpyro.sample("b", dist.Normal(0, 1.5))
+    p = numpyro.sample("p", dist.Beta(1.0, 1.0))
+    with numpyro.plate("site", len(x)):
+        z = numpyro.sample("z", dist.Bernoulli(logits=b * x))
+        numpyro.sample("seen", dist.Bernoulli((p * z)[:, None]).expand(seen.shape).to_event(1), obs=seen)
+
+
+def test_no_slope_at_the_first_values_is_no_end():
+    rng = RNG(4)
+    seen = (rng.random((40, 6)) < 0.5 * (rng.random((40, 1)) < 0.6)).astype(int)
+    run = gb.model(occupied, rng.normal(size=40).astype("f4"), seen).sample(draws=200, warmup=60, seed=0)
+    p = np.asarray(run.draws["p"])
+    there = seen.any(1)
+    assert abs(p.mean() - seen[there].mean()) < 0.05
 
 
 def test_a_start_is_a_function_of_the_seed(model):

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax, random
 from numpyro.distributions.transforms import biject_to
 from numpyro.handlers import seed, substitute, trace
@@ -20,7 +21,7 @@ from gibbsite.kernels.nuts.pool import pooled
 from gibbsite.kernels.nuts.problem import Problem, problem
 from gibbsite.kernels.nuts.state import NutsState, averages_after, first_state
 from gibbsite.kernels.nuts.tree import chance, grown
-from gibbsite.kernels.nuts.tuning import as_vector, unmoved
+from gibbsite.kernels.nuts.tuning import FIRST_TARGET, as_vector, raised, unmoved
 from gibbsite.kernels.nuts.windows import ring_length, window_ends
 
 CENTRING = ("auto", "as written", "centred", "non-centred")
@@ -41,7 +42,8 @@ class LearntNUTS(HMC):
 
     `model` is a NumPyro model; `density` hands in an analysis made before. `centring`: "auto", "as written",
     or "centred" and "non-centred" for all sites that "auto" would learn; `metric`: "auto", "diagonal" or "low
-    rank". `step_size` is where its adaptation begins.
+    rank". `step_size` is where its adaptation begins. `target_accept_prob` is .8 unless it is given; then
+    windows of warm-up in which trajectories went astray raise it, to .95 at most.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class LearntNUTS(HMC):
         centring: str = "auto",
         metric: str = "auto",
         pooled: bool = True,
-        target_accept_prob: float = 0.8,
+        target_accept_prob: float | None = None,
         max_tree_depth: int = 10,
         step_size: float = _FIRST_STEP,
         adapt_step_size: bool = True,
@@ -61,6 +63,8 @@ class LearntNUTS(HMC):
         for name, value, choices in (("centring", centring, CENTRING), ("metric", metric, METRIC)):
             if value not in choices:
                 raise OptionError(f"NUTS: {name} is {' or '.join(map(repr, choices))}; got {value!r}")
+        self._raises_target = target_accept_prob is None
+        target_accept_prob = FIRST_TARGET if target_accept_prob is None else target_accept_prob
         if not 0 < target_accept_prob < 1:
             raise OptionError(f"NUTS: target_accept_prob lies between 0 and 1; got {target_accept_prob!r}")
         if max_tree_depth < 1 or step_size <= 0:
@@ -78,6 +82,12 @@ class LearntNUTS(HMC):
         self._centring, self._metric, self._pooled = centring, metric, pooled
         self._problem: Problem | None = None
         self._ends: tuple[int, ...] = ()
+
+    def wants_smaller_steps(self, states: NutsState) -> bool:
+        """Whether the end of this window will raise the acceptance that the states of all chains aim at."""
+        if not (self._ends and self._raises_target):
+            return False
+        return bool(np.any(np.asarray(raised(states, self._ends, self._pooled)) > np.asarray(states.target)))
 
     @property
     def learns_centring(self) -> bool:
@@ -124,12 +134,15 @@ class LearntNUTS(HMC):
         around = made.around(model_args, kwargs)
         v, energy, gradient = made.start(key_start, given, lam, model_args, kwargs)
         scale = jnp.clip((jnp.abs(gradient) + 1e-10) ** -0.5, 1e-2, 1e2)
+        # a slope may be undefined here and nowhere else, as long as siblings are not what data demand
+        scale = jnp.where(jnp.isfinite(gradient), scale, 1.0)
         metric = unit_metric(scale if self._adapt_mass_matrix else jnp.ones_like(v), self._rank(c.size))
         row = 2 * c.size + as_vector(c, around, v.dtype).size
         # where nothing has come yet there is nothing to learn from
         ring = jnp.full((ring_length(num_warmup, row) if self._ends else 0, row), jnp.nan, v.dtype)
         start = (v, energy, gradient)
-        return first_state(c, around, start, lam, metric, ring, self._step_size, num_warmup, rng_key)
+        aims = self._step_size, self._target_accept_prob
+        return first_state(c, around, start, lam, metric, ring, aims, num_warmup, rng_key)
 
     def _rank(self, size: int) -> int:
         if not self._adapt_mass_matrix or self._metric == "diagonal":
@@ -172,6 +185,7 @@ class LearntNUTS(HMC):
             accept_prob=accept,
             mean_accept_prob=state.mean_accept_prob + (accept - state.mean_accept_prob) / n,
             diverging=tree.diverging,
+            astray=state.astray + tree.diverging,
             rng_key=rng_key,
         )
         return self._adapted(moved, over_chains.same(state.i), model_args, kwargs)
@@ -189,7 +203,7 @@ class LearntNUTS(HMC):
                 ring = lax.dynamic_update_index_in_dim(ring, row, steps % ring.shape[0], 0)
             if self._adapt_step_size:
                 accept = over_chains.mean(s.accept_prob) if self._pooled else s.accept_prob
-                averages = averages_after(accept, self._target_accept_prob, averages)
+                averages = averages_after(accept, s.target, averages)
                 step_size = jnp.exp(jnp.where(s.i >= s.num_warmup, averages[1], averages[0]))
             return ring, averages, step_size
 
@@ -259,6 +273,7 @@ class LearntNUTS(HMC):
             self._ends,
             self._pooled,
             self.learns_centring,
+            self._raises_target,
         )
 
     def wrap_model(self, wrapper: Callable[..., Any]) -> "LearntNUTS":

@@ -9,7 +9,7 @@ from numpyro.infer.gibbs import with_conditioning
 
 from gibbsite.kernels.nuts.problem import Problem
 from gibbsite.kernels.nuts.state import NutsState, averages_at
-from gibbsite.kernels.nuts.tuning import Rows, Tuning, refit
+from gibbsite.kernels.nuts.tuning import Rows, Tuning, raised, refit
 from gibbsite.kernels.nuts.windows import FINAL
 
 
@@ -22,11 +22,13 @@ def pooled(
     ends: tuple[int, ...],
     together: bool,
     centring: bool,
+    raises: bool,
 ) -> NutsState:
     """States `[chain, …]` with a tuning learnt from the later half of the draws so far, in its coordinates.
 
     Each chain's own draws alone count for it unless `together`. `ends` are the ends of all windows. Degrees
-    of centring stay what they are unless `centring`.
+    of centring stay what they are unless `centring`, and so does the acceptance that is aimed at unless it
+    `raises`.
     """
     c = problem.coordinates
     data = problem.around(args, with_conditioning(dict(kwargs), jax.tree.map(lambda a: a[0], siblings))).data
@@ -68,4 +70,6 @@ def pooled(
         averages=averages,
         step_size=jnp.exp(averages[0]),
         tuning=tuning,
+        target=raised(states, ends, together) if raises else states.target,
+        astray=jnp.zeros_like(states.astray),
     )

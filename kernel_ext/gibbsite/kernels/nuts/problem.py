@@ -19,6 +19,7 @@ from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.nuts.coordinates import Coordinates, Surroundings, coordinates
 from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
+from gibbsite.trace.jaxpr.slopes import with_slopes
 
 _RADIUS, _TRIES = 2.0, 100
 
@@ -69,7 +70,7 @@ class Problem:
             given = iter(arrays)
             flat = [next(given) if is_array else a for a, is_array in zip(leaves, places, strict=True)]
             lam, args, kwargs = jax.tree.unflatten(tree, flat)
-            return jax.value_and_grad(self.potential(lam, args, kwargs))(u)
+            return jax.value_and_grad(with_slopes(self.potential(lam, args, kwargs)))(u)
 
         def evaluated(u: jax.Array) -> tuple[jax.Array, jax.Array]:
             kinds = [jax.typeof(a) for a in (u, *arrays)]

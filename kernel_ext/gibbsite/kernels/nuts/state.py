@@ -17,8 +17,9 @@ class NutsState(NamedTuple):
 
     `z` holds the unconstrained values as the model is written, by site; `u` the flat learnt coordinates and
     `w_grad` the potential's gradient in those of the metric, both at `z`. `averages` are those of dual
-    averaging; `ring` the last draws of warm-up, a flat row each, of which step i stands at i modulo its
-    length.
+    averaging, which leads to the mean acceptance `target`; `astray` counts the trajectories since the last
+    window that diverged; `ring` the last draws of warm-up, a flat row each, of which step i stands at i
+    modulo its length.
     """
 
     i: jax.Array
@@ -33,6 +34,8 @@ class NutsState(NamedTuple):
     diverging: jax.Array
     step_size: jax.Array
     averages: Any
+    target: jax.Array
+    astray: jax.Array
     tuning: Tuning
     ring: jax.Array
     num_warmup: jax.Array
@@ -46,11 +49,15 @@ def first_state(
     lam: jax.Array,
     metric: Metric,
     ring: jax.Array,
-    step_size: float,
+    aims: tuple[float, float],
     num_warmup: int,
     rng_key: jax.Array,
 ) -> NutsState:
-    """The state before any step, at `start`: v, and potential and gradient there at degrees `lam`."""
+    """The state before any step, at `start`: v, and potential and gradient there at degrees `lam`.
+
+    `aims`: the first step size, and the acceptance that is aimed at.
+    """
+    step_size, target = aims
     v, energy, gradient = start
     none, zero, first = jnp.zeros(c.degrees), jnp.zeros((), jnp.int32), jnp.asarray(step_size, v.dtype)
     return NutsState(
@@ -66,6 +73,8 @@ def first_state(
         diverging=jnp.array(False),
         step_size=first,
         averages=averages_at(first),
+        target=jnp.asarray(target, v.dtype),
+        astray=zero,
         tuning=Tuning(lam, Fit(none, none, none, none), metric),
         ring=ring,
         num_warmup=jnp.asarray(num_warmup, jnp.int32),
@@ -84,7 +93,7 @@ def averages_at(step_size: jax.Array) -> Any:
     return log_size, log_size, gradient, count, log_size
 
 
-def averages_after(accept_prob: jax.Array, target: float, averages: Any) -> Any:
+def averages_after(accept_prob: jax.Array, target: jax.Array, averages: Any) -> Any:
     """Dual averaging after one more step (Hoffman and Gelman 2014, §3.2)."""
     new = _UPDATE(target - accept_prob, averages)
     return tuple(jnp.asarray(a, b.dtype) for a, b in zip(new, averages, strict=True))

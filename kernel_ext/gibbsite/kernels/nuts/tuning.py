@@ -15,6 +15,11 @@ PER_DIMENSION = 3
 _STRAIGHT = 0.5
 """Mean divergence per coordinate above which draws are not nearly normal in any linear coordinates."""
 
+FIRST_TARGET, _MOST_TARGET = 0.8, 0.95
+_SHARE = 0.005
+_SETTLED_FROM = 100
+"""Steps before which trajectories go astray because of the metric."""
+
 
 class Rows(NamedTuple):
     """Draws in the order in which they came, `[n, …]`: unconstrained values as written, the gradient by them,
@@ -120,3 +125,23 @@ def unmoved(
 
     _, pull = jax.vjp(forth, v)
     return v, pull((slope, jnp.ones((), u.dtype)))[0]
+
+
+def raised(states: Any, ends: tuple[int, ...], together: bool) -> jax.Array:
+    """The acceptance to aim at from the end of this window on, `[chain]`: half as far from 1 as before where
+    more trajectories than one in 200 went astray in the window, of all chains or (not `together`) of each.
+
+    A step size that fits most of a posterior may be too large for a part of it, which trajectories then do
+    not enter, or do not leave; divergences tell (Betancourt 2016, arXiv 1604.00695).
+
+    `ends` are the ends of all windows.
+    """
+    steps, all_ends = states.i[0], jnp.asarray(ends)
+    length = steps - jnp.max(jnp.where(all_ends < steps, all_ends, 0))
+    astray = states.astray.mean() if together else states.astray
+    often = (astray > _SHARE * length) & (steps >= _SETTLED_FROM)
+    return jnp.where(
+        often,
+        jnp.minimum(1 - (1 - states.target) / 2, jnp.maximum(_MOST_TARGET, states.target)),
+        states.target,
+    )

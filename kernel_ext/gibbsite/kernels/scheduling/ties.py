@@ -68,17 +68,17 @@ def kept_together(density: Density, conjugate: Collection[str], excluded: Collec
 
 
 def _curved(density: Density, conjugate: Collection[str], excluded: Collection[str]) -> dict[str, str]:
-    """The sites that could be drawn exactly, but enter the location of data together with one that cannot:
-    coefficients, of any sign, beside a parameter that bends the curve follow it."""
+    """The sites that could be drawn exactly, but enter the location or the rate of data together with one
+    that cannot: coefficients beside a parameter that bends the curve follow it, of any sign, and a hazard
+    that is multiplied by a risk makes up for every change of it."""
     tied: dict[str, str] = {}
     for name, site in density.sites.items():
-        if site.role != "observed":
-            continue
-        near = [n for n in _in_location(density, name) if n not in excluded]
-        bends = [n for n in near if n not in conjugate and not density.sites[n].discrete]
-        for n in near if bends else ():
-            if n in conjugate and np.prod(density.sites[n].shape) <= _MANY:
-                tied[n] = f"{n} and {bends[0]} meet in the location of {name}"
+        for what, entering in _entering(density, name).items() if site.role == "observed" else ():
+            near = [n for n in entering if n not in excluded]
+            bends = [n for n in near if n not in conjugate and not density.sites[n].discrete]
+            for n in near if bends else ():
+                if n in conjugate and np.prod(density.sites[n].shape) <= _MANY:
+                    tied[n] = f"{n} and {bends[0]} meet in the {what} of {name}"
     return tied
 
 
@@ -105,17 +105,24 @@ def ties_within(density: Density, sites: Sequence[str]) -> list[str]:
     scales = _scaled(density)
     found = [told(f) for n in sites if (f := scales.get(n)) is not None and set(f.reads) & set(sites)]
     for name, site in density.sites.items():
-        near = [n for n in _in_location(density, name) if n in sites and n not in scales]
-        if site.role == "observed" and len(near) > 1:
-            found.append(f"{', '.join(near)} meet in the location of {name}")
+        for what, entering in _entering(density, name).items() if site.role == "observed" else ():
+            near = [n for n in entering if n in sites and n not in scales]
+            if len(near) > 1:
+                found.append(f"{', '.join(near)} meet in the {what} of {name}")
     return found
 
 
-def _in_location(density: Density, name: str) -> list[str]:
-    """The latents that the location of a site reads, in program order."""
-    location = density.outputs["parameters"].get(name, {}).get("loc")
-    near = () if location is None or isinstance(location, Literal) else density.maps.latents(location)
-    return [n for n in density.latents if n in near]
+_LEVELS = {"loc": "location", "rate": "rate"}
+
+
+def _entering(density: Density, name: str) -> dict[str, list[str]]:
+    """The latents that the location or the rate of a site reads, in program order, by which of these."""
+    found = {}
+    for parameter, what in _LEVELS.items():
+        atom = density.outputs["parameters"].get(name, {}).get(parameter)
+        near = () if atom is None or isinstance(atom, Literal) else density.maps.latents(atom)
+        found[what] = [n for n in density.latents if n in near]
+    return found
 
 
 def ties_across(density: Density, sites: Sequence[str]) -> Mapping[str, tuple[str, ...]]:

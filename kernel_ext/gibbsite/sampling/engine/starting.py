@@ -15,6 +15,7 @@ from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.initial import RADIUS, bad_chains, check_start
+from gibbsite.sampling.engine.lost import far_below, level_of, slopeless
 from gibbsite.sampling.engine.repair import Repair, repairable
 
 TRIES = 100
@@ -24,9 +25,6 @@ _MOST_PASSES = 25
 _PASSES_SHARE = 20  # of warm-up steps, one pass before them
 _LEG = 5
 _ROUNDS = 8
-# how far below the others a chain's logdensity lies that is drawn again: more than any two draws of one
-# posterior differ by, scales that vary included
-_FAR, _FAR_PER_ELEMENT = 10.0, 2.0
 _BEFORE_REPAIR = 5
 _BEFORE_PRIOR = 50
 
@@ -110,7 +108,7 @@ class Starting:
         """Which chains are lost, or lie far below the best that was seen. That one may be too good (a scale
         that shrinks to nothing has any density): then no other comes near, and all go on from where they are.
         """
-        return ~np.isfinite(level) | (level < best - _FAR - _FAR_PER_ELEMENT * self._engine.elements)
+        return far_below(level, best, self._engine.elements)
 
     def _possible(self, key: Any, radius: float = RADIUS) -> tuple[Any, Any, list[str]]:
         """State and logdensity of all chains, drawn again or repaired where that is impossible."""
@@ -155,9 +153,8 @@ class Starting:
             flight.landed()
             after = flight.state
         there = engine.init(key, engine.constrained(after))
-        lost = bad_chains(*there)
-        level = np.where(lost, -np.inf, _level(*there))
-        return _Walk(_where(lost, state, there[0]), level)
+        level = np.where(slopeless(there[0]), -np.inf, level_of(*there))
+        return _Walk(_where(np.isinf(level), state, there[0]), level)
 
 
 @dataclass(frozen=True)
@@ -166,14 +163,6 @@ class _Walk:
 
     state: Any
     level: np.ndarray
-
-
-def _level(state: Any, logdensity: Any) -> np.ndarray:
-    """The chains' logdensity, up to a constant."""
-    if logdensity is not None:
-        return np.asarray(logdensity, np.float64)
-    energies = (getattr(block, "potential_energy", None) for block in state.block_states)
-    return -np.asarray(next(e for e in energies if e is not None), np.float64)
 
 
 def _where(chains: np.ndarray, new: Any, old: Any) -> Any:

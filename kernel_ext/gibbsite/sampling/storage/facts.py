@@ -86,7 +86,12 @@ _FACTS: dict[str, Callable[[Any], bool]] = {
     "compile_seconds": _number,
     "finished": lambda v: isinstance(v, bool),
     "warming": lambda v: (
-        isinstance(v, dict) and set(v) == {"length", "told"} and _count(v["length"]) and _text(v["told"])
+        isinstance(v, dict)
+        and set(v) == {"length", "told", "moved"}
+        and _count(v["length"])
+        and _text(v["told"])
+        and isinstance(v["moved"], list)
+        and all(isinstance(m, list) and len(m) == 2 and _count(m[0]) and _text(m[1]) for m in v["moved"])
     ),
     "versions": _table(_text),
     "about": _text,

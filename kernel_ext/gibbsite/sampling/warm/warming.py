@@ -11,6 +11,7 @@ from gibbsite.kernels.nuts.windows import FINAL, LEAST, window_ends
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.warm.followed import Followed
+from gibbsite.sampling.warm.lost import found_again
 from gibbsite.sampling.watch.snapshot import Notice
 
 EARLIEST = 150
@@ -35,6 +36,7 @@ class Warming:
         self._plan, self._most, self._auto = plan, most, auto
         self._followed = Followed(plan, most)
         self.length, self._told = most, ""
+        self._moved: dict[int, str] = {}
 
     def ends(self, engine: Engine) -> tuple[int, ...]:
         """After how many steps there is something to learn or to decide: no chunk goes on beyond one."""
@@ -69,6 +71,24 @@ class Warming:
             told = waiting if everything else apart if rhat >= _RHAT_TOLD else ()
             self._told = f"warm-up has not settled: {', '.join(told)}" if told else ""
 
+    def found_again(self, engine: Engine, state: Any, done: int) -> Any:
+        """The state to go on from after `done` steps: where these end a window and chains do not agree, what
+        lies far below the others goes on from their place, as long as enough steps follow to forget it."""
+        if not EARLIEST <= done < self.length - 2 * FINAL or done not in self.ends(engine):
+            return state
+        if self._followed.rhat(done)[0] < _RHAT_TOLD:
+            return state
+        found, places = found_again(engine, state)
+        if places:
+            told = [f"chain {lost} was lost and went on from chain {c}" for lost, c in places.items()]
+            self._moved[done] = f"{', '.join(told)} after {done} steps"
+        return found
+
+    @property
+    def moved(self) -> str:
+        """Which chains went on from another one's place, in words; empty where none did."""
+        return ", ".join(self._moved[done] for done in sorted(self._moved))
+
     def too_short(self, plan: Plan) -> str:
         """That it is too short to learn from, in a sentence; empty where it is not."""
         learning = plan.kernel is not None and plan.kernel.window_ends(2 * LEAST)
@@ -89,7 +109,8 @@ class Warming:
 
     def as_json(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"length": self.length, "told": self._told}
+        moved = [[done, text] for done, text in sorted(self._moved.items())]
+        return {"length": self.length, "told": self._told, "moved": moved}
 
     def pack(self, done: int) -> dict[str, np.ndarray]:
         """The draws that decide, for a checkpoint after `done` steps."""
@@ -98,5 +119,6 @@ class Warming:
     def take_up(self, saved: Mapping[str, Any], state: Mapping[str, np.ndarray], done: int) -> None:
         """Go on, after `done` steps, from what `as_json` and `pack` gave."""
         self.length, self._told = saved["length"], saved["told"]
+        self._moved = {int(at): str(text) for at, text in saved.get("moved", ())}
         if done < self.length:
             self._followed.unpack(state, done)

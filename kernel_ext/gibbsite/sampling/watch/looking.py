@@ -138,7 +138,7 @@ class Looking(Deriving, Shown):
     @property
     def starts(self) -> str:
         """How the chains' starting values were found, in one line; empty before."""
-        return self._told
+        return ", ".join(filter(None, (self._told, self._warming.moved)))
 
     @property
     def memory(self) -> Estimate:

@@ -81,6 +81,7 @@ __all__ = [
     "closed_call_body",
     "compiled_by",
     "current_trace",
+    "custom_name",
     "dce_jaxpr",
     "dumped",
     "equation_frames",
@@ -129,6 +130,14 @@ def scan_inputs(params: Mapping[str, Any]) -> tuple[int, int]:
         return params["num_consts"], params["num_carry"]
     consts, carry, _ = params["ft_in"].unpack()
     return len(consts), len(carry)
+
+
+def custom_name(eqn: Any) -> str:
+    """The name of the function with a derivative of its own that an equation calls; empty for others."""
+    if eqn.primitive.name != "custom_jvp_call":
+        return ""
+    info = getattr(closed_call_body(eqn).jaxpr, "debug_info", None)  # type: ignore[union-attr]
+    return getattr(info, "func_name", None) or ""
 
 
 _BACKENDS = frozenset(["cpu", "gpu", "cuda", "rocm", "tpu"])

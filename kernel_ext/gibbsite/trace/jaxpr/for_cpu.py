@@ -8,15 +8,15 @@ more than the operation. A loop has one where chains are batched and each writes
 the checkpoints of NumPyro's NUTS.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, bind_equation, closed_call_body
+from gibbsite.trace.jaxpr.compat import JaxprEqn
 from gibbsite.trace.jaxpr.lapack import looped, waits_for_threads
-from gibbsite.trace.jaxpr.walker import walk
+from gibbsite.trace.jaxpr.replaced import Replacement, replayed
 
 # all rows are looked at to write one: worth it while they are few and short
 _MOST_NUMBERS = 2**14
@@ -28,7 +28,7 @@ def for_cpu(fn: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         traced: Any = jax.make_jaxpr(fn, return_shape=True)(*args)
         closed, shapes = traced
-        flat = _replayed(closed, jax.tree.leaves(args))
+        flat = replayed(closed, jax.tree.leaves(args), _better)
         return jax.tree.unflatten(jax.tree.structure(shapes), flat)
 
     return run
@@ -43,56 +43,7 @@ def jitted(fn: Callable[..., Any]) -> Any:
     return jax.jit(run)
 
 
-def _replayed(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
-    def rule(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-        better = _better(eqn)
-        if better is not None:
-            return better(eqn, xs)
-        bodies = _bodies(eqn)
-        if not any(_changes(b) for parts in bodies.values() for b in parts):
-            return bind_equation(eqn, xs)
-        called = closed_call_body(eqn)
-        if called is not None:
-            return _replayed(called, xs)
-        return bind_equation(eqn, xs, **{n: _changed(eqn.params[n]) for n in bodies})
-
-    return walk(closed.jaxpr, closed.consts, operands, {}, rule, lambda value: value)
-
-
-def _bodies(eqn: JaxprEqn) -> dict[str, list[ClosedJaxpr]]:
-    """The programs that an equation runs, by parameter."""
-    called = closed_call_body(eqn)
-    if called is not None:
-        return {"": [called]}
-    found: dict[str, list[ClosedJaxpr]] = {}
-    for name, value in eqn.params.items():
-        parts = value if isinstance(value, tuple) else (value,)
-        programs = [p for p in parts if isinstance(p, ClosedJaxpr)]
-        if programs:
-            found[name] = programs
-    return found
-
-
-def _changes(closed: ClosedJaxpr) -> bool:
-    """Whether anything in a program is to be replaced."""
-    return any(
-        _better(eqn) is not None or any(_changes(b) for parts in _bodies(eqn).values() for b in parts)
-        for eqn in closed.jaxpr.eqns
-    )
-
-
-def _changed(body: Any) -> Any:
-    if isinstance(body, tuple):
-        parts = [_changed(b) if isinstance(b, ClosedJaxpr) else b for b in body]
-        return type(body)(*parts) if hasattr(body, "_fields") else tuple(parts)
-    specs = [
-        jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=getattr(v.aval, "weak_type", False))
-        for v in body.jaxpr.invars
-    ]
-    return jax.make_jaxpr(lambda *xs: _replayed(body, xs))(*specs)
-
-
-def _better(eqn: JaxprEqn) -> Callable[[JaxprEqn, list[Any]], list[Any]] | None:
+def _better(eqn: JaxprEqn) -> Replacement | None:
     """What does the same as an equation, and better; None where nothing does."""
     if eqn.primitive.name == "scatter" and _writes_rows(eqn):
         return _selected

@@ -1,0 +1,58 @@
+"""Derivatives of x log y where x and y are 0, which JAX takes for 0 / 0.
+
+Where nothing is counted the logarithm of a rate has no weight, and x log y is 0 for every y: so is its
+derivative by y. A rate or a probability of 0 comes from data as people write them (`at_risk * rate`) and from
+discrete sites (`present * p`), and one such element made the whole gradient undefined.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import xlog1py, xlogy
+
+from gibbsite.trace.jaxpr.compat import JaxprEqn, custom_name
+from gibbsite.trace.jaxpr.replaced import changes, replayed
+
+
+def with_slopes(fn: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+    """`fn` with these derivatives; itself where it has no such product."""
+
+    def run(x: jax.Array) -> jax.Array:
+        closed = jax.make_jaxpr(fn)(x)
+        return replayed(closed, [x], _choice, shut=True)[0] if changes(closed, _choice, shut=True) else fn(x)
+
+    return run
+
+
+def _choice(eqn: JaxprEqn) -> Callable[[JaxprEqn, list[Any]], list[Any]] | None:
+    product = _PRODUCTS.get(custom_name(eqn))
+    return None if product is None else lambda _, xs: [product(*xs)]
+
+
+@jax.custom_jvp
+def _xlogy(x: Any, y: Any) -> Any:
+    return xlogy(x, y)
+
+
+@_xlogy.defjvp
+def _(xs: Any, dxs: Any) -> Any:
+    (x, y), (dx, dy) = xs, dxs
+    nothing = x == 0
+    return xlogy(x, y), dx * jnp.log(y) + dy * jnp.where(nothing, 0, x / jnp.where(nothing, 1, y))
+
+
+@jax.custom_jvp
+def _xlog1py(x: Any, y: Any) -> Any:
+    return xlog1py(x, y)
+
+
+@_xlog1py.defjvp
+def _(xs: Any, dxs: Any) -> Any:
+    (x, y), (dx, dy) = xs, dxs
+    nothing = x == 0
+    return xlog1py(x, y), dx * jnp.log1p(y) + dy * jnp.where(nothing, 0, x / jnp.where(nothing, 1, 1 + y))
+
+
+_PRODUCTS: dict[str, Callable[..., Any]] = {"xlogy": _xlogy, "xlog1py": _xlog1py}
