@@ -189,7 +189,7 @@ def test_blocks_are_timed_on_request_and_the_run_goes_on_as_if_they_were_not(mod
 def test_snapshot_trace_and_history(whole):
     s = whole.snapshot(limit=3)
     assert (s.status, s.draws_done, s.draws_total, s.warmup_done) == ("finished", 60, 60, 40)
-    assert len(s.scalars) == 3 and s.scalars[0].rhat >= s.scalars[1].rhat
+    assert len(s.scalars) == 3 and s.scalars[0].rhat >= s.scalars[1].rhat - 0.01  # by two decimals, then ESS
     assert [b.kernel for b in s.blocks] == [b.kernel for b in whole._plan.blocks]
     trace = whole.trace("p[1]", max_points=15)
     assert 7 <= trace.draw.size <= 15 and trace.values.shape == (2, trace.draw.size)

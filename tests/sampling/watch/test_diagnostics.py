@@ -15,7 +15,14 @@ from gibbsite.sampling.verdict.notices import (
     told_by_labels,
 )
 from gibbsite.sampling.watch import monitor as monitoring
-from gibbsite.sampling.watch.diagnostics import all_stats, bfmi, fair_share, scalar_stat
+from gibbsite.sampling.watch.diagnostics import (
+    MOST_RHAT,
+    all_stats,
+    bfmi,
+    fair_share,
+    scalar_stat,
+    worst_first,
+)
 from gibbsite.sampling.watch.moments import Moments, SiteMoments
 from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.sampling.watch.snapshot import Notice
@@ -186,8 +193,16 @@ def test_antithetic_chains_beat_independent_ones_within_bounds():
 
 
 def test_chains_that_never_move_and_disagree():
-    s = scalar_stat("z", "z", (), np.repeat(np.arange(4)[:, None], 500, axis=1))
-    assert s.rhat > 1e6 and s.ess_bulk < 10
+    """Nothing is worse: they are listed first, however R-hat's quotient by nothing comes out."""
+    still = np.repeat(np.arange(4)[:, None], 500, axis=1)
+    for x in (still, still // 2, still % 2):
+        s, slow = scalar_stat("z", "z", (), x), scalar_stat("x", "x", (), ar1(28, 0.99, draws=500))
+        assert s.rhat == MOST_RHAT > slow.rhat > 1.01 and s.ess_bulk < 10
+        assert worst_first([slow, s]) == [s, slow]
+        many = np.stack([ar1(29, 0.99, draws=500), x], axis=-1)
+        moments = SiteMoments((2,))
+        moments.update(np.moveaxis(many, 1, 0))
+        assert moments.rhat_and_ess()[0][1] == MOST_RHAT and set(moments.worst(1)) == {1}
 
 
 def test_bfmi():

@@ -11,6 +11,8 @@ from gibbsite.sampling.storage.draws import label_of, scalar_labels
 from gibbsite.sampling.watch.snapshot import ScalarStat
 
 _MIN_DRAWS = 8
+MOST_RHAT = 1e6
+"""What R-hat is said to be where chains stand still, each at a value of its own: a quotient without bound."""
 
 
 def _measure(fn: Any, x: np.ndarray, **options: Any) -> float:
@@ -19,16 +21,18 @@ def _measure(fn: Any, x: np.ndarray, **options: Any) -> float:
 
 
 def rank_rhat(x: np.ndarray) -> float:
-    """Rank-normalised split R-hat of draws `[chain, draw]`; NaN where it is not defined."""
+    """Rank-normalised split R-hat of draws `[chain, draw]`, at most `MOST_RHAT`; NaN where undefined."""
     if x.shape[1] < _MIN_DRAWS or not np.isfinite(x).all() or np.ptp(x) == 0:
         return float("nan")
-    return _measure(array_stats.rhat, x.astype(np.float64), method="rank")
+    found = _measure(array_stats.rhat, x.astype(np.float64), method="rank")
+    return min(found, MOST_RHAT) if found == found else found
 
 
 def rank_rhats(x: np.ndarray) -> np.ndarray:
     """`rank_rhat` of each scalar in draws `[draw, chain, scalar]`."""
     with np.errstate(all="ignore"):
-        return np.asarray(array_stats.rhat(x.astype(np.float64), chain_axis=1, draw_axis=0, method="rank"))
+        found = np.asarray(array_stats.rhat(x.astype(np.float64), chain_axis=1, draw_axis=0, method="rank"))
+    return np.minimum(found, MOST_RHAT)
 
 
 def least_esses(x: np.ndarray) -> np.ndarray:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gibbsite.sampling.watch.diagnostics import MOST_RHAT
+
 _BATCHES = 16
 _MOST_ELEMENTS = 2048
 
@@ -116,7 +118,8 @@ class SiteMoments:
             variance = within * (n - 1) / n + between
             ess = total * variance / (self._length * spread)
         bad = ~np.isfinite(rhat) | (within <= 0)
-        return np.where(bad, np.nan, rhat), np.where(bad, np.nan, ess)
+        still = (within <= 0) & (between > 0)  # every chain at a value of its own: nothing is worse
+        return np.where(still, MOST_RHAT, np.where(bad, np.nan, rhat)), np.where(bad, np.nan, ess)
 
     def mean_and_sd(self) -> tuple[np.ndarray, np.ndarray]:
         """Per element over all chains; NaN where there are no two draws."""
