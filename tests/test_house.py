@@ -38,6 +38,7 @@ LAZY = {
     "magics/gibbsite_magics/__init__.py": {"gibbsite_magics"},
     "magics/gibbsite_magics/completion.py": {"gibbsite"},
     "magics/gibbsite_magics/magics.py": {"gibbsite"},
+    "magics/gibbsite_magics/notebook/ahead.py": {"gibbsite"},
     "magics/gibbsite_magics/said.py": {"gibbsite"},
     "magics/gibbsite_magics/show.py": {"gibbsite"},
     "magics/gibbsite_magics/target.py": {"gibbsite"},

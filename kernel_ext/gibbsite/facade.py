@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import inspect
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -61,8 +62,8 @@ from gibbsite.transform import (
 
 # what the other floors ask a model for, and people need not see
 _MACHINERY = frozenset(
-    "constants fingerprint generated grouped groups hidden inputs observed_sites plan recorded runtime_model "
-    "seen stacked written_model".split()
+    "before_ready constants fingerprint generated grouped groups hidden inputs make_ready observed_sites "
+    "plan recorded runtime_model seen stacked written_model".split()
 )
 
 
@@ -103,6 +104,8 @@ class Model(Live):
         self._imputed: Mapping[str, np.ndarray] = {}  # which elements of which sites
         self._whole: Model | None = None  # of the model as its data see it, the whole of it
         self._schedule: Any = None  # what `with_schedule` chose; None is the default policy
+        self._usual: Schedule | None = None  # what `schedule()` found
+        self._scheduling, self._prepared = threading.RLock(), {}
         check_arguments(fn, self.name, self.args, self.kwargs)
         if (missing := checked_way(missing)) is not None:
             dealt = without_missing(fn, self.args, self.kwargs, missing, known.labels)
@@ -288,6 +291,7 @@ class Model(Live):
         """The same model with another default schedule, checked now: `ScheduleError` if it does not fit."""
         changed = copy.copy(self)
         changed._schedule = self.schedule(schedule).text if schedule is not None else None
+        changed._usual, changed._scheduling, changed._prepared = None, threading.RLock(), {}
         if "graph" in changed.__dict__:
             changed.__dict__["graph"] = self.graph.of(changed)
         return changed
@@ -431,6 +435,14 @@ class Model(Live):
         `text` is a schedule such as `"Gibbs z (*) NUTS [w mu]"`, a list of `update(…)`, or None for the
         default policy; options as for `make_schedule`. Raises `ScheduleError` before anything runs.
         """
+        if text is not None or options:
+            return self._scheduled(text, options)
+        with self._scheduling:  # who comes second waits for what the first finds
+            if self._usual is None:
+                self._usual = self._scheduled(None, {})
+            return self._usual
+
+    def _scheduled(self, text: Any, options: Mapping[str, Any]) -> Schedule:
         asked = self._schedule if text is None else text
         if self.seen is not None:
             try:
@@ -460,7 +472,22 @@ class Model(Live):
             value_labels=values,
             values_checked=self._checked,
             origin=self,
+            prepared=self._prepared,
         )
+
+    def before_ready(self) -> None:
+        """Do what runs the function under settings of NumPyro's that hold for the whole process, so that
+        `make_ready` may be called in another thread than the user's."""
+        if self.seen is not None:
+            self.seen.before_ready()
+        self.grouped  # noqa: B018
+
+    def make_ready(
+        self, tell: Callable[[str, bool], None], awaited: Callable[[Callable[[], bool]], None], **options: Any
+    ) -> None:
+        """Have made what `sample(**options)` will take, as `gibbsite.sampling.made_ahead` says; it goes with
+        the model."""
+        sampling.made_ahead(self.plan, tell, awaited, **options)
 
     def start(self, *, schedule: Any = None, **options: Any) -> Run:
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""

@@ -14,7 +14,8 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from traitlets import Bool, Enum, Float, Int, Unicode, Union, observe
 
 from gibbsite_magics.cell import cell_text, define, split_flag
-from gibbsite_magics.notebook_data import Taken, forgotten, unused
+from gibbsite_magics.notebook.ahead import Ahead
+from gibbsite_magics.notebook.data import Taken, forgotten, unused
 from gibbsite_magics.said import register, show_first, ungrammatical
 from gibbsite_magics.show import begin, show, watch
 from gibbsite_magics.target import explain_run, name_to_bind
@@ -65,10 +66,14 @@ class Gibbsite(Magics):
     compile_cache = Unicode(
         "auto", help="folder where compiled programs outlive the kernel; auto: the user's cache; off: nowhere"
     ).tag(config=True)
+    prepare = Bool(
+        True, help="while the kernel is idle, make ready what %%sample with these defaults will run"
+    ).tag(config=True)
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._taken: WeakKeyDictionary[Any, Taken] = WeakKeyDictionary()
+        self._ahead = Ahead(self._shell)
         explain_run(self._shell)
 
     @observe("compile_cache")
@@ -76,6 +81,11 @@ class Gibbsite(Magics):
         from gibbsite.trace.jaxpr.kept import choose
 
         choose(change["new"])
+
+    @observe("prepare")
+    def _prepare_changed(self, change: dict[str, Any]) -> None:
+        if not change["new"]:
+            self._ahead.drop()
 
     @observe("interval", "interval_kind")
     def _interval_changed(self, change: dict[str, Any]) -> None:
@@ -123,6 +133,8 @@ class Gibbsite(Magics):
         try:
             line, missing = split_flag(line)
             found = define(line, cell, self._shell.user_ns, filename)
+            self._ahead.drop(found.name)
+            self._ahead.make_way()
             options = {"_source": found.source, "_name": found.name, "check_values": self.check_values}
             options |= {"missing": missing} if missing else {}
             model = analyse(found.fn, *found.args, **found.kwargs, **options)
@@ -138,6 +150,13 @@ class Gibbsite(Magics):
             warnings.warn_explicit(line, UserWarning, filename, 1)
         if self.show_graph:
             show(self._shell, "show_graph", model, model.graph)
+        if self.prepare:
+            self._ahead.ask(found.name, model, **self._defaults())
+
+    def _defaults(self) -> dict[str, Any]:
+        """The options of `%sample` where none are given."""
+        found = {n: getattr(self, n) for n in ("draws", "warmup", "chains", "seed")}
+        return found | {"device": self.device or None}
 
     @magic_arguments()
     @argument("model", help="the name of a model")
@@ -180,14 +199,11 @@ class Gibbsite(Magics):
         __tracebackhide__ = True
         args = parse_argstring(self.sample, line)
         model = self._model(args.model)
-        names = ("draws", "warmup", "chains", "seed")
-        options = {n: getattr(self, n) if getattr(args, n) is None else getattr(args, n) for n in names}
-        options |= {"device": args.device or self.device or None, "schedule": args.schedule}
-        options |= {
-            n: getattr(args, n) for n in ("store", "resume", "thin", "until", "max_draws", "keep", "shard")
-        }
-        options |= {"keep_warmup": True if args.keep_warmup else None}
-        options = {name: value for name, value in options.items() if value is not None}
+        names = ("draws", "warmup", "chains", "seed", "schedule", "store", "resume", "thin", "until")
+        options = {n: getattr(args, n) for n in (*names, "max_draws", "keep", "shard")}
+        options |= {"device": args.device or None, "keep_warmup": True if args.keep_warmup else None}
+        options = self._defaults() | {n: v for n, v in options.items() if v is not None}
+        self._ahead.make_way(model)
         taken = self._taken.get(model)
         for line in taken.changed(args.model, self._shell.user_ns) if taken else []:
             warnings.warn(line, stacklevel=2)

@@ -1,6 +1,7 @@
 """The kernelspec that the wheel installs starts a kernel with the magics loaded."""
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,6 +44,28 @@ def test_the_front_end_gets_more_than_text(client: Any):
     assert reply["status"] == "ok"
     kinds = {kind for content in shown for kind in content.get("data", {})}
     assert {"text/plain", "text/html"} <= kinds
+
+
+STAGE = "get_ipython().magics_manager.registry['Gibbsite']._ahead._preparing.stage"
+
+
+def test_a_run_is_prepared_between_cells_and_what_its_model_prints_belongs_to_none(client: Any):
+    _, shown = execute(client, "%%model talker\nprint('said')\na ~ Normal(0, 1)\nb ~ Normal(a, 1)\n")
+    assert [content for content in shown if "said" in content.get("text", "")]
+    heard: list[dict[str, Any]] = []
+    for _ in range(200):
+        time.sleep(0.5)
+        asked, text = client.execute(f"print('stage', {STAGE})"), ""
+        while (message := client.get_iopub_msg(timeout=60))["content"] != {"execution_state": "idle"}:
+            heard.append(message)
+            if message["parent_header"].get("msg_id") == asked:
+                text += message["content"].get("text", "")
+        if text == "stage None\n":
+            break
+    prints = [m for m in heard if "said" in str(m["content"])]
+    assert prints and not [m for m in prints if m["parent_header"].get("msg_id")]
+    reply, _ = execute(client, "assert [e.ready for e in talker._prepared.values()] == [True]")
+    assert reply["status"] == "ok"
 
 
 def test_a_run_is_shown_live_and_as_what_stays(client: Any):

@@ -1,5 +1,6 @@
 """`Plan` → `Run`: chains in chunks on a device, warm-up, diagnostics, checkpoints."""
 
+from gibbsite.sampling.ahead import made_ahead
 from gibbsite.sampling.joined import joined
 from gibbsite.sampling.load import Verified, load, verify
 from gibbsite.sampling.registry import runs
@@ -28,6 +29,7 @@ __all__ = [
     "Verified",
     "joined",
     "load",
+    "made_ahead",
     "runs",
     "sample",
     "start",

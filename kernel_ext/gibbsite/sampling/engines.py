@@ -1,6 +1,8 @@
 """Compiled engines, kept for the next run that can use them."""
 
+import threading
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from gibbsite.kernels.scheduling.plan import Plan
@@ -11,6 +13,7 @@ from gibbsite.trace.jaxpr.surroundings import Surroundings
 
 _KEPT_ENGINES = 32
 _ENGINES: OrderedDict[Any, Engine] = OrderedDict()
+_choosing = threading.RLock()
 
 
 def surroundings_of(plan: Plan) -> Surroundings:
@@ -21,7 +24,37 @@ def surroundings_of(plan: Plan) -> Surroundings:
 
 
 def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engine, Place]:
-    """A compiled or yet to be compiled engine, and where it runs. Plans of equal `cache_key` share one."""
+    """A compiled or yet to be compiled engine, and where it runs. Plans of equal `cache_key` share one; one
+    that was prepared for the plan's model is taken."""
+    key, place, make = _asked(plan, settings, device)
+    with _choosing:
+        if key not in _ENGINES:
+            _ENGINES[key] = plan.prepared.pop(key, None) or make()
+            while len(_ENGINES) > _KEPT_ENGINES:
+                _ENGINES.popitem(last=False)
+        _ENGINES.move_to_end(key)
+        engine = _ENGINES[key]
+    return (engine if engine.plan is plan else engine.rebound(plan)), place
+
+
+def engine_ahead(plan: Plan, settings: Settings, device: str | None) -> Engine:
+    """The engine that `engine_for` will give for these. One that is made for it is the model's alone until
+    then, and goes with it; of those, a model keeps the last."""
+    key, _, make = _asked(plan, settings, device)
+    with _choosing:
+        if key in _ENGINES:
+            return _ENGINES[key]
+        if key not in plan.prepared:
+            made = make()
+            plan.prepared.clear()
+            plan.prepared[key] = made
+        return plan.prepared[key]
+
+
+def _asked(
+    plan: Plan, settings: Settings, device: str | None
+) -> tuple[Hashable, Place, Callable[[], Engine]]:
+    """What tells an engine from others, where it runs, and how it is made."""
     if settings.shard is None:
         place = choose_device(device, plan, settings.chains)
     else:
@@ -30,16 +63,13 @@ def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engi
     share = (settings.first_chain, settings.all_chains or settings.chains)
     shape = (settings.chains, settings.warmup, room, place.devices, settings.thin, place.shard, share)
     around = surroundings_of(plan)
-    key = (plan.cache_key, around, *shape)
-    if key not in _ENGINES:
+
+    def make() -> Engine:
         made = Engine(plan, *shape, surroundings=around)
         made.because = _because(made)
-        _ENGINES[key] = made
-        while len(_ENGINES) > _KEPT_ENGINES:
-            _ENGINES.popitem(last=False)
-    _ENGINES.move_to_end(key)
-    engine = _ENGINES[key]
-    return (engine if engine.plan is plan else engine.rebound(plan)), place
+        return made
+
+    return (plan.cache_key, around, *shape), place, make
 
 
 def _because(engine: Engine) -> str:

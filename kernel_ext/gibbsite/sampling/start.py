@@ -81,19 +81,12 @@ def made(
     Raises `OptionError` for values that make no sense, `ResourceError` where the draws cannot fit into
     memory, `StoreError` where the store cannot be made, `CheckpointError` where what is in it cannot go on.
     """
-    all_chains = options.count("chains", chains, 1, options.MOST_CHAINS)
-    first_chain, own_chains = share_of(all_chains)
-    most_warmup, auto = options.warmup(warmup)
-    settings = Settings(
-        draws=options.count("draws", draws, 1),
-        warmup=most_warmup,
-        # chains can only agree with others that are here
-        auto_warmup=auto and 1 < own_chains == all_chains,
-        chains=own_chains,
-        first_chain=first_chain,
-        all_chains=all_chains,
-        seed=options.count("seed", seed, 0, options.MOST_SEED),
-        thin=options.count("thin", thin, 1, options.MOST_THIN),
+    settings = settings_for(
+        draws=draws,
+        warmup=warmup,
+        chains=chains,
+        seed=seed,
+        thin=thin,
         keep_warmup=bool(keep_warmup),
         chunk=None if chunk is None else options.count("chunk", chunk, 1),
         keep=options.kept(plan, keep),
@@ -108,8 +101,9 @@ def made(
     options.again(resume, path)
     given = None
     if options.starts(init):
-        of_all = checked_starts(plan, all_chains, options.starts(init))
-        given = {n: v[first_chain : first_chain + own_chains] for n, v in of_all.items()}
+        of_all = checked_starts(plan, settings.all_chains or settings.chains, options.starts(init))
+        own = slice(settings.first_chain, settings.first_chain + settings.chains)
+        given = {n: v[own] for n, v in of_all.items()}
     engine, place = engine_for(plan, settings, device)
     planned(
         plan,
@@ -142,6 +136,33 @@ def made(
         until=condition,
         max_draws=most,
         analysed=analysed,
+    )
+
+
+def settings_for(
+    *,
+    draws: int = 1000,
+    warmup: int | str = "auto",
+    chains: int = 4,
+    seed: int = 0,
+    thin: int = 1,
+    **rest: Any,
+) -> Settings:
+    """What was asked for, checked, for this host's share of the chains. Raises `OptionError`."""
+    all_chains = options.count("chains", chains, 1, options.MOST_CHAINS)
+    first_chain, own_chains = share_of(all_chains)
+    most_warmup, auto = options.warmup(warmup)
+    return Settings(
+        draws=options.count("draws", draws, 1),
+        warmup=most_warmup,
+        # chains can only agree with others that are here
+        auto_warmup=auto and 1 < own_chains == all_chains,
+        chains=own_chains,
+        first_chain=first_chain,
+        all_chains=all_chains,
+        seed=options.count("seed", seed, 0, options.MOST_SEED),
+        thin=options.count("thin", thin, 1, options.MOST_THIN),
+        **rest,
     )
 
 

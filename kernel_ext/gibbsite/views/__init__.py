@@ -7,12 +7,13 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time `__getattr__` im
     from gibbsite.views.graph.picture import graph_svg
     from gibbsite.views.graph.widget import GraphWidget, graph_html, graph_root, show_graph
     from gibbsite.views.report import write_report
-    from gibbsite.views.run_dashboard import Dashboard, dashboard
+    from gibbsite.views.run_dashboard import Dashboard, dashboard, dashboard_ahead
 
 __all__ = [
     "Dashboard",
     "GraphWidget",
     "dashboard",
+    "dashboard_ahead",
     "graph_html",
     "graph_root",
     "graph_svg",
@@ -23,6 +24,7 @@ __all__ = [
 _WHERE = {
     "Dashboard": "run_dashboard",
     "dashboard": "run_dashboard",
+    "dashboard_ahead": "run_dashboard",
     "GraphWidget": "graph.widget",
     "graph_html": "graph.widget",
     "graph_root": "graph.widget",

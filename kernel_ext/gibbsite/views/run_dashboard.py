@@ -46,6 +46,11 @@ def _layout(chains: int, slots: int) -> str:
     return serialised(bokeh.layout(empty_rows(chains, slots)))
 
 
+def dashboard_ahead(chains: int) -> None:
+    """Have made what every dashboard of so many chains takes."""
+    _layout(min(chains, MAX_CHAINS), SLOT_COUNT)
+
+
 class DashboardWidget(BokehWidget):
     """The page's side: plots by `panels`, and around them what `js/dashboard/` builds from `_status`."""
 

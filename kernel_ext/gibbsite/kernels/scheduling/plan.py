@@ -35,8 +35,9 @@ class Plan:
     its model has none. `generated` names the latents that no observation can see; those that are
     `hidden` from the kernel are drawn forward by `model`, given its values, once per draw, where `stacked`
     tells which of the model's sites the kernel's and the recorded ones are made of. `origin` is the `Model`
-    itself. `labels` are those of plates' elements, `value_labels` those of discrete sites'
-    values. `values_checked` asks for parameters to be looked at where chains start.
+    itself; `prepared` is what it keeps that was made for runs to come. `labels` are those of plates'
+    elements, `value_labels` those of discrete sites' values. `values_checked` asks for parameters to be
+    looked at where chains start.
     """
 
     kernel: PoolingGibbs
@@ -60,3 +61,4 @@ class Plan:
     hidden: tuple[str, ...] = ()
     stacked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: Any = None
+    prepared: dict[Any, Any] = field(default_factory=dict)

@@ -4,7 +4,6 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +21,10 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.flight import Flight
 from gibbsite.sampling.engine.forward import forward
 from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values, logdensity_at_start
+from gibbsite.sampling.engine.leaving import beside
 from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.sampling.engine.timing import lowered_blocks
+from gibbsite.sampling.engine.under_way import UnderWay
 from gibbsite.trace.jaxpr.compiling import compiled, few
 from gibbsite.trace.jaxpr.for_cpu import for_cpu
 from gibbsite.trace.jaxpr.surroundings import Surroundings
@@ -126,7 +127,7 @@ class Engine:
             plan.kernel
         )  # NumPyro's kernels keep what `init` found: this one is ready after `compile`
         self._programs: dict[str, Any] = {}
-        self._compiling = threading.Lock()
+        self._compiling, self._under_way = threading.Lock(), UnderWay()
         self.because = ""  # why what was compiled before would not do
         self._costs = {"compile_seconds": 0.0}  # shared with engines for other data, like the programs
         name = "chain" if shard is None else "data"
@@ -149,16 +150,30 @@ class Engine:
         return bool(self._programs)
 
     def compile(self, tell: Callable[[str, bool], None] = lambda stage, breakable: None) -> None:
-        """Compile both programs, side by side; does nothing where that is done already.
+        """Compile both programs, side by side; does nothing where that is done already. Where another thread
+        is at it, waits for that one.
 
         `tell(stage, breakable)` is told of tracing, which may be broken off by an exception, and of
         compiling.
         """
-        with self._compiling:
+        at = self._under_way
+        with at.taken(self._compiling, tell):
             if not self._programs:
                 began = time.monotonic()
-                self._compile(tell)
+                self._compile(at.also_told(tell))
                 self._costs["compile_seconds"] = time.monotonic() - began
+
+    @property
+    def awaited(self) -> bool:
+        """Whether another thread waits for what `compile` is at."""
+        return self._under_way.awaited
+
+    def compile_rest(self) -> None:
+        """Compile what a run needs besides, and would compile when it comes to that. Only after `compile`."""
+        if self._mesh is None:
+            self._constraining(self.template)
+            if self.window_ends:
+                self._pooling(self.template)
 
     @property
     def compile_seconds(self) -> float:
@@ -187,17 +202,14 @@ class Engine:
             ins = ("chain", None, "chain")
             init = self._jit(self._init_chains, ins, "chain").lower(keys, self.plan.inputs, asked)
         template, _ = init.out_info
-        with ThreadPoolExecutor(1) as other:
-            compiled_init = other.submit(compiled, init, quickly=self._on_cpu)
+        with beside(lambda: compiled(init, quickly=self._on_cpu)) as compiled_init:
             count = jax.ShapeDtypeStruct((), jnp.int32)
             program = self._jit(self._advance_chains, ("chain", None, None, None), ("chain", "buffers"))
             with _traced(tell):
                 lowered = program.lower(template, self.plan.inputs, count, count)
             tell(COMPILING, False)
             advance = compiled(lowered, small=self._on_cpu and few(self.plan.inputs))
-            self._programs.update(
-                init=compiled_init.result(), template=template, advance=advance, asked=asked
-            )
+            self._programs.update(init=compiled_init(), template=template, advance=advance, asked=asked)
 
     @property
     def _on_cpu(self) -> bool:
@@ -287,17 +299,22 @@ class Engine:
     def constrained(self, state: Any) -> dict[str, Any]:
         """The values of the kernel's latent sites in a state, `[chain, *shape]`."""
         state = self._dealt_out(state)
-        if "constrained" not in self._programs:
+        return self._constraining(state)(state, self.placed(self.plan.inputs, by_chain=False))
 
-            def values(state: Any, inputs: Any) -> Any:
-                kwargs = {INPUTS: inputs}
-                return jax.vmap(lambda s: self.kernel.get_constrain_fn((), kwargs)(s.z))(state)
+    def _constraining(self, state: Any) -> Any:
+        """The program behind `constrained`."""
 
-            program = self._jit(values, ("chain", None), "chain")
-            with handlers_alone:
-                lowered = program.lower(state, self.plan.inputs)
-            self._programs["constrained"] = compiled(lowered, quickly=self._on_cpu)
-        return self._programs["constrained"](state, self.placed(self.plan.inputs, by_chain=False))
+        def values(state: Any, inputs: Any) -> Any:
+            kwargs = {INPUTS: inputs}
+            return jax.vmap(lambda s: self.kernel.get_constrain_fn((), kwargs)(s.z))(state)
+
+        with self._compiling:
+            if "constrained" not in self._programs:
+                program = self._jit(values, ("chain", None), "chain")
+                with handlers_alone:
+                    lowered = program.lower(state, self.plan.inputs)
+                self._programs["constrained"] = compiled(lowered, quickly=self._on_cpu)
+        return self._programs["constrained"]
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -345,11 +362,16 @@ class Engine:
     def _pooled(self, state: Any) -> Any:
         """The state after the chains have learnt from each other."""
         inputs = self.placed(self.plan.inputs, by_chain=False)
+        return self.placed(self._pooling(state)(state, inputs), by_chain=True)
+
+    def _pooling(self, state: Any) -> Any:
+        """The program behind `_pooled`."""
+        inputs = self.placed(self.plan.inputs, by_chain=False)
         with self._compiling:
             if "pool" not in self._programs:  # XLA's partitioner brings the draws of several devices together
                 fn = for_cpu(self._pool_chains) if self._on_cpu else self._pool_chains
                 self._programs["pool"] = compiled(jax.jit(fn).lower(state, inputs), quickly=self._on_cpu)
-        return self.placed(self._programs["pool"](state, inputs), by_chain=True)
+        return self._programs["pool"]
 
     def _pool_chains(self, state: Any, inputs: Any) -> Any:
         return self.kernel.pool(state, (), {INPUTS: inputs})
