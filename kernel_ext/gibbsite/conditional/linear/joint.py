@@ -25,6 +25,7 @@ from gibbsite.conditional.reads.moving import bounded_by
 from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator
 from gibbsite.density.terms import Term
+from gibbsite.trace.jaxpr.compat import staged
 
 
 class JointGaussian:
@@ -204,7 +205,8 @@ def is_plain(density: Density, sites: Sequence[str], degrees: Mapping[Any, int],
 
     shapes = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in density.sites.items() if s.latent}
     try:
-        jax.eval_shape(slopes, shapes, tuple(density.arguments.arrays))
+        with staged():
+            jax.eval_shape(slopes, shapes, tuple(density.arguments.arrays))
     except NotPlain:
         return False
     return True

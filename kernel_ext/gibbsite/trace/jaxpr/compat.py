@@ -8,6 +8,7 @@ import jax.core as _jax_core
 import jax.extend.core as _core
 import numpy as np
 from jax._src import cache_key as _cache_key
+from jax._src import config as _config
 from jax.extend.core import Primitive
 from jax.interpreters import partial_eval
 
@@ -357,3 +358,9 @@ def bind_primitive(primitive: Any, operands: Sequence[Any], params: Any) -> list
     """Apply a primitive to operands; always a list of results."""
     out = primitive.bind(*operands, **primitive.get_bind_params(params))
     return list(out) if primitive.multiple_results else [out]
+
+
+def staged() -> Any:
+    """A context in which a program that is traced holds all its operations: within
+    `jax.ensure_compile_time_eval`, each one on constants would be compiled and run by itself."""
+    return _config.eager_constant_folding(False)

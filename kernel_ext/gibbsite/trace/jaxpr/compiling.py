@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gibbsite.trace.jaxpr.compat import compiled_by, dumped, program_key
+from gibbsite.trace.jaxpr.compat import compiled_by, dumped, program_key, staged
 from gibbsite.trace.jaxpr.kept import found_or_made
 
 # On CPUs XLA runs every operation of a `while` loop as a task of its own, unless one pass of the loop touches
@@ -45,7 +45,9 @@ def few(tree: Any) -> bool:
 def once(fn: Callable[..., Any], *arguments: Any) -> Any:
     """`fn(*arguments)`, compiled as fast as can be: for what is computed once, of a few million numbers."""
     quickly = all(np.size(a) <= _FEW for a in jax.tree.leaves(arguments))
-    return compiled(jax.jit(fn).lower(*arguments), quickly)(*arguments)
+    with staged():
+        lowered = jax.jit(fn).lower(*arguments)
+    return compiled(lowered, quickly)(*arguments)
 
 
 class _Client:
