@@ -13,7 +13,7 @@ export const CURES_STYLE = `
 .gb-dash .gb-cure { border-left: 3px solid var(--gb-link); padding: 2px 8px; margin: 6px 0; max-width: 90ch;
   position: relative; }
 .gb-dash .gb-cure .gb-do { display: flex; gap: 6px; position: absolute; top: 0; right: 8px; }
-.gb-dash .gb-cure summary { cursor: pointer; font-weight: 600; padding-right: 150px; }
+.gb-dash .gb-cure summary { cursor: pointer; font-weight: 600; padding-right: 150px; min-height: 26px; }
 .gb-dash .gb-cure code { display: block; font: 12px/1.5 var(--jp-code-font-family, ui-monospace, Menlo, monospace);
   white-space: pre-wrap; overflow-wrap: anywhere; background: var(--gb-hover); border-radius: 4px; padding: 2px 6px;
   margin: 3px 0; }
