@@ -119,6 +119,7 @@ REFUSED = {
     "Eliminate tau > NUTS shift (*) Gibbs z (*) RandomWalk k": "continuous",
     "Eliminate k > NUTS [shift tau] (*) Gibbs z": "infinite support",
     "Eliminate y > NUTS *": "no site named 'y'",
+    "Eliminate z k > NUTS *": r"in brackets: 'Eliminate \[z k\] > …'",
     "Eliminate x > NUTS *": "observed",
     "Eliminate z NUTS *": "expected .>.",
     "Eliminate [z z] > NUTS *": "twice",

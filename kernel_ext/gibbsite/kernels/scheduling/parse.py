@@ -199,6 +199,10 @@ class _Parser:
         spans: dict[str, tuple[int, int]] = {}
         left = self.sites(ELIMINATE, spans)
         if not self.take(">"):
+            several = re.match(r"(?:\s*[^\W\d][\w.]*)+\s*>", self.text[self.at :])
+            if several:
+                names = f"{_written(left)} {several.group()[:-1].strip()}"
+                raise self.error(f"several sites stand in brackets: '{ELIMINATE} [{names}] > …'")
             raise self.error(
                 f"expected '>' and the update that {_written(left)} is summed out of, such as "
                 f"'{ELIMINATE} {_written(left)} > NUTS *'"
