@@ -98,3 +98,38 @@ def test_an_improper_prior_of_padding_is_refused():
     improper = dist.ImproperUniform(dist.constraints.real, (), ())
     with pytest.raises(ModelError, match=r"2 of its elements \(the first: \[2\]\)"):
         gb.model(effects, Y, KEEP, improper)
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["improper", "masked"])
+@pytest.mark.parametrize("at", [lambda mu, z: mu[z], lambda mu, z: jnp.where(z == 1, mu[1], mu[0])])
+def test_an_element_that_perhaps_nothing_chooses_is_refused(masked, at):
+    """Where all observations belong to the other component, its posterior is as improper as its prior."""
+
+    def model(y, proper):
+        prior = (
+            dist.Normal(0.0, 2.0) if proper or masked else dist.ImproperUniform(dist.constraints.real, (), ())
+        )
+        with numpyro.handlers.mask(mask=jnp.array([True, proper or not masked])):
+            mu = numpyro.sample("mu", prior.expand([2]))
+        with numpyro.plate("n", len(y)):
+            z = numpyro.sample("z", dist.Categorical(jnp.array([0.4, 0.6])))
+            numpyro.sample("y", dist.Normal(at(mu, z), 1.0), obs=y)
+
+    with pytest.raises(
+        ModelError, match="where all of z have their lowest value, nothing says anything of 1"
+    ):
+        gb.model(model, Y[:2], False)
+    assert gb.model(model, Y[:2], True).conditional("mu").kind == "conjugate"
+
+
+def test_an_element_that_something_surely_chooses_is_not_refused():
+    """Which observation is of which component is known, by logits without end."""
+
+    def known(y):
+        prior = dist.ImproperUniform(dist.constraints.real, (), ()).expand([2]).to_event(1)
+        mu = numpyro.sample("mu", prior)
+        with numpyro.plate("n", 2):
+            z = numpyro.sample("z", dist.Categorical(logits=jnp.log(jnp.eye(2))))
+            numpyro.sample("y", dist.Normal(mu[z], 1.0), obs=y)
+
+    assert gb.model(known, Y[:2]).conditional("mu").kind == "conjugate"

@@ -161,16 +161,18 @@ def flat_elements(density: Density) -> dict[str, np.ndarray]:
     Their density is constant on a set without end. A model has such where it masks or weighs a latent site,
     or where its prior is improper; others are not looked at.
     """
-    suspects = [
+    found = {n: ~needed_elements(density)[n] for n in loose_sites(density)}
+    return {n: free for n, free in found.items() if free.any()}
+
+
+def loose_sites(density: Density) -> tuple[str, ...]:
+    """The sites whose prior may say nothing, on a support that is not bounded."""
+    return tuple(
         n
         for n in density.latents
         if (density.sites[n].fn_name == "ImproperUniform" or density.outputs["weights"].get(n))
         and not _bounded(density.sites[n].support)
-    ]
-    if not suspects:
-        return {}
-    found = {n: ~needed_elements(density)[n] for n in suspects}
-    return {n: free for n, free in found.items() if free.any()}
+    )
 
 
 def _bounded(support: Any) -> bool:

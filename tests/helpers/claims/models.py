@@ -98,16 +98,13 @@ def drawn(keys: Any, distribution: Any) -> Any:
     return jax.vmap(distribution.sample)(keys)
 
 
-def draws_of(program: Program, model, conditional, state, site: str) -> np.ndarray | None:
+def draws_of(program: Program, model, conditional, state, site: str) -> np.ndarray:
     """Draws of each element, `[draws, elements]`, inside the support."""
     with numpyro.validation_enabled(False):
         distribution = in_numpy(conditional.distribution, state)
         shape = model.sites[site].shape[: len(model.sites[site].shape) - distribution.event_dim]
         keys = jax.random.split(jax.random.key(3), DRAWS)
         draws = np.asarray(drawn(keys, distribution.expand(shape)))
-    loose = "Improper" in program.source or ".expand([3]))" in program.source  # no prior, or a masked one
-    if loose and "z" in state and not np.isfinite(draws).all():
-        return None  # no observation has chosen some element, here: a run fails at the first such draw
     assert np.isfinite(draws).all(), "draws are not finite"
     assert np.asarray(model.sites[site].support(jnp.asarray(draws))).all(), "draws outside of the support"
     return draws.reshape(DRAWS, -1)
@@ -187,7 +184,6 @@ def check(program: Program) -> str:
     draws = {
         n: draws_of(program, model, c, state, n) for n, c in conditionals.items() if c.kind == "conjugate"
     }
-    draws = {n: d for n, d in draws.items() if d is not None}
     columns = {n: np.repeat(v[:, None], max(np.size(state[n]), 1), 1) for n, v in finite.items()}
     columns |= {n: grid_of(d) for n, d in draws.items()}
     moved = {n: one_by_one(np.asarray(state[n]), c) for n, c in columns.items()}
