@@ -115,9 +115,7 @@ def test_an_element_that_perhaps_nothing_chooses_is_refused(masked, at):
             z = numpyro.sample("z", dist.Categorical(jnp.array([0.4, 0.6])))
             numpyro.sample("y", dist.Normal(at(mu, z), 1.0), obs=y)
 
-    with pytest.raises(
-        ModelError, match="where all of z have their lowest value, nothing says anything of 1"
-    ):
+    with pytest.raises(ModelError, match="at some values of z nothing else says anything of 1"):
         gb.model(model, Y[:2], False)
     assert gb.model(model, Y[:2], True).conditional("mu").kind == "conjugate"
 

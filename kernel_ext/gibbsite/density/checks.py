@@ -1,5 +1,6 @@
 """Checks of priors that leave nothing to draw from."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -11,6 +12,9 @@ from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.needed import flat_elements, loose_sites, needed_by
 from gibbsite.errors import ModelError
+
+_ALIKE = 16
+_AT_RANDOM = 16
 
 
 def check_proper(density: Density) -> None:
@@ -26,29 +30,39 @@ def check_proper(density: Density) -> None:
                 f"{_of_elements(free)}, so that there is no posterior to draw from; give {name!r} a proper "
                 f"prior, or leave it out"
             )
-    for end, word in ((0, "lowest"), (1, "highest")):
-        _check_chosen(density, end, word)
+    _check_chosen(density)
 
 
-def _check_chosen(density: Density, end: int, word: str) -> None:
-    """Elements that are read through discrete latents, where these all have the first or last value."""
+def _check_chosen(density: Density) -> None:
+    """Elements that are read through discrete latents: whether they are, wherever these may be. Looked at
+    where all discrete elements have one value, which reads least, and at some values at random."""
     loose = loose_sites(density)
     ends = {n: _ends(density.sites[n].support) for n in density.latents if density.sites[n].discrete}
-    given = {n: jnp.full(density.sites[n].shape, e[end]) for n, e in ends.items() if e is not None}
-    if not loose or not given:
+    known = {n: e for n, e in ends.items() if e is not None}
+    if not loose or not known:
         return
     roots = [*density.outputs["log_prob"].values(), *(t.atom for t in density.bounds)]
-    need = needed_by(density, roots, given)
-    for name in loose:
-        free = ~np.broadcast_to(need.get(density.latent_vars[name], False), density.sites[name].shape)
-        if free.any() and _possible(density, given):
-            improper = density.sites[name].fn_name == "ImproperUniform"
-            raise ModelError(
-                f"the prior of {name!r} is {'improper' if improper else 'masked out'}, and where all of "
-                f"{', '.join(given)} have their {word} value, nothing says anything{_of_elements(free)}: "
-                f"that has a probability above zero, so that there is no posterior to draw from; give "
-                f"{name!r} a proper prior"
-            )
+    for given in _values(density, known):
+        need = needed_by(density, roots, given)
+        for name in loose:
+            free = ~np.broadcast_to(need.get(density.latent_vars[name], False), density.sites[name].shape)
+            if free.any() and _possible(density, given):
+                prior = "improper" if density.sites[name].fn_name == "ImproperUniform" else "masked out"
+                raise ModelError(
+                    f"the prior of {name!r} is {prior}, and at some values of {', '.join(given)} nothing "
+                    f"else says anything{_of_elements(free)}: these have a chance above zero, so that there "
+                    f"is no posterior to draw from; give {name!r} a proper prior"
+                )
+
+
+def _values(density: Density, ends: dict[str, tuple[int, int]]) -> Iterator[dict[str, np.ndarray]]:
+    """Values of the discrete sites: all elements alike, then some at random."""
+    rng = np.random.default_rng(0)
+    shapes = {n: density.sites[n].shape for n in ends}
+    for k in range(min(max(high - low for low, high in ends.values()) + 1, _ALIKE)):
+        yield {n: np.full(shapes[n], min(low + k, high)) for n, (low, high) in ends.items()}
+    for _ in range(_AT_RANDOM):
+        yield {n: rng.integers(low, high + 1, shapes[n]) for n, (low, high) in ends.items()}
 
 
 def _of_elements(free: np.ndarray) -> str:

@@ -118,6 +118,18 @@ def _numbered(x):
         numpyro.sample(f"x{i}", dist.Normal(1.0 * before, 1.0).expand([2]).to_event(1), obs=x[i - 1])
 
 
+def _lagged(y):
+    """The site goes by the name of the argument of which it observes a part."""
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    t = numpyro.sample("t", dist.DiscreteUniform(0, 3))
+    u = numpyro.sample("u", dist.DiscreteUniform(0, 3))
+    mu = numpyro.sample("mu", dist.Normal(0, 1).expand([3]).to_event(1))
+    n = jnp.arange(3)
+    numpyro.sample(
+        "y", dist.Normal(b * y[:-1] + mu[(n >= t).astype(int) + (n >= u)], 1).to_event(1), obs=y[1:]
+    )
+
+
 ALSO = {
     "looped_hmm": Case(_looped_hmm, (POINTS,)),
     "mutated_array": Case(_mutated_array, (POINTS,)),
@@ -130,6 +142,7 @@ ALSO = {
         _regression, (np.stack([POINTS, POINTS**2], 1), np.array([0, 1, 1, 0]), np.array([0, 2, 1, 2]))
     ),
     "modes": Case(_modes, (POINTS, np.array([0, 2, 5, 3]))),
+    "lagged": Case(_lagged, (POINTS,)),
     "numbered": Case(_numbered, (np.stack([POINTS, POINTS**2], 1),)),
 }
 CASES = {**ZOO, **ALSO}

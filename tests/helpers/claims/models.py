@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
+from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.density.notation.statement import Statement
 from numpyro.distributions import biject_to
 from numpyro.infer.util import log_density
@@ -100,11 +101,15 @@ def drawn(keys: Any, distribution: Any) -> Any:
 
 def draws_of(program: Program, model, conditional, state, site: str) -> np.ndarray:
     """Draws of each element, `[draws, elements]`, inside the support."""
-    with numpyro.validation_enabled(False):
-        distribution = in_numpy(conditional.distribution, state)
-        shape = model.sites[site].shape[: len(model.sites[site].shape) - distribution.event_dim]
-        keys = jax.random.split(jax.random.key(3), DRAWS)
-        draws = np.asarray(drawn(keys, distribution.expand(shape)))
+    keys = jax.random.split(jax.random.key(3), DRAWS)
+    if isinstance(conditional, GaussianConditional):
+        latents, data = conditional.density.state_values(state), tuple(conditional.density.arguments.arrays)
+        draws = np.asarray(jax.jit(jax.vmap(lambda k: conditional.update(k, latents, data)))(keys))
+    else:
+        with numpyro.validation_enabled(False):
+            distribution = in_numpy(conditional.distribution, state)
+            shape = model.sites[site].shape[: len(model.sites[site].shape) - distribution.event_dim]
+            draws = np.asarray(drawn(keys, distribution.expand(shape)))
     assert np.isfinite(draws).all(), "draws are not finite"
     assert np.asarray(model.sites[site].support(jnp.asarray(draws))).all(), "draws outside of the support"
     return draws.reshape(DRAWS, -1)
@@ -128,7 +133,8 @@ def check_draws(
     """The log density of each element, and its draws, against the joint on a grid; `table` is minus infinity
     outside of the support."""
     logs = np.where(np.isnan(table), -np.inf, table).reshape(GRID, -1)
-    told = natural_logs(conditional, state, grid)
+    gaussian = isinstance(conditional, GaussianConditional)
+    told = gaussian_logs(conditional, state, grid) if gaussian else natural_logs(conditional, state, grid)
     for i in range(draws.shape[1]):
         here = np.isfinite(logs[:, i])
         if np.ptp(logs[here, i]) < 1e-6 and "mask" in program.source:
@@ -153,6 +159,16 @@ def natural_logs(conditional, state, grid: np.ndarray) -> np.ndarray:
                 part = part * (base**power if power else 1.0)
             total = total + np.asarray(c, float).reshape(1, -1) * part
     return total
+
+
+def gaussian_logs(conditional, state, grid: np.ndarray) -> np.ndarray:
+    """The same of a quadratic form of the whole site, each element moved by itself. Draws of elements are
+    compared with the joint at the others' values, so that the form must not couple them."""
+    found = in_numpy(conditional.natural, state)
+    precision = np.asarray(found["precision"], float)
+    assert np.allclose(precision, precision * np.eye(precision.shape[-1]), atol=1e-6), "elements are coupled"
+    slope = np.asarray(found["information"], float).reshape(-1)
+    return slope * grid - 0.5 * np.diagonal(precision, 0, -2, -1).reshape(-1) * grid.astype(float) ** 2
 
 
 def check_texts(model, state) -> None:

@@ -89,7 +89,8 @@ class _Reader:
         while depth:
             token = self.take()
             depth += {"{": 1, "}": -1}.get(token, 0)
-            out += token if depth else ""
+            space = " " if re.search(r"\\[a-z]+$", out) and token[0].isalnum() else ""  # `\ge t`
+            out += space + token if depth else ""
         return out
 
     def listed(self, *ends: str) -> str:

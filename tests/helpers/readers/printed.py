@@ -15,6 +15,7 @@ import numpy as np
 import numpyro.distributions as dist
 from gibbsite.density import rerolled
 from gibbsite.density.notation.statement import arguments_of
+from gibbsite.density.writing.expression import argument_names
 from scipy import special
 
 from helpers.readers.in_numpy import in_numpy
@@ -44,7 +45,12 @@ def _item(x: Any, index: Any) -> Any:
     return x[tuple(np.clip(i, *e) if i is not None else i for i, e in zip(several, ends, strict=False))]
 
 
+def _number(x: Any) -> Any:
+    return np.asarray(x).astype(int) if np.asarray(x).dtype == bool else x
+
+
 FUNCTIONS: dict[str, Any] = {
+    "number": _number,
     **{
         n: getattr(np, n) for n in "exp log log1p expm1 sqrt sin cos tan tanh cbrt abs where sum prod".split()
     },
@@ -98,7 +104,8 @@ class Reader:
 
         numbers = in_numpy(read, self.state, tuple(density.arguments.arrays))
         self.log_prob, self.parameters = numbers["log_prob"], numbers["parameters"]
-        values = dict(zip(density.arguments.names, map(np.asarray, density.arguments.arrays), strict=True))
+        names = argument_names(density)
+        values = dict(zip(names, map(np.asarray, density.arguments.arrays), strict=True))
         values.update({**numbers["observed"], **numbers["deterministic"]})
         values.update({n: np.asarray(v) for n, v in self.state.items()})
         for group, names in density.groups.items():
@@ -209,6 +216,16 @@ class _Arrays(ast.NodeTransformer):
         if any(isinstance(n, ast.Slice) for n in ast.walk(node.slice)):
             return self.generic_visit(node)
         return ast.Call(ast.Name("item", ast.Load()), [self.visit(node.value), self.visit(node.slice)], [])
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        """Comparisons count as 0 and 1."""
+        found = self.generic_visit(node)
+        assert isinstance(found, ast.BinOp)
+        if isinstance(found.op, ast.Add | ast.Sub | ast.Mult):
+            found.left, found.right = (
+                ast.Call(ast.Name("number", ast.Load()), [side], []) for side in (found.left, found.right)
+            )
+        return found
 
     def visit_List(self, node: ast.List) -> Any:
         elements = ast.List([self.visit(e) for e in node.elts], node.ctx)

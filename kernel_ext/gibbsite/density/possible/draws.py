@@ -13,6 +13,7 @@ from numpyro.distributions import ImproperUniform
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.bounds import computed_bounds
 from gibbsite.density.model.collect import base_distribution, feasible, parameters_of, weights_of
 from gibbsite.density.possible.limits import outside
 from gibbsite.trace.jaxpr.for_cpu import jitted
@@ -49,7 +50,8 @@ def impossible_on_draws(fn: Callable, density: Density, wanted: list[tuple[str, 
 def _found(density: Density, told: Mapping[tuple[str, str], Any]) -> list[Impossible]:
     """What `_teller` found on several draws."""
     found = []
-    for (site, name), (bad, index, value, shape) in told.items():
+    for (site, name), (bad, index, value, shape, others) in told.items():
+        bad, index, value, shape = (x[others] for x in (bad, index, value, shape))
         if bad.any():
             draw = int(np.argmax(bad > 0))
             dims = tuple(int(n) for n in shape[draw])
@@ -63,7 +65,8 @@ def _found(density: Density, told: Mapping[tuple[str, str], Any]) -> list[Imposs
 
 def _teller(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> Callable:
     """A function of a key and the data: for each wanted parameter, which share of its elements is impossible
-    on a draw from the prior, the first such in the flattened batch, its value, and the batch's shape."""
+    on a draw from the prior, the first such in the flattened batch, its value, the batch's shape, and whether
+    the draw is one that the data of other sites leave possible."""
 
     def improper(msg: Mapping[str, Any]) -> Any:
         drawn = msg["type"] == "sample" and isinstance(base_distribution(msg["fn"]), ImproperUniform)
@@ -80,8 +83,14 @@ def _teller(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> Ca
 
 
 def _told(trace: Mapping[str, Any], density: Density, wanted: list[tuple[str, str]]) -> dict[Any, Any]:
-    """Of each wanted parameter of a NumPyro trace: the share of impossible elements, where, and a value."""
+    """Of each wanted parameter of a NumPyro trace: the share of impossible elements, where, and a value; and
+    whether the observations of all other sites lie in their supports."""
     out = {}
+    inside = {
+        n: jnp.all(site["fn"].support(site["value"]))
+        for n, site in trace.items()
+        if site["type"] == "sample" and site["is_observed"] and _moves(site["fn"].support)
+    }
     for site, name in wanted:
         value, _, constraint = parameters_of(trace[site]["fn"])[name]
         wrong, value = outside(constraint, value, True), jnp.asarray(value)
@@ -90,5 +99,11 @@ def _told(trace: Mapping[str, Any], density: Density, wanted: list[tuple[str, st
                 wrong = wrong & (weight != 0)
         first = jnp.argmax(wrong.reshape(-1)) if wrong.ndim else jnp.zeros((), int)
         events = value.reshape(wrong.size, *value.shape[wrong.ndim :])
-        out[site, name] = jnp.mean(wrong), first, events[first], jnp.asarray(wrong.shape, int)
+        others = jnp.all(jnp.asarray([ok for n, ok in inside.items() if n != site], bool))
+        out[site, name] = jnp.mean(wrong), first, events[first], jnp.asarray(wrong.shape, int), others
     return out
+
+
+def _moves(support: Any) -> bool:
+    """Whether a support has bounds that are computed, such as a count's."""
+    return computed_bounds(support) is not None

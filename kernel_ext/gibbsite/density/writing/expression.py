@@ -27,6 +27,20 @@ _PLACES = frozenset(
 )
 
 
+def argument_names(density: Density) -> list[str]:
+    """What the data arrays go by in texts: where a site of the same name observes another array, as `y[1:]`
+    of the argument `y`, the argument is `y_data`."""
+    observed, out = density.outputs["observed"], []
+    taken = {*density.sites, *density.groups, *density.arguments.names}
+    for name, var in zip(density.arguments.names, density.data_vars, strict=True):
+        while name in density.sites and observed.get(name) is not var:
+            name = f"{name}_data"
+            while name in taken:
+                name += "_"
+        out.append(name)
+    return out
+
+
 class Expression(Printer):
     """Prints elements of a density's arrays ; texts longer than `long` become `f(…)`.
 
@@ -45,8 +59,7 @@ class Expression(Printer):
         self._depth = 0
         self._branches: dict[int, tuple[Any, list[list[Any]]]] = {}
         self._names: dict[Any, str] = {v: n for n, v in density.latent_vars.items()}
-        named = zip(density.data_vars, density.arguments.names, strict=True)
-        self._names.update({v: n for v, n in named})
+        self._names.update(zip(density.data_vars, argument_names(density), strict=True))
         for name, atom in density.outputs["deterministic"].items():
             hidden = through is not None and through in density.maps.latents(atom)
             if not isinstance(atom, Literal) and not hidden:
