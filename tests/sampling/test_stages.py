@@ -57,6 +57,23 @@ def test_what_does_not_change_the_program_does_not_compile_it_again(compilations
     assert not compilations
 
 
+def test_another_target_acceptance_is_no_other_program(compilations):
+    model = gb.model(line, *data(26))
+    options = {**OPTIONS, "warmup": 100, "draws": 60}
+    usual = model.sample(**options, schedule="NUTS a")
+    assert compilations
+    del compilations[:]
+    careful = model.sample(**options, schedule="NUTS(target_accept_prob=0.99) a")
+    assert not compilations and careful.schedule_text == "NUTS(target_accept_prob=0.99) a"
+
+    def accepted(run):
+        return float(np.mean(run.to_datatree()["sample_stats"]["acceptance_rate"]))
+
+    assert accepted(careful) > 0.96 > accepted(usual)
+    same = model.sample(**options, schedule="NUTS(target_accept_prob=0.8) a")
+    np.testing.assert_array_equal(same.draws["a"], usual.draws["a"])
+
+
 def test_what_was_compiled_again_says_why():
     def curve(x, y):
         line(x, y)

@@ -115,9 +115,10 @@ def test_the_acceptance_aimed_at_rises_where_trajectories_go_astray():
         i: jnp.ndarray
         target: jnp.ndarray
         astray: jnp.ndarray
+        raises: jnp.ndarray
 
-    def after(steps, astray, target=0.8, together=True):
-        states = States(jnp.full(4, steps), jnp.full(4, target), jnp.asarray(astray))
+    def after(steps, astray, target=0.8, together=True, raises=True):
+        states = States(jnp.full(4, steps), jnp.full(4, target), jnp.asarray(astray), jnp.full(4, raises))
         return np.asarray(raised(states, (20, 60, 160, 220), together))
 
     one, none = [0, 1, 0, 0], [0, 0, 0, 0]
@@ -129,3 +130,4 @@ def test_the_acceptance_aimed_at_rises_where_trajectories_go_astray():
     np.testing.assert_allclose(after(220, [9, 9, 9, 9], 0.95), 0.95)
     np.testing.assert_allclose(after(60, [9, 9, 9, 9]), 0.8)  # the metric is to blame
     np.testing.assert_allclose(after(160, one, together=False), [0.8, 0.9, 0.8, 0.8])
+    np.testing.assert_allclose(after(160, [9, 9, 9, 9], raises=False), 0.8)  # it was given

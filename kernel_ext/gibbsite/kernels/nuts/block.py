@@ -15,6 +15,7 @@ from numpyro.util import is_prng_key
 
 from gibbsite.density import Density, build_density
 from gibbsite.errors import OptionError
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.nuts import over_chains
 from gibbsite.kernels.nuts.metric import MOST_RANK, unit_metric
 from gibbsite.kernels.nuts.pool import pooled
@@ -43,7 +44,8 @@ class LearntNUTS(HMC):
     `model` is a NumPyro model; `density` hands in an analysis made before. `centring`: "auto", "as written",
     or "centred" and "non-centred" for all sites that "auto" would learn; `metric`: "auto", "diagonal" or "low
     rank". `step_size` is where its adaptation begins. `target_accept_prob` is .8 unless it is given; then
-    windows of warm-up in which trajectories went astray raise it, to .95 at most.
+    windows of warm-up in which trajectories went astray raise it, to .95 at most. With `argument` it is read
+    from the compiled program's inputs, where it is called so (NaN: not given): others need no other program.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class LearntNUTS(HMC):
         adapt_step_size: bool = True,
         adapt_mass_matrix: bool = True,
         dense_mass: bool = False,
+        argument: str | None = None,
     ):
         for name, value, choices in (("centring", centring, CENTRING), ("metric", metric, METRIC)):
             if value not in choices:
@@ -82,10 +85,11 @@ class LearntNUTS(HMC):
         self._centring, self._metric, self._pooled = centring, metric, pooled
         self._problem: Problem | None = None
         self._ends: tuple[int, ...] = ()
+        self._argument = argument
 
     def wants_smaller_steps(self, states: NutsState) -> bool:
         """Whether the end of this window will raise the acceptance that the states of all chains aim at."""
-        if not (self._ends and self._raises_target):
+        if not self._ends:
             return False
         return bool(np.any(np.asarray(raised(states, self._ends, self._pooled)) > np.asarray(states.target)))
 
@@ -141,8 +145,15 @@ class LearntNUTS(HMC):
         # where nothing has come yet there is nothing to learn from
         ring = jnp.full((ring_length(num_warmup, row) if self._ends else 0, row), jnp.nan, v.dtype)
         start = (v, energy, gradient)
-        aims = self._step_size, self._target_accept_prob
+        aims = self._step_size, *self._target(kwargs)
         return first_state(c, around, start, lam, metric, ring, aims, num_warmup, rng_key)
+
+    def _target(self, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The acceptance that is aimed at first, and whether warm-up may raise it."""
+        asked = kwargs.get(INPUTS_KWARG, {}).get("options", {}).get(self._argument)
+        if asked is None:
+            return self._target_accept_prob, self._raises_target
+        return jnp.where(jnp.isnan(asked), FIRST_TARGET, asked), jnp.isnan(asked)
 
     def _rank(self, size: int) -> int:
         if not self._adapt_mass_matrix or self._metric == "diagonal":
@@ -273,7 +284,6 @@ class LearntNUTS(HMC):
             self._ends,
             self._pooled,
             self.learns_centring,
-            self._raises_target,
         )
 
     def wrap_model(self, wrapper: Callable[..., Any]) -> "LearntNUTS":

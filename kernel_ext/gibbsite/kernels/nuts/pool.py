@@ -22,13 +22,11 @@ def pooled(
     ends: tuple[int, ...],
     together: bool,
     centring: bool,
-    raises: bool,
 ) -> NutsState:
     """States `[chain, …]` with a tuning learnt from the later half of the draws so far, in its coordinates.
 
     Each chain's own draws alone count for it unless `together`. `ends` are the ends of all windows. Degrees
-    of centring stay what they are unless `centring`, and so does the acceptance that is aimed at unless it
-    `raises`.
+    of centring stay what they are unless `centring`.
     """
     c = problem.coordinates
     data = problem.around(args, with_conditioning(dict(kwargs), jax.tree.map(lambda a: a[0], siblings))).data
@@ -70,6 +68,6 @@ def pooled(
         averages=averages,
         step_size=jnp.exp(averages[0]),
         tuning=tuning,
-        target=raised(states, ends, together) if raises else states.target,
+        target=raised(states, ends, together),
         astray=jnp.zeros_like(states.astray),
     )

@@ -17,9 +17,9 @@ class NutsState(NamedTuple):
 
     `z` holds the unconstrained values as the model is written, by site; `u` the flat learnt coordinates and
     `w_grad` the potential's gradient in those of the metric, both at `z`. `averages` are those of dual
-    averaging, which leads to the mean acceptance `target`; `astray` counts the trajectories since the last
-    window that diverged; `ring` the last draws of warm-up, a flat row each, of which step i stands at i
-    modulo its length.
+    averaging, which leads to the mean acceptance `target`, which warm-up `raises` or not; `astray` counts the
+    trajectories since the last window that diverged; `ring` the last draws of warm-up, a flat row each, of
+    which step i stands at i modulo its length.
     """
 
     i: jax.Array
@@ -35,6 +35,7 @@ class NutsState(NamedTuple):
     step_size: jax.Array
     averages: Any
     target: jax.Array
+    raises: jax.Array
     astray: jax.Array
     tuning: Tuning
     ring: jax.Array
@@ -49,15 +50,15 @@ def first_state(
     lam: jax.Array,
     metric: Metric,
     ring: jax.Array,
-    aims: tuple[float, float],
+    aims: tuple[float, Any, Any],
     num_warmup: int,
     rng_key: jax.Array,
 ) -> NutsState:
     """The state before any step, at `start`: v, and potential and gradient there at degrees `lam`.
 
-    `aims`: the first step size, and the acceptance that is aimed at.
+    `aims`: the first step size, the acceptance that is aimed at, and whether warm-up may raise that.
     """
-    step_size, target = aims
+    step_size, target, raises = aims
     v, energy, gradient = start
     none, zero, first = jnp.zeros(c.degrees), jnp.zeros((), jnp.int32), jnp.asarray(step_size, v.dtype)
     return NutsState(
@@ -74,6 +75,7 @@ def first_state(
         step_size=first,
         averages=averages_at(first),
         target=jnp.asarray(target, v.dtype),
+        raises=jnp.asarray(raises, bool),
         astray=zero,
         tuning=Tuning(lam, Fit(none, none, none, none), metric),
         ring=ring,

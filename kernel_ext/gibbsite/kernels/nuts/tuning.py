@@ -139,7 +139,7 @@ def raised(states: Any, ends: tuple[int, ...], together: bool) -> jax.Array:
     steps, all_ends = states.i[0], jnp.asarray(ends)
     length = steps - jnp.max(jnp.where(all_ends < steps, all_ends, 0))
     astray = states.astray.mean() if together else states.astray
-    often = (astray > _SHARE * length) & (steps >= _SETTLED_FROM)
+    often = states.raises & (astray > _SHARE * length) & (steps >= _SETTLED_FROM)
     return jnp.where(
         often,
         jnp.minimum(1 - (1 - states.target) / 2, jnp.maximum(_MOST_TARGET, states.target)),

@@ -4,9 +4,10 @@
 """
 
 import inspect
+import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,9 @@ class KernelRow:
     `together(facts, sites, options)` returns None, or why the sites, each of which fits, cannot be one block.
     `signature(facts, sites)` names what of the analysis is compiled in beyond the model's fingerprint;
     `why(facts, sites)` says more than `reason` does of every block alike. `density_only` says that it needs
-    nothing of a model but its log density, so that sites may be summed out of its target.
+    nothing of a model but its log density, so that sites may be summed out of its target. `arguments` are the
+    options, with their defaults, that a compiled program takes as inputs: others need no other program. They
+    are built with the option `argument`, what the block is called there.
     """
 
     name: str
@@ -70,6 +73,7 @@ class KernelRow:
     signature: Callable[[Facts, tuple[str, ...]], tuple[str, ...]] = _no_signature
     density_only: bool = False
     why: Callable[[Facts, tuple[str, ...]], str] | None = None
+    arguments: Mapping[str, float] = field(default_factory=dict)
 
 
 _ROWS: dict[str, KernelRow] = {}
@@ -460,6 +464,7 @@ for _row in (
         _gradients,
         "continuous; gradients and step size adapted",
         density_only=True,
+        arguments={"target_accept_prob": math.nan},  # none is given
     ),
 ):
     register_kernel(_row)

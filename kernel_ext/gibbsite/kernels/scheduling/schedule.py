@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpyro.infer.mcmc import MCMCKernel
 
 from gibbsite.elimination import marginal_of
@@ -60,6 +61,11 @@ class Schedule:
     def text(self) -> str:
         """The schedule in one line."""
         return str(Spec(self.updates, self.random_scan))
+
+    @property
+    def _program_text(self) -> str:
+        """As `text`, without what a compiled program takes as inputs."""
+        return str(Spec(tuple(map(_compiled_in, self.updates)), self.random_scan))
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
@@ -136,10 +142,11 @@ class Schedule:
     def plan(self) -> Plan:
         """The schedule compiled to one NumPyro kernel, with what a run needs beside it."""
         facts, pairs, blocks, signatures = self.facts, [], [], []
-        for u in self.updates:
+        arguments: dict[str, Any] = {}
+        for i, u in enumerate(self.updates):
             options = dict(u.options)
             try:
-                kernel = _built(facts, u)
+                kernel = _built(facts, u, str(i), arguments)
             except (OptionError, TypeError, ValueError) as problem:
                 raise ScheduleError(f"{u}: {problem}") from problem
             pairs.append((Repeat(kernel, u.repeat) if u.repeat > 1 else kernel, u.everything))
@@ -150,17 +157,17 @@ class Schedule:
             for p in u.parts or (u,):
                 signatures += _row(p.kernel).signature(facts, p.sites)
                 # options that are functions are compiled in: they are part of the key as objects
-                signatures += [v if callable(v) else repr(v) for _, v in p.options]
+                signatures += [v if callable(v) else repr(v) for _, v in _compiled_in(p).options]
         composite = RandomScanGibbs if self.random_scan else SystematicScanGibbs
         return Plan(
             kernel=composite(pairs),
-            inputs=facts.inputs,
+            inputs={**facts.inputs, "options": arguments} if arguments else facts.inputs,
             blocks=tuple(blocks),
             sites=facts.recorded,
             observed=facts.observed,
             groups={g: m for g, m in facts.groups.items() if m[0] in facts.recorded},
             fingerprint=facts.fingerprint,
-            cache_key=(facts.fingerprint, self.text, tuple(signatures)),
+            cache_key=(facts.fingerprint, self._program_text, tuple(signatures)),
             model_name=facts.name,
             schedule_text=self.text,
             observed_sites=facts.observed_sites,
@@ -242,16 +249,28 @@ def make_schedule(
     return Schedule(_checked(facts, spec), spec.random_scan or random_scan, facts)
 
 
-def _built(facts: Facts, u: Update) -> MCMCKernel:
-    """The kernel of an update."""
+def _built(facts: Facts, u: Update, name: str, arguments: dict[str, Any]) -> MCMCKernel:
+    """The kernel of an update. What its program takes as inputs is put into `arguments`, by `name`."""
     options = dict(u.options)
     if u.parts:
-        return Interleaved(facts.runtime_model, [(_built(facts, p), p.sites) for p in u.parts])
+        inner = [(_built(facts, p, f"{name}.{i}", arguments), p.sites) for i, p in enumerate(u.parts)]
+        return Interleaved(facts.runtime_model, inner)
+    row = _row(u.kernel)
+    for option, usual in row.arguments.items():
+        arguments[name] = np.asarray(options.get(option, usual), float)
+        options["argument"] = name
     if not u.eliminated:
-        return _row(u.kernel).build(facts, u.sites, options)
+        return row.build(facts, u.sites, options)
     marginal = marginal_of(facts.density, u.eliminated)
     left = MarginalModel(facts.name, facts.density, marginal, facts.inputs, u.eliminated)
-    return Eliminated(facts.runtime_model, _row(u.kernel).build(left, u.sites, options), marginal)
+    return Eliminated(facts.runtime_model, row.build(left, u.sites, options), marginal)
+
+
+def _compiled_in(u: Update) -> Update:
+    """The update without the options that are inputs of its program."""
+    known = () if u.parts else _row(u.kernel).arguments
+    options = tuple((n, v) for n, v in u.options if n not in known)
+    return replace(u, options=options, parts=tuple(map(_compiled_in, u.parts)))
 
 
 def _row(kernel: str) -> KernelRow:
