@@ -39,7 +39,22 @@ LABELS = [
     "</td></script></title>" + "z" * 300,
     TEX,
 ]
-REFUSED = ("a\nb", "a\0b", "a\u202eb", "\u200f", "x" * 300, "", " ", "../up", "..", "<b/>", "a\\b/c", "t\tb")
+REFUSED = (
+    "a\nb",
+    "a\0b",
+    "a\u202eb",
+    "\u200f",
+    "x" * 300,
+    "",
+    " ",
+    "../up",
+    "..",
+    "<b/>",
+    "a\\b/c",
+    "t\tb",
+    "/abs",
+    "a//b",
+)
 
 ELEMENTS = set(
     "html head meta title style body main header section article h1 h2 h3 div span p b i em strong table "

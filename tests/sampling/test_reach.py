@@ -151,7 +151,8 @@ def test_random_keys_of_another_kind(small, tmp_path):
     [
         ("draws", 1.5), ("draws", "10"), ("chains", 10**7), ("chains", 1.0), ("seed", 2**63), ("thin", 2**40),
         ("keep", 5), ("until", 5), ("init", 5), ("init", {"a": "x"}), ("store", 5), ("store", "\0"),
-        ("store", b"x"), ("shard", 5), ("device", 3), ("max_draws", 0),
+        ("store", b"x"), ("shard", 5), ("device", 3), ("max_draws", 0), ("keep_warmup", "no"), ("durable", 5),
+        ("until", "ess>1.2.3"), ("until", "ess>."), ("until", "ess>1e400"), ("until", "rhat<1"),
     ],
 )  # fmt: skip
 def test_options_are_checked_in_words(small, option, value):
@@ -159,16 +160,15 @@ def test_options_are_checked_in_words(small, option, value):
         small.start(**{**OPTIONS, option: value})
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\0b", "..", "../up", "/abs", "a//b", "x" * 300])
-@pytest.mark.parametrize("what", ["site", "plate"])
-def test_names_that_nothing_can_hold(name, what):
-    def named(y=ZEROS):
-        a = numpyro.sample(name if what == "site" else "a", dist.Normal(0.0, 1.0))
-        with numpyro.plate(name if what == "plate" else "n", 3):
-            numpyro.sample("y", dist.Normal(a, 1.0), obs=y)
-
-    with pytest.raises(ModelError, match=what):
-        gb.model(named)
+@pytest.mark.parametrize(
+    "option",
+    ["HMC(num_steps=0)", "HMC(num_steps=-3)", "HMC(trajectory_length=-1)", "HMC(step_size=0)", "HMC(nope=1)",
+     "NUTS(target_accept_prob=2)", "NUTS(max_tree_depth=0)", "NUTS(centring='x')", "Slice(width=0)"],
+)  # fmt: skip
+def test_options_of_kernels_are_checked_in_words(small, option, tmp_path):
+    with pytest.raises(GibbsiteError, match=option.partition("(")[2].partition("=")[0]):
+        small.start(**OPTIONS, schedule=f"{option} a", store=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
 
 
 def test_names_that_files_and_trees_spell_otherwise(tmp_path):
@@ -187,6 +187,19 @@ def test_names_that_files_and_trees_spell_otherwise(tmp_path):
         np.testing.assert_array_equal(tree[name.replace("/", ".")].values, run.draws[name])
 
 
+def test_dimensions_that_are_called_as_no_dimension_can_be():
+    def pair(y=HALF):
+        b = numpyro.sample("b", dist.Normal(0.0, 1.0).expand([3]).to_event(1))
+        numpyro.sample("y", dist.Normal(b.sum(), 1.0), obs=y)
+
+    run = gb.model(pair).sample(draws=6, warmup=5, chains=2)
+    for name, called in (("chain", "chain_"), ("arm/n", "arm.n"), ("rows", "rows")):
+        tree = run.to_datatree(dims={"b": [name]}, coords={"rows": ["u", "v", "w"]})
+        assert tree["posterior"]["b"].dims == ("chain", "draw", called)
+    with pytest.raises(OptionError, match="'b' has 1 axes"):
+        run.to_datatree(dims={"b": ["rows", "columns"]})
+
+
 def test_a_name_of_a_site_and_of_a_plate():
     def twice(y=ZEROS):
         a = numpyro.sample("a", dist.Normal(0.0, 1.0))
@@ -195,6 +208,16 @@ def test_a_name_of_a_site_and_of_a_plate():
 
     with pytest.raises(ModelError, match="a site and of a plate"):
         gb.model(twice)
+
+
+def test_names_that_would_be_one_variable():
+    def apart(first, second, y=HALF):
+        b = numpyro.sample(first, dist.Normal(0.0, 1.0)) + numpyro.sample(second, dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(b, 1.0), obs=y)
+
+    with pytest.raises(ModelError, match=r"would both be called 'arm\.mu'"):
+        gb.model(apart, "arm/mu", "arm.mu")
+    assert gb.model(apart, "arm/mu", "mu.arm").sites
 
 
 def test_models_are_traced_one_at_a_time():

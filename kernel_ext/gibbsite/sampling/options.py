@@ -45,6 +45,13 @@ def text(name: str, value: Any, such_as: str) -> str | None:
     return value
 
 
+def flag(name: str, value: Any) -> bool:
+    """True or False. Raises `OptionError`."""
+    if not isinstance(value, bool | np.bool_):
+        raise OptionError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
 def folder(value: Any) -> Path | None:
     """A path to stream to, or None. Raises `OptionError`."""
     if value is None:
@@ -69,8 +76,7 @@ def again(resume: Any, store: Path | None) -> None:
 def with_probabilities(plan: Plan, wanted: Any, keep: Any) -> bool:
     """Whether probabilities of discrete sites are to be computed at the end. Raises `OptionError` where there
     are none, or where draws that they are computed from are not kept."""
-    if not isinstance(wanted, bool):
-        raise OptionError(f"keep_probs must be True or False, not {wanted!r}")
+    wanted = flag("keep_probs", wanted)
     discrete = [n for n, s in plan.sites.items() if s.role == "latent" and s.discrete]
     if wanted and not discrete:
         raise OptionError("keep_probs: the model has no discrete latent site")

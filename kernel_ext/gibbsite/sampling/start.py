@@ -87,7 +87,7 @@ def made(
         chains=chains,
         seed=seed,
         thin=thin,
-        keep_warmup=bool(keep_warmup),
+        keep_warmup=options.flag("keep_warmup", keep_warmup),
         chunk=None if chunk is None else options.count("chunk", chunk, 1),
         keep=options.kept(plan, keep),
         shard=options.text("shard", shard, "auto"),
@@ -95,6 +95,7 @@ def made(
     )
     most = options.count("max_draws", max_draws, 1)
     options.text("device", device, "cpu")
+    options.flag("durable", durable)
     target = options.text("until", until, "ess>400, rhat<1.01")
     condition = None if target is None else Until.parse(target, settings.chains)
     path = options.folder(store)

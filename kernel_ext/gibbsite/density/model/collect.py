@@ -21,7 +21,7 @@ from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.atoms import check_atoms
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.listed import listed
-from gibbsite.density.model.names import checked_name
+from gibbsite.density.model.names import check_apart, checked_name
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.told.arguments import check_numbers
@@ -242,6 +242,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
             f"{both[0]!r} is the name of a site and of a plate, which NumPyro cannot tell apart; rename one "
             f"of them"
         ).at(lines.get(both[0]), "sampled-twice")
+    check_apart([*sites, *plates])
     return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, limits, transforms)
 
 

@@ -2,6 +2,7 @@
 which are data, what cannot be printed is spelt out."""
 
 import re
+from collections.abc import Iterable
 
 from gibbsite.errors import ModelError
 
@@ -41,3 +42,21 @@ def checked_name(name: str, what: str) -> str:
     if why is None:
         return name
     raise ModelError(f"the {what} {name[:60]!r} cannot be called so: {why}. Give it another name")
+
+
+def variable_name(name: str) -> str:
+    """What a site or plate is called among xarray's variables, where a slash would separate groups: `arm.mu`
+    for the `arm/mu` that NumPyro's `scope` makes."""
+    return name.replace("/", ".")
+
+
+def check_apart(names: Iterable[str]) -> None:
+    """Raise `ModelError` where two sites or plates would be one variable of a run's tree."""
+    spelt: dict[str, str] = {}
+    for name in names:
+        other = spelt.setdefault(variable_name(name), name)
+        if other != name:
+            raise ModelError(
+                f"{other!r} and {name!r} would both be called {variable_name(name)!r} among the variables of "
+                f"a run, where a slash cannot stand; rename one of them"
+            )

@@ -22,7 +22,7 @@ from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.linear.outer import outer_site
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of, updated_together
-from gibbsite.errors import ScheduleError
+from gibbsite.errors import OptionError, ScheduleError
 from gibbsite.kernels.blocks.ancestral import Ancestral
 from gibbsite.kernels.blocks.conjugate import ConjugateGibbs, refusal
 from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
@@ -214,6 +214,9 @@ def _build_interleaved(facts: Facts, sites: tuple[str, ...], options: Mapping[st
 
 def _build_hmc(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
     options = dict(options)
+    for name in ("step_size", "num_steps", "trajectory_length"):
+        if name in options and not 0 < options[name] < math.inf:
+            raise OptionError(f"HMC: {name} must be positive, got {options[name]!r}")
     if "num_steps" in options:
         options.setdefault("trajectory_length", None)
     return HMC(facts.runtime_model, **options)

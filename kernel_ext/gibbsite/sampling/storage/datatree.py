@@ -7,9 +7,10 @@ import numpy as np
 from arviz_base import from_dict
 from xarray import DataTree
 
+from gibbsite.density.model.names import variable_name
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import Draws
-from gibbsite.sampling.storage.names import dims_of, stat_names, variable_name
+from gibbsite.sampling.storage.names import dims_of, stat_names
 
 
 def named_stats(plan: Plan, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

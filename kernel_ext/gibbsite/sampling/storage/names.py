@@ -7,23 +7,28 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gibbsite.density.model.names import variable_name
+from gibbsite.errors import OptionError
 from gibbsite.kernels.scheduling.plan import Plan
 
 
 def dims_of(
     plan: Plan, name: str, shape: tuple[int, ...], given: Mapping[str, Sequence[str]] | None = None
 ) -> list[str]:
-    """Dimension names of a site: those given, else plates where it has them, else `<site>_dim_<i>`.
+    """Dimension names of a site: those given, else plates where it has them, else `<site>_dim_<i>`. Raises
+    `OptionError` where more are given than it has axes.
 
     The first axis of a group counts its members; a plate that was used twice in one site is numbered.
     """
-    if given and name in given:
-        return list(given[name])
     site, shift = plan.sites.get(name) or plan.observed_sites.get(name), 0
     if site is None and name in plan.groups:
         site, shift = plan.sites.get(plan.groups[name][0]), 1
     axes = {} if site is None else dict(zip(site.plate_axes, site.plates, strict=True))
-    dims = [variable_name(axes.get(a - shift, f"{name}_dim_{a}")) for a in range(len(shape))]
+    own = [axes.get(a - shift, f"{name}_dim_{a}") for a in range(len(shape))]
+    told = list(given[name]) if given and name in given else []
+    if len(told) > len(shape):
+        raise OptionError(f"dims: {name!r} has {len(shape)} axes of its own, and {len(told)} names are given")
+    dims = [variable_name(d) for d in [*told, *own[len(told) :]]]
     dims = [f"{d}_" if d in ("chain", "draw") else d for d in dims]  # those count chains and draws
     return [d if dims.index(d) == a else f"{d}_{a}" for a, d in enumerate(dims)]
 
@@ -59,12 +64,6 @@ def stat_names(plan: Plan, keys: Sequence[str]) -> dict[str, str]:
         if list(out.values()).count(out[key]) > 1:
             out[key] = f"{block}_{out[key]}"
     return out
-
-
-def variable_name(name: str) -> str:
-    """What a site is called among xarray's variables, where a slash would separate groups: `arm.mu` for the
-    `arm/mu` that NumPyro's `scope` makes."""
-    return name.replace("/", ".")
 
 
 _PLAIN = re.compile(r"[\w\[\], +()-][\w\[\], +().-]{0,120}")

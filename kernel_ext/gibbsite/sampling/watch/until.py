@@ -1,5 +1,6 @@
 """Targets of a run in words: `"ess>400, rhat<1.01"`."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ _MEASURES = {
     "rhat": lambda s: s.rhat,
     "mcse": lambda s: s.mcse,
 }
-_CLAUSE = re.compile(r"\s*(\w+)\s*(<=?|>=?)\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"\s*(\w+)\s*(<=?|>=?)\s*((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)\s*", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,10 @@ class Until:
                 raise OptionError(
                     f"until: {part.strip()!r} is no condition; write such as 'ess>400, rhat<1.01' ({known})"
                 )
-            clauses.append((match[1].lower(), match[2][0], float(match[3])))
+            measure, sign, bound = match[1].lower(), match[2][0], float(match[3])
+            if bound == math.inf or (measure == "rhat" and sign == "<" and bound <= 1):
+                raise OptionError(f"until: {part.strip()!r} can never hold")
+            clauses.append((measure, sign, bound))
         if chains < 2 and any(measure == "rhat" for measure, _, _ in clauses):
             raise OptionError("until: rhat compares chains, and there is one; ask for more, or for ess")
         return cls(text, tuple(clauses))
