@@ -41,7 +41,7 @@ def known(eqn: JaxprEqn, xs: list[Any]) -> list[np.ndarray] | None:
     if len(eqn.outvars) != 1 or not all(isinstance(x, np.ndarray) and x.dtype.kind in "biu" for x in xs):
         return None
     aval, name = eqn.outvars[0].aval, eqn.primitive.name
-    if np.dtype(aval.dtype).kind not in "biu":
+    if not isinstance(aval.dtype, np.dtype) or aval.dtype.kind not in "biu":  # keys have dtypes of JAX's own
         return None
     out: Any = None
     if name in _ELEMENTWISE and (name != "select_n" or (len(xs) == 3 and xs[0].dtype == bool)):
