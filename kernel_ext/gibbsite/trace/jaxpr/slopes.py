@@ -12,16 +12,19 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import xlog1py, xlogy
 
-from gibbsite.trace.jaxpr.compat import JaxprEqn, custom_name
+from gibbsite.trace.jaxpr.compat import JaxprEqn, custom_name, jaxpr_as_fun
 from gibbsite.trace.jaxpr.replaced import changes, replayed
 
 
 def with_slopes(fn: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
-    """`fn` with these derivatives; itself where it has no such product."""
+    """`fn` with these derivatives, which is run once to find such products."""
 
     def run(x: jax.Array) -> jax.Array:
         closed = jax.make_jaxpr(fn)(x)
-        return replayed(closed, [x], _choice, shut=True)[0] if changes(closed, _choice, shut=True) else fn(x)
+        if changes(closed, _choice, shut=True):
+            return replayed(closed, [x], _choice, shut=True)[0]
+        (same,) = jaxpr_as_fun(closed)(x)
+        return same
 
     return run
 
