@@ -187,7 +187,7 @@ class _Check(_Visitor):
         """What the values are called of the site that a side of a comparison is, or an element of."""
         inner = node.value if isinstance(node, ast.Subscript) else node
         name = self.names.get(inner.id, inner.id) if isinstance(inner, ast.Name) else None
-        return self.sites[name].values if name in self.sites else ()
+        return self.sites[name].values if name is not None and name in self.sites else ()
 
     def compared(self, node: Any, called: Sequence[str]) -> Any:
         """A side of a comparison; what is no site is the name of a value there: `kind == "rural"`."""

@@ -44,12 +44,11 @@ def found_again(engine: Engine, state: Any) -> tuple[Any, dict[int, int]]:
 
 def _lost(level: np.ndarray, fit: np.ndarray, elements: int) -> tuple[np.ndarray, np.ndarray]:
     """Which chains are lost, and for each of them one that is not and lies far above it."""
-    below = np.array(
-        [
-            far_below(level, a, elements) & far_below(fit, b, elements) & np.isfinite(a + b)
-            for a, b in zip(level, fit, strict=True)
-        ]
-    )  # [by which, which]
-    lost = below.any(0)
+    rows = [
+        far_below(level, a, elements) & far_below(fit, b, elements) & np.isfinite(a + b)
+        for a, b in zip(level, fit, strict=True)
+    ]
+    below = np.stack(rows)  # [by which, which]
+    lost = np.any(below, axis=0)
     others = [np.flatnonzero(row) for row in (below & ~lost[:, None]).T]
     return lost, np.array([found[i % len(found)] if len(found) else 0 for i, found in enumerate(others)])

@@ -59,6 +59,7 @@ class Looking(Deriving, Shown):
     _plan: Plan
     _monitor: Monitor
     _place: Place | None
+    _warming: Any
     _status: str
     _message: str | None
     _told: str

@@ -20,7 +20,7 @@ def with_slopes(fn: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], j
     """`fn` with these derivatives, which is run once to find such products."""
 
     def run(x: jax.Array) -> jax.Array:
-        closed = jax.make_jaxpr(fn)(x)
+        closed: Any = jax.make_jaxpr(fn)(x)
         if changes(closed, _choice, shut=True):
             return replayed(closed, [x], _choice, shut=True)[0]
         (same,) = jaxpr_as_fun(closed)(x)
