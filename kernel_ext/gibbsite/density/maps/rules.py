@@ -42,6 +42,7 @@ ELEMENTWISE = frozenset(
         "population_count pow random_gamma_grad real reduce_precision regularized_incomplete_beta rem "
         "round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh "
         "sqrt square stop_gradient sub tan tanh xor zeta pvary mul_add bitcast_convert_type clz "
+        "log2 one_minus_square polynomial "  # from JAX 0.11 on
     ).split()
 )
 REDUCTIONS = frozenset(
