@@ -12,6 +12,7 @@ from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.needed import flat_elements, loose_sites, needed_by
 from gibbsite.errors import ModelError
+from gibbsite.trace.jaxpr.compat import is_traced
 
 _ALIKE = 16
 _AT_RANDOM = 16
@@ -37,9 +38,11 @@ def _check_chosen(density: Density) -> None:
     """Elements that are read through discrete latents: whether they are, wherever these may be. Looked at
     where all discrete elements have one value, which reads least, and at some values at random."""
     loose = loose_sites(density)
+    if not loose:
+        return
     ends = {n: _ends(density.sites[n].support) for n in density.latents if density.sites[n].discrete}
     known = {n: e for n, e in ends.items() if e is not None}
-    if not loose or not known:
+    if not known:
         return
     roots = [*density.outputs["log_prob"].values(), *(t.atom for t in density.bounds)]
     for given in _values(density, known):
@@ -77,6 +80,8 @@ def _ends(support: Any) -> tuple[Any, Any] | None:
         return 0, 1
     if isinstance(support, constraints.integer_interval):
         low, high = support.lower_bound, support.upper_bound
+        if any(is_traced(b) for b in (low, high)):  # other sites say how far it goes
+            return None
         if all(isinstance(b, int | np.ndarray | jax.Array) and np.size(b) == 1 for b in (low, high)):
             return int(np.ravel(low)[0]), int(np.ravel(high)[0])
     return None
