@@ -9,7 +9,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, bind_equation, closed_call_body, platform_default
+from gibbsite.trace.jaxpr.compat import (
+    ClosedJaxpr,
+    bind_equation,
+    closed_call_body,
+    platform_default,
+    scan_inputs,
+)
 from gibbsite.trace.jaxpr.walker import walk
 from scipy import special
 
@@ -74,14 +80,15 @@ def _iota(eqn: Any, xs: list[Any]) -> list[Any]:
 
 def _scan(eqn: Any, xs: list[Any]) -> list[Any]:
     p = eqn.params
-    n, k = p["num_consts"], p["num_consts"] + p["num_carry"]
+    n, carried = scan_inputs(p)
+    k = n + carried
     consts, carry, rows = xs[:n], xs[n:k], xs[k:]
     order = range(p["length"] - 1, -1, -1) if p["reverse"] else range(p["length"])
     found: list[Any] = [None] * p["length"]
     for t in order:
         outs = _evaluated(p["jaxpr"], [*consts, *carry, *(x[t] for x in rows)])
-        carry, found[t] = outs[: p["num_carry"]], outs[p["num_carry"] :]
-    avals = [v.aval for v in eqn.outvars[p["num_carry"] :]]
+        carry, found[t] = outs[:carried], outs[carried:]
+    avals = [v.aval for v in eqn.outvars[carried:]]
     stacked = [np.stack(c) if c else np.zeros(a.shape, a.dtype) for c, a in _columns(found, avals)]
     return [*carry, *stacked]
 
