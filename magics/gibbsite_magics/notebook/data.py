@@ -60,9 +60,10 @@ def unused(name: str, fn: Callable[..., Any]) -> list[str]:
     code = getattr(fn, "__code__", None)
     if code is None:
         return []
-    read = {i.argval for i in dis.get_instructions(code) if i.opname.startswith("LOAD_")} | {
-        *code.co_cellvars
-    }
+    loads = [i.argval for i in dis.get_instructions(code) if "LOAD_" in i.opname]
+    # from Python 3.13 on, one instruction may load two
+    read = {name for found in loads for name in (found if isinstance(found, tuple) else (found,))}
+    read |= {*code.co_cellvars}
     arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     written = {c for c in code.co_consts if isinstance(c, str)}
     found = []
