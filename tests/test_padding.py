@@ -1,6 +1,7 @@
 """Masked latents: padding that nothing reads has its prior; the rest has the posterior without padding."""
 
 import gibbsite as gb
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -131,3 +132,20 @@ def test_an_element_that_something_surely_chooses_is_not_refused():
             numpyro.sample("y", dist.Normal(mu[z], 1.0), obs=y)
 
     assert gb.model(known, Y[:2]).conditional("mu").kind == "conjugate"
+
+
+@pytest.mark.parametrize("index", [[5, 1], [-7, 1], [2, 0]])
+def test_an_index_out_of_range_reads_where_the_gather_puts_it(index):
+    """`mu[g]` promises that `g` is in range; where it is not, the nearest element is what is read."""
+
+    def model(x, g):
+        with handlers.mask(mask=jnp.array([False, True, False])):
+            mu = numpyro.sample("mu", dist.Normal(0.3, 2.0).expand([3]))
+        numpyro.sample("x", dist.Normal(mu[g], 1.5), obs=x)
+
+    m = gb.model(model, Y[:2], np.array(index, np.int8), check_values=False)
+    reads = np.bincount(np.asarray(jnp.arange(3)[np.array(index)]), minlength=3)
+    own = np.array([False, True, False]) | (reads == 0)
+    sample, start = m.conditional("mu").sample, {"mu": jnp.zeros(3)}
+    draws = jax.vmap(lambda key: sample(key, start))(jax.random.split(jax.random.key(0), 4000))
+    np.testing.assert_allclose(draws.std(0) ** -2, own / 4 + reads / 1.5**2, rtol=0.12)  # 5 standard errors

@@ -97,7 +97,13 @@ def shrink(number: int) -> None:
     from helpers.models.grammar import CALM, FIND_AND_SHRINK, programs
     from hypothesis import given, seed, settings
 
-    seed(number)(settings(max_examples=BLOCK, phases=FIND_AND_SHRINK, **CALM)(given(programs())(check)))()
+    @seed(number)
+    @settings(max_examples=BLOCK, phases=FIND_AND_SHRINK, **CALM)
+    @given(programs())
+    def each(program: Any) -> None:
+        check(program)
+
+    each()
 
 
 def told(line: dict[str, Any]) -> str:

@@ -139,8 +139,11 @@ class _Pass:
 def _transposed(eqn: JaxprEqn, i: int, out: Any, others: Mapping[int, Any]) -> np.ndarray:
     """Through an operation that is linear in operand `i`: back along its transpose, in counts of needs."""
     shape = tuple(eqn.invars[i].aval.shape)
-    product = eqn.primitive.name == "dot_general"
-    changed = {"preferred_element_type": np.dtype(np.float32)} if product else {}
+    changed: dict[str, Any] = {}
+    if eqn.primitive.name == "dot_general":
+        changed = {"preferred_element_type": np.dtype(np.float32)}
+    elif eqn.params.get("mode") is jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS:
+        changed = {"mode": jax.lax.GatherScatterMode.CLIP}  # what comes of it where the promise is not kept
 
     def forward(x: Any) -> Any:
         operands = [x if j == i else _counted(eqn, others[j]) for j in range(len(eqn.invars))]
