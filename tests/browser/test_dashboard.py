@@ -127,6 +127,10 @@ def test_two_runs_at_once_and_a_reload_in_mid_run_brings_the_dashboard_back(lab)
     lab.page.set_viewport_size({"width": 1280, "height": 2200})
     lab.run_cell(0)
     lab.run_cell(1)
+    # The traces show the warm-up too.
+    lab.page.wait_for_function(
+        "() => [...document.querySelectorAll('.gb-pill')].filter(e => e.textContent === 'sampling').length === 2"
+    )
     first, other = wait_last(lab, 0, 0), wait_last(lab, 0, 1)
     lab.page.locator(".gb-stop").nth(1).click()
     lab.page.wait_for_function(

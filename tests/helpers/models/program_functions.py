@@ -67,3 +67,10 @@ FUNCTIONS = [
     lambda x: lax.bitcast_convert_type(x, jnp.int32) % 7, lambda x: jnp.real(x + 1j * x) + jnp.imag(2j * x),
     lambda x: x.astype(jnp.bfloat16).astype(jnp.float32), jnp.copy,
 ]  # fmt: skip
+if hasattr(lax, "polynomial"):  # JAX 0.11 and newer
+    FUNCTIONS += [
+        lambda x: jnp.log2(x * x + 1),
+        lax.one_minus_square,
+        lambda x: lax.polynomial(x, [1.0, -0.5, 0.25]),
+        lambda x: lax.polynomial(x, [jnp.flip(x), jnp.ones((1,) * x.ndim), x]),
+    ]
