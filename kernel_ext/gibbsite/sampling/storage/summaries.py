@@ -7,6 +7,9 @@ import numpy as np
 
 PREFIX = "summary of "
 
+BLOCK = 8192
+"""Elements at a time: what is computed of them stays in the processor's cache."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -28,15 +31,16 @@ class Summaries:
     def add(self, values: Mapping[str, np.ndarray]) -> None:
         """Take in draws, arrays `[draw, chain, …]`."""
         for site, v in values.items():
-            x = v.reshape(-1, *v.shape[2:]).astype(np.float64)
+            shape, n = v.shape[2:], v.shape[0] * v.shape[1]
             self._chains = v.shape[1]
-            with np.errstate(all="ignore"):  # of non-finite draws: the summary says so
-                mean = x.mean(axis=0)
-                n, m2 = len(x), ((x - mean) ** 2).sum(axis=0)
-                before, old, old_m2 = self._held.get(site, (0, np.zeros_like(mean), np.zeros_like(m2)))
-                delta, total = mean - old, before + n
-                joined = old + delta * (n / total), old_m2 + m2 + delta**2 * (before * n / total)
-            self._held[site] = (total, *joined)
+            zeros = np.zeros(shape), np.zeros(shape)
+            before, old, old_m2 = self._held.get(site, (0, *zeros))
+            total = before + n
+            mean, m2 = _moments(v.reshape(n, -1))
+            with np.errstate(all="ignore"):
+                delta = mean.reshape(shape) - old
+                old_m2 = old_m2 + m2.reshape(shape) + delta**2 * (before * n / total)
+                self._held[site] = (total, old + delta * (n / total), old_m2)
 
     def read(self) -> dict[str, Summary]:
         """The summaries so far."""
@@ -59,3 +63,15 @@ class Summaries:
             site = key.removeprefix(PREFIX).removesuffix(":n")
             n, self._chains = (int(i) for i in arrays[key])
             self._held[site] = (n, arrays[f"{PREFIX}{site}:mean"], arrays[f"{PREFIX}{site}:m2"])
+
+
+def _moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and summed squared deviations of columns, in double precision."""
+    mean, m2 = np.empty(rows.shape[1]), np.empty(rows.shape[1])
+    with np.errstate(all="ignore"):  # of non-finite draws: the summary says so
+        for k in range(0, rows.shape[1], BLOCK):
+            block = rows[:, k : k + BLOCK].astype(np.float64)
+            mean[k : k + BLOCK] = centre = block.mean(axis=0)
+            block -= centre
+            m2[k : k + BLOCK] = np.einsum("ij,ij->j", block, block)
+    return mean, m2
