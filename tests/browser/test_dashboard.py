@@ -129,7 +129,8 @@ def test_two_runs_at_once_and_a_reload_in_mid_run_brings_the_dashboard_back(lab)
     lab.run_cell(1)
     # The traces show the warm-up too.
     lab.page.wait_for_function(
-        "() => [...document.querySelectorAll('.gb-pill')].filter(e => e.textContent === 'sampling').length === 2"
+        "() => ['sampling', 'sampling'].every("
+        "(word, k) => document.querySelectorAll('.gb-pill')[k]?.textContent === word)"
     )
     first, other = wait_last(lab, 0, 0), wait_last(lab, 0, 1)
     lab.page.locator(".gb-stop").nth(1).click()
