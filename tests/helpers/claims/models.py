@@ -86,9 +86,14 @@ def one_by_one(base: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def check_finite(conditional, state, values: np.ndarray, table: np.ndarray) -> None:
-    """Every element's log probabilities against the joint, one value at a time."""
+    """Every element's log probabilities against the joint, one value at a time.
+
+    Where the joint allows none, because another element has an impossible value, it tells nothing.
+    """
     told = in_numpy(conditional.logits, state).reshape(-1, len(values))
     table = table.reshape(len(values), -1).T
+    possible = np.isfinite(table).any(axis=1)
+    told, table = told[possible], table[possible]
     table = table - np.logaddexp.reduce(table, axis=1, keepdims=True)
     np.testing.assert_allclose(np.exp(told), np.exp(table), rtol=1e-3, atol=1e-4)
 
@@ -137,6 +142,8 @@ def check_draws(
     told = gaussian_logs(conditional, state, grid) if gaussian else natural_logs(conditional, state, grid)
     for i in range(draws.shape[1]):
         here = np.isfinite(logs[:, i])
+        if not here.any():
+            continue  # impossible whatever its value: by data, or by another element's value
         if np.ptp(logs[here, i]) < 1e-6 and "mask" in program.source:
             continue  # padding that nothing reads: it has its prior, which the joint masks out
         apart = (told[here, i] - logs[here, i]) - (told[here, i] - logs[here, i])[logs[here, i].argmax()]

@@ -174,6 +174,8 @@ class ChainTables:
         s, axis = self.tables.structure, self.chain.axis
         component = access.index[axis]
         assert isinstance(component, Affine)
+        if not component.axes:  # one pair alone, which needs no copies along the chain
+            return reduce_onto(part, shape, access, s.elements, read)
         (along,) = component.axes
         low, high = access.window[along]
         if part.shape[along] != 1 or high - low != self.length - 1:

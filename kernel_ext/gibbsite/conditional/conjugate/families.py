@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from gibbsite.conditional.draws.gamma import drawn_here
+from gibbsite.conditional.draws.gamma import GammaPower, drawn_here
 from gibbsite.conditional.draws.truncated import TruncatedBeta, TruncatedGaussian, TruncatedPowerGamma
 from gibbsite.conditional.forms.forms import LOG, LOG1M, LOG2, X2, Key, X, key_text
 from gibbsite.conditional.forms.support import Bounds, Support
@@ -83,8 +83,7 @@ def _gamma_of(power: float) -> Callable[[Stats, Bounds], Any]:
         shape, rate = (_at(stats, LOG) + 1.0) / power, -stats[key]
         if power in (1.0, -1.0):
             return drawn_here((dist.Gamma if power == 1.0 else dist.InverseGamma)(shape, rate))
-        back = dist.transforms.PowerTransform(1.0 / power)
-        return drawn_here(dist.TransformedDistribution(dist.Gamma(shape, rate), back))
+        return GammaPower(shape, rate, power)
 
     return distribution
 

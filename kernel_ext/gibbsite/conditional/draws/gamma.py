@@ -4,6 +4,11 @@ JAX's own sampler runs one loop inside another for every element. For batches of
 that on CPUs into a program that for some keys never ends: with three elements and the key of this module's
 test it holds up a run for ever. Here is one loop, in which all elements propose until the last is accepted;
 it is faster, too. `drawn_here` gives it to any distribution of NumPyro's, `own_gammas` to a whole model.
+
+Of a small concentration, most variates are smaller than any floating-point number: of Gamma(0.01), two in
+five in single precision. They come as the smallest normal number rather than as 0, and shares of a whole
+that round to 1 as the number below it (`positive`, `share`): so a draw is never on the edge of its support,
+where a density of these families is zero or infinite, and the law of everything within is as it was.
 """
 
 import copy
@@ -46,6 +51,21 @@ def log_gamma(key: Any, concentration: Any) -> Any:
     return jnp.log(d) + log_v + jnp.where(a < 1, boost, 0)
 
 
+def positive(log_value: Any) -> Any:
+    """Numbers above 0 from their logarithms: what is too small for its dtype, or the inverse of what is, at
+    the number nearest to it that is not. NaN for a logarithm that is infinite: that is no rounding."""
+    tiny = jnp.finfo(log_value.dtype).tiny
+    near = jnp.clip(jnp.exp(log_value), tiny, 1 / tiny)
+    return jnp.where(jnp.isfinite(log_value), near, jnp.nan)
+
+
+def share(value: Any) -> Any:
+    """Numbers in the open interval from 0 to 1: what rounding put on an end is moved to the number beside it.
+    NaN stays."""
+    info = jnp.finfo(value.dtype)
+    return jnp.clip(value, info.tiny, 1 - info.epsneg)
+
+
 def _log_gammas(d: Any, key: Any, sample_shape: tuple[int, ...]) -> Any:
     return log_gamma(key, jnp.broadcast_to(d.concentration, d.shape(sample_shape)))
 
@@ -54,21 +74,50 @@ class Gamma(dist.Gamma):
     """NumPyro's, drawn by `log_gamma`."""
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
-        return jnp.exp(_log_gammas(self, key, sample_shape)) / jnp.asarray(self.rate)
+        return positive(_log_gammas(self, key, sample_shape) - jnp.log(jnp.asarray(self.rate)))
+
+
+class InverseGamma(dist.InverseGamma):
+    """NumPyro's, drawn by `log_gamma`; its density does not overflow where the value's square does."""
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        return positive(jnp.log(jnp.asarray(self.rate)) - _log_gammas(self, key, sample_shape))
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> Any:
+        a, rate = jnp.asarray(self.concentration), jnp.asarray(self.rate)
+        normalised = a * jnp.log(rate) - jax.scipy.special.gammaln(a)
+        return normalised - (a + 1) * jnp.log(value) - rate / value
 
 
 class Chi2(dist.Chi2):
     """NumPyro's, drawn by `log_gamma`."""
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
-        return jnp.exp(_log_gammas(self, key, sample_shape)) / jnp.asarray(self.rate)
+        return positive(_log_gammas(self, key, sample_shape) - jnp.log(jnp.asarray(self.rate)))
 
 
 class Dirichlet(dist.Dirichlet):
-    """NumPyro's, drawn by `log_gamma`."""
+    """NumPyro's, drawn by `log_gamma`, of any number of parts."""
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
-        return jax.nn.softmax(_log_gammas(self, key, sample_shape), axis=-1)
+        return share(jax.nn.softmax(_log_gammas(self, key, sample_shape), axis=-1))
+
+    def _validate_sample(self, value: Any) -> Any:
+        """NumPyro's allows the sum an error of 1e-6, which that of thousands of shares has by rounding."""
+        allowed = max(1e-6, value.shape[-1] * float(jnp.finfo(value.dtype).eps))
+        return jnp.all(value >= 0, axis=-1) & (jnp.abs(jnp.sum(value, axis=-1) - 1) < allowed)
+
+
+class GammaPower(dist.TransformedDistribution):
+    """`X^(1/power)` of gamma variates X, drawn by `log_gamma`."""
+
+    def __init__(self, concentration: Any, rate: Any, power: float):
+        self.power = power
+        super().__init__(dist.Gamma(concentration, rate), dist.transforms.PowerTransform(1.0 / power))
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        gamma: Any = self.base_dist
+        return positive((_log_gammas(gamma, key, sample_shape) - jnp.log(gamma.rate)) / self.power)
 
 
 class WishartCholesky(dist.WishartCholesky):
@@ -98,7 +147,7 @@ def _bartlett(key: Any, degrees: Any, shape: tuple[int, ...]) -> Any:
     to row; where they rise, the inverse of that of an inverse Wishart."""
     chi_key, normal_key = jax.random.split(key)
     half = jnp.broadcast_to(degrees / 2, shape[:-1])
-    chi = jnp.exp((log_gamma(chi_key, half) + jnp.log(2.0)) / 2)
+    chi = positive((log_gamma(chi_key, half) + jnp.log(2.0)) / 2)
     normal = jax.random.normal(normal_key, shape, chi.dtype)
     below = jnp.tril(normal, -1)
     return below + chi[..., None] * jnp.eye(shape[-1], dtype=chi.dtype)
@@ -106,6 +155,7 @@ def _bartlett(key: Any, degrees: Any, shape: tuple[int, ...]) -> Any:
 
 _HERE = {
     dist.Gamma: Gamma,
+    dist.InverseGamma: InverseGamma,
     dist.Chi2: Chi2,
     dist.Dirichlet: Dirichlet,
     dist.WishartCholesky: WishartCholesky,

@@ -15,6 +15,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from gibbsite.conditional.draws.bent import Bent, log_mass_of, sample_bent
+from gibbsite.conditional.draws.gamma import share
 from gibbsite.conditional.draws.logconcave import LogConcave, log_mass, sample_log_concave
 
 
@@ -50,7 +51,9 @@ class TruncatedPowerGamma(dist.Distribution):
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Exact draws, shape `sample_shape + batch_shape`."""
-        return _drawn(key, self._free(), self._bent(), sample_shape, self.low, self.high, jnp.exp)
+        # no end of the positive numbers is one of them: see `gibbsite.conditional.draws.gamma`
+        low = jnp.maximum(self.low, jnp.finfo(self.low.dtype).tiny)
+        return _drawn(key, self._free(), self._bent(), sample_shape, low, self.high, jnp.exp)
 
     def log_prob(self, value: Any) -> Any:
         """Normalised by quadrature."""
@@ -117,7 +120,8 @@ class TruncatedBeta(dist.Distribution):
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Exact draws, shape `sample_shape + batch_shape`."""
-        return _drawn(key, self._free(), self._bent(), sample_shape, self.low, self.high, jax.nn.sigmoid)
+        ends = share(self.low), share(self.high)
+        return _drawn(key, self._free(), self._bent(), sample_shape, *ends, jax.nn.sigmoid)
 
     def log_prob(self, value: Any) -> Any:
         """Normalised by quadrature."""

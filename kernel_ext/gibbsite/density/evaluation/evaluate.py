@@ -72,6 +72,10 @@ class Evaluator:
             if var in self._values or var in self._waiting:
                 stack.pop()
                 continue
+            if 0 in _aval_shape(var):  # what has no element needs nothing, not even what is unknown
+                self._values[var] = np.zeros(_aval_shape(var), var.aval.dtype)
+                stack.pop()
+                continue
             eqn = self._producer[var]
             atoms = [a for a in eqn.invars if not isinstance(a, Literal)]
             missing = [a for a in atoms if a not in self._values and a not in self._waiting]

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
-from numpyro.distributions.transforms import biject_to
 from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import HMC
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 from numpyro.util import is_prng_key
 
+from gibbsite.conditional.draws.within import transform_to
 from gibbsite.density import Density, build_density
 from gibbsite.errors import OptionError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
@@ -127,7 +127,7 @@ class LearntNUTS(HMC):
         made = problem(self._model, self._density, self._centring, key_trace, model_args, kwargs)
         self._problem, c = made, made.coordinates
         # what `HMC.get_constrain_fn` reads
-        self._inv_transforms = {p.name: biject_to(p.support) for p in c.parts}
+        self._inv_transforms = {p.name: transform_to(p.support) for p in c.parts}
         self._dynamic_support = False
         given = None if init_params is None else c.flat(getattr(init_params, "z", init_params))
         self._ends = self.window_ends(num_warmup)

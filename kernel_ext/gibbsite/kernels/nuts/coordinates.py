@@ -11,8 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions.transforms import IdentityTransform, biject_to
+from numpyro.distributions.transforms import IdentityTransform
 
+from gibbsite.conditional.draws.within import transform_to
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.by_hand import ByHand, non_centred_by_hand
 from gibbsite.density.hierarchy.location_scale import LocationScale, location_scales
@@ -42,7 +43,7 @@ class Part:
 
     def constrain(self, x: Any) -> Any:
         """Unconstrained → constrained value."""
-        return biject_to(self.support)(x)
+        return transform_to(self.support)(x)
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Coordinates:
         """Values by site, and the log determinant of the change from v to them."""
         values, total = {}, jnp.zeros((), v.dtype)
         for p in self.parts:
-            x, transform = v[p.at].reshape(p.shape), biject_to(p.support)
+            x, transform = v[p.at].reshape(p.shape), transform_to(p.support)
             values[p.name] = transform(x)
             if not isinstance(transform, IdentityTransform):
                 total = total + jnp.sum(transform.log_abs_det_jacobian(x, values[p.name]))

@@ -1,0 +1,54 @@
+"""Supports → transforms to them whose values are never on an edge by rounding.
+
+Beyond the smallest number of a dtype NumPyro's transforms give 0, or stop at that number while the Jacobian
+goes on as if they had not. There a density with a small concentration is infinite, or flat without end, so
+that a chain that gets there never comes back. Here a value stops at the smallest normal number, and the
+Jacobian falls on: no mass lies where no number does.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from numpyro.distributions.transforms import ExpTransform, StickBreakingTransform, biject_to
+
+
+class Exp(ExpTransform):
+    """NumPyro's, above 0."""
+
+    def __call__(self, x: Any) -> Any:
+        return jnp.maximum(jnp.exp(x), jnp.finfo(jnp.result_type(x)).tiny)
+
+
+class StickBreaking(StickBreakingTransform):
+    """NumPyro's, from logarithms: no stick is lost that is short beside the others."""
+
+    def __call__(self, x: Any) -> Any:
+        taken, left = _sticks(x)
+        rest = jnp.cumsum(left, axis=-1)
+        before = jnp.concatenate([jnp.zeros_like(rest[..., :1]), rest], axis=-1)
+        taken = jnp.concatenate([taken, jnp.zeros_like(rest[..., :1])], axis=-1)
+        y = jnp.exp(taken + before)
+        # their sum is 1 but for rounding, of which thousands of sticks gather some
+        return jnp.maximum(y / jnp.sum(y, axis=-1, keepdims=True), jnp.finfo(y.dtype).tiny)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any, intermediates: Any = None) -> Any:
+        taken, left = _sticks(x)
+        # each stick's length is that of what is left before it
+        return jnp.sum(taken + jnp.cumsum(left, axis=-1), axis=-1)
+
+
+def _sticks(x: Any) -> tuple[Any, Any]:
+    """Logarithms of the parts of what is left that each stick takes, and leaves."""
+    size = x.shape[-1]
+    x = x - jnp.log(size - jnp.arange(size))
+    return jax.nn.log_sigmoid(x), jax.nn.log_sigmoid(-x)
+
+
+_HERE = {ExpTransform: Exp, StickBreakingTransform: StickBreaking}
+
+
+def transform_to(support: Any) -> Any:
+    """The transform of unconstrained values to a support: the same function as NumPyro's `biject_to`."""
+    theirs = biject_to(support)
+    return _HERE[type(theirs)]() if type(theirs) in _HERE else theirs
