@@ -12,6 +12,8 @@ import jax, jax.numpy as jnp, numpy as np, numpyro, numpyro.distributions as dis
 import IPython, anywidget, arviz_stats, bokeh.models, networkx, scipy.stats, xarray, zarr
 from IPython.core.interactiveshell import InteractiveShell
 from jax._src.interpreters import mlir
+# JAX 0.10.0 imports that, and with it lowerings, with the first array that it puts somewhere
+import jax.experimental.multihost_utils
 
 shell = InteractiveShell.instance()
 jnp.linalg.cholesky(jnp.eye(3) + jnp.zeros((2, 3, 3))).block_until_ready()

@@ -1,22 +1,19 @@
 """Runs that are likely to be asked for are prepared while nobody needs the processor."""
 
-import concurrent.futures.thread
 import logging
-import os
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from gibbsite.process import Wait, after_fork, at_end
 from gibbsite.sampling.engine.leaving import Work
 
 _log = logging.getLogger("gibbsite")
 # how long nothing must have happened before a preparation begins
 _IDLE_SECONDS = 0.3
 _LOOK_SECONDS = 0.05
-# Jupyter waits five seconds for a kernel to end before it kills it
-_END_SECONDS = 3.0
 
 
 class _Dropped(BaseException):
@@ -192,12 +189,11 @@ class _UnderWay:
 _all: weakref.WeakSet[Preparing] = weakref.WeakSet()
 
 
-def _end() -> None:
-    """The process ends: XLA, which does not let go, has some seconds."""
+def _end() -> list[Wait]:
+    """Drop what is prepared; XLA, which does not let go, has some seconds."""
     for preparing in list(_all):
         preparing.drop()
-    for preparing in list(_all):
-        preparing.settle(_END_SECONDS)
+    return [preparing.settle for preparing in list(_all)]
 
 
 def _forked() -> None:
@@ -205,9 +201,5 @@ def _forked() -> None:
         preparing.forked()
 
 
-# before the pools of threads end, with which programs are compiled
-_register = getattr(threading, "_register_atexit", None)
-if _register is not None and concurrent.futures.thread is not None:
-    _register(_end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+at_end(_end)
+after_fork(_forked)

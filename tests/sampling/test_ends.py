@@ -16,6 +16,7 @@ from gibbsite.sampling import run as run_module
 from gibbsite.sampling.signals import termination
 from gibbsite.sampling.storage.lock import writer
 from helpers import TESTS
+from helpers.readers.said import said
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
 OPTIONS = {"draws": 10**7, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHEDULE, "chunk": 20}
@@ -55,23 +56,23 @@ def test_the_last_line_and_sigterm(tmp_path):
     file = tmp_path / "fit.py"
     file.write_text(program)
     options = ["--store", str(tmp_path / "waits"), "-n", "10000000", "-w", "10", "-c", "2", "--every", "0.02"]
-    line = ["-m", "gibbsite", "sample", f"{file}:model", *options]
-    with process("-c", program + ENDS) as ends, process(*line) as waits:
+    command = ["-m", "gibbsite", "sample", f"{file}:model", *options]
+    with process("-c", program + ENDS) as ends, process(*command) as waits:
         assert waits.stdout is not None and ends.stdout is not None
         sampled, lines = {}, []
-        for said in waits.stdout:
-            lines.append(said)
-            found = re.search(r" sampling · ([\d\u202f]+) of ", said)
+        for line in waits.stdout:
+            lines.append(line)
+            found = re.search(r" sampling · ([\d\u202f]+) of ", line)
             if found and int(found[1].replace("\u202f", "")) >= 100:
                 sampled["waits"] = int(found[1].replace("\u202f", ""))
                 break
         waits.send_signal(signal.SIGTERM)
-        said = waits.communicate()
-        assert waits.returncode == 128 + signal.SIGTERM and "stopped early, draws kept" in said[0], said
-        assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", line) for line in lines) and not said[1]
+        out, err = waits.communicate()
+        assert waits.returncode == 128 + signal.SIGTERM and "stopped early, draws kept" in out, (out, err)
+        assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", line) for line in lines) and not said(err)
         sampled["ends"] = int(ends.stdout.readline())
-        said = ends.communicate()
-        assert ends.returncode == 0 and not said[1], said
+        out, err = ends.communicate()
+        assert ends.returncode == 0 and not said(err), (out, err)
     for name, steps in sampled.items():
         back = gb.load(tmp_path / name)
         assert back.status == "stopped" and back.kept.sampled.steps >= steps >= 100

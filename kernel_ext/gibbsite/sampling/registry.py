@@ -5,14 +5,12 @@ are going are stopped first, and have their draws on disk. A forked child has th
 their threads: to it they have ended, and it cannot go on with them.
 """
 
-import concurrent.futures.thread
-import os
 import threading
-import time
 import weakref
 from collections import deque
 from typing import Any
 
+from gibbsite.process import Wait, after_fork, at_end
 from gibbsite.sampling.verdict.history import Runs
 
 # A run that nobody else holds is kept while it is going, and as one of the last that ended: what a notebook's
@@ -20,8 +18,6 @@ from gibbsite.sampling.verdict.history import Runs
 _KEPT = 3
 _ALL: list[weakref.ref[Any]] = []
 _RECENT: deque[Any] = deque(maxlen=_KEPT)
-# Jupyter waits five seconds for a kernel to end before it kills it
-_END_SECONDS = 4.0
 _lock = threading.Lock()
 
 
@@ -39,14 +35,12 @@ def runs() -> Runs:
         return Runs(run for run in (r() for r in _ALL) if run is not None)
 
 
-def _end() -> None:
-    """Stop what is going, and wait until it is on disk."""
+def _end() -> list[Wait]:
+    """Stop what is going; it is waited for until it is on disk."""
     going = [run for run in runs() if run.going]
     for run in going:
         run.stop()
-    until = time.monotonic() + _END_SECONDS
-    for run in going:
-        run.settle(max(0.0, until - time.monotonic()))
+    return [run.settle for run in going]
 
 
 def _forked() -> None:
@@ -57,10 +51,5 @@ def _forked() -> None:
         run.forked()
 
 
-# `atexit` is too late: by then no thread pool takes work, and Zarr writes with one. The pools' own end is
-# registered here, and what was registered last is called first.
-_register = getattr(threading, "_register_atexit", None)
-if _register is not None and concurrent.futures.thread is not None:
-    _register(_end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+at_end(_end)
+after_fork(_forked)

@@ -51,6 +51,8 @@ def quiet() -> None:
     """Have what this thread prints belong to no cell: who prepares a run runs its model, which may print."""
     for stream in (sys.stdout, sys.stderr):
         belong = getattr(stream, "set_thread_parent", None)
+        if belong is None:  # ipykernel before 7 has the means, and no public name for it
+            belong = getattr(getattr(stream, "_parent_header", None), "set", None)
         if belong is not None:
             belong({})
 

@@ -36,13 +36,18 @@ def _read(
     return x[(np.clip(head, 0, len(x) - 1), *rest)]
 
 
+def _nearest(index: Any, ends: tuple[int, int]) -> Any:
+    """Signed first: what counts without a sign cannot be compared with an end below zero."""
+    return index if index is None else np.clip(np.asarray(index, np.int64), *ends)
+
+
 def _item(x: Any, index: Any) -> Any:
     """`x[index]`, where a place out of range reads the nearest one, as in JAX."""
     if isinstance(x, _Numbered) or not np.ndim(x):
         return x[index]
     several = index if isinstance(index, tuple) else (index,)
     ends = [(-n, n - 1) for n in x.shape]
-    return x[tuple(np.clip(i, *e) if i is not None else i for i, e in zip(several, ends, strict=False))]
+    return x[tuple(_nearest(i, e) for i, e in zip(several, ends, strict=False))]
 
 
 def _number(x: Any) -> Any:

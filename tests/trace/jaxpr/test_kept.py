@@ -15,6 +15,7 @@ import pytest
 from gibbsite.trace.jaxpr import kept
 from gibbsite.trace.jaxpr.compiling import compiled
 from gibbsite.trace.jaxpr.kept import VARIABLE, Kept
+from helpers.readers.said import said
 from jax.experimental.compilation_cache import compilation_cache
 
 X = jnp.arange(6.0)
@@ -182,13 +183,13 @@ def test_the_next_kernel_and_one_beside_it_find_what_this_one_compiled(tmp_path)
             [sys.executable, "-c", MODEL], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 
-    def said(process):
+    def told(process):
         out, err = process.communicate(timeout=200)
-        assert process.returncode == 0 and not err, err.decode()
+        assert process.returncode == 0 and not said(err), err.decode()
         return json.loads(out)
 
     both = [start(), start()]
-    first, beside = map(said, both)
-    again = said(start())
+    first, beside = map(told, both)
+    again = told(start())
     assert first[0] > 0 and again[0] == 0
     assert first[1:] == beside[1:] == again[1:] and again[1] is None

@@ -111,7 +111,7 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
             column = column.cast(nw.Float64)  # NaN is how a missing number is written
         return np.asarray(column.to_numpy())
     if dtype in (nw.Categorical, nw.Enum):
-        order = [str(v) for v in column.cat.get_categories().to_list()]
+        order = [str(v) for v in _categories(column)]
         return codes([None if missing(v) else str(v) for v in column.to_list()], order, name, known)
     if dtype in (nw.Datetime, nw.Date):
         times = column.cast(nw.Datetime) if dtype == nw.Date else column
@@ -123,6 +123,16 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
     if dtype in (nw.String, nw.Object):
         return from_objects(column.to_list(), name, known)
     raise DataError(f"{name} holds {dtype}, which is no number and no category").at(None, "no-numbers")
+
+
+def _categories(column: Any) -> list[Any]:
+    """All that an element may be, in their order. A categorical of polars knows no order and no value that is
+    not there: those that appear, as they do."""
+    if not column.implementation.is_polars():
+        return column.cat.get_categories().to_list()
+    if column.dtype == nw.Enum:
+        return column.to_native().dtype.categories.to_list()
+    return column.unique(maintain_order=True).drop_nulls().to_list()
 
 
 def _row_labels(series: Any, name: str, known: Known) -> None:

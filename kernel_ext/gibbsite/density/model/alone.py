@@ -6,7 +6,6 @@ taken again by its holder. Meanwhile the holder has a stack of its own, and all 
 model that runs beside a run is not touched by what this one does, nor the other way round. What NumPyro's
 modules refer to is put back when it is left."""
 
-import os
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import Any
 from numpyro import handlers, primitives
 
 from gibbsite.errors import ModelError
+from gibbsite.process import after_fork
 
 _NAME = "_PYRO_STACK"
 # these change nothing of what a model says
@@ -128,5 +128,4 @@ class HandlersAlone:
 
 handlers_alone = HandlersAlone()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=handlers_alone.forked)
+after_fork(handlers_alone.forked)

@@ -248,6 +248,10 @@ class RecordedValue(_jax_core.Tracer):
         self._trace.recorder.decided(self)
         return _concrete(self.value)
 
+    def full_lower(self) -> "RecordedValue":
+        """JAX 0.10.0 asks for it where a value outlived its run, before it says so."""
+        return self
+
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         value = self.to_concrete_value()
         if value is None:
