@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Self
 
+_LONGEST = 210  # of a name that is quoted; no site's is longer
 CATALOGUE = "docs/errors.md"
 """Where every kind of error has a heading of its own."""
 
@@ -107,7 +108,8 @@ class UnknownNameError(GibbsiteError, KeyError):
     def __init__(self, kind: str, name: str, known: Iterable[str]):
         known = list(known)
         shown = ", ".join(map(repr, known[:12])) + (", …" if len(known) > 12 else "")
-        self.message = f"no {kind} named {name!r}{nearest(name, known)} (known: {shown or 'none'})"
+        asked = repr(name) if len(repr(name)) <= _LONGEST else f"{repr(name)[:_LONGEST]}…"
+        self.message = f"no {kind} named {asked}{nearest(name, known)} (known: {shown or 'none'})"
         super().__init__(self.message)
 
     def __str__(self) -> str:  # KeyError would print the repr of its argument

@@ -27,7 +27,7 @@ from gibbsite.density.given.objects import Known, Labels
 from gibbsite.density.given.tables import as_arrays, plate_labels
 from gibbsite.density.levels import generated_latents
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.names import printed
+from gibbsite.density.model.names import printed, spelt_notes
 from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
@@ -37,8 +37,10 @@ from gibbsite.density.possible.columns import check_categories, unit_notes
 from gibbsite.density.possible.data import check_missing
 from gibbsite.density.told.arguments import check_arguments
 from gibbsite.elimination import Marginal, marginal_of
-from gibbsite.errors import ModelError, ScheduleError
+from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name
+from gibbsite.ground import sensible
+from gibbsite.ground.sensible import by_name, shown
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
 from gibbsite.kernels.scheduling.elimination import eliminating
@@ -107,6 +109,7 @@ class Model(Live):
         self._usual: Schedule | None = None  # what `schedule()` found
         self._scheduling, self._prepared = threading.RLock(), {}
         check_arguments(fn, self.name, self.args, self.kwargs)
+        self._checked = sensible.flag("check_values", check_values)
         if (missing := checked_way(missing)) is not None:
             dealt = without_missing(fn, self.args, self.kwargs, missing, known.labels)
             fn, self.args, self.kwargs, self._imputed = dealt
@@ -122,9 +125,8 @@ class Model(Live):
             self.fn, self.density = padded, build_density(padded, self.args, self.kwargs)
         check_missing(self.density)
         check_proper(self.density)
-        self._checked = check_values
         check_categories(self.density, known.labels)
-        self.notes: tuple[str, ...] = unit_notes(self.density, known.units)
+        self.notes: tuple[str, ...] = unit_notes(self.density, known.units) + spelt_notes(self.density.sites)
         if check_values:
             self.notes += impossible_values(self.fn, self.density, known.labels)
 
@@ -198,7 +200,7 @@ class Model(Live):
         Raises `UnknownNameError` (a `KeyError`) for a name that does not exist and `ModelError` for a site
         that is not latent.
         """
-        return conditional_of(self.density, site)
+        return conditional_of(self.density, self._named(site))
 
     def marginal(self, *sites: str, order: Sequence[str] | None = None) -> Marginal:
         """The density of everything but the discrete `sites`, which are summed out exactly.
@@ -211,7 +213,13 @@ class Model(Live):
             sites = tuple(n for n in self.density.latents if self.conditional(n).kind in ("finite", "chain"))
         if not sites:
             raise ModelError(f"model {self.name!r} has no discrete latent of finite support to sum out")
-        return marginal_of(self.density, sites, order)
+        if isinstance(order, str) or not isinstance(order, Sequence | None):
+            raise OptionError(f"order must be a list of sites, not {shown(order)}")
+        named = None if order is None else [self._named(s) for s in order]
+        return marginal_of(self.density, [self._named(s) for s in sites], named)
+
+    def _named(self, site: Any) -> str:
+        return sensible.a_name("site", site, [*self.sites, *self.groups])
 
     # models made from this one
 
@@ -222,7 +230,7 @@ class Model(Live):
         `UnknownNameError`, `DataError` for a shape or a value outside the support, `ModelError` where nothing
         latent is left.
         """
-        checked = checked_values(self.density, {**(values or {}), **named}, "condition")
+        checked = checked_values(self.density, {**by_name("condition", values), **named}, "condition")
         return self._remade(*conditioned(self.fn, self.kwargs, checked))
 
     def do(self, values: Mapping[str, Any] | None = None, **named: Any) -> "Model":
@@ -231,7 +239,7 @@ class Model(Live):
         Nothing is learnt from an intervened site about its former parents (Pearl 2009, §3.2). Errors as for
         `condition`.
         """
-        checked = checked_values(self.density, {**(values or {}), **named}, "do")
+        checked = checked_values(self.density, {**by_name("do", values), **named}, "do")
         return self._remade(*intervened(self.fn, self.kwargs, checked))
 
     def reparam(self, choices: Mapping[str, Any] | str | None = None, **named: Any) -> "Model":
@@ -244,8 +252,9 @@ class Model(Live):
         is that for all sites, as the default schedule does anyway. Raises `UnknownNameError`,
         `DataError` for a choice that does not exist, `ModelError` where it does not fit.
         """
-        asked = choices if isinstance(choices, str) and not named else {**(choices or {}), **named}  # type: ignore[dict-item]
-        left = checked_auto(self.density, asked)
+        if not isinstance(choices, str) or named:
+            choices = {**by_name("reparam", choices), **named}
+        left = checked_auto(self.density, choices)
         if not left:
             return self._remade(self.fn, self.kwargs)
         return self._remade(reparameterised(self.fn, self.density, left), self.kwargs)

@@ -25,15 +25,16 @@ from gibbsite.density.build import build_density, parameters_of_function
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.model.collect import event_dim_of, run_model, weights_of
 from gibbsite.errors import DataError, OptionError
+from gibbsite.ground.sensible import shown
 
 WAYS = ("impute", "mask", "drop")
 
 
 def checked_way(way: str | None) -> str | None:
     """What becomes of missing observations; raises `OptionError`."""
-    if way not in (None, *WAYS):
+    if way is not None and (not isinstance(way, str) or way not in WAYS):
         raise OptionError(
-            f"missing={way!r}: missing values are imputed, masked or dropped: {', '.join(WAYS)}"
+            f"missing={shown(way)}: missing values are imputed, masked or dropped: {', '.join(WAYS)}"
         )
     return way
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from gibbsite.process import Wait, after_fork, at_end
+from gibbsite.ground.process import Wait, after_fork, at_end
 from gibbsite.sampling.engine.leaving import Work
 
 _log = logging.getLogger("gibbsite")

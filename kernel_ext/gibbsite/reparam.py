@@ -24,6 +24,7 @@ from gibbsite.density import Density, Site
 from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
 from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.errors import DataError, ModelError, nearest
+from gibbsite.ground.sensible import shown
 from gibbsite.kernels.nuts.coordinates import declared
 
 AUTO, NON_CENTRED, CENTRED, BASE = "auto", "non-centred", "centred", "base"
@@ -155,7 +156,12 @@ def _why_not(density: Density, name: str) -> str:
 
 def _by_element(density: Density, site: Site, choice: Any, fitting: tuple[str, ...]) -> Reparam:
     """Degrees of centring for each element of a site."""
-    degrees = np.asarray(choice, float)
+    try:
+        degrees = np.asarray(choice, float)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"reparam: the degrees of {site.name!r} must be numbers, not {shown(choice)}"
+        ) from None
     if degrees.shape != site.shape:
         raise DataError(f"reparam: {site.name!r} has shape {site.shape}; the degrees have {degrees.shape}")
     if not (np.isfinite(degrees) & (degrees >= 0) & (degrees <= 1)).all():
@@ -192,7 +198,7 @@ def _reparam(density: Density, name: str, choice: Any) -> Reparam:
     if isinstance(centred, bool) or not isinstance(centred, int | float) or not 0 <= centred <= 1:
         raise DataError(
             f"reparam: {name!r} can be 'non-centred', 'centred', a number between 0 (non-centred) and 1, or "
-            f"'base', 'auto', or an array of numbers per element; got {choice!r}{_meant(choice)}"
+            f"'base', 'auto', or an array of numbers per element; got {shown(choice)}{_meant(choice)}"
         )
     if NON_CENTRED not in fitting:
         raise ModelError(

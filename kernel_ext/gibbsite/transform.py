@@ -157,7 +157,7 @@ def checked_values(density: Density, values: Mapping[str, Any], action: str) -> 
         try:
             array = jnp.broadcast_to(jnp.asarray(value, site.dtype), site.shape)
         except (TypeError, ValueError) as problem:
-            raise DataError(f"{action}: {name!r} has shape {site.shape}; got {value!r}") from problem
+            raise DataError(f"{action}: {name!r} has shape {site.shape}; got {_short(value)}") from problem
         if site.support is not None and not bool(jnp.all(site.support(array))):
             raise DataError(
                 f"{action}: {_short(value)} lies outside the support of {name!r} "

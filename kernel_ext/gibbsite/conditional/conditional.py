@@ -9,6 +9,7 @@ from gibbsite.density import Density
 from gibbsite.density.notation.html import conditional_html
 from gibbsite.density.notation.latex import conditional_latex
 from gibbsite.errors import ModelError
+from gibbsite.ground.sensible import random_key
 from gibbsite.trace.jaxpr.for_cpu import jitted
 
 
@@ -53,7 +54,7 @@ class Conditional:
         """Draw the site given the rest of `state`, shape `site.shape`: one application of the kernel."""
         if self.kind == "none":
             raise self._not_drawn()
-        return self._sample(key, self._latents(state), self._data)
+        return self._sample(random_key(key), self._latents(state), self._data)
 
     def logits(self, state: Mapping[str, Any]) -> Any:
         """Normalised log probabilities over the support, element by element."""

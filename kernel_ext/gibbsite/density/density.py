@@ -17,6 +17,7 @@ from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.notation.explain import Explanation, explain
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
+from gibbsite.ground.sensible import by_name, shown
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun
 from gibbsite.trace.jaxpr.for_cpu import jitted
 from gibbsite.trace.jaxpr.surroundings import Surroundings
@@ -102,10 +103,10 @@ class Density:
         A group's stacked value serves its members, and members' values their group. Extra entries are
         ignored; a missing one or a wrong shape raises `DataError`. Sites in `without` may be missing.
         """
-        flat = dict(state)
+        flat = dict(by_name("state", state))
         for group, names in self.groups.items():
             if group in flat:
-                value = jnp.asarray(flat[group])
+                value = _numbers(flat[group], group)
                 flat.update({n: value[i] for i, n in enumerate(names) if n not in flat})
         flat = self.packed(flat)
         out = {}
@@ -115,7 +116,7 @@ class Density:
                     continue
                 raise DataError(f"the state has no value for the latent site {name!r}")
             site = self.sites[name]
-            value = jnp.asarray(flat[name])
+            value = _numbers(flat[name], name)
             if value.shape != site.shape:
                 raise DataError(
                     f"the state's value of {name!r} has shape {value.shape}; the site has shape {site.shape}"
@@ -173,3 +174,11 @@ class Density:
             origins = ", ".join(dict.fromkeys(t.origin for t in touching))
             lines.append(f"  {site!r}" + (f"  in the terms of {origins}" if origins else ""))
         return "\n".join(lines)
+
+
+def _numbers(value: Any, name: str) -> Any:
+    """A state's value as an array. Raises `DataError` for what is no numbers."""
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"the state's value of {name!r} must be numbers, not {shown(value)}") from None

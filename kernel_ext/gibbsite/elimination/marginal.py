@@ -17,6 +17,7 @@ from gibbsite.elimination.steps.semiring import SMOOTH
 from gibbsite.elimination.tables.collect import Summed, Tables, summed
 from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError
+from gibbsite.ground.sensible import random_key
 
 Latents = Mapping[str, Any]
 
@@ -86,7 +87,7 @@ class Marginal:
 
     def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
         """One exact joint draw of the sites given the rest: arrays of `site.shape` by name."""
-        return self._jitted["draw"](key, self._latents(state), self._data)
+        return self._jitted["draw"](random_key(key), self._latents(state), self._data)
 
     def probs(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`P(site = value)` given the rest, element by element: `site.shape + (K,)` by name."""

@@ -6,6 +6,7 @@ from typing import Any
 import xarray as xr
 
 from gibbsite.errors import CheckpointError
+from gibbsite.ground import sensible
 from gibbsite.sampling.hosts import parts
 from gibbsite.sampling.load import load
 
@@ -16,7 +17,7 @@ def joined(path: str | Path) -> Any:
     Chains keep their numbers. Hosts that were stopped at different moments are cut to the draws that all of
     them have. Raises `CheckpointError` where `path` holds no such runs, or not those of all hosts.
     """
-    runs = [load(p) for p in parts(path)]
+    runs = [load(p) for p in parts(sensible.a_path("path", path))]
     if not runs:
         raise CheckpointError(f"{str(path)!r} holds no runs of several hosts; gibbsite.load reads one run")
     chains = sum(run.settings.chains for run in runs)

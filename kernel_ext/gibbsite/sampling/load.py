@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.errors import CheckpointError, ScheduleError
+from gibbsite.errors import CheckpointError, ModelError, ScheduleError
+from gibbsite.ground import sensible
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.engine.engine import Engine
@@ -32,7 +33,11 @@ def load(path: str | Path, model: Any = None, device: str | None = None, *, part
     the folder holds no run, or one of another format, where a file is missing or not as it was written, or,
     given a model, where the run is of another model, data or schedule, or by other versions of Gibbsite, JAX
     or NumPyro, whose draws would not be the same."""
-    folder = Path(path).expanduser()
+    sensible.flag("partial", partial)
+    sensible.text("device", device, "cpu")
+    if model is not None and not callable(getattr(model, "plan", None)):
+        raise ModelError(f"model must be a Model, as gibbsite.model makes it, not {sensible.shown(model)}")
+    folder = sensible.a_path("path", path).expanduser()
     if parts(folder) and not (folder / checkpoint.FILE).exists():
         folder = own_part(folder)
     planned = None if model is None else partial_of(_plan_of, model)
@@ -124,7 +129,7 @@ def verify(path: str | Path) -> Verified:
 
     Raises `CheckpointError` that names each file which is missing or not as it was written.
     """
-    folder = Path(path).expanduser()
+    folder = sensible.a_path("path", path).expanduser()
     facts = checked_facts(checkpoint.read(folder)[0], folder)
     checked_settings(facts["settings"], folder)
     wrong = list(damages(folder, facts))

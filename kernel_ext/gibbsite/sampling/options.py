@@ -1,6 +1,5 @@
 """What people ask of a run, checked before anything is made."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,24 +7,16 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import OptionError, UnknownNameError
+from gibbsite.ground import sensible
+from gibbsite.ground.sensible import shown
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import empty_like
 
 MOST_CHAINS = 1_000_000
 MOST_THIN = 2**31 - 1
-MOST_STEPS = 2**62
+MOST_DRAWS = 20_000
 MOST_WARMUP = 1000
 MOST_SEED = 2**63 - 1
-
-
-def count(name: str, value: Any, least: int, most: int = MOST_STEPS) -> int:
-    """A whole number within bounds. Raises `OptionError`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise OptionError(f"{name} must be a whole number, not {value!r}")
-    if not least <= value <= most:
-        bound = f"at least {least}" if value < least else f"at most {most:,}"
-        raise OptionError(f"{name} must be {bound}, not {value}")
-    return int(value)
 
 
 def warmup(value: Any) -> tuple[int, bool]:
@@ -33,42 +24,35 @@ def warmup(value: Any) -> tuple[int, bool]:
     `OptionError`."""
     if isinstance(value, str):
         if value != "auto":
-            raise OptionError(f"warmup must be a whole number or 'auto', not {value!r}")
+            raise OptionError(f"warmup must be a whole number or 'auto', not {shown(value)}")
         return MOST_WARMUP, True
-    return count("warmup", value, 0), False
-
-
-def text(name: str, value: Any, such_as: str) -> str | None:
-    """A text, or None. Raises `OptionError`."""
-    if value is not None and not isinstance(value, str):
-        raise OptionError(f"{name} must be a text such as {such_as!r}, not {value!r}")
-    return value
-
-
-def flag(name: str, value: Any) -> bool:
-    """True or False. Raises `OptionError`."""
-    if not isinstance(value, bool | np.bool_):
-        raise OptionError(f"{name} must be True or False, not {value!r}")
-    return bool(value)
+    return sensible.count("warmup", value, 0), False
 
 
 def folder(value: Any) -> Path | None:
     """A path to stream to, or None. Raises `OptionError`."""
+    return None if value is None else sensible.a_path("store", value)
+
+
+def most_draws(value: Any, draws: int) -> int:
+    """Draws per chain at which `until` gives up: 20,000, or as many as are asked for, unless it is given.
+    Raises `OptionError`."""
     if value is None:
-        return None
-    if not isinstance(value, str | os.PathLike) or not str(os.fspath(value)).strip():
-        raise OptionError(f"store must be the path of a folder, not {value!r}")
-    if "\0" in str(value):
-        raise OptionError(f"store: {value!r} holds a character that no path may have")
-    return Path(value)
+        return max(MOST_DRAWS, draws)
+    most = sensible.count("max_draws", value, 1)
+    if most < draws:
+        raise OptionError(f"max_draws={most} is below draws={draws}; raise it, or ask for fewer draws")
+    return most
 
 
 def again(resume: Any, store: Path | None) -> None:
     """Raise `OptionError` where `resume` is not what goes on with the run in a store."""
     if resume is None:
         return
-    if resume != "auto":
-        raise OptionError(f"resume must be 'auto', which starts a run or goes on with it, not {resume!r}")
+    if not isinstance(resume, str) or resume != "auto":
+        raise OptionError(
+            f"resume must be 'auto', which starts a run or goes on with it, not {shown(resume)}"
+        )
     if store is None:
         raise OptionError("resume='auto' goes on with the run in a store: give store=PATH too")
 
@@ -76,7 +60,7 @@ def again(resume: Any, store: Path | None) -> None:
 def with_probabilities(plan: Plan, wanted: Any, keep: Any) -> bool:
     """Whether probabilities of discrete sites are to be computed at the end. Raises `OptionError` where there
     are none, or where draws that they are computed from are not kept."""
-    wanted = flag("keep_probs", wanted)
+    wanted = sensible.flag("keep_probs", wanted)
     discrete = [n for n, s in plan.sites.items() if s.role == "latent" and s.discrete]
     if wanted and not discrete:
         raise OptionError("keep_probs: the model has no discrete latent site")
@@ -91,7 +75,7 @@ def kept(plan: Plan, keep: Any) -> tuple[str, ...] | None:
     if keep is None:
         return None
     if not isinstance(keep, str | Sequence) or not all(isinstance(name, str) for name in keep):
-        raise OptionError(f"keep must name sites, as in 'mu, w' or ['mu', 'w'], not {keep!r}")
+        raise OptionError(f"keep must name sites, as in 'mu, w' or ['mu', 'w'], not {shown(keep)}")
     names = keep.replace(",", " ").split() if isinstance(keep, str) else list(keep)
     known = empty_like(plan, 1)
     if not names:
@@ -107,8 +91,8 @@ def starts(init: Any) -> Mapping[str, Any]:
     if init is None:
         return {}
     if not isinstance(init, Mapping):
-        raise OptionError(f"init must give values by site, as in {{'mu': 0.0}}, not {init!r}")
+        raise OptionError(f"init must give values by site, as in {{'mu': 0.0}}, not {shown(init)}")
     for name, value in init.items():
         if np.asarray(value).dtype.kind not in "biufc":
-            raise OptionError(f"init[{name!r}] must be numbers, not {value!r}")
+            raise OptionError(f"init[{shown(name)}] must be numbers, not {shown(value)}")
     return init

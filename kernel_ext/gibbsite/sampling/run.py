@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError, StoreError
+from gibbsite.ground import sensible
 from gibbsite.kernels.nuts.told import Centring, learnt_centring
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
@@ -174,7 +175,7 @@ class Run(Looking):
     def wait(self, timeout: float | None = None) -> "Run":
         """Block until the run ends (or `timeout` seconds pass); raises what made it fail, with this run as
         the error's attribute `run`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else time.monotonic() + sensible.seconds("timeout", timeout)
         while not self._ended.is_set():
             left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
             if left <= 0:
@@ -206,15 +207,14 @@ class Run(Looking):
 
     def continue_(self, draws: int | None = None) -> "Run":
         """As `resume`, in the background. Raises `GibbsiteError` while the run is going."""
+        draws = None if draws is None else sensible.count("draws", draws, 1)
         with self._by_one_thread("resuming"):
             self._check_process()
             self._ready_engine()
             if self._store is not None:
                 self._store.claim()
             if draws is not None:
-                if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
-                    raise OptionError(f"draws must be a whole number above 0, not {draws!r}")
-                self._target = self.kept.sampled.steps + int(draws)
+                self._target = self.kept.sampled.steps + draws
             self.settings = replace(self.settings, draws=self._target)
             self._status = "compiling" if self._state is None else self._phase()
             self.start()
@@ -253,7 +253,10 @@ class Run(Looking):
     def extend(self, until: str, max_draws: int = 20_000) -> "Run":
         """Go on until every scalar meets `until` (such as "ess>400, rhat<1.01") or there are `max_draws`
         draws per chain in all; blocks. Conditions are looked at whenever the draws have grown by half."""
-        self._until, self._max_draws = Until.parse(until, self._chains), max_draws
+        if sensible.text("until", until, "ess>400, rhat<1.01") is None:
+            raise OptionError("until: say what to go on for, such as 'ess>400, rhat<1.01'")
+        aim, most = Until.parse(until, self._chains), sensible.count("max_draws", max_draws, 1)
+        self._until, self._max_draws = aim, most
         return self.resume()
 
     def aim(self, asked: Settings, until: Until | None, max_draws: int) -> None:
@@ -522,6 +525,7 @@ class Run(Looking):
         While the run goes on, what is complete now is written. Raises `StoreError` where the path is taken
         or cannot be written to, `CheckpointError` before there is anything to save.
         """
+        folder = sensible.a_path("path", path)
         if self._plan.kernel is None:
             raise ModelError("a run that was loaded without its model is on disk already; copy the folder")
         with self._lock:  # the sampling thread waits at the end of its chunk: state and draws fit
@@ -531,7 +535,7 @@ class Run(Looking):
                     "the run has not begun yet: there is nothing to save before its first chunk"
                 )
             state = {**state, **self._beside()}
-            store = Store.create(path, self._plan, lock=False)
+            store = Store.create(folder, self._plan, lock=False)
             try:
                 store.commit(self.kept, self._facts(live=False), state)
             except BaseException:
@@ -652,9 +656,13 @@ class Run(Looking):
         New data and pointwise log-likelihoods are computed on request; warm-up is there if it was kept. With
         `log_likelihood=True` these are given the draws of all latents; "marginal" sums the discrete ones out
         that a block sums out, or else all with listed values: `log p(y_i | the other data, parameters)`,
-        which is what LOO wants of a mixture. The group's attribute `given` says which it is.
+        which is what LOO wants of a mixture. The group's attribute `given` says which it is. Raises
+        `OptionError` for labels and names that do not fit, and for warm-up that was not kept.
         """
-        with_warmup = self.settings.keep_warmup if warmup is None else warmup
+        sensible.flag("posterior_predictive", posterior_predictive)
+        if not (isinstance(log_likelihood, str) and log_likelihood == "marginal"):
+            sensible.flag("log_likelihood (unless 'marginal')", log_likelihood)
+        with_warmup = self.settings.keep_warmup if warmup is None else sensible.flag("warmup", warmup)
         if with_warmup and not self.settings.keep_warmup:
             raise OptionError("warm-up was not kept; sample with keep_warmup=True")
         extra = {}
@@ -682,8 +690,11 @@ class Run(Looking):
             {**self.draws, **self._numbers()},
             extra=extra,
             warmup=with_warmup,
-            dims=dims,
-            coords={"chain": np.arange(self._chains) + self.settings.first_chain, **(coords or {})},
+            dims=sensible.by_name("dims", dims),
+            coords={
+                "chain": np.arange(self._chains) + self.settings.first_chain,
+                **sensible.by_name("coords", coords),
+            },
             attrs=attrs,
         )
 

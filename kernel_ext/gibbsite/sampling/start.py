@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gibbsite.errors import ArgumentError, nearest
+from gibbsite.ground import sensible
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import options
 from gibbsite.sampling.again import taken_up, under_way
@@ -46,7 +47,7 @@ def made(
     chunk: int | None = None,
     init: Mapping[str, Any] | None = None,
     until: str | None = None,
-    max_draws: int = 20_000,
+    max_draws: int | None = None,
     keep: str | Sequence[str] | None = None,
     shard: str | None = None,
     keep_probs: bool = False,
@@ -67,7 +68,8 @@ def made(
     disk is waited for, unless `durable` is False. With `resume` "auto", a run that is in the store already
     goes on until it has `draws` in all (and `until` holds), so that a script may simply be run again; its
     model, data, schedule and other options must be those that it began with. With `until` (such as "ess>400,
-    rhat<1.01") the run goes on past `draws` until all scalars meet it, up to `max_draws`; of sites with more
+    rhat<1.01") the run goes on past `draws` until all scalars meet it, up to `max_draws` (20,000,
+    or `draws` where these are more); of sites with more
     than 2048 elements, evenly spaced ones are judged. `device`: see `choose_device`; with `shard`, a plate's
     name or "auto", all devices of the kind share the data of that plate in every chain (see `choose_shards`).
     `chunk` fixes the steps per chunk (default: about 200 ms). Computes in JAX's default precision: set
@@ -87,16 +89,16 @@ def made(
         chains=chains,
         seed=seed,
         thin=thin,
-        keep_warmup=options.flag("keep_warmup", keep_warmup),
-        chunk=None if chunk is None else options.count("chunk", chunk, 1),
+        keep_warmup=sensible.flag("keep_warmup", keep_warmup),
+        chunk=None if chunk is None else sensible.count("chunk", chunk, 1),
         keep=options.kept(plan, keep),
-        shard=options.text("shard", shard, "auto"),
+        shard=sensible.text("shard", shard, "auto"),
         keep_probs=options.with_probabilities(plan, keep_probs, keep),
     )
-    most = options.count("max_draws", max_draws, 1)
-    options.text("device", device, "cpu")
-    options.flag("durable", durable)
-    target = options.text("until", until, "ess>400, rhat<1.01")
+    most = options.most_draws(max_draws, settings.draws)
+    sensible.text("device", device, "cpu")
+    sensible.flag("durable", durable)
+    target = sensible.text("until", until, "ess>400, rhat<1.01")
     condition = None if target is None else Until.parse(target, settings.chains)
     path = options.folder(store)
     options.again(resume, path)
@@ -150,19 +152,19 @@ def settings_for(
     **rest: Any,
 ) -> Settings:
     """What was asked for, checked, for this host's share of the chains. Raises `OptionError`."""
-    all_chains = options.count("chains", chains, 1, options.MOST_CHAINS)
+    all_chains = sensible.count("chains", chains, 1, options.MOST_CHAINS)
     first_chain, own_chains = share_of(all_chains)
     most_warmup, auto = options.warmup(warmup)
     return Settings(
-        draws=options.count("draws", draws, 1),
+        draws=sensible.count("draws", draws, 1),
         warmup=most_warmup,
         # chains can only agree with others that are here
         auto_warmup=auto and 1 < own_chains == all_chains,
         chains=own_chains,
         first_chain=first_chain,
         all_chains=all_chains,
-        seed=options.count("seed", seed, 0, options.MOST_SEED),
-        thin=options.count("thin", thin, 1, options.MOST_THIN),
+        seed=sensible.count("seed", seed, 0, options.MOST_SEED),
+        thin=sensible.count("thin", thin, 1, options.MOST_THIN),
         **rest,
     )
 

@@ -17,6 +17,7 @@ from gibbsite.density import Density
 from gibbsite.density.maps.access import Component, Table
 from gibbsite.density.notation.explain import widenings
 from gibbsite.errors import DataError
+from gibbsite.ground.sensible import random_key
 from gibbsite.trace.jaxpr.compat import is_traced
 from gibbsite.trace.jaxpr.for_cpu import jitted
 
@@ -62,7 +63,7 @@ class FiniteConditional(Conditional):
         where they are coupled otherwise. Raises `DataError` for an element that has no possible value given
         the rest; under `jit` and `vmap`, where that cannot be told, it stays as it is.
         """
-        value, drawn = self._sample(key, self._latents(state), self._data)
+        value, drawn = self._sample(random_key(key), self._latents(state), self._data)
         self._refuse(drawn)
         return value
 

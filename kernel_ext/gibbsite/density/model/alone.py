@@ -15,7 +15,7 @@ from typing import Any
 from numpyro import handlers, primitives
 
 from gibbsite.errors import ModelError
-from gibbsite.process import after_fork
+from gibbsite.ground.process import after_fork
 
 _NAME = "_PYRO_STACK"
 # these change nothing of what a model says

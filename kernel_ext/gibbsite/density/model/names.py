@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 
 from gibbsite.errors import ModelError
+from gibbsite.ground.sensible import shown
 
 _MOST = 200
 _SCOPED = re.compile(r"[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*(?:/[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*)*")
@@ -25,7 +26,7 @@ def checked_name(name: str, what: str) -> str:
     """The name, where it can be a file's, a variable's and a heading. Raises `ModelError` with the way
     out."""
     if not isinstance(name, str):
-        raise ModelError(f"a {what} is called {name!r}: a name is a text")
+        raise ModelError(f"a {what} is called {shown(name)}: a name is a text")
     why = None
     if not name.strip():
         why = "an empty name names nothing"
@@ -48,6 +49,15 @@ def variable_name(name: str) -> str:
     """What a site or plate is called among xarray's variables, where a slash would separate groups: `arm.mu`
     for the `arm/mu` that NumPyro's `scope` makes."""
     return name.replace("/", ".")
+
+
+def spelt_notes(names: Iterable[str]) -> tuple[str, ...]:
+    """A sentence on names that are others among a run's variables."""
+    other = [f"{n!r} is {variable_name(n)!r}" for n in names if variable_name(n) != n]
+    if not other:
+        return ()
+    more = f", and so for {len(other) - 1} more" if len(other) > 1 else ""
+    return (f"in a run's DataTree, where no name has a slash, {other[0]}{more}",)
 
 
 def check_apart(names: Iterable[str]) -> None:

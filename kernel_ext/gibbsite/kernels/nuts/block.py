@@ -29,6 +29,7 @@ CENTRING = ("auto", "as written", "centred", "non-centred")
 _FIXED = {"centred": 1.0, "non-centred": 0.0}
 METRIC = ("auto", "diagonal", "low rank")
 _MOST_LOW_RANK = 512
+_MOST_DEPTH = 20
 _FIRST_STEP = 0.2
 
 
@@ -70,8 +71,13 @@ class LearntNUTS(HMC):
         target_accept_prob = FIRST_TARGET if target_accept_prob is None else target_accept_prob
         if not 0 < target_accept_prob < 1:
             raise OptionError(f"NUTS: target_accept_prob lies between 0 and 1; got {target_accept_prob!r}")
-        if max_tree_depth < 1 or step_size <= 0:
-            raise OptionError("NUTS: max_tree_depth is at least 1, and step_size above 0")
+        if not 1 <= max_tree_depth <= _MOST_DEPTH:
+            raise OptionError(
+                f"NUTS: max_tree_depth lies between 1 and {_MOST_DEPTH} (a step takes up to 2**depth "
+                f"gradients); got {max_tree_depth!r}"
+            )
+        if not 0 < step_size < float("inf"):
+            raise OptionError(f"NUTS: step_size is a number above 0; got {step_size!r}")
         super().__init__(
             model,
             step_size=float(step_size),

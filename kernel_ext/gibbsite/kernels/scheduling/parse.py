@@ -30,6 +30,7 @@ REST = "*"
 ELIMINATE = "Eliminate"
 INTERLEAVE = "Interleave"
 _CENTRED = re.compile(r"(?:non-)?centred\b")
+_LONG_LINE = 400  # of a schedule, in an error
 _NAME = re.compile(r"[^\W\d]\w*")
 _QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)+'|\"(?:[^\"\\\n]|\\.)+\"")
 _SITE = re.compile(r"[^\W\d][\w.]*(?:/[\w.]+)*(?:\[\d+\])*")
@@ -113,6 +114,10 @@ def update(
     return Update(kernel, tuple(sites), tuple(options.items()), repeat, eliminated=eliminated)
 
 
+def _brief(kernel: str) -> str:
+    return kernel if len(kernel) <= 60 else f"{kernel[:60]}…"
+
+
 def at_caret(message: str, text: str, span: tuple[int, int] | None) -> ScheduleError:
     """An error that points into the text of the schedule."""
     if span is None or not text:
@@ -122,6 +127,9 @@ def at_caret(message: str, text: str, span: tuple[int, int] | None) -> ScheduleE
     last = text.find("\n", start)
     line = text[first : len(text) if last < 0 else last]
     carets = "^" * max(1, min(stop, first + len(line)) - start)
+    if len(line) > _LONG_LINE:  # what is near
+        begin = max(first, start - _LONG_LINE // 2)
+        line, first, carets = text[begin : begin + _LONG_LINE], begin, carets[: _LONG_LINE // 2]
     return ScheduleError(f"{message}\n  {line}\n  {' ' * (start - first)}{carets}")
 
 
@@ -325,7 +333,7 @@ class _Parser:
                 raise self.error("expected a site, or ']' at the end of the block")
             break
         if not names:
-            raise self.error(f"which site does {kernel} update? Write its name, or [a b] for a block")
+            raise self.error(f"which site does {_brief(kernel)} update? Write its name, or [a b] for a block")
         spans["sites"] = (spans[f"site {names[0]}"][0], self.at)
         self.skip()
         following = None if opened else re.compile(_SITE.pattern).match(self.text, self.at)

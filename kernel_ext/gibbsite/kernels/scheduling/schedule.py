@@ -14,6 +14,7 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from gibbsite.elimination import marginal_of
 from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
+from gibbsite.ground.sensible import shown
 from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
 from gibbsite.kernels.interleaved import Interleaved
@@ -328,7 +329,7 @@ def _known_row(u: Update, text: str) -> KernelRow:
     row = find_kernel(u.kernel)
     if row is None:
         raise at_caret(
-            f"unknown kernel {u.kernel!r}{nearest(u.kernel, kernels())} (known: {', '.join(kernels())})",
+            f"unknown kernel {shown(u.kernel)}{nearest(u.kernel, kernels())} (known: {', '.join(kernels())})",
             text,
             u.spans.get("kernel"),
         )

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from gibbsite.errors import OptionError, ResourceError, UnknownNameError
+from gibbsite.ground.sensible import shown
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import empty_like
 
@@ -40,10 +41,10 @@ def choose_device(device: str | None, plan: Plan, chains: int) -> Place:
     """
     settings: Any = jax.config
     asked = settings.jax_default_device
-    if device in (None, "", "auto") and asked is not None:
+    if device in (None, "auto") and asked is not None:
         found = jax.local_devices(backend=asked)[0] if isinstance(asked, str) else asked
         return Place((found,), "as jax.default_device says")
-    if device in (None, "", "auto"):
+    if device in (None, "auto"):
         default = jax.local_devices()[0]
         if default.platform == "cpu":
             return Place((default,), "JAX sees no accelerator")
@@ -54,17 +55,21 @@ def choose_device(device: str | None, plan: Plan, chains: int) -> Place:
             (jax.local_devices(backend="cpu")[0],),
             f"a step of all chains touches only {size:,} numbers, too few for a {default.platform}",
         )
-    kind, _, number = str(device).partition(":")
+    kind, sep, number = str(device).partition(":")
     try:
+        if not kind:
+            raise ValueError(device)
         found = jax.local_devices(backend=kind)
         if number == "all":
             used = max(n for n in range(1, len(found) + 1) if chains % n == 0)
             reason = f"{chains} chains over {used} of {len(found)} devices"
             return Place(tuple(found[:used]), reason)
+        if sep and not number.isdecimal():
+            raise ValueError(number)
         return Place((found[int(number or 0)],), "as asked")
     except (RuntimeError, ValueError, IndexError):
         there = ", ".join(sorted({d.platform for d in jax.local_devices()} | {"cpu"}))
-        raise OptionError(f"there is no device {device!r} here; JAX sees: {there}") from None
+        raise OptionError(f"there is no device {shown(device)} here; JAX sees: {there}") from None
 
 
 def choose_shards(plate: str, device: str | None, plan: Plan) -> Place:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.errors import ExpressionError
+from gibbsite.density.model.names import checked_name
+from gibbsite.errors import ExpressionError, ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.posterior.derived import Derived, Quantity
 from gibbsite.sampling.posterior.expression import Shape
@@ -37,6 +38,11 @@ class Deriving:
         It is kept with the run: in `derived`, `summary`, `to_datatree`, `save` and the dashboard, and grows
         with the draws. Raises `ExpressionError`, which shows the place, for everything else.
         """
+        if name is not None:
+            try:
+                checked_name(name, "derived quantity")
+            except ModelError as problem:
+                raise ExpressionError(str(problem), str(expression)) from None
         sites = {
             n: Shape(v.shape[2:], axis_labels(self._plan, n, v.shape[2:]), self.value_labels(n))
             for n, v in self.draws.items()

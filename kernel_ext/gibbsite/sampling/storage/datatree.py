@@ -8,6 +8,8 @@ from arviz_base import from_dict
 from xarray import DataTree
 
 from gibbsite.density.model.names import variable_name
+from gibbsite.errors import OptionError, UnknownNameError
+from gibbsite.ground.sensible import shown
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import Draws
 from gibbsite.sampling.storage.names import dims_of, stat_names
@@ -41,7 +43,8 @@ def to_datatree(
     attrs: Mapping[str, Any],
 ) -> Any:
     """Groups `posterior` (of `values`), `sample_stats`, `observed_data`, those in `extra`, and on request
-    those of warm-up; plates are dimensions, unless `dims` names others."""
+    those of warm-up; plates are dimensions, unless `dims` names others. Raises `UnknownNameError` for sites
+    in `dims` that are not there, `OptionError` for names and labels that do not fit."""
     groups: dict[str, Any] = {"posterior": dict(values)}
     stats = named_stats(plan, draws.sampled_stats.read())
     if stats:
@@ -54,6 +57,12 @@ def to_datatree(
             groups["warmup_sample_stats"] = warm
     if plan.observed:
         groups["observed_data"] = {n: np.asarray(v) for n, v in plan.observed.items()}
+    for name in dims or {}:
+        if not any(name in values for values in groups.values()):
+            raise UnknownNameError("site", name, groups["posterior"])
+    for name, labels in (coords or {}).items():
+        if isinstance(labels, str) or np.ndim(labels) != 1:
+            raise OptionError(f"coords: {name!r} must be a list of labels, not {shown(labels)}")
     tree = DataTree()
     for group, values in groups.items():
         # one by one: a site may have axes in one group that it lacks in another
@@ -85,7 +94,10 @@ def _data_set(
     given = {c: v for c, v in {**labels, **(coords or {})}.items() if c not in clashing}
     like = plain or {"_": np.zeros(np.shape(next(iter(clashing.values())))[:2])} if clashing else plain
     of_plain = {n: d for n, d in named.items() if n in plain}
-    made = from_dict({group: like}, dims=of_plain, coords=given, save_warmup=warmup)
+    try:
+        made = from_dict({group: like}, dims=of_plain, coords=given, save_warmup=warmup)
+    except ValueError as problem:  # as many labels as there are elements
+        raise OptionError(f"dims, coords: {problem}") from problem
     out = made[group].to_dataset().drop_vars("_", errors="ignore")
     leading = [] if group == "observed_data" else ["chain", "draw"]
     for name, v in clashing.items():

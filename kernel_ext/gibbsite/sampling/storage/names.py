@@ -9,6 +9,7 @@ import numpy as np
 
 from gibbsite.density.model.names import variable_name
 from gibbsite.errors import OptionError
+from gibbsite.ground.sensible import shown
 from gibbsite.kernels.scheduling.plan import Plan
 
 
@@ -25,12 +26,18 @@ def dims_of(
         site, shift = plan.sites.get(plan.groups[name][0]), 1
     axes = {} if site is None else dict(zip(site.plate_axes, site.plates, strict=True))
     own = [axes.get(a - shift, f"{name}_dim_{a}") for a in range(len(shape))]
-    told = list(given[name]) if given and name in given else []
+    told = _listed(name, given[name]) if given and name in given else []
     if len(told) > len(shape):
         raise OptionError(f"dims: {name!r} has {len(shape)} axes of its own, and {len(told)} names are given")
     dims = [variable_name(d) for d in [*told, *own[len(told) :]]]
     dims = [f"{d}_" if d in ("chain", "draw") else d for d in dims]  # those count chains and draws
     return [d if dims.index(d) == a else f"{d}_{a}" for a, d in enumerate(dims)]
+
+
+def _listed(name: str, dims: object) -> list[str]:
+    if not isinstance(dims, list | tuple) or not all(isinstance(d, str) and d for d in dims):
+        raise OptionError(f"dims: the axes of {name!r} are a list of names, as in ['row'], not {shown(dims)}")
+    return list(dims)
 
 
 def axis_labels(plan: Plan, name: str, shape: tuple[int, ...]) -> list[tuple[str, ...] | None]:

@@ -1,6 +1,7 @@
 """What a run shows of itself."""
 
 import threading
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.named import Named
-from gibbsite.errors import StoreError, UnknownNameError
+from gibbsite.errors import OptionError, StoreError, UnknownNameError
+from gibbsite.ground.sensible import a_name, a_path, shown, text
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.resources import Estimate, Place, bytes_per_draw, estimated
 from gibbsite.sampling.engine.stages import Stages
@@ -117,6 +119,8 @@ class Looking(Deriving, Shown):
     def compare(self, other: "Looking") -> Comparison:
         """This run and another of what should be the same posterior: speed, convergence, and whether their
         estimates agree within their Monte Carlo errors."""
+        if not isinstance(other, Looking):
+            raise OptionError(f"compare takes another run, not {shown(other)}")
         return compare(self, other)
 
     @property
@@ -180,12 +184,17 @@ class Looking(Deriving, Shown):
         It shows itself in every front end; `.save("plot.svg")` writes it. Raises `UnknownNameError`, and
         `OptionError` for another view or more than two labels.
         """
+        for label in labels:
+            a_name("parameter", label, (*self.draws, *self._numbers()))
+        text("view", view, "convergence")
+        if beside is not None and not isinstance(beside, Looking):
+            raise OptionError(f"beside must be another run, not {shown(beside)}")
         return views().plot_run(self, *labels, view=view, beside=beside)
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Write model, convergence, estimates and schedule to one HTML file that needs nothing else, and
         return its path. Raises `OSError` where it cannot be written."""
-        return views().write_report(self, self.model, path)
+        return views().write_report(self, self.model, a_path("path", path))
 
     def __repr__(self) -> str:
         s = self.snapshot(limit=1)
@@ -315,6 +324,7 @@ class Looking(Deriving, Shown):
     def _scalar(self, label: str) -> tuple[str, tuple[int, ...]]:
         """Site and index of a label such as `mu[0]`, read from its text: big sites have many labels."""
         empty = empty_like(self._plan, 1, self.settings.keep)
+        label = a_name("parameter", label, (name for name, _, _ in scalar_labels(empty)))
         shapes = {n: v.shape[2:] for n, v in empty.items()}
         shapes |= {n: q.shape for n, q in self.derived.items()} if len(self._derived) else {}
         if shapes.get(label) == ():
@@ -351,7 +361,7 @@ class Looking(Deriving, Shown):
     def diagnostics(self, site: str | None = None) -> list[ScalarStat]:
         """The measures of every scalar (of `site`, or of all sites), worst first."""
         draws = {**self.draws, **self._numbers()}
-        if site is not None and site not in draws:
+        if site is not None and a_name("site", site, draws) not in draws:
             raise UnknownNameError("site", site, draws)
         return all_stats(draws if site is None else {site: draws[site]})
 
@@ -364,7 +374,16 @@ class Looking(Deriving, Shown):
         return "\n\n".join(parts) or "There are no warnings."
 
     def summary(self, **options: Any) -> Any:
-        """ArviZ's summary table of the draws so far."""
+        """ArviZ's summary table of the draws so far; `options` are ArviZ's. Raises `UnknownNameError` for
+        `var_names` that are not there."""
         from arviz_stats.summary import summary
 
-        return summary(self.to_datatree(), **options)
+        tree = self.to_datatree()
+        asked = options.get("var_names")
+        if asked is not None and options.get("filter_vars") is None:
+            known = list(tree["posterior"].data_vars)
+            names = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
+            for name in names or [""]:
+                if a_name("variable", name, known).removeprefix("~") not in known:
+                    raise UnknownNameError("variable", name, known)
+        return summary(tree, **options)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gibbsite.errors import OptionError
+from gibbsite.ground.sensible import shown
 from gibbsite.sampling.watch.snapshot import ScalarStat
 
 _MEASURES = {
@@ -39,7 +40,8 @@ class Until:
             if match is None or match[1].lower() not in _MEASURES:
                 known = ", ".join(_MEASURES)
                 raise OptionError(
-                    f"until: {part.strip()!r} is no condition; write such as 'ess>400, rhat<1.01' ({known})"
+                    f"until: {shown(part.strip())} is no condition; write such as 'ess>400, rhat<1.01' "
+                    f"({known})"
                 )
             measure, sign, bound = match[1].lower(), match[2][0], float(match[3])
             if bound == math.inf or (measure == "rhat" and sign == "<" and bound <= 1):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gibbsite.errors import OptionError
+from gibbsite.ground.sensible import shown
 from gibbsite.views.host.display import bundle
 from gibbsite.views.host.names import name_of
 from gibbsite.views.host.static import svg_html
@@ -58,7 +59,7 @@ def plot_run(run: RunLike, *labels: str, view: str | None = None, beside: RunLik
         UnknownNameError: the run has no such scalar.
     """
     if view not in (None, *VIEWS):
-        raise OptionError(f"view is {' or '.join(map(repr, VIEWS))}, not {view!r}")
+        raise OptionError(f"view is {' or '.join(map(repr, VIEWS))}, not {shown(view)}")
     content = gather(run, labels if view == "convergence" and labels else None, slots=max(3, len(labels)))
     text = words.text(content)
     if view == "convergence":
