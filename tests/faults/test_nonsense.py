@@ -99,7 +99,7 @@ ARGUMENTS = {
     "Run.diagnostics": (lambda m, r, s, v: r.diagnostics(v), NONE),
     "Run.compare": (lambda m, r, s, v: r.compare(v), ""),
     "Run.derive": (lambda m, r, s, v: r.derive(v), ""),
-    "Run.derive(name=)": (lambda m, r, s, v: r.derive("p[0]", name=v), "None word"),
+    "Run.derive(name=)": (lambda m, r, s, v: (r.derive("p[0]", name=v), r.forget(v or "p[0]")), "None word"),
     "Run.summary(var_names=)": (lambda m, r, s, v: r.summary(var_names=v, kind="stats"), NONE),
     "Run.to_datatree(dims=)": (lambda m, r, s, v: r.to_datatree(dims=v), "None {}"),
     "Run.to_datatree(dims: p)": (lambda m, r, s, v: r.to_datatree(dims={"p": v}), "[] ()"),
