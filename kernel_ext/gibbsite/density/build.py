@@ -25,6 +25,7 @@ from gibbsite.density.model.collect import (
 )
 from gibbsite.density.model.known_arrays import known_arrays
 from gibbsite.density.model.tracers import TRACER_ERRORS
+from gibbsite.density.program.distribute import distributed
 from gibbsite.density.program.flatten import flatten
 from gibbsite.density.terms import Decomposition, bound_terms
 from gibbsite.density.told.latent import told_latent
@@ -222,6 +223,9 @@ def _assemble(
     shapes = {n: facts.sites[n].shape for n in latents}
     inputs = {v: (n, of_site(shapes[n])) for n, v in latent_vars.items()}
     maps = index_maps(flat, inputs, shapes)
+    apart = distributed(flat, maps, list(outputs["log_prob"].values()))
+    if apart is not flat:
+        flat, maps = apart, index_maps(apart, inputs, shapes)
     atoms = jax.tree.map(lambda i: flat.jaxpr.outvars[i], outputs)
     walk_back = Decomposition(flat, maps)
     terms = tuple(t for origin, atom in atoms["log_prob"].items() for t in walk_back.terms(origin, atom))

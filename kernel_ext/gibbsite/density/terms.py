@@ -15,6 +15,7 @@ import numpy as np
 
 from gibbsite.density.maps.access import Read, Shape, of_site
 from gibbsite.density.maps.provenance import Provenance
+from gibbsite.density.program.linear import PASS, REARRANGE, linear_in
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
 
 
@@ -134,38 +135,23 @@ def _piece(w: Weight, axis: int, start: int, size: int) -> Weight:
 
 def _transposed(w: Weight, eqn: JaxprEqn, at: int, out: Shape, operand: Shape) -> Weight:
     """The weight before any linear operation, by transposing it."""
-    if w.scalar is not None and eqn.primitive.name in (
-        "reshape",
-        "squeeze",
-        "transpose",
-        "rev",
-        "expand_dims",
-    ):
+    if w.scalar is not None and eqn.primitive.name in REARRANGE:
         return number(len(operand), w.scalar)
 
     def value(read: Read) -> Any:
         others = [None if i == at else read(a) for i, a in enumerate(eqn.invars)]
-        spec = jax.ShapeDtypeStruct(operand, eqn.invars[at].aval.dtype)
+        # weights of integers are real, and a product of mixed types converts its operands
+        kind = eqn.outvars[0].aval.dtype
+        kind = kind if jnp.issubdtype(kind, jnp.floating) else jnp.result_type(float)
+        spec = jax.ShapeDtypeStruct(operand, kind)
 
         def linear(x: Any) -> Any:
             return bind_equation(eqn, [x if i == at else o for i, o in enumerate(others)])[0]
 
-        full = jnp.broadcast_to(w.value(read), out).astype(eqn.outvars[0].aval.dtype)
+        full = jnp.broadcast_to(w.value(read), out).astype(kind)
         return jax.linear_transpose(linear, spec)(full)[0]
 
     return Weight(operand, None, value)
-
-
-def _adds_up(eqn: JaxprEqn) -> bool:
-    """Whether an equation on integers is linear in numbers too: narrow and unsigned ones wrap around, and
-    products of any do."""
-    aval = eqn.outvars[0].aval
-    wide = jnp.issubdtype(aval.dtype, jnp.signedinteger) and aval.dtype.itemsize >= 4
-    return wide and eqn.primitive.name not in ("mul", "dot_general")
-
-
-_REARRANGE = frozenset(["reshape", "squeeze", "transpose", "rev", "expand_dims"])
-_PASS = frozenset(["copy", "copy_p", "stop_gradient", "reduce_precision", "optimization_barrier", "pvary"])
 
 
 class Decomposition:
@@ -196,65 +182,43 @@ class Decomposition:
 
     def _linear(self, eqn: JaxprEqn, w: Weight) -> list[tuple[Any, Weight]] | None:
         """The operands that the equation is linear in, with their weights; None where it is not linear."""
-        name, out = eqn.primitive.name, tuple(eqn.outvars[0].aval.shape)
-        floating = jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating)
-        if not floating and not _adds_up(eqn):
+        positions = linear_in(eqn, self._free)
+        if positions is None:
             return None
+        name, out = eqn.primitive.name, tuple(eqn.outvars[0].aval.shape)
 
-        def back(atom: Any, weight: Weight) -> tuple[Any, Weight]:
+        def back(at: int, weight: Weight) -> tuple[Any, Weight]:
+            atom = eqn.invars[at]
             return atom, _summed_to(weight, out, tuple(atom.aval.shape))
 
-        live = [a for a in eqn.invars if not self._free(a)]
         if name in ("add", "add_any"):
-            return [back(a, w) for a in live]
+            return [back(i, w) for i in positions]
         if name == "sub":
-            a, b = eqn.invars
-            return [back(x, y) for x, y in ((a, w), (b, _negated(w))) if not self._free(x)]
-        if name == "neg":
-            return [(eqn.invars[0], _negated(w))]
-        if name == "mul" and len(live) == 1:
-            a, b = eqn.invars
-            kept, factor = (b, a) if self._free(a) else (a, b)
-            return [back(kept, _times(w, factor, out))]
-        if name == "div" and floating and self._free(eqn.invars[1]):
-            return [back(eqn.invars[0], _times(w, eqn.invars[1], out, invert=True))]
-        if name == "convert_element_type":
-            source = eqn.invars[0].aval.dtype
-            number_like = jnp.issubdtype(source, jnp.floating) or jnp.issubdtype(source, jnp.integer)
-            return (
-                [(eqn.invars[0], w)]
-                if number_like and (floating or source == eqn.outvars[0].aval.dtype)
-                else None
-            )
-        if name in _PASS and len(eqn.invars) == 1:
-            return [(eqn.invars[0], w)]
-        if name == "select_n" and self._free(eqn.invars[0]):
-            cases = list(enumerate(eqn.invars[1:]))
-            return [back(c, _where(w, eqn.invars[0], i, out)) for i, c in cases if not self._free(c)]
-        return self._linear_structure(eqn, w, name, out, live)
+            return [back(i, _negated(w) if i else w) for i in positions]
+        if name == "mul":
+            return [back(i, _times(w, eqn.invars[1 - i], out)) for i in positions]
+        if name == "div":
+            return [back(i, _times(w, eqn.invars[1], out, invert=True)) for i in positions]
+        if name == "select_n":
+            return [back(i, _where(w, eqn.invars[0], i - 1, out)) for i in positions]
+        return [(eqn.invars[i], self._before(eqn, i, w, name, out)) for i in positions]
 
-    def _linear_structure(
-        self, eqn: JaxprEqn, w: Weight, name: str, out: Shape, live: list[Any]
-    ) -> list[tuple[Any, Weight]] | None:
-        operand = tuple(eqn.invars[0].aval.shape)
+    def _before(self, eqn: JaxprEqn, at: int, w: Weight, name: str, out: Shape) -> Weight:
+        """The weight of an operand of an equation that changes shapes at most."""
+        operand = tuple(eqn.invars[at].aval.shape)
+        if name == "neg":
+            return _negated(w)
+        if name == "convert_element_type" or name in PASS:
+            return w
         if name == "reduce_sum":
-            return [(eqn.invars[0], _sum_back(w, eqn.params["axes"], operand))]
-        if name == "broadcast_in_dim" and len(eqn.invars) == 1:
-            return [(eqn.invars[0], _broadcast_back(w, eqn, out, operand))]
-        if name in _REARRANGE:
-            return [(eqn.invars[0], _transposed(w, eqn, 0, out, operand))]
+            return _sum_back(w, eqn.params["axes"], operand)
+        if name == "broadcast_in_dim":
+            return _broadcast_back(w, eqn, out, operand)
         if name == "concatenate":
-            parts, start = [], 0
-            for atom in eqn.invars:
-                size = atom.aval.shape[eqn.params["dimension"]]
-                if not self._free(atom):
-                    parts.append((atom, _piece(w, eqn.params["dimension"], start, size)))
-                start += size
-            return parts
-        if name == "dot_general" and len(live) == 1:
-            at = eqn.invars.index(live[0])
-            return [(live[0], _transposed(w, eqn, at, out, tuple(live[0].aval.shape)))]
-        return None
+            axis = eqn.params["dimension"]
+            start = sum(a.aval.shape[axis] for a in eqn.invars[:at])
+            return _piece(w, axis, start, operand[axis])
+        return _transposed(w, eqn, at, out, operand)
 
 
 def bound_terms(

@@ -69,7 +69,7 @@ class Builder:
             env.update(zip(eqn.outvars, self.equation(eqn, operands), strict=True))
         return [read(a) for a in jaxpr.outvars]
 
-    def _placed(self, body: ClosedJaxpr, call: JaxprEqn) -> ClosedJaxpr:
+    def placed(self, body: ClosedJaxpr, call: JaxprEqn) -> ClosedJaxpr:
         """The body of a library's function with its equations placed at the line of the call.
 
         JAX traces such functions once and keeps no line of their callers.
@@ -88,10 +88,10 @@ class Builder:
     def equation(self, eqn: JaxprEqn, operands: list[Any]) -> list[Any]:
         body = closed_call_body(eqn)
         if body is not None:
-            return self.splice(self._placed(body, eqn), operands)
+            return self.splice(self.placed(body, eqn), operands)
         portable = platform_default(eqn)
         if portable is not None:
-            return self.splice(self._placed(portable, eqn), operands[1:])
+            return self.splice(self.placed(portable, eqn), operands[1:])
         if eqn.primitive.name == "scan":
             mapped = descan(eqn)
             if mapped is not None:
@@ -99,12 +99,12 @@ class Builder:
         if eqn.primitive.name == "stack":
             return self.splice(_unstacked(eqn), operands)
         if fills(eqn):
-            return self.splice(self._placed(in_bounds(eqn), eqn), operands)
+            return self.splice(self.placed(in_bounds(eqn), eqn), operands)
         if eqn.primitive.name in ("scatter", "pad") and not all(map(self._free, operands)):
             at = operands[1]
             body = written(eqn, self._value(at), self._free(at))
             if body is not None:
-                return self.splice(self._placed(body, eqn), operands)
+                return self.splice(self.placed(body, eqn), operands)
         key = _value_key(eqn, operands)
         if key is not None and key in self._seen:
             return self._seen[key]

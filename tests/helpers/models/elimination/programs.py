@@ -50,6 +50,13 @@ def _branch(m, t, start):
     return jax.lax.cond(m["s"] == 1, lambda: a[1] * z, lambda: t[0, 0, 0] * z * m["w"][0])
 
 
+def _gated_sums(m, t, start):
+    z, a = m["z"], m["a"]
+    return jnp.where(
+        m["s"] == 1, a[0] * jnp.sum(t[0][z[1:], z[:-1]]), jnp.dot(t[1, 0, :2], m["g"]) / jnp.exp(a[1])
+    )
+
+
 def _windows(m, t, start):
     """Another rule at the beginning than later on."""
     z, a = m["z"], m["a"]
@@ -73,6 +80,9 @@ TERMS = {
     "product": lambda m, t, start: m["a"][0] * m["z"] * (1 + m["s"]) * m["g"][m["group"]],
     "dot": lambda m, t, start: jnp.log1p(jnp.asarray(m["w"][:, :3] ** 2) @ m["z"][:3]),
     "larger": lambda m, t, start: -jnp.exp(m["a"][1]) * jnp.maximum(m["z"][1:], m["z"][:-1]),
+    "weighted sum": lambda m, t, start: m["a"][1] * ((m["z"][1:] == m["z"][:-1]).sum() - 0.5 * m["g"].sum()),
+    "chosen sum": lambda m, t, start: jnp.where(m["s"] == 1, m["a"][2], 0.4) * (m["z"][2:] @ m["z"][:-2]),
+    "gated sums": _gated_sums,
     "sum": lambda m, t, start: -0.5 * (m["g"].sum() + m["s"] - m["a"][2]) ** 2,
     "never": lambda m, t, start: jnp.where(m["z"][1] + m["s"] == 0, -jnp.inf, 0.0),
     "parity": lambda m, t, start: jnp.where((m["z"][0] + m["g"].sum()) % 2 == 1, m["a"][0], 0.1),
