@@ -15,7 +15,7 @@ import numpy as np
 
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError, StoreError
 from gibbsite.ground import sensible
-from gibbsite.kernels.nuts.told import Centring, learnt_centring
+from gibbsite.kernels.nuts.told import Centring, aimed_at, learnt_centring
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.after import predict
@@ -103,7 +103,8 @@ class Run(Looking):
         self._warming = Warming(plan, settings.warmup, settings.auto_warmup)
         self._target, self._chains = settings.draws, settings.chains
         self.kept = Draws(plan, settings.warmup, settings.draws, settings.keep_warmup, settings.keep)
-        self._monitor = Monitor(plan, settings.chains)
+        self._monitor = Monitor(plan, settings.chains, lambda: self._aims)
+        self._saved_aims: dict[int, float] = {}
         self._preview = Preview(plan)
         self._thinned, self._looking = {}, threading.Lock()
         self._elpd = {}
@@ -478,6 +479,7 @@ class Run(Looking):
             "starts": self._told,
             "warming": self._warming.as_json(),
             "centring": self.centring.as_json(),
+            "aims": self._aims,
             "derived": self._derived.facts(),
             "finished": self._status == "finished",
             "versions": checkpoint.versions(),
@@ -577,6 +579,7 @@ class Run(Looking):
         self._elapsed, self._compile_seconds = facts["elapsed"], facts["compile_seconds"]
         self._told = facts.get("starts", "")
         self._saved_centring = Centring.from_json(facts.get("centring", {}))
+        self._saved_aims = {int(i): float(aim) for i, aim in facts.get("aims", {}).items()}
         self._warming.take_up(facts["warming"], state, self.kept.steps)
         self.kept.warmup = self._warmup
         self._status = "finished" if facts["finished"] else "stopped"
@@ -634,6 +637,13 @@ class Run(Looking):
         if self._state is None or self._engine is None:
             return self._saved_centring
         return learnt_centring(self._engine.kernel, self._state)
+
+    @property
+    def _aims(self) -> dict[int, float]:
+        """The acceptance that blocks of gradients aim at, by their place in the sweep."""
+        if self._state is None or self._engine is None:
+            return self._saved_aims
+        return aimed_at(self._engine.kernel, self._state)
 
     @property
     def elapsed(self) -> float:

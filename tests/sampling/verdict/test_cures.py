@@ -13,7 +13,8 @@ from gibbsite.kernels.scheduling.edits import with_block
 from gibbsite.sampling.verdict.compare import compare
 from gibbsite.sampling.verdict.cure import Cure
 from gibbsite.sampling.verdict.cures import cures
-from gibbsite.sampling.watch.snapshot import Efficiency, Notice, ScalarStat
+from gibbsite.sampling.verdict.hints import for_divergences
+from gibbsite.sampling.watch.snapshot import BlockStat, Efficiency, Notice, ScalarStat
 from gibbsite.views.run.clinic import Clinic
 
 Y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
@@ -46,12 +47,13 @@ def hierarchy():
     return gb.model(eight, Y, S)
 
 
-def ended(model, schedule, bad, topics=(), rhat=1.05, ess=50.0, draws=1000, status="finished"):
+def ended(model, schedule, bad, topics=(), rhat=1.05, ess=50.0, draws=1000, status="finished", aim=None):
     """What `cures` asks of a run that has ended with these sites in trouble."""
     stats = [ScalarStat(n, n, (), 0, 1, 0.1, rhat, ess, ess, False) for n in bad]
     stats += [ScalarStat("fine", "fine", (), 0, 1, 0.1, 1.0, 4000.0, 4000.0, False)]
     notices = tuple(Notice(t, "", t, tuple(bad)) for t in topics)
     shot = SimpleNamespace(scalars=stats, warnings=notices, chains=4, draws_done=draws)
+    shot.blocks = (BlockStat("all", "NUTS", (), target=aim),)
     return SimpleNamespace(
         model=model,
         status=status,
@@ -84,6 +86,16 @@ def test_a_centred_hierarchy_is_offered_other_coordinates_then_smaller_steps(hie
 def test_what_nuts_learns_already_is_not_offered(hierarchy):
     found = cures(ended(hierarchy, "NUTS [mu tau theta]", ["tau"], ["divergences"]))
     assert [c.method for c in found] == ["with_schedule", ""]  # smaller steps, more draws
+
+
+@pytest.mark.parametrize(("aim", "words"), [(None, "0.8 to 0.95"), (0.9, "0.9 to 0.95"), (0.95, "0.95 to 0.99")])
+def test_smaller_steps_are_smaller_than_those_that_warm_up_came_to(hierarchy, aim, words):
+    found = cures(ended(hierarchy, "NUTS [mu tau theta]", ["tau"], ["divergences"], aim=aim))
+    assert found[0].words == f"raise the acceptance target from {words}"
+    plan = SimpleNamespace(blocks=[SimpleNamespace(kernel="NUTS", label="tau", options={})], density=None)
+    hint = for_divergences(plan, {} if aim is None else {0: aim})  # type: ignore[arg-type]
+    assert hint == f"NUTS(target_accept_prob={words[-4:]}) tau"
+    assert for_divergences(plan, {0: 0.99}) == ""  # type: ignore[arg-type]
 
 
 def test_sites_in_turn_are_offered_one_block_once(hierarchy):

@@ -90,6 +90,17 @@ def learnt_centring(kernel: Any, state: Any) -> Centring:
     return Centring(found)
 
 
+def aimed_at(kernel: Any, state: Any) -> dict[int, float]:
+    """The mean acceptance that blocks of gradients aim at by now, by their place in the sweep, from the state of
+    all chains: warm-up may have raised it."""
+    found = {}
+    for i, ((block, _), own) in enumerate(zip(kernel.blocks, state.block_states, strict=True)):
+        targets = [float(np.mean(inner.target)) for _, inner in _within(block, own)]
+        if targets:
+            found[i] = max(targets)
+    return found
+
+
 def gradient_blocks(kernel: Any, state: Any) -> Iterator[tuple[LearntNUTS, Any]]:
     """Every `LearntNUTS` of a composite with its state, also where it is repeated, one of several for the
     same sites, or on a marginal."""

@@ -15,10 +15,10 @@ from gibbsite.elimination import joint_marginal
 from gibbsite.errors import GibbsiteError
 from gibbsite.kernels.scheduling.edits import with_block, with_options
 from gibbsite.sampling.verdict.cure import Case, Cure
+from gibbsite.sampling.verdict.hints import smaller_steps
 from gibbsite.sampling.verdict.verdict import RHAT_LIMIT
 
 _GRADIENTS = ("NUTS", "HMC")
-_TARGETS = (0.9, 0.95, 0.99)
 _MOST_MORE = 100_000  # draws; a run that asks for more needs another cure
 _FAR = 1.1  # an R-hat above which more of the same draws will not do
 
@@ -159,11 +159,11 @@ def _smaller_steps(case: Case) -> Iterator[Cure]:
     block = next((u for u, _ in case.blocks if u.kernel in _GRADIENTS), None)
     if block is None:
         return
-    now = float(dict(block.options).get("target_accept_prob", 0.8))
-    target = next((t for t in _TARGETS[1:] if t > now + 1e-6), None)
+    aim = next((b.target for b in case.snapshot.blocks if b.kernel in _GRADIENTS), None)
+    now, target = smaller_steps(dict(block.options).get("target_accept_prob") if aim is None else aim)
     if target is not None:
         yield _scheduled(
-            f"raise the acceptance target from {now:g} to {target:g}",
+            f"raise the acceptance target from {now:.3g} to {target:g}",
             "smaller steps follow the curved parts of the posterior: fewer divergences, for up to twice the "
             "gradients per draw",
             with_options(case.schedule, block, target_accept_prob=target),

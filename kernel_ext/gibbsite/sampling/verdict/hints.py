@@ -16,6 +16,7 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.watch.snapshot import ScalarStat
 
 _GRADIENTS = ("NUTS", "HMC")
+_FIRST_AIM, _AIMS = 0.8, (0.95, 0.99)
 _MUCH = 0.8
 """The share of missing information beyond which sums over a plate were found to be worth their gradients."""
 _KEPT = 8
@@ -24,12 +25,21 @@ _MEASURED: OrderedDict[Any, MissingFraction | None] = OrderedDict()
 _NONE: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
-def for_divergences(plan: Plan) -> str:
-    """Smaller steps of the block that diverges; other coordinates for its hierarchies."""
-    block = next((b for b in plan.blocks if b.kernel in _GRADIENTS), None)
-    if block is None:
+def smaller_steps(aim: float | None) -> tuple[float, float | None]:
+    """The acceptance that a block aims at, NumPyro's default where that is not known, and the next one to try;
+    None where there is none."""
+    now = _FIRST_AIM if aim is None else aim
+    return now, next((t for t in _AIMS if t > now + 1e-4), None)
+
+
+def for_divergences(plan: Plan, aims: Mapping[int, float]) -> str:
+    """Smaller steps of the block that diverges than it aims at by now; other coordinates for its hierarchies."""
+    at = next((i for i, b in enumerate(plan.blocks) if b.kernel in _GRADIENTS), None)
+    if at is None:
         return ""
-    found = [f"{block.kernel}(target_accept_prob=0.95) {block.label}"]
+    block = plan.blocks[at]
+    _, target = smaller_steps(aims.get(at, block.options.get("target_accept_prob")))
+    found = [f"{block.kernel}(target_accept_prob={target:g}) {block.label}"] if target is not None else []
     return ", or ".join(found + _other_coordinates(plan))
 
 

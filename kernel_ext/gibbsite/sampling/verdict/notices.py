@@ -27,7 +27,7 @@ def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice
     return [
         Notice(
             f"{divergent} divergent transition{'s' * (divergent > 1)} ({share:.1f} % of draws)",
-            hint or "raise target_accept_prob",
+            hint or "other coordinates, or other priors",
             "divergences",
         )
     ]

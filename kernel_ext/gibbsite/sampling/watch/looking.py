@@ -58,6 +58,7 @@ class Looking(Deriving, Shown):
     elapsed: Any
     draws: Any
     to_datatree: Any
+    _aims: Any
     _plan: Plan
     _monitor: Monitor
     _place: Place | None
@@ -277,7 +278,7 @@ class Looking(Deriving, Shown):
         )
 
     def _block_stats(self) -> tuple[BlockStat, ...]:
-        stats, shares = self.kept.recent_stats(), self._clock.shares
+        stats, shares, aims = self.kept.recent_stats(), self._clock.shares, self._aims
 
         def mean(i: int, name: str) -> float | None:
             v = stats.get(f"{i}.{name}")
@@ -289,7 +290,7 @@ class Looking(Deriving, Shown):
             share = None if shares is None else shares[i]
             depth = None if steps is None else float(np.log2(steps + 1))
             accept, size = mean(i, "acceptance_rate"), mean(i, "step_size")
-            out.append(BlockStat(b.label, b.kernel, b.sites, share, accept, size, depth))
+            out.append(BlockStat(b.label, b.kernel, b.sites, share, accept, size, depth, aims.get(i)))
         return tuple(out)
 
     def trace(self, label: str, max_points: int = 500) -> TraceView:

@@ -1,7 +1,7 @@
 """What is measured while a run goes on: cheap running moments of all, exact measures of the worst."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -37,10 +37,11 @@ _FIRST_SECONDS = 0.1
 
 
 class Monitor:
-    """Fed with each chunk by the sampling thread; read by any thread."""
+    """Fed with each chunk by the sampling thread; read by any thread. `aims` tells which acceptance blocks aim
+    at by now, by their place in the sweep."""
 
-    def __init__(self, plan: Plan, chains: int):
-        self._plan = plan
+    def __init__(self, plan: Plan, chains: int, aims: Callable[[], Mapping[int, float]] = dict):
+        self._plan, self._aims = plan, aims
         self._informed = _informed(plan)
         self.moments = Moments()
         self.scalars: list[ScalarStat] = []
@@ -121,7 +122,7 @@ class Monitor:
         chains = len(self.divergences)
         self.stuck, still = stuck_chains(self._plan, self.moments)
         divergent = int(self.divergences.sum())
-        hint = hints.for_divergences(self._plan) if divergent else ""
+        hint = hints.for_divergences(self._plan, self._aims()) if divergent else ""
         found = divergence_notice(divergent, done * chains, hint) + still
         found += missing_information(self._plan, stats, hints.for_energies(self._plan))
         good = False

@@ -10,7 +10,7 @@ import numpy as np
 @dataclass(frozen=True)
 class BlockStat:
     """A block of the sweep: its share of a step's time (None while that is not measured), and what its
-    kernel tells."""
+    kernel tells; `target` is the acceptance that it aims at by now."""
 
     label: str
     kernel: str
@@ -19,6 +19,7 @@ class BlockStat:
     accept: float | None = None
     step_size: float | None = None
     tree_depth: float | None = None
+    target: float | None = None
 
 
 @dataclass(frozen=True)

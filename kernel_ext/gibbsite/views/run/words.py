@@ -86,13 +86,14 @@ def progress(snapshot: Any) -> str:
 
 
 def block_detail(block: Any) -> str:
-    """What is worth knowing of a block: `NUTS · 62 % of the time · accept 0.87 · step 0.21 · depth 3`."""
+    """What is worth knowing of a block: `NUTS · 62 % of the time · accept 0.87 (target 0.8) · step 0.21`."""
     parts = [block.kernel]
     if block.seconds_share is not None and math.isfinite(block.seconds_share):
         parts.append(f"{100 * block.seconds_share:.0f} % of the time")
     for word, value in (("accept", block.accept), ("step", block.step_size), ("depth", block.tree_depth)):
         if value is not None and math.isfinite(value):
-            parts.append(f"{word} {number(value, 2)}")
+            aim = f" (target {number(block.target, 2)})" if word == "accept" and block.target else ""
+            parts.append(f"{word} {number(value, 2)}{aim}")
     return " · ".join(parts)
 
 
