@@ -26,6 +26,14 @@ export function drawBlocks(status) {
     chip.style.cssText = `background:${block.colour};border-color:${block.colour}`;
     line.append(chip, element("b", "", block.label), `: ${block.detail}`);
     box.append(line);
+    for (const strip of block.strips) {
+      const row = element("div", "gb-centring");
+      row.title = strip.help;
+      const picture = element("span");
+      picture.innerHTML = strip.svg; // made by the package, names escaped
+      row.append(element("span", "", strip.words), picture, element("span", "gb-note", strip.ends));
+      box.append(row);
+    }
   }
   if (status.timing) {
     const measure = element("button", "gb-measure", status.timing === "offered" ? "measure time by block" : "measuring…");

@@ -3,7 +3,8 @@
 /**
  * @typedef {{text: string, hint?: string, advice?: string}} Warned
  * @typedef {Record<string, any> & {label: string, chosen: string}} Row a scalar; `chosen` is its dash if plotted
- * @typedef {{label: string, detail: string, share: number|null, colour: string}} Block
+ * @typedef {{label: string, detail: string, share: number|null, colour: string,
+ *   strips: {words: string, help: string, ends: string, svg: string}[]}} Block
  * @typedef {{model: string, words: string, colour: string, ended: boolean, stopping: boolean, stop_note: string,
  *   progress: string, message: string, chains: {name: string, colour: string, words: string}[], more_chains: number, share: number, warmup_share: number,
  *   warnings: Warned[], stage: string, heads: string[], cells: string[], rows: Row[], blocks: Block[],

@@ -56,6 +56,8 @@ export const DASHBOARD_STYLE = `
 .gb-dash .gb-bar { display: flex; height: 12px; border-radius: 3px; overflow: hidden; margin: 4px 0;
   background: var(--gb-faint); }
 .gb-dash .gb-block { font-size: 12px; }
+.gb-dash .gb-centring { display: flex; flex-wrap: wrap; gap: 2px 10px; align-items: center; font-size: 12px; margin: 2px 0 2px 19px; }
+.gb-dash .gb-centring svg { display: block; }
 .gb-dash .gb-title { font-weight: 600; font-size: 12px; margin-top: 10px; }
 .gb-top { position: sticky; top: 0; z-index: 3; background: var(--jp-layout-color0, Canvas); }
 .gb-mini { font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); color: #2b3036; position: fixed; z-index: 20; display: flex; align-items: center; gap: 8px; padding: 5px 10px;
@@ -74,7 +76,7 @@ export const DASHBOARD_STYLE = `
 .gb-dash .gb-cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(270px, 100%), 1fr)); gap: 6px 12px;
   align-items: start; }
 .gb-dash .gb-card { position: relative; max-width: 330px; }
-.gb-dash .gb-wide { grid-column: 1 / -1; max-width: 640px; }
+.gb-dash .gb-wide { grid-column: 1 / -1; max-width: 560px; }
 .gb-dash .gb-picture { display: block; width: 100%; padding: 0; border: none; }
 .gb-dash .gb-picture svg { display: block; width: 100%; height: auto; }
 .gb-dash .gb-picture:hover:enabled { box-shadow: 0 0 0 1px var(--gb-faint); background: transparent; }

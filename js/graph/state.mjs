@@ -12,7 +12,7 @@ import { activeTrail } from "./model.mjs";
  *   byLevel: boolean, fit: boolean, view: string, closed: string[], step: number}} State
  */
 
-const FAINT = 0.22;
+const FAINT = 0.32;
 const GONE = 0.1;
 const PARENT = "#0072b2";
 const CHILD = "#d55e00";

@@ -24,6 +24,16 @@ const RUNS_STYLE = `
 .gb-runs :is(button, input):focus-visible { outline: 2px solid #2f6fb0; outline-offset: 1px; }
 .gb-runs .gb-do { display: flex; flex-wrap: wrap; gap: 6px; align-items: center; margin: 4px 0; }
 .gb-runs .gb-note { color: var(--gb-muted); font-size: 12px; }
+.gb-runs { container-type: inline-size; }
+@container (max-width: 760px) {
+  .gb-runs .gb-list thead { display: none; }
+  .gb-runs .gb-list tr { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 2px 12px; padding: 5px 0;
+    border-bottom: 1px solid var(--gb-muted); }
+  .gb-runs .gb-list :is(.gb-figure, .gb-count) { text-align: left; white-space: normal; }
+  .gb-runs .gb-list td { padding: 0; }
+  .gb-runs .gb-list td:empty { display: none; }
+  .gb-runs .gb-list td[data-head]:not([data-head=""])::before { content: attr(data-head) " "; color: var(--gb-muted); font-weight: 400; }
+}
 .gb-runs svg { max-width: 100%; height: auto; }
 .gb-runs .gb-converged { color: var(--gb-good); font-weight: 600; }
 .gb-runs .gb-notyet { color: var(--gb-warn); font-weight: 600; }
@@ -47,7 +57,7 @@ export function choosing(chosen, number) {
 
 /** @param {RunsTold} told @param {number[]} chosen */
 function drawRuns(told, chosen) {
-  const table = element("table");
+  const table = element("table", "gb-list");
   const head = element("tr");
   told.heads.forEach((words, i) => head.append(element("th", i >= FIGURES ? "gb-figure" : "", words || "run")));
   head.append(element("th"));
@@ -59,6 +69,7 @@ function drawRuns(told, chosen) {
     run.cells.forEach((words, i) => {
       const own = i === told.verdict ? `gb-${run.state.replace(" ", "")}` : i >= FIGURES ? "gb-figure" : i === COUNTS ? "gb-count" : "";
       const cell = element("td", own, i ? words : undefined);
+      cell.dataset.head = told.heads[i]; // stands before it on narrow pages
       if (i === 0) {
         const label = element("label");
         const box = element("input");

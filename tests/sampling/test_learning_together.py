@@ -95,9 +95,12 @@ def test_what_was_learnt_is_told_and_saved(whole, tmp_path):
     assert set(found) == {"theta"} and found["theta"].shape == (8,)
     assert "as written" in str(found) and not found.notices
     whole.save(tmp_path / "run")
-    loaded = gb.load(tmp_path / "run").centring
-    np.testing.assert_array_equal(loaded["theta"], found["theta"])
-    assert str(loaded) == str(found)
+    back = gb.load(tmp_path / "run")
+    np.testing.assert_array_equal(back.centring["theta"], found["theta"])
+    assert str(back.centring) == str(found)
+    for shot in (whole.snapshot(), back.snapshot()):
+        np.testing.assert_array_equal(shot.centring["theta"], found["theta"])
+        assert [b.target is not None for b in shot.blocks] == [b.kernel == "NUTS" for b in shot.blocks]
 
 
 AUTO = {"draws": 20, "chains": 4, "seed": 3, "keep_warmup": True, "schedule": SCHEDULE}

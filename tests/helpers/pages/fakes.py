@@ -29,6 +29,7 @@ class Block:
     accept: float | None = None
     step_size: float | None = None
     tree_depth: float | None = None
+    target: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Shot:
     stages: dict[str, float] = field(default_factory=dict)
     because: str = ""
     stored: None = None
+    centring: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

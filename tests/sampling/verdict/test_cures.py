@@ -88,7 +88,9 @@ def test_what_nuts_learns_already_is_not_offered(hierarchy):
     assert [c.method for c in found] == ["with_schedule", ""]  # smaller steps, more draws
 
 
-@pytest.mark.parametrize(("aim", "words"), [(None, "0.8 to 0.95"), (0.9, "0.9 to 0.95"), (0.95, "0.95 to 0.99")])
+@pytest.mark.parametrize(
+    ("aim", "words"), [(None, "0.8 to 0.95"), (0.9, "0.9 to 0.95"), (0.95, "0.95 to 0.99")]
+)
 def test_smaller_steps_are_smaller_than_those_that_warm_up_came_to(hierarchy, aim, words):
     found = cures(ended(hierarchy, "NUTS [mu tau theta]", ["tau"], ["divergences"], aim=aim))
     assert found[0].words == f"raise the acceptance target from {words}"

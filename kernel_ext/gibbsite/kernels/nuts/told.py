@@ -36,6 +36,11 @@ class Learnt:
             f"λ {span}; F {self.used:.2g}, as written {self.written:.2g}, non-centred {self.non_centred:.2g}"
         )
 
+    @property
+    def known(self) -> bool:
+        """Whether there were draws to learn it from; before, it is where learning begins."""
+        return self.used > 0 or self.written > 0
+
     def as_json(self) -> dict[str, Any]:
         """For a checkpoint."""
         return {**vars(self), "degrees": np.asarray(self.degrees, float).tolist()}
@@ -91,8 +96,8 @@ def learnt_centring(kernel: Any, state: Any) -> Centring:
 
 
 def aimed_at(kernel: Any, state: Any) -> dict[int, float]:
-    """The mean acceptance that blocks of gradients aim at by now, by their place in the sweep, from the state of
-    all chains: warm-up may have raised it."""
+    """The mean acceptance that blocks of gradients aim at by now, by their place in the sweep, from the state
+    of all chains: warm-up may have raised it."""
     found = {}
     for i, ((block, _), own) in enumerate(zip(kernel.blocks, state.block_states, strict=True)):
         targets = [float(np.mean(inner.target)) for _, inner in _within(block, own)]

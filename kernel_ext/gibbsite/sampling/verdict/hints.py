@@ -26,14 +26,14 @@ _NONE: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 def smaller_steps(aim: float | None) -> tuple[float, float | None]:
-    """The acceptance that a block aims at, NumPyro's default where that is not known, and the next one to try;
-    None where there is none."""
+    """The acceptance that a block aims at, NumPyro's default where that is not known, and the next one to
+    try; None where there is none."""
     now = _FIRST_AIM if aim is None else aim
     return now, next((t for t in _AIMS if t > now + 1e-4), None)
 
 
 def for_divergences(plan: Plan, aims: Mapping[int, float]) -> str:
-    """Smaller steps of the block that diverges than it aims at by now; other coordinates for its hierarchies."""
+    """Smaller steps than those that the block makes by now; other coordinates for its hierarchies."""
     at = next((i for i, b in enumerate(plan.blocks) if b.kernel in _GRADIENTS), None)
     if at is None:
         return ""
@@ -92,7 +92,7 @@ def _missing(plan: Plan, draws: Mapping[str, np.ndarray]) -> str:
     names = ", ".join(map(repr, gibbs))
     return (
         f"{100 * share:.0f} % of the information on some parameter is missing while {' '.join(gibbs)} "
-        f"{'is' if len(gibbs) == 1 else 'are'} drawn apart: sum out with model.eliminate({names})"
+        f"{'is' if len(gibbs) == 1 else 'are'} drawn apart: sum out with {plan.model_name}.eliminate({names})"
     )
 
 

@@ -59,6 +59,7 @@ class Looking(Deriving, Shown):
     draws: Any
     to_datatree: Any
     _aims: Any
+    centring: Any
     _plan: Plan
     _monitor: Monitor
     _place: Place | None
@@ -255,6 +256,7 @@ class Looking(Deriving, Shown):
             stages=self._stages.seconds(),
             because=self._because,
             stored=on_disk,
+            centring={n: found.degrees for n, found in self.centring.learnt.items() if found.known},
         )
 
     def _stored(self, steps_left: int) -> Stored | None:

@@ -37,8 +37,8 @@ _FIRST_SECONDS = 0.1
 
 
 class Monitor:
-    """Fed with each chunk by the sampling thread; read by any thread. `aims` tells which acceptance blocks aim
-    at by now, by their place in the sweep."""
+    """Fed with each chunk by the sampling thread; read by any thread. `aims` tells which acceptance blocks
+    aim at by now, by their place in the sweep."""
 
     def __init__(self, plan: Plan, chains: int, aims: Callable[[], Mapping[int, float]] = dict):
         self._plan, self._aims = plan, aims

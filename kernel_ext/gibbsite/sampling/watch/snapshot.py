@@ -76,7 +76,8 @@ class Snapshot:
     `status` is "compiling", "warmup", "sampling", "finished", "stopped" or "failed". `partly` tells of large
     sites how many of their elements are followed while the run goes on, and how many there are. `stage` is
     what the run is at, `stages` how long each has taken, `because` why programs that were there would not
-    do. `verdict`: see `gibbsite.sampling.verdict.verdict`.
+    do. `verdict`: see `gibbsite.sampling.verdict.verdict`. `centring` holds the degrees of centring that
+    NUTS has learnt by now, by site, of its shape: 1 is as written, 0 non-centred.
     """
 
     status: str
@@ -102,6 +103,7 @@ class Snapshot:
     stages: Mapping[str, float] = field(default_factory=dict)
     because: str = ""
     stored: Stored | None = None
+    centring: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

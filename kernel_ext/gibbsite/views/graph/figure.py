@@ -38,6 +38,11 @@ _CONTROL = (
     f".bk-input, .bk-btn {{ color: var(--gb-ink, {INK}); background-color: var(--gb-control, #fff); "
     "border-color: var(--gb-rule, #c9cfd6); }"
     ".bk-btn.bk-active { background-color: var(--gb-active, #e2e6ea); }"
+    # Bokeh's own arrow is black on any ground
+    "select.bk-input:not([multiple]) { background-image: "
+    "linear-gradient(45deg, transparent 50%, currentColor 50%), "
+    "linear-gradient(135deg, currentColor 50%, transparent 50%); background-size: 5px 5px; "
+    "background-position: right 13px center, right 8px center; background-repeat: no-repeat; }"
 )
 # What the glyphs read; js/graph/shapes.mjs fills it.
 _COLUMNS = {

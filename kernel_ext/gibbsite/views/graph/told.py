@@ -69,13 +69,18 @@ def _told(graph: Any, name: str, model: Any, rows: Mapping[str, Any], inside: Se
         out["stands"] = [*inside[:_MOST_STANDS], *([f"{more} more"] if more > 0 else [])]
     row = next((rows[n] for n in (name, *inside) if n in rows), None)
     if row is not None:
-        out |= {"kernel": row.kernel, "reason": row.reason, "blocked": row.blocked.replace("\n", "; ")}
+        out |= {"kernel": row.kernel, "reason": row.reason, "blocked": _in_line(row.blocked)}
     if node.kind == "latent" and model is not None:
         out |= _conditional(model, name if name in model.density.sites or not inside else inside[-1], row)
         if name in rows:
             out["kernels"] = fitting_kernels(model, name)
         out["ways"] = list(model.reparam_choices(name))
     return {k: v for k, v in out.items() if v}
+
+
+def _in_line(listed: str) -> str:
+    """Lines with bullets as one."""
+    return "; ".join(line.removeprefix("· ") for line in listed.splitlines())
 
 
 def _conditional(model: Any, name: str, row: Any) -> dict[str, str]:

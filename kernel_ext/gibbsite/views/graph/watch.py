@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.views.ink.colours import CHAINS
+from gibbsite.views.run import centring
 from gibbsite.views.run.content import ENDED, ESS_PER_CHAIN, RHAT_LIMIT
 from gibbsite.views.run.words import beside, fixed, number, whole
 
@@ -100,7 +101,17 @@ def draws_html(run: Any, site: str) -> str:
         return ""
     values = run.values(scalar.label)
     plot = f'<div class="w">{_plot(values)}</div>' if values.shape[1] > 1 else ""
-    return _entries(_figures(snapshot, site, scalar)) + plot
+    strips = "".join(_strip(*found) for found in centring.learnt_of(snapshot, (site,)))
+    return _entries(_figures(snapshot, site, scalar)) + plot + strips
+
+
+def _strip(site: str, degrees: np.ndarray) -> str:
+    """The degrees of centring that NUTS has learnt for a site."""
+    drawn, words = centring.strip_svg(site, degrees, _WIDTH), centring.said(site, degrees)
+    return (
+        f'<div class="w" title="{escape(centring.help_on(site))}"><dt>{escape(words)}</dt>'
+        f'<dd>{drawn}<div class="k">{centring.ENDS}</div></dd></div>'
+    )
 
 
 def _plot(values: np.ndarray) -> str:

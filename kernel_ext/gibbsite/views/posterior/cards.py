@@ -10,7 +10,7 @@ from gibbsite.views.posterior.marginals import focus_rows, plot_of, told, uprigh
 from gibbsite.views.run.content import RunLike
 
 WIDTH = 290
-WIDE = 640
+WIDE = 560
 
 
 def told_cards(posterior: Posterior, run: RunLike, *, prior: bool) -> dict[str, Any]:

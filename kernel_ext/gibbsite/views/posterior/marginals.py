@@ -29,8 +29,6 @@ _ROW = 15
 _LETTERS, _WIDE = 40, 70
 # More elements than this stand side by side, with their categories below each other.
 _UPRIGHT = 24
-# The darkest of a strip, told from chains and from states.
-_SHADE = "#3d5a80"
 
 
 def plot_of(found: Shown, name: str, *, large: bool = False) -> Plot:
@@ -242,7 +240,6 @@ def _strip(found: Strip, name: str, large: bool) -> Plot:
         (
             Cells(
                 name,
-                _SHADE,
                 tip=tip,
                 x="category" if standing else "element",
                 y="row" if standing else "category",

@@ -10,7 +10,7 @@ from gibbsite.views.ink.colours import ANY_FAINT, ANY_LINE, BAD, BLOCKS, CHAINS,
 from gibbsite.views.plots.picture import rows_svg
 from gibbsite.views.posterior.cards import cards_svg
 from gibbsite.views.posterior.gather import Posterior
-from gibbsite.views.run import words
+from gibbsite.views.run import centring, words
 from gibbsite.views.run.content import MAX_CHAINS, RHAT_LIMIT, STATUS_WORDS, Content, status_of
 from gibbsite.views.run.convergence import rows_of
 
@@ -176,6 +176,11 @@ def _blocks(content: Content) -> tuple[str, float]:
         parts.append(svg.rect(0, y + 3, 9, 9, BLOCKS[i % len(BLOCKS)], rx="2"))
         parts.append(svg.text(15, y + 11, _clipped(f"{block.label}: {words.block_detail(block)}", 125)))
         y += 16
+        for site, degrees in centring.learnt_of(content.snapshot, block.sites):
+            parts.append(svg.text(15, y + 11, f"{centring.said(site, degrees)} ({centring.ENDS})"))
+            y += 16
+            parts.append(svg.shifted(15, y + 1, centring.strip(site, degrees, 300)))
+            y += 20
     return "".join(parts), y
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from gibbsite.views.host.control import HEARD_WHILE_BUSY
 from gibbsite.views.ink.colours import BLOCKS, CHAINS, STATUS
-from gibbsite.views.run import words
+from gibbsite.views.run import centring, words
 from gibbsite.views.run.advice import advice_html
 from gibbsite.views.run.content import ENDED, MAX_CHAINS, RHAT_LIMIT, Content, status_of
 from gibbsite.views.run.convergence import chain_name, stroke
@@ -93,6 +93,15 @@ def _blocks(snapshot: Any) -> list[dict[str, Any]]:
             "detail": words.block_detail(block),
             "share": share if share is not None and math.isfinite(share) else None,
             "colour": BLOCKS[i % len(BLOCKS)],
+            "strips": [
+                {
+                    "words": centring.said(*found),
+                    "help": centring.help_on(found[0]),
+                    "ends": centring.ENDS,
+                    "svg": centring.strip_svg(*found),
+                }
+                for found in centring.learnt_of(snapshot, block.sites)
+            ],
         }
         for i, (block, share) in enumerate(zip(snapshot.blocks, shares, strict=True))
     ]
