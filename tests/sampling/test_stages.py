@@ -124,7 +124,9 @@ def test_a_run_that_is_stopped_while_it_is_compiled_ends_and_its_programs_are_no
 
     def slow(lowered, **how):
         calls.append(1)
-        entered.set()
+        if "expect" in how:
+            how["expect"](40.0)
+            entered.set()
         assert go.wait(60)
         return real(lowered, **how)
 
@@ -132,6 +134,11 @@ def test_a_run_that_is_stopped_while_it_is_compiled_ends_and_its_programs_are_no
     model = gb.model(line, *data(25))
     run = model.start(**OPTIONS)
     assert entered.wait(60)
+    while run.snapshot().stage != COMPILING:
+        time.sleep(0.001)
+    # by the run's own clock: what is left, and what it has waited
+    about = run.snapshot().compiling
+    assert 39 < about < 60 and f"(about {round(about)} s)" in progress_line(run.snapshot())
     run.stop()
     assert run.wait(10).status == "stopped" and not go.is_set()
     assert run.draws["a"].shape == (2, 0) and run.snapshot().stages
@@ -139,7 +146,7 @@ def test_a_run_that_is_stopped_while_it_is_compiled_ends_and_its_programs_are_no
     time.sleep(0.1)
     go.set()
     programs = other.wait() and len(calls)
-    assert other.status == "finished" and programs <= 3
+    assert other.status == "finished" and programs <= 3 and other.snapshot().compiling is None
     resumed = run.resume()
     assert resumed.status == "finished" and len(calls) == programs
     np.testing.assert_array_equal(resumed.draws["a"], other.draws["a"])

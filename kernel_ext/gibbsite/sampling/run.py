@@ -24,7 +24,7 @@ from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.flight import Chunk, Flight
 from gibbsite.sampling.engine.leaving import Work
 from gibbsite.sampling.engine.resources import Place
-from gibbsite.sampling.engine.stages import ANALYSING, SAMPLING, STARTING, WARMING, Stages, Ticker
+from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING, WARMING, Stages, Ticker
 from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
@@ -637,6 +637,10 @@ class Run(Looking):
         if self._state is None or self._engine is None:
             return self._saved_centring
         return learnt_centring(self._engine.kernel, self._state)
+
+    def _compiling_seconds(self) -> float | None:
+        left = 0.0 if self._engine is None or self._stages.now != COMPILING else self._engine.compiling_left
+        return self._stages.seconds().get(COMPILING, 0.0) + left if left else None
 
     @property
     def _aims(self) -> dict[int, float]:

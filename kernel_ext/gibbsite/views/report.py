@@ -6,11 +6,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gibbsite.density.model.names import printed
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import INK, STATUS
 from gibbsite.views.plots.picture import rows_svg
-from gibbsite.views.run import words
+from gibbsite.views.posterior.cards import cards_svg
+from gibbsite.views.posterior.gather import gather_posterior
+from gibbsite.views.run import centring, words
 from gibbsite.views.run.advice import advice_html
 from gibbsite.views.run.content import RHAT_LIMIT, Content, RunLike, gather, status_of
 from gibbsite.views.run.convergence import rows_of
@@ -39,13 +43,17 @@ table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-nu
 th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid #eef1f4; vertical-align: top; }
 th { border-bottom: 1px solid #a3abb5; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
-table.words th, table.words td { text-align: left; }
+table.words { min-width: 680px; }
+table.words th, table.words td { text-align: left; white-space: normal; }
+.verdict { margin-top: 4px; }
+.strip { display: flex; gap: 4px 10px; align-items: center; flex-wrap: wrap; }
 td.bad { color: #c8372d; font-weight: 600; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: 13px; }
 pre { margin: 0; overflow-x: auto; line-height: 1.45; }
 svg { max-width: 100%; height: auto; display: block; }
 .graph svg { margin: 0 auto; }
 .scroll { overflow-x: auto; }
+.scroll svg { min-width: 700px; }
 """
 
 
@@ -73,6 +81,7 @@ def report_html(run: RunLike, model: Any, head: str = "", above: str = "") -> st
         above,
         _head(content),
         _section("Model", _graph(model), "graph") if model is not None else "",
+        _section("Posterior", _posterior(run, content)),
         _section("Convergence", _plots(content)),
         _section("Summary", _table(content)),
         _section("Schedule", _schedule(model, content)) if model is not None else "",
@@ -98,6 +107,8 @@ def _head(content: Content) -> str:
     pill = f'<span class="pill" style="background:{STATUS[colour]}">{escape(word)}</span>'
     parts = [f"<header><h1>{escape(content.model)}</h1>{pill}"]
     parts.append(f"<div>{escape(words.progress(snapshot))}</div>")
+    if worth := words.verdict(snapshot):
+        parts.append(f'<div class="verdict">{escape(worth)}</div>')
     if snapshot.message:
         parts.append(f'<div class="warning">{escape(snapshot.message)}</div>')
     for warning in snapshot.warnings:
@@ -113,6 +124,21 @@ def _graph(model: Any) -> str:
     return import_module("gibbsite.views.graph.picture").graph_svg(model.graph)
 
 
+def _posterior(run: RunLike, content: Content) -> str:
+    if not content.parameters or content.warming:
+        return ""
+    found = gather_posterior(run)
+    picture, height = cards_svg(found, WIDTH)
+    note = f"Densities of all draws, thin ones of each chain; dots are medians, strokes {found.interval}."
+    note += f" {found.more} more sites are not drawn." if found.more else ""
+    return _drawn(picture, height, note)
+
+
+def _drawn(picture: str, height: float, note: str) -> str:
+    document = svg.document(WIDTH, height, [picture], colour=INK)
+    return f'<div class="scroll">{document}</div><p class="muted">{escape(note)}</p>'
+
+
 def _plots(content: Content) -> str:
     if not content.parameters or content.warming:
         return '<p class="muted">There is no draw after warm-up yet.</p>'
@@ -123,8 +149,7 @@ def _plots(content: Content) -> str:
         f"chains agree. Of R-hat and ESS, dashes are those before the names above; dashed red: "
         f"R-hat {RHAT_LIMIT}, and an ESS of {content.ess_limit}."
     )
-    picture = svg.document(WIDTH, height, [picture], colour=INK)
-    return f'{picture}<p class="muted">{escape(note)}</p>'
+    return _drawn(picture, height, note)
 
 
 def _table(content: Content) -> str:
@@ -161,11 +186,20 @@ def _schedule(model: Any, content: Content) -> str:
     table = "".join(f"<th>{escape(head)}</th>" for head in heads)
     blocks = "".join(
         f"<div><code>{escape(block.label)}</code>: {escape(words.block_detail(block))}</div>"
+        + "".join(_strip(*found) for found in centring.learnt_of(content.snapshot, block.sites))
         for block in content.snapshot.blocks
     )
     return (
         f'<div class="scroll"><table class="words"><thead><tr>{table}</tr></thead>'
         f'<tbody>{"".join(lines)}</tbody></table></div><div class="muted">{blocks}</div>'
+    )
+
+
+def _strip(site: str, degrees: np.ndarray) -> str:
+    said = escape(centring.said(site, degrees))
+    drawn = centring.strip_svg(site, degrees)
+    return (
+        f'<div class="strip" title="{escape(centring.help_on(site))}">{said} {drawn} ({centring.ENDS})</div>'
     )
 
 

@@ -70,6 +70,7 @@ class Shot:
     because: str = ""
     stored: None = None
     centring: dict[str, np.ndarray] = field(default_factory=dict)
+    compiling: float | None = None
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def test_each_element_has_a_cell_that_is_fuller_the_more_it_is_centred():
 def test_many_elements_share_cells_that_tell_their_range():
     found = cells("theta", np.linspace(0, 1, 1000))
     assert len(found) == 60
-    assert found[0][0] == "theta[0] … theta[16]: 0.00 to 0.02" and found[-1][0].endswith("to 1.00")
+    assert found[0][0] == "theta[0] … theta[16]: 0.00 to 0.02" and str(found[-1][0]).endswith("to 1.00")
 
 
 @pytest.fixture

@@ -296,6 +296,8 @@ def test_report_is_one_page_that_asks_for_nothing(run, tmp_path):
     for part in (
         "mixture",
         "R-hat so far",
+        "<h2>Posterior</h2>",
+        "strokes 89 % ETI",
         "finite &lt;support&gt;",
         "mu[0]",
         "chain 3 has not moved",

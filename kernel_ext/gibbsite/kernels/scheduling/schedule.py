@@ -212,7 +212,7 @@ class Schedule:
         text = f"{order}: <code>{html.escape(self.text)}</code>"
         caption = f"<caption style='text-align:left'>{text}</caption>"
         levels = "<br>".join(html.escape(text) for text in self._level_lines())
-        foot = f"<tfoot><tr><td colspan='{len(head)}'>{levels}</td></tr></tfoot>"
+        foot = f"<tfoot><tr><td colspan='{len(head)}' style='text-align:left'>{levels}</td></tr></tfoot>"
         return f"<table>{caption}<thead>{line('th', head)}</thead><tbody>{body}</tbody>{foot}</table>"
 
 

@@ -195,6 +195,14 @@ class Engine:
                     self._programs["blocks"] = [compiled(program) for program in lowered]
             return self._programs["blocks"]
 
+    def _expect(self, seconds: float) -> None:
+        self._costs["until"] = time.monotonic() + seconds
+
+    @property
+    def compiling_left(self) -> float:
+        """How many seconds compiling will go on, by what programs like it took; 0 where nobody knows."""
+        return max(0.0, self._costs.get("until", 0.0) - time.monotonic())
+
     def _compile(self, tell: Callable[[str, bool], None]) -> None:
         keys = self._keys(jax.random.key(0))
         with _traced(tell):
@@ -208,7 +216,8 @@ class Engine:
             with _traced(tell):
                 lowered = program.lower(template, self.plan.inputs, count, count)
             tell(COMPILING, False)
-            advance = compiled(lowered, small=self._on_cpu and few(self.plan.inputs))
+            small = self._on_cpu and few(self.plan.inputs)
+            advance = compiled(lowered, small=small, expect=self._expect)
             self._programs.update(init=compiled_init(), template=template, advance=advance, asked=asked)
 
     @property

@@ -256,8 +256,13 @@ class Looking(Deriving, Shown):
             stages=self._stages.seconds(),
             because=self._because,
             stored=on_disk,
+            compiling=self._compiling_seconds(),
             centring={n: found.degrees for n, found in self.centring.learnt.items() if found.known},
         )
+
+    def _compiling_seconds(self) -> float | None:
+        """What the stage of compiling will have taken at its end; None where it is over or nobody knows."""
+        return None
 
     def _stored(self, steps_left: int) -> Stored | None:
         if self._status in ("finished", "stopped", "failed"):

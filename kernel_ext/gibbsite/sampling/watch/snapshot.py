@@ -77,7 +77,8 @@ class Snapshot:
     sites how many of their elements are followed while the run goes on, and how many there are. `stage` is
     what the run is at, `stages` how long each has taken, `because` why programs that were there would not
     do. `verdict`: see `gibbsite.sampling.verdict.verdict`. `centring` holds the degrees of centring that
-    NUTS has learnt by now, by site, of its shape: 1 is as written, 0 non-centred.
+    NUTS has learnt by now, by site, of its shape: 1 is as written, 0 non-centred. `compiling` is how
+    many seconds that will take in all, None where it is over or not known.
     """
 
     status: str
@@ -104,6 +105,7 @@ class Snapshot:
     because: str = ""
     stored: Stored | None = None
     centring: Mapping[str, np.ndarray] = field(default_factory=dict)
+    compiling: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The one module that touches parts of JAX which JAX does not promise to keep stable."""
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -221,6 +222,13 @@ def compiled_by(lowered: Any, client: Callable[[Any], Any], options: Any = None)
 def program_key(module: Any, devices: Any, options: Any, client: Any) -> str:
     """A name for what XLA would compile: a hash of the program, its options, the devices and all versions."""
     return _cache_key.get(module, np.array(list(devices)), options, client)
+
+
+def program_size(module: Any) -> int:
+    """How many bytes what XLA would compile takes in MLIR's own writing."""
+    out = io.BytesIO()
+    module.operation.write_bytecode(out)
+    return out.tell()
 
 
 def dumped(executable: Any, client: Any) -> bytes:

@@ -1,13 +1,16 @@
 """Lowered programs → compiled ones, with options that are told to XLA for these alone."""
 
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from gibbsite.trace.jaxpr.compat import compiled_by, dumped, program_key, staged
-from gibbsite.trace.jaxpr.kept import found_or_made
+from gibbsite.trace.jaxpr.compat import compiled_by, dumped, program_key, program_size, staged
+from gibbsite.trace.jaxpr.kept import chosen, found_or_made
+from gibbsite.trace.jaxpr.took import Took
 
 # On CPUs XLA runs every operation of a `while` loop as a task of its own, unless one pass of the loop touches
 # no more bytes than this: then the loop becomes one function. The default, 1 kB, is less than the state of
@@ -25,16 +28,22 @@ _FEW = 200_000
 _BUILD_OPTIONS, _DEBUG_OPTIONS, _EXTRA, _KEY, _VALUE = 3, 3, 500, 1, 2
 
 
-def compiled(lowered: Any, quickly: bool = False, small: bool = False) -> Any:
+def compiled(
+    lowered: Any, quickly: bool = False, small: bool = False, expect: Callable[[float], object] | None = None
+) -> Any:
     """Compile a `jax.stages.Lowered`; on CPUs small loops become functions.
 
-    `quickly` is for what runs once, on a CPU; `small` for what runs there often on `few` numbers.
+    `quickly` is for what runs once, on a CPU; `small` for what runs there often on `few` numbers. `expect` is
+    told how many seconds it will take, where XLA has to compile it and programs like it were compiled before;
+    what it takes is remembered then.
 
     The option for that is one of XLA's backend for CPUs. JAX can name it in the variable `XLA_FLAGS` alone,
     which speaks for the whole process; so it is put into the options on their way to XLA. What the user says
     there is kept.
     """
-    return compiled_by(lowered, _Client, _QUICKLY if quickly else _SMALL if small else None)
+    sort = "quickly" if quickly else "small" if small else "long"
+    client = partial(_Client, sort=sort, expect=expect)
+    return compiled_by(lowered, client, _QUICKLY if quickly else _SMALL if small else None)
 
 
 def few(tree: Any) -> bool:
@@ -53,8 +62,8 @@ def once(fn: Callable[..., Any], *arguments: Any) -> Any:
 class _Client:
     """XLA's client, as one compilation sees it."""
 
-    def __init__(self, client: Any):
-        self._client = client
+    def __init__(self, client: Any, sort: str, expect: Callable[[float], object] | None):
+        self._client, self._sort, self._expect = client, sort, expect
         self._extra = _FOR_CPU if client.platform == "cpu" else {}
 
     def __getattr__(self, name: str) -> Any:
@@ -80,9 +89,22 @@ class _Client:
         return found_or_made(
             lambda: program_key(module, executable_devices, options, client),
             lambda content: client.deserialize_executable(content, executable_devices, options),
-            make,
+            lambda: self._timed(module, make),
             lambda made: dumped(made, client),
         )
+
+    def _timed(self, module: Any, make: Callable[[], Any]) -> Any:
+        """`make()`, whose time is told before and remembered after."""
+        kept, expect = chosen(), self._expect
+        if kept is None or expect is None:
+            return make()
+        took, size = Took(kept.folder), program_size(module)
+        if (seconds := took.expected(self._sort, size)) is not None:
+            expect(seconds)
+        began = time.monotonic()
+        made = make()
+        took.add(self._sort, size, time.monotonic() - began)
+        return made
 
 
 def with_extra(options: Any, extra: Mapping[str, str]) -> Any:

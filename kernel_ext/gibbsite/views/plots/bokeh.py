@@ -136,6 +136,7 @@ def _figure(plot: Plot, sources: dict[str, ColumnDataSource], ranges: dict[str, 
         y_range=made["y"],
         x_axis_label=plot.x.label,
         tools=[PanTool(), BoxZoomTool(), WheelZoomTool(), ResetTool(), SaveTool(filename=plot.name)],
+        toolbar_location="above",  # where all five have room, however low the plot
         active_drag=None,
         active_scroll=None,
         background_fill_color=plot.ground or LINE,

@@ -12,7 +12,7 @@ from gibbsite.sampling.verdict.cure import Cure
 from gibbsite.sampling.verdict.cures import cures
 from gibbsite.views.host.names import name_of
 from gibbsite.views.run.content import ENDED, status_of
-from gibbsite.views.run.words import number, progress, whole
+from gibbsite.views.run.words import fixed, number, progress, whole
 
 _WHOLE = ("lowest ESS", "divergences")
 MORE = 500  # draws that the button adds
@@ -81,6 +81,8 @@ def trial_rows(found: Comparison) -> list[list[Any]]:
 
 
 def _figure(name: str, value: float) -> str:
+    if "R-hat" in name and not value <= 100:
+        return fixed(value)
     return whole(value) if name in _WHOLE or abs(value) >= 1000 else number(value)
 
 

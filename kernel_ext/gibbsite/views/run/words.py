@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from gibbsite.sampling.engine.stages import COMPILING
 from gibbsite.sampling.storage.names import element_name
 from gibbsite.views.run.content import ENDED, ESS_PER_CHAIN, RHAT_LIMIT, Content, status_of
 
@@ -52,6 +53,11 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
+def _about(seconds: float) -> str:
+    """Seconds that are guessed: `5 s`."""
+    return f"{max(1, round(seconds))} s" if seconds < 59.5 else duration(seconds)
+
+
 def progress(snapshot: Any) -> str:
     """Where a run is: `1 200 of 2 000 draws × 4 chains · 3.1 s · about 2.0 s left · 1 600 steps/s`."""
     parts = []
@@ -64,7 +70,10 @@ def progress(snapshot: Any) -> str:
     chains = f"{snapshot.chains} chain{'s' * (snapshot.chains != 1)}"
     parts[0] += f" {chains}" if snapshot.status == "compiling" else f" × {chains}"
     if snapshot.status == "compiling":
-        parts += [f"{name} {duration(seconds)}" for name, seconds in snapshot.stages.items()]
+        for name, seconds in snapshot.stages.items():
+            whole_stage = snapshot.compiling if name == COMPILING else None
+            about = "" if whole_stage is None else f" (about {_about(whole_stage)})"
+            parts.append(f"{name} {duration(seconds)}{about}")
     parts.append(duration(snapshot.elapsed))
     if snapshot.status not in ENDED and snapshot.eta is not None:
         parts.append(f"about {duration(snapshot.eta)} left")
