@@ -8,6 +8,7 @@ from arviz_base import rcParams
 from arviz_stats.base import array_stats  # pyright: ignore
 
 from gibbsite.sampling.storage.draws import label_of, scalar_labels
+from gibbsite.sampling.watch.ranks import Scored
 from gibbsite.sampling.watch.snapshot import ScalarStat
 
 _MIN_DRAWS = 8
@@ -20,29 +21,39 @@ def _measure(fn: Any, x: np.ndarray, **options: Any) -> float:
         return float(fn(x, chain_axis=0, draw_axis=1, **options))
 
 
+def _rhat(scored: Scored) -> float:
+    """The larger R-hat of the ranks and of the folded ranks; NaN for a single chain."""
+    if len(scored.split) < 4:
+        return np.nan
+    parts = [_measure(array_stats.rhat, z, method="identity") for z in (scored.scores, scored.folded())]
+    return min(max(parts), MOST_RHAT)
+
+
+def _ess(scored: Scored) -> tuple[float, float]:
+    """In the bulk, and the lesser one of both tails."""
+    share = rcParams["stats.ci_prob"]
+    below = scored.below([1 - share, share])
+    bulk, *tails = (_measure(array_stats.ess, z, method="identity") for z in (scored.scores, *below))
+    return bulk, min(tails)
+
+
 def rank_rhat(x: np.ndarray) -> float:
     """Rank-normalised split R-hat of draws `[chain, draw]`, at most `MOST_RHAT`; NaN where undefined."""
     if x.shape[1] < _MIN_DRAWS or not np.isfinite(x).all() or np.ptp(x) == 0:
         return float("nan")
-    found = _measure(array_stats.rhat, x.astype(np.float64), method="rank")
-    return min(found, MOST_RHAT) if found == found else found
+    return _rhat(Scored(x))
 
 
 def rank_rhats(x: np.ndarray) -> np.ndarray:
     """`rank_rhat` of each scalar in draws `[draw, chain, scalar]`."""
-    with np.errstate(all="ignore"):
-        found = np.asarray(array_stats.rhat(x.astype(np.float64), chain_axis=1, draw_axis=0, method="rank"))
-    return np.minimum(found, MOST_RHAT)
+    return np.array([rank_rhat(of.T) for of in np.moveaxis(x, -1, 0)])
 
 
 def least_esses(x: np.ndarray) -> np.ndarray:
     """The lesser of bulk and tail ESS of each scalar in draws `[draw, chain, scalar]`; 0 where neither is
     defined."""
-    with np.errstate(all="ignore"):
-        x = x.astype(np.float64)
-        bulk = array_stats.ess(x, chain_axis=1, draw_axis=0, method="bulk")
-        tail = array_stats.ess(x, chain_axis=1, draw_axis=0, method="tail", prob=rcParams["stats.ci_prob"])
-    return np.nan_to_num(np.minimum(bulk, tail), nan=0.0)
+    found = [min(_ess(Scored(of.T))) if np.isfinite(of).all() else 0.0 for of in np.moveaxis(x, -1, 0)]
+    return np.nan_to_num(found)
 
 
 def scalar_stat(label: str, site: str, index: tuple[int, ...], x: np.ndarray) -> ScalarStat:
@@ -57,11 +68,10 @@ def scalar_stat(label: str, site: str, index: tuple[int, ...], x: np.ndarray) ->
     mean, sd = (float(x.mean()), float(x.std(ddof=1))) if finite and x.size > 1 else (np.nan, np.nan)
     if not finite or x.shape[1] < _MIN_DRAWS or np.ptp(x) == 0:
         return ScalarStat(label, site, index, mean, sd, np.nan, np.nan, np.nan, np.nan, discrete)
-    bulk = _measure(array_stats.ess, x, method="bulk")
-    tail = _measure(array_stats.ess, x, method="tail", prob=rcParams["stats.ci_prob"])
-    bulk, tail = (e if np.isfinite(e) and e > 0 else np.nan for e in (bulk, tail))
-    rhat = rank_rhat(x)
-    mcse = _measure(array_stats.mcse, x, method="mean")
+    scored = Scored(x)
+    bulk, tail = (e if np.isfinite(e) and e > 0 else np.nan for e in _ess(scored))
+    rhat = _rhat(scored)
+    mcse = sd / np.sqrt(_measure(array_stats.ess, scored.split, method="identity"))
     return ScalarStat(label, site, index, mean, sd, mcse, rhat, bulk, tail, discrete)
 
 
