@@ -7,6 +7,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.kernels.blocks.conjugate import ConjugateGibbs
+from gibbsite.kernels.nuts.bending import Bends
 from gibbsite.kernels.nuts.block import LearntNUTS
 from gibbsite.kernels.nuts.coordinates import Coordinates
 from gibbsite.kernels.nuts.metric import Metric
@@ -32,9 +33,10 @@ def by_hand(y=None):
 
 
 class Frozen(LearntNUTS):
-    """With random degrees and a random low-rank metric, as if they had been learnt."""
+    """With random degrees, bends and a random low-rank metric, as if they had been learnt."""
 
     seed = 0
+    bent = None  # a power and a knee; else random ones
 
     def init(self, *args, **kwargs):
         state = super().init(*args, **kwargs)
@@ -47,14 +49,20 @@ class Frozen(LearntNUTS):
             jnp.asarray(directions, jnp.float32),
             jnp.asarray(np.exp(rng.normal(size=rank) / 2), jnp.float32),
         )
-        tuning = state.tuning._replace(lam=jnp.asarray(lam, jnp.float32), metric=metric)
+        count = state.tuning.bends.knee.size
+        knee = (
+            rng.choice([*rng.normal(size=3), np.inf], count) if self.bent is None else [self.bent[1]] * count
+        )
+        power = rng.choice([1.0, 0.5, -0.5, -1.0], count) if self.bent is None else [self.bent[0]] * count
+        bends = Bends(jnp.asarray(power, jnp.float32), jnp.asarray(knee, jnp.float32))
+        tuning = state.tuning._replace(lam=jnp.asarray(lam, jnp.float32), metric=metric, bends=bends)
         return self.refresh(state._replace(tuning=tuning), args[3], args[4])
 
     def refresh(self, state, model_args, model_kwargs):
         """The coordinates anew as well: the degrees are not those of `init`."""
         c = self.problem.coordinates
         around = self.problem.around(model_args, model_kwargs)
-        state = state._replace(u=c.learnt_from(c.flat(state.z), state.tuning.lam, around))
+        state = state._replace(u=c.learnt_from(c.flat(state.z), state.tuning.form, around))
         return super().refresh(state, model_args, model_kwargs)
 
 
@@ -76,6 +84,14 @@ def test_frozen_at_random(model, seed):
     kernel.seed = seed
     composite = Gibbs([(kernel, list(analysed.density.latents))])
     survives(model, composite)
+
+
+@pytest.mark.parametrize("bent", [(1.0, 0.0), pytest.param((-0.5, 0.3), marks=pytest.mark.slow)])
+def test_frozen_with_a_scale_between_itself_and_its_logarithm(bent):
+    analysed = gb.model(declared, DATA)
+    kernel = Frozen(analysed.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
+    kernel.bent = bent
+    survives(declared, Gibbs([(kernel, list(analysed.density.latents))]))
 
 
 def test_frozen_beside_a_block_that_owns_a_parent():

@@ -171,7 +171,7 @@ class LearntNUTS(HMC):
     def sample(self, state: NutsState, model_args: Any, model_kwargs: Any) -> NutsState:
         """One transition; adapts while fewer than `num_warmup` steps were taken."""
         kwargs, c = dict(model_kwargs or {}), self.problem.coordinates
-        lam, metric = state.tuning.lam, state.tuning.metric
+        lam, metric = state.tuning.form, state.tuning.metric
         gradient_of = self.problem.value_and_grad(lam, model_args, kwargs)
         rng_key, found = chance(state.rng_key, c.size, self._max_tree_depth, state.u.dtype)
 
@@ -215,7 +215,7 @@ class LearntNUTS(HMC):
             ring, averages, step_size = s.ring, s.averages, s.step_size
             if self._ends:
                 slope = -s.tuning.metric.untransposed(s.w_grad)
-                v, g = unmoved(self.problem.coordinates, s.u, slope, s.tuning.lam, around)
+                v, g = unmoved(self.problem.coordinates, s.u, slope, s.tuning.form, around)
                 row = jnp.concatenate([v, g, as_vector(self.problem.coordinates, around, v.dtype)])
                 ring = lax.dynamic_update_index_in_dim(ring, row, steps % ring.shape[0], 0)
             if self._adapt_step_size:
@@ -247,7 +247,7 @@ class LearntNUTS(HMC):
     def refresh(self, state: NutsState, model_args: Any, model_kwargs: Any) -> NutsState:
         """The same values where other blocks may have moved: coordinates, potential and gradient anew."""
         kwargs, c = dict(model_kwargs or {}), self.problem.coordinates
-        lam, u = state.tuning.lam, state.u
+        lam, u = state.tuning.form, state.u
         if c.siblings:  # elsewhere u stays: there and back again is not exact where |m| is far above s
             u = c.learnt_from(c.flat(state.z), lam, self.problem.around(model_args, kwargs))
         energy, gradient = self.problem.value_and_grad(lam, model_args, kwargs)(u)
@@ -257,7 +257,7 @@ class LearntNUTS(HMC):
         self, state: NutsState, z: Mapping[str, Any], model_args: Any, model_kwargs: Any
     ) -> NutsState:
         """The state at other unconstrained values `z` by site."""
-        kwargs, c, lam = dict(model_kwargs or {}), self.problem.coordinates, state.tuning.lam
+        kwargs, c, lam = dict(model_kwargs or {}), self.problem.coordinates, state.tuning.form
         u = c.learnt_from(c.flat(z), lam, self.problem.around(model_args, kwargs))
         energy, gradient = self.problem.value_and_grad(lam, model_args, kwargs)(u)
         w_grad = state.tuning.metric.transposed(gradient)

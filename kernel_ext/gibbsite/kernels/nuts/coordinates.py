@@ -1,22 +1,24 @@
 """The coordinates of a block: flat, unconstrained, centred to a degree.
 
 `v` is the block's unconstrained values as the model is written, `u` the same with every centred element moved
-to its degree λ; both flat, sites in an order in which locations and scales come after all that they read.
+to its degree λ, and with logarithms of positive numbers bent; both flat, sites in an order in which locations
+and scales come after all that they read.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions.transforms import IdentityTransform
+from numpyro.distributions.transforms import ExpTransform, IdentityTransform, IndependentTransform
 
 from gibbsite.conditional.draws.within import transform_to
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.by_hand import ByHand, non_centred_by_hand
 from gibbsite.density.hierarchy.location_scale import LocationScale, location_scales
+from gibbsite.kernels.nuts.bending import Bends, bent_from, bent_to, straight
 from gibbsite.kernels.nuts.centring import centred_from, centred_to, factor
 
 Centred = LocationScale | ByHand
@@ -30,9 +32,17 @@ class Surroundings:
     data: Any
 
 
+class Form(NamedTuple):
+    """What is learnt of coordinates: degrees of centring `[degrees]`, and bends."""
+
+    lam: jax.Array
+    bends: Bends
+
+
 @dataclass(frozen=True)
 class Part:
-    """One site of a block: where it stands in the flat vector, and in that of degrees if it is centred."""
+    """One site of a block: where it stands in the flat vector, in that of degrees if it is centred, and among
+    the elements that may be bent if it is one of positive numbers."""
 
     name: str
     shape: tuple[int, ...]
@@ -40,6 +50,7 @@ class Part:
     support: Any
     centred: Centred | None = None
     degrees: slice | None = None
+    bends: slice | None = None
 
     def constrain(self, x: Any) -> Any:
         """Unconstrained → constrained value."""
@@ -51,7 +62,8 @@ class Coordinates:
     """The sites of a block in flat coordinates, `size` numbers, of which `degrees` are centred.
 
     `site` numbers the centred site that each degree belongs to, `written` is its degree in the model as
-    written; `siblings` are the sites outside the block that centring reads.
+    written; `siblings` are the sites outside the block that centring reads. Where methods take `lam`, that is
+    a whole `Form`, or degrees alone with nothing bent.
     """
 
     density: Density
@@ -65,6 +77,16 @@ class Coordinates:
     def degrees(self) -> int:
         """How many elements have a degree of centring."""
         return len(self.site)
+
+    @property
+    def bent(self) -> tuple[Part, ...]:
+        """The parts whose elements may be bent."""
+        return tuple(p for p in self.parts if p.bends is not None)
+
+    @property
+    def bent_at(self) -> np.ndarray:
+        """Where the elements that may be bent stand in the flat vector."""
+        return np.concatenate([np.zeros(0, int), *(np.arange(p.at.start, p.at.stop) for p in self.bent)])
 
     @property
     def centred(self) -> tuple[Part, ...]:
@@ -89,13 +111,18 @@ class Coordinates:
                 total = total + jnp.sum(transform.log_abs_det_jacobian(x, values[p.name]))
         return values, total
 
-    def written_from(self, u: jax.Array, lam: jax.Array, around: Surroundings) -> tuple[jax.Array, jax.Array]:
+    def written_from(
+        self, u: jax.Array, lam: jax.Array | Form, around: Surroundings
+    ) -> tuple[jax.Array, jax.Array]:
         """u → v, and the log determinant of that change."""
-        return self._walk(u, lam, around, forth=True)
+        return self._walk(u, self._form(lam), around, forth=True)
 
-    def learnt_from(self, v: jax.Array, lam: jax.Array, around: Surroundings) -> jax.Array:
+    def learnt_from(self, v: jax.Array, lam: jax.Array | Form, around: Surroundings) -> jax.Array:
         """v → u."""
-        return self._walk(v, lam, around, forth=False)[0]
+        return self._walk(v, self._form(lam), around, forth=False)[0]
+
+    def _form(self, lam: jax.Array | Form) -> Form:
+        return lam if isinstance(lam, Form) else Form(lam, straight(len(self.bent_at)))
 
     def locations(self, v: jax.Array, around: Surroundings) -> tuple[jax.Array, jax.Array]:
         """Location and scale of every centred element at v, `[degrees]` each."""
@@ -119,20 +146,29 @@ class Coordinates:
         return jnp.where(by_hand, loc + scale * x, x), jnp.where(by_hand, slope / scale, slope)
 
     def _walk(
-        self, flat: jax.Array, lam: jax.Array, around: Surroundings, forth: bool
+        self, flat: jax.Array, form: Form, around: Surroundings, forth: bool
     ) -> tuple[jax.Array, jax.Array]:
-        if not self.degrees:
+        if not self.degrees and not self.bent:
             return flat, jnp.zeros((), flat.dtype)
         read, given = self._reader(around)
         out, total = [], jnp.zeros((), flat.dtype)
         for p in self.parts:
             x = flat[p.at].reshape(p.shape)
+            if p.bends is not None:
+                bends = Bends(*(jnp.asarray(a, x.dtype)[p.bends].reshape(p.shape) for a in form.bends))
+                other, log_factor = bent_from(x, bends) if forth else (bent_to(x, bends), jnp.zeros(()))
+                total = total + jnp.sum(log_factor)
+                out.append(jnp.ravel(other))
+                if self.degrees:
+                    given(p, other if forth else x)
+                continue
             if p.centred is None or p.degrees is None:
                 out.append(jnp.ravel(x))
-                given(p, x)
+                if self.degrees:
+                    given(p, x)
                 continue
             loc, scale = _read(p, read)
-            degree = lam[p.degrees].reshape(p.shape)
+            degree = form.lam[p.degrees].reshape(p.shape)
             x, written, log_factor = _moved(p.centred, x, degree, loc, scale, forth)
             total = total + jnp.sum(log_factor)
             out.append(jnp.ravel(x))
@@ -179,12 +215,13 @@ def coordinates(
     """Coordinates of the sites in `shapes`, by unconstrained shape and support.
 
     `siblings` are the sites whose values other blocks give. Unless `centring` is "as written", every site is
-    centred to a degree whose location or scale reads another site of the block and nothing that is unknown.
+    centred to a degree whose location or scale reads another site of the block and nothing that is unknown;
+    with "auto" the others of positive numbers may be bent.
     """
     names = [n for n in shapes if n in density.latent_vars]
     found = declared(density, names, siblings) if centring != "as written" else {}
     parts, site, written = [], [], []
-    at = degrees = number = 0
+    at = degrees = number = bends = 0
     for name in [*_ordered(names, found), *(n for n in shapes if n not in names)]:
         shape, support = shapes[name]
         size = int(np.prod(shape, dtype=np.int64))
@@ -196,7 +233,11 @@ def coordinates(
             number += 1
             written += [1.0 if isinstance(c, LocationScale) else 0.0] * size
             degrees += size
-        parts.append(Part(name, shape, slice(at, at + size), support, c, where))
+        among = None
+        if c is None and centring == "auto" and size and _is_logarithm(transform_to(support)):
+            among = slice(bends, bends + size)
+            bends += size
+        parts.append(Part(name, shape, slice(at, at + size), support, c, where, among))
         at += size
     outside = [n for c in found.values() for n in c.reads if n not in names]
     return Coordinates(
@@ -207,6 +248,12 @@ def coordinates(
         np.array(site, np.int32),
         np.array(written, np.float32),
     )
+
+
+def _is_logarithm(transform: Any) -> bool:
+    if isinstance(transform, IndependentTransform):
+        transform = transform.base_transform
+    return isinstance(transform, ExpTransform)
 
 
 def declared(density: Density, names: Sequence[str], siblings: Sequence[str] | None) -> dict[str, Centred]:

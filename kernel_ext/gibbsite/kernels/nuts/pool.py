@@ -55,8 +55,8 @@ def pooled(
 
     def move(z: Any, tuning: Tuning, averages: Any, siblings: dict[str, Any]) -> Any:
         around = with_conditioning(dict(kwargs), siblings)
-        u = c.learnt_from(c.flat(z), tuning.lam, problem.around(args, around))
-        energy, gradient = problem.value_and_grad(tuning.lam, args, around)(u)
+        u = c.learnt_from(c.flat(z), tuning.form, problem.around(args, around))
+        energy, gradient = problem.value_and_grad(tuning.form, args, around)(u)
         restarted = averages_at(jnp.exp(averages[0]))
         return u, energy, tuning.metric.transposed(gradient), restarted
 

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer.hmc_util import dual_averaging
 
-from gibbsite.kernels.nuts.centring import Fit
 from gibbsite.kernels.nuts.coordinates import Coordinates, Surroundings
 from gibbsite.kernels.nuts.metric import Metric
-from gibbsite.kernels.nuts.tuning import Tuning
+from gibbsite.kernels.nuts.tuning import Tuning, untuned
 
 
 class NutsState(NamedTuple):
@@ -60,7 +59,7 @@ def first_state(
     """
     step_size, target, raises = aims
     v, energy, gradient = start
-    none, zero, first = jnp.zeros(c.degrees), jnp.zeros((), jnp.int32), jnp.asarray(step_size, v.dtype)
+    zero, first = jnp.zeros((), jnp.int32), jnp.asarray(step_size, v.dtype)
     return NutsState(
         i=zero,
         z=c.by_site(v),
@@ -77,7 +76,7 @@ def first_state(
         target=jnp.asarray(target, v.dtype),
         raises=jnp.asarray(raises, bool),
         astray=zero,
-        tuning=Tuning(lam, Fit(none, none, none, none), metric),
+        tuning=untuned(c, lam, metric),
         ring=ring,
         num_warmup=jnp.asarray(num_warmup, jnp.int32),
         rng_key=rng_key,

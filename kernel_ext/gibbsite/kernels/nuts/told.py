@@ -1,4 +1,4 @@
-"""What warm-up learnt about centring, in numbers and in words."""
+"""What warm-up learnt about centring and bends, in numbers and in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,16 +46,33 @@ class Learnt:
         return {**vars(self), "degrees": np.asarray(self.degrees, float).tolist()}
 
 
-class Centring(dict[str, np.ndarray]):
-    """Degrees of centring by site, each of the site's shape: 1 is centred, 0 non-centred. Printing tells how
-    well they fit; `notices` names sites for which no degree does."""
+@dataclass(frozen=True)
+class Bent:
+    """Of a site of positive numbers: how many of its elements are sampled as something between logarithm and
+    value, how many there are, and the mean divergence F of the former as chosen and as logarithms."""
 
-    def __init__(self, learnt: Mapping[str, Learnt]):
-        super().__init__({n: found.degrees for n, found in learnt.items()})
-        self.learnt = dict(learnt)
+    count: int
+    size: int
+    used: float
+    written: float
 
     def __str__(self) -> str:
-        return "\n".join(f"{n}: {found}" for n, found in self.learnt.items()) or "nothing to centre"
+        some = "" if self.size == 1 else f"{self.count} of {self.size} elements "
+        return f"{some}between logarithm and value; F {self.used:.2g}, as logarithm {self.written:.2g}"
+
+
+class Centring(dict[str, np.ndarray]):
+    """Degrees of centring by site, each of the site's shape: 1 is centred, 0 non-centred. Printing tells how
+    well they fit; `notices` names sites for which no degree does. `bent` are the sites of positive numbers
+    that are not sampled as logarithms."""
+
+    def __init__(self, learnt: Mapping[str, Learnt], bent: Mapping[str, Bent] | None = None):
+        super().__init__({n: found.degrees for n, found in learnt.items()})
+        self.learnt, self.bent = dict(learnt), dict(bent or {})
+
+    def __str__(self) -> str:
+        found = [f"{n}: {found}" for n, found in (*self.learnt.items(), *self.bent.items())]
+        return "\n".join(found) or "nothing to centre"
 
     @property
     def notices(self) -> list[str]:
@@ -69,12 +86,17 @@ class Centring(dict[str, np.ndarray]):
 
     def as_json(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {n: found.as_json() for n, found in self.learnt.items()}
+        bent = {n: vars(found) for n, found in self.bent.items()}
+        return {**{n: found.as_json() for n, found in self.learnt.items()}, **bent}
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> "Centring":
         """The inverse of `as_json`."""
-        return cls({n: Learnt(**{**s, "degrees": np.asarray(s["degrees"])}) for n, s in saved.items()})
+        degrees = {n: s for n, s in saved.items() if "degrees" in s}
+        return cls(
+            {n: Learnt(**{**s, "degrees": np.asarray(s["degrees"])}) for n, s in degrees.items()},
+            {n: Bent(**s) for n, s in saved.items() if n not in degrees},
+        )
 
 
 def learnt_centring(kernel: Any, state: Any) -> Centring:
@@ -83,6 +105,7 @@ def learnt_centring(kernel: Any, state: Any) -> Centring:
     Chains that learnt apart are averaged.
     """
     found: dict[str, Learnt] = {}
+    bent: dict[str, Bent] = {}
     for inner, own in gradient_blocks(kernel, state):
         if not inner.learns_centring:
             continue
@@ -92,7 +115,14 @@ def learnt_centring(kernel: Any, state: Any) -> Centring:
             at = part.degrees
             written, _, non_centred, used = (float(f[at].mean()) for f in fit)
             found[part.name] = Learnt(lam[at].reshape(part.shape), used, written, non_centred)
-    return Centring(found)
+        knees = np.asarray(tuning.bends.knee)
+        as_logarithm, as_chosen = (np.asarray(f).mean(0) for f in tuning.bends_fit)
+        for part in inner.problem.coordinates.bent:
+            which = np.isfinite(knees[:, part.bends]).any(0)
+            if which.any():
+                used, written = (float(f[part.bends][which].mean()) for f in (as_chosen, as_logarithm))
+                bent[part.name] = Bent(int(which.sum()), which.size, used, written)
+    return Centring(found, bent)
 
 
 def aimed_at(kernel: Any, state: Any) -> dict[int, float]:

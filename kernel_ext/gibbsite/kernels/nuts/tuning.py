@@ -5,12 +5,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from gibbsite.kernels.nuts.bending import Bends, bent, learnt_bends, straight
 from gibbsite.kernels.nuts.centring import Fit, learnt
-from gibbsite.kernels.nuts.coordinates import Coordinates, Surroundings
+from gibbsite.kernels.nuts.coordinates import Coordinates, Form, Surroundings
 from gibbsite.kernels.nuts.metric import Metric, divergence, fisher_diagonal, low_rank, unit_metric
 
 _LEAST_DRAWS = 50
 """Draws of all chains from which a degree of centring can be told."""
+_LEAST_BENT = 50
+"""Draws of all chains from which a bend can be told."""
 PER_DIMENSION = 3
 _STRAIGHT = 0.5
 """Mean divergence per coordinate above which draws are not nearly normal in any linear coordinates."""
@@ -31,11 +34,26 @@ class Rows(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """Degrees of centring `[degrees]`, how they fit, and the metric in the coordinates that they make."""
+    """Degrees of centring `[degrees]` and how they fit, bends and F of every element that may be bent as
+    written and with them, and the metric in the coordinates that they make."""
 
     lam: jax.Array
     fit: Fit
+    bends: Bends
+    bends_fit: tuple[jax.Array, jax.Array]
     metric: Metric
+
+    @property
+    def form(self) -> Form:
+        """What the coordinates want of it."""
+        return Form(self.lam, self.bends)
+
+
+def untuned(coordinates: Coordinates, lam: jax.Array, metric: Metric) -> Tuning:
+    """What there is before anything is learnt, at degrees `lam`."""
+    none, unbent = jnp.zeros(coordinates.degrees), jnp.zeros(len(coordinates.bent_at))
+    fit = Fit(none, none, none, none)
+    return Tuning(lam, fit, straight(unbent.size), (unbent, unbent), metric)
 
 
 def refit(
@@ -73,15 +91,24 @@ def refit(
         whole = jnp.isfinite(u).all(1) & jnp.isfinite(slope).all(1)
         weight = jnp.where(whole, weight, 0.0)
         u, slope = (jnp.where(whole[:, None], a, 0.0) for a in (u, slope))
+    bends, bends_fit, places = tuning.bends, tuning.bends_fit, coordinates.bent_at
+    if places.size and last is not None:
+        enough = weight.sum() >= _LEAST_BENT
+        found = learnt_bends(u[:, places], slope[:, places], weight)
+        bends, bends_fit = jax.tree.map(lambda a, b: jnp.where(enough, a, b), found, (bends, bends_fit))
+        new_u, new_slope = bent(u[:, places], slope[:, places], bends)
+        u, slope = u.at[:, places].set(new_u), slope.at[:, places].set(new_slope)
+    learnt_form = Tuning(lam, fit, bends, bends_fit, tuning.metric)
     scale = fisher_diagonal(u, slope, weight)
     plain = unit_metric(scale, rank)
     if not rank or u.shape[0] < PER_DIMENSION * u.shape[1]:
-        return Tuning(lam, fit, plain)
+        return learnt_form._replace(metric=plain)
     better = low_rank(u, slope, weight, scale, rank)
     w, w_slope = jax.vmap(better.inverse)(u), jax.vmap(better.transposed)(slope)
-    straight = divergence(w, w_slope, weight).mean() < _STRAIGHT
+    even = divergence(w, w_slope, weight).mean() < _STRAIGHT
     enough = weight.sum() >= PER_DIMENSION * u.shape[1]
-    return Tuning(lam, fit, jax.tree.map(lambda a, b: jnp.where(enough & straight, a, b), better, plain))
+    metric = jax.tree.map(lambda a, b: jnp.where(enough & even, a, b), better, plain)
+    return learnt_form._replace(metric=metric)
 
 
 def around(coordinates: Coordinates, siblings: jax.Array, data: object) -> Surroundings:
@@ -103,7 +130,7 @@ def as_vector(coordinates: Coordinates, surroundings: Surroundings, dtype: Any) 
     return jnp.concatenate([jnp.zeros(0, dtype), *held])
 
 
-def moved(coordinates: Coordinates, row: Rows, lam: jax.Array, data: object) -> tuple[jax.Array, jax.Array]:
+def moved(coordinates: Coordinates, row: Rows, lam: Any, data: object) -> tuple[jax.Array, jax.Array]:
     """A draw and its gradient in the coordinates of degrees `lam`."""
     surroundings = around(coordinates, row.siblings, data)
     u = coordinates.learnt_from(row.v, lam, surroundings)
@@ -112,11 +139,11 @@ def moved(coordinates: Coordinates, row: Rows, lam: jax.Array, data: object) -> 
 
 
 def unmoved(
-    coordinates: Coordinates, u: jax.Array, slope: jax.Array, lam: jax.Array, surroundings: Surroundings
+    coordinates: Coordinates, u: jax.Array, slope: jax.Array, lam: Any, surroundings: Surroundings
 ) -> tuple[jax.Array, jax.Array]:
     """The inverse of `moved`, from u: v, and the gradient by v of the logdensity of v."""
     v, _ = coordinates.written_from(u, lam, surroundings)
-    if not coordinates.degrees:
+    if not coordinates.degrees and not coordinates.bent:
         return v, slope
 
     def forth(v: jax.Array) -> tuple[jax.Array, jax.Array]:
