@@ -25,7 +25,7 @@ from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
 from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.errors import DataError, ModelError, nearest
 from gibbsite.ground.sensible import shown
-from gibbsite.kernels.nuts.coordinates import declared
+from gibbsite.kernels.learnt.coordinates import declared
 
 AUTO, NON_CENTRED, CENTRED, BASE = "auto", "non-centred", "centred", "base"
 _INDEXED = re.compile(r"(.*?)((?:\[\d+\])+)$")

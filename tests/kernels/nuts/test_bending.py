@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.kernels.nuts.bending import Bends, bent, bent_from, bent_to, learnt_bends, straight
-from gibbsite.kernels.nuts.metric import divergence
+from gibbsite.kernels.learnt.bending import Bends, bent, bent_from, bent_to, learnt_bends, straight
+from gibbsite.kernels.learnt.metric import divergence
 from gibbsite.kernels.nuts.told import Centring
 from helpers.models.hierarchies import EFFECT, ERROR, eight_schools
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.kernels.nuts.centring import centred_from, centred_to
+from gibbsite.kernels.learnt.centring import centred_from, centred_to
 from gibbsite.kernels.nuts.problem import problem
 from gibbsite.kernels.nuts.tuning import Rows, moved, unmoved
 from helpers.models.hierarchies import EFFECT, ERROR, HIERARCHIES, eight_schools

@@ -7,10 +7,10 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.kernels.blocks.conjugate import ConjugateGibbs
-from gibbsite.kernels.nuts.bending import Bends
+from gibbsite.kernels.learnt.bending import Bends
+from gibbsite.kernels.learnt.coordinates import Coordinates
+from gibbsite.kernels.learnt.metric import Metric
 from gibbsite.kernels.nuts.block import LearntNUTS
-from gibbsite.kernels.nuts.coordinates import Coordinates
-from gibbsite.kernels.nuts.metric import Metric
 from helpers.truths.geweke import joint_distribution_test
 from numpyro.infer import Gibbs
 

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.kernels.nuts.centring import learnt
-from gibbsite.kernels.nuts.metric import Metric, divergence, fisher_diagonal, low_rank, moments
+from gibbsite.kernels.learnt.centring import learnt
+from gibbsite.kernels.learnt.metric import Metric, divergence, fisher_diagonal, low_rank, moments
 from gibbsite.kernels.nuts.tuning import raised
 from gibbsite.kernels.nuts.windows import FINAL, LEAST, ring_length, window_ends
 

@@ -16,8 +16,8 @@ from gibbsite.conditional.draws.within import transform_to
 from gibbsite.density import Density, build_density
 from gibbsite.errors import OptionError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.learnt.metric import MOST_RANK, unit_metric
 from gibbsite.kernels.nuts import over_chains
-from gibbsite.kernels.nuts.metric import MOST_RANK, unit_metric
 from gibbsite.kernels.nuts.pool import pooled
 from gibbsite.kernels.nuts.problem import Problem, problem
 from gibbsite.kernels.nuts.state import NutsState, averages_after, first_state

@@ -17,7 +17,7 @@ from gibbsite.density import Density
 from gibbsite.density.model.arguments import split_arguments
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.nuts.coordinates import Coordinates, Surroundings, coordinates
+from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings, coordinates
 from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
 from gibbsite.trace.jaxpr.slopes import with_slopes
 

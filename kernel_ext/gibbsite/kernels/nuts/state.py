@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer.hmc_util import dual_averaging
 
-from gibbsite.kernels.nuts.coordinates import Coordinates, Surroundings
-from gibbsite.kernels.nuts.metric import Metric
+from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings
+from gibbsite.kernels.learnt.metric import Metric
 from gibbsite.kernels.nuts.tuning import Tuning, untuned
 
 

@@ -10,9 +10,9 @@ from gibbsite.density import Density
 from gibbsite.kernels.blocks.eliminated import Eliminated
 from gibbsite.kernels.composite import Repeat
 from gibbsite.kernels.interleaved import Interleaved
+from gibbsite.kernels.learnt.centring import GRID
+from gibbsite.kernels.learnt.coordinates import declared
 from gibbsite.kernels.nuts.block import LearntNUTS
-from gibbsite.kernels.nuts.centring import GRID
-from gibbsite.kernels.nuts.coordinates import declared
 
 _BAD_FIT = 1.0
 

@@ -18,8 +18,8 @@ from gibbsite.conditional.draws.within import transform_to
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.by_hand import ByHand, non_centred_by_hand
 from gibbsite.density.hierarchy.location_scale import LocationScale, location_scales
-from gibbsite.kernels.nuts.bending import Bends, bent_from, bent_to, straight
-from gibbsite.kernels.nuts.centring import centred_from, centred_to, factor
+from gibbsite.kernels.learnt.bending import Bends, bent_from, bent_to, straight
+from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor
 
 Centred = LocationScale | ByHand
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.kernels.nuts.metric import divergence, moments
+from gibbsite.kernels.learnt.metric import divergence, moments
 
 _POWERS = (1.0, 0.5, -0.5, -1.0)
 _MEANS = (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)

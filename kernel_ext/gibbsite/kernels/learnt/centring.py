@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.kernels.nuts.metric import divergence, moments
+from gibbsite.kernels.learnt.metric import divergence, moments
 
 GRID = 25
 _SNAP = 0.05
