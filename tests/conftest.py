@@ -27,6 +27,8 @@ jax.config.update("jax_enable_x64", False)
 QUICKLY = "--xla_backend_optimization_level=0"
 if jax.__version_info__ < (0, 11):  # later ones know one way of fusing, and refuse the option
     QUICKLY += " --xla_cpu_use_fusion_emitters=false"
+# for a process whose draws are compared with this one's
+ALIKE = "GIBBSITE_TESTS_XLA_FLAGS"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XLA_FLAGS"] = QUICKLY
     jax.devices()  # XLA reads the variable once
     del os.environ["XLA_FLAGS"]
+    os.environ[ALIKE] = QUICKLY
 
 
 @pytest.hookimpl(optionalhook=True)

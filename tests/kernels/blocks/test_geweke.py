@@ -152,12 +152,12 @@ def test_every_kernel_is_run_by_each_commit():
 
 
 COMPOSED = [
-    (normal_gamma, "RandomWalk tau (*) Independence m"),
+    pytest.param(normal_gamma, "RandomWalk tau (*) Independence m", marks=pytest.mark.slow),
     (normal_gamma, "random: 2 x Conjugate tau (*) HMC(step_size=.3, num_steps=4, adapt_step_size=False) m"),
     (effects, None),
     (switched, "Collapsed [k a b] (*) Conjugate tau"),
     (logits, "PolyaGamma [tau mean u]"),
-    (effects, "Conjugate tau (*) Conjugate [u slope] (*) Slice mean"),
+    pytest.param(effects, "Conjugate tau (*) Conjugate [u slope] (*) Slice mean", marks=pytest.mark.slow),
     (mixture, f"Eliminate z > NUTS{OPTIONS['NUTS'].replace('4', '2')} [w mu]"),
     pytest.param(hmm, f"Eliminate s > NUTS{OPTIONS['NUTS']} [P m]", marks=pytest.mark.slow),
     pytest.param(hmm, f"Conjugate P (*) Eliminate s > HMC{OPTIONS['HMC']} m", marks=pytest.mark.slow),
@@ -182,7 +182,11 @@ BARE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "build"), BARE, ids=[n for n, _ in BARE])
+# the composite holds two of them
+@pytest.mark.parametrize(
+    ("name", "build"),
+    [pytest.param(n, b, id=n, marks=() if " and " in n else pytest.mark.slow) for n, b in BARE],
+)
 def test_kernels_without_gibbsite_around_them(name, build):
     scores = joint_distribution_test(normal_gamma, build(normal_gamma), {"y": "y"})
     assert max(float(np.abs(z).max()) for z in scores.values()) < 4.5, scores

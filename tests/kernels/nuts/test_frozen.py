@@ -76,7 +76,7 @@ def survives(model, kernel, worst=4.5):
     return scores
 
 
-@pytest.mark.parametrize("model", [declared, by_hand])
+@pytest.mark.parametrize("model", [declared, pytest.param(by_hand, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_frozen_at_random(model, seed):
     analysed = gb.model(model, DATA)

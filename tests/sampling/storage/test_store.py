@@ -132,11 +132,15 @@ def test_sigkill(model, tmp_path):
     """A killed process loses nothing that was committed, and its run goes on in another process."""
     program = PROGRAM.format(paths=[str(TESTS)], options={**OPTIONS, "draws": 100_000})
     folder = tmp_path / "run"
-    process = subprocess.Popen([sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE)
+    alike = os.environ | {"XLA_FLAGS": os.environ.get("GIBBSITE_TESTS_XLA_FLAGS", "")}  # the same programs
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, env=alike
+    )
     try:
         while process.poll() is None and _committed(folder) < 50:
             time.sleep(0.05)
         assert process.poll() is None
+        os.kill(process.pid, signal.SIGSTOP)  # it holds the store still, and draws no more to be drawn again
         second = gb.load(folder, model=model)  # reading is free
         with pytest.raises(
             StoreError, match=rf"written to by process {process.pid} on {socket.gethostname()}"
