@@ -13,7 +13,7 @@ CORE = (
     " group_over_elements parity masked_pairs"
     " ring potts_grid skip_chain plates_in_plates gated_parents zero_inflated_regression long_votes"
     " ordered_labels past_a_threshold ragged_mixture ragged_chains xor_rows one_hot_rows seating two_cuts"
-    " missing_covariate"
+    " missing_covariate own_experts"
 ).split()
 SLOW = [n for n in CASES if n not in CORE]
 

@@ -12,10 +12,10 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.elimination.tables.factor import TooLarge
 from gibbsite.errors import GibbsiteError, ModelError, UnknownNameError
-from helpers.models.elimination import MODELS
+from helpers.models.elimination import MODELS, MORE
 from helpers.models.zoo import ZOO
 
-CASES = {**ZOO, **MODELS}
+CASES = {**ZOO, **MODELS, **MORE}
 
 
 def marginal(name, *sites, **options):
@@ -37,6 +37,8 @@ def equations(m, state):
 PLANS = {
     "gmm": "sum out z: 6 elements at once, tables 3 × 6",
     "nested_switch": "sum out cell given row, g: 6 elements at once, tables 2 × 2 × 3 × 6",
+    "mixture_of_experts": "sum out u given gate: 3 elements at once, tables 2 × 2 × 3",
+    "own_experts": "sum out v given kind: 2 elements at once, tables 2 × 3 × 2",
     "hmm_scan": "filter z along 6 steps",
     "hmm_factorial": "filter a, b along 6 steps",
     "second_order_max": "state 3 × 3",

@@ -107,6 +107,16 @@ def wrong_owner(patch):
     patch.setattr(plate, "rows_onto", lambda table, index, n: real(table, (index + 1) % n, n))
 
 
+def wrong_context(patch):
+    """What is read under one value of a gate stands under its neighbour."""
+    real = collect.in_context
+    patch.setattr(
+        collect,
+        "in_context",
+        lambda source, site, number, size: real(source, site, (number + 1) % size, size),
+    )
+
+
 def forgotten_times(patch):
     """What is the same in all rows is counted once."""
     real = fill.contribution
@@ -144,6 +154,7 @@ FAULTS = {
     one_step_late: MORE["skip_chain"],
     wrong_rows: MODELS["tree"],
     wrong_owner: MODELS["group_over_elements"],
+    wrong_context: MORE["mixture_of_experts"],
     forgotten_times: TWO_SWITCHES,
     loose_weights: MODELS["zero_inflated"],
 }

@@ -65,7 +65,7 @@ SCHEDULES = {
     "name", [pytest.param(n, marks=pytest.mark.slow) if n == "one block" else n for n in SCHEDULES]
 )
 def test_draws_have_the_posterior(model, truth, name):
-    run = model.sample(schedule=SCHEDULES[name], draws=1500, warmup=300, chains=4, seed=5)
+    run = model.sample(schedule=SCHEDULES[name], draws=1000, warmup=200, chains=4, seed=5)
     means, by_z = truth
     for site, mean in means.items():
         draws = np.asarray(run.draws[site], np.float64)
@@ -74,7 +74,7 @@ def test_draws_have_the_posterior(model, truth, name):
     z = run.draws["z"].reshape(-1, 3)
     for bits, p in by_z.items():
         found = (z == np.array(bits)).all(1).mean()
-        assert abs(found - p) < 5 * np.sqrt(p * (1 - p) / 600) + 0.003, bits
+        assert abs(found - p) < 5 * np.sqrt(p * (1 - p) / 400) + 0.003, bits
 
 
 def test_the_schedule_tells_what_is_summed_out(model):
@@ -103,13 +103,13 @@ def test_a_loop_of_sites_is_summed_out_as_one_array():
 
     model = gb.model(looped, X).eliminate("z")
     assert model.schedule().text == "Eliminate z > NUTS p"
-    run = model.sample(draws=400, warmup=200, chains=2, seed=1)
+    run = model.sample(draws=300, warmup=150, chains=2, seed=1)
     p = np.linspace(0.0005, 0.9995, 1000)[:, None]
     one, zero = np.exp(-((X - 2.0) ** 2) / 2), np.exp(-(X**2) / 2)
     weight = np.prod(p * one + (1 - p) * zero, axis=1)
     mean = (weight @ p[:, 0]) / weight.sum()
     assert abs(run.draws["p"].mean() - mean) < 0.06
-    assert run.draws["z"].shape == (2, 400, 3)
+    assert run.draws["z"].shape == (2, 300, 3)
 
 
 REFUSED = {
@@ -118,6 +118,7 @@ REFUSED = {
     "Eliminate z > Conjugate tau (*) NUTS shift (*) RandomWalk k": "more of the model than its log density",
     "Eliminate tau > NUTS shift (*) Gibbs z (*) RandomWalk k": "continuous",
     "Eliminate k > NUTS [shift tau] (*) Gibbs z": "infinite support",
+    "Eliminate [z k] > NUTS [shift tau]": "(?s)'k' has infinite support.*; 'z' can be summed out without 'k'",
     "Eliminate y > NUTS *": "no site named 'y'",
     "Eliminate z k > NUTS *": r"in brackets: 'Eliminate \[z k\] > …'",
     "Eliminate x > NUTS *": "observed",

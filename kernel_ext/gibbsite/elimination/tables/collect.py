@@ -16,6 +16,7 @@ from gibbsite.density.maps.access import Access, Shape
 from gibbsite.density.terms import Term
 from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, Source
 from gibbsite.elimination.tables.fill import Tabulated, contribution
+from gibbsite.elimination.tables.gates import Reads, at_value, gate_of, in_context
 from gibbsite.elimination.tables.pieces import Piece, pieces_of, term_accesses
 from gibbsite.elimination.tables.safe import guarded
 from gibbsite.errors import ModelError
@@ -89,11 +90,29 @@ class Tables:
                 single[site].append(Touch(term, found, SINGLE))
                 self._rest += self._unread(term, found)
                 return
+        gate = gate_of(self.density, term, accesses, self.of.supports)
+        if gate is not None:
+            for number, reads in enumerate(gate.reads):
+                self._in_context(term, gate.site, number, reads, limit)
+            return
         for piece in pieces_of(self.density, term, accesses, self.of.elements, self.of.sizes):
-            if piece.reads:
-                self.sources.append(Tabulated(self.density, piece, self.of.supports, limit).source)
-            else:
-                self._rest.append(piece)
+            self._without(piece, limit)
+
+    def _in_context(self, term: Term, site: str, number: int, reads: Reads, limit: float) -> None:
+        """The tables of a term where one site has one value; what does not read that site stands once."""
+        supports = at_value(self.of.supports, site, number)
+        for piece in pieces_of(self.density, term, reads, self.of.elements, self.of.sizes):
+            if site in piece.sites:
+                source = Tabulated(self.density, piece, supports, limit).source
+                self.sources.append(in_context(source, site, number, self.of.sizes[site]))
+            elif number == 0:
+                self._without(piece, limit)
+
+    def _without(self, piece: Piece, limit: float) -> None:
+        if piece.reads:
+            self.sources.append(Tabulated(self.density, piece, self.of.supports, limit).source)
+        else:
+            self._rest.append(piece)
 
     def _unread(self, term: Term, found: Sequence[Access]) -> list[Piece]:
         """The parts of a term that no access covers."""

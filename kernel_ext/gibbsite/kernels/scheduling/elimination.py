@@ -40,7 +40,13 @@ def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None
     try:
         marginal_of(facts.density, u.eliminated)
     except ModelError as problem:
-        raise error(str(problem)) from problem
+        named = [s for s in u.eliminated if repr(s) in str(problem)]
+        stuck = [s for s in u.eliminated if isinstance(joint_marginal(facts.density, [s]), str)]
+        others = [s for s in u.eliminated if s not in stuck]
+        names = [" and ".join(map(repr, several)) for several in (others, stuck)]
+        without = f"; {names[0]} can be summed out without {names[1]}" if stuck and others else ""
+        at = stuck if len(stuck) == 1 else named
+        raise error(f"{problem}{without}", at[0] if len(at) == 1 else None) from problem
 
 
 def drawn_jointly(facts: Facts, u: Update) -> Marginal | None:

@@ -330,6 +330,25 @@ def counts_of_animals(y):
             numpyro.sample("y", dist.Binomial(n, p), obs=jnp.asarray(y))
 
 
+def mixture_of_experts(y, x):
+    """One switch for all decides which of two hidden labels counts, each with its own regression."""
+    b = numpyro.sample("b", dist.Normal(0, 1).expand([2]).to_event(1))
+    gate = bern("gate", 0.4)
+    with numpyro.plate("n", len(y)):
+        u, v = bern("u", 0.3), numpyro.sample("v", dist.Categorical(jnp.array([0.2, 0.5, 0.3])))
+        numpyro.sample("y", dist.Normal(jnp.where(gate == 0, b[0] * u, b[1] * v * x), 1.0), obs=y)
+
+
+def own_experts(y):
+    """In every row another label counts, by a label of its own (`switch` over three)."""
+    b = numpyro.sample("b", dist.Normal(0, 1).expand([3]).to_event(1))
+    with numpyro.plate("n", len(y)):
+        kind = numpyro.sample("kind", dist.Categorical(jnp.array([0.5, 0.3, 0.2])))
+        labels = [bern(name, p) for name, p in (("u", 0.3), ("v", 0.6), ("w", 0.5))]
+        mean = jnp.select([kind == i for i in range(3)], [c * z for c, z in zip(b, labels, strict=True)])
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+
 SEEN = np.array([[0, 1, 2], [1, 0, 0], [2, 0, 1]])
 THERE = np.array([[True, True, False], [True, False, False], [True, True, True]])
 
@@ -364,6 +383,8 @@ MORE = {
     "sums_of_rows": Case(sums_of_rows, (np.array([2, 5]),)),
     "seating": Case(seating, (np.array([0.2, 1.5, 1.1]),)),
     "two_cuts": Case(two_cuts, (X,)),
+    "mixture_of_experts": Case(mixture_of_experts, (X[:3], X[3:])),
+    "own_experts": Case(own_experts, (X[:2],)),
     "missing_covariate": Case(
         missing_covariate,
         (np.array([0, 1, 1, 0]), np.array([1, 0, 0, 1]), np.array([False, True, True, False])),

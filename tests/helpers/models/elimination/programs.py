@@ -57,6 +57,15 @@ def _gated_sums(m, t, start):
     )
 
 
+def _own_experts(m, t, start):
+    """The value of each element decides what it reads besides; at the ends nothing."""
+    z, s, g = m["z"], m["s"], m["g"][m["group"]]
+    case = jnp.clip(z[1:], 0, 1)
+    return jnp.log1p(
+        jnp.exp(jnp.where(case == 0, m["a"][1] * s, jnp.where(g[1:] == 1, t[0, 1, 1], m["a"][2])))
+    )
+
+
 def _windows(m, t, start):
     """Another rule at the beginning than later on."""
     z, a = m["z"], m["a"]
@@ -83,6 +92,8 @@ TERMS = {
     "weighted sum": lambda m, t, start: m["a"][1] * ((m["z"][1:] == m["z"][:-1]).sum() - 0.5 * m["g"].sum()),
     "chosen sum": lambda m, t, start: jnp.where(m["s"] == 1, m["a"][2], 0.4) * (m["z"][2:] @ m["z"][:-2]),
     "gated sums": _gated_sums,
+    "experts": lambda m, t, start: jnp.where(m["s"] == 1, m["a"][0] * m["z"], t[2, 0][m["g"][m["group"]]]),
+    "own experts": _own_experts,
     "sum": lambda m, t, start: -0.5 * (m["g"].sum() + m["s"] - m["a"][2]) ** 2,
     "never": lambda m, t, start: jnp.where(m["z"][1] + m["s"] == 0, -jnp.inf, 0.0),
     "parity": lambda m, t, start: jnp.where((m["z"][0] + m["g"].sum()) % 2 == 1, m["a"][0], 0.1),
