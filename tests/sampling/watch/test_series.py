@@ -2,6 +2,7 @@
 
 import numpy as np
 from gibbsite.sampling.watch import series
+from gibbsite.sampling.watch.thinned import Thinned
 
 
 def test_ranks_are_level_for_equal_chains_and_total_is_kept():
@@ -57,3 +58,11 @@ def test_few_of_a_series():
     some = series.evenly(np.arange(999))
     assert some.size <= 200 and (some[0], some[-1]) == (0, 998)
     assert series.evenly(np.zeros(0, int)).size == 0
+
+
+def test_a_site_without_elements_is_thinned_as_any_other():
+    """An imputation of nothing: no outcome is missing."""
+    kept = Thinned(10)
+    for _ in range(7):
+        kept.add(np.zeros((4, 9, 0)))
+    assert kept.steps == 63

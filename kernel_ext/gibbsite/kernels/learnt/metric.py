@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 
 MOST_RANK = 16
+SMALL = 32
+"""Dimensions up to which there are as many directions as dimensions."""
 _CUTOFF = 2.0
 _SHRINK = 0.05
 _TINY = 1e-20

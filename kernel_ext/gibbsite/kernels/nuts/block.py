@@ -16,7 +16,7 @@ from gibbsite.conditional.draws.within import transform_to
 from gibbsite.density import Density, build_density
 from gibbsite.errors import OptionError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.learnt.metric import MOST_RANK, unit_metric
+from gibbsite.kernels.learnt.metric import MOST_RANK, SMALL, unit_metric
 from gibbsite.kernels.nuts import over_chains
 from gibbsite.kernels.nuts.pool import pooled
 from gibbsite.kernels.nuts.problem import Problem, problem
@@ -164,7 +164,7 @@ class LearntNUTS(HMC):
     def _rank(self, size: int) -> int:
         if not self._adapt_mass_matrix or self._metric == "diagonal":
             return 0
-        if self._dense_mass:
+        if self._dense_mass or size <= SMALL:
             return size
         return min(MOST_RANK, size) if self._metric == "low rank" or size <= _MOST_LOW_RANK else 0
 

@@ -34,7 +34,7 @@ class Thinned:
             if bins[0].shape[1] < self._most:
                 break
             first, low, high = bins
-            pairs = (a.reshape(a.shape[0], -1, 2, *a.shape[2:]) for a in (low, high))
+            pairs = (a.reshape(a.shape[0], a.shape[1] // 2, 2, *a.shape[2:]) for a in (low, high))
             lowest, highest = (_range(p, axis=2)[i] for i, p in enumerate(pairs))
             bins, length = [first[:, ::2], lowest, highest], 2 * length
         self._held = (length, bins, rest.copy())
