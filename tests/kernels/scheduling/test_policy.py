@@ -167,7 +167,8 @@ def test_what_enters_through_comparisons_alone_is_sliced():
     (row,) = [r for r in s.rows if r.sites == ("c",)]
     assert "the terms of y read it through comparisons alone" in row.reason
     start = {"c": 4.1, "d": 5.0, "rates": [20.0, 90.0], "bend": 0.0}
-    run = m.sample(draws=300, warmup=200, chains=2, seed=1, init=start)
+    sliced = "Slice c (*) Slice [d rates bend]"
+    run = m.sample(draws=300, warmup=100, chains=2, seed=1, init=start, schedule=sliced)
     c = np.asarray(run.draws["c"])
     assert np.mean((c >= 4.0) & (c < 4.5)) > 0.9  # the data place it between two of the times
     assert np.ptp(c) > 0.2  # and it moves between them
