@@ -82,7 +82,8 @@ class MissingFraction:
         given = {**fixed, **values_at(start)[0]}
 
         def one(key: Any) -> tuple[Any, Any]:
-            z = density.packed(self._marginal.draw_at(key, given, data))
+            drawn = density.packed(self._marginal.draw_at(key, given, data))
+            z = {n: v for n, v in drawn.items() if n in density.latent_vars}
             score = jax.grad(logdensity)
             return score(start, z), -jax.jacfwd(score)(start, z)
 

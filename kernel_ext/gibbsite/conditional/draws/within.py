@@ -25,9 +25,9 @@ class StickBreaking(StickBreakingTransform):
 
     def __call__(self, x: Any) -> Any:
         taken, left = _sticks(x)
-        rest = jnp.cumsum(left, axis=-1)
-        before = jnp.concatenate([jnp.zeros_like(rest[..., :1]), rest], axis=-1)
-        taken = jnp.concatenate([taken, jnp.zeros_like(rest[..., :1])], axis=-1)
+        whole = jnp.zeros((*x.shape[:-1], 1), left.dtype)
+        before = jnp.concatenate([whole, jnp.cumsum(left, axis=-1)], axis=-1)
+        taken = jnp.concatenate([taken, whole], axis=-1)
         y = jnp.exp(taken + before)
         # their sum is 1 but for rounding, of which thousands of sticks gather some
         return jnp.maximum(y / jnp.sum(y, axis=-1, keepdims=True), jnp.finfo(y.dtype).tiny)

@@ -25,6 +25,24 @@ def blind_terms(density: Density, site: str) -> tuple[str, ...]:
     return density.cache[key]
 
 
+def endless_terms(density: Density, site: str) -> tuple[str, ...]:
+    """The sites and factors whose terms read a continuous latent through a loop of unknown length, which
+    cannot be differentiated backwards; in program order."""
+    if not any(eqn.primitive.name == "while" for eqn in density.closed.jaxpr.eqns):
+        return ()
+    key = ("endless", site)
+    if key not in density.cache:
+        felt, through = _felt(density, site), set()
+        for eqn in density.closed.jaxpr.eqns:
+            mine = [a for a in eqn.invars if not isinstance(a, Literal) and a in felt]
+            looped = eqn.primitive.name == "while" and any(a.aval.dtype.kind == "f" for a in mine)
+            if looped or any(a in through for a in mine):
+                through.update(o for o in eqn.outvars if o in felt)
+        found = [t.origin for t, _ in density.terms_of(site) if t.atom in through]
+        density.cache[key] = tuple(dict.fromkeys(found))
+    return density.cache[key]
+
+
 def _felt(density: Density, site: str) -> set[object]:
     """The variables that a gradient with respect to `site` may reach."""
     felt: set[object] = {density.latent_vars[site]}

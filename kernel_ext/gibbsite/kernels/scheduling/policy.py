@@ -36,7 +36,7 @@ from typing import Any
 from gibbsite.conditional.linear.choose import collapsed_blocks, gaussian_blocks, logistic_blocks
 from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.linear.scales import few_effects
-from gibbsite.conditional.reads.blind import blind_terms
+from gibbsite.conditional.reads.blind import blind_terms, endless_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.elimination import Marginal, joint_marginal
 from gibbsite.errors import ScheduleError
@@ -115,10 +115,13 @@ def default_spec(facts: Facts) -> Spec:
 
 
 def _stepped(facts: Facts, site: str) -> str | None:
-    """Why gradients would be wrong or blind for a continuous site."""
+    """Why gradients would be wrong or blind for a continuous site, or cannot be had."""
     moving = moving_support(facts, site)
     if moving:
         return moving
+    endless = endless_terms(facts.density, site)
+    if endless:
+        return f"the terms of {', '.join(endless)} read it through a loop of unknown length, without gradient"
     blind = blind_terms(facts.density, site)
     if not blind or size(facts, (site,)) > _FEW:
         return None

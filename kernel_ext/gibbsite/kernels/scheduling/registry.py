@@ -21,6 +21,7 @@ from gibbsite.conditional.linear.collapsed import collapsed_block
 from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.linear.outer import outer_site
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
+from gibbsite.conditional.reads.blind import endless_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import OptionError, ScheduleError
 from gibbsite.kernels.blocks.ancestral import Ancestral
@@ -141,8 +142,14 @@ def continuous(facts: Facts, site: str) -> str | None:
 
 
 def _smooth(facts: Facts, site: str) -> str | None:
-    """Fits continuous sites that neither have nor move a support which depends on latents."""
-    return continuous(facts, site) or moving_support(facts, site)
+    """Fits continuous sites with a gradient that neither have nor move a support which depends on latents."""
+    return continuous(facts, site) or moving_support(facts, site) or _without_gradient(facts, site)
+
+
+def _without_gradient(facts: Facts, site: str) -> str | None:
+    terms = endless_terms(facts.density, site)
+    through = "reads it through a loop of unknown length, which has no gradient; use Slice"
+    return f"{', '.join(terms)} {through}" if terms else None
 
 
 def _finite(facts: Facts, site: str) -> str | None:
