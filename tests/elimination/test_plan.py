@@ -88,6 +88,31 @@ def test_a_large_grid_is_refused_at_once_with_its_widest_table():
     assert time.process_time() - start < 10  # a tenth of a second; it must not grow by orders
 
 
+def test_a_long_strip_is_one_program_of_any_length():
+    def strip(columns):
+        def model():
+            b = numpyro.sample("b", dist.Normal(0, 1))
+            z = numpyro.sample("z", dist.Bernoulli(0.5).expand([3, columns]))
+            numpyro.factor("e", b * ((z[1:] == z[:-1]).sum() + (z[:, 1:] == z[:, :-1]).sum()))
+
+        return gb.model(model).marginal("z")
+
+    short, long = strip(20), strip(400)
+    assert "filter z along 400 steps, 3 rows at a time: state 8" in str(long)
+    at = {"b": jnp.asarray(0.3)}
+    assert equations(short, at) == equations(long, at)
+    # per column the transfer matrix over 8 states
+    states = (np.arange(8)[:, None] >> np.arange(3)) & 1
+    alike = (states[:, None] == states[None]).sum(-1)
+    inside = (states[:, 1:] == states[:, :-1]).sum(-1)
+    message = 0.3 * inside
+    for _ in range(399):
+        message = np.logaddexp.reduce(message[:, None] + 0.3 * alike, axis=0) + 0.3 * inside
+    expected = np.logaddexp.reduce(message) - 1200 * np.log(2) - 0.5 * 0.09
+    moved = long.logdensity({"b": 0.3}) - long.logdensity({"b": 0.0})
+    np.testing.assert_allclose(moved, expected, rtol=1e-5)
+
+
 def test_what_cannot_be_summed_out_says_why():
     def model(n=30):
         mu = numpyro.sample("mu", dist.Normal(0, 1))

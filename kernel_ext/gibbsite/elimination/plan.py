@@ -21,6 +21,7 @@ from gibbsite.elimination.steps.ground import GroundStep
 from gibbsite.elimination.steps.plate import PlateStep, plate_plans
 from gibbsite.elimination.steps.semiring import BEST, DRAW, SUM
 from gibbsite.elimination.steps.step import Step
+from gibbsite.elimination.steps.strip import strip_step
 from gibbsite.elimination.tables.collect import Tables
 from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, TooLarge
 from gibbsite.errors import ModelError
@@ -60,6 +61,9 @@ class Plan:
             step = ChainStep(chain, self.of)
             if max(step.entries, step.widest) <= self.limit:
                 return step
+        strip = strip_step(left, live, self.of, self.limit)
+        if strip is not None and (wanted is None or set(wanted[: len(strip.sites)]) == set(strip.sites)):
+            return strip
         try:
             return GroundStep(first, live, self.of, self.limit)
         except TooLarge:

@@ -56,7 +56,8 @@ class ChainStep(Step):
             sizes = tuple(of.sizes[s] for s, _ in plan.outer)
             origin = " ".join(dict.fromkeys(f.origin for f in self.used if f.origin))
             self.made = (Factor(tuple(s for s, _ in plan.outer), tuple(rows), self._rows, sizes, origin),)
-        state = " × ".join(str(self._size[c]) for c in self._carry)
+        self.state = tuple(self._size[c] for c in self._carry)
+        state = " × ".join(map(str, self.state))
         given = "" if not plan.outer else " given " + ", ".join(dict.fromkeys(s for s, _ in plan.outer))
         beside = f", {plan.chains:,} chains side by side" if plan.chains > 1 else ""
         self.text = (

@@ -80,6 +80,20 @@ def three_factors(y):
     scan(step, (0, 0, 1), y)
 
 
+def plate_of_chains(y):
+    """A factorial chain whose chains are a plate, observed through a weighted sum of their states."""
+    w = numpyro.sample("w", dist.Normal(0, 1).expand([2]).to_event(1))
+    on = bern("on", 0.4)
+
+    def step(before, now):
+        with numpyro.plate("chains", 2):
+            z = bern("z", jnp.array([[0.2, 0.7], [0.4, 0.9]])[jnp.arange(2), before])
+        numpyro.sample("y", dist.Normal((w * z).sum() + on, 1.0), obs=now)
+        return z, None
+
+    scan(step, jnp.zeros(2, int), y)
+
+
 def switching_regression(y):
     """A regime that moves, and within it an outlier flag per step; the data feed back on themselves."""
     phi = numpyro.sample("phi", dist.Normal(0, 0.5).expand([2]).to_event(1))
@@ -361,6 +375,7 @@ MORE = {
     "second_order_table": Case(second_order_table, (X,)),
     "skip_chain": Case(skip_chain, (X,)),
     "three_factors": Case(three_factors, (X[:3],)),
+    "plate_of_chains": Case(plate_of_chains, (X[:4],)),
     "switching_regression": Case(switching_regression, (X[:5],)),
     "classes_and_switch": Case(classes_and_switch, (RNG.normal(size=(3, 2)),)),
     "plates_in_plates": Case(plates_in_plates, (RNG.normal(size=(2, 1, 2)),)),
