@@ -27,6 +27,7 @@ const RUNS_STYLE = `
 .gb-runs { container-type: inline-size; }
 @container (max-width: 760px) {
   .gb-runs .gb-list thead { display: none; }
+  .gb-runs .gb-list, .gb-runs .gb-list tbody { display: block; }
   .gb-runs .gb-list tr { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 2px 12px; padding: 5px 0;
     border-bottom: 1px solid var(--gb-muted); }
   .gb-runs .gb-list :is(.gb-figure, .gb-count) { text-align: left; white-space: normal; }

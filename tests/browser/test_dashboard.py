@@ -36,6 +36,16 @@ def wait_last(lab, beyond, which=0, timeout=120):
     return traces(lab)[which]["last"]
 
 
+def wait_draws(lab, which=0):
+    """Wait until a dashboard's first trace shows draws, and no warm-up any more; returns where it is."""
+    lab.page.wait_for_function(
+        f"k => (t => t && !t.title.includes('warm-up') && t.last > 0)(({TRACES})()[k])",
+        arg=which,
+        timeout=120_000,
+    )
+    return traces(lab)[which]["last"]
+
+
 # What a browser asks a person, answered; and a page that nobody looks at.
 ASKED = """() => {
     window.Notification = class {
@@ -51,7 +61,7 @@ def test_sample_follows_the_run_and_stop_keeps_its_draws(lab):
     prepare(lab, "live.ipynb", LONG, "#" + 60 * "\n#")
     lab.run_cell(0, wait=False)
     lab.page.wait_for_selector(".gb-dash .gb-pill")
-    first = wait_last(lab, 0)
+    first = wait_draws(lab)
     second = wait_last(lab, first)
     assert second > first
     lab.shot("dashboard_live")
@@ -111,7 +121,7 @@ def test_sample_follows_the_run_and_stop_keeps_its_draws(lab):
 def test_kernel_interrupt_ends_the_run_with_its_draws(lab):
     prepare(lab, "interrupt.ipynb", LONG)
     lab.run_cell(0, wait=False)
-    seen = wait_last(lab, 0)
+    seen = wait_draws(lab)
     lab.command("notebook:interrupt-kernel")
     lab.wait_cell(0, timeout=60)
     status, draws = lab.python("print(run.status, run.draws['mu'].shape[1])").split()
@@ -132,7 +142,7 @@ def test_two_runs_at_once_and_a_reload_in_mid_run_brings_the_dashboard_back(lab)
         "() => ['sampling', 'sampling'].every("
         "(word, k) => document.querySelectorAll('.gb-pill')[k]?.textContent === word)"
     )
-    first, other = wait_last(lab, 0, 0), wait_last(lab, 0, 1)
+    first, other = wait_draws(lab, 0), wait_draws(lab, 1)
     lab.page.locator(".gb-stop").nth(1).click()
     lab.page.wait_for_function(
         "() => document.querySelectorAll('.gb-pill')[1]?.textContent.startsWith('stopped early')"
@@ -153,7 +163,7 @@ def test_two_runs_at_once_and_a_reload_in_mid_run_brings_the_dashboard_back(lab)
     # What was drawn before is there again, and it goes on.
     after = wait_last(lab, before)
     wait_last(lab, after)
-    assert traces(lab)[0]["marks"] > 0
+    lab.page.wait_for_function(f"() => ({TRACES})()[0]?.marks > 0")
     lab.shot("dashboard_reloaded")
     lab.page.locator(".gb-stop").click()
     lab.page.wait_for_selector(".gb-pill:has-text('stopped early, draws kept')")

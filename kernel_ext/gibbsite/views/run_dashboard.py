@@ -150,7 +150,12 @@ class Dashboard:
         return self._widget
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        return {"text/plain": self.text(), "text/html": self.static_html()} | self.widget_mime()
+        """For front ends that do not let an object show itself, as marimo; it follows the run there, too."""
+        self._refresh()
+        out = {"text/plain": self.text(), "text/html": self.static_html()} | self.widget_mime()
+        self._shown = True
+        self._chunk_done(self._run)
+        return out
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         self._refresh()

@@ -1,7 +1,6 @@
 """The graph on a page, and what a person does to it."""
 
 import json
-import re
 
 from helpers import SCREENSHOTS
 
@@ -132,10 +131,10 @@ class Graph:
         data = f"doc.get_model_by_name('graph-nodes').data.{name}"
         return dict(zip(self.names, self.ask(f"[...{data}]"), strict=True))
 
-    @property
-    def panel(self):
-        text = re.sub(r"<style>.*?</style>", "", self.ask("doc.get_model_by_name('graph-panel').text"))
-        return re.sub(r"<[^>]+>", " ", text)
+    def tells(self, *words):
+        """Wait until the panel's text has all these words: it follows a click when the page comes to it."""
+        text = "doc.get_model_by_name('graph-panel').text.replace(/<style>.*?<\\/style>/gs, '')"
+        self.until(f"(t => {json.dumps(words)}.every(w => t.includes(w)))({text}.replace(/<[^>]+>/g, ' '))")
 
     def press(self, *keys):
         for key in keys:
