@@ -1,7 +1,10 @@
 """The user's own NumPyro code beside a run, and around it: neither sees the other's handlers."""
 
+import gc
+import sys
 import threading
 import time
+import types
 
 import gibbsite as gb
 import jax
@@ -189,3 +192,25 @@ def test_contexts_of_the_thread_that_asks_hold_in_the_run(tmp_path):
     with jax.default_device(jax.devices()[0]), jax.numpy_rank_promotion("raise"), jax.transfer_guard("log"):
         same = model.sample(**OPTIONS)
     np.testing.assert_array_equal(same.draws["a"], plain.draws["a"])
+
+
+def test_modules_that_are_imported_meanwhile_are_in_nobodys_way(monkeypatch):
+    """As by a dashboard's first show while a run is traced: Python's collector runs JAX's code in the midst
+    of things, where other threads have their turn."""
+    count = 0
+
+    def imports(phase, info):
+        nonlocal count
+        if count < 200:
+            count += 1
+            monkeypatch.setitem(sys.modules, f"late_{count}", types.ModuleType("late"))
+
+    before = gc.get_threshold()
+    gc.callbacks.append(imports)
+    gc.set_threshold(50)
+    try:
+        with handlers_alone:
+            assert len(primitives._PYRO_STACK) == 0
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(imports)

@@ -66,7 +66,8 @@ class _Stacks:
 
 def _replace(old: Any, new: Any) -> None:
     """Have every module of NumPyro's that refers to `old` refer to `new`."""
-    for name, module in list(sys.modules.items()):
+    # a copy is made at one go; a list of the items is not, where another thread imports something
+    for name, module in sys.modules.copy().items():
         if name.partition(".")[0] == "numpyro" and vars(module).get(_NAME) is old:
             setattr(module, _NAME, new)
 
