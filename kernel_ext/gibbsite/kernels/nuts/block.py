@@ -44,7 +44,7 @@ class LearntNUTS(HMC):
 
     `model` is a NumPyro model; `density` hands in an analysis made before. `centring`: "auto", "as written",
     or "centred" and "non-centred" for all sites that "auto" would learn; `metric`: "auto", "diagonal" or "low
-    rank". `step_size` is where its adaptation begins. `target_accept_prob` is .8 unless it is given; then
+    rank". `step_size` is where its adaptation begins. `target_accept_prob` is .85 unless it is given; then
     windows of warm-up in which trajectories went astray raise it, to .95 at most. With `argument` it is read
     from the compiled program's inputs, where it is called so (NaN: not given): others need no other program.
     """

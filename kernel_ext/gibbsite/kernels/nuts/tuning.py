@@ -18,7 +18,7 @@ PER_DIMENSION = 3
 _STRAIGHT = 0.5
 """Mean divergence per coordinate above which draws are not nearly normal in any linear coordinates."""
 
-FIRST_TARGET, _MOST_TARGET = 0.8, 0.95
+FIRST_TARGET, _MOST_TARGET = 0.85, 0.95
 _SHARE = 0.005
 _SETTLED_FROM = 100
 """Steps before which trajectories go astray because of the metric."""
