@@ -206,10 +206,17 @@ def test_columns_survive_the_wire():
 
 
 def test_mime_bundle_has_widget_picture_and_text(run):
-    bundle = dashboard(advanced(run))._repr_mimebundle_()
+    view = dashboard(advanced(run))
+    bundle = view._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
     assert "data:image/svg+xml;base64," in bundle["text/html"]
     assert "R-hat" in bundle["text/plain"]
+    advanced(run)  # it follows where front ends ask for the bundle alone
+    for _ in range(2000):
+        if view.content.snapshot.status == "finished":
+            break
+        time.sleep(0.01)
+    assert view.content.snapshot.draws_done == 2000 and not view.widget._status["stage"]
 
 
 def test_status_is_plain_json(run):
