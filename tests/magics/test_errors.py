@@ -65,6 +65,8 @@ CASES = [
      "'m', a random variable, which has none while the model is traced; leave the conversion out"),
     ("value-of-a-latent", "y", "k ~ Poisson(3)\nfor i in range(k):\n    i\ny ~ Normal(k, 1)", "range(k)",
      "fixed size"),
+    ("value-of-a-latent", "y", "k ~ Poisson(3)\na ~ Normal(0, 1).expand([9])\ny ~ Normal(a[:k], 1)", "a[:k]",
+     "needs the value of 'k'.* take all of 'a'"),
     ("index-of-another-type", "y, codes", "a ~ Normal(0, 1).expand([3])\ny ~ Normal(a[codes], 1)", "a[codes]",
      r"'codes' picks elements and holds float\d\d.*`codes.astype\(int\)`"),
     ("sampled-twice", "y", "a ~ Normal(0, 1)\na ~ Normal(0, 2)\ny ~ Normal(a, 1)", "",

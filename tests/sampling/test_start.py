@@ -53,6 +53,20 @@ def test_starting_values_that_cannot_be(model, init, said):
         model.start(**OPTIONS, init=init)
 
 
+def test_thousands_of_shares_sum_to_one_as_well_as_float32_can():
+    from gibbsite.sampling.engine.initial import checked_starts
+
+    def shares():
+        numpyro.sample("p", dist.Dirichlet(jnp.full(4000, 0.5)))
+
+    plan = gb.model(shares).plan()
+    p = np.random.default_rng(0).dirichlet(np.full(4000, 0.5)).astype(np.float32)
+    assert checked_starts(plan, 2, {"p": p * np.float32(1 + 2e-6)})["p"].shape == (2, 4000)
+    for wrong in (p * np.float32(1.001), np.append(p[:-1], -p[-1])):
+        with pytest.raises(OptionError, match="'p' is outside its support"):
+            checked_starts(plan, 2, {"p": wrong})
+
+
 def test_starting_values_of_what_is_no_latent_site(model):
     for name in ("y", "gap", "q"):
         with pytest.raises(UnknownNameError, match=f"no latent site named '{name}'"):

@@ -33,7 +33,8 @@ from gibbsite.density.told.spot import spot_of
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.trace.jaxpr.source_line import user_line_of_exception
 
-_DYNAMIC = (*TRACER_ERRORS, TypeError)
+_DYNAMIC = (*TRACER_ERRORS, TypeError, IndexError)
+_UNKNOWN_SLICE = "Slice entries must be static"
 _ARRAY = re.compile(r"\bdata\[(\d+)\]")
 _INDEXED = re.compile(r"^(.*)\[(\d+)\]$")
 
@@ -77,7 +78,10 @@ def _needed_values(fn: Callable, arguments: Arguments) -> frozenset[int]:
     try:
         jax.eval_shape(run, arrays)
     except (GibbsiteError, *_DYNAMIC) as error:
-        return frozenset(int(i) for i in _ARRAY.findall(str(_behind(error)))) & everything or everything
+        cause = _behind(error)
+        if isinstance(cause, IndexError):  # which says what, and not whose: bounds are whole numbers
+            return frozenset(i for i in everything if arguments.arrays[i].dtype.kind in "iu") or everything
+        return frozenset(int(i) for i in _ARRAY.findall(str(cause))) & everything or everything
     return everything
 
 
@@ -121,6 +125,10 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
         jax.eval_shape(run)
     except TRACER_ERRORS as error:
         raise told_latent(spot_of(error)) from error
+    except IndexError as error:
+        if _UNKNOWN_SLICE in str(error):
+            raise told_latent(spot_of(error)) from error
+        raise
     except TypeError as error:
         if "concrete values" in str(error):  # what JAX says of a traced number in a shape
             raise told_latent(spot_of(error)) from error

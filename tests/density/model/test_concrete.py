@@ -56,11 +56,19 @@ def by_column(x, g):
     observed(mu[table["g"]] + table["x"], table["x"])
 
 
+def slices(x, g):
+    """Numbers of thresholds that differ by item, as in an ordinal regression."""
+    mu = numpyro.sample("mu", dist.Normal(0, 1).expand([3]))
+    for i in range(3):
+        numpyro.sample(f"y{i}", dist.Normal(mu[: g[i] + 1].sum(), 1.0), obs=x[i])
+
+
 CASES = {
     size_from_data: {"x"},
     logarithm: {"g"},
     joined: {"g"},
     loop: {"x"},
+    slices: {"x"},
     branch: {"g"},
     selected: {"x", "g"},
     keyword_levels: {"x"},
@@ -80,7 +88,7 @@ def test_only_what_was_touched_is_fixed(model):
     assert np.isfinite(run.draws["mu"]).all() and np.isfinite(m.density.log_joint(state))
 
 
-@pytest.mark.parametrize("model", [size_from_data, loop, branch, keyword_levels])
+@pytest.mark.parametrize("model", [size_from_data, loop, slices, branch, keyword_levels])
 def test_arrays_of_jax_serve_as_numpys(model):
     m = gb.model(model, jnp.asarray(X), g=jnp.asarray(G))
     assert m.conditional("mu").kind == "conjugate"

@@ -146,6 +146,13 @@ def _reason(c: FiniteConditional) -> str:
     if not s.elements or int(np.prod(s.elements)) == 1:
         return f"finite support of {k} values; one element"
     if s.colours is not None:
+        axes = {a for d in s.offsets for a, x in enumerate(d) if x}
+        order = max((abs(x) for d in s.offsets for x in d), default=0)
+        if len(axes) == 1 and order > 1 and not s.explicit:
+            return (
+                f"finite support of {k} values; coupled by {origins} in a chain of order {order}, updated in "
+                f"{s.n_colours} colours; `Eliminate {s.site} > …` draws all of it jointly"
+            )
         return f"finite support of {k} values; coupled by {origins}, updated in {s.n_colours} colours"
     dense = [w for t in s.joint for w in widenings(c.tables.density, s.site, t.term.atom)]
     because = ", because of " + " and ".join(dict.fromkeys(map(str, dense))) if dense else ""

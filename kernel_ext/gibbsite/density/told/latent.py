@@ -7,6 +7,7 @@ from gibbsite.density.told.spot import Spot, foreign_tables
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.trace.jaxpr.compat import is_traced
 
+_SLICED = re.compile(r"([A-Za-z_]\w*)\s*\[([^\[\]]*:.*)\]$")
 _NUMPY = {"fabs": "abs", "pow": "power", "fmax": "maximum", "fmin": "minimum"}
 _SPECIAL = {"expit": "jax.nn.sigmoid", "softmax": "jax.nn.softmax", "logsumexp": "jax.nn.logsumexp"}
 
@@ -23,9 +24,9 @@ def told_latent(spot: Spot | None) -> GibbsiteError:
     place = spot.file, spot.line
     if (table := told_table(spot)) is not None:
         return DataError(f"{table} ({spot.told})").at(place, "tables-of-the-notebook", spot.code)
-    names = [
-        n for n in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", spot.code)) if is_traced(spot.values.get(n))
-    ]
+    bounds = _SLICED.match(spot.code.strip())
+    asked = bounds.group(2) if bounds else spot.code
+    names = [n for n in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", asked)) if is_traced(spot.values.get(n))]
     of = f"{names[0]!r}, " if names else ""
     return ModelError(
         f"`{spot.code.strip()}` needs the value of {of}{'' if of else 'something computed from '}a random "
@@ -73,6 +74,8 @@ def _cure(spot: Spot) -> str:
             f"`jnp.where({picked.group(2)}, {picked.group(1)}, …)` keeps the shape, and a mask leaves "
             f"elements out"
         )
+    if sliced := _SLICED.match(code):
+        return f"a slice has a fixed length: take all of {sliced.group(1)!r}, and `jnp.where` what counts"
     if picked:
         return f"a latent picks from arrays only: `jnp.asarray({picked.group(1)})[…]`"
     return f"use `jnp` functions and `jnp.where`, or {fixed}"
