@@ -122,11 +122,16 @@ def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == ["changepoint", "elimination", "keeling", "mixture"]
 
 
-# the longest runs with the slow suites, and the one whose model the test against exact enumeration runs
+# the longest runs with the slow suites, as do those that the browser runs, and whose model the test against
+# exact enumeration runs
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(p, id=p.stem, marks=pytest.mark.slow if p.stem in ("changepoint", "elimination") else ())
+        pytest.param(
+            p,
+            id=p.stem,
+            marks=pytest.mark.slow if p.stem in ("changepoint", "elimination", "mixture") else (),
+        )
         for p in NOTEBOOKS
     ],
 )

@@ -103,7 +103,7 @@ PLANTED = {
     "a neighbour's table": (SWITCHED, "gibbsite.conditional.finite.finite.reduce_onto", neighbours),
     "a rate below zero": (RISING, "gibbsite.conditional.draws.truncated.sample_bent", anywhere),
     "a precision below zero": (BENT, "gibbsite.conditional.draws.truncated.sample_bent", anywhere),
-    "narrow numbers": (NARROW, "gibbsite.density.terms._adds_up", lambda eqn: True),
+    "narrow numbers": (NARROW, "gibbsite.density.program.linear._adds_up", lambda eqn: True),
     "an interval": (CUT, "gibbsite.conditional.draws.truncated.sample_log_concave", at_the_mode),
 }
 RIGHT = (WRAPPED, PADDED, POINT, IMPROPER, SWITCHED, NARROW, RISING, BENT, CUT)

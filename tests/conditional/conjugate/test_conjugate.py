@@ -260,9 +260,9 @@ def test_the_kernel_reaches_the_posterior():
     plan = gb.model(figure_two, x).schedule().plan()
     draws = run_chains(plan.kernel, warmup=500, draws=4000, kwargs={"_gibbsite_inputs": plan.inputs})
     # m0 | x by integrating the location of its prior out on a grid, under each value of the coin
-    grid = np.linspace(-12, 30, 8401)
+    grid = np.linspace(-12, 30, 2101)
     normal = np.exp(-0.5 * ((grid - 2) ** 2) / (1 + 2.25)) / np.sqrt(1 + 2.25)
-    m = np.linspace(0, 30, 6001)
+    m = np.linspace(0, 30, 1501)
     gamma = m * np.exp(-m) * (m[1] - m[0])
     kernel = np.exp(-0.5 * (grid[:, None] - 2 - m[None, :]) ** 2 / 2.25) / 1.5
     likelihood = np.exp(-0.5 * ((x[:, None] - grid) ** 2).sum(0))

@@ -100,7 +100,9 @@ def uniform_by_rank(d, logdensity):
         assert gap < 1.95 / np.sqrt(FEW), (i, gap)  # one in a thousand by chance
 
 
-@pytest.mark.parametrize("power", CONVEX_POWERS)
+@pytest.mark.parametrize(
+    "power", [pytest.param(p, marks=pytest.mark.slow if p == 2.0 else ()) for p in CONVEX_POWERS]
+)
 def test_powers_of_gammas_with_a_negative_rate(power):
     a, b, low, high = columns(CONVEX_POWERS[power])
     d = TruncatedPowerGamma(a, b, power, low, high)
