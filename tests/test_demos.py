@@ -122,6 +122,9 @@ def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == ["changepoint", "elimination", "keeling", "mixture"]
 
 
+LONG = ("changepoint", "elimination", "mixture")
+
+
 # the longest runs with the slow suites, as do those that the browser runs, and whose model the test against
 # exact enumeration runs
 @pytest.mark.parametrize(
