@@ -122,21 +122,14 @@ def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == ["changepoint", "elimination", "keeling", "mixture"]
 
 
+# run with the slow suites: the longest, the one that the browser runs, and the one whose model the test against
+# exact enumeration runs
 LONG = ("changepoint", "elimination", "mixture")
 
 
-# the longest runs with the slow suites, as do those that the browser runs, and whose model the test against
-# exact enumeration runs
 @pytest.mark.parametrize(
     "path",
-    [
-        pytest.param(
-            p,
-            id=p.stem,
-            marks=pytest.mark.slow if p.stem in ("changepoint", "elimination", "mixture") else (),
-        )
-        for p in NOTEBOOKS
-    ],
+    [pytest.param(p, id=p.stem, marks=pytest.mark.slow if p.stem in LONG else ()) for p in NOTEBOOKS],
 )
 def test_notebook_runs_top_to_bottom(path: Path):
     notebook = nbformat.read(path, as_version=4)
