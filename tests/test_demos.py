@@ -122,8 +122,8 @@ def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == ["changepoint", "elimination", "keeling", "mixture"]
 
 
-# run with the slow suites: the longest, the one that the browser runs, and the one whose model the test against
-# exact enumeration runs
+# run with the slow suites: the longest, the one that the browser runs, and the one whose model the test
+# against exact enumeration runs
 LONG = ("changepoint", "elimination", "mixture")
 
 
