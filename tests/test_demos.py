@@ -122,15 +122,8 @@ def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == ["changepoint", "elimination", "keeling", "mixture"]
 
 
-# run with the slow suites: the longest, the one that the browser runs, and the one whose model the test
-# against exact enumeration runs
-LONG = ("changepoint", "elimination", "mixture")
-
-
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(p, id=p.stem, marks=pytest.mark.slow if p.stem in LONG else ()) for p in NOTEBOOKS],
-)
+@pytest.mark.slow  # the browser runs one with each commit
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_notebook_runs_top_to_bottom(path: Path):
     notebook = nbformat.read(path, as_version=4)
     # Every statement about the result that the prose makes is asserted in the notebook's last cell.

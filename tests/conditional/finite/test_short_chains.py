@@ -41,7 +41,7 @@ def by_name(fn, z):
 
 
 @pytest.mark.parametrize("fn", [looped, scanned])
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_draws_are_the_enumerated_joint(fn, n):
     model = gb.model(fn, X[:n])
     rows = jnp.array(list(itertools.product(range(3), repeat=n)))

@@ -88,11 +88,11 @@ def grows(held):
 
 
 def test_a_day_of_few_commits(tmp_path, monkeypatch):
-    run, held, ages = a_day(tmp_path / "run", 40, 1, monkeypatch, looks=4)
+    run, held, ages = a_day(tmp_path / "run", 16, 1, monkeypatch, looks=4)
     more = grows(held)
     assert more["files"] <= 0 and more["threads"] <= 0 and more["bytes"] < MOST_GROWTH
     assert DAY < run.elapsed < DAY + 600
-    assert max(a for a in ages if a is not None) < 2 * DAY / 40 + 60  # no commit was left out
+    assert max(a for a in ages if a is not None) < 2 * DAY / 16 + 60  # no commit was left out
 
 
 @pytest.mark.slow
