@@ -132,3 +132,15 @@ def test_a_model_that_fails_keeps_its_tape():
     with pytest.raises(ValueError, match="no such data") as caught:
         tape_of_model(model)
     assert [r.name for r in caught.value.tape if r.kind == "assumption"] == ["mu"]
+
+
+def test_components_of_vectors_are_not_read_by_the_row():
+    def clusters(y):
+        w = numpyro.sample("w", dist.Dirichlet(jnp.ones(2)))
+        mu = numpyro.sample("mu", dist.Normal(0, 1).expand([2, 3]).to_event(2))
+        with numpyro.plate("n", len(y)):
+            components = dist.Normal(mu, 1).to_event(1)
+            numpyro.sample("y", dist.MixtureSameFamily(dist.Categorical(w), components), obs=y)
+
+    model = gibbsite.model(clusters, np.zeros((5, 3), np.float32))
+    assert "MixtureSameFamily(y[n] | Categorical(w), Normal(mu, 1))" in str(model.conditional("w"))

@@ -108,8 +108,9 @@ def parameters_of(fn: Any) -> dict[str, Parameter]:
                 inner, place = innermost(part)[0], len({k.split(" ")[0] for k in out})
                 if set(inner.arg_constraints) <= set(base.arg_constraints):
                     continue  # `ZeroInflatedPoisson` has the parameters of its part itself
+                axes_here = axes + max(len(part.event_shape) - len(inner.event_shape), 0)  # of `to_event`
                 out |= {
-                    f"{place} {type(inner).__name__}/{name}": p._replace(event_dim=p.event_dim + axes)
+                    f"{place} {type(inner).__name__}/{name}": p._replace(event_dim=p.event_dim + axes_here)
                     for name, p in parameters_of(inner).items()
                 }
     inner = base.__dict__.get("base_dist")
