@@ -33,8 +33,7 @@ from gibbsite.density.told.spot import spot_of
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.trace.jaxpr.source_line import user_line_of_exception
 
-_DYNAMIC = (*TRACER_ERRORS, TypeError, IndexError)
-_UNKNOWN_SLICE = "Slice entries must be static"
+_DYNAMIC = (*TRACER_ERRORS, TypeError)
 _ARRAY = re.compile(r"\bdata\[(\d+)\]")
 _INDEXED = re.compile(r"^(.*)\[(\d+)\]$")
 
@@ -52,7 +51,8 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
             closed, tree, again = _traced(fn, arguments, facts)
             break
         except (GibbsiteError, *TRACER_ERRORS) as error:
-            if not isinstance(_behind(error), _DYNAMIC):
+            cause = _behind(error)
+            if not (isinstance(cause, _DYNAMIC) or _is_unknown_slice(cause)):
                 raise
             # NumPy or Python may have met data, not a latent (`int(x.max())`): as given, they are concrete
             needed = _needed_values(fn, arguments)
@@ -77,9 +77,9 @@ def _needed_values(fn: Callable, arguments: Arguments) -> frozenset[int]:
     arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
     try:
         jax.eval_shape(run, arrays)
-    except (GibbsiteError, *_DYNAMIC) as error:
+    except (GibbsiteError, IndexError, *_DYNAMIC) as error:
         cause = _behind(error)
-        if isinstance(cause, IndexError):  # which says what, and not whose: bounds are whole numbers
+        if _is_unknown_slice(cause):  # JAX names no array, but bounds are whole numbers
             return frozenset(i for i in everything if arguments.arrays[i].dtype.kind in "iu") or everything
         return frozenset(int(i) for i in _ARRAY.findall(str(cause))) & everything or everything
     return everything
@@ -89,6 +89,11 @@ def _behind(error: BaseException) -> BaseException:
     """What an error of this package tells of, or the error itself."""
     told = isinstance(error, GibbsiteError) and error.__cause__ is not None
     return error.__cause__ if told else error  # type: ignore[return-value]
+
+
+def _is_unknown_slice(error: BaseException) -> bool:
+    """Whether the bounds of a slice are traced, of which JAX tells by an exception of Python's."""
+    return isinstance(error, IndexError) and "Slice entries must be static" in str(error)
 
 
 def _traced(fn: Callable, arguments: Arguments, facts: ModelFacts) -> Any:
@@ -126,7 +131,7 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
     except TRACER_ERRORS as error:
         raise told_latent(spot_of(error)) from error
     except IndexError as error:
-        if _UNKNOWN_SLICE in str(error):
+        if _is_unknown_slice(error):
             raise told_latent(spot_of(error)) from error
         raise
     except TypeError as error:

@@ -9,6 +9,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from helpers.models.zoo import ZOO
 from numpyro.contrib.control_flow import scan
 from numpyro.infer.util import log_density
 
@@ -60,3 +61,14 @@ def test_draws_are_the_enumerated_joint(fn, n):
     told = np.concatenate([np.reshape(v, (-1, 3)) for v in told.values()])
     expected = [[p[rows[:, t] == k].sum() for k in range(3)] for t in range(n)]
     np.testing.assert_allclose(told, expected, atol=1e-5)
+
+
+def test_an_order_is_told_of_chains_alone():
+    """Around a ring the first element is beside the last, which is no chain of their distance."""
+    said = {
+        n: gb.model(ZOO[n].fn, *ZOO[n].args).conditional("z").reason for n in ("hmm_second_order", "ring")
+    }
+    assert (
+        "chain of order 2" in said["hmm_second_order"] and "model.marginal('z')" in said["hmm_second_order"]
+    )
+    assert "chain" not in said["ring"]

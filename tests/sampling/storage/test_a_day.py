@@ -23,7 +23,7 @@ from gibbsite.watching import Watch
 from helpers.models.sampling_models import rates
 
 DAY = 86_400
-MOST_GROWTH = 24 * 2**20  # bytes: arenas that the allocator keeps, and no more with more commits
+MOST_GROWTH = 12 * 2**20  # bytes: arenas that the allocator keeps, and no more with more commits
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ def grows(held):
 def test_a_day_of_few_commits(tmp_path, monkeypatch):
     run, held, ages = a_day(tmp_path / "run", 16, 1, monkeypatch, looks=4)
     more = grows(held)
-    assert more["files"] <= 0 and more["threads"] <= 0 and more["bytes"] < MOST_GROWTH
+    assert more["files"] <= 0 and more["threads"] <= 0
+    assert more["bytes"] < 2 * MOST_GROWTH  # in a worker that other tests have made large
     assert DAY < run.elapsed < DAY + 600
     assert max(a for a in ages if a is not None) < 2 * DAY / 16 + 60  # no commit was left out
 

@@ -16,23 +16,8 @@ from gibbsite.trace.jaxpr import kept
 from gibbsite.trace.jaxpr.compiling import compiled
 from gibbsite.trace.jaxpr.kept import VARIABLE, Kept
 from helpers.readers.said import said
-from jax.experimental.compilation_cache import compilation_cache
 
 X = jnp.arange(6.0)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """The cache of this test; JAX's own, which these tests use elsewhere, would be enough."""
-    before = jax.config.jax_compilation_cache_dir
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
-    jax.config.update("jax_compilation_cache_dir", None)
-    compilation_cache.reset_cache()
-    kept._default.cache_clear()
-    yield tmp_path / "cache"
-    kept._default.cache_clear()
-    jax.config.update("jax_compilation_cache_dir", before)
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture
@@ -191,5 +176,5 @@ def test_the_next_kernel_and_one_beside_it_find_what_this_one_compiled(tmp_path)
     both = [start(), start()]
     first, beside = map(told, both)
     again = told(start())
-    assert first[0] > 0 and again[0] == 0
+    assert first[0] + beside[0] > 0 and again[0] == 0  # either may find what the other has made by then
     assert first[1:] == beside[1:] == again[1:] and again[1] is None

@@ -10,19 +10,6 @@ import pytest
 from gibbsite.trace.jaxpr import compiling, kept
 from gibbsite.trace.jaxpr.kept import VARIABLE
 from gibbsite.trace.jaxpr.took import Took
-from jax.experimental.compilation_cache import compilation_cache
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """The cache of this test, without JAX's own."""
-    before = jax.config.jax_compilation_cache_dir
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
-    jax.config.update("jax_compilation_cache_dir", None)
-    compilation_cache.reset_cache()
-    yield tmp_path / "cache"
-    jax.config.update("jax_compilation_cache_dir", before)
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture

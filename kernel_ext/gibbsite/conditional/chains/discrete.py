@@ -10,7 +10,13 @@ import numpy as np
 
 from gibbsite.conditional.chains.chain import ChainTables, chain_structure, sample_chain
 from gibbsite.conditional.conditional import Conditional
-from gibbsite.conditional.finite.finite import FiniteTables, element_logits, finite_structure, sweep
+from gibbsite.conditional.finite.finite import (
+    FiniteStructure,
+    FiniteTables,
+    element_logits,
+    finite_structure,
+    sweep,
+)
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.conditional.reads.touch import Touch
 from gibbsite.density import Density
@@ -20,6 +26,9 @@ from gibbsite.errors import DataError
 from gibbsite.ground.sensible import random_key
 from gibbsite.trace.jaxpr.compat import is_traced
 from gibbsite.trace.jaxpr.for_cpu import jitted
+
+_MOST_ORDER = 3
+"""Of what is called a chain: further back reads what is coupled far apart."""
 
 
 class FiniteConditional(Conditional):
@@ -146,19 +155,29 @@ def _reason(c: FiniteConditional) -> str:
     if not s.elements or int(np.prod(s.elements)) == 1:
         return f"finite support of {k} values; one element"
     if s.colours is not None:
-        axes = {a for d in s.offsets for a, x in enumerate(d) if x}
-        order = max((abs(x) for d in s.offsets for x in d), default=0)
-        if len(axes) == 1 and order > 1 and not s.explicit:
+        sweep = f"updated in {s.n_colours} colours"
+        if (order := _order(s)) is not None:
             return (
-                f"finite support of {k} values; coupled by {origins} in a chain of order {order}, updated in "
-                f"{s.n_colours} colours; `Eliminate {s.site} > …` draws all of it jointly"
+                f"finite support of {k} values; coupled by {origins} in a chain of order {order}, {sweep}; "
+                f"`model.marginal({s.site!r})` says what drawing it jointly takes"
             )
-        return f"finite support of {k} values; coupled by {origins}, updated in {s.n_colours} colours"
+        return f"finite support of {k} values; coupled by {origins}, {sweep}"
     dense = [w for t in s.joint for w in widenings(c.tables.density, s.site, t.term.atom)]
     because = ", because of " + " and ".join(dict.fromkeys(map(str, dense))) if dense else ""
     return (
         f"finite support of {k} values; elements are updated one after another, coupled by {origins}{because}"
     )
+
+
+def _order(s: FiniteStructure) -> int | None:
+    """How many elements back a chain that is not of first order reads; None where elements far apart are
+    coupled, as around a ring, or along several axes."""
+    axes = {a for d in s.offsets for a, x in enumerate(d) if x}
+    if s.explicit or len(axes) != 1:
+        return None
+    (axis,) = axes
+    order = max(abs(d[axis]) for d in s.offsets)
+    return order if 1 < order <= _MOST_ORDER and 2 * order <= s.elements[axis] else None
 
 
 def _cost(c: FiniteConditional) -> str:

@@ -63,16 +63,7 @@ class Kept:
         if len(content) > self._most:
             return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _of_the_user(self.folder)
-            handle, name = tempfile.mkstemp(dir=self.folder)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_HEAD + hashlib.sha256(content).digest() + content)
-                os.replace(name, self._path(key))
-            except BaseException:
-                os.unlink(name)
-                raise
+            put(self._path(key), _HEAD + hashlib.sha256(content).digest() + content)
             self._clean()
         except OSError as error:
             self._tell("write to", error)
@@ -100,6 +91,21 @@ class Kept:
         if what not in self._told:
             self._told.add(what)
             _logger.warning("cannot %s the cache of compiled programs, %s: %s", what, self.folder, error)
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file of a cache folder as a whole, for its owner alone. Raises `OSError`, and leaves nothing
+    then."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _of_the_user(path.parent)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
 
 
 def _stat(path: Path) -> os.stat_result | None:

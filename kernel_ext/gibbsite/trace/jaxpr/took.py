@@ -3,10 +3,10 @@
 import json
 import logging
 import math
-import os
-import tempfile
 from pathlib import Path
 from statistics import median
+
+from gibbsite.trace.jaxpr.kept import put
 
 _FILE = "took.json"
 _MOST, _LAST, _MOST_BYTES = 64, 5, 100_000
@@ -34,11 +34,7 @@ class Took:
         """Remember what a program took."""
         rows = [*self._read(), (sort, size, round(seconds, 3))][-_MOST:]
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, name = tempfile.mkstemp(dir=self._path.parent)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(rows, file)
-            os.replace(name, self._path)
+            put(self._path, json.dumps(rows).encode())
         except OSError as error:  # the cache of compiled programs, in the same folder, tells of it
             _logger.debug("cannot remember how long compiling took: %s", error)
 
