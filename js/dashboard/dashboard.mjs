@@ -42,6 +42,7 @@ export default hostWidget({
     stage.append(bar, panel, body);
     stage.after(bottom);
     const mini = miniHead(el, head, DASHBOARD_STYLE);
+    doc.gibbsiteTheme = mini.paint;
 
     const hidden = /** @type {Set<string>} */ (new Set());
     /** What the page does by itself; everything else is told to Python, with all that the element says of itself.

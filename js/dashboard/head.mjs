@@ -89,7 +89,6 @@ export function miniHead(el, head, style) {
     stop.className = "gb-halt";
     box.replaceChildren(name, state, stop);
     const place = around?.getBoundingClientRect();
-    frame.classList.toggle("gb-dark", el.classList.contains("gb-dark"));
     box.hidden = !place?.width; // another tab is shown
     box.style.top = `${Math.max(8, (place?.top ?? 0) + 8)}px`;
     box.style.right = `${Math.max(24, innerWidth - (place?.right ?? innerWidth) + 24)}px`;
@@ -106,9 +105,12 @@ export function miniHead(el, head, style) {
     latest = status;
     show();
   };
+  // It hangs outside of what the host colours, and a run that ended shows nothing that could colour it later.
+  const paint = () => void frame.classList.toggle("gb-dark", el.classList.contains("gb-dark"));
+  paint();
   const remove = () => {
     watch.disconnect();
     frame.remove();
   };
-  return { box, update, remove };
+  return { box, update, paint, remove };
 }

@@ -93,6 +93,8 @@ def test_sample_follows_the_run_and_stop_keeps_its_draws(lab):
     assert re.fullmatch(r"mixture \d+ %samplingStop", mini.text_content())
     lab.page.wait_for_function(r"() => /^\d+ % mixture · /.test(document.title)")
     lab.shot("dashboard_out_of_sight")
+    lab.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
+    lab.page.wait_for_selector(".gb-view.gb-dark > .gb-mini")
     mini.get_by_role("button", name="Stop").click()
     lab.wait_cell(0, timeout=60)
     mini.wait_for(state="hidden")
@@ -109,8 +111,7 @@ def test_sample_follows_the_run_and_stop_keeps_its_draws(lab):
     assert (status, chains) == ("stopped", "4")
     assert second <= int(draws) < 1_000_000
     assert lab.python("import numpy; print(numpy.isfinite(run.draws['mu']).all())").strip() == "True"
-    lab.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
-    lab.page.wait_for_selector(".gb-view.gb-dark")
+    lab.page.wait_for_selector(".gb-view.gb-dark .gb-head")
     lab.page.wait_for_timeout(300)
     lab.shot("dashboard_dark")
     lab.command("apputils:change-theme", {"theme": "JupyterLab Light"})
