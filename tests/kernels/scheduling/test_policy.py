@@ -199,3 +199,44 @@ def test_a_chain_is_drawn_by_its_recursion_whatever_its_means_are():
 
     text = gb.model(chain, jnp.linspace(-1.0, 1.0, 12)).schedule().text
     assert "Collapsed" not in text and "Gibbs" in text
+
+
+def components(scale=None, count=2, parts=1):
+    """A mixture: its indicators, weights and levels have closed forms, its variance as the prior says."""
+    scale = dist.HalfNormal(2.0) if scale is None else scale
+
+    def model(y):
+        w = numpyro.sample("w", dist.Dirichlet(jnp.ones(count)))
+        mu = numpyro.sample("mu", dist.Normal(0, 2.0).expand([count, parts]).to_event(2))
+        sigma = numpyro.sample("sigma", scale)
+        with numpyro.plate("n", len(y)):
+            z = numpyro.sample("z", dist.Categorical(w))
+            numpyro.sample("y", dist.Normal(mu[z].sum(-1), jnp.sqrt(sigma)), obs=y)
+
+    return gb.model(model, Y)
+
+
+def hidden_chain(y):
+    sigma = numpyro.sample("sigma", dist.HalfNormal(2.0))
+
+    def step(s, y):
+        s = numpyro.sample("s", dist.Bernoulli(jnp.where(s == 1, 0.9, 0.1)))
+        numpyro.sample("y", dist.Normal(2.0 * s, sigma), obs=y)
+        return s, None
+
+    scan(step, 0, y)
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (lambda: components(), "Eliminate z > NUTS [w mu sigma]"),
+        (lambda: components(dist.InverseGamma(2.0, 2.0)), "Gibbs z (*) Conjugate w (*) Conjugate mu"),
+        (lambda: components(count=9), "Gibbs z (*) "),
+        (lambda: components(count=3, parts=30), "Gibbs z (*) "),
+        (lambda: gb.model(hidden_chain, X), "Gibbs s (*) NUTS sigma"),
+    ],
+    ids=["gradients anyway", "all exact", "many values", "many numbers", "a chain"],
+)
+def test_indicators_are_summed_out_where_gradients_are_needed_anyway_and_cheap(model, text):
+    assert model().schedule().text.startswith(text)

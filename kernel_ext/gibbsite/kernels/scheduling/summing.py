@@ -1,0 +1,84 @@
+"""Discrete sites that are worth summing out of a NUTS block although they could be drawn from a table."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gibbsite.conditional.finite.finite import FiniteStructure
+from gibbsite.conditional.reads.group import unit_of
+from gibbsite.elimination import Marginal, marginal_of
+from gibbsite.errors import ModelError
+from gibbsite.kernels.scheduling.parse import Update
+from gibbsite.kernels.scheduling.registry import Facts, find_kernel, size
+
+_VALUES = 8
+"""Of an indicator: with more, tables cost more than gradients gain (a sixth is left for one of 110 years)."""
+_DEAREST = 8.0
+"""Term elements of a gradient with the sites summed out, in those of one that is given them."""
+_MOST = 64
+"""Numbers in the block: of more, some are better drawn exactly."""
+
+
+def summing_out(facts: Facts, updates: Sequence[Update]) -> list[Update]:
+    """The updates of a default schedule, with indicators summed out of the NUTS block that ends it.
+
+    A sweep that draws the components of a mixture and then its parameters forgets as slowly as its components
+    overlap, and no metric helps; summed out, gradients see all components at once. Where some parameters need
+    gradients anyway this costs at most a few times a sweep, and what meets the indicators and would be drawn
+    exactly joins the block. Chains over time and coupled elements stay: their draw is worth more than their
+    sum, whose gradient takes them step by step.
+    """
+    *others, last = updates or [None]
+    if last is None or last.kernel != "NUTS":
+        return list(updates)
+    out = [u for u in others if u.kernel == "Gibbs" and _indicators(facts, u, last.sites)]
+    near = [u for u in others if u not in out and any(_meet(facts, u.sites, z.sites) for z in out)]
+    block = _in_order(facts, [*last.sites, *(n for u in near for n in u.sites)])
+    fitting = all(u.kernel == "Conjugate" for u in near) and not any(_unsmooth(facts, n) for n in block)
+    if not out or not fitting or size(facts, block) > _MOST:
+        return list(updates)
+    gone = _in_order(facts, [n for u in out for n in u.sites])
+    if not _cheap(facts, gone):
+        return list(updates)
+    kept = [u for u in others if u not in out and u not in near]
+    return [*kept, replace(last, sites=block, eliminated=gone)]
+
+
+def _indicators(facts: Facts, update: Update, block: Sequence[str]) -> bool:
+    """Whether elements are independent given the rest, of few values, and meet the block's sites in terms."""
+    found = facts.conditional(unit_of(facts.density, update.sites[0]))
+    structure: FiniteStructure | None = getattr(found, "structure", None)
+    if found.kind != "finite" or structure is None or not structure.independent or update.options:
+        return False
+    if structure.support.size > _VALUES:
+        return False
+    return len({unit_of(facts.density, n) for n in update.sites}) == 1 and _meet(facts, update.sites, block)
+
+
+def _meet(facts: Facts, some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether a term reads sites of both."""
+    read = [facts.density.maps.latents(t.atom) for n in some for t, _ in facts.density.terms_of(n)]
+    return any(not r.isdisjoint(others) for r in read)
+
+
+def _unsmooth(facts: Facts, name: str) -> str | None:
+    row = find_kernel("NUTS")
+    assert row is not None
+    return row.fits(facts, name)
+
+
+def _cheap(facts: Facts, sites: Sequence[str]) -> bool:
+    """Whether the sites can be summed out, at a cost in proportion to the terms that are there anyway."""
+    try:
+        marginal: Marginal = marginal_of(facts.density, sites)
+    except ModelError:
+        return False
+    plan = marginal.plan
+    whole = sum(int(np.prod(t.shape, dtype=np.int64)) for t in facts.density.terms)
+    entries = max(plan.tables.evaluations, *(s.entries for s in plan.steps))
+    return entries <= _DEAREST * whole
+
+
+def _in_order(facts: Facts, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(n for n in facts.sites if n in names)
