@@ -1,4 +1,4 @@
-"""Programs in the form for CPUs give the same numbers, without scatters of rows."""
+"""Programs in the form for CPUs give the same numbers, without scatters of rows or gathers from a few."""
 
 import os
 import subprocess
@@ -69,6 +69,57 @@ def test_rows_are_written_by_selecting_them(name):
 def test_other_writes_stay_what_they_are(fn):
     before, after = same(fn, X)
     assert before.count("scatter") == after.count("scatter") > 0
+
+
+SHORT = jax.random.normal(KEY, (5, 4, 3))
+NUMBERS = jax.random.randint(KEY, (5, 100), -2, 6)
+
+
+def taken(x, i):
+    return jnp.take(x, i, axis=0, mode="clip")
+
+
+def gathered(x, i):
+    return x.at[i].get(mode="promise_in_bounds")
+
+
+READS = {
+    "numbers": (taken, SHORT[0, :, 0], NUMBERS),
+    "rows": (taken, SHORT[0], NUMBERS),
+    "second axis": (lambda x, i: jnp.take(x, i, axis=1, mode="clip"), SHORT, NUMBERS),
+    "batched": (jax.vmap(taken), SHORT, NUMBERS),
+    "batched along the last": (jax.vmap(taken, (2, 0), 1), SHORT[:4], NUMBERS[:3]),
+    "batched tables": (jax.vmap(taken, (0, None)), SHORT[..., 0], NUMBERS[0]),
+    "batched numbers": (jax.vmap(taken, (None, 0), 1), SHORT[0], NUMBERS),
+    "twice batched": (jax.vmap(jax.vmap(taken)), SHORT.reshape(5, 2, 2, 3), NUMBERS.reshape(5, 2, 50)),
+    "in bounds": (gathered, SHORT[0, :, 0], NUMBERS % 4),
+    "integers": (taken, jnp.arange(3), NUMBERS),
+    "booleans": (taken, SHORT[0, :, 0] > 0, NUMBERS),
+    "one row": (taken, SHORT[0, :1], NUMBERS),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_few_rows_are_chosen_among(name):
+    fn, x, i = READS[name]
+    before, after = same(fn, x, i)
+    assert "gather[" in before
+    assert "gather[" not in after
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.at[NUMBERS].get(mode="fill", fill_value=0.0),  # beyond is another number
+        lambda x: x[NUMBERS % 4, NUMBERS % 3],
+        lambda x: x[jnp.arange(4) % 2, 0],
+        lambda x: jnp.take(jnp.tile(x, (3, 1)), NUMBERS, axis=0, mode="clip"),
+    ],
+    ids=["filled", "two axes", "few elements", "many rows"],
+)
+def test_other_reads_stay_what_they_are(fn):
+    before, after = same(fn, SHORT[0])
+    assert before.count("gather[") == after.count("gather[") > 0
 
 
 def test_programs_inside_of_programs():
