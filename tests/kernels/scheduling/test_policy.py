@@ -239,4 +239,18 @@ def hidden_chain(y):
     ids=["gradients anyway", "all exact", "many values", "many numbers", "a chain"],
 )
 def test_indicators_are_summed_out_where_gradients_are_needed_anyway_and_cheap(model, text):
-    assert model().schedule().text.startswith(text)
+    schedule = model().schedule()
+    assert schedule.text.startswith(text)
+    told = "sigma needs gradients anyway" in schedule.rows[0].reason
+    assert told == text.startswith("Eliminate")
+
+
+def test_the_scale_of_logistic_effects_is_drawn_without_them_however_many():
+    def model(n, y):
+        tau = numpyro.sample("tau", dist.Gamma(0.001, 0.001))
+        mean = numpyro.sample("mean", dist.Normal(0, 10.0))
+        u = numpyro.sample("u", dist.Normal(0, tau**-0.5).expand([len(y)]))
+        numpyro.sample("y", dist.Binomial(n, logits=mean + u), obs=y)
+
+    s = gb.model(model, np.full(60, 9), np.arange(60) % 9).schedule()
+    assert s.text == "PolyaGamma [tau mean u]"

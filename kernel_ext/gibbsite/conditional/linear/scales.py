@@ -16,10 +16,14 @@ _MOST_WORK = 10**5
 
 
 def few_effects(
-    density: Density, scales: Collection[str], blocks: Mapping[str, tuple[str, ...]]
+    density: Density,
+    scales: Collection[str],
+    blocks: Mapping[str, tuple[str, ...]],
+    logistic: Collection[str] = (),
 ) -> dict[tuple[str, ...], tuple[str, ...]]:
     """By block of Gaussian sites, given as in `blocks` by each of its sites, those of `scales` that few of
-    its effects have for a scale.
+    its effects have for a scale. Of effects in blocks of `logistic` sites any number is few: counts tell
+    little of each, and may leave their scale anywhere near zero.
 
     Given few effects their scale hardly moves wherever data allow it to be small, and they follow it (Gelman
     et al. 2008, "Using redundant parameterizations to fit hierarchical models").
@@ -30,7 +34,9 @@ def few_effects(
         if not set(block) <= density.latent_vars.keys():
             continue
         mine = [
-            n for n in scales if n not in taken and n in density.latent_vars and _is_few(density, n, block)
+            n
+            for n in scales
+            if n not in taken and n in density.latent_vars and _is_few(density, n, block, logistic)
         ]
         work = sum(_work(density, n) for n in mine)
         if mine and work <= _MOST_WORK:
@@ -39,13 +45,15 @@ def few_effects(
     return found
 
 
-def _is_few(density: Density, scale: str, block: Collection[str]) -> bool:
+def _is_few(density: Density, scale: str, block: Collection[str], logistic: Collection[str]) -> bool:
     effects = [n for n in block if scale in getattr(location_scales(density).get(n), "scale", ())]
     try:
         each = outer_site(density, scale).elements if effects else 0
     except Refused:
         return False
-    return bool(each) and max(_size(density, n) for n in effects) <= _FEW * each
+    if not each or set(block) & set(logistic):
+        return bool(each)
+    return max(_size(density, n) for n in effects) <= _FEW * each
 
 
 def _size(density: Density, name: str) -> int:

@@ -16,7 +16,7 @@ drawn exactly or sliced, then one NUTS block:
 | few numbers that enter through comparisons alone | Conjugate, Slice | gradients do not feel a step |
 | a hierarchy that is not conjugate as a whole | NUTS, in one block | cut apart it walks; centring is learnt |
 | effects in logistic predictors, in an exact hierarchy | PolyaGamma, in one block | one draw, not a walk |
-| the scale of few effects, and their block | Collapsed or PolyaGamma, in one block | given them it walks |
+| the scale of few or of logistic effects | Collapsed, PolyaGamma, in their block | given them it walks |
 | coupled, and Gaussian together given the rest | Conjugate, in one block | one exact draw of them all |
 | certified conjugate | Conjugate | drawn exactly |
 | the rest | NUTS, in the same block | gradients |
@@ -77,7 +77,8 @@ def default_spec(facts: Facts) -> Spec:
     jointly = gaussian_blocks(facts.density, [n for n in exact if n not in integrated])
     alone = {n: (n,) for n in exact if n not in integrated and is_gaussian(facts.conditional(n))}
     gaussian = {**alone, **jointly, **{n: b for n, b in logistic.items() if not tied.keys() & set(b)}}
-    scales = few_effects(facts.density, [n for n in exact if n not in {**integrated, **gaussian}], gaussian)
+    apart = [n for n in exact if n not in {**integrated, **gaussian}]
+    scales = few_effects(facts.density, apart, gaussian, logistic)
     drawn_along = {n for ns in scales.values() for n in ns}
     tables = {n: m for n, m in units.items() if kinds[n] in ("finite", "chain") and n not in integrated}
     blocks = joint_blocks(facts, tables)

@@ -31,6 +31,7 @@ from gibbsite.kernels.scheduling.parse import (
 from gibbsite.kernels.scheduling.plan import Block, Plan
 from gibbsite.kernels.scheduling.policy import blocked_by, blocked_in_detail, default_spec, reason_for
 from gibbsite.kernels.scheduling.registry import Facts, KernelRow, find_kernel, kernels
+from gibbsite.kernels.scheduling.summing import summed_because
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ class Schedule:
         return Row(
             (*u.eliminated, "|", *u.sites),
             str(u).removesuffix(u.label).strip(),
-            f"{' and '.join(u.eliminated)} summed out, then drawn jointly. {marginal}",
+            f"{' and '.join(u.eliminated)} summed out, then drawn jointly{summed_because(self.facts, u)}. "
+            f"{marginal}",
             "",
             f"{times}({cost}), each of {marginal.cost}; one draw of about a gradient",
         )

@@ -45,6 +45,18 @@ def summing_out(facts: Facts, updates: Sequence[Update]) -> list[Update]:
     return [*kept, replace(last, sites=block, eliminated=gone)]
 
 
+def summed_because(facts: Facts, update: Update) -> str:
+    """Why sites are summed out of an update of gradients, to follow on what is done; empty where all that it
+    moves beside them could be drawn exactly."""
+    gone = [m for n in update.eliminated for m in facts.density.groups.get(n, (n,))]
+    moved = [n for n in update.sites if n in facts.sites and facts.conditional(n).kind == "none"]
+    moved = [n for n in moved if _meet(facts, gone, (n,))]
+    if not moved or update.kernel not in ("NUTS", "HMC"):
+        return ""
+    verb = "needs" if len(moved) == 1 else "need"
+    return f": {', '.join(moved)} {verb} gradients anyway, and these see more of the data without"
+
+
 def _indicators(facts: Facts, update: Update, block: Sequence[str]) -> bool:
     """Whether elements are independent given the rest, of few values, and meet the block's sites in terms."""
     found = facts.conditional(unit_of(facts.density, update.sites[0]))
