@@ -174,14 +174,15 @@ def test_what_enters_through_comparisons_alone_is_sliced():
     assert np.ptp(c) > 0.2  # and it moves between them
 
 
-@pytest.mark.parametrize("size", [8, 40])
-def test_many_steps_are_left_to_gradients(size):
+@pytest.mark.parametrize(("size", "together"), [(8, True), (40, True), (40, False)])
+def test_many_coupled_steps_are_left_to_gradients(size, together):
     def model(y):
         c = numpyro.sample("c", dist.Normal(0, 1).expand([size]))
-        numpyro.sample("y", dist.Normal(jnp.where(c > 0, 1.0, 0.0), 1.0), obs=y)
+        steps = jnp.where(c > 0, 1.0, 0.0)
+        numpyro.sample("y", dist.Normal(steps.sum() if together else steps, 1.0), obs=y)
 
     (update,) = gb.model(model, np.zeros(size)).schedule().updates
-    assert update.kernel == ("Slice" if size == 8 else "NUTS")
+    assert update.kernel == ("NUTS" if together and size == 40 else "Slice")
 
 
 def test_a_chain_is_drawn_by_its_recursion_whatever_its_means_are():

@@ -1,4 +1,4 @@
-"""One slice update of a single number (Neal 2003, "Slice sampling", figures 3 and 5)."""
+"""One slice update of a number, or of many independent ones (Neal 2003, "Slice sampling", figures 3 and 5)."""
 
 from typing import Any, NamedTuple
 
@@ -32,21 +32,25 @@ def slice_element(
     """One slice update of a scalar `x` with logdensity `here`, None where it is not known: new value, its
     logdensity, evaluations.
 
+    An array `x` of any shape, with a log density and a width for each element, is as many updates side by
+    side, right where the elements are independent; an evaluation is then one of all elements.
+
     One loop with one evaluation in its body: the log density is compiled once, and chains that are updated
     together wait for the longest search, not for the longest of each of its parts.
     """
     key_height, key_place, key_split, key_draw = random.split(key, 4)
-    drop = random.exponential(key_height, dtype=x.dtype)
-    low = x - width * random.uniform(key_place, dtype=x.dtype)
+    shape = jnp.shape(x)
+    drop = random.exponential(key_height, shape, x.dtype)
+    low = x - width * random.uniform(key_place, shape, x.dtype)
     high = low + width
     # the budget of steps is divided at random, which keeps the update reversible
-    left = jnp.floor(max_steps * random.uniform(key_split)).astype(jnp.int32)
+    left = jnp.floor(max_steps * random.uniform(key_split, shape)).astype(jnp.int32)
     known = here is not None
     value = jnp.asarray(here, x.dtype) if known else jnp.zeros_like(x)
-    zero = jnp.zeros((), jnp.int32)
-    phase = jnp.asarray(_LEFT if known else _FIRST, jnp.int32)
+    phase = jnp.full(shape, _LEFT if known else _FIRST, jnp.int32)
+    count, shrinks = jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.int32)
     start = _Search(
-        phase, low, high, left, max_steps - 1 - left, low if known else x, value, value - drop, zero, zero
+        phase, low, high, left, max_steps - 1 - left, low if known else x, value, value - drop, count, shrinks
     )
 
     def body(s: _Search) -> _Search:
@@ -66,13 +70,16 @@ def slice_element(
         phase = jnp.where(shrinking & (above | (shrinks == _MAX_SHRINKS)), _DONE, phase)
         # after so many shrinks the interval has collapsed onto x
         here = jnp.where(shrinking & above, value, here)
-        drawn = low + (high - low) * random.uniform(random.fold_in(key_draw, shrinks), dtype=x.dtype)
+        # an element that draws again has shrunk, so that the sum has grown since it drew last
+        drawn = low + (high - low) * random.uniform(
+            random.fold_in(key_draw, jnp.sum(shrinks)), shape, x.dtype
+        )
         at = jnp.where(phase == _LEFT, low, jnp.where(phase == _RIGHT, high, drawn))
         kept = jnp.where(above, s.at, x)
-        at = jnp.where(phase == _DONE, kept, at)
+        at = jnp.where(s.phase == _DONE, s.at, jnp.where(phase == _DONE, kept, at))
         return _Search(
             phase, low, high, s.left - go_left, s.right - go_right, at, here, height, s.count + 1, shrinks
         )
 
-    end = lax.while_loop(lambda s: s.phase != _DONE, body, start)
+    end = lax.while_loop(lambda s: jnp.any(s.phase != _DONE), body, start)
     return end.at, end.here, end.count

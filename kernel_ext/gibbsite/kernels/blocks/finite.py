@@ -23,6 +23,13 @@ INPUTS_KWARG = "_gibbsite_inputs"
 """Model keyword through which compiled runs pass data arrays as arguments."""
 
 
+def data_of(density: Density, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The data arrays of `density` among a model's arguments."""
+    if INPUTS_KWARG in kwargs:
+        return kwargs[INPUTS_KWARG]["data"]
+    return split_arguments(args, kwargs).arrays if density.data_vars else ()
+
+
 class FiniteGibbsState(NamedTuple):
     """Current values of the block's sites, and the random key for the next step."""
 
@@ -153,7 +160,8 @@ class FiniteGibbs(MCMCKernel):
         """One update of every site of the block, in the order of `state.z`."""
         kwargs = dict(model_kwargs or {})
         latents = {**kwargs.pop(GIBBS_SITES_KWARG, {}), **state.z}
-        data = self._data(tuple(model_args), kwargs)
+        assert self._density is not None
+        data = data_of(self._density, tuple(model_args), kwargs)
         key, *keys = jax.random.split(state.rng_key, 1 + len(self._units))
         z = dict(state.z)
         for step, k in zip(self._steps, keys, strict=False):
@@ -164,14 +172,6 @@ class FiniteGibbs(MCMCKernel):
     def _unpacked(self, unit: str, drawn: Any) -> dict[str, Any]:
         members = self._units[unit]
         return {m: drawn if unit in members else drawn[i] for i, m in enumerate(members)}
-
-    def _data(self, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-        assert self._density is not None
-        if INPUTS_KWARG in kwargs:
-            return kwargs[INPUTS_KWARG]["data"]
-        if not self._density.data_vars:
-            return ()
-        return split_arguments(args, kwargs).arrays
 
     def refresh(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> FiniteGibbsState:
         """Nothing is cached that depends on other sites."""

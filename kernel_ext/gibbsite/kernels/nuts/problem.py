@@ -14,9 +14,8 @@ from numpyro.infer.util import log_density
 
 from gibbsite.conditional.reads.moving import bounded_by, support_movers
 from gibbsite.density import Density
-from gibbsite.density.model.arguments import split_arguments
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.blocks.finite import data_of
 from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings, coordinates
 from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
 from gibbsite.trace.jaxpr.slopes import with_slopes
@@ -36,10 +35,7 @@ class Problem:
         """What locations and scales read outside the block, from the model's arguments."""
         given = dict(kwargs)
         siblings, density = given.pop(GIBBS_SITES_KWARG, {}), self.coordinates.density
-        if INPUTS_KWARG in given:
-            data = given[INPUTS_KWARG]["data"]
-        else:
-            data = split_arguments(args, given).arrays if density.data_vars else ()
+        data = data_of(density, args, given)
         return Surroundings({n: siblings[n] for n in self.coordinates.siblings}, data)
 
     def potential(self, lam: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[Any], Any]:

@@ -13,7 +13,7 @@ drawn exactly or sliced, then one NUTS block:
 | integers without end | Window | drawn exactly from tables over windows around them |
 | other integers | RandomWalk, Independence | nothing else fits |
 | support that moves with other sites | Conjugate, Slice | a fixed change of variables would be wrong |
-| few numbers that enter through comparisons alone | Conjugate, Slice | gradients do not feel a step |
+| enters through comparisons alone, few or independent | Conjugate, Slice | gradients do not feel a step |
 | a hierarchy that is not conjugate as a whole | NUTS, in one block | cut apart it walks; centring is learnt |
 | effects in logistic predictors, in an exact hierarchy | PolyaGamma, in one block | one draw, not a walk |
 | the scale of few or of logistic effects | Collapsed, PolyaGamma, in their block | given them it walks |
@@ -43,12 +43,12 @@ from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.nuts.told import to_be_learnt
 from gibbsite.kernels.scheduling.determined import check_endless, joint_blocks
 from gibbsite.kernels.scheduling.parse import Spec, Update
-from gibbsite.kernels.scheduling.registry import Facts, conjugate_reason, find_kernel, size
+from gibbsite.kernels.scheduling.registry import Facts, apart, conjugate_reason, find_kernel, size
 from gibbsite.kernels.scheduling.summing import summing_out
 from gibbsite.kernels.scheduling.ties import kept_together, ties_across, ties_within
 from gibbsite.kernels.scheduling.words import obstacle_in_words
 
-# beyond so many numbers, updates one by one cost more than what gradients miss
+# beyond so many numbers that are coupled, updates one by one cost more than what gradients miss
 _FEW = 32
 
 
@@ -124,7 +124,7 @@ def _stepped(facts: Facts, site: str) -> str | None:
     if endless:
         return f"the terms of {', '.join(endless)} read it through a loop of unknown length, without gradient"
     blind = blind_terms(facts.density, site)
-    if not blind or size(facts, (site,)) > _FEW:
+    if not blind or (size(facts, (site,)) > _FEW and not apart(facts, (site,))):
         return None
     return f"the terms of {', '.join(blind)} read it through comparisons alone, which have no gradient"
 
@@ -179,7 +179,10 @@ def _apart(facts: Facts, sites: tuple[str, ...]) -> list[str]:
     named = (*sites, *away)
     logistic = logistic_blocks(facts.density, [n for n in facts.sites if facts.sites[n].role == "latent"])
     inexact = [n for n in named if facts.conditional(n).kind == "none" and n not in logistic]
+    sliced = [n for n in away if _stepped(facts, n)]
     because = "all of it is exact" if not inexact else "as asked for"
+    if sliced:
+        because = f"gradients do not feel {', '.join(sliced)}"
     return [f"apart from {', '.join(away)}: {because}"]
 
 

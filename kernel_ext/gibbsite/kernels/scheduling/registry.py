@@ -22,6 +22,7 @@ from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.linear.outer import outer_site
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.blind import endless_terms
+from gibbsite.conditional.reads.elements import element_density
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.errors import OptionError, ScheduleError
 from gibbsite.kernels.blocks.ancestral import Ancestral
@@ -139,6 +140,13 @@ def size(facts: Facts, sites: Sequence[str]) -> int:
 def continuous(facts: Facts, site: str) -> str | None:
     """Fits sites with a continuous support."""
     return f"{site!r} is discrete" if facts.sites[site].discrete else None
+
+
+def apart(facts: Facts, sites: Sequence[str]) -> bool:
+    """Whether the elements of each site are independent given all the rest, nothing being summed out."""
+    if getattr(facts, "summed_out", ()):
+        return False
+    return all(n in facts.density.latent_vars and element_density(facts.density, n) for n in sites)
 
 
 def _smooth(facts: Facts, site: str) -> str | None:
@@ -412,11 +420,19 @@ for _row in (
         cost=lambda f, s, o: "about 4 evaluations of the touched factors",
         aliases=("EllipticalSlice",),
     ),
-    kernel_row(
+    KernelRow(
         "Slice",
-        Slice,
-        reason="any continuous support; element by element",
-        cost=lambda f, s, o: f"about 6 × {size(f, s)} evaluations of the touched factors",
+        continuous,
+        lambda facts, sites, options: Slice(
+            facts.runtime_model, density=facts.density if apart(facts, sites) else None, **options
+        ),
+        {"width": _NUMBER, "max_steps": _WHOLE},
+        lambda facts, sites, options: (
+            "about 10 evaluations of the touched factors"
+            if apart(facts, sites)
+            else f"about 6 × {size(facts, sites)} evaluations of the touched factors"
+        ),
+        "any continuous support; element by element",
         density_only=True,
     ),
     kernel_row(
