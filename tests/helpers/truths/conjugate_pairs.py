@@ -9,6 +9,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro import factor, plate, sample
+from numpyro.contrib.control_flow import scan
 
 Y = np.array([0.4, 1.7, 2.2, 0.9, 3.1])
 U = np.array([0.2, 0.55, 0.7, 0.35, 0.9])
@@ -205,6 +206,94 @@ def beta_binomial():
 @pair("p", lambda s: {"log(p)": 1.0 + N, "log(1-p)": 2 + COUNT.sum()})
 def beta_geometric():
     observe(dist.Geometric(sample("p", dist.Beta(2.0, 3.0))), COUNT)
+
+
+SEEN = np.array([1, 0, 1, 1, 1])
+ITEM = np.array([0, 1, 0, 1, 0])
+
+
+@pair(
+    "p",
+    lambda s: {
+        "log(p)": 1 + COUNT[s["z"] == 1].sum(),
+        "log(1-p)": 2 + (6 - COUNT[s["z"] == 1]).sum(),
+    },
+    z=SEEN,
+)
+def detection_where_present():
+    """An occupancy model as ecologists write it."""
+    p = sample("p", dist.Beta(2.0, 3.0))
+    with plate("n", N):
+        z = sample("z", dist.Bernoulli(0.6))
+        sample("y", dist.Binomial(6, p * z), obs=jnp.asarray(np.array(COUNT)))
+
+
+def false_answers():
+    """A test with errors of both kinds, as written with products."""
+    hit = sample("hit", dist.Beta(2.0, 1.0).expand([2]).to_event(1))
+    miss = sample("miss", dist.Beta(1.0, 3.0).expand([2]).to_event(1))
+    with plate("n", N):
+        z = sample("z", dist.Bernoulli(0.6))
+        probs = z * (1 - miss[ITEM]) + (1 - z) * hit[ITEM]
+        sample("y", dist.Bernoulli(probs), obs=jnp.asarray(np.array(BITS)))
+
+
+def _counted(site, of, z, first, second):
+    """Exponents of `x` and `1 - x` where `z` holds: prior ones and successes, by item."""
+    ones = np.array([(of & z & (i == ITEM)).sum() for i in (0, 1)])
+    noughts = np.array([(~of & z & (i == ITEM)).sum() for i in (0, 1)])
+    return {f"log({site})": first + ones, f"log(1-{site})": second + noughts}
+
+
+_STATE = {"z": SEEN, "hit": np.array([0.3, 0.6]), "miss": np.array([0.2, 0.1])}
+pair("hit", lambda s: _counted("hit", BITS == 1, s["z"] == 0, 1, 0), **_STATE)(false_answers)
+pair("miss", lambda s: _counted("miss", BITS == 0, s["z"] == 1, 0, 2), **_STATE)(false_answers)
+
+
+@pair(
+    "phi",
+    lambda s: {
+        "log(phi)": (s["alive"] == 1).sum(),
+        "log(1-phi)": 1 + (np.append(1, s["alive"][:-1]) & (s["alive"] == 0)).sum(),
+    },
+    alive=np.array([1, 1, 1, 0, 0]),
+)
+def survival_until_death():
+    """Of Cormack, Jolly and Seber: a chain whose first value is given."""
+    phi = sample("phi", dist.Beta(1.0, 2.0))
+
+    def step(alive, seen):
+        alive = sample("alive", dist.Bernoulli(phi * alive))
+        sample("y", dist.Bernoulli(0.4 * alive), obs=seen)
+        return alive, None
+
+    scan(step, 1, jnp.array([1, 0, 1, 0, 0]))
+
+
+@near_miss("p", "p * z[i] * 0.5")
+def halved_where_present():
+    p = sample("p", dist.Beta(2.0, 3.0))
+    with plate("n", N):
+        z = sample("z", dist.Bernoulli(0.6))
+        sample("y", dist.Bernoulli(p * z * 0.5), obs=jnp.asarray(np.array(BITS)))
+
+
+@near_miss("p", "z[i] * p + (1 - a[i]) * 0.1")
+def two_gates():
+    """Zeros and ones of two sites: where both are one, probabilities add up."""
+    p = sample("p", dist.Beta(2.0, 3.0))
+    with plate("n", N):
+        z = sample("z", dist.Bernoulli(0.6))
+        a = sample("a", dist.Bernoulli(0.5))
+        sample("y", dist.Bernoulli(z * p + (1 - a) * 0.1), obs=jnp.asarray(np.array(BITS)))
+
+
+@near_miss("p", "p * z[i]/2")
+def times_three_values():
+    p = sample("p", dist.Beta(2.0, 3.0))
+    with plate("n", N):
+        z = sample("z", dist.Categorical(jnp.ones(3) / 3))
+        sample("y", dist.Bernoulli(p * z / 2), obs=jnp.asarray(np.array(BITS)))
 
 
 @pair("p", lambda s: {"log(p)": BITS.sum(), "log(1-p)": (1 - BITS).sum()})

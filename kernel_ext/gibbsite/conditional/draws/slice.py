@@ -1,4 +1,4 @@
-"""One slice update of a number, or of many independent ones (Neal 2003, "Slice sampling", figures 3 and 5)."""
+"""A slice update of a number, or of many independent ones (Neal 2003, "Slice sampling", figures 3 and 5)."""
 
 from typing import Any, NamedTuple
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.forms.binary import Gates
 from gibbsite.conditional.forms.branches import Branches, apply_rule, branched, depends, merged
 from gibbsite.conditional.forms.cond import branch_values
 from gibbsite.conditional.forms.forms import ONE, Form, Key, Unfit, is_number, site_form
@@ -123,6 +124,7 @@ class FormEvaluator:
     ):
         self._density, self._site, self._domain, self._others = density, site, domain, others
         self._assumed = assumed or {}
+        self._gates = Gates(density, self._read)
         self._values: dict[Any, Any] = {density.latent_vars[site]: site_form()}
         self._scalar = int(np.prod(density.sites[site].shape, dtype=np.int64)) == 1
 
@@ -184,7 +186,7 @@ class FormEvaluator:
             if eqn.primitive.name == "cond":
                 out = self._cond(eqn, values)[eqn.outvars.index(var)]
             else:
-                out = apply_rule(Operands(eqn, values, self._domain, self._known))
+                out = self._gated(eqn, values) or apply_rule(Operands(eqn, values, self._domain, self._known))
         except Unfit as why:
             raise blame.refuse(eqn, origin, str(why)) from None
         with_keys = out.has_statistics if isinstance(out, Branches) else isinstance(out, Form) and out.keys
@@ -193,6 +195,13 @@ class FormEvaluator:
             why = blame.refuse(eqn, origin, f"mixes several elements of {self._site}")
             raise Coupled(str(why), origin)
         return out
+
+    def _gated(self, eqn: Any, values: list[Any]) -> Branches | None:
+        """Probabilities times zeros and ones, as the choices that they are."""
+        if not self._domain.unit:
+            return None
+        gated = {"mul": self._gates.product, "add": self._gates.total}.get(eqn.primitive.name)
+        return None if gated is None else gated(eqn, values)
 
     def _cond(self, eqn: Any, values: list[Any]) -> list[Any]:
         """Every output as its branches; of the one branch where the choice is known."""

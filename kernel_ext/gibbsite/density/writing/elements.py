@@ -51,11 +51,21 @@ def div_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     """Whole numbers are divided towards zero, which is `//` where neither is negative."""
     texts = [p.write(a, own(a, index)) for a in eqn.invars]
     if np.dtype(atom.aval.dtype).kind not in "iu":
-        return p.infix("div", *texts)
+        return _divided_again(p, eqn, index, texts[0]) or p.infix("div", *texts)
     ends = [p.values.bounds(a) for a in eqn.invars]
     if np.dtype(atom.aval.dtype).kind == "u" or all(e is not None and e[0] >= 0 for e in ends):
         return p.infix("floor_div", *texts)
     return p.call("trunc", [p.infix("div", *texts)])
+
+
+def _divided_again(p: Printer, eqn: Any, index: Indices, numerator: Text) -> Text | None:
+    """`m` for `k/(k/m)`: NumPyro turns the mean of counts into a rate, and is asked for the mean again."""
+    below = eqn.invars[1]
+    made = None if isinstance(below, Literal) else p.producer.get(below)
+    if made is None or made.primitive.name != "div":
+        return None
+    top, bottom = (p.write(a, own(a, own(below, index))) for a in made.invars)
+    return bottom if top == numerator else None
 
 
 def _held(p: Printer, eqn: Any, text: Text) -> Text:

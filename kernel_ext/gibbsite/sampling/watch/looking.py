@@ -394,4 +394,5 @@ class Looking(Deriving, Shown):
             for name in names or [""]:
                 if a_name("variable", name, known).removeprefix("~") not in known:
                     raise UnknownNameError("variable", name, known)
-        return summary(tree, **options)
+        with np.errstate(invalid="ignore", divide="ignore"):  # of what never moved, there is no R-hat
+            return summary(tree, **options)
