@@ -28,6 +28,9 @@ def _names(fn: Any) -> Iterator[tuple[str, Any]]:
     code = getattr(fn, "__code__", None)
     if code is None:
         return
+    arguments = code.co_varnames[: code.co_argcount]
+    yield from zip(reversed(arguments), reversed(fn.__defaults__ or ()), strict=False)
+    yield from (fn.__kwdefaults__ or {}).items()
     for name, cell in zip(code.co_freevars, fn.__closure__ or (), strict=False):
         try:
             yield name, cell.cell_contents
