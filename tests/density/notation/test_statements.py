@@ -146,11 +146,11 @@ def test_components_of_vectors_are_not_read_by_the_row():
     assert "MixtureSameFamily(y[n] | Categorical(w), Normal(mu, 1))" in str(model.conditional("w"))
 
 
-DESIGN = np.arange(12.0).reshape(6, 2)
+DESIGN = np.sqrt(np.arange(12.0)).reshape(6, 2)
 
 
 def test_arrays_that_are_defaults_have_their_names_and_means_of_counts_are_printed_as_they_are():
-    def counts(y, X=DESIGN, *, exposure=np.arange(1.0, 7.0)):  # noqa: B008
+    def counts(y, X=DESIGN, *, exposure=np.arange(1.0, 7.0) ** 2):  # noqa: B008
         b = numpyro.sample("b", dist.Normal(0, 1).expand([2]).to_event(1))
         k = numpyro.sample("k", dist.Gamma(2.0, 0.1))
         numpyro.sample("y", dist.NegativeBinomial2(exposure * jnp.exp(X @ b), k), obs=y)
