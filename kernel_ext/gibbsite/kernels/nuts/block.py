@@ -16,13 +16,15 @@ from gibbsite.conditional.draws.within import transform_to
 from gibbsite.density import Density, build_density
 from gibbsite.errors import OptionError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.learnt.bending import straight
+from gibbsite.kernels.learnt.coordinates import Form
 from gibbsite.kernels.learnt.metric import MOST_RANK, SMALL, unit_metric
 from gibbsite.kernels.nuts import over_chains
 from gibbsite.kernels.nuts.pool import pooled
 from gibbsite.kernels.nuts.problem import Problem, problem
 from gibbsite.kernels.nuts.state import NutsState, averages_after, first_state
 from gibbsite.kernels.nuts.tree import chance, grown
-from gibbsite.kernels.nuts.tuning import FIRST_TARGET, as_vector, raised, unmoved
+from gibbsite.kernels.nuts.tuning import FIRST_TARGET, MOST_TARGET, as_vector, astray, unmoved
 from gibbsite.kernels.nuts.windows import ring_length, window_ends
 
 CENTRING = ("auto", "as written", "centred", "non-centred")
@@ -97,7 +99,11 @@ class LearntNUTS(HMC):
         """Whether the end of this window will raise the acceptance that the states of all chains aim at."""
         if not self._ends:
             return False
-        return bool(np.any(np.asarray(raised(states, self._ends, self._pooled)) > np.asarray(states.target)))
+        host = states._replace(
+            i=np.asarray(states.i), astray=np.asarray(states.astray), raises=np.asarray(states.raises)
+        )
+        below = np.asarray(states.target) < MOST_TARGET
+        return bool(np.any(below & astray(host, np.asarray(self._ends), self._pooled)))
 
     @property
     def learns_centring(self) -> bool:
@@ -142,7 +148,9 @@ class LearntNUTS(HMC):
         if self._centring in _FIXED:
             lam = jnp.full(c.degrees, _FIXED[self._centring])
         around = made.around(model_args, kwargs)
-        v, energy, gradient = made.start(key_start, given, lam, model_args, kwargs)
+        # a form as steps have it, so that their program of the gradient does here
+        form = Form(lam, straight(len(c.bent_at)))
+        v, energy, gradient = made.start(key_start, given, form, model_args, kwargs)
         scale = jnp.clip((jnp.abs(gradient) + 1e-10) ** -0.5, 1e-2, 1e2)
         # a slope may be undefined here and nowhere else, as long as siblings are not what data demand
         scale = jnp.where(jnp.isfinite(gradient), scale, 1.0)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer.gibbs import with_conditioning
 
+from gibbsite.kernels.nuts import over_chains
 from gibbsite.kernels.nuts.problem import Problem
 from gibbsite.kernels.nuts.state import NutsState, averages_at
 from gibbsite.kernels.nuts.tuning import Rows, Tuning, raised, refit
@@ -60,7 +61,10 @@ def pooled(
         restarted = averages_at(jnp.exp(averages[0]))
         return u, energy, tuning.metric.transposed(gradient), restarted
 
-    u, energy, w_grad, averages = jax.vmap(move)(states.z, tuning, states.averages, siblings)
+    named = jax.vmap(
+        move, axis_name=over_chains.AXIS
+    )  # as where they step: JAX traces the gradient once then
+    u, energy, w_grad, averages = named(states.z, tuning, states.averages, siblings)
     return states._replace(
         u=u,
         potential_energy=energy,

@@ -17,7 +17,6 @@ from gibbsite.density import Density
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.finite import data_of
 from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings, coordinates
-from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
 from gibbsite.trace.jaxpr.slopes import with_slopes
 
 _RADIUS, _TRIES = 2.0, 100
@@ -55,7 +54,7 @@ class Problem:
         """`potential` and its gradient, functions of u.
 
         The model is run and differentiated once for arguments of a kind; whatever evaluates it from then on
-        replays a program.
+        calls a program, which is batched and lowered once for all.
         """
         leaves, tree = jax.tree.flatten((lam, args, dict(kwargs)))
         places = [isinstance(a, jax.Array | np.ndarray) for a in leaves]
@@ -63,8 +62,8 @@ class Problem:
         fixed: list[Any] = [a for a, is_array in zip(leaves, places, strict=True) if not is_array]
 
         def whole(u: jax.Array, *arrays: Any) -> tuple[jax.Array, jax.Array]:
-            given = iter(arrays)
-            flat = [next(given) if is_array else a for a, is_array in zip(leaves, places, strict=True)]
+            given, others = iter(arrays), iter(fixed)
+            flat = [next(given) if is_array else next(others) for is_array in places]
             lam, args, kwargs = jax.tree.unflatten(tree, flat)
             return jax.value_and_grad(with_slopes(self.potential(lam, args, kwargs)))(u)
 
@@ -72,11 +71,11 @@ class Problem:
             kinds = [jax.typeof(a) for a in (u, *arrays)]
             key = (tree, *((k.shape, k.dtype) for k in kinds), *map(id, fixed))
             if key not in self._gradients:
-                shapes = [jax.ShapeDtypeStruct(k.shape, k.dtype) for k in kinds]
                 # the objects are kept, so that their numbers stay theirs
-                self._gradients[key] = jax.make_jaxpr(whole)(*shapes), fixed
-            energy, gradient = jaxpr_as_fun(self._gradients[key][0])(u, *arrays)
-            return energy, gradient
+                self._gradients[key] = jax.jit(whole), fixed
+            # by any other name, a type is another one for JAX: numbers written in Python have weak ones
+            same = [lax.convert_element_type(a, k.dtype) for a, k in zip((u, *arrays), kinds, strict=True)]
+            return self._gradients[key][0](*same)
 
         return evaluated
 

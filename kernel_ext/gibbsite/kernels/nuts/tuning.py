@@ -18,8 +18,8 @@ PER_DIMENSION = 3
 _STRAIGHT = 0.5
 """Mean divergence per coordinate above which draws are not nearly normal in any linear coordinates."""
 
-FIRST_TARGET, _MOST_TARGET = 0.85, 0.95
-_SHARE = 0.005
+FIRST_TARGET, MOST_TARGET = 0.85, 0.95
+_ONE_IN = 200
 _SETTLED_FROM = 100
 """Steps before which trajectories go astray because of the metric."""
 
@@ -155,20 +155,22 @@ def unmoved(
 
 
 def raised(states: Any, ends: tuple[int, ...], together: bool) -> jax.Array:
-    """The acceptance to aim at from the end of this window on, `[chain]`: half as far from 1 as before where
-    more trajectories than one in 200 went astray in the window, of all chains or (not `together`) of each.
+    """The acceptance to aim at from the end of this window on, `[chain]`: half as far from 1 as before, but
+    .95 at most, where trajectories went `astray` too often."""
+    nearer = jnp.minimum(1 - (1 - states.target) / 2, jnp.maximum(MOST_TARGET, states.target))
+    return jnp.where(astray(states, jnp.asarray(ends), together), nearer, states.target)
+
+
+def astray(states: Any, ends: Any, together: bool) -> Any:
+    """Whether more trajectories than one in 200 went astray in the window that ends here, `[chain]`: of all
+    chains or (not `together`) of each. Of arrays of JAX or of NumPy.
 
     A step size that fits most of a posterior may be too large for a part of it, which trajectories then do
     not enter, or do not leave; divergences tell (Betancourt 2016, arXiv 1604.00695).
 
     `ends` are the ends of all windows.
     """
-    steps, all_ends = states.i[0], jnp.asarray(ends)
-    length = steps - jnp.max(jnp.where(all_ends < steps, all_ends, 0))
-    astray = states.astray.mean() if together else states.astray
-    often = states.raises & (astray > _SHARE * length) & (steps >= _SETTLED_FROM)
-    return jnp.where(
-        often,
-        jnp.minimum(1 - (1 - states.target) / 2, jnp.maximum(_MOST_TARGET, states.target)),
-        states.target,
-    )
+    steps = states.i[0]
+    length = steps - (ends * (ends < steps)).max()
+    found, chains = (states.astray.sum(), states.astray.size) if together else (states.astray, 1)
+    return states.raises & (found * _ONE_IN > length * chains) & (steps >= _SETTLED_FROM)

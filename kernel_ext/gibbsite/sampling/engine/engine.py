@@ -26,7 +26,7 @@ from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.sampling.engine.timing import lowered_blocks
 from gibbsite.sampling.engine.under_way import UnderWay
 from gibbsite.trace.jaxpr.compiling import compiled, few
-from gibbsite.trace.jaxpr.for_cpu import for_cpu
+from gibbsite.trace.jaxpr.for_cpu import for_cpu, lowered_for_cpu
 from gibbsite.trace.jaxpr.surroundings import Surroundings
 
 INPUTS = "_gibbsite_inputs"
@@ -81,6 +81,17 @@ class _Partitioned:
             outs = tuple(self.by_size(f, n) for f, n in zip(found, self.outs, strict=True))
         ins = tuple(self.by_size(a, n) for a, n in zip(arguments, self.ins, strict=True))
         return jax.jit(self.fn, in_shardings=ins, out_shardings=outs).lower(*arguments)
+
+
+@dataclass(frozen=True)
+class _OnCpu:
+    """A program for one CPU."""
+
+    fn: Any
+
+    def lower(self, *arguments: Any) -> Any:
+        """As that of `jax.jit`."""
+        return lowered_for_cpu(self.fn, *arguments)
 
 
 @contextmanager
@@ -227,10 +238,10 @@ class Engine:
     def _jit(self, fn: Any, ins: tuple[str | None, ...], outs: Any) -> Any:
         """`fn` compiled; over several devices, with the marked arguments and results split by chain, or with
         all of them split by data."""
+        if self._mesh is None:
+            return _OnCpu(fn) if self._on_cpu else jax.jit(fn)
         if self._on_cpu:
             fn = for_cpu(fn)
-        if self._mesh is None:
-            return jax.jit(fn)
         if self.shard is not None:
             return _Partitioned(fn, tuple(_LEADING[i] for i in ins), _LEADING_OUT[outs], self._by_size)
         specs: dict[str | None, Any] = {
@@ -354,8 +365,8 @@ class Engine:
             state = self.kernel.ending(state, warmup)
         if done is not None and done < warmup and done in self.window_ends:
             state = self._pooled(state)
-        count = jnp.asarray(steps, jnp.int32)
-        sweeps = jnp.asarray(1 if warming else self.thin, jnp.int32)
+        # NumPy's, as JAX would compile a program to convert each
+        count, sweeps = np.int32(steps), np.int32(1 if warming else self.thin)
         arguments = self.placed((self.plan.inputs, count, sweeps), by_chain=False)
         program = self._programs["advance"]
         state = self._dealt_out(state)
@@ -378,8 +389,8 @@ class Engine:
         inputs = self.placed(self.plan.inputs, by_chain=False)
         with self._compiling:
             if "pool" not in self._programs:  # XLA's partitioner brings the draws of several devices together
-                fn = for_cpu(self._pool_chains) if self._on_cpu else self._pool_chains
-                self._programs["pool"] = compiled(jax.jit(fn).lower(state, inputs), quickly=self._on_cpu)
+                program = _OnCpu(self._pool_chains) if self._on_cpu else jax.jit(self._pool_chains)
+                self._programs["pool"] = compiled(program.lower(state, inputs), quickly=self._on_cpu)
         return self._programs["pool"]
 
     def _pool_chains(self, state: Any, inputs: Any) -> Any:
@@ -393,7 +404,8 @@ class Engine:
             state = kernel.init(key, self.warmup, native, (), kwargs)
             return state, logdensity_at_start(kernel, state, kwargs)
 
-        return jax.vmap(start)(keys, asked)
+        # named as where they step, or JAX would trace again what both call
+        return jax.vmap(start, axis_name=AXIS)(keys, asked)
 
     def _values(self, state: Any, inputs: Any) -> Any:
         if self.plan.hidden:
@@ -407,6 +419,7 @@ class Engine:
 
     def _advance_chains(self, state: Any, inputs: Any, steps: Any, sweeps: Any) -> Any:
         sample = jax.vmap(lambda s: self.kernel.sample(s, (), {INPUTS: inputs}), axis_name=AXIS)
+        records = jax.jit(self._records)  # traced once
 
         def gathered(stats: Any, more: Any) -> Any:
             def latest(before: Any, now: Any) -> Any:
@@ -417,7 +430,7 @@ class Engine:
         def step(s: Any) -> Any:
             s = sample(s)
             if self.thin == 1:
-                return s, self._records(s, inputs)
+                return s, records(s, inputs)
 
             def again(_: Any, carry: Any) -> Any:
                 s, stats = carry
@@ -427,7 +440,7 @@ class Engine:
             s, stats = jax.lax.fori_loop(1, sweeps, again, (s, block_stats(s.block_states)))
             return s, (self._values(s, inputs), stats)
 
-        shapes = jax.eval_shape(self._records, state, inputs)
+        shapes = jax.eval_shape(records, state, inputs)
         buffers = jax.tree.map(lambda a: jnp.zeros((self.capacity, *a.shape), a.dtype), shapes)
 
         def body(carry: Any) -> Any:

@@ -19,7 +19,7 @@ def far_below(level: np.ndarray, best: float, elements: int) -> np.ndarray:
 def level_of(state: Any, logdensity: Any) -> np.ndarray:
     """The logdensity of the chains of a fresh state, up to a constant; −∞ where there is none."""
     energies = (getattr(block, "potential_energy", None) for block in state.block_states)
-    found = -next(e for e in energies if e is not None) if logdensity is None else logdensity
+    found = -np.asarray(next(e for e in energies if e is not None)) if logdensity is None else logdensity
     return np.where(bad_chains(state, logdensity), -np.inf, np.asarray(found, np.float64))
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from numpyro.infer.gibbs import with_conditioning
 
 from gibbsite.kernels.nuts.over_chains import AXIS
-from gibbsite.trace.jaxpr.for_cpu import for_cpu
+from gibbsite.trace.jaxpr.for_cpu import lowered_for_cpu
 
 _ROUNDS = 5
 _SECONDS = 0.05
@@ -53,8 +53,8 @@ def lowered_blocks(kernel: Any, kwargs: dict[str, Any], states: Any, on_cpu: boo
     """`block_program` of every block, traced for states and inputs like these, ready to be compiled."""
     count = jax.ShapeDtypeStruct((), jnp.int32)
     programs = [block_program(kernel, i) for i in range(len(states))]
-    jitted = [jax.jit(for_cpu(p) if on_cpu else p) for p in programs]
-    return [program.lower(tuple(states), kwargs, count) for program in jitted]
+    given = tuple(states), kwargs, count
+    return [lowered_for_cpu(p, *given) if on_cpu else jax.jit(p).lower(*given) for p in programs]
 
 
 def seconds_of(program: Any, states: Any, kwargs: dict[str, Any], n: int) -> float:

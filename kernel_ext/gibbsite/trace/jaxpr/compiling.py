@@ -16,8 +16,11 @@ from gibbsite.trace.jaxpr.took import Took
 # no more bytes than this: then the loop becomes one function. The default, 1 kB, is less than the state of
 # most samplers; up to some megabytes one function is as fast, or up to three times faster.
 _FOR_CPU = {"xla_cpu_small_while_loop_byte_threshold": "4000000"}
-# what runs once: compiling it fast matters more than running it fast
-_QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+# what runs once: compiling it fast matters more than running it fast. XLA's newer way of writing fused loops
+# goes through MLIR, which takes as long again as all the rest; from 0.11 on it knows no other
+_QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+if jax.__version_info__ < (0, 11):
+    _QUICKLY["xla_cpu_use_fusion_emitters"] = False
 # LLVM's costlier passes double the time of compiling; what they gain shows in loops over long arrays
 _SMALL = {"xla_backend_optimization_level": 1}
 _SHORT = 4096

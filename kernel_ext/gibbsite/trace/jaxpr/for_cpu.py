@@ -21,7 +21,7 @@ from jax.lax import GatherScatterMode
 
 from gibbsite.trace.jaxpr.compat import JaxprEqn
 from gibbsite.trace.jaxpr.lapack import looped, waits_for_threads
-from gibbsite.trace.jaxpr.replaced import Replacement, replayed
+from gibbsite.trace.jaxpr.replaced import Replacement, changes, replayed
 
 # all rows are looked at to write one: worth it while they are few and short
 _MOST_NUMBERS = 2**14
@@ -40,6 +40,19 @@ def for_cpu(fn: Callable[..., Any]) -> Callable[..., Any]:
         return jax.tree.unflatten(jax.tree.structure(shapes), flat)
 
     return run
+
+
+def lowered_for_cpu(fn: Callable[..., Any], *args: Any) -> Any:
+    """`jax.jit(for_cpu(fn)).lower(*args)`, without tracing again what stays as it is."""
+    traced = jax.jit(fn).trace(*args)
+    closed, tree = traced.jaxpr, jax.tree.structure(traced.out_info)
+    if not changes(closed, _better):
+        return traced.lower()
+
+    def run(*args: Any) -> Any:
+        return jax.tree.unflatten(tree, replayed(closed, jax.tree.leaves(args), _better))
+
+    return jax.jit(run).lower(*args)
 
 
 def jitted(fn: Callable[..., Any]) -> Any:
