@@ -150,7 +150,7 @@ DESIGN = np.sqrt(np.arange(12.0)).reshape(6, 2)
 
 
 def test_arrays_that_are_defaults_have_their_names_and_means_of_counts_are_printed_as_they_are():
-    def counts(y, X=DESIGN, *, exposure=np.arange(1.0, 7.0) ** 2):  # noqa: B008
+    def counts(y, X=DESIGN, *, exposure=np.linspace(0.3, 2.0, 6) ** 3):  # noqa: B008
         b = numpyro.sample("b", dist.Normal(0, 1).expand([2]).to_event(1))
         k = numpyro.sample("k", dist.Gamma(2.0, 0.1))
         numpyro.sample("y", dist.NegativeBinomial2(exposure * jnp.exp(X @ b), k), obs=y)
