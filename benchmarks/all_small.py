@@ -30,13 +30,14 @@ ARGUMENTS = {
     "finite_vs_numpyro": "100",
     "first_draw": "--models schools",
     "flat_cost": "",
-    "gaussian_priors": "--rounds 1",
     "graph_paint": "",
     "map_precision": "gmm",
     "nuts_numpyro": "--rounds 1",
+    "steady_state": "--draws 200 --seeds 1 --models 'eight schools'",
     "store_cost": "",
     "sweep_handwritten": "gmm",
     "tape_overhead": "200",
+    "two_kernels": "--seeds 1 --only curved",
 }
 PARTS = {
     "timing",

@@ -22,7 +22,6 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from default_models import cases
-from gaussian_priors import cases as gaussian_cases
 from gibbsite.sampling.watch.diagnostics import all_stats
 
 CHAINS, DRAWS = 4, 1000
@@ -93,6 +92,18 @@ def curved(y: Any) -> None:
     numpyro.sample("y", dist.Poisson(rate), obs=y)
 
 
+def process(cov: Any, y: Any) -> None:
+    """A log-Gaussian Cox process: a strongly correlated prior."""
+    f = numpyro.sample("f", dist.MultivariateNormal(jnp.zeros(len(y)), cov))
+    numpyro.sample("y", dist.Poisson(jnp.exp(f)).to_event(1), obs=y)
+
+
+def walk(y: Any) -> None:
+    """Stochastic volatility: a random walk behind the scale."""
+    f = numpyro.sample("f", dist.GaussianRandomWalk(0.1, len(y)))
+    numpyro.sample("y", dist.Normal(0.0, jnp.exp(f)).to_event(1), obs=y)
+
+
 def pairs(folder: Path | None) -> dict[str, Pair]:
     """Every model, by name."""
     rng = np.random.default_rng(5)
@@ -132,9 +143,13 @@ def pairs(folder: Path | None) -> dict[str, Pair]:
     found["occupancy"] = Pair(
         known["occupancy"].fn, known["occupancy"].args, ("Gibbs z (*) NUTS [b p]", "Eliminate z > NUTS [b p]")
     )
-    for name, fn, args in gaussian_cases():
-        if "Cox" in name or "volatility" in name:
-            found[name] = Pair(fn, args, ("ESlice f",))
+    for n, width, scale, level in ((30, 0.3, 1, 0), (30, 0.1, 2, 0), (30, 0.3, 2, 5)):
+        t = np.linspace(0, 1, n)
+        cov = scale**2 * (np.exp(-0.5 * ((t[:, None] - t) / width) ** 2) + 1e-4 * np.eye(n))
+        y = rng.poisson(np.exp(np.sin(6 * t) + level))
+        told = f"Cox process, {n} cells, width {width}, prior scale {scale}, counts about {np.mean(y):.0f}"
+        found[told] = Pair(process, (cov.astype("f4"), y), ("ESlice f",))
+    found["volatility, 100 steps"] = Pair(walk, (rng.normal(size=100).astype("f4"),), ("ESlice f",))
     coal = rng.poisson(np.where(np.arange(110) < 40, 3.0, 1.0))
     found["change point"] = Pair(disasters, (coal,), ("Eliminate k > NUTS [before after]",))
     found["change point, curved"] = Pair(curved, (coal,), ("Eliminate k > NUTS level",))

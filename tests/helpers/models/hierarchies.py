@@ -121,6 +121,12 @@ def autoregressive(y):
     scan(step, 0.0, jnp.asarray(y))
 
 
+def areas(y):
+    precision = numpyro.sample("precision", dist.Gamma(2.0, 1.0))
+    s = numpyro.sample("s", dist.CAR(0.0, 0.5, precision, jnp.ones((len(y),) * 2) - jnp.eye(len(y))))
+    numpyro.sample("y", dist.Poisson(jnp.exp(s)), obs=y)
+
+
 def plain_regression(x, y):
     beta = numpyro.sample("beta", dist.Normal(0, 1).expand([3]))
     sigma = numpyro.sample("sigma", dist.HalfNormal(1))
@@ -216,6 +222,7 @@ HIERARCHIES = {
     ),
     "random walk": Hierarchy(random_walk, (Y[:5],), {"h": ((), ("step",))}),
     "autoregressive": Hierarchy(autoregressive, (Y[:5],), {"h": (("phi", "h"), ("sigma",))}),
+    "areas": Hierarchy(areas, (jnp.array([1, 0, 2, 3]),), {"s": ((), ("precision",))}),
     "plain regression": Hierarchy(plain_regression, (X, Y), {}),
     "squared": Hierarchy(squared, (Y[:4],), {}),
     "used twice": Hierarchy(used_twice, (Y[:4],), {}),

@@ -14,7 +14,7 @@ from helpers.models.hierarchies import EFFECT, ERROR, HIERARCHIES, eight_schools
 from numpyro.infer.gibbs import with_conditioning
 
 CENTRED = ["eight schools", "eight schools by hand", "varying intercepts", "two levels", "horseshoe"]
-CENTRED += ["horseshoe by hand", "log scales", "slopes by hand"]
+CENTRED += ["horseshoe by hand", "log scales", "slopes by hand", "autoregressive", "areas"]
 
 
 @functools.cache

@@ -27,8 +27,10 @@ class LocationScale:
     `location` and `scale` name those latents, in program order. `form` tells what they are a location and a
     scale of: each element by itself ("elements"), its logarithm ("logs"), a vector with a factor of its
     covariance for a scale ("factor"), the steps of a random walk ("walk"), or elements that read earlier ones
-    of the same site, as those of a `scan` do ("recursion"). `read` computes both from the values of the
-    jaxpr's variables, for the forms that `elementwise` is true of: arrays of the site's shape.
+    of the same site, as those of a `scan` do ("recursion"). `read` computes from the values of the jaxpr's
+    variables what each element is centred by, arrays of the site's shape: both, where `elementwise`; of
+    recursions 0 and the scale of the steps, since a path of few data is as wide as its steps are; of maps of
+    areas the scale of all.
     """
 
     site: str
@@ -44,8 +46,8 @@ class LocationScale:
 
     @property
     def elementwise(self) -> bool:
-        """Whether every element can be centred to a degree of its own."""
-        return self.read is not None
+        """Whether every element has a location and a scale of its own, given what both read."""
+        return self.read is not None and self.form in (ELEMENTS, LOGS)
 
     def __str__(self) -> str:
         parts = (("location", self.location), ("scale", self.scale))
@@ -82,11 +84,17 @@ def _found(density: Density, name: str) -> LocationScale | None:
         location = _reads(density, parameters["loc"])
         rest = frozenset().union(*(density.maps.latents(a) for p, a in parameters.items() if p != "loc"))
         return LocationScale(name, location, in_program_order(density, rest), FACTOR)
+    if site.fn_name == "CAR" and not site.in_scan:
+        location, scale = (_reads(density, parameters[p]) for p in ("loc", "conditional_precision"))
+        return LocationScale(name, location, scale, FACTOR, _areas(site, parameters))
     if family is None or not {"loc", "scale"} <= set(parameters):
         return None
     location, scale = _reads(density, parameters["loc"]), _reads(density, parameters["scale"])
     if name in location or name in scale:
-        return LocationScale(name, location, scale, RECURSION)
+        plain = on_the_real_line(site.support) and not density.transforms.get(name)
+        stretched = plain and scale and name not in scale
+        read = _spread(site, parameters["scale"]) if stretched else None
+        return LocationScale(name, location, scale, RECURSION, read)
     if density.transforms.get(name):
         return LocationScale(name, location, scale, ELEMENTS)
     logs = site.fn_name == "LogNormal"
@@ -100,6 +108,29 @@ def _found(density: Density, name: str) -> LocationScale | None:
 
 def _reads(density: Density, atom: Any) -> tuple[str, ...]:
     return in_program_order(density, density.maps.latents(atom))
+
+
+def _spread(site: Any, scale: Any) -> Callable[[Callable[[Any], Any]], tuple[Any, Any]] | None:
+    """0 for a location, and the steps' scale, by which a path from 0 is stretched."""
+    rank = 0 if isinstance(scale, Literal) else len(scale.aval.shape)
+    if site.in_scan and rank not in (0, len(site.shape)):
+        return None
+
+    def read(of: Callable[[Any], Any]) -> tuple[Any, Any]:
+        steps = jnp.broadcast_to(of(scale), site.shape)
+        return jnp.zeros_like(steps), steps
+
+    return read
+
+
+def _areas(site: Any, parameters: Mapping[str, Any]) -> Callable[[Callable[[Any], Any]], tuple[Any, Any]]:
+    """The location, and what all of a map of areas is stretched by."""
+
+    def read(of: Callable[[Any], Any]) -> tuple[Any, Any]:
+        scale = jnp.asarray(of(parameters["conditional_precision"]))[..., None] ** -0.5
+        return jnp.broadcast_to(of(parameters["loc"]), site.shape), jnp.broadcast_to(scale, site.shape)
+
+    return read
 
 
 def _reader(site: Any, loc: Any, scale: Any) -> Callable[[Callable[[Any], Any]], tuple[Any, Any]] | None:
