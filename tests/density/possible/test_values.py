@@ -57,6 +57,12 @@ def indefinite(y):
     site("y", dist.MultivariateNormal(jnp.zeros(2) + w, jnp.array([[1.0, 2.0], [2.0, 1.0]])), y)
 
 
+def singular(y):
+    """Rows that sum to 0, as those of an intrinsic autoregression."""
+    x = site("x", dist.MultivariateNormal(jnp.zeros(4), precision_matrix=np.eye(4) - 0.25))
+    site("y", dist.Normal(x, 1.0), y)
+
+
 def indefinite_by_latents(y):
     r = site("r", dist.Normal(5, 1))
     site("y", dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2) + r * (1 - jnp.eye(2))), y)
@@ -76,6 +82,7 @@ PARAMETERS = [
     (unnormalised, (LABEL,), r"'probs' of 'y' .* is \[0.5 0.5 0.5\].*sum to 1 \(these sum to 1.5\); divide"),
     (as_logits, (LABEL,), r"'probs' of 'y' .*every draw.*did you mean `logits=`"),
     (indefinite, (Y[:2],), r"'covariance_matrix' of 'y' .*positive-definite.*1e-6"),
+    (singular, (Y[:4],), r"'precision_matrix' of 'x' .*positive-definite.*1e-6"),
     (indefinite_by_latents, (Y[:2],), r"'(covariance_matrix|scale_tril)' of 'y' .*draw"),
     (unordered, (LABEL,), r"'cutpoints' of 'y' .*numbers that rise.*OrderedTransform"),
 ]  # fmt: skip

@@ -30,12 +30,63 @@ def missed(y=None):
         numpyro.sample("y", dist.Poisson(0.4 * count + 0.1), obs=y)
 
 
+def answers(y=None):
+    """Yes or no, with a slope, and persons of different readiness."""
+    tau = numpyro.sample("tau", dist.Gamma(3.0, 2.0))
+    b = numpyro.sample("b", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+    u = numpyro.sample("u", dist.Normal(0.0, tau**-0.5).expand([3]).to_event(1))
+    x = jnp.array([-1.0, 0.5, 0.0, 1.0, 2.0, -0.5])
+    with numpyro.plate("n", 6):
+        logits = b[0] + b[1] * x + u[jnp.array([0, 0, 1, 1, 2, 2])]
+        numpyro.sample("y", dist.Bernoulli(logits=logits), obs=y)
+
+
+def failures(y=None):
+    """Failures before successes, whose odds depend on groups."""
+    b = numpyro.sample("b", dist.Normal(0.0, 1.0))
+    u = numpyro.sample("u", dist.Normal(b, 0.7).expand([2]).to_event(1))
+    with numpyro.plate("n", 4):
+        numpyro.sample("y", dist.NegativeBinomialLogits(3.0, u[jnp.array([0, 0, 1, 1])]), obs=y)
+
+
+def selected(y=None):
+    """Coefficients that indicators let in."""
+    x = np.array([[1.0, 0.8, -0.5], [0.2, 0.3, 1.0], [-1.0, -1.1, 0.4], [0.5, 0.1, 0.2]])
+    share = numpyro.sample("share", dist.Beta(2.0, 2.0))
+    g = numpyro.sample("g", dist.Bernoulli(share).expand([3]).to_event(1))
+    beta = numpyro.sample("beta", dist.Normal(0.0, 1.5).expand([3]).to_event(1))
+    with numpyro.plate("n", 4):
+        numpyro.sample("y", dist.Normal(x @ (g * beta), 0.5), obs=y)
+
+
+def population(y=None):
+    """Animals that were not all counted."""
+    p = numpyro.sample("p", dist.Beta(2.0, 2.0))
+    with numpyro.plate("n", 3):
+        total = numpyro.sample("total", dist.Poisson(4.0))
+        numpyro.sample("y", dist.Binomial(total, p), obs=y)
+
+
+def overlapping(y=None):
+    """A mixture whose components overlap, of a width that has no exact draw."""
+    w = numpyro.sample("w", dist.Beta(2.0, 2.0))
+    sigma = numpyro.sample("sigma", dist.LogNormal(0.0, 0.5))
+    with numpyro.plate("n", 5):
+        z = numpyro.sample("z", dist.Bernoulli(w))
+        numpyro.sample("y", dist.Normal(2.0 * z, sigma), obs=y)
+
+
 CASES = {
     "PolyaGamma": (logits, np.array([1, 2, 0, 1]), "PolyaGamma [tau mean u]"),
     "PolyaGamma given the scale": (logits, np.array([1, 2, 0, 1]), "Conjugate tau (*) PolyaGamma [mean u]"),
     "Collapsed change point": (change, np.zeros(6), "Collapsed [k level slopes]"),
     "Collapsed scale": (effects, np.zeros(5), "Collapsed [tau mean slope u]"),
     "joint Conjugate": (effects, np.zeros(5), "Conjugate tau (*) Conjugate [mean slope u]"),
+    "PolyaGamma of answers": (answers, np.array([0, 1, 1, 0, 1, 0]), "PolyaGamma [tau b u]"),
+    "PolyaGamma of failures": (failures, np.array([1, 0, 4, 2]), "PolyaGamma [b u]"),
+    "Collapsed indicators": (selected, np.zeros(4), "Collapsed [g beta] (*) Conjugate share"),
+    "Window of a total": (population, np.array([2, 1, 4]), "Window total (*) Conjugate p"),
+    "summed out": (overlapping, np.zeros(5), "Eliminate z > Slice [w sigma]"),
     "Window": (missed, np.array([2, 1, 4]), "Window count (*) Conjugate rate"),
 }
 

@@ -200,7 +200,14 @@ def test_probabilities_of_zero_that_numpyro_softens_are_zeros():
 
 
 def test_a_schedule_that_gets_stuck_is_not_taken_for_done():
-    """Asked for by name: single moves, of which none is possible."""
+    """Asked for by name: single moves, of which none is possible. The schedule and the run tell."""
+    apart = gb.model(xor).schedule("Gibbs a (*) Gibbs b")
+    told = "it and a determine each other: drawn one by one they may never move; use Gibbs [a b]"
+    assert apart.rows[1].reason.startswith(told)
+    (row,) = gb.model(one_hot).schedule("Gibbs z").rows
+    assert "its elements determine each other" in row.reason and "Gibbs(joint=True) z" in row.reason
+    assert "one by one they may" not in str(gb.model(network).schedule("Gibbs smoking (*) Gibbs [tub lung]"))
+    assert not any("one by one they may" in str(gb.model(fn).schedule()) for fn in (xor, one_hot))
     run = gb.model(xor).sample(schedule="Gibbs a (*) Gibbs b", draws=200, warmup=0, chains=4, seed=1)
     assert not run.verdict.ok
 

@@ -15,6 +15,8 @@ from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.possible.ranges import Range
 
 _SLACK = 1e-3
+# the least eigenvalue, in the largest, of a matrix that is singular but for rounding to 64 bits
+_SINGULAR = 1e-12
 _WHOLE = (constraints.integer_greater_than, constraints.integer_interval)
 _MATRICES = (
     type(constraints.lower_cholesky),
@@ -79,6 +81,9 @@ def outside(constraint: Any, value: Any, computed: bool) -> Any:
     if isinstance(base, type(constraints.positive_definite) | type(constraints.corr_matrix)):
         least = jnp.linalg.eigvalsh(value)
         wrong |= least[..., 0] < -_SLACK * jnp.abs(least[..., -1])
+        if not computed:  # as an intrinsic precision: a Cholesky factor of it is what rounding makes of it
+            exact = np.linalg.eigvalsh(np.asarray(np.nan_to_num(value), np.float64))
+            wrong |= np.abs(exact[..., 0]) <= _SINGULAR * np.abs(exact[..., -1])
     elif not computed:
         wrong |= jnp.any(diagonal == 0, -1)  # NumPyro reads no more than the triangle
     return wrong

@@ -15,6 +15,7 @@ import numpy as np
 from numpyro.infer.gibbs import conditioned, prototype_trace
 
 from gibbsite.conditional import FiniteConditional
+from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density, rerolled
 from gibbsite.elimination import Marginal, joint_marginal
 from gibbsite.elimination.tables.collect import Tables, summed
@@ -41,19 +42,57 @@ def joint_blocks(facts: Any, units: Units) -> dict[str, Update]:
     out: dict[str, Update] = {}
     if density is None:
         return out
-    graph = nx.Graph()
-    graph.add_nodes_from(units)
-    for term in (*density.terms, *density.bounds):
-        mine = [u for u in units if u in density.maps[term.atom]]
-        graph.add_edges_from((mine[0], u) for u in mine[1:])
-    for component in nx.connected_components(graph):
-        several = {u: m for u, m in units.items() if u in component}
+    for several in _coupled(density, units):
         if len(several) > 1 and _small(marginal := _marginal(facts, several)):
             assert not isinstance(marginal, str)
             out.update(dict.fromkeys(several, _update(several)))
         elif len(several) > 1 or _swept(facts, several):
             out.update(_determined(facts, density, several))
     return out
+
+
+def stuck_apart(facts: Any, updates: Iterable[Update]) -> dict[str, str]:
+    """What to tell of the Gibbs updates of a schedule that somebody gave, by their first site: that its sites
+    determine each other, or sites that it does not draw with them, and what would."""
+    gibbs = [u for u in updates if u.kernel == "Gibbs"]
+    units = updated_together(facts.density, [n for u in gibbs for n in u.sites])
+    density = _density_of(facts.density, units)
+    if density is None:
+        return {}
+    joint = {n: b for b in _needed(facts, density, units).values() for n in b.sites}
+    out = {}
+    for u in gibbs:
+        block = next((joint[n] for n in u.sites if n in joint), None)
+        own, options = set(u.sites), dict(u.options)
+        as_one = len(updated_together(facts.density, u.sites)) > 1 or bool(options.get("joint"))
+        if block is None or (own >= set(block.sites) and as_one and options.get("joint") is not False):
+            continue
+        others = [n for n in block.sites if n not in own]
+        what = f"it and {', '.join(others)} determine" if others else "its elements determine"
+        out[u.sites[0]] = f"{what} each other: drawn one by one they may never move; use {block}"
+    return out
+
+
+def _needed(facts: Any, density: Density, units: Units) -> dict[str, Update]:
+    out: dict[str, Update] = {}
+    for several in _coupled(density, units):
+        if len(several) > 1 or _swept(facts, several):
+            try:
+                out.update(_determined(facts, density, several))
+            except ScheduleError:  # no joint draw to be advised
+                continue
+    return out
+
+
+def _coupled(density: Density, units: Units) -> Iterator[dict[str, tuple[str, ...]]]:
+    """The units in parts that share no term."""
+    graph = nx.Graph()
+    graph.add_nodes_from(units)
+    for term in (*density.terms, *density.bounds):
+        mine = [u for u in units if u in density.maps[term.atom]]
+        graph.add_edges_from((mine[0], u) for u in mine[1:])
+    for component in nx.connected_components(graph):
+        yield {u: m for u, m in units.items() if u in component}
 
 
 def check_endless(facts: Any, units: Units) -> None:

@@ -18,6 +18,7 @@ from gibbsite.ground.sensible import shown
 from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
 from gibbsite.kernels.interleaved import Interleaved
+from gibbsite.kernels.scheduling.determined import stuck_apart
 from gibbsite.kernels.scheduling.elimination import check_eliminated, drawn_jointly
 from gibbsite.kernels.scheduling.parse import (
     INTERLEAVE,
@@ -73,6 +74,7 @@ class Schedule:
     def rows(self) -> tuple[Row, ...]:
         """The explanation, one row per update."""
         rows = []
+        stuck = stuck_apart(self.facts, self.updates)
         for u in self.updates:
             row = _row(u.kernel)
             if u.parts:
@@ -89,7 +91,8 @@ class Schedule:
             reason = reason_for(self.facts, u.kernel, u.sites, dict(u.options)) or row.reason
             blocked = blocked_by(self.facts, u.kernel, u.sites)
             detail = blocked_in_detail(self.facts, u.kernel, u.sites)
-            rows.append(Row(u.sites, name, reason, blocked, times, detail))
+            told = "; ".join(t for t in (stuck.get(u.sites[0], ""), reason) if t)
+            rows.append(Row(u.sites, name, told, blocked, times, detail))
         return tuple(rows)
 
     def _eliminated_row(self, u: Update, cost: str) -> Row:

@@ -50,5 +50,6 @@ def undefined_error(plan: Plan, chunk: Chunk, step: int, done: int, warmup: int)
     return ModelError(
         f"the run has failed: {label_of(name, tuple(index))} is {value} in chain {chain}, {when}{others}, "
         f"drawn by the block {block}. Its conditional has no finite density there: look for a prior that "
-        f"nothing makes proper, a scale of zero, or numbers too large for {chunk.values[name].dtype}"
+        f"nothing makes proper, columns that make up for each other, a scale of zero, or numbers too large "
+        f"for {chunk.values[name].dtype}"
     )
