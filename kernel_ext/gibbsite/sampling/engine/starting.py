@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.finite.relabel import relabelled
 from gibbsite.density.possible.certain import undecided
 from gibbsite.density.possible.check import told_start
 from gibbsite.errors import ModelError
@@ -90,8 +91,28 @@ class Starting:
             return None
         said.append(f"then {passes} passes of the schedule")
         if again:
-            said.append(f"chain{'s' * (len(again) > 1)} {', '.join(map(str, sorted(again)))} started again")
-        return Start(walked.state, ", ".join(said))
+            said.append(f"{_chains(again)} started again")
+        state, moved = self._relabelled(walked.state)
+        if moved:
+            said.append(f"labels of {_chains(moved)} exchanged")
+        return Start(state, ", ".join(said))
+
+    def _relabelled(self, state: Any) -> tuple[Any, set[int]]:
+        """The state with labels of components in the order that their priors like, and in which chains they
+        were in another."""
+        density, engine = self._plan.density, self._engine
+        if density is None or not self._discrete:
+            return state, set()
+        key = jax.random.fold_in(self._key, 2)
+
+        def level(values: Mapping[str, Any]) -> np.ndarray:
+            return level_of(*engine.init(key, values))
+
+        values, moved = relabelled(density, engine.constrained(state), level)
+        if not moved.any():
+            return state, set()
+        there, _ = engine.init(key, values)
+        return _where(moved, there, state), set(np.flatnonzero(moved).tolist())
 
     def _impossible(self, state: Any) -> str | None:
         density = self._plan.density if self._plan.values_checked else None
@@ -155,6 +176,10 @@ class Starting:
         there = engine.init(key, engine.constrained(after))
         level = np.where(slopeless(there[0]), -np.inf, level_of(*there))
         return _Walk(_where(np.isinf(level), state, there[0]), level)
+
+
+def _chains(numbers: set[int]) -> str:
+    return f"chain{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))}"
 
 
 @dataclass(frozen=True)

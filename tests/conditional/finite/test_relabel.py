@@ -1,0 +1,71 @@
+"""Components that were found under each other's labels start under those that their priors mean."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.conditional.finite.relabel import labels_of, relabelled
+
+RNG = np.random.default_rng(5)
+Y = (np.array([-3.0, 0.0, 3.0])[RNG.integers(0, 3, 60)] + 0.5 * RNG.normal(size=60)).astype(np.float32)
+NAMES = {"a": -3.0, "b": 0.0, "c": 3.0}
+
+
+def named(y, centres):
+    """Components with places of their own, or alike; in one array."""
+    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
+    mu = numpyro.sample("mu", dist.Normal(jnp.array(centres), 1.0).to_event(1))
+    with numpyro.plate("n", len(y)):
+        z = numpyro.sample("z", dist.Categorical(w))
+        numpyro.sample("y", dist.Normal(mu[z], 0.5), obs=y)
+
+
+def apart(y):
+    """The same as sites of their own."""
+    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
+    mu = jnp.stack([numpyro.sample(f"mu_{n}", dist.Normal(m, 1.0)) for n, m in NAMES.items()])
+    with numpyro.plate("n", len(y)):
+        z = numpyro.sample("z", dist.Categorical(w))
+        numpyro.sample("y", dist.Normal(mu[z], 0.5), obs=y)
+
+
+def test_what_bears_a_label_is_found():
+    (one,) = labels_of(gb.model(named, Y, (-3.0, 0.0, 3.0)).density)
+    assert (one.site, one.axes, one.families) == ("z", (("w", 0), ("mu", 0)), ())
+    (other,) = labels_of(gb.model(apart, Y).density)
+    assert (other.axes, other.families) == ((("w", 0),), (("mu_a", "mu_b", "mu_c"),))
+
+
+def test_chains_in_another_order_are_put_into_that_of_the_priors_and_others_left():
+    density = gb.model(named, Y, (-3.0, 0.0, 3.0)).density
+    orders = np.array([[0, 1, 2], [1, 2, 0], [2, 1, 0]])
+    label = np.argmin(np.abs(Y[:, None] - np.array([-3.0, 0.0, 3.0])), axis=1)
+    share = np.bincount(label) / len(Y)
+    # what component k of the prior is, chain c has under label orders[c, k]
+    values = {"w": np.empty((3, 3)), "mu": np.empty((3, 3)), "z": orders[:, label]}
+    for c, order in enumerate(orders):
+        values["w"][c, order], values["mu"][c, order] = share, [-3.0, 0.0, 3.0]
+
+    def level(at, centres=(-3.0, 0.0, 3.0)):
+        chains = np.arange(3)[:, None]
+        fit = -0.5 * ((Y - at["mu"][chains, at["z"]]) ** 2 / 0.25).sum(1)
+        prior = -0.5 * ((at["mu"] - np.array(centres)) ** 2).sum(1)
+        return fit + prior + np.log(at["w"][chains, at["z"]]).sum(1)
+
+    found, moved = relabelled(density, values, level)
+    assert moved.tolist() == [False, True, True]
+    for n in values:
+        np.testing.assert_allclose(found[n], np.broadcast_to(found[n][0], found[n].shape))
+    same, moved = relabelled(density, values, lambda at: level(at, (0.0, 0.0, 0.0)))
+    assert not moved.any() and all(np.array_equal(same[n], values[n]) for n in values)
+
+
+@pytest.mark.parametrize("schedule", [None, pytest.param("Eliminate z > NUTS [w *]", marks=pytest.mark.slow)])
+def test_a_mixture_with_named_components_is_sampled_in_one_mode(schedule):
+    run = gb.model(apart, Y).sample(draws=150, warmup=300, chains=6, seed=1, schedule=schedule)
+    assert "labels of chains" in run.starts
+    for n, m in NAMES.items():
+        assert np.abs(run.draws[f"mu_{n}"].mean(axis=1) - m).max() < 0.5
+    assert max(s.rhat for s in run.diagnostics()) < 1.05
