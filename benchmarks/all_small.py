@@ -44,6 +44,9 @@ PARTS = {
     "default_models",
     "default_sides",
     "default_table",
+    "slicstan",
+    "slicstan_models",
+    "slicstan_pymc",
     Path(__file__).stem,
 }  # used by the others
 

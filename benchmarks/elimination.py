@@ -7,11 +7,14 @@ independence by typing", §7: mixtures, hidden Markov models of one and two orde
 sums over discrete unknowns. A row tells, in processor seconds: the time to analyse and plan, to compile value
 and gradient, and for one of them; the same of the marginal as an expert writes it, where there is one, and of
 NumPyro's enumeration, where `funsor` is installed and it takes the model as it stands (its gradients are
-compared with ours first); equations of the program and table entries. Calls are timed in turn, in batches,
-and the fastest batch is told: single calls are shorter than the clock of the processor is fine. `--flat`
-instead tells equations and compiling at several lengths. With `--runs` follow the effective draws of the
-worst continuous number per processor second, compiling included: with the discrete sites summed out of NUTS,
-and with the default schedule.
+compared with ours first); equations of the program and table entries. Value and gradient are timed as a
+sampler pays for them: many in one compiled loop, on all sides with the options that Gibbsite compiles with,
+in turn, the fastest of several told. A single call from Python costs 30 to 100 µs more, whatever it computes.
+
+`--flat` instead tells equations and compiling at several lengths, and `--slicstan` runs figures 8 to 12 of
+that paper against NumPyro's enumeration and PyMC-extras' `marginalize` (see `slicstan.py`). With `--runs`
+follow the effective draws of the worst continuous number per processor second, compiling included: with the
+discrete sites summed out of NUTS, and with the default schedule.
 """
 
 import argparse
@@ -27,6 +30,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from gibbsite.trace.jaxpr.compiling import compiled as as_sampled
+from gibbsite.trace.jaxpr.for_cpu import for_cpu
 from jax.scipy.special import logsumexp
 from numpyro.contrib.control_flow import scan
 
@@ -165,6 +170,20 @@ def compiled(fn: Callable, state: Any, *args: Any) -> tuple[float, Any, int]:
     return time.process_time() - began, run, count(traced.jaxpr)
 
 
+def in_loop(fn: Callable, often: int, state: Any, *args: Any) -> Any:
+    """A program that takes value and gradient `often` times, each where the last has led, as samplers do."""
+    both = jax.value_and_grad(fn)
+
+    def run(state: Any, *args: Any) -> Any:
+        def step(_: Any, at: Any) -> Any:
+            value, gradient = both(at[0], *args)
+            return jax.tree.map(lambda x, g: x + 1e-9 * g, at[0], gradient), at[1] + value
+
+        return jax.lax.fori_loop(0, often, step, (state, 0.0))
+
+    return as_sampled(jax.jit(for_cpu(run)).lower(state, *args))
+
+
 def in_turn(runs: dict[str, Callable[[], Any]], rounds: int = 15) -> dict[str, float]:
     """Processor seconds per call: the fastest of batches of some milliseconds, called in turn."""
     often = {n: max(1, int(5e-3 / max(seconds(run)[0], 1e-6))) for n, run in runs.items()}
@@ -224,7 +243,9 @@ def row(fn: Callable, x: Any, hand: Callable | None) -> tuple[str, Any]:
     planning, model, marginal, state = prepared(fn, x)
     data = tuple(model.inputs["data"])
     compiling, ours, equations = compiled(marginal.logdensity_at, state, data)
-    runs, told = {"ours": lambda: ours(state, data)}, {}
+    often = max(5, 400_000 // max(int(marginal.plan.entries), 1))
+    loop = in_loop(marginal.logdensity_at, often, state, data)
+    runs, told = {"ours": lambda: loop(state, data)}, {}
     for name, other in {"hand": hand, "numpyro": enumerated(fn)}.items():
         if other is None:
             continue
@@ -235,15 +256,16 @@ def row(fn: Callable, x: Any, hand: Callable | None) -> tuple[str, Any]:
             continue
         gradient = run(state, jnp.asarray(x))[1]
         if close(ours(state, data)[1], gradient):
-            runs[name] = lambda run=run: run(state, jnp.asarray(x))
+            loop_of = in_loop(other, often, state, jnp.asarray(x))
+            runs[name] = lambda run=loop_of: run(state, jnp.asarray(x))
         else:
             finite = all(np.isfinite(g).all() for g in gradient.values())
             told[name] = "another gradient" if finite else "gradient not finite"
-    times = in_turn(runs)
-    cells = [f"{fn.__name__}, {x.shape}", f"{planning:.1f}", f"{compiling:.1f}", f"{1e3 * times['ours']:.2f}"]
+    times = {n: 1e6 * s / often for n, s in in_turn(runs, 10).items()}
+    cells = [f"{fn.__name__}, {x.shape}", f"{planning:.1f}", f"{compiling:.1f}", f"{times['ours']:,.1f}"]
     for name in ("hand", "numpyro"):
         ratio = f" ({times['ours'] / times[name]:.2f} ×)" if name in times else ""
-        cells.append(f"{1e3 * times[name]:.2f}{ratio}" if name in times else str(told.get(name, "–")))
+        cells.append(f"{times[name]:,.1f}{ratio}" if name in times else str(told.get(name, "–")))
     cells.append(f"{told['numpyro']:.1f}" if "numpyro" in times else "–")
     cells += [str(equations), f"{marginal.plan.entries:,.0f}"]
     return f"| {' | '.join(cells)} |", model
@@ -269,14 +291,21 @@ def main() -> None:
     asked.add_argument("--flat", action="store_true", help="equations and compiling at several lengths")
     asked.add_argument("--runs", action="store_true", help="effective draws per second, too")
     asked.add_argument("--items", type=int, default=400, help="items, sites, animals of the models of plates")
+    asked.add_argument("--slicstan", action="store_true", help="SlicStan's figures 8 to 12 as tables")
+    asked.add_argument("--pymc", help="with --slicstan: an interpreter that has pymc and pymc-extras")
     asked.add_argument("--only", help="the model of this name")
     options = asked.parse_args()
+    if options.slicstan:
+        tables = importlib.import_module("slicstan")  # which takes the measures from here
+        tables.figures(options.pymc, options.only)
+        tables.growth()
+        return
     found = cases(options.small, options.items)
     if options.flat:
         flat(found)
         return
-    titles = ["model", "plan, s", "compile, s", "gradient, ms", "by hand, ms (ours / theirs)",
-              "NumPyro's, ms (ours / theirs)", "its compile, s", "equations", "entries"]  # fmt: skip
+    titles = ["model", "plan, s", "compile, s", "gradient, µs", "by hand, µs (ours / theirs)",
+              "NumPyro's, µs (ours / theirs)", "its compile, s", "equations", "entries"]  # fmt: skip
     titles += ["ESS/s summed out", "ESS/s default"] if options.runs else []
     print(f"| {' | '.join(titles)} |\n{'|---' * len(titles)}|")
     for fn, (x, hand) in found.items():

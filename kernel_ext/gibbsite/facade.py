@@ -43,7 +43,7 @@ from gibbsite.ground import sensible
 from gibbsite.ground.sensible import by_name, shown
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
-from gibbsite.kernels.scheduling.elimination import eliminating
+from gibbsite.kernels.scheduling.elimination import drawn_jointly, eliminating
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
 from gibbsite.missing import checked_way, without_missing
@@ -310,9 +310,23 @@ class Model(Live):
         """The discrete sites that the model's own schedule sums out; none under the default policy."""
         if self._schedule is None:
             return ()
-        updates = self.schedule().updates
-        groups = self.density.groups
-        return tuple(m for u in updates for n in u.eliminated for m in groups.get(n, (n,)))
+        return tuple(n for u in self.schedule().updates for n in self._flat(u.eliminated))
+
+    def _flat(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Sites, with the members of groups in place of their names."""
+        return tuple(m for n in names for m in self.density.groups.get(n, (n,)))
+
+    @property
+    def eliminations(self) -> tuple[Marginal, ...]:
+        """What the model's own schedule sums discrete sites out by, or draws them jointly by; none under the
+        default policy."""
+        if self._schedule is None:
+            return ()
+        found = [
+            self.marginal(*self._flat(u.eliminated)) if u.eliminated else drawn_jointly(self, u)
+            for u in self.schedule().updates
+        ]
+        return tuple(marginal for marginal in found if marginal is not None)
 
     def eliminate(self, *sites: str) -> "Model":
         """The same model with a schedule that sums the discrete `sites` out of one NUTS block, and redraws

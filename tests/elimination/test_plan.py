@@ -11,6 +11,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.elimination.tables.factor import TooLarge
+from gibbsite.elimination.written import written
 from gibbsite.errors import GibbsiteError, ModelError, UnknownNameError
 from helpers.models.elimination import MODELS, MORE
 from helpers.models.zoo import ZOO
@@ -180,4 +181,20 @@ def test_steps_can_be_read_one_by_one():
     np.testing.assert_allclose(pair, [[0.29, 0.21], [0.41, 0.09]], rtol=1e-5)
     wet = np.array([[0.01, 0.9], [0.9, 0.99]])  # [sprinkler, rain]
     np.testing.assert_allclose(rain, (wet.T * pair).sum(1), rtol=1e-5)
-    assert not last and "uses" in str(steps[0]) and "makes" in str(steps[0])
+    assert not last and "uses" in str(steps[0])
+    told = str(steps[0]).split("makes ")[1].splitlines()
+    assert [line.split() for line in told[1:]] == [
+        ["sprinkler=0", "sprinkler=1"],
+        ["rain=0", "0.29", "0.21"],
+        ["rain=1", "0.41", "0.09"],
+    ]
+
+
+def test_tables_in_words_are_cut_and_say_so():
+    text = written(np.arange(60.0).reshape(2, 30), [("z", ["0", "1"])])
+    head, *rows = text.splitlines()
+    assert head.split()[:2] == ["[0]", "[1]"] and head.endswith("… 22 more")
+    assert [row.split()[:3] for row in rows] == [["z=0", "0", "1"], ["z=1", "30", "31"]]
+    tall = written(np.ones((30, 2, 1)), [("a", [str(i) for i in range(30)]), ("b", ["-1", "1"])])
+    assert tall.splitlines()[-1] == "… 36 rows more" and "a=11  b=1" in tall
+    assert written(np.array([0.25, 0.75]), [("a", ["x", "y"])]).split() == ["a=x", "a=y", "0.25", "0.75"]

@@ -14,8 +14,10 @@ from gibbsite.density import Density, rerolled
 from gibbsite.elimination.cost import cost_text, plan_text
 from gibbsite.elimination.plan import Plan
 from gibbsite.elimination.steps.semiring import SMOOTH
+from gibbsite.elimination.steps.step import Step, elements
 from gibbsite.elimination.tables.collect import Summed, Tables, summed
 from gibbsite.elimination.tables.factor import Factor
+from gibbsite.elimination.written import Axis, written
 from gibbsite.errors import ModelError
 from gibbsite.ground.sensible import random_key
 
@@ -31,27 +33,43 @@ class Walked:
 
     Tables hold probabilities and densities (not logarithms), one axis per site over its values in the order
     of their support, instances on the last axis; they go by the model's statements and the sites they read.
+    `axes` has the sites of each table's axes with their values. Printed, tables have them as heads.
     """
 
     text: str
     used: Mapping[str, np.ndarray]
     made: Mapping[str, np.ndarray]
+    axes: Mapping[str, Sequence[Axis]]
 
     def __str__(self) -> str:
-        with np.printoptions(precision=4, suppress=True):
-            lines = [self.text]
-            for verb, tables in (("uses", self.used), ("makes", self.made)):
-                lines += [f"{verb} {name}:\n{table}" for name, table in tables.items()]
+        lines = [self.text]
+        for verb, tables in (("uses", self.used), ("makes", self.made)):
+            lines += [f"{verb} {name}:\n{written(t, self.axes[name])}" for name, t in tables.items()]
         return "\n".join(lines)
 
 
-def _readable(tables: Mapping[Factor, Any]) -> dict[str, np.ndarray]:
-    out = {}
-    for f, table in tables.items():
-        name = f"{f.origin}({', '.join(f.sites)})"
-        table = np.exp(np.asarray(table, np.float64))
-        out[name if name not in out else f"{name} #{len(out)}"] = table[..., 0] if f.rows == 1 else table
-    return out
+def _walked(step: Step, used: Mapping[Factor, Any], made: Mapping[Factor, Any], of: Summed) -> Walked:
+    values = {s: [_in_words(v) for v in support.values] for s, support in of.supports.items()}
+    axes: dict[str, Sequence[Axis]] = {}
+
+    def readable(tables: Mapping[Factor, Any]) -> dict[str, np.ndarray]:
+        together: dict[Any, list[Factor]] = {}
+        for f in tables:  # a statement may have several terms of the same sites, whose product it is
+            together.setdefault((f.origin, f.sites, tuple(map(elements, f.index))), []).append(f)
+        out = {}
+        for f, *more in together.values():
+            name = f"{f.origin}({', '.join(f.sites)})"
+            name = name if name not in axes else f"{name} #{len(axes)}"
+            axes[name] = [(s, values[s]) for s in f.sites]
+            total = sum(np.asarray(tables[g], np.float64) for g in (f, *more))
+            out[name] = np.exp(total)[..., 0] if f.rows == 1 else np.exp(total)
+        return out
+
+    return Walked(step.text, readable(used), readable(made), axes)
+
+
+def _in_words(value: Any) -> str:
+    return f"{value:g}" if np.ndim(value) == 0 else "".join(str(value).split(" "))
 
 
 class Marginal:
@@ -100,7 +118,7 @@ class Marginal:
     def steps(self, state: Mapping[str, Any]) -> tuple[Walked, ...]:
         """What each step does at `state`, with its tables: to be read, step by step."""
         found = self.plan.walked(self._latents(state), self._data)
-        return tuple(Walked(step.text, _readable(used), _readable(made)) for step, used, made in found)
+        return tuple(_walked(step, used, made, self.of) for step, used, made in found)
 
     @property
     def order(self) -> tuple[str, ...]:

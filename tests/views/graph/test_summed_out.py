@@ -45,6 +45,25 @@ def test_steps_name_what_goes_and_what_it_meets(model):
     assert model.summed_out == () and changed.condition(top=1).summed_out == ("z",)
 
 
+def sprinkler(wet):
+    cloudy = numpyro.sample("cloudy", dist.Bernoulli(0.5))
+    on = numpyro.sample("on", dist.Bernoulli(jnp.where(cloudy == 1, 0.1, 0.5)))
+    rain = numpyro.sample("rain", dist.Bernoulli(jnp.where(cloudy == 1, 0.8, 0.2)))
+    numpyro.sample("wet", dist.Bernoulli(jnp.array([[0.0, 0.9], [0.9, 0.99]])[on, rain]), obs=wet)
+
+
+def test_sites_that_are_drawn_jointly_have_steps_too():
+    model = gb.model(sprinkler, 1).eliminate()
+    told = store_of(model.graph, model)
+    assert [s for step in steps_of(model) for s in step["sites"]] == list(model.marginal().order)
+    assert len(told["steps"]) == 3 and {told["told"][s]["summed"] for s in model.marginal().sites} == {
+        1,
+        2,
+        3,
+    }
+    assert steps_of(model.with_schedule("Gibbs cloudy (*) Gibbs on (*) Gibbs rain")) == []
+
+
 def test_pages_carry_the_steps_and_who_takes_part(model):
     store = store_of(model.eliminate().graph, model.eliminate())
     told = store["told"]

@@ -1,5 +1,7 @@
-"""The sites that a model's schedule sums out, and the steps by which it does, as a page goes through them."""
+"""The sites that a model's schedule sums out or draws jointly, and the steps by which it does, as a page goes
+through them."""
 
+from collections.abc import Iterator
 from typing import Any, TypedDict
 
 from gibbsite.errors import GibbsiteError
@@ -19,25 +21,25 @@ def summed_out(model: Any) -> frozenset[str]:
 
 
 def steps_of(model: Any) -> list[Step]:
-    """The steps of the eliminations that a model's own schedule makes, in their order."""
-    if model is None or not (names := model.summed_out):
+    """The steps of the eliminations that a model's own schedule makes, in their order: what it sums out, and
+    what it draws jointly."""
+    if model is None:
         return []
     try:
-        marginal = model.marginal(*names)
+        return [step for marginal in model.eliminations for step in _steps(marginal)]
     except GibbsiteError:
         return []  # a schedule that fits no longer is told where it is used
+
+
+def _steps(marginal: Any) -> Iterator[Step]:
     written = set(marginal.plan.tables.factors)  # and not what earlier steps have made of them
-    out: list[Step] = []
     for step in marginal.plan.steps:
         sites = [n for unit in step.sites for n in (unit, *marginal.members(unit))]
         near = [n for f in step.used if f in written for n in f.origin.split(" ") if n]
         tables = (*step.used, *step.made)
         near += [n for f in tables for unit in f.sites for n in (unit, *marginal.members(unit))]
-        out.append(
-            {
-                "sites": list(dict.fromkeys(sites)),
-                "near": [n for n in dict.fromkeys(near) if n not in sites],
-                "text": step.text,
-            }
-        )
-    return out
+        yield {
+            "sites": list(dict.fromkeys(sites)),
+            "near": [n for n in dict.fromkeys(near) if n not in sites],
+            "text": step.text,
+        }
