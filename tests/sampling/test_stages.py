@@ -74,6 +74,22 @@ def test_another_target_acceptance_is_no_other_program(compilations):
     np.testing.assert_array_equal(same.draws["a"], usual.draws["a"])
 
 
+@pytest.mark.parametrize("kernel", ["RandomWalk", "HMC"])
+def test_nor_is_it_for_other_kernels(kernel, compilations):
+    model = gb.model(line, *data(27))
+    options = {**OPTIONS, "warmup": 100, "draws": 60}
+    usual = model.sample(**options, schedule=f"{kernel} a")
+    assert compilations
+    del compilations[:]
+    careful = model.sample(**options, schedule=f"{kernel}(target_accept_prob=0.97) a")
+    assert not compilations
+
+    def step_size(run):
+        return float(np.mean(run.to_datatree()["sample_stats"]["step_size"]))
+
+    assert step_size(careful) < 0.7 * step_size(usual)
+
+
 def test_what_was_compiled_again_says_why():
     def curve(x, y):
         line(x, y)

@@ -32,7 +32,7 @@ def test_nothing_is_told_until_something_like_it_was_compiled(folder, clock):
     assert told == [pytest.approx(3.0, rel=0.2)]
     run(2.0, told)  # what is kept is read, not compiled
     assert len(told) == 1
-    run(4.0, told, small=True)  # another sort
+    run(4.0, told, on=())  # another sort
     assert len(told) == 1
     kept._default.cache_clear()
 

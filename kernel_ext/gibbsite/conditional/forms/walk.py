@@ -1,6 +1,6 @@
 """Carry `Form`s through a density: coefficients of a site's statistics, or the expression that has none."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -29,11 +29,17 @@ _LETTERS = "ijklmnop"
 
 class Refused(Exception):
     """A conjugate form was not certified; the text names the expression and its line, `origin` the site or
-    factor in whose density it is."""
+    factor in whose density it is. Most are caught and forgotten: a text may be a function that writes
+    it."""
 
-    def __init__(self, text: str, origin: str | None = None):
+    def __init__(self, text: str | Callable[[], str], origin: str | None = None):
         super().__init__(text)
-        self.origin = origin
+        self._text, self.origin = text, origin
+
+    def __str__(self) -> str:
+        if not isinstance(self._text, str):
+            self._text = self._text()
+        return self._text
 
 
 class Coupled(Refused):
@@ -49,8 +55,12 @@ class Blame:
     def refuse(self, eqn: Any, origin: str, why: str) -> Refused:
         """An error that names the expression that `eqn` computes, its line, and what is wrong with it."""
         atom = eqn.outvars[0]
-        text = Expression(self.density).definition(atom, list(_LETTERS[: len(atom.aval.shape)]))
-        return Refused(f"`{text}`{self.place(eqn, origin)} {why}", origin)
+
+        def text() -> str:
+            said = Expression(self.density).definition(atom, list(_LETTERS[: len(atom.aval.shape)]))
+            return f"`{said}`{self.place(eqn, origin)} {why}"
+
+        return Refused(text, origin)
 
     def place(self, eqn: Any, origin: str) -> str:
         """` (line N, in the density of y)`, as far as it is known."""
@@ -233,8 +243,8 @@ def statistics(
     fixed = {n: jnp.asarray(v, density.sites[n].dtype) for n, v in (assumed or {}).items()}
     # arrays are read beside the site that do not depend on it, but are cut out of what does
     unread = density.sites[site]
-    nothing = jnp.nan if jnp.issubdtype(unread.dtype, jnp.inexact) else 0
-    given = {**latents, **fixed, site: jnp.full(unread.shape, nothing, unread.dtype)}
+    nothing = np.nan if jnp.issubdtype(unread.dtype, jnp.inexact) else 0
+    given = {**latents, **fixed, site: np.full(unread.shape, nothing, unread.dtype)}
     others = density.evaluator(given, data)
     forms = FormEvaluator(density, site, domain, others, assumed)
     totals: dict[Key, Any] = {}

@@ -29,7 +29,7 @@ def adapt_scale(
     tuning: ScaleTuning,
     u: jax.Array,
     accept_prob: jax.Array,
-    target: float,
+    target: float | jax.Array,
     adapting: jax.Array,
     floor: float | jax.Array = 1e-12,
 ) -> ScaleTuning:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpyro.infer import HMC
 from numpyro.infer.mcmc import MCMCKernel
 
 from gibbsite.conditional.finite.window import window_draw
@@ -35,6 +34,7 @@ from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice
 from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.hmc import AimedHMC
 from gibbsite.kernels.nuts.block import LearntNUTS
 
 Facts = Any
@@ -232,9 +232,12 @@ def _build_hmc(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any])
     for name in ("step_size", "num_steps", "trajectory_length"):
         if name in options and not 0 < options[name] < math.inf:
             raise OptionError(f"HMC: {name} must be positive, got {options[name]!r}")
+    aim = options.pop("target_accept_prob", None)
+    if aim is not None and not 0 < aim < 1:
+        raise OptionError(f"HMC: target_accept_prob must lie between 0 and 1, got {aim!r}")
     if "num_steps" in options:
         options.setdefault("trajectory_length", None)
-    return HMC(facts.runtime_model, **options)
+    return AimedHMC(facts.runtime_model, **options)
 
 
 def _gradients(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str:
@@ -453,6 +456,7 @@ for _row in (
         options={"step_size": _NUMBER, "target_accept_prob": _NUMBER},
         aliases=("RWMetropolis", "MWG"),
         density_only=True,
+        arguments={"target_accept_prob": math.nan},  # none is given
     ),
     kernel_row(
         "Independence",
@@ -481,6 +485,7 @@ for _row in (
         "continuous",
         aliases=("GradHMC",),
         density_only=True,
+        arguments={"target_accept_prob": math.nan},  # none is given
     ),
     KernelRow(
         "NUTS",

@@ -3,7 +3,7 @@
 import copy
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,11 +25,12 @@ from gibbsite.sampling.engine.leaving import beside
 from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.sampling.engine.timing import lowered_blocks
 from gibbsite.sampling.engine.under_way import UnderWay
-from gibbsite.trace.jaxpr.compiling import compiled, few
+from gibbsite.trace.jaxpr.compiling import compiled
 from gibbsite.trace.jaxpr.for_cpu import for_cpu, lowered_for_cpu
 from gibbsite.trace.jaxpr.surroundings import Surroundings
 
 INPUTS = "_gibbsite_inputs"
+_LONGEST_PATH = 4
 # fields of block states that are worth recording, by the name under which people know them
 _FIELDS = {
     "diverging": "diverging",
@@ -169,7 +170,7 @@ class Engine:
         """
         at = self._under_way
         with at.taken(self._compiling, tell):
-            if not self._programs:
+            if not self.ready:
                 began = time.monotonic()
                 self._compile(at.also_told(tell))
                 self._costs["compile_seconds"] = time.monotonic() - began
@@ -215,21 +216,24 @@ class Engine:
         return max(0.0, self._costs.get("until", 0.0) - time.monotonic())
 
     def _compile(self, tell: Callable[[str, bool], None]) -> None:
-        keys = self._keys(jax.random.key(0))
+        dealing = self._dealing()
+        keys = dealing.out_info
         with _traced(tell):
             asked = jax.eval_shape(self._nothing_asked, keys, self.plan.inputs)
             ins = ("chain", None, "chain")
             init = self._jit(self._init_chains, ins, "chain").lower(keys, self.plan.inputs, asked)
         template, _ = init.out_info
-        with beside(lambda: compiled(init, quickly=self._on_cpu)) as compiled_init:
+        first = (dealing, init)
+        with beside(lambda: [compiled(p, quickly=self._on_cpu) for p in first]) as compiled_first:
             count = jax.ShapeDtypeStruct((), jnp.int32)
             program = self._jit(self._advance_chains, ("chain", None, None, None), ("chain", "buffers"))
             with _traced(tell):
                 lowered = program.lower(template, self.plan.inputs, count, count)
             tell(COMPILING, False)
-            small = self._on_cpu and few(self.plan.inputs)
-            advance = compiled(lowered, small=small, expect=self._expect)
-            self._programs.update(init=compiled_init(), template=template, advance=advance, asked=asked)
+            on = self.plan.inputs if self._on_cpu else None
+            advance = compiled(lowered, on=on, expect=self._expect)
+            dealt, started = compiled_first()
+            self._programs.update(keys=dealt, init=started, template=template, asked=asked, advance=advance)
 
     @property
     def _on_cpu(self) -> bool:
@@ -275,22 +279,40 @@ class Engine:
 
         return jax.tree.map(of, tree)
 
-    def _keys(self, key: Any) -> Any:
+    def _keys(self, key: Any, path: Sequence[int] = ()) -> Any:
+        """The chains' keys: those of `key`, with the numbers of `path` folded in one after the other. Only
+        after `compile`."""
+        numbers = np.zeros(_LONGEST_PATH, np.uint32)
+        numbers[: len(path)] = path
+        return self.placed(self._programs["keys"](key, numbers, np.int32(len(path))), by_chain=True)
+
+    def _dealing(self) -> Any:
+        """The program behind `_keys`, to be compiled: by themselves, JAX's functions of keys are one each."""
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        numbers, count = jax.ShapeDtypeStruct((_LONGEST_PATH,), np.uint32), jax.ShapeDtypeStruct((), np.int32)
+        return jax.jit(self._dealt).lower(key, numbers, count)
+
+    def _dealt(self, key: Any, path: Any, count: Any) -> Any:
+        key = jax.lax.fori_loop(0, count, lambda i, k: jax.random.fold_in(k, path[i]), key)
         first, total = self.share
-        keys = jax.random.split(key, total)
-        own = keys if self.chains == total else keys[first : first + self.chains]
-        return self.placed(own, by_chain=True)
+        return jax.random.split(key, total)[first : first + self.chains]
 
     def init(
-        self, key: Any, given: Mapping[str, Any] | None = None, radius: float = RADIUS, prior: bool = False
+        self,
+        key: Any,
+        given: Mapping[str, Any] | None = None,
+        radius: float = RADIUS,
+        prior: bool = False,
+        path: Sequence[int] = (),
     ) -> tuple[Any, Any]:
         """Initial state of all chains, leading axis chain, and the chains' logdensity where the state of no
         block tells it.
 
         `given` are constrained values `[chain, *shape]` of any of the latent sites; the others start as
-        `first_values` says: within `radius` of 0 in unconstrained space, or from their `prior`.
+        `first_values` says: within `radius` of 0 in unconstrained space, or from their `prior`. The numbers
+        of `path` are folded into `key`.
         """
-        keys, inputs = self._keys(key), self.placed(self.plan.inputs, by_chain=False)
+        keys, inputs = self._keys(key, path), self.placed(self.plan.inputs, by_chain=False)
         arguments = keys, inputs, self.placed(self._asked(given or {}, radius), by_chain=True)
         if prior and "init from priors" not in self._programs:  # seldom wanted
             program = self._jit(partial(self._init_chains, prior=True), ("chain", None, "chain"), "chain")

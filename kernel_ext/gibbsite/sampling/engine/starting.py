@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import jax
@@ -55,7 +56,7 @@ class Starting:
         """
         said = ["chains start at init="] if self._given else [f"chains start uniform on ±{RADIUS:g}"]
         said[0] += " (unconstrained)" * (not self._given)
-        state, logdensity, drawn_again = self._possible(self._key)
+        state, logdensity, drawn_again = self._possible(())
         said += drawn_again
         impossible = self._impossible(state)
         told = {"tried": self._tried, "impossible": impossible}
@@ -67,7 +68,7 @@ class Starting:
         passes = 0 if self._given else min(_MOST_PASSES, self._engine.warmup // _PASSES_SHARE)
         if not passes:
             return Start(state, ", ".join(said))
-        walked = self._walked(jax.random.fold_in(self._key, 1), state, passes, stop)
+        walked = self._walked((1,), state, passes, stop)
         again: set[int] = set()
         best = -np.inf if walked is None else float(np.max(walked.level))
         for n in range(_ROUNDS):
@@ -75,10 +76,10 @@ class Starting:
             twice = n == 0 and self._discrete
             if walked is None or not (twice or self._behind(walked.level, best).any()):
                 break
-            key = jax.random.fold_in(self._key, 10 + n)
+            path = (10 + n,)
             # nearer and nearer to 0: what was lost may have been thrown too far
-            other, *_ = self._possible(key, RADIUS / 2**n)
-            anew = self._walked(jax.random.fold_in(key, 1), other, passes, stop)
+            other, *_ = self._possible(path, RADIUS / 2**n)
+            anew = self._walked((*path, 1), other, passes, stop)
             if anew is None:
                 return None
             best = max(best, float(np.max(anew.level)))
@@ -131,10 +132,11 @@ class Starting:
         """
         return far_below(level, best, self._engine.elements)
 
-    def _possible(self, key: Any, radius: float = RADIUS) -> tuple[Any, Any, list[str]]:
-        """State and logdensity of all chains, drawn again or repaired where that is impossible."""
+    def _possible(self, path: tuple[int, ...], radius: float = RADIUS) -> tuple[Any, Any, list[str]]:
+        """State and logdensity of all chains, drawn again or repaired where that is impossible. `path`: what
+        is folded into the run's key."""
         engine, told = self._engine, []
-        state, logdensity = engine.init(key, self._given, radius)
+        state, logdensity = engine.init(self._key, self._given, radius, path=path)
         if not bad_chains(state, logdensity).any():
             return state, logdensity, told
         units = repairable(self._plan, self._given)
@@ -142,28 +144,33 @@ class Starting:
         for attempt in range(1, tries):
             if not bad_chains(state, logdensity).any():
                 break
-            again = jax.random.fold_in(key, attempt)
+            again = (*path, attempt)
             if attempt == _BEFORE_REPAIR and units:
                 other, told = self._repaired(again, state, units)
             else:
                 # possible values may lie far out, or where nothing overflows
                 wider = radius * 1.1 ** (attempt * (-1) ** attempt)
-                other = engine.init(again, self._given, wider, attempt >= _BEFORE_PRIOR)
+                other = engine.init(self._key, self._given, wider, attempt >= _BEFORE_PRIOR, path=again)
             state, logdensity = _where(bad_chains(state, logdensity), other, (state, logdensity))
         return state, logdensity, told
 
-    def _repaired(self, key: Any, state: Any, units: Mapping[str, tuple[str, ...]]) -> tuple[Any, list[str]]:
+    def _repaired(
+        self, path: tuple[int, ...], state: Any, units: Mapping[str, tuple[str, ...]]
+    ) -> tuple[Any, list[str]]:
         repair = Repair(self._plan, units)
+        key = reduce(jax.random.fold_in, path, self._key)
         values, passes = repair(key, self._engine.constrained(state))
         left = {n: int(c.max()) for n, c in repair.violations(values).items() if c.any()}
         names = ", ".join(n for members in units.values() for n in members)
         if left:
             what = ", ".join(f"{c} of {n}" for n, c in left.items())
             self._tried = f"after {passes} passes over {names} these stay impossible: {what}"
-        found = self._engine.init(key, {**values, **self._given})
+        found = self._engine.init(self._key, {**values, **self._given}, path=path)
         return found, [f"impossible values of {names} mended in {passes} passes"]
 
-    def _walked(self, key: Any, state: Any, passes: int, stop: threading.Event) -> "_Walk | None":
+    def _walked(
+        self, path: tuple[int, ...], state: Any, passes: int, stop: threading.Event
+    ) -> "_Walk | None":
         """A fresh state where `passes` sweeps of the schedule lead; of chains that get lost, that before."""
         engine, after = self._engine, state
         leg = min(_LEG, engine.capacity)
@@ -173,7 +180,7 @@ class Starting:
             flight = engine.depart(after, min(leg, passes - done), True)
             flight.landed()
             after = flight.state
-        there = engine.init(key, engine.constrained(after))
+        there = engine.init(self._key, engine.constrained(after), path=path)
         level = np.where(slopeless(there[0]), -np.inf, level_of(*there))
         return _Walk(_where(np.isinf(level), state, there[0]), level)
 

@@ -16,11 +16,12 @@ from gibbsite.trace.jaxpr.took import Took
 # no more bytes than this: then the loop becomes one function. The default, 1 kB, is less than the state of
 # most samplers; up to some megabytes one function is as fast, or up to three times faster.
 _FOR_CPU = {"xla_cpu_small_while_loop_byte_threshold": "4000000"}
-# what runs once: compiling it fast matters more than running it fast. XLA's newer way of writing fused loops
-# goes through MLIR, which takes as long again as all the rest; from 0.11 on it knows no other
-_QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-if jax.__version_info__ < (0, 11):
-    _QUICKLY["xla_cpu_use_fusion_emitters"] = False
+# XLA's newer way of writing fused loops goes through MLIR, which takes a third of the time of compiling, and
+# most of what runs on few numbers is slower for it, but for products with matrices of data; from 0.11 on XLA
+# knows no other
+_PLAIN_LOOPS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+# what runs once: compiling it fast matters more than running it fast
+_QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True, **_PLAIN_LOOPS}
 # LLVM's costlier passes double the time of compiling; what they gain shows in loops over long arrays
 _SMALL = {"xla_backend_optimization_level": 1}
 _SHORT = 4096
@@ -32,26 +33,32 @@ _BUILD_OPTIONS, _DEBUG_OPTIONS, _EXTRA, _KEY, _VALUE = 3, 3, 500, 1, 2
 
 
 def compiled(
-    lowered: Any, quickly: bool = False, small: bool = False, expect: Callable[[float], object] | None = None
+    lowered: Any, quickly: bool = False, on: Any = None, expect: Callable[[float], object] | None = None
 ) -> Any:
     """Compile a `jax.stages.Lowered`; on CPUs small loops become functions.
 
-    `quickly` is for what runs once, on a CPU; `small` for what runs there often on `few` numbers. `expect` is
-    told how many seconds it will take, where XLA has to compile it and programs like it were compiled before;
-    what it takes is remembered then.
+    `quickly` is for what runs once, on a CPU; `on` are the arrays of data that what runs there often runs on.
+    `expect` is told how many seconds it will take, where XLA has to compile it and programs like it were
+    compiled before; what it takes is remembered then.
 
     The option for that is one of XLA's backend for CPUs. JAX can name it in the variable `XLA_FLAGS` alone,
     which speaks for the whole process; so it is put into the options on their way to XLA. What the user says
     there is kept.
     """
-    sort = "quickly" if quickly else "small" if small else "long"
-    client = partial(_Client, sort=sort, expect=expect)
-    return compiled_by(lowered, client, _QUICKLY if quickly else _SMALL if small else None)
+    sort = "quickly" if quickly else "long" if on is None or not _few(on) else "small"
+    options = {"quickly": _QUICKLY, "small": _SMALL, "long": None}[sort]
+    if sort == "small" and _PLAIN_LOOPS and not _with_matrices(on):
+        sort, options = "plain", _SMALL | _PLAIN_LOOPS
+    return compiled_by(lowered, partial(_Client, sort=sort, expect=expect), options)
 
 
-def few(tree: Any) -> bool:
+def _few(tree: Any) -> bool:
     """Whether a program that runs on these arrays gains nothing from being optimised for long ones."""
     return sum(np.size(a) for a in jax.tree.leaves(tree)) <= _SHORT
+
+
+def _with_matrices(tree: Any) -> bool:
+    return any(np.ndim(a) > 1 and np.issubdtype(a.dtype, np.inexact) for a in jax.tree.leaves(tree))
 
 
 def once(fn: Callable[..., Any], *arguments: Any) -> Any:
