@@ -7,6 +7,7 @@ import pytest
 from arviz_base import from_dict
 from arviz_stats import bfmi as arviz_bfmi
 from arviz_stats import ess, mcse, rhat
+from gibbsite.sampling.verdict.advice import sections
 from gibbsite.sampling.verdict.notices import (
     disagreement,
     divergence_notice,
@@ -328,6 +329,24 @@ def test_label_switching_is_told_from_disagreement():
     assert [n.text for n in disagreement(all_stats(apart), apart)] == ["R-hat is above 1.01 for x"]
     fine = {"x": ar1(38, 0.1)}
     assert disagreement(all_stats(fine), fine) == []
+
+
+def test_switched_directions_are_told_where_lengths_agree():
+    flips, angles = np.array([1, -1, 1, -1])[:, None], np.array([0.0, 1.0, 2.5, 4.0])[:, None]
+    one = {"f": flips * (ar1(40, 0.2) + 5), "g": flips * (ar1(41, 0.1) - 4)}
+    found = disagreement(all_stats(one), one)
+    assert [n.text for n in found] == [
+        "directions switched: g, f have the same lengths in all chains, and other signs"
+    ]
+    assert found[0].topic in sections()
+    turned = np.stack([np.cos(angles), np.sin(angles)], -1)[:, :, None] * (ar1(42, 0.1) + 6)[..., None, None]
+    rows = {"W": np.broadcast_to(turned, (*turned.shape[:2], 3, 2)) + 0.1 * ar1(43, 0.0)[..., None, None]}
+    assert [n.topic for n in disagreement(all_stats(rows), rows)] == ["signs"]
+    # another site that disagrees, lengths that do, and numbers around zero that are only slow
+    level = {**one, "m": ar1(44, 0.1) + 9 * np.arange(4.0)[:, None]}
+    assert [n.topic for n in disagreement(all_stats(level), level)] == ["rhat"]
+    slow = {"x": ar1(45, 0.995)}
+    assert [n.topic for n in disagreement(all_stats(slow), slow)] == ["rhat"]
 
 
 def test_a_large_site_does_not_crowd_out_the_others():

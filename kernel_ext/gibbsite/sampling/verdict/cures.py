@@ -173,7 +173,7 @@ def _smaller_steps(case: Case) -> Iterator[Cure]:
 def _more_draws(case: Case) -> Iterator[Cure]:
     """Chains that agree and are too short: go on."""
     known = [s for s in case.snapshot.scalars if np.isfinite(s.ess_bulk) and np.isfinite(s.rhat)]
-    if {"labels", "stuck"} & set(case.topics) or not known:
+    if {"labels", "signs", "stuck"} & set(case.topics) or not known:
         return
     worst, least = max(s.rhat for s in known), min(known, key=lambda s: s.ess_bulk)
     done = case.snapshot.draws_done

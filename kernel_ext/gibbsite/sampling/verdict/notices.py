@@ -9,7 +9,7 @@ from numpyro.distributions import biject_to
 
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import label_of
-from gibbsite.sampling.watch.diagnostics import bfmi, sorted_rhat
+from gibbsite.sampling.watch.diagnostics import bfmi, rank_rhat, sorted_rhat
 from gibbsite.sampling.watch.moments import Moments
 from gibbsite.sampling.watch.snapshot import Notice, ScalarStat
 
@@ -17,6 +17,9 @@ _STUCK = 500
 _LOW_BFMI = 0.3
 _MOST_COMPONENTS = 20
 _MOST_DRAWS = 2000
+_MOST_LENGTHS = 8
+_OPPOSED = 1.3
+"""R-hat of what has one sign in some chains and the other in others, well away from zero."""
 
 
 def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice]:
@@ -142,6 +145,19 @@ def disagreement(
                 tuple(switched),
             )
         ]
+    turned = _turned_sites(bad, draws)
+    if turned:
+        verb = "have" if len(turned) > 1 else "has"
+        return [
+            Notice(
+                f"directions switched: {', '.join(turned)} {verb} the same lengths in all chains, "
+                "and other signs",
+                "look at what has no sign, such as products, or give it one: a positive loading for each "
+                "factor",
+                "signs",
+                tuple(turned),
+            )
+        ]
     frozen = [s for s in bad if s.discrete and _frozen(draws[s.site][(..., *s.index)])]
     if frozen:
         return [
@@ -155,6 +171,31 @@ def disagreement(
     if not bad:
         return []
     return [Notice(f"R-hat is above 1.01 for {_few(bad)}", hint or "draw more", "rhat")]
+
+
+def _turned_sites(bad: Sequence[ScalarStat], draws: Mapping[str, np.ndarray]) -> list[str]:
+    """The sites that disagree by their signs alone, or as vectors by their directions, where no other does: a
+    model that reads two of them through their product knows no more."""
+    apart: dict[str, list[ScalarStat]] = {}
+    for s in bad:
+        if s.rhat > 1.05:
+            apart.setdefault(s.site, []).append(s)
+    far = {n for n, stats in apart.items() if max(s.rhat for s in stats) > _OPPOSED}
+    if not far or any(s.discrete for stats in apart.values() for s in stats):
+        return []
+    return list(apart) if all(_same_lengths(draws[n], stats) for n, stats in apart.items()) else []
+
+
+def _same_lengths(x: np.ndarray, stats: Sequence[ScalarStat]) -> bool:
+    """Whether the lengths of rows (or the sizes of numbers) of draws `[chain, draw, …]` agree between chains
+    in those that disagree most."""
+    x = x[:, :: max(1, x.shape[1] // _MOST_DRAWS)].astype(np.float64)
+    rows = x.ndim > 3 and x.shape[-1] <= _MOST_COMPONENTS
+    worst = sorted(stats, key=lambda s: -s.rhat)[:_MOST_LENGTHS]
+    places = dict.fromkeys(s.index[:-1] if rows else s.index for s in worst)
+    found = [x[(slice(None), slice(None), *i)] for i in places]
+    lengths = [np.linalg.norm(v, axis=-1) if rows else np.abs(v) for v in found]
+    return all(rank_rhat(v) < 1.05 for v in lengths)
 
 
 def _few(scalars: Sequence[ScalarStat]) -> str:

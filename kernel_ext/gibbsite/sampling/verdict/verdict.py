@@ -58,8 +58,8 @@ def judged(
         return Verdict("not yet", (_GOING[status],))
     if not scalars:
         return Verdict("not yet", ("there are no draws",))
-    reasons = [n.text for n in notices if n.topic in ("stuck", "labels")]
-    told = any(n.topic == "labels" for n in notices)
+    reasons = [n.text for n in notices if n.topic in ("stuck", "labels", "signs")]
+    told = any(n.topic in ("labels", "signs") for n in notices)
     over = [s for s in scalars if s.rhat > RHAT_LIMIT]
     if over and not told:
         rest = f" and {len(over) - 1} more" * (len(over) > 1)

@@ -137,7 +137,7 @@ class Monitor:
             good = bool(of) and not apart and not any(s.ess_bulk < _ENOUGH for s in of)
         # that a shape is awkward matters where the draws are not good all the same; and chains whose labels
         # differ would not have agreed in any warm-up
-        switched = any(n.topic == "labels" for n in found)
+        switched = any(n.topic in ("labels", "signs") for n in found)
         told = [n for n in self.lasting if n.topic != "warmup" or not switched]
         found += [n for n in told if (found if n.topic == "misfit" else not good)]
         self.notices = tuple(found)
