@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
+from gibbsite.density.hierarchy.factors import Whitening, of_normal, of_walk
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.trace.jaxpr.compat import Literal
 
@@ -30,7 +31,8 @@ class LocationScale:
     of the same site, as those of a `scan` do ("recursion"). `read` computes from the values of the jaxpr's
     variables what each element is centred by, arrays of the site's shape: both, where `elementwise`; of
     recursions 0 and the scale of the steps, since a path of few data is as wide as its steps are; of maps of
-    areas the scale of all.
+    areas the scale of all. `whiten` computes from them a linear map that makes a random walk, or a
+    vector with a factor, independent standard numbers a priori.
     """
 
     site: str
@@ -38,6 +40,7 @@ class LocationScale:
     scale: tuple[str, ...]
     form: str
     read: Callable[[Callable[[Any], Any]], tuple[Any, Any]] | None = None
+    whiten: Callable[[Callable[[Any], Any]], Whitening] | None = None
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -79,11 +82,12 @@ def _found(density: Density, name: str) -> LocationScale | None:
     family = getattr(dist, site.fn_name, None)
     if site.fn_name == "GaussianRandomWalk":
         scale = _reads(density, parameters["scale"])
-        return LocationScale(name, (), scale, WALK)
+        return LocationScale(name, (), scale, WALK, whiten=of_walk(site, parameters))
     if site.fn_name in _MULTIVARIATE:
         location = _reads(density, parameters["loc"])
         rest = frozenset().union(*(density.maps.latents(a) for p, a in parameters.items() if p != "loc"))
-        return LocationScale(name, location, in_program_order(density, rest), FACTOR)
+        whiten = of_normal(site, parameters)
+        return LocationScale(name, location, in_program_order(density, rest), FACTOR, whiten=whiten)
     if site.fn_name == "CAR" and not site.in_scan:
         location, scale = (_reads(density, parameters[p]) for p in ("loc", "conditional_precision"))
         return LocationScale(name, location, scale, FACTOR, _areas(site, parameters))

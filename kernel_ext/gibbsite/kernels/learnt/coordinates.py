@@ -17,6 +17,7 @@ from numpyro.distributions.transforms import ExpTransform, IdentityTransform, In
 from gibbsite.conditional.draws.within import transform_to
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.by_hand import ByHand, non_centred_by_hand
+from gibbsite.density.hierarchy.factors import Whitening
 from gibbsite.density.hierarchy.location_scale import LocationScale, location_scales
 from gibbsite.kernels.learnt.bending import Bends, bent_from, bent_to, straight
 from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor
@@ -77,6 +78,12 @@ class Coordinates:
     def degrees(self) -> int:
         """How many elements have a degree of centring."""
         return len(self.site)
+
+    @property
+    def whole(self) -> np.ndarray:
+        """Which of the degrees are those of sites that are whitened as a whole (0) or not at all (1)."""
+        found = [np.full(p.degrees.stop - p.degrees.start, _whitening(p) is not None) for p in self.centred]
+        return np.concatenate([np.zeros(0, bool), *found])
 
     @property
     def bent(self) -> tuple[Part, ...]:
@@ -167,9 +174,12 @@ class Coordinates:
                 if self.degrees:
                     given(p, x)
                 continue
-            loc, scale = _read(p, read)
             degree = form.lam[p.degrees].reshape(p.shape)
-            x, written, log_factor = _moved(p.centred, x, degree, loc, scale, forth)
+            whiten = _whitening(p)
+            if whiten is not None:
+                x, written, log_factor = _whitened(whiten(read), x, jnp.ravel(degree)[0] == 0, forth)
+            else:
+                x, written, log_factor = _moved(p.centred, x, degree, *_read(p, read), forth)
             total = total + jnp.sum(log_factor)
             out.append(jnp.ravel(x))
             given(p, written)
@@ -186,7 +196,20 @@ class Coordinates:
         return evaluator.full, given
 
 
+def _whitening(part: Part) -> Callable[[Callable[[Any], Any]], Whitening] | None:
+    return getattr(part.centred, "whiten", None)
+
+
+def _whitened(by: Whitening, x: Any, white: Any, forth: bool) -> tuple[Any, Any, Any]:
+    """As `_moved`, for a site that is `white` or as written."""
+    there = jnp.where(white, x, 0.0)  # what is not asked for has no slope that is not finite
+    other = jnp.where(white, by.forth(there) if forth else by.back(there), x)
+    return other, other if forth else x, jnp.where(white, by.log_size, 0.0) if forth else jnp.zeros_like(x)
+
+
 def _read(part: Part, read: Callable[[Any], Any]) -> tuple[Any, Any]:
+    if _whitening(part) is not None:  # nothing is learnt element by element
+        return jnp.zeros(part.shape), jnp.ones(part.shape)
     assert part.centred is not None and part.centred.read is not None
     loc, scale = part.centred.read(read)
     return jnp.reshape(loc, part.shape), jnp.reshape(scale, part.shape)
@@ -266,7 +289,8 @@ def declared(density: Density, names: Sequence[str], siblings: Sequence[str] | N
     found = {}
     for name in names:
         c = forms.get(name)
-        if c is None or c.read is None or getattr(c, "obstacle", None):
+        known = c is not None and (c.read is not None or getattr(c, "whiten", None) is not None)
+        if c is None or not known or getattr(c, "obstacle", None):
             continue
         outside = set(c.reads) - set(names)
         if set(c.reads) & set(names) and (siblings is None or outside <= set(siblings)):

@@ -144,7 +144,7 @@ class LearntNUTS(HMC):
         given = None if init_params is None else c.flat(getattr(init_params, "z", init_params))
         self._ends = self.window_ends(num_warmup)
         # halfway until something is known; as written where nothing will be
-        lam = jnp.full(c.degrees, 0.5) if self._ends else jnp.asarray(c.written)
+        lam = jnp.where(c.whole, 0.0, 0.5) if self._ends else jnp.asarray(c.written)
         if self._centring in _FIXED:
             lam = jnp.full(c.degrees, _FIXED[self._centring])
         around = made.around(model_args, kwargs)

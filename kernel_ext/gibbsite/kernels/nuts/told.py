@@ -162,6 +162,9 @@ def to_be_learnt(density: Density, sites: Sequence[str], centring: str) -> list[
         if centring != "auto":
             lines.append(f"{found}: {centring}")
             continue
+        if getattr(found, "whiten", None) is not None:
+            lines.append(f"{found}: whitened by its prior's factor, or as written, as draws of warm-up say")
+            continue
         size = int(np.prod(density.sites[name].shape, dtype=np.int64))
         lines.append(
             f"{found}: centring learnt per element in warm-up; no extra gradients, "

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gibbsite.kernels.learnt.bending import Bends, bent, learnt_bends, straight
 from gibbsite.kernels.learnt.centring import Fit, learnt
@@ -14,6 +15,10 @@ _LEAST_DRAWS = 50
 """Draws of all chains from which a degree of centring can be told."""
 _LEAST_BENT = 50
 """Draws of all chains from which a bend can be told."""
+_LEAST_WHITE, _SOME, _MARGIN = 16, 128, 0.25
+"""Draws of all chains from which it can be told whether a site is better white: soon, since the wrong one has
+the longest trajectories; how many are looked at; and by how much the site as written has to be better (what a
+walk leaves between neighbours is hardly seen element by element)."""
 PER_DIMENSION = 3
 _STRAIGHT = 0.5
 """Mean divergence per coordinate above which draws are not nearly normal in any linear coordinates."""
@@ -84,8 +89,11 @@ def refit(
         # whatever cannot be told apart from nothing stays what it was
         new, new_fit = learnt(x, slope_x, loc, scale, weight, coordinates.site, coordinates.written, last)
         enough = weight.sum() >= _LEAST_DRAWS
-        lam = jnp.where(enough & jnp.isfinite(new_fit.used), new, lam)
-        fit = jax.tree.map(lambda a, b: jnp.where(enough, a, b), new_fit, fit)
+        learns = enough & jnp.isfinite(new_fit.used) & ~coordinates.whole
+        lam = jnp.where(learns, new, lam)
+        fit = jax.tree.map(lambda a, b: jnp.where(enough & ~coordinates.whole, a, b), new_fit, fit)
+        if coordinates.whole.any():
+            lam, fit = whitened(coordinates, rows, weight, lam, fit, data)
     if coordinates.degrees:
         u, slope = jax.vmap(lambda r: moved(coordinates, r, lam, data))(rows)
         whole = jnp.isfinite(u).all(1) & jnp.isfinite(slope).all(1)
@@ -109,6 +117,38 @@ def refit(
     enough = weight.sum() >= PER_DIMENSION * u.shape[1]
     metric = jax.tree.map(lambda a, b: jnp.where(enough & even, a, b), better, plain)
     return learnt_form._replace(metric=metric)
+
+
+def whitened(
+    coordinates: Coordinates, rows: Rows, weight: jax.Array, lam: jax.Array, fit: Fit, data: object
+) -> tuple[jax.Array, Fit]:
+    """Degrees, and how they fit, with those of sites that are whitened as a whole learnt anew: each site is
+    white, unless all coordinates together are more nearly normal with it as written, by some draws."""
+    some = np.linspace(0, len(rows.v) - 1, min(len(rows.v), _SOME)).astype(int)
+    # draws that count come first
+    order = jnp.argsort(weight == 0, stable=True)
+    count = jnp.maximum((weight > 0).sum(), 1)
+    picked = order[(some * count) // len(rows.v)]
+    few, own = jax.tree.map(lambda a: a[picked], rows), jnp.ones(len(some), weight.dtype)
+    enough = count >= _LEAST_WHITE
+    for part in coordinates.centred:
+        at = part.degrees
+        if at is None or not coordinates.whole[at].any():
+            continue
+        white, written = (lam.at[at].set(degree) for degree in (0.0, 1.0))
+
+        def spread(degrees: jax.Array) -> jax.Array:
+            u, slope = jax.vmap(lambda r: moved(coordinates, r, degrees, data))(few)
+            found = divergence(u, slope, own)
+            return jnp.where(jnp.isfinite(found), found, jnp.inf)
+
+        f_white, f_written = spread(white), spread(written)
+        stays = f_written.mean() + _MARGIN < f_white.mean()
+        lam = jnp.where(enough, jnp.where(stays, written, white), lam)
+        one, other = f_white[part.at], f_written[part.at]
+        new = Fit(other, other, one, jnp.where(stays, other, one))
+        fit = jax.tree.map(lambda a, b, at=at: jnp.where(enough, a.at[at].set(b), a), fit, new)
+    return lam, fit
 
 
 def around(coordinates: Coordinates, siblings: jax.Array, data: object) -> Surroundings:
