@@ -82,7 +82,7 @@ class Coordinates:
     @property
     def whole(self) -> np.ndarray:
         """Which of the degrees are those of sites that are whitened as a whole (0) or not at all (1)."""
-        found = [np.full(p.degrees.stop - p.degrees.start, _whitening(p) is not None) for p in self.centred]
+        found = [np.full(int(np.prod(p.shape)), _whitening(p) is not None) for p in self.centred]
         return np.concatenate([np.zeros(0, bool), *found])
 
     @property

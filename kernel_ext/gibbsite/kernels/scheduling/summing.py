@@ -29,9 +29,9 @@ def summing_out(facts: Facts, updates: Sequence[Update]) -> list[Update]:
     exactly joins the block. Chains over time and coupled elements stay: their draw is worth more than their
     sum, whose gradient takes them step by step.
     """
-    *others, last = updates or [None]
-    if last is None or last.kernel != "NUTS":
+    if not updates or updates[-1].kernel != "NUTS":
         return list(updates)
+    others, last = updates[:-1], updates[-1]
     out = [u for u in others if u.kernel == "Gibbs" and _indicators(facts, u, last.sites)]
     near = [u for u in others if u not in out and any(_meet(facts, u.sites, z.sites) for z in out)]
     block = _in_order(facts, [*last.sites, *(n for u in near for n in u.sites)])
