@@ -198,3 +198,4 @@ def test_tables_in_words_are_cut_and_say_so():
     tall = written(np.ones((30, 2, 1)), [("a", [str(i) for i in range(30)]), ("b", ["-1", "1"])])
     assert tall.splitlines()[-1] == "… 36 rows more" and "a=11  b=1" in tall
     assert written(np.array([0.25, 0.75]), [("a", ["x", "y"])]).split() == ["a=x", "a=y", "0.25", "0.75"]
+    assert written(np.array([1.2e-38, 0.9]), [("a", ["x", "y"])]).split()[2:] == ["0", "0.9"]

@@ -9,6 +9,8 @@ Axis = tuple[str, Sequence[str]]
 """A site and its values, in words."""
 
 _MOST_ROWS, _MOST_COLUMNS = 24, 8
+# densities keep away from zero by the least positive number; beside the others of a table that is zero
+_LEAST = 1e-30
 
 
 def written(table: np.ndarray, axes: Sequence[Axis]) -> str:
@@ -21,7 +23,8 @@ def written(table: np.ndarray, axes: Sequence[Axis]) -> str:
         heads.append([f"[{i}]" for i in range(table.shape[-1])])
     *lead, columns = heads if len(heads) > 1 else [[], *heads]
     names = ["  ".join(row) for row in itertools.product(*(h for h in lead if h))]
-    cells = [[f"{x:.4g}" for x in row[:_MOST_COLUMNS]] for row in table.reshape(len(names), -1)]
+    table = np.where(table < _LEAST * table.max(initial=0), 0.0, table).reshape(len(names), -1)
+    cells = [[f"{x:.4g}" for x in row[:_MOST_COLUMNS]] for row in table]
     more = len(columns) - _MOST_COLUMNS
     lines = [["", *columns[:_MOST_COLUMNS]], *([n, *c] for n, c in zip(names, cells, strict=True))]
     wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
