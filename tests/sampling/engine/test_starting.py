@@ -177,6 +177,22 @@ def test_a_mode_that_the_data_like_as_well_is_not_left():
     assert not _lost(np.full(2, -np.inf), np.full(2, np.nan), 10)[0].any()
 
 
+def graded(grade):
+    """Abilities far apart, of which each must lie near its own grades: elsewhere they are impossible."""
+    ability = numpyro.sample("ability", dist.Normal(40.0, 40.0).expand([len(grade)]))
+    cuts = jnp.arange(9) * 10.0
+    numpyro.sample("grade", dist.OrderedLogistic(4.0 * ability, 4.0 * cuts), obs=grade)
+
+
+def test_many_numbers_that_must_each_lie_in_a_place_of_their_own_are_found():
+    grade = np.arange(12) % 9
+    run = gb.model(graded, grade).sample(draws=50, warmup=100, chains=2, seed=0)
+    assert "chosen anew one by one" in run.starts
+    inside = (grade > 0) & (grade < 9)
+    middle = 10.0 * grade - 5.0
+    assert np.abs(run.draws["ability"].mean(axis=1) - middle)[:, inside].max() < 6
+
+
 def occupied(x, seen):
     """At `z = 0` a sighting is impossible, and NumPyro's gradient by p is not a number."""
     b = numpyro.sample("b", dist.Normal(0, 1.5))

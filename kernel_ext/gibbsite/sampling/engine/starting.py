@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.finite.relabel import relabelled
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.possible.certain import undecided
 from gibbsite.density.possible.check import told_start
 from gibbsite.errors import ModelError
@@ -29,6 +30,7 @@ _LEG = 5
 _ROUNDS = 8
 _BEFORE_REPAIR = 5
 _BEFORE_PRIOR = 50
+_POOL, _MOST_PIECES = 24, 300
 
 
 @dataclass(frozen=True)
@@ -104,15 +106,14 @@ class Starting:
         density, engine = self._plan.density, self._engine
         if density is None or not self._discrete:
             return state, set()
-        key = jax.random.fold_in(self._key, 2)
 
         def level(values: Mapping[str, Any]) -> np.ndarray:
-            return level_of(*engine.init(key, values))
+            return level_of(*engine.init(self._key, values, path=(2,)))
 
         values, moved = relabelled(density, engine.constrained(state), level)
         if not moved.any():
             return state, set()
-        there, _ = engine.init(key, values)
+        there, _ = engine.init(self._key, values, path=(2,))
         return _where(moved, there, state), set(np.flatnonzero(moved).tolist())
 
     def _impossible(self, state: Any) -> str | None:
@@ -152,7 +153,50 @@ class Starting:
                 wider = radius * 1.1 ** (attempt * (-1) ** attempt)
                 other = engine.init(self._key, self._given, wider, attempt >= _BEFORE_PRIOR, path=again)
             state, logdensity = _where(bad_chains(state, logdensity), other, (state, logdensity))
+        bad = bad_chains(state, logdensity)
+        if tries > 1 and self._plan.density is not None and bad.any():
+            state, logdensity = _where(bad, self._piecewise(path, state, radius), (state, logdensity))
+            told = [*told, "impossible values chosen anew one by one"]
         return state, logdensity, told
+
+    def _piecewise(self, path: tuple[int, ...], state: Any, radius: float) -> Any:
+        """State and logdensity from values of which one piece after another is chosen among draws, so that
+        the fewest elements of the model are impossible: no draw of many numbers at once has each in a place
+        of its own."""
+        engine, count = self._engine, Repair(self._plan, {}).violations
+        now = {n: np.asarray(v) for n, v in engine.constrained(state).items()}
+        left = _total(count(now))
+        for again in range(_ROUNDS):
+            if not left.any():
+                break
+            paths = [(*path, TRIES + again * _POOL + n) for n in range(_POOL)]
+            drawn = [
+                engine.init(self._key, self._given, radius, n % 2 == 0, path=p) for n, p in enumerate(paths)
+            ]
+            pool = [engine.constrained(d) for d, _ in drawn]
+            for name, where in self._pieces(now):
+                if not left.any():
+                    break
+                many = {n: np.tile(v, (_POOL, *(1,) * (v.ndim - 1))) for n, v in now.items()}
+                rows = np.arange(len(left))
+                found = np.concatenate([np.asarray(p[name]) for p in pool])
+                many[name][(slice(None), *where)] = found[(slice(None), *where)]
+                totals = _total(count(many)).reshape(_POOL, -1)
+                best = totals.argmin(axis=0)
+                fewer = totals[best, rows] < left
+                chosen = many[name].reshape(_POOL, *now[name].shape)[best, rows]
+                now[name] = _where(fewer, chosen, now[name])
+                left = np.where(fewer, totals[best, rows], left)
+        return engine.init(self._key, now, radius, path=path)
+
+    def _pieces(self, values: Mapping[str, np.ndarray]) -> list[tuple[str, tuple[int, ...]]]:
+        """Sites and indices of what is chosen at once: each of few elements, and vectors as a whole."""
+        density, out = self._plan.density, []
+        for name, v in values.items():
+            support = None if density is None or name not in density.sites else density.sites[name].support
+            whole = support is None or base_constraint(support).event_dim > 0 or v[0].size > _MOST_PIECES
+            out += [(name, ())] if whole else [(name, i) for i in np.ndindex(v.shape[1:])]
+        return out
 
     def _repaired(
         self, path: tuple[int, ...], state: Any, units: Mapping[str, tuple[str, ...]]
@@ -183,6 +227,10 @@ class Starting:
         there = engine.init(self._key, engine.constrained(after), path=path)
         level = np.where(slopeless(there[0]), -np.inf, level_of(*there))
         return _Walk(_where(np.isinf(level), state, there[0]), level)
+
+
+def _total(counts: Mapping[str, np.ndarray]) -> np.ndarray:
+    return np.sum([np.asarray(c) for c in counts.values()], axis=0)
 
 
 def _chains(numbers: set[int]) -> str:
