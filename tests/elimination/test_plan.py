@@ -15,6 +15,7 @@ from gibbsite.elimination.written import written
 from gibbsite.errors import GibbsiteError, ModelError, UnknownNameError
 from helpers.models.elimination import MODELS, MORE
 from helpers.models.zoo import ZOO
+from numpyro.contrib.control_flow import scan
 
 CASES = {**ZOO, **MODELS, **MORE}
 
@@ -199,3 +200,23 @@ def test_tables_in_words_are_cut_and_say_so():
     assert tall.splitlines()[-1] == "… 36 rows more" and "a=11  b=1" in tall
     assert written(np.array([0.25, 0.75]), [("a", ["x", "y"])]).split() == ["a=x", "a=y", "0.25", "0.75"]
     assert written(np.array([1.2e-38, 0.9]), [("a", ["x", "y"])]).split()[2:] == ["0", "0.9"]
+
+
+def test_occupancy_that_changes_has_a_schedule():
+    """Choices by the first season's states and by later ones meet in one conditional."""
+
+    def seasons(y):
+        psi, gain, loss, p = (numpyro.sample(n, dist.Beta(1, 1)) for n in ("psi", "gain", "loss", "p"))
+        with numpyro.plate("sites", y.shape[1]):
+            z = numpyro.sample("first", dist.Bernoulli(psi))
+
+        def step(z, now):
+            with numpyro.plate("sites", y.shape[1]):
+                z = numpyro.sample("z", dist.Bernoulli(z * (1 - loss) + (1 - z) * gain))
+                numpyro.sample("y", dist.Binomial(3, p * z), obs=now)
+            return z, None
+
+        scan(step, z, y)
+
+    model = gb.model(seasons, np.array([[2, 0, 1], [1, 0, 0]]))
+    assert model.schedule().rows and model.eliminate().summed_out == ("first", "z")

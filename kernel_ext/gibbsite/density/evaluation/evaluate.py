@@ -133,7 +133,10 @@ def _elementwise(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     if not ranked:
         return bind_equation(eqn, xs)
     shape = np.broadcast_shapes(*ranked)
-    return bind_equation(eqn, [jnp.broadcast_to(x, shape) if x.ndim and x.shape != shape else x for x in xs])
+    # predicates may be scalars
+    grown = [x.ndim or _aval_shape(a) for x, a in zip(xs, eqn.invars, strict=True)]
+    xs = [jnp.broadcast_to(x, shape) if g and x.shape != shape else x for x, g in zip(xs, grown, strict=True)]
+    return bind_equation(eqn, xs)
 
 
 def _matrix(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
