@@ -255,3 +255,29 @@ def test_the_scale_of_logistic_effects_is_drawn_without_them_however_many():
 
     s = gb.model(model, np.full(60, 9), np.arange(60) % 9).schedule()
     assert s.text == "PolyaGamma [tau mean u]"
+
+
+def occupied(y, gate):
+    psi = numpyro.sample("psi", dist.Beta(1, 1))
+    p = numpyro.sample("p", dist.Beta(1, 1))
+    with numpyro.plate("site", len(y)):
+        z = numpyro.sample("z", dist.Bernoulli(psi))
+        numpyro.sample("y", dist.Binomial(6, gate(z, p)), obs=y)
+
+
+def quiet_or_loud(y):
+    rate = numpyro.sample("rate", dist.Gamma(2.0, 1.0).expand([2]).to_event(1))
+    with numpyro.plate("n", len(y)):
+        z = numpyro.sample("z", dist.Bernoulli(0.5))
+        numpyro.sample("y", dist.Poisson(rate[z]), obs=y)
+
+
+def test_indicators_of_structural_zeros_are_summed_out_though_all_is_conjugate():
+    y = np.array([0, 1, 0, 2, 0, 0])
+    for gate in (lambda z, p: p * z, lambda z, p: jnp.where(z == 1, p, 0.0)):
+        model = gb.model(occupied, y, gate)
+        assert {model.conditional(n).kind for n in ("psi", "p")} == {"conjugate"}
+        (row,) = model.schedule().rows
+        assert row.kernel == "Eliminate z > NUTS"
+        assert "an observed zero says little of z, and where that is zero nothing of p" in row.reason
+    assert [r.kernel for r in gb.model(quiet_or_loud, y).schedule().rows] == ["Gibbs", "Conjugate"]

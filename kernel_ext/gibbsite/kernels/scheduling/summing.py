@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from gibbsite.conditional.finite.finite import FiniteStructure
+from gibbsite.conditional.forms.binary import gates_of
 from gibbsite.conditional.reads.group import unit_of
 from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ModelError
@@ -27,11 +28,17 @@ def summing_out(facts: Facts, updates: Sequence[Update]) -> list[Update]:
     overlap, and no metric helps; summed out, gradients see all components at once. Where some parameters need
     gradients anyway this costs at most a few times a sweep, and what meets the indicators and would be drawn
     exactly joins the block. Chains over time and coupled elements stay: their draw is worth more than their
-    sum, whose gradient takes them step by step.
+    sum, whose gradient takes them step by step. Sites that indicators switch off (`Binomial(n, p * z)`) need
+    none, and are better off with them: of zeros that may be of either kind the data say little.
     """
-    if not updates or updates[-1].kernel != "NUTS":
-        return list(updates)
-    others, last = updates[:-1], updates[-1]
+    if updates and updates[-1].kernel == "NUTS":
+        others, last = list(updates[:-1]), updates[-1]
+    else:
+        gated = [u for u in updates if u.kernel == "Conjugate" and _gated(facts, u.sites, updates)]
+        if not gated:
+            return list(updates)
+        others = [u for u in updates if u not in gated]
+        last = Update("NUTS", _in_order(facts, [n for u in gated for n in u.sites]))
     out = [u for u in others if u.kernel == "Gibbs" and _indicators(facts, u, last.sites)]
     near = [u for u in others if u not in out and any(_meet(facts, u.sites, z.sites) for z in out)]
     block = _in_order(facts, [*last.sites, *(n for u in near for n in u.sites)])
@@ -45,12 +52,25 @@ def summing_out(facts: Facts, updates: Sequence[Update]) -> list[Update]:
     return [*kept, replace(last, sites=block, eliminated=gone)]
 
 
+def _gated(facts: Facts, sites: Sequence[str], updates: Sequence[Update]) -> bool:
+    """Whether counts are free of a site wherever an indicator that is drawn from a table is zero."""
+    drawn = {n for u in updates if u.kernel == "Gibbs" for n in u.sites}
+    members = [m for n in sites for m in facts.density.groups.get(n, (n,)) if m in facts.density.latent_vars]
+    return any(gates_of(facts.density, n) & drawn for n in members)
+
+
 def summed_because(facts: Facts, update: Update) -> str:
     """Why sites are summed out of an update of gradients, to follow on what is done; empty where all that it
     moves beside them could be drawn exactly."""
     gone = [m for n in update.eliminated for m in facts.density.groups.get(n, (n,))]
     moved = [n for n in update.sites if n in facts.sites and facts.conditional(n).kind == "none"]
     moved = [n for n in moved if _meet(facts, gone, (n,))]
+    off = [n for n in update.sites if n in facts.density.latent_vars and gates_of(facts.density, n) & {*gone}]
+    if off and not moved and update.kernel in ("NUTS", "HMC"):
+        names = ", ".join(update.eliminated)
+        return (
+            f": an observed zero says little of {names}, and where that is zero nothing of {', '.join(off)}"
+        )
     if not moved or update.kernel not in ("NUTS", "HMC"):
         return ""
     verb = "needs" if len(moved) == 1 else "need"
