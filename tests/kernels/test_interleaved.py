@@ -90,9 +90,10 @@ def test_both_forms_keep_their_degrees_and_learn_their_metrics(run):
 
 
 def test_stopped_and_resumed_it_is_the_same(model, run, tmp_path):
-    cut = model.start(draws=30, warmup=100, chains=2, seed=3, schedule=TEXT, chunk=7)
-    cut.subscribe(lambda r: r.stop() if r.kept.steps >= 65 else None)
-    cut.wait()
+    stop = lambda r: r.stop() if r.kept.steps >= 65 else None  # noqa: E731
+    asked = dict(draws=30, warmup=100, chains=2, seed=3, schedule=TEXT, chunk=7)
+    cut = model.sample(**asked, on_start=lambda r: r.subscribe(stop))
+    assert cut.status == "stopped"
     cut.save(tmp_path / "run")
     back = gb.load(tmp_path / "run", model=model)
     back.resume()

@@ -53,9 +53,8 @@ def test_chunks_change_nothing(model, whole, chunk):
 
 def gone_on_with(model, folder, moment, **options):
     """A run that was stopped after so many steps, saved, loaded and resumed."""
-    run = model.start(**options, chunk=5)
-    run.subscribe(lambda r: r.stop() if r.kept.steps >= moment else None)
-    run.wait()
+    stop = lambda r: r.stop() if r.kept.steps >= moment else None  # noqa: E731
+    run = model.sample(**options, chunk=5, on_start=lambda r: r.subscribe(stop))
     assert run.status == "stopped"
     run.save(folder)
     loaded = gb.load(folder, model=model)

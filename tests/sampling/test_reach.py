@@ -80,9 +80,7 @@ def test_a_subscriber_or_dashboard_that_raises_does_not_end_the_run(small, caplo
         called += 1
         raise RuntimeError("boom")
 
-    run = small.start(**OPTIONS, chunk=100)
-    run.subscribe(boom)
-    run.wait()
+    run = small.sample(**OPTIONS, chunk=100, on_start=lambda r: r.subscribe(boom))
     assert run.status == "finished" and called == 1 and "subscriber" in caplog.text
     shown = small.sample(**OPTIONS, on_start=boom)
     assert shown.status == "finished" and "was to show" in caplog.text

@@ -107,10 +107,9 @@ def test_what_was_compiled_again_says_why():
 
 
 def test_stages_add_up_and_are_told_in_order():
-    run = gb.model(line, *data(24)).start(**OPTIONS)
     seen = []
-    run.subscribe(lambda r: seen.append(r.snapshot().stage))
-    run.wait()
+    look = lambda r: seen.append(r.snapshot().stage)  # noqa: E731
+    run = gb.model(line, *data(24)).sample(**OPTIONS, on_start=lambda r: r.subscribe(look))
     shot = run.snapshot()
     names = list(shot.stages)
     assert names[0] == "analysing" and names[-2:] == ["warming up", "sampling"]

@@ -92,6 +92,7 @@ def single(model, kernel):
     parts = [f"{kernel}{OPTIONS.get(kernel, '').format(n)} {n}" for n in fits]
     for u in default_spec(analysed).updates:
         rest = [n for n in u.sites if n not in fits]
+        parts += [f"Gibbs {n}" for n in u.eliminated if n not in fits]  # not out of two kernels
         if u.kernel in ("Collapsed", "PolyaGamma"):  # what is left of its block it cannot update
             parts += [f"{'Gibbs' if analysed.sites[n].discrete else 'Conjugate'} {n}" for n in rest]
         elif rest:

@@ -30,9 +30,9 @@ import gibbsite as gb
 model = gb.model(rates, np.arange(6.0), np.ones(6))
 options = dict(draws=20, warmup=20, chains=4, seed=1, schedule="RandomWalk a")
 whole = model.sample(**options, device="cpu:all")
-part = model.start(**options, device="cpu:all", chunk=7, store=sys.argv[1] + "/chains")
-part.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 5 else None)
-part.wait()
+stop = lambda r: r.stop() if r.snapshot().draws_done >= 5 else None
+asked = dict(**options, device="cpu:all", chunk=7, store=sys.argv[1] + "/chains")
+part = model.sample(**asked, on_start=lambda r: r.subscribe(stop))
 back = gb.load(sys.argv[1] + "/chains", model=model, device="cpu:all").resume()
 one = model.sample(**options, device="cpu:1")
 with jax.default_device(jax.devices()[2]):
@@ -55,9 +55,9 @@ model = gb.model(coins, data())
 options = dict(draws=20, warmup=20, chains=2, seed=1, schedule="Gibbs z (*) Conjugate w (*) RandomWalk p")
 one = model.sample(**options)
 many = model.sample(**options, shard="n")
-part = model.start(**options, shard="auto", chunk=3, store=sys.argv[1] + "/data")
-part.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 5 else None)
-part.wait()
+stop = lambda r: r.stop() if r.snapshot().draws_done >= 5 else None
+asked = dict(**options, shard="auto", chunk=3, store=sys.argv[1] + "/data")
+part = model.sample(**asked, on_start=lambda r: r.subscribe(stop))
 back = gb.load(sys.argv[1] + "/data", model=model).resume()
 z = many._state.z["z"]
 leaves = jax.tree.leaves(many._engine.placed(many._plan.inputs, by_chain=False))

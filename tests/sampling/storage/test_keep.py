@@ -34,9 +34,9 @@ def test_sites_that_are_not_kept_are_summarised(model, whole, keep):
 
 
 def test_summaries_go_on_where_a_stored_run_does(model, whole, tmp_path):
-    run = model.start(**OPTIONS, keep="p", store=tmp_path / "run", chunk=7)
-    run.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 20 else None)
-    run.wait()
+    stop = lambda r: r.stop() if r.snapshot().draws_done >= 20 else None  # noqa: E731
+    asked = dict(**OPTIONS, keep="p", store=tmp_path / "run", chunk=7)
+    run = model.sample(**asked, on_start=lambda r: r.subscribe(stop))
     assert run.status == "stopped"
     back = gb.load(tmp_path / "run", model=model)
     assert back.summaries["z"].draws == run.draws["p"].shape[1]

@@ -56,9 +56,8 @@ def test_a_saved_run_goes_on_bit_identically(model, whole, tmp_path):
 
 
 def test_saved_in_mid_warm_up(model, whole, tmp_path):
-    run = model.start(**OPTIONS, chunk=3)
-    run.subscribe(lambda r: r.stop() if r.snapshot().warmup_done >= 15 else None)
-    run.wait()
+    stop = lambda r: r.stop() if r.snapshot().warmup_done >= 15 else None  # noqa: E731
+    run = model.sample(**OPTIONS, chunk=3, on_start=lambda r: r.subscribe(stop))
     assert run.status == "stopped" and run.draws["p"].shape[1] == 0
     run.save(tmp_path / "run")
     same(gb.load(tmp_path / "run", model=model).resume(draws=60), whole)

@@ -38,9 +38,8 @@ def test_a_series_with_gaps():
 
 def test_warm_up_is_seen_from_its_first_steps_and_never_counted(model, whole):
     seen = []
-    run = model.start(**OPTIONS, chunk=2)
-    run.subscribe(lambda r: seen.append((r.status, r.warmup_labels)) if r.status == "warmup" else None)
-    run.wait()
+    look = lambda r: seen.append((r.status, r.warmup_labels)) if r.status == "warmup" else None  # noqa: E731
+    run = model.sample(**OPTIONS, chunk=2, on_start=lambda r: r.subscribe(look))
     labels = run.warmup_labels
     assert labels[:2] == ("w[0]", "p[0]") and set(labels) > {"w[1]", "z[11]", "gap"}
     assert any(known == labels for _, known in seen)
@@ -58,9 +57,8 @@ def test_warm_up_is_seen_from_its_first_steps_and_never_counted(model, whole):
 def test_long_runs_measure_their_blocks_between_chunks_and_draw_the_same(model, whole, monkeypatch):
     monkeypatch.setattr(timing, "_SHARE", 1e6)
     never = threading.Event()
-    run = model.start(**OPTIONS, chunk=1)
-    run.subscribe(lambda r: never.wait(0.05) if r._engine.block_programs is None else None)
-    run.wait()
+    wait = lambda r: never.wait(0.05) if r._engine.block_programs is None else None  # noqa: E731
+    run = model.sample(**OPTIONS, chunk=1, on_start=lambda r: r.subscribe(wait))
     if (
         run.snapshot().blocks[0].seconds_share is None
     ):  # compiling took too long: the next run has the programs

@@ -63,9 +63,9 @@ def test_a_run_ends_at_the_most_draws(model):
 
 
 def test_the_target_outlives_the_process(model, tmp_path):
-    run = model.start(**OPTIONS, until="ess>1e6", max_draws=130, store=tmp_path / "run")
-    run.subscribe(lambda r: r.stop() if r.snapshot().draws_done >= 60 else None)
-    run.wait()
+    stop = lambda r: r.stop() if r.snapshot().draws_done >= 60 else None  # noqa: E731
+    asked = dict(**OPTIONS, until="ess>1e6", max_draws=130, store=tmp_path / "run")
+    run = model.sample(**asked, on_start=lambda r: r.subscribe(stop))
     assert run.status == "stopped"
     back = gb.load(tmp_path / "run", model=model).resume()
     assert back.draws["a"].shape[1] == 130

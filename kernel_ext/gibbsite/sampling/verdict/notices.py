@@ -152,8 +152,8 @@ def disagreement(
             Notice(
                 f"directions switched: {', '.join(turned)} {verb} the same lengths in all chains, "
                 "and other signs",
-                "look at what has no sign, such as products, or give it one: a positive loading for each "
-                "factor",
+                "look at what has no sign, such as products, or give it one: a positive loading for "
+                "each factor",
                 "signs",
                 tuple(turned),
             )
