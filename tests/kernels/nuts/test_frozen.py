@@ -103,13 +103,13 @@ def test_frozen_beside_a_block_that_owns_a_parent():
 
 def test_a_wrong_jacobian_would_be_seen(monkeypatch):
     """The test itself: without the log determinant of the coordinates it fails."""
-    right = Coordinates.written_from
+    right = Coordinates.written_with_offsets
 
     def wrong(self, u, lam, around):
-        v, total = right(self, u, lam, around)
-        return v, 0.0 * total
+        v, total, offsets = right(self, u, lam, around)
+        return v, 0.0 * total, offsets
 
-    monkeypatch.setattr(Coordinates, "written_from", wrong)
+    monkeypatch.setattr(Coordinates, "written_with_offsets", wrong)
     analysed = gb.model(declared, DATA)
     kernel = Frozen(analysed.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
     with pytest.raises(AssertionError):

@@ -49,6 +49,11 @@ def centred_to(z: jax.Array, lam: jax.Array, loc: jax.Array, scale: jax.Array) -
     return jnp.where(lam == 1, z, (z - (1 - lam * f) * loc) / f)
 
 
+def offset(z: jax.Array, lam: jax.Array, loc: jax.Array, scale: jax.Array) -> jax.Array:
+    """z̃ → z − m, exact where the scale is below the last digit of m."""
+    return jnp.where(lam == 1, z - loc, factor(lam, scale) * (z - lam * loc))
+
+
 def divergence_at(
     lam: jax.Array, x: jax.Array, g: jax.Array, loc: jax.Array, scale: jax.Array, weight: jax.Array
 ) -> jax.Array:

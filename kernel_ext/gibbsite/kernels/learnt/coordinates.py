@@ -18,9 +18,9 @@ from gibbsite.conditional.draws.within import transform_to
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.by_hand import ByHand, non_centred_by_hand
 from gibbsite.density.hierarchy.factors import Whitening
-from gibbsite.density.hierarchy.location_scale import LocationScale, location_scales
+from gibbsite.density.hierarchy.location_scale import ELEMENTS, LocationScale, location_scales
 from gibbsite.kernels.learnt.bending import Bends, bent_from, bent_to, straight
-from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor
+from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor, offset
 
 Centred = LocationScale | ByHand
 
@@ -122,6 +122,13 @@ class Coordinates:
         self, u: jax.Array, lam: jax.Array | Form, around: Surroundings
     ) -> tuple[jax.Array, jax.Array]:
         """u → v, and the log determinant of that change."""
+        return self._walk(u, self._form(lam), around, forth=True)[:2]
+
+    def written_with_offsets(
+        self, u: jax.Array, lam: jax.Array | Form, around: Surroundings
+    ) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
+        """As `written_from`, and how far the elements of each centred site are from their locations: told by
+        its coordinates, for beside a location that is many times the scale the difference is lost."""
         return self._walk(u, self._form(lam), around, forth=True)
 
     def learnt_from(self, v: jax.Array, lam: jax.Array | Form, around: Surroundings) -> jax.Array:
@@ -154,9 +161,10 @@ class Coordinates:
 
     def _walk(
         self, flat: jax.Array, form: Form, around: Surroundings, forth: bool
-    ) -> tuple[jax.Array, jax.Array]:
+    ) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
+        offsets: dict[str, jax.Array] = {}
         if not self.degrees and not self.bent:
-            return flat, jnp.zeros((), flat.dtype)
+            return flat, jnp.zeros((), flat.dtype), offsets
         read, given = self._reader(around)
         out, total = [], jnp.zeros((), flat.dtype)
         for p in self.parts:
@@ -179,11 +187,14 @@ class Coordinates:
             if whiten is not None:
                 x, written, log_factor = _whitened(whiten(read), x, jnp.ravel(degree)[0] == 0, forth)
             else:
-                x, written, log_factor = _moved(p.centred, x, degree, *_read(p, read), forth)
+                loc, scale = _read(p, read)
+                if forth and isinstance(p.centred, LocationScale) and p.centred.form == ELEMENTS:
+                    offsets[p.name] = offset(x, degree, loc, scale)
+                x, written, log_factor = _moved(p.centred, x, degree, loc, scale, forth)
             total = total + jnp.sum(log_factor)
             out.append(jnp.ravel(x))
             given(p, written)
-        return jnp.concatenate(out), total
+        return jnp.concatenate(out), total, offsets
 
     def _reader(self, around: Surroundings) -> tuple[Callable[[Any], Any], Callable[[Part, Any], None]]:
         evaluator = self.density.evaluator({n: around.siblings[n] for n in self.siblings}, around.data)

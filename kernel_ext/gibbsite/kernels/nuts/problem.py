@@ -16,6 +16,7 @@ from gibbsite.conditional.reads.moving import bounded_by, support_movers
 from gibbsite.density import Density
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.finite import data_of
+from gibbsite.kernels.learnt.apart import from_their_locations
 from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings, coordinates
 from gibbsite.trace.jaxpr.slopes import with_slopes
 
@@ -42,9 +43,11 @@ class Problem:
         c, around = self.coordinates, self.around(args, kwargs)
 
         def potential(u: jax.Array) -> jax.Array:
-            v, moved = c.written_from(u, lam, around)
+            v, moved, offsets = c.written_with_offsets(u, lam, around)
             values, constrained = c.constrained(v)
-            return -(log_density(self.model, args, dict(kwargs), values)[0] + moved + constrained)
+            with from_their_locations(offsets):
+                total = log_density(self.model, args, dict(kwargs), values)[0]
+            return -(total + moved + constrained)
 
         return potential
 
