@@ -129,7 +129,7 @@ gb.model(coins, data()).sample(**options, store=sys.argv[1])
 
 def test_sigkill(model, tmp_path):
     """A killed process loses nothing that was committed, and its run goes on in another process."""
-    program = PROGRAM.format(paths=[str(TESTS)], options={**OPTIONS, "draws": 100_000})
+    program = PROGRAM.format(paths=[str(TESTS)], options={**OPTIONS, "draws": 10_000_000})
     folder = tmp_path / "run"
     alike = os.environ | {"XLA_FLAGS": os.environ.get("GIBBSITE_TESTS_XLA_FLAGS", "")}  # the same programs
     process = subprocess.Popen(
