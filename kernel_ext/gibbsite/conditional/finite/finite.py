@@ -12,7 +12,7 @@ from gibbsite.conditional.draws.categorical import draw_index
 from gibbsite.conditional.finite.colour import colour, coupling
 from gibbsite.conditional.finite.running import RunningTables, running_sums
 from gibbsite.conditional.finite.threshold import threshold_logits, thresholds
-from gibbsite.conditional.reads.reduce import reduce_onto
+from gibbsite.conditional.reads.reduce import onto_elements, reduce_onto
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.conditional.reads.touch import COUPLED, DENSE, SINGLE, Touch, touches
 from gibbsite.density import Density
@@ -118,16 +118,7 @@ class FiniteTables:
 
         def at(value: Any) -> Any:
             ev = self._with(others, data, self._filled(value))
-            total: Any = jnp.zeros((1,) * len(self._elements))
-            outside: Any = jnp.zeros((1,) * len(self._elements))
-            for touch in self.filled:
-                part = touch.term.contribution(ev.lazy(touch.term.atom), ev.full)
-                for access in touch.accesses:
-                    onto = reduce_onto(part, touch.term.shape, access, self._elements, ev.full)
-                    if touch.term in self.density.bounds:
-                        outside = outside + onto
-                    else:
-                        total = total + onto
+            total, outside = onto_elements(self.filled, self.density.bounds, ev, self._elements)
             # outside of a support, a log density may be anything
             return jnp.where(outside < 0, -jnp.inf, total) if self._bounded else total
 

@@ -9,7 +9,7 @@ from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.moving import support_movers
-from gibbsite.conditional.reads.reduce import reduce_onto
+from gibbsite.conditional.reads.reduce import onto_elements
 from gibbsite.conditional.reads.touch import SINGLE, touches
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint
@@ -53,17 +53,8 @@ class ElementDensity:
         in the data arrays."""
         x = self._transform(u)
         ev = self._density.evaluator({**others, self._site: x}, data)
-        total = self._transform.log_abs_det_jacobian(u, x)
-        outside: Any = jnp.zeros((1,) * len(self._shape))
-        for touch in self._touches:
-            part = touch.term.contribution(ev.lazy(touch.term.atom), ev.full)
-            for access in touch.accesses:
-                onto = reduce_onto(part, touch.term.shape, access, self._shape, ev.full)
-                if touch.term in self._density.bounds:
-                    outside = outside + onto
-                else:
-                    total = total + onto
-        total = jnp.broadcast_to(total, self._shape)
+        total, outside = onto_elements(self._touches, self._density.bounds, ev, self._shape)
+        total = jnp.broadcast_to(total + self._transform.log_abs_det_jacobian(u, x), self._shape)
         return jnp.where((outside < 0) | jnp.isnan(total), -jnp.inf, total)
 
 

@@ -1,5 +1,6 @@
 """Sum the elements of a term onto the elements of the site that they read."""
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jax
@@ -67,6 +68,24 @@ def reduce_onto(x: Any, shape: Shape, access: Access, elements: Shape, read: Rea
         num_segments=int(np.prod(elements, dtype=np.int64)),
     )
     return total.reshape(elements)
+
+
+def onto_elements(
+    touches: Sequence[Any], bounds: Collection[Any], ev: Any, elements: Shape
+) -> tuple[Any, Any]:
+    """What the terms of `touches` add up to on a site's elements, and apart from that those of them that are
+    among `bounds` (negative outside of a support), with all values given by the evaluator `ev`."""
+    total: Any = jnp.zeros((1,) * len(elements))
+    outside: Any = jnp.zeros((1,) * len(elements))
+    for touch in touches:
+        part = touch.term.contribution(ev.lazy(touch.term.atom), ev.full)
+        for access in touch.accesses:
+            onto = reduce_onto(part, touch.term.shape, access, elements, ev.full)
+            if touch.term in bounds:
+                outside = outside + onto
+            else:
+                total = total + onto
+    return total, outside
 
 
 def _reduce_aligned(x: Any, shape: Shape, access: Access, axes: Any, elements: Shape) -> Any:
