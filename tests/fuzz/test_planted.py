@@ -44,6 +44,11 @@ SWITCHED = program(
     "    numpyro.sample('x', dist.Normal(mu[(z + g) % 3], 1.5), obs=x)",
     dtype="int32",
 )
+RING = program(
+    "with numpyro.plate('n', 4):",
+    "    z = numpyro.sample('z', dist.Bernoulli(jnp.array([0.2, 0.5, 0.7, 0.4])))",
+    "numpyro.factor('f', (jnp.array([0.5, -1.0, 2.0, 0.3]) * z * z[jnp.array([1, 2, 3, 0])]).sum())",
+)
 NARROW = program(
     "with numpyro.plate('n', 2):",
     "    z = numpyro.sample('z', dist.Categorical(jnp.array([0.2, 0.3, 0.5])))",
@@ -100,13 +105,14 @@ PLANTED = {
     "point masses": (POINT, "gibbsite.density.model.collect.check_atoms", lambda *args: None),
     "improper": (IMPROPER, "gibbsite.facade.check_proper", lambda density: None),
     "a neighbour's data": (WRAPPED, "gibbsite.conditional.forms.walk.reduce_onto", neighbours),
-    "a neighbour's table": (SWITCHED, "gibbsite.conditional.finite.finite.reduce_onto", neighbours),
+    "a neighbour's table": (SWITCHED, "gibbsite.conditional.reads.reduce.reduce_onto", neighbours),
+    "a neighbour's pairs": (RING, "gibbsite.conditional.finite.finite.reduce_onto", neighbours),
     "a rate below zero": (RISING, "gibbsite.conditional.draws.truncated.sample_bent", anywhere),
     "a precision below zero": (BENT, "gibbsite.conditional.draws.truncated.sample_bent", anywhere),
     "narrow numbers": (NARROW, "gibbsite.density.program.linear._adds_up", lambda eqn: True),
     "an interval": (CUT, "gibbsite.conditional.draws.truncated.sample_log_concave", at_the_mode),
 }
-RIGHT = (WRAPPED, PADDED, POINT, IMPROPER, SWITCHED, NARROW, RISING, BENT, CUT)
+RIGHT = (WRAPPED, PADDED, POINT, IMPROPER, SWITCHED, RING, NARROW, RISING, BENT, CUT)
 
 
 @pytest.fixture(autouse=True)
