@@ -135,9 +135,11 @@ def test_events_that_are_drawn_as_a_whole():
     y[1] = np.nan
     assert gb.model(pairs, y, missing="impute").sites["y_missing"].shape == (1, 2)
     y[2, 0] = np.nan
-    with pytest.raises(DataError, match=r"only some elements are missing.*mask"):
+    with pytest.raises(DataError, match=r"only some elements are missing; MultivariateNormal.*mask"):
         gb.model(pairs, y, missing="impute")
     gb.model(pairs, y, missing="mask")
+    with pytest.raises(DataError, match="each of the 2 rows has something missing"):
+        gb.model(pairs, y[1:3], missing="drop")
     with pytest.raises(OptionError, match=r"impute, mask, drop"):
         gb.model(pairs, y, missing="guess")
 

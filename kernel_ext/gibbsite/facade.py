@@ -24,7 +24,8 @@ from gibbsite.density import Density, Site, build_density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.checks import check_proper
 from gibbsite.density.given.objects import Known, Labels
-from gibbsite.density.given.tables import as_arrays, plate_labels
+from gibbsite.density.given.tables import as_arrays, order_notes, plate_labels
+from gibbsite.density.given.texts import check_texts
 from gibbsite.density.levels import generated_latents
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.names import printed, spelt_notes
@@ -109,6 +110,7 @@ class Model(Live):
         self._usual: Schedule | None = None  # what `schedule()` found
         self._scheduling, self._prepared = threading.RLock(), {}
         check_arguments(fn, self.name, self.args, self.kwargs)
+        check_texts(fn, known.labels)
         self._checked = sensible.flag("check_values", check_values)
         if (missing := checked_way(missing)) is not None:
             dealt = without_missing(fn, self.args, self.kwargs, missing, known.labels)
@@ -126,7 +128,11 @@ class Model(Live):
         check_missing(self.density)
         check_proper(self.density)
         check_categories(self.density, known.labels)
-        self.notes: tuple[str, ...] = unit_notes(self.density, known.units) + spelt_notes(self.density.sites)
+        self.notes: tuple[str, ...] = (
+            *order_notes(known),
+            *unit_notes(self.density, known.units),
+            *spelt_notes(self.density.sites),
+        )
         if check_values:
             self.notes += impossible_values(self.fn, self.density, known.labels)
 

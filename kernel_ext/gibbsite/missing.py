@@ -24,6 +24,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density.build import build_density, parameters_of_function
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.model.collect import event_dim_of, run_model, weights_of
+from gibbsite.density.told.shapes import family_called
 from gibbsite.errors import DataError, OptionError
 from gibbsite.ground.sensible import shown
 
@@ -113,7 +114,7 @@ class _Missing(Messenger):
         whole = np.broadcast_to(_over(lost, split.event_dim), gone.shape)
         if self._impute and not np.array_equal(whole, gone):
             raise DataError(
-                f"{name!r} has events of which only some elements are missing; {type(split).__name__} draws "
+                f"{name!r} has events of which only some elements are missing; {family_called(split)} draws "
                 f'an event as a whole: missing="mask" leaves such events out, "drop" their rows'
             ).at(None, "missing-values")
         filled = _filled(split, msg["value"], whole)
@@ -219,6 +220,11 @@ def _complete(fn: Callable, arguments: Arguments, labels: Collection[str]) -> tu
         if array.ndim and len(array) in lengths and array.dtype.kind == "f" and variable in density.read:
             lost = np.isnan(array).any(axis=tuple(range(1, array.ndim)))
             rows[len(array)] = np.logical_or(rows.get(len(array), False), lost)
+    if all_gone := [n for n, lost in rows.items() if n and lost.all()]:
+        raise DataError(
+            f"each of the {all_gone[0]} rows has something missing, and missing='drop' leaves none: `impute` "
+            f"or `mask` keeps what is there, and an argument that is missing altogether is best left out"
+        ).at(None, "missing-values")
     for i, array in enumerate(arrays):
         if array.ndim and len(array) in rows:
             array = array[~rows[len(array)]]

@@ -2,6 +2,7 @@
 the rest is folded."""
 
 import linecache
+import re
 import sys
 from typing import Any
 
@@ -9,6 +10,7 @@ from gibbsite.errors import CATALOGUE, GibbsiteError, GrammarError
 from IPython.core.compilerop import code_name
 
 _MOST = 400
+_WORD = re.compile(r"[a-z]+[ ,:]")  # and no expression such as `df['p']`, whose case says what it is
 
 
 def show_first(shell: Any, error: BaseException, filename: str) -> BaseException:
@@ -32,7 +34,7 @@ def show_first(shell: Any, error: BaseException, filename: str) -> BaseException
         f"{type(error).__name__} in {where}",
         f"    {text}",
         f"    {' ' * start}{'^' * max(end - start, 1)}",
-        says[:1].upper() + says[1:] if says[:1].isalpha() else says,
+        says[:1].upper() + says[1:] if _WORD.match(says) else says,
     ]
     more = f"More: {CATALOGUE}#{error.entry}" if ours and error.entry else ""
     lines.append(f"{more}{'; ' * bool(more)}{'the' if more else 'The'} whole traceback: %tb")

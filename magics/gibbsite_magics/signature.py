@@ -3,6 +3,7 @@
 import ast
 import difflib
 import keyword
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -37,6 +38,13 @@ def parse_signature(line: str) -> Signature:
     """Parse what follows `%%model`. Raises `SyntaxError` placed on the cell's first line."""
     text = line.strip().rstrip(":")
     shift = len(PREFIX) + len(line) - len(line.lstrip()) - len("def ")
+    if flag := re.search(r"(?:^\w+|\))\s+(--?\w[\w-]*)[^()]*$", text):
+        raise _error(
+            f"a model's cell has one option, `--missing impute` (or mask, or drop), and no {flag.group(1)!r}",
+            line,
+            line.index(flag.group(1)),
+            line.index(flag.group(1)) + len(flag.group(1)),
+        )
     if not text:
         raise _error("a name is missing: '%%model mixture(x, K=3)'", line, 0, 0)
     if text.isidentifier():

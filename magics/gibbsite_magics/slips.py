@@ -1,4 +1,4 @@
-"""Statements that name a distribution and sample nothing: `a == Normal(0, 1)`, `a <- Normal(0, 1)`."""
+"""Statements that name a distribution and sample nothing, `a == Normal(0, 1)`, or lose their data."""
 
 import ast
 from collections.abc import Collection
@@ -31,7 +31,53 @@ def find_slip(
         if _hides(node, tree, parameters):
             name, family = node.targets[0].id, _family(node.value)  # type: ignore[attr-defined]
             return Slip(node, f"{name!r} is data, and this observes nothing: write `{name} ~ {family}(…)`")
+    return _overwritten(tree.body, {}, parameters, sampled)
+
+
+def _overwritten(
+    block: list[ast.stmt],
+    unread: dict[str, ast.expr],
+    parameters: Collection[str],
+    sampled: Collection[tuple[int, int]],
+) -> Slip | None:
+    """A latent sampled under a name that holds data which nothing has read: `x = df.x`, then `x ~ …`.
+    `unread` are such names so far; blocks that may run or not are left alone."""
+    for node in block:
+        if isinstance(node, ast.With):
+            for item in node.items:
+                _read(item, unread)
+            if found := _overwritten(node.body, unread, parameters, sampled):
+                return found
+            continue
+        _read(node, unread)
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        name, value = node.targets[0].id, node.value
+        if (node.lineno, node.col_offset) not in sampled:
+            if len(node.targets) == 1 and _names(value) & set(parameters):
+                unread[name] = value
+        elif name in unread and name not in parameters:
+            data = unread[name]
+            told = ast.unparse(data)
+            column = isinstance(data, ast.Attribute | ast.Subscript) and isinstance(data.value, ast.Name)
+            text = not isinstance(data, ast.Subscript) or isinstance(getattr(data.slice, "value", 0), str)
+            cure = f"`{told} ~ …`" if column and text else f"`numpyro.sample({name!r}, …, obs={told})`"
+            return Slip(
+                node,
+                f"{name!r} becomes a latent here, and the data it held, `{told}`, are lost, since {name!r} "
+                f"is no argument of the model: to observe them write {cure}",
+            )
     return None
+
+
+def _read(node: ast.AST, unread: dict[str, ast.expr]) -> None:
+    for name in _names(node):
+        unread.pop(name, None)
+
+
+def _names(node: ast.AST) -> set[str]:
+    """The names that a statement or expression reads."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
 def _made(node: ast.stmt) -> tuple[str, str] | None:

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from gibbsite.errors import ArgumentError, GibbsiteError, GrammarError
 from IPython.core.interactiveshell import InteractiveShell
+from scipy.sparse import csr_matrix
 
 Fail = Callable[[str], tuple[Any, str]]
 DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
@@ -154,6 +155,30 @@ CASES = [
      "draws 2 numbers at once.*`--missing mask`"),
     ("missing-values", "df, kind", "a ~ Normal(0, 1).expand([2])\ndf.y ~ Normal(a[kind], 1)", "a[kind]",
      "'kind' has 10 missing values, which pick nothing; .*--missing drop"),
+    ("no-numbers", "odd", "a ~ Normal(0, 1)\nodd.y ~ Normal(a, 1)", "odd.y", "'odd' has several columns 'y'"),
+    ("no-numbers", "odd", "a ~ Normal(0, 1)\nodd.id ~ Normal(a, 1)", "odd.id",
+     r"^odd\['id'\] holds 1099511627776 at \[0\], which int32 cannot hold"),
+    ("no-numbers", "odd", "a ~ Normal(0, 1)\nodd.cx ~ Normal(a, 1)", "odd.cx",
+     r"^odd\['cx'\] holds complex128, which is no number"),
+    ("unknown-column", "wide, y", "a ~ Normal(0, 1)\ny ~ Normal(a * wide[7], 1)", "wide[7]",
+     "no column 7; it has 0, 1, 2"),
+    ("unknown-column", "parts, y", "a ~ Normal(0, 1)\ny ~ Normal(a * parts['yy'], 1)", "parts['yy']",
+     "'parts' has no entry 'yy'; it has 'y'; did you mean 'y'"),
+    ("index-of-another-type", "kinds", "a ~ Normal(0, 1)\nkinds.y ~ Normal(a * (kinds.k == 'q'), 1)",
+     "kinds.k == 'q'", r"1 for 'q', so write `kinds.k == 1`"),
+    ("index-of-another-type", "kinds", "a ~ Normal(0, 1)\nw = 'x' == kinds['k']\nkinds.y ~ Normal(a * w, 1)",
+     "'x' == kinds['k']", "none of them is 'x'; it has 'p', 'q'"),
+    ("arrays-in-a-model", "kinds", "a ~ Normal(0, 1).expand([kinds.k.nunique()])\nkinds.y ~ Normal(a[0], 1)",
+     "kinds.k.nunique", r"`int\(kinds.k.max\(\)\) \+ 1`"),
+    ("arrays-in-a-model", "df", "a ~ Normal(0, 1)\ndf.y ~ Normal(a * df.y.values, 1)", "df.y.values",
+     "leave it out, `df.y` is an array"),
+    ("no-numbers", "pair", "a ~ Normal(0, 1)\npair ~ Normal(a, 1)", "pair",
+     r"data of 'pair' are a tuple and no array: write `jnp.array\(…\)`"),
+    ("no-numbers", "steps", "a ~ Normal(0, 1)\nb ~ Normal(a * steps, 1)", "a * steps",
+     r"'steps' is a range and no array; write `jnp.array\(steps\)`"),
+    ("no-numbers", "thin, y", "a ~ Normal(0, 1).expand([30])\ny ~ Normal(thin @ a, 1)", "thin @ a",
+     r"'thin' is a sparse matrix of SciPy.*`thin.toarray\(\)`"),
+    ("shapes", "y", "a ~ Normal(0, 1)\ny ~ Normal(y @ a, 1)", "y @ a", r"a single number: write `\*`"),
 ]  # fmt: skip
 
 
@@ -167,6 +192,11 @@ def data(shell: InteractiveShell) -> None:
     shell.user_ns |= {"texts": np.array(["0.5", "1.5"]), "kind": pd.Series([None, "p", "q"] * 10)}
     shell.user_ns["pairs"] = np.where(np.arange(8).reshape(4, 2) == 3, np.nan, 1.0)
     shell.user_ns["holes"] = pd.DataFrame({"y": y, "x": np.where(np.arange(30) == 3, np.nan, 1.0)})
+    odd = pd.DataFrame({"y": y, "id": 2**40 + np.arange(30), "cx": y + 0j, "z": y})
+    shell.user_ns["odd"] = odd.set_axis(["y", "id", "cx", "y"], axis=1)
+    shell.user_ns |= {"wide": pd.DataFrame(np.ones((30, 3))), "parts": {"y": y}, "pair": (1.0, 2.0)}
+    shell.user_ns |= {"steps": range(3), "thin": csr_matrix(np.eye(30))}
+    shell.user_ns["kinds"] = pd.DataFrame({"y": y, "k": ["p", "q"] * 15})
     shell.user_ns["things"] = np.array([{}, {}], object)
 
 
@@ -202,6 +232,33 @@ def test_statements_that_sample_nothing(data: None, fail: Fail, body: str):
     assert line.strip() == slip and carets.index("^") == line.index(slip)
     assert says.startswith("SyntaxError: ") and error.__cause__.msg in says
     assert re.search(r"write `(a|name|y) ~ Normal\(…\)`", str(error))
+
+
+@pytest.mark.parametrize(
+    ("body", "cure"),
+    [
+        ("a = df.y\nwith plate('n', 30):\n    a ~ Normal(0, 1)", "`df.y ~ …`"),
+        ("a = df['y'] * 2\na ~ Normal(0, 1)", r"`numpyro.sample\('a', …, obs=df\['y'\] \* 2\)`"),
+    ],
+)
+def test_data_under_a_name_that_is_sampled(
+    data: None, fail: Fail, run: Callable[[str], str], body: str, cure: str
+):
+    error, seen = fail(f"%%model m(df)\n{body}\nb = 3")
+    assert isinstance(error, GrammarError) and re.search(f"are lost.* write {cure}", str(error))
+    assert body.splitlines()[-1] in seen
+    for read in (
+        "a ~ Normal(a, 1)",
+        "b = a + 1\na ~ Normal(b, 1)",
+        "if 0:\n    a ~ Normal(0, 1)\nelse:\n    b ~ Normal(0, 1)",
+    ):
+        run(f"%%model m(df)\na = df.y\n{read}")
+
+
+def test_a_misspelt_option_of_a_cell(data: None, fail: Fail):
+    for line in ("m(y) --mising impute", "m -q"):
+        error, seen = fail(f"%%model {line}\na ~ Normal(0, 1)")
+        assert isinstance(error, GrammarError) and "one option, `--missing impute`" in seen
 
 
 def test_distributions_may_have_names(data: None, run: Callable[[str], str]):

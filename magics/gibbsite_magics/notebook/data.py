@@ -104,10 +104,18 @@ def _is_array(value: Any) -> bool:
 def _fingerprint(value: Any) -> tuple[Any, ...]:
     """Type, shape and a checksum: of the bytes where there are any, else of what the elements print as."""
     columns = getattr(value, "columns", None)
-    parts = [value] if columns is None else [value[c] for c in columns]
+    if columns is None:
+        parts = [value]
+    elif hasattr(value, "iloc"):
+        parts = [value.iloc[:, i] for i in range(len(columns))]  # two may have one name
+    else:
+        parts = [value[c] for c in columns]
     found = zlib.crc32(repr([*columns] if columns is not None else "").encode())
     for part in parts:
         array = np.asarray(part)
-        plain = array if array.dtype.kind in "biufcmMSU" else array.astype(str)
+        if array.dtype.kind in "biufcmMSUV" and not array.dtype.hasobject:
+            plain = array
+        else:
+            plain = np.array([str(v) for v in array.ravel().tolist()])
         found = zlib.crc32(plain.tobytes(), found)
     return type(value).__name__, tuple(np.shape(value)), found

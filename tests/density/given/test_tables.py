@@ -175,6 +175,53 @@ def test_a_table_is_a_matrix_where_one_is_wanted():
         np.testing.assert_allclose(gb.model(matrix, table, Y).density.log_joint(state), plain, rtol=1e-5)
 
 
+def named_by_numbers(df, y):
+    numpyro.sample("y", dist.Normal(numpyro.sample("b", dist.Normal(0.0, 1.0)) * df[1] + df[0], 1.0), obs=y)
+
+
+def named_in_levels(df, y):
+    b = numpyro.sample("b", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(b * df["a"]["x"] + df["b", "x"] + 0.0 * df["a"].z, 1.0), obs=y)
+
+
+@pytest.mark.parametrize(
+    ("names", "fn"),
+    [([1, 0, 7], named_by_numbers), ([("a", "x"), ("b", "x"), ("a", "z")], named_in_levels)],
+    ids=["numbers", "levels"],
+)
+def test_names_of_columns_may_be_numbers_or_several_levels(names, fn):
+    columns = np.stack([Y, CODES, Y**2], axis=1)
+    frame = pd.DataFrame(
+        columns, columns=pd.MultiIndex.from_tuples(names) if fn is named_in_levels else names
+    )
+    model, plain = gb.model(fn, frame, Y), gb.model(trend, Y - CODES, Y)
+    state = {"b": jnp.array(0.3)}
+    np.testing.assert_allclose(model.density.log_joint(state), plain.density.log_joint(state), rtol=1e-5)
+    assert model.args[0].shape == (8, 3) and list(model.args[0]) == names
+
+
+def test_lazy_frames_sparse_columns_and_periods():
+    lazy = pl.DataFrame({"y": Y, "x": CODES}).lazy()
+    np.testing.assert_array_equal(as_arrays(lazy, "df", Known())["x"], CODES)
+    assert as_arrays([lazy], "dfs", Known())[0].columns == ("y", "x")
+    frame = pd.DataFrame(
+        {"s": pd.arrays.SparseArray(CODES), "p": pd.period_range("2020-01", periods=8, freq="D")}
+    )
+    known = Known()
+    table = as_arrays(frame, "df", known)
+    np.testing.assert_array_equal(table.s, CODES)
+    np.testing.assert_array_equal(table.p, np.arange(8.0))
+    assert known.units == {"df['p']": "days since 2020-01-01"}
+
+
+def test_rows_of_one_label_in_another_order_are_noted():
+    y, x = pd.Series(Y), pd.Series(Y, index=range(8)[::-1])
+    (note,) = gb.model(trend, y, x).notes
+    assert re.search(r"t and y have the same row labels in another order.*`y.loc\[t.index\]`", note)
+    for other in (x.loc[y.index], x.reset_index(drop=True), x.set_axis(range(8, 16))):
+        assert not gb.model(trend, y, other).notes
+
+
 def test_columns_that_nothing_reads_may_hold_anything():
     frame = pd.DataFrame({"y": Y, "note": ["a", None] * 4, "thing": [{}] * 8})
     gb.model(lambda df: trend(df.y, 1.0), frame)

@@ -17,10 +17,12 @@ Labels = dict[str, tuple[str, ...]]
 @dataclass
 class Known:
     """What arrays do not say of themselves, by the argument's name (`county`, `df['county']`): `labels` of
-    codes, and under `index of <name>` of rows; `units` of numbers that were times."""
+    codes, and under `index of <name>` of rows; `units` of numbers that were times; how many rows there are
+    that are only `numbered`."""
 
     labels: Labels = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
+    numbered: dict[str, int] = field(default_factory=dict)
 
 
 def from_objects(values: Sequence[Any], name: str, known: Known) -> np.ndarray:

@@ -18,37 +18,57 @@ class Table:
     the reason, which is raised where a model asks for them.
     """
 
-    def __init__(self, columns: Mapping[str, Any], refused: Mapping[str, str] | None = None):
+    def __init__(self, columns: Mapping[Any, Any], refused: Mapping[Any, str] | None = None):
         self.__dict__.update(_columns=dict(columns), _refused=dict(refused or {}))
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[Any, ...]:
         """The columns' names, in order."""
         return (*self._columns, *self._refused)
 
     def __getitem__(self, name: Any) -> Any:
-        if isinstance(name, list | tuple) and name and all(isinstance(n, str) for n in name):
+        if self._has(name):
+            if name in self._refused:
+                raise DataError(self._refused[name]).at(None, "no-numbers")
+            return self._columns[name]
+        if isinstance(name, list | tuple) and name and all(map(self._has, name)):
             return Table({n: self[n] for n in name})
-        if not isinstance(name, str):
-            return self.to_numpy()[name]
-        if name in self._refused:
-            raise DataError(self._refused[name]).at(None, "no-numbers")
-        if name not in self._columns:
-            raise DataError(f"{self._lacks(name)}{nearest(name, self.columns)}").at(None, "unknown-column")
-        return self._columns[name]
+        if below := self._below(name):
+            return below
+        if isinstance(name, list | tuple) and name and all(isinstance(n, str) for n in name):
+            name = next(n for n in name if not self._has(n))
+        numbered = isinstance(name, int) and any(isinstance(c, int) for c in self.columns)
+        if isinstance(name, str) or numbered:
+            near = nearest(str(name), map(str, self.columns))
+            raise DataError(f"{self._lacks(name)}{near}").at(None, "unknown-column")
+        return self.to_numpy()[name]
+
+    def _has(self, name: Any) -> bool:
+        """Whether there is a column of that name: a text, a number, or a tuple of such for several levels."""
+        parts = name if isinstance(name, tuple) else (name,)
+        named = all(isinstance(part, str | int) for part in parts)
+        return named and (name in self._columns or name in self._refused)
+
+    def _below(self, name: Any) -> "Table | None":
+        """The columns of names in several levels, `("a", "x")`, whose first is this one."""
+        found: list[dict[Any, Any]] = [
+            {c[1] if len(c) == 2 else c[1:]: v for c, v in part.items() if _starts(c, name)}
+            for part in (self._columns, self._refused)
+        ]
+        return Table(*found) if any(found) else None
 
     def __getattr__(self, name: str) -> Any:
         if name in self.__dict__.get("_columns", {}) or name in self.__dict__.get("_refused", {}):
             return self[name]
         raise AttributeError(self._lacks(name) if "_columns" in self.__dict__ else name)
 
-    def _lacks(self, name: str) -> str:
+    def _lacks(self, name: Any) -> str:
         return f"the table has no column {name!r}; it has {', '.join(map(repr, self.columns))}"
 
     def __len__(self) -> int:
         return 0 if not self._columns else int(next(iter(self._columns.values())).shape[0])
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.columns)
 
     def __contains__(self, name: object) -> bool:
@@ -92,6 +112,10 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({', '.join(self.columns)})"
+
+
+def _starts(column: Any, name: Any) -> bool:
+    return isinstance(column, tuple) and isinstance(name, str | int) and column[0] == name
 
 
 def _as_matrix(operation: str) -> Callable[[Table, Any], Any]:

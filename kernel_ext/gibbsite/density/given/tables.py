@@ -4,13 +4,14 @@ kept.
 Narwhals reads pandas, polars and others alike; xarray and NumPy's structured arrays speak for themselves.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 
 from gibbsite.density.given.objects import Known, Labels, codes, days, from_objects, is_numbers, missing
+from gibbsite.density.given.ranges import check_range
 from gibbsite.density.given.table import Table
 from gibbsite.errors import DataError
 
@@ -30,9 +31,13 @@ def as_arrays(value: Any, name: str, known: Known) -> Any:
     to_series: Any = getattr(value, "to_series", None)
     if to_series is not None and type(value).__module__.partition(".")[0] == "pandas":
         value = to_series()  # an index
-    found = nw.from_native(value, pass_through=True, allow_series=True, eager_only=True)
-    if isinstance(found, nw.DataFrame):
+    if _is_pandas_frame(value):
         _row_labels(value, name, known)
+        return _table(_pandas_columns(value), name, known)
+    found = nw.from_native(value, pass_through=True, allow_series=True)
+    if isinstance(found, nw.LazyFrame):
+        found = found.collect()
+    if isinstance(found, nw.DataFrame):
         return _table(((c, found[c]) for c in found.columns), name, known)
     if isinstance(found, nw.Series):
         _row_labels(value, name, known)
@@ -87,18 +92,37 @@ def _from_list(value: list, name: str, known: Known) -> Any:
 def _is_table(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return False
-    found = nw.from_native(value, pass_through=True, allow_series=True, eager_only=True)
-    return isinstance(found, nw.DataFrame | nw.Series)
+    if _is_pandas_frame(value):
+        return True
+    found = nw.from_native(value, pass_through=True, allow_series=True)
+    return isinstance(found, nw.DataFrame | nw.Series | nw.LazyFrame)
 
 
-def _table(columns: Iterable[tuple[str, Any]], name: str, known: Known) -> Table:
-    kept: dict[str, Any] = {}
-    refused: dict[str, str] = {}
+def _is_pandas_frame(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns")
+
+
+def _pandas_columns(frame: Any) -> Iterator[tuple[Hashable, Any]]:
+    """By position: names may be numbers, pairs of names, or the same twice."""
+    for i, column in enumerate(frame.columns):
+        yield column, nw.from_native(frame.iloc[:, i], series_only=True)
+
+
+def _table(columns: Iterable[tuple[Hashable, Any]], name: str, known: Known) -> Table:
+    """Columns that cannot be arrays are refused where the model asks for them, not here: a table may hold
+    what the model does not read."""
+    kept: dict[Hashable, Any] = {}
+    refused: dict[Hashable, str] = {}
     for column, values in columns:
         called = f"{name}[{column!r}]"
         try:
             one = isinstance(values, nw.Series)
-            kept[column] = _column(values, called, known) if one else _from_numpy(values, called, known)
+            if column in kept or column in refused:
+                kept.pop(column, None)
+                raise DataError(f"{name!r} has several columns {column!r}: give each a name of its own")
+            found = _column(values, called, known) if one else _from_numpy(values, called, known)
+            check_range(called, found)
+            kept[column] = found
         except DataError as error:
             refused[column] = str(error)
     return Table(kept, refused)
@@ -122,7 +146,12 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
         return days(np.asarray(column.to_numpy()).astype("m8[us]"), name, known)
     if dtype in (nw.String, nw.Object):
         return from_objects(column.to_list(), name, known)
-    raise DataError(f"{name} holds {dtype}, which is no number and no category").at(None, "no-numbers")
+    native = column.to_native()
+    if hasattr(native, "sparse"):
+        return np.asarray(native)
+    if str(native.dtype).startswith("period"):
+        return days(np.asarray(native.dt.to_timestamp()).astype("M8[us]"), name, known)
+    raise DataError(f"{name} holds {native.dtype}, which is no number and no category").at(None, "no-numbers")
 
 
 def _categories(column: Any) -> list[Any]:
@@ -137,13 +166,33 @@ def _categories(column: Any) -> list[Any]:
 
 def _row_labels(series: Any, name: str, known: Known) -> None:
     index = getattr(series, "index", None)
-    if index is None or callable(index) or type(index).__name__ == "RangeIndex":
+    if index is None or callable(index):
+        return
+    if type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1:
+        known.numbered[name] = len(index)
         return
     texts = tuple(map(str, index))
     if all(t.endswith(" 00:00:00") for t in texts):  # days
         texts = tuple(t.removesuffix(" 00:00:00") for t in texts)
     if len(set(texts)) == len(texts):
         known.labels[f"index of {name}"] = texts
+
+
+def order_notes(known: Known) -> tuple[str, ...]:
+    """A sentence for arguments whose rows have the same labels in another order: pandas would bring them
+    together by label, and a model takes them as they come."""
+    rows = {n.removeprefix("index of "): t for n, t in known.labels.items() if n.startswith("index of ")}
+    rows |= {n: tuple(map(str, range(k))) for n, k in known.numbered.items() if rows}
+    first: dict[frozenset[str], str] = {}
+    notes = []
+    for name, texts in rows.items():
+        other = first.setdefault(frozenset(texts), name)
+        if rows[other] != texts and len(rows[other]) == len(texts):
+            notes.append(
+                f"{other} and {name} have the same row labels in another order, and rows are taken as they "
+                f"stand: if they belong together by label, `{name}.loc[{other}.index]` brings them in order"
+            )
+    return tuple(notes)
 
 
 def _from_xarray(value: Any, name: str, known: Known) -> Any:

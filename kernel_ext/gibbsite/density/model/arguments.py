@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.density.given.ranges import check_range
 from gibbsite.errors import DataError
 from gibbsite.trace.jaxpr.compat import is_traced
 
@@ -85,30 +86,8 @@ def _checked(name: str, leaf: Any) -> Any:
             f"argument {name!r} is a masked array; pass the values and a boolean mask to the model, "
             f"and use `numpyro.handlers.mask` there"
         )
-    _check_range(name, leaf)
+    check_range(f"argument {name!r}", leaf)
     return jnp.asarray(leaf)
-
-
-def _check_range(name: str, leaf: Any) -> None:
-    """Refuse whole numbers that would wrap around, and finite ones that would become infinite, in the types
-    that JAX computes in."""
-    given, used = np.dtype(leaf.dtype), np.dtype(jax.dtypes.canonicalize_dtype(leaf.dtype))
-    if given == used or given.kind not in "iuf" or not leaf.size:
-        return
-    value = np.asarray(leaf)
-    if given.kind == "f":
-        wrong = np.isfinite(value) & (np.abs(value) > np.finfo(used).max)
-    else:
-        limits = np.iinfo(used)
-        wrong = (value > limits.max) | (value < limits.min)
-    if wrong.any():
-        at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        where = f" at {list(at)}" if at else ""
-        raise DataError(
-            f"argument {name!r} holds {value[at]}{where}, which {used} cannot hold; JAX would compute with "
-            f"another number. Turn on 64-bit numbers (`jax.config.update('jax_enable_x64', True)`), or "
-            f"rescale"
-        )
 
 
 def _name(path: Sequence[Any], parameter_names: Sequence[str]) -> str:

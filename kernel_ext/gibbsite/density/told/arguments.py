@@ -60,6 +60,16 @@ def check_numbers(msg: Mapping[str, Any], line: tuple[str, int] | None) -> None:
             f"the data of {name!r}{_told(line)} hold no numbers but {kind}: convert them first; categories "
             f"and texts that are passed as arguments become codes by themselves"
         ).at(line, "no-numbers", name)
+    if value is not None and not hasattr(value, "dtype") and not isinstance(value, _NUMBERS):
+        kind = type(value).__name__
+        numbers = "…" if kind == "tuple" else "list(…)"
+        raise DataError(
+            f"the data of {name!r}{_told(line)} are a {kind} and no array: write `jnp.array({numbers})`; "
+            f"lists of numbers become arrays where they are arguments of the model"
+        ).at(line, "no-numbers", name)
+
+
+_NUMBERS = (bool, int, float, complex, list)
 
 
 def _told(line: tuple[str, int] | None) -> str:

@@ -16,6 +16,7 @@ from gibbsite.density.told.values import (
     latent_as_key,
     no_array,
     no_attribute,
+    no_such_key,
     table_outside,
     wrong_index,
     wrong_plate,
@@ -52,7 +53,7 @@ def _shapes(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gibbsi
 
 _SHAPES = re.compile(
     r"incompatible shapes|requires contracting dimensions|core dimension|could not be broadcast|"
-    r"[Ii]ncompatible shapes|cannot reshape array|must be broadcastable|same shape"
+    r"[Ii]ncompatible shapes|cannot reshape array|must be broadcastable|same shape|ndim at least 1"
 )
 
 
@@ -134,4 +135,5 @@ _RULES: tuple[Rule, ...] = (
     _called,
     _immutable,
     no_attribute,
+    no_such_key,
 )

@@ -24,6 +24,8 @@ def told_latent(spot: Spot | None) -> GibbsiteError:
     place = spot.file, spot.line
     if (table := told_table(spot)) is not None:
         return DataError(f"{table} ({spot.told})").at(place, "tables-of-the-notebook", spot.code)
+    if (sparse := _sparse(spot)) is not None:
+        return DataError(f"{sparse} ({spot.told})").at(place, "no-numbers", spot.code)
     bounds = _SLICED.match(spot.code.strip())
     asked = bounds.group(2) if bounds else spot.code
     names = [n for n in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", asked)) if is_traced(spot.values.get(n))]
@@ -46,6 +48,18 @@ def told_table(spot: Spot) -> str | None:
         f"{name})`, and "
         f"its columns become arrays, its categories codes"
     )
+
+
+def _sparse(spot: Spot) -> str | None:
+    """A sparse matrix of SciPy, which computes with numbers only."""
+    for name in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", spot.text)):
+        value = spot.values.get(name)
+        if type(value).__module__.startswith("scipy.sparse"):
+            return (
+                f"{name!r} is a sparse matrix of SciPy, which knows no latents; give the "
+                f"model `{name}.toarray()`, or rows, columns and entries as arrays"
+            )
+    return None
 
 
 def _cure(spot: Spot) -> str:

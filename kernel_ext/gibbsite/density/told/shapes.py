@@ -42,6 +42,8 @@ def _words(shape: tuple[int, ...]) -> str:
 
 
 def _cure(code: str, shapes: Mapping[str, tuple[int, ...]], message: str, seen: Mapping[str, Any]) -> str:
+    if "ndim at least 1" in message:
+        return "`@` sums products along an axis, and one of the two is a single number: write `*`"
     product = re.search(r"(\w+) @ (\w+)", code)
     if product and all(n in shapes for n in product.groups()):
         left, right = product.groups()
@@ -97,7 +99,7 @@ def told_data_shapes(
     at = f" (line {line[1]}{f': `{text}`' if text else ''})" if line else ""
     return (
         f"the {role} of {name!r}{at} are {_long(np.shape(msg['value']))}, and their distribution, "
-        f"{_family(fn)}, "
+        f"{family_called(fn)}, "
         f"is {_long(drawn)}{listed}; {cure}"
     )
 
@@ -114,7 +116,8 @@ def told_crossed(name: str, msg: Mapping[str, Any], line: tuple[str, int] | None
     text = line_at(*line).text if line else ""
     at = f" (line {line[1]}{f': `{text}`' if text else ''})" if line else ""
     return (
-        f"the data of {name!r}{at} have the shape {data} and their distribution, {_family(fn)}, {drawn}: "
+        f"the data of {name!r}{at} have the shape {data} and their distribution, {family_called(fn)}, "
+        f"{drawn}: "
         f"together they make a table of {full}, in which each value counts {times} times; give both "
         f"the same axes, "
         f"as with `.squeeze(-1)` or `[:, 0]`"
@@ -125,7 +128,8 @@ def _long(shape: tuple[int, ...]) -> str:
     return "a single number" if not shape else _words(shape)
 
 
-def _family(fn: Any) -> str:
+def family_called(fn: Any) -> str:
+    """What a statement calls its distribution, whatever has been wrapped around it."""
     while hasattr(fn, "base_dist") and type(fn).__name__ in (
         "Independent",
         "MaskedDistribution",

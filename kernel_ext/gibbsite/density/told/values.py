@@ -11,7 +11,7 @@ import numpy as np
 from gibbsite.density.told.latent import told_table
 from gibbsite.density.told.rule import made
 from gibbsite.density.told.spot import Spot
-from gibbsite.errors import ArgumentError, DataError, GibbsiteError, ModelError
+from gibbsite.errors import ArgumentError, DataError, GibbsiteError, ModelError, nearest
 from gibbsite.trace.jaxpr.compat import is_traced
 
 
@@ -29,7 +29,7 @@ def no_array(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gibbs
         return None
     for name in re.findall(r"\b[A-Za-z_]\w*", spot.code or spot.text):
         value = spot.values.get(name)
-        if isinstance(value, list | tuple) and re.search(_NO_LIST, str(error)):
+        if isinstance(value, list | tuple | range) and re.search(_NO_LIST, str(error)):
             return made(
                 DataError,
                 spot,
@@ -66,6 +66,22 @@ def wrong_plate(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gi
         return made(
             ArgumentError, spot, "plates-and-data", f"the size of a plate is a whole number; {called}"
         )
+    return None
+
+
+def no_such_key(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A dict of data that has no such entry."""
+    if type(error) is not KeyError or not error.args:
+        return None
+    (key,) = error.args[:1]
+    for name in re.findall(r"\b[A-Za-z_]\w*", spot.code or spot.text):
+        value = spot.values.get(name)
+        if isinstance(value, dict) and key not in value:
+            has = ", ".join(map(repr, value)) or "none"
+            near = nearest(key, map(str, value))
+            return made(
+                DataError, spot, "unknown-column", f"{name!r} has no entry {key!r}; it has {has}{near}"
+            )
     return None
 
 
@@ -132,8 +148,11 @@ def no_attribute(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> G
         near = difflib.get_close_matches(column.group(1), known, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return made(DataError, spot, "unknown-column", f"{error}{hint}")
-    array = re.match(r"\w*Tracer has no attribute (\w+)", str(error))
-    return None if array is None else _no_method(spot, array.group(1))
+    array = re.match(
+        r"\w*Tracer has no attribute (\w+)|'[\w.]*(?:ArrayImpl|ndarray)' object has no attribute '(\w+)'",
+        str(error),
+    )
+    return None if array is None else _no_method(spot, array.group(1) or array.group(2))
 
 
 _OF_TABLES = frozenset(
@@ -142,11 +161,12 @@ _OF_TABLES = frozenset(
 
 
 def _no_method(spot: Spot, name: str) -> GibbsiteError:
-    return made(
-        ModelError,
-        spot,
-        "arrays-in-a-model",
-        f"in a model there is no {name!r}: columns and sites are JAX arrays there, and what pandas "
-        f"or polars can do "
-        f"with them is done before the cell",
-    )
+    before = spot.code.rpartition(f".{name}")[0] or "x"
+    cure = {
+        "values": f"leave it out, `{before}` is an array",
+        "to_numpy": f"leave it out, `{before}` is an array",
+        "cat": f"`{before}` holds the codes already",
+        "nunique": f"codes begin at 0, and `int({before}.max()) + 1` is how many there are",
+    }.get(name, "what pandas or polars can do with them is done before the cell")
+    what = f"in a model there is no {name!r}: columns and sites are JAX arrays there"
+    return made(ModelError, spot, "arrays-in-a-model", f"{what}; {cure}")
