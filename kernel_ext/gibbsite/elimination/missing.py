@@ -6,6 +6,7 @@ makes (1 − λ) / (1 + λ) effective draws per sweep (Dempster, Laird and Rubin
 missing information and convergence rate for data augmentation").
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.elimination.marginal import Marginal
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.jaxpr.compiling import Quick
 
 DRAWS = 256
 MOST_COORDINATES = 64
@@ -37,19 +38,17 @@ class MissingFraction:
 
     def __init__(self, marginal: Marginal):
         self._marginal = marginal
-        self._measured: Any = jitted(self._measure)
+        self._measured = Quick(self._measure)
 
     def __call__(self, latents: Mapping[str, Any], key: Any, data: Any) -> float | None:
         """λ at `latents`, with the data arrays `data`."""
         density = self._marginal.density
         given = dict(self._marginal.left(latents))
-        free = {}
-        for n in [n for n in given if not density.sites[n].discrete]:
-            inverse: Any = biject_to(density.sites[n].support).inv
-            free[n] = np.asarray(inverse(given.pop(n)), jnp.result_type(float))
-        if not 0 < sum(x.size for x in free.values()) <= MOST_COORDINATES:
+        kept = {n: np.asarray(given.pop(n)) for n in list(given) if not density.sites[n].discrete}
+        size = sum(math.prod(_free(density.sites[n]).inverse_shape(x.shape)) for n, x in kept.items())
+        if not 0 < size <= MOST_COORDINATES:
             return None
-        lost, whole = (np.asarray(x, np.float64) for x in self._measured(key, free, given, data))
+        lost, whole = (np.asarray(x, np.float64) for x in self._measured(key, kept, given, data))
         if not (np.isfinite(whole).all() and np.isfinite(lost).all()):
             return None  # as where a probability was clamped to zero
         values, vectors = np.linalg.eigh((whole + whole.T) / 2)
@@ -58,15 +57,16 @@ class MissingFraction:
         root = vectors / np.sqrt(values)
         return float(np.clip(np.linalg.eigvalsh(root.T @ lost @ root)[-1], 0.0, 1.0))
 
-    def _measure(self, key: Any, free: Any, fixed: Any, data: Any) -> tuple[Any, Any]:
+    def _measure(self, key: Any, kept: Any, fixed: Any, data: Any) -> tuple[Any, Any]:
         """Variance of the scores over draws of the discrete sites; mean information with these known."""
         density = self._marginal.density
+        free = {n: _free(density.sites[n]).inv(x).astype(jnp.result_type(float)) for n, x in kept.items()}
         start, unravel = ravel_pytree(free)
 
         def values_at(u: Any) -> tuple[dict[str, Any], Any]:
             values, total = {}, jnp.zeros(())
             for n, x in unravel(u).items():
-                transform: Any = biject_to(density.sites[n].support)
+                transform = _free(density.sites[n])
                 values[n] = transform(x)
                 total = total + jnp.sum(transform.log_abs_det_jacobian(x, values[n]))
             return values, total
@@ -89,3 +89,8 @@ class MissingFraction:
 
         scores, information = jax.lax.map(one, jax.random.split(key, DRAWS), batch_size=16)
         return jnp.atleast_2d(jnp.cov(scores.T)), jnp.mean(information, axis=0)
+
+
+def _free(site: Any) -> Any:
+    """The way from unconstrained coordinates to a site's values."""
+    return biject_to(site.support)

@@ -16,7 +16,7 @@ from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.bounds import computed_bounds
 from gibbsite.density.model.collect import base_distribution, feasible, parameters_of, weights_of
 from gibbsite.density.possible.limits import outside
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.jaxpr.compiling import once
 
 DRAWS = 64
 """Draws from the prior that parameters are looked at on."""
@@ -40,11 +40,12 @@ class Impossible:
 
 def impossible_on_draws(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> list[Impossible]:
     """Which of the `wanted` parameters (site, name) of the model `fn` are impossible, on any draw."""
-    keys = jax.random.split(jax.random.key(0), DRAWS)
-    told = jax.device_get(
-        jitted(jax.vmap(_teller(fn, density, wanted), (0, None)))(keys, density.arguments.arrays)
-    )
-    return _found(density, told)
+    teller = jax.vmap(_teller(fn, density, wanted), (0, None))
+
+    def on_draws(data: Any) -> dict[tuple[str, str], Any]:
+        return teller(jax.random.split(jax.random.key(0), DRAWS), data)
+
+    return _found(density, jax.device_get(once(on_draws, density.arguments.arrays)))
 
 
 def _found(density: Density, told: Mapping[tuple[str, str], Any]) -> list[Impossible]:

@@ -59,6 +59,13 @@ def block_stats(states: tuple[Any, ...]) -> dict[str, Any]:
     return out
 
 
+def _chosen(chains: Any, new: Any, old: Any) -> Any:
+    def of(a: Any, b: Any) -> Any:
+        return jnp.where(chains.reshape(-1, *(1,) * (b.ndim - 1)), a, b)
+
+    return jax.tree.map(of, new, old)
+
+
 # axes of steps and chains that stand before a site's own, by what a program takes and gives
 _LEADING = {"chain": 1, None: 0}
 _LEADING_OUT = {"chain": 1, ("chain", "buffers"): (1, 2)}
@@ -184,6 +191,7 @@ class Engine:
         """Compile what a run needs besides, and would compile when it comes to that. Only after `compile`."""
         if self._mesh is None:
             self._constraining(self.template)
+            self._choosing(jax.ShapeDtypeStruct((self.chains,), bool), self.template, self.template)
             if self.window_ends:
                 self._pooling(self.template)
 
@@ -333,7 +341,8 @@ class Engine:
 
     def _nothing_asked(self, keys: Any, inputs: Any) -> Asked:
         """What `init` is asked for where nothing is: the shapes of it all."""
-        values = jax.vmap(lambda k: first_values(self.kernel, k, {INPUTS: inputs}, None)[0])(keys)
+        one = jax.vmap(lambda k: first_values(self.kernel, k, {INPUTS: inputs}, None)[0], axis_name=AXIS)
+        values = one(keys)
         chains = self.chains
         use = {n: jnp.zeros(chains, bool) for n in values}
         return Asked(values, use, jnp.zeros(chains, jnp.float32))
@@ -357,6 +366,23 @@ class Engine:
                     lowered = program.lower(state, self.plan.inputs)
                 self._programs["constrained"] = compiled(lowered, quickly=self._on_cpu)
         return self._programs["constrained"]
+
+    def chosen(self, chains: np.ndarray, new: Any, old: Any) -> Any:
+        """The state `new` in the marked chains `[chain]`, `old` in the others. Only after `compile`."""
+        if chains.all() or not chains.any():
+            return new if chains.any() else old
+        marked = self.placed(np.asarray(chains, bool), by_chain=True)
+        new, old = self._dealt_out(new), self._dealt_out(old)
+        return self._choosing(marked, new, old)(marked, new, old)
+
+    def _choosing(self, chains: Any, new: Any, old: Any) -> Any:
+        """The program behind `chosen`: one, where JAX would compile one for arrays of every shape."""
+        with self._compiling:
+            if "chosen" not in self._programs:
+                program = self._jit(_chosen, ("chain", "chain", "chain"), "chain")
+                lowered = program.lower(chains, new, old)
+                self._programs["chosen"] = compiled(lowered, quickly=self._on_cpu)
+        return self._programs["chosen"]
 
     @property
     def sites(self) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from functools import reduce
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.finite.relabel import relabelled
@@ -70,6 +69,7 @@ class Starting:
         passes = 0 if self._given else min(_MOST_PASSES, self._engine.warmup // _PASSES_SHARE)
         if not passes:
             return Start(state, ", ".join(said))
+        engine = self._engine
         walked = self._walked((1,), state, passes, stop)
         again: set[int] = set()
         best = -np.inf if walked is None else float(np.max(walked.level))
@@ -88,7 +88,7 @@ class Starting:
             better = self._behind(walked.level, best) & (anew.level > walked.level)
             again |= set(np.flatnonzero(better).tolist())
             walked = _Walk(
-                _where(better, anew.state, walked.state), np.where(better, anew.level, walked.level)
+                engine.chosen(better, anew.state, walked.state), np.where(better, anew.level, walked.level)
             )
         if walked is None:
             return None
@@ -114,7 +114,7 @@ class Starting:
         if not moved.any():
             return state, set()
         there, _ = engine.init(self._key, values, path=(2,))
-        return _where(moved, there, state), set(np.flatnonzero(moved).tolist())
+        return engine.chosen(moved, there, state), set(np.flatnonzero(moved).tolist())
 
     def _impossible(self, state: Any) -> str | None:
         density = self._plan.density if self._plan.values_checked else None
@@ -152,10 +152,11 @@ class Starting:
                 # possible values may lie far out, or where nothing overflows
                 wider = radius * 1.1 ** (attempt * (-1) ** attempt)
                 other = engine.init(self._key, self._given, wider, attempt >= _BEFORE_PRIOR, path=again)
-            state, logdensity = _where(bad_chains(state, logdensity), other, (state, logdensity))
+            state, logdensity = self._either(bad_chains(state, logdensity), other, (state, logdensity))
         bad = bad_chains(state, logdensity)
         if tries > 1 and self._plan.density is not None and bad.any():
-            state, logdensity = _where(bad, self._piecewise(path, state, radius), (state, logdensity))
+            pieced = self._piecewise(path, state, radius)
+            state, logdensity = self._either(bad, pieced, (state, logdensity))
             told = [*told, "impossible values chosen anew one by one"]
         return state, logdensity, told
 
@@ -226,7 +227,12 @@ class Starting:
             after = flight.state
         there = engine.init(self._key, engine.constrained(after), path=path)
         level = np.where(slopeless(there[0]), -np.inf, level_of(*there))
-        return _Walk(_where(np.isinf(level), state, there[0]), level)
+        return _Walk(engine.chosen(np.isinf(level), state, there[0]), level)
+
+    def _either(self, chains: np.ndarray, new: tuple[Any, Any], old: tuple[Any, Any]) -> tuple[Any, Any]:
+        """State and logdensity as `new` has them in the marked chains, and `old` in the others."""
+        told = None if old[1] is None else np.where(chains, np.asarray(new[1]), np.asarray(old[1]))
+        return self._engine.chosen(chains, new[0], old[0]), told
 
 
 def _total(counts: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -245,12 +251,5 @@ class _Walk:
     level: np.ndarray
 
 
-def _where(chains: np.ndarray, new: Any, old: Any) -> Any:
-    """`new` in the marked chains, `old` in the others."""
-    if chains.all() or not chains.any():  # to choose among arrays is a program for every shape
-        return new if chains.any() else old
-
-    def chosen(a: Any, b: Any) -> Any:
-        return jnp.where(chains.reshape(-1, *(1,) * (jnp.ndim(b) - 1)), a, b)
-
-    return jax.tree.map(chosen, new, old)
+def _where(chains: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
+    return np.where(chains.reshape(-1, *(1,) * (old.ndim - 1)), new, old)

@@ -1,5 +1,6 @@
 """Lowered programs → compiled ones, with options that are told to XLA for these alone."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -9,6 +10,7 @@ import jax
 import numpy as np
 
 from gibbsite.trace.jaxpr.compat import compiled_by, dumped, program_key, program_size, staged
+from gibbsite.trace.jaxpr.for_cpu import lowered_for_cpu
 from gibbsite.trace.jaxpr.kept import chosen, found_or_made
 from gibbsite.trace.jaxpr.took import Took
 
@@ -64,9 +66,31 @@ def _with_matrices(tree: Any) -> bool:
 def once(fn: Callable[..., Any], *arguments: Any) -> Any:
     """`fn(*arguments)`, compiled as fast as can be: for what is computed once, of a few million numbers."""
     quickly = all(np.size(a) <= _FEW for a in jax.tree.leaves(arguments))
+    return compiled(_lowered(fn, *arguments), quickly)(*arguments)
+
+
+class Quick:
+    """`fn`, a function of arrays, compiled as fast as can be when it is first called: for what runs once or a
+    few times. Arguments have the same shapes at every call."""
+
+    def __init__(self, fn: Callable[..., Any]):
+        self._fn, self._program = fn, None
+        self._making = threading.Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Its results."""
+        with self._making:
+            if self._program is None:
+                on_cpu = jax.default_backend() == "cpu"
+                self._program = compiled(_lowered(self._fn, *arguments), quickly=on_cpu)
+        return self._program(*arguments)
+
+
+def _lowered(fn: Callable[..., Any], *arguments: Any) -> Any:
     with staged():
-        lowered = jax.jit(fn).lower(*arguments)
-    return compiled(lowered, quickly)(*arguments)
+        if jax.default_backend() == "cpu":
+            return lowered_for_cpu(fn, *arguments)
+        return jax.jit(fn).lower(*arguments)
 
 
 class _Client:
