@@ -44,7 +44,7 @@ def hmm1_by_site(y: Any) -> None:
         numpyro.sample(f"y_{n}", dist.Normal(mu[z], 1.0), obs=y[n])
 
 
-def hmm2(y: Any) -> None:
+def hmm2(y: Any, history: int = 1) -> None:
     mu = _means(3)
 
     def step(before: Any, y: Any) -> Any:
@@ -52,19 +52,12 @@ def hmm2(y: Any) -> None:
         numpyro.sample("y", dist.Normal(mu[z], 1.0), obs=y)
         return (before[1], z), None
 
-    scan(step, (0, 0), y)
+    scan(step, (0, 0), y, history=history)
 
 
 def hmm2_with_history(y: Any) -> None:
     """As `hmm2`, in the form that NumPyro's `scan` takes for two lags: see its `history`."""
-    mu = _means(3)
-
-    def step(before: Any, y: Any) -> Any:
-        z = numpyro.sample("z", dist.Categorical(jnp.asarray(P)[jnp.maximum(*before)]))
-        numpyro.sample("y", dist.Normal(mu[z], 1.0), obs=y)
-        return (before[1], z), None
-
-    scan(step, (0, 0), y, history=2)
+    hmm2(y, history=2)
 
 
 def hmm2_by_site(y: Any) -> None:

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from classics import data, seeds
 from default_models import cases
 from gibbsite.sampling.watch.diagnostics import all_stats
 
@@ -33,15 +34,6 @@ class Pair(NamedTuple):
     fn: Callable[..., None]
     args: tuple[Any, ...]
     rivals: tuple[str, ...]
-
-
-def seeds(n: Any, x: Any, y: Any) -> None:
-    """BUGS's seeds: logistic regression with an effect for each plate."""
-    tau = numpyro.sample("tau", dist.Gamma(1e-3, 1e-3))
-    beta = numpyro.sample("beta", dist.Normal(0, 1000.0).expand([x.shape[1]]).to_event(1))
-    with numpyro.plate("plates", len(y)):
-        b = numpyro.sample("b", dist.Normal(0, tau**-0.5))
-        numpyro.sample("y", dist.Binomial(n, logits=x @ beta + b), obs=y)
 
 
 def effects(g: Any, x: Any, y: Any, groups: int) -> None:
@@ -104,16 +96,20 @@ def walk(y: Any) -> None:
     numpyro.sample("y", dist.Normal(0.0, jnp.exp(f)).to_event(1), obs=y)
 
 
+def _published(folder: Path) -> tuple[Any, ...]:
+    """The numbers of seeds, the covariates and the counts of BUGS's example."""
+    table = json.loads((folder / "seeds_data.json").read_text())
+    one, two = (np.asarray(table[n], "f4") for n in ("x1", "x2"))
+    x = np.stack([np.ones_like(one), one, two, one * two], 1)
+    return np.asarray(table["N"], "f4"), x, np.asarray(table["n"], "f4")
+
+
 def pairs(folder: Path | None) -> dict[str, Pair]:
     """Every model, by name."""
     rng = np.random.default_rng(5)
     found: dict[str, Pair] = {}
-    if folder is not None:
-        table = json.loads((folder / "seeds_data.json").read_text())
-        one, two = (np.asarray(table[n], "f4") for n in ("x1", "x2"))
-        x = np.stack([np.ones_like(one), one, two, one * two], 1)
-        args = (np.asarray(table["N"], "f4"), x, np.asarray(table["n"], "f4"))
-        found["seeds"] = Pair(seeds, args, ("NUTS [tau beta b]", "PolyaGamma [tau beta b]"))
+    rivals = ("NUTS [tau beta b]", "PolyaGamma [tau beta b]")
+    found["seeds"] = Pair(seeds, _published(folder) if folder else tuple(data("seeds").values()), rivals)
     g = np.repeat(np.arange(30), 20)
     x = rng.normal(size=(600, 3)).astype("f4")
     y = (rng.random(600) < 1 / (1 + np.exp(-x[:, 0] - rng.normal(size=30)[g]))).astype("i4")
@@ -191,7 +187,7 @@ def main() -> None:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--data", type=Path, help="folder with `seeds_data.json`")
+    parser.add_argument("--data", type=Path, help="folder with `seeds_data.json`, which are else simulated")
     parser.add_argument("--only", default="", help="names or parts of names, separated by commas")
     options = parser.parse_args()
     wanted = [n.strip() for n in options.only.split(",") if n.strip()]

@@ -104,6 +104,40 @@ def test_the_ends_are_the_forms_by_hand_bit_for_bit():
     np.testing.assert_array_equal(centred_to(z, zero, loc, scale), (z - loc) / scale)
 
 
+WRITTEN_BY_HAND = {
+    "two levels": lambda v, z: v["middle"][np.array([0, 0, 1, 1, 1])] + jnp.float32(0.5) * z,
+    "log scales": lambda v, z: v["scale"] * z,
+    "random walk": lambda v, z: jnp.cumsum(v["step"] * z),
+    "autoregressive": lambda v, z: v["sigma"] * z,
+    "gaussian process": lambda v, z: kernel_factor(**v, x=np.linspace(0, 1, 6)) @ z,
+}
+
+
+def kernel_factor(length, size, x, **_):
+    k = size**2 * jnp.exp(-0.5 * ((x[:, None] - x) / length) ** 2) + 1e-3 * jnp.eye(len(x))
+    return jnp.linalg.cholesky(k)
+
+
+@pytest.mark.parametrize("name", WRITTEN_BY_HAND)
+def test_centred_is_as_written_and_non_centred_as_by_hand_bit_for_bit(name):
+    """Operation by operation: values and log densities, of normals, t, logarithms, vectors, walks, scans."""
+    p, case, _ = made(name)
+    c, bare = p.coordinates, made(name, "as written")[0]
+    around, rng = p.around(case.args, {}), np.random.default_rng(0)
+    parts = {part.name: jnp.asarray(rng.normal(size=part.shape), jnp.float32) for part in c.parts}
+    u, one, zero = c.flat(parts), jnp.ones(c.degrees), jnp.zeros(c.degrees)
+    v, total = c.written_from(u, one, around)
+    np.testing.assert_array_equal(v, u)
+    np.testing.assert_array_equal(c.learnt_from(u, one, around), u)
+    assert total == 0
+    as_written = bare.potential(jnp.zeros(0), case.args, {})(bare.coordinates.flat(parts))
+    np.testing.assert_array_equal(p.potential(one, case.args, {})(u), as_written)
+    v, _ = c.written_from(u, zero, around)
+    values = c.constrained(v)[0]
+    last = c.centred[-1]
+    np.testing.assert_array_equal(v[last.at], WRITTEN_BY_HAND[name](values, parts[last.name]))
+
+
 def test_two_ways_of_writing_one_model_have_the_same_coordinates(double):
     """Centred as declared and non-centred by hand, brought to the same degree, are one density."""
     declared, case, _ = made("eight schools")
