@@ -141,3 +141,16 @@ def test_a_degree_for_every_element(model):
 def test_degrees_that_make_no_sense(model, choice, message):
     with pytest.raises(gb.GibbsiteError, match=message):
         model.reparam(choice)
+
+
+def test_a_site_without_degrees_is_told_why():
+    def bounded(y):
+        mu, tau = numpyro.sample("mu", dist.Normal(0, 1)), numpyro.sample("tau", dist.HalfNormal(1))
+        t = numpyro.sample("t", dist.TruncatedNormal(mu, tau, low=0.0))
+        k = numpyro.sample("k", dist.Bernoulli(0.4).expand([len(y)]))
+        numpyro.sample("y", dist.Normal(t * k, 1), obs=y)
+
+    other = gb.model(bounded, Y)
+    for site, words in (("t", "within bounds"), ("k", "discrete"), ("tau", "change nothing")):
+        with pytest.raises(gb.GibbsiteError, match=f"'{site}' .*{words}"):
+            other.reparam({site: "auto"})

@@ -22,7 +22,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density import Density, Site
 from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
-from gibbsite.density.hierarchy.location_scale import location_scales
+from gibbsite.density.hierarchy.location_scale import bounded_around_latents, location_scales
 from gibbsite.errors import DataError, ModelError, nearest
 from gibbsite.ground.sensible import shown
 from gibbsite.kernels.learnt.coordinates import declared
@@ -147,6 +147,8 @@ def _why_not(density: Density, name: str) -> str:
         return f"{name!r} is {site.role if not site.latent else 'discrete'}: it has no degree of centring"
     if (by_hand := non_centred_by_hand(density).get(name)) is not None:
         return f"{name!r} is non-centred by hand, but {by_hand.obstacle}: it stays as it is"
+    if found is None and bounded_around_latents(density, name):
+        return f"{name!r} lies within bounds, which a change of its location and scale would not keep"
     if found is None:
         return f"{name!r} has no location or scale that reads a latent: any degree would change nothing"
     return (

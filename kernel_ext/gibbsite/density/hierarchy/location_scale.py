@@ -18,6 +18,7 @@ from gibbsite.density.model.bounds import base_constraint
 from gibbsite.trace.jaxpr.compat import Literal
 
 ELEMENTS, LOGS, FACTOR, WALK, RECURSION = "elements", "logs", "factor", "walk", "recursion"
+_BOTH = ("loc", "scale")
 _MULTIVARIATE = ("MultivariateNormal", "LowRankMultivariateNormal", "MultivariateStudentT")
 
 
@@ -64,6 +65,13 @@ def location_scales(density: Density) -> Mapping[str, LocationScale]:
         found = {n: _found(density, n) for n in density.latents if not density.sites[n].discrete}
         density.cache["location_scales"] = {n: f for n, f in found.items() if f is not None and f.reads}
     return density.cache["location_scales"]
+
+
+def bounded_around_latents(density: Density, name: str) -> bool:
+    """Whether a site has a location or scale that reads latents, but bounds that stay where they are."""
+    parameters = density.outputs["parameters"].get(name, {})
+    reads = any(density.maps.latents(a) for p, a in parameters.items() if p.split("/")[-1] in _BOTH)
+    return reads and not on_the_real_line(density.sites[name].support)
 
 
 def in_program_order(density: Density, names: frozenset[str]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ class Learnt:
     def __str__(self) -> str:
         low, high = float(np.min(self.degrees)), float(np.max(self.degrees))
         span = f"{low:.2g}" if high - low < 0.01 else f"{low:.2g} … {high:.2g}"
-        if not np.isfinite(self.used):
+        if not (self.known and np.isfinite(self.used)):
             return f"λ {span}"
         return (
             f"λ {span}; F {self.used:.2g}, as written {self.written:.2g}, non-centred {self.non_centred:.2g}"
