@@ -1,6 +1,7 @@
 """Which sites have a location or a scale that reads latents: found, against what moves when latents do."""
 
 import gibbsite as gb
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -8,9 +9,11 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.density import rerolled
 from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
+from gibbsite.density.hierarchy.distances import distances, reading
 from gibbsite.density.hierarchy.lifted import place_of
 from gibbsite.density.hierarchy.location_scale import ELEMENTS, FACTOR, LOGS, RECURSION, WALK, location_scales
 from gibbsite.density.maps.access import component_array
+from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
 from helpers.models.hierarchies import GROUP, HIERARCHIES, LOOPED, X, Y, prior_state
 from helpers.models.zoo import ZOO
 
@@ -80,6 +83,26 @@ def test_they_read_what_they_say(name):
             assert (latent in f.location, latent in f.scale) == (location, scale), (f, latent)
         loc, scale = f.read(density.evaluator(state).full)
         assert loc.shape == scale.shape == density.sites[f.site].shape
+
+
+@pytest.mark.parametrize("name", ["eight schools", "two levels"])
+def test_what_is_taken_for_a_distance_is_one(name):
+    case, density = HIERARCHIES[name], density_of(name)
+    state = density.state_values(prior_state(case.fn, case.args, 1))
+    read, found = density.evaluator(state).full, distances(density)
+    assert set(found) == {n for n, f in location_scales(density).items() if f.around_its_location}
+    for site, variables in found.items():
+        form, value = location_scales(density)[site], read(density.latent_vars[site])
+        for var in variables:
+            np.testing.assert_array_equal(read(var), value - form.read(read)[0])
+    # given another one, the site's own density follows, and no other
+    given = [*(state[n] for n in sorted(density.latent_vars)), *density.arguments.arrays]
+    tree = jax.tree.structure(density.outputs)
+    before = jax.tree.unflatten(tree, jaxpr_as_fun(density.closed)(*given))["log_prob"]
+    for site, variables in found.items():
+        other = jaxpr_as_fun(reading(density, variables))(*given, *(read(v) + 1 for v in variables))
+        after = jax.tree.unflatten(tree, other)["log_prob"]
+        assert [n for n in before if not np.array_equal(before[n], after[n])] == [site]
 
 
 def check_by_hand(density, states):

@@ -160,10 +160,10 @@ class Marginal:
 
     # the same with complete latents and explicit data, for kernels
 
-    def logdensity_at(self, latents: Latents, data: Any) -> Any:
+    def logdensity_at(self, latents: Latents, data: Any, apart: Latents | None = None) -> Any:
         """As `logdensity`, at values of the other latents by name and explicit data arrays; to be pulled
-        back."""
-        return self.plan.logdensity(self._packed(latents), data)
+        back. `apart`: how far sites are from their locations, where that is better known than from values."""
+        return self.plan.logdensity(self._packed(latents), data, apart=apart)
 
     def draw_at(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
         """As `sample`; an element without a possible value keeps the one it has in `latents`."""

@@ -94,9 +94,10 @@ class Plan:
             step.run(env, SUM, None)
             yield step, used, {f: env[f] for f in step.made}
 
-    def logdensity(self, latents: Latents, data: Any, mode: str = SUM) -> Any:
-        """The marginal log density, a scalar; in SMOOTH mode with derivatives forwards, too."""
-        return self.tables.rest(latents, data) + self.total(self.tables(latents, data), mode=mode)
+    def logdensity(self, latents: Latents, data: Any, mode: str = SUM, apart: Latents | None = None) -> Any:
+        """The marginal log density, a scalar; in SMOOTH mode with derivatives forwards, too. For `apart` see
+        `rest` of the tables."""
+        return self.tables.rest(latents, data, apart) + self.total(self.tables(latents, data), mode=mode)
 
     def _read_back(self, latents: Latents, data: Any, mode: str, uniforms: Any = None) -> dict[str, Any]:
         """The derivative by each element's table: what `mode` reads, `(K, elements)` by site."""

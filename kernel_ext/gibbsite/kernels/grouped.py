@@ -6,6 +6,7 @@ that moves. Kernels that need no more of the model than its logdensity and the s
 (`GROUPED_KERNELS`) run on the analysed density instead.
 """
 
+import functools
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,8 +23,10 @@ from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.reads.moving import support_movers
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, Site, rerolled
+from gibbsite.density.hierarchy.distances import at_distances, reading
 from gibbsite.density.model.bounds import computed_bounds
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.learnt.apart import known_distances
 from gibbsite.trace.jaxpr.compat import is_traced, jaxpr_as_fun
 
 GROUPED_KERNELS = frozenset({"Gibbs", "Conjugate", "PolyaGamma", "Collapsed", "NUTS", "HMC"})
@@ -190,7 +193,11 @@ def _runtime_model(
 ) -> Callable[..., None]:
     ordered = sorted(density.latent_vars)
     tree = jax.tree.structure(density.outputs)
-    fn = jaxpr_as_fun(density.closed)
+
+    @functools.cache
+    def beside(known: tuple[Any, ...]) -> Callable[..., Any]:
+        return jaxpr_as_fun(reading(density, known) if known else density.closed)
+
     sites = density.sites
     supports = {n: finite_support(density, n) for n in density.latent_vars if sites[n].discrete}
     first = {n: s.values[0] for n, s in supports.items() if s is not None}
@@ -199,7 +206,9 @@ def _runtime_model(
         latents: dict[str, Any] = {
             n: numpyro.sample(n, Flat(sites[n], first.get(n))) for n in density.latent_vars
         }
-        out = fn(*[latents[n] for n in ordered], *kwargs[INPUTS_KWARG]["data"])
+        given = *(latents[n] for n in ordered), *kwargs[INPUTS_KWARG]["data"]
+        known = at_distances(density, known_distances())
+        out = beside(tuple(known))(*given, *known.values())
         parts = jax.tree.unflatten(tree, out)
         for origin, value in parts["log_prob"].items():
             numpyro.factor(f"log p({origin})", value)

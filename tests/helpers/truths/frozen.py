@@ -1,10 +1,11 @@
-"""Kernels with a tuning as warm-up might have learnt it, and the test that they leave the posterior as it is."""
+"""Kernels tuned as warm-up might have done it, and the test that they leave the posterior as it is."""
 
 import jax.numpy as jnp
 import numpy as np
 from gibbsite.kernels.learnt.bending import Bends
 from gibbsite.kernels.learnt.metric import Metric
 from gibbsite.kernels.nuts.block import LearntNUTS
+
 from helpers.truths.geweke import joint_distribution_test
 
 

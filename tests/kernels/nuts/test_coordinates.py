@@ -105,7 +105,7 @@ def test_the_ends_are_the_forms_by_hand_bit_for_bit():
 
 
 WRITTEN_BY_HAND = {
-    "two levels": lambda v, z: v["middle"][np.array([0, 0, 1, 1, 1])] + jnp.float32(0.5) * z,
+    "two levels": lambda v, z: v["middle"][np.array([0, 0, 1, 1, 1])] + 0.5 * z,
     "log scales": lambda v, z: v["scale"] * z,
     "random walk": lambda v, z: jnp.cumsum(v["step"] * z),
     "autoregressive": lambda v, z: v["sigma"] * z,
@@ -119,12 +119,12 @@ def kernel_factor(length, size, x, **_):
 
 
 @pytest.mark.parametrize("name", WRITTEN_BY_HAND)
-def test_centred_is_as_written_and_non_centred_as_by_hand_bit_for_bit(name):
+def test_centred_is_as_written_and_non_centred_as_by_hand_bit_for_bit(name, double):
     """Operation by operation: values and log densities, of normals, t, logarithms, vectors, walks, scans."""
     p, case, _ = made(name)
     c, bare = p.coordinates, made(name, "as written")[0]
     around, rng = p.around(case.args, {}), np.random.default_rng(0)
-    parts = {part.name: jnp.asarray(rng.normal(size=part.shape), jnp.float32) for part in c.parts}
+    parts = {part.name: jnp.asarray(rng.normal(size=part.shape)) for part in c.parts}
     u, one, zero = c.flat(parts), jnp.ones(c.degrees), jnp.zeros(c.degrees)
     v, total = c.written_from(u, one, around)
     np.testing.assert_array_equal(v, u)

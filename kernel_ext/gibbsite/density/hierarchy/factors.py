@@ -11,12 +11,21 @@ _MOST = 100
 
 
 class Whitening(NamedTuple):
-    """`forth` maps standard normal numbers to the site's value, `back` is its inverse, and `log_size` the
-    logarithm of the determinant of the former; arrays of the site's shape."""
+    """`stretched` maps standard normal numbers to how far the site is from `loc`, `whitened` is its inverse,
+    and `log_size` the logarithm of the determinant of the former; arrays of the site's shape."""
 
-    forth: Callable[[Any], Any]
-    back: Callable[[Any], Any]
+    loc: Any
+    stretched: Callable[[Any], Any]
+    whitened: Callable[[Any], Any]
     log_size: Any
+
+    def forth(self, z: Any) -> Any:
+        """Standard normal numbers → the site's value."""
+        return self.loc + self.stretched(z)
+
+    def back(self, x: Any) -> Any:
+        """The inverse of `forth`."""
+        return self.whitened(x - self.loc)
 
 
 def of_normal(site: Any, parameters: Mapping[str, Any]) -> Callable[[Callable[[Any], Any]], Whitening] | None:
@@ -27,8 +36,9 @@ def of_normal(site: Any, parameters: Mapping[str, Any]) -> Callable[[Callable[[A
     def whitening(of: Callable[[Any], Any]) -> Whitening:
         loc, factor = jnp.asarray(of(parameters["loc"])), jnp.asarray(of(parameters["scale_tril"]))
         return Whitening(
-            lambda z: loc + factor @ z,
-            lambda x: solve_triangular(factor, x - loc, lower=True),
+            loc,
+            lambda z: factor @ z,
+            lambda x: solve_triangular(factor, x, lower=True),
             jnp.sum(jnp.log(jnp.diagonal(factor))),
         )
 
@@ -43,6 +53,7 @@ def of_walk(site: Any, parameters: Mapping[str, Any]) -> Callable[[Callable[[Any
     def whitening(of: Callable[[Any], Any]) -> Whitening:
         scale = jnp.broadcast_to(jnp.asarray(of(parameters["scale"]))[..., None], site.shape)
         return Whitening(
+            jnp.zeros_like(scale),
             lambda z: jnp.cumsum(scale * z, -1),
             lambda x: jnp.diff(x, axis=-1, prepend=0.0) / scale,
             jnp.sum(jnp.log(scale)),

@@ -19,6 +19,8 @@ from gibbsite.trace.jaxpr.compat import Literal
 
 ELEMENTS, LOGS, FACTOR, WALK, RECURSION = "elements", "logs", "factor", "walk", "recursion"
 _BOTH = ("loc", "scale")
+_UNCONSTRAINING = (("Exp",), ("Sigmoid",))
+"""Transforms whose inverse is that to a site's unconstrained values."""
 _MULTIVARIATE = ("MultivariateNormal", "LowRankMultivariateNormal", "MultivariateStudentT")
 
 
@@ -27,13 +29,13 @@ class LocationScale:
     """A latent site with a location and a scale, of which at least one reads latents.
 
     `location` and `scale` name those latents, in program order. `form` tells what they are a location and a
-    scale of: each element by itself ("elements"), its logarithm ("logs"), a vector with a factor of its
-    covariance for a scale ("factor"), the steps of a random walk ("walk"), or elements that read earlier ones
-    of the same site, as those of a `scan` do ("recursion"). `read` computes from the values of the jaxpr's
-    variables what each element is centred by, arrays of the site's shape: both, where `elementwise`; of
-    recursions 0 and the scale of the steps, since a path of few data is as wide as its steps are; of maps of
-    areas the scale of all. `whiten` computes from them a linear map that makes a random walk, or a
-    vector with a factor, independent standard numbers a priori.
+    scale of: each element by itself ("elements"), its logarithm or logit ("logs"), a vector with a factor of
+    its covariance for a scale ("factor"), the steps of a random walk ("walk"), or elements that read earlier
+    ones of the same site, as those of a `scan` do ("recursion"). `read` computes from the values of the
+    jaxpr's variables what each element is centred by, arrays of the site's shape: both, where `elementwise`;
+    of recursions 0 and the scale of the steps, since a path of few data is as wide as its steps are; of maps
+    of areas the scale of all. `whiten` computes from them a linear map that makes a random walk, or a vector
+    with a factor, independent standard numbers a priori.
     """
 
     site: str
@@ -47,6 +49,12 @@ class LocationScale:
     def reads(self) -> tuple[str, ...]:
         """Every other latent that location or scale read."""
         return tuple(n for n in dict.fromkeys((*self.location, *self.scale)) if n != self.site)
+
+    @property
+    def around_its_location(self) -> bool:
+        """Whether the density of the site, or of its logarithms, is one of distances from what `read` says
+        is the location."""
+        return self.read is not None and self.form != RECURSION
 
     @property
     def elementwise(self) -> bool:
@@ -107,9 +115,9 @@ def _found(density: Density, name: str) -> LocationScale | None:
         stretched = plain and scale and name not in scale
         read = _spread(site, parameters["scale"]) if stretched else None
         return LocationScale(name, location, scale, RECURSION, read)
-    if density.transforms.get(name):
+    logs = site.fn_name == "LogNormal" or density.transforms.get(name, ())[1:] in _UNCONSTRAINING
+    if density.transforms.get(name) and not logs:
         return LocationScale(name, location, scale, ELEMENTS)
-    logs = site.fn_name == "LogNormal"
     if not (logs or on_the_real_line(site.support)) or (
         site.event_shape and site.element_rank < len(site.shape)
     ):

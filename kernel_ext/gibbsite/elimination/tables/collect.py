@@ -12,6 +12,7 @@ from gibbsite.conditional.finite.finite import FiniteStructure, FiniteTables
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.conditional.reads.touch import SINGLE, Touch
 from gibbsite.density import Density
+from gibbsite.density.hierarchy.distances import at_distances
 from gibbsite.density.maps.access import Access, Shape
 from gibbsite.density.terms import Term
 from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, Source
@@ -156,13 +157,17 @@ class Tables:
         """The tables of `factors`."""
         return [t for s in self.sources for t in s.tables(latents, data)]
 
-    def rest(self, latents: Latents, data: Any) -> Any:
-        """The part of the log density that none of the summed sites touches: a scalar."""
+    def rest(self, latents: Latents, data: Any, apart: Latents | None = None) -> Any:
+        """The part of the log density that none of the summed sites touches: a scalar.
+
+        `apart` are distances of sites from their locations that are known better than from the values.
+        """
         given = dict(latents)  # the rest does not depend on the values of the summed sites
         for s, support in self.of.supports.items():
             shape = (1,) * len(support.elements) + support.values.shape[1:]
             given[s] = support.values[0].reshape(shape)
         ev = self.density.evaluator(given, data)
+        ev.give(at_distances(self.density, apart or {}))
         out: Any = jnp.zeros(())
         for piece in self._rest:
             part = contribution(self.density, piece, ev, ())

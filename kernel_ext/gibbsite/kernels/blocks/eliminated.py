@@ -24,6 +24,7 @@ from gibbsite.elimination import Marginal
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.composite import ends_early
 from gibbsite.kernels.grouped import Flat
+from gibbsite.kernels.learnt.apart import known_distances
 
 
 class EliminatedState(NamedTuple):
@@ -67,7 +68,7 @@ class MarginalModel:
         def model(**kwargs: Any) -> None:
             latents = {n: numpyro.sample(n, Flat(density.sites[n], first.get(n))) for n in left}
             data = kwargs[INPUTS_KWARG]["data"]
-            numpyro.factor("log marginal", marginal.logdensity_at(latents, data))
+            numpyro.factor("log marginal", marginal.logdensity_at(latents, data, known_distances()))
 
         model.__name__ = self.name
         return model

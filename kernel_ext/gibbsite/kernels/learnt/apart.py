@@ -12,10 +12,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from numpyro.primitives import Messenger
+from numpyro.primitives import Messenger, apply_stack
 
-_FAMILIES = (dist.Normal, dist.StudentT, dist.Cauchy, dist.Laplace, dist.Logistic)
+_FAMILIES = (
+    *(dist.Normal, dist.StudentT, dist.Cauchy, dist.Laplace, dist.Logistic, dist.Gumbel),
+    *(dist.MultivariateNormal, dist.MultivariateStudentT, dist.CAR),
+)
+_ASKED = "distances"
 _AROUND = (dist.ExpandedDistribution, dist.Independent, dist.MaskedDistribution)
+_MOVED = (dist.LogNormal, dist.TransformedDistribution)
+"""Of these it is the number before the transform whose distance is known."""
 
 
 class _Offset:
@@ -40,26 +46,44 @@ class from_their_locations(Messenger):
         self._offsets = offsets
 
     def process_message(self, msg: Any) -> None:
-        """Puts the distance in the place of the value."""
+        """Puts the distance in the place of the value; tells all distances to a model that asks for them."""
+        if msg["type"] == _ASKED:
+            msg["value"] = {**self._offsets}
+            return
         distance = (
             self._offsets.get(msg["name"]) if msg["type"] == "sample" and not msg["is_observed"] else None
         )
         if distance is None or jnp.size(msg["value"]) != distance.size:
             return
-        around = _at_zero(msg["fn"])
-        if around is not None:
-            msg["fn"] = _Offset(around, jnp.reshape(distance, jnp.shape(msg["value"])))
+        apart = _apart(msg["fn"], jnp.reshape(distance, jnp.shape(msg["value"])))
+        msg["fn"] = msg["fn"] if apart is None else apart
 
 
-def _at_zero(fn: Any) -> Any:
-    """The distribution with its location at zero; None where it has none."""
+def known_distances() -> dict[str, jax.Array]:
+    """What handlers around a model know about how far sites are from their locations, by site.
+
+    For models that evaluate a density of all their sites by themselves.
+    """
+    asked = {"type": _ASKED, "value": None, "fn": dict, "args": (), "kwargs": {}, "is_observed": False}
+    return dict(apply_stack(asked)["value"])
+
+
+def _apart(fn: Any, distance: jax.Array) -> Any:
+    """The distribution with the log probability of that distance; None where it has no location."""
     if type(fn) in _FAMILIES:
         found = copy.copy(fn)
         found.loc = jnp.zeros_like(fn.loc)
-        return found
-    base = _at_zero(fn.base_dist) if type(fn) in _AROUND else None
+        return _Offset(found, distance)
+    if type(fn) not in (*_AROUND, *_MOVED) or (type(fn) in _MOVED and not _by_element(fn)):
+        return None
+    base = _apart(fn.base_dist, distance)
     if base is None:
         return None
     found = copy.copy(fn)
     found.base_dist = base
     return found
+
+
+def _by_element(fn: Any) -> bool:
+    """Whether one transform, of each element by itself, is all that stands between base and value."""
+    return len(fn.transforms) == 1 and fn.transforms[0].domain.event_dim == 0

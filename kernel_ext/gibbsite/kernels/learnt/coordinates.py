@@ -18,7 +18,7 @@ from gibbsite.conditional.draws.within import transform_to
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.by_hand import ByHand, non_centred_by_hand
 from gibbsite.density.hierarchy.factors import Whitening
-from gibbsite.density.hierarchy.location_scale import ELEMENTS, LocationScale, location_scales
+from gibbsite.density.hierarchy.location_scale import LocationScale, location_scales
 from gibbsite.kernels.learnt.bending import Bends, bent_from, bent_to, straight
 from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor, offset
 
@@ -185,10 +185,13 @@ class Coordinates:
             degree = form.lam[p.degrees].reshape(p.shape)
             whiten = _whitening(p)
             if whiten is not None:
-                x, written, log_factor = _whitened(whiten(read), x, jnp.ravel(degree)[0] == 0, forth)
+                by, white = whiten(read), jnp.ravel(degree)[0] == 0
+                if forth:
+                    offsets[p.name] = jnp.where(white, by.stretched(jnp.where(white, x, 0.0)), x - by.loc)
+                x, written, log_factor = _whitened(by, x, white, forth)
             else:
                 loc, scale = _read(p, read)
-                if forth and isinstance(p.centred, LocationScale) and p.centred.form == ELEMENTS:
+                if forth and isinstance(p.centred, LocationScale) and p.centred.around_its_location:
                     offsets[p.name] = offset(x, degree, loc, scale)
                 x, written, log_factor = _moved(p.centred, x, degree, loc, scale, forth)
             total = total + jnp.sum(log_factor)
