@@ -281,3 +281,63 @@ def test_indicators_of_structural_zeros_are_summed_out_though_all_is_conjugate()
         assert row.kernel == "Eliminate z > NUTS"
         assert "an observed zero says little of z, and where that is zero nothing of p" in row.reason
     assert [r.kernel for r in gb.model(quiet_or_loud, y).schedule().rows] == ["Gibbs", "Conjugate"]
+
+
+def surveyed(k, most, prior):
+    n = numpyro.sample("n", dist.DiscreteUniform(1, most))
+    share = numpyro.sample("share", prior) if prior is not None else 0.3
+    with numpyro.plate("days", len(k)):
+        numpyro.sample("k", dist.Binomial(n, share), obs=k)
+
+
+@pytest.mark.parametrize(
+    ("most", "prior", "text"),
+    [
+        (500, dist.Beta(1, 1), "Eliminate n > NUTS share"),
+        (10_000, dist.Beta(1, 1), "Gibbs n (*) Conjugate share"),
+        (500, None, "Gibbs n"),
+    ],
+    ids=["both", "a large table", "a known share"],
+)
+def test_totals_are_summed_out_where_their_share_makes_up_for_them(most, prior, text):
+    schedule = gb.model(surveyed, np.array([16, 18, 22, 25, 27]), most, prior).schedule()
+    assert schedule.text == text
+    told = "share makes up for every change of n" in schedule.rows[0].reason
+    assert told == text.startswith("Eliminate")
+
+
+def imputed(y):
+    precision = numpyro.sample("precision", dist.Wishart(2.0, rate_matrix=0.001 * jnp.eye(2)))
+    gaps = np.isnan(y)
+    lacking = numpyro.sample("lacking", dist.Normal(0, 1.0).expand([int(gaps.sum())]).mask(False))
+    full = jnp.asarray(np.nan_to_num(y)).at[gaps].set(lacking)
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(2), precision_matrix=precision), obs=full)
+
+
+def test_a_covariance_stays_with_the_values_it_imputes_unless_these_are_few():
+    gaps = np.full((12, 2), np.nan)
+    gaps[:4] = [[1, 1], [1, -1], [-1, 1], [-1, -1]]
+    gaps[4:8, 0], gaps[8:, 1] = [2, 2, -2, -2], [2, 2, -2, -2]
+    (row,) = gb.model(imputed, gaps).schedule().rows
+    assert (row.kernel, row.sites) == ("NUTS", ("precision", "lacking"))
+    assert "precision and lacking make each other likely in y, 8 values of which lack" in row.reason
+    full = np.random.default_rng(0).normal(size=(20, 2))
+    full[0, 1] = np.nan
+    assert [r.kernel for r in gb.model(imputed, full).schedule().rows] == ["Conjugate", "Conjugate"]
+
+
+def counted(y, copies):
+    drift = numpyro.sample("drift", dist.Normal(0, 1.0))
+    wild, blurred = numpyro.sample("wild", dist.Uniform(0, 1)), numpyro.sample("blurred", dist.Uniform(0, 1))
+    with numpyro.plate("steps", len(y)):
+        step = numpyro.sample("step", dist.Normal(drift, wild))
+    level = jnp.cumsum(step)
+    with numpyro.plate("t", len(y)), numpyro.plate("copies", copies, dim=-2):
+        numpyro.sample("y", dist.Normal(level, blurred), obs=jnp.broadcast_to(y, (copies, len(y))))
+
+
+def test_the_scale_of_as_few_data_as_states_is_drawn_without_these():
+    (row,) = gb.model(counted, X, 1).schedule().rows
+    assert (row.kernel, row.sites) == ("Collapsed", ("wild", "blurred", "drift", "step"))
+    assert [r.sites[0] for r in gb.model(counted, X, 3).schedule().rows] == ["wild", "blurred"]

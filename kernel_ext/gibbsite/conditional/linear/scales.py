@@ -8,6 +8,7 @@ from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.outer import outer_site
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
+from gibbsite.trace.jaxpr.compat import Literal
 
 # effects of one scale from which on they tell it well enough: a draw given them costs a tenth
 _FEW = 25
@@ -26,7 +27,8 @@ def few_effects(
     little of each, and may leave their scale anywhere near zero.
 
     Given few effects their scale hardly moves wherever data allow it to be small, and they follow it (Gelman
-    et al. 2008, "Using redundant parameterizations to fit hierarchical models").
+    et al. 2008, "Using redundant parameterizations to fit hierarchical models"). So it is with the scale of
+    data that are hardly more than the effects, which may take all of their noise: a state for each count.
     """
     found: dict[tuple[str, ...], tuple[str, ...]] = {}
     taken: set[str] = set()
@@ -36,7 +38,9 @@ def few_effects(
         mine = [
             n
             for n in scales
-            if n not in taken and n in density.latent_vars and _is_few(density, n, block, logistic)
+            if n not in taken
+            and n in density.latent_vars
+            and (_is_few(density, n, block, logistic) or _is_of_few_data(density, n, block))
         ]
         work = sum(_work(density, n) for n in mine)
         if mine and work <= _MOST_WORK:
@@ -54,6 +58,19 @@ def _is_few(density: Density, scale: str, block: Collection[str], logistic: Coll
     if not each or set(block) & set(logistic):
         return bool(each)
     return max(_size(density, n) for n in effects) <= _FEW * each
+
+
+def _is_of_few_data(density: Density, scale: str, block: Collection[str]) -> bool:
+    """Whether a scale is one of data about the block's sites, of which there are as many as of these."""
+    for name, parameters in density.outputs["parameters"].items():
+        atom, level = parameters.get("scale"), parameters.get("loc")
+        if name in density.latent_vars or any(a is None or isinstance(a, Literal) for a in (atom, level)):
+            continue
+        effects = [n for n in block if n in density.maps.latents(level)]
+        if scale in density.maps.latents(atom) and effects:
+            size = _size(density, name)
+            return size <= _FEW and 2 * size <= 3 * max(_size(density, n) for n in effects)
+    return False
 
 
 def _size(density: Density, name: str) -> int:

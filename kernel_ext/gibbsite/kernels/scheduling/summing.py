@@ -12,6 +12,7 @@ from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.parse import Update
 from gibbsite.kernels.scheduling.registry import Facts, find_kernel, size
+from gibbsite.trace.jaxpr.compat import Literal
 
 _VALUES = 8
 """Of an indicator: with more, tables cost more than gradients gain (a sixth is left for one of 110 years)."""
@@ -19,6 +20,8 @@ _DEAREST = 8.0
 """Term elements of a gradient with the sites summed out, in those of one that is given them."""
 _MOST = 64
 """Numbers in the block: of more, some are better drawn exactly."""
+_MOST_ENTRIES = 2**15
+"""Of tables over totals that are not known: gradients through them take a fraction of a millisecond."""
 
 
 def summing_out(facts: Facts, updates: Sequence[Update]) -> list[Update]:
@@ -29,17 +32,21 @@ def summing_out(facts: Facts, updates: Sequence[Update]) -> list[Update]:
     gradients anyway this costs at most a few times a sweep, and what meets the indicators and would be drawn
     exactly joins the block. Chains over time and coupled elements stay: their draw is worth more than their
     sum, whose gradient takes them step by step. Sites that indicators switch off (`Binomial(n, p * z)`) need
-    none, and are better off with them: of zeros that may be of either kind the data say little.
+    none, and are better off with them: of zeros that may be of either kind the data say little. A total that
+    is not known (`Binomial(n, p)` with both to be found) is summed out as well: their product is what counts
+    tell of, so that drawn in turn each holds the other where it is.
     """
     if updates and updates[-1].kernel == "NUTS":
         others, last = list(updates[:-1]), updates[-1]
     else:
-        gated = [u for u in updates if u.kernel == "Conjugate" and _gated(facts, u.sites, updates)]
+        conjugate = [u for u in updates if u.kernel == "Conjugate"]
+        gated = [u for u in conjugate if _gated(facts, u.sites, updates) or _shares(facts, u.sites, updates)]
         if not gated:
             return list(updates)
         others = [u for u in updates if u not in gated]
         last = Update("NUTS", _in_order(facts, [n for u in gated for n in u.sites]))
-    out = [u for u in others if u.kernel == "Gibbs" and _indicators(facts, u, last.sites)]
+    gibbs = [u for u in others if u.kernel == "Gibbs"]
+    out = [u for u in gibbs if _indicators(facts, u, last.sites) or _totals(facts, u.sites, last.sites)]
     near = [u for u in others if u not in out and any(_meet(facts, u.sites, z.sites) for z in out)]
     block = _in_order(facts, [*last.sites, *(n for u in near for n in u.sites)])
     fitting = all(u.kernel == "Conjugate" for u in near) and not any(_unsmooth(facts, n) for n in block)
@@ -59,6 +66,26 @@ def _gated(facts: Facts, sites: Sequence[str], updates: Sequence[Update]) -> boo
     return any(gates_of(facts.density, n) & drawn for n in members)
 
 
+def _shares(facts: Facts, sites: Sequence[str], updates: Sequence[Update]) -> bool:
+    """Whether counts are shares of a total that is drawn from a table, as the sites tell."""
+    return any(_totals(facts, u.sites, sites) for u in updates if u.kernel == "Gibbs")
+
+
+def _totals(facts: Facts, discrete: Sequence[str], continuous: Sequence[str]) -> bool:
+    """Whether discrete sites are totals of counts whose probability the continuous ones decide."""
+    maps = facts.density.maps
+    for parameters in facts.density.outputs["parameters"].values():
+        total, share = (
+            next((a for n in names if (a := parameters.get(n)) is not None), None)
+            for names in (("total_count",), ("probs", "logits"))
+        )
+        if total is None or share is None or isinstance(total, Literal) or isinstance(share, Literal):
+            continue
+        if not maps.latents(total).isdisjoint(discrete) and not maps.latents(share).isdisjoint(continuous):
+            return True
+    return False
+
+
 def summed_because(facts: Facts, update: Update) -> str:
     """Why sites are summed out of an update of gradients, to follow on what is done; empty where all that it
     moves beside them could be drawn exactly."""
@@ -71,6 +98,11 @@ def summed_because(facts: Facts, update: Update) -> str:
         return (
             f": an observed zero says little of {names}, and where that is zero nothing of {', '.join(off)}"
         )
+    if not moved and update.kernel in ("NUTS", "HMC") and _totals(facts, gone, update.sites):
+        names = ", ".join(n for n in update.sites if _totals(facts, gone, (n,)))
+        verb = "makes" if "," not in names else "make"
+        totals = ", ".join(update.eliminated)
+        return f": {names} {verb} up for every change of {totals}, drawn in turn they crawl"
     if not moved or update.kernel not in ("NUTS", "HMC"):
         return ""
     verb = "needs" if len(moved) == 1 else "need"
@@ -109,7 +141,8 @@ def _cheap(facts: Facts, sites: Sequence[str]) -> bool:
     plan = marginal.plan
     whole = sum(int(np.prod(t.shape, dtype=np.int64)) for t in facts.density.terms)
     entries = max(plan.tables.evaluations, *(s.entries for s in plan.steps))
-    return entries <= _DEAREST * whole
+    totals = _totals(facts, sites, [n for n in facts.density.latents if n not in sites])
+    return entries <= max(_DEAREST * whole, _MOST_ENTRIES if totals else 0)
 
 
 def _in_order(facts: Facts, names: Sequence[str]) -> tuple[str, ...]:

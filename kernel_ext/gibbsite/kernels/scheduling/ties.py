@@ -4,10 +4,12 @@ Given the scale, the effects of a hierarchy move little; given the effects, so d
 walk where a joint one leaps, and only within one block can the degree of centring be learnt.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 import networkx as nx
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.by_hand import ByHand, non_centred_by_hand
@@ -22,6 +24,9 @@ from gibbsite.trace.jaxpr.compat import Literal
 
 # beyond so many numbers, an exact draw is worth more than a joint one
 _MANY = 500
+# missing values beside a covariance: of more, or of a smaller share of the data, turns do as well
+_MANY_MISSING = 64
+_FEW_MISSING = 0.1
 
 
 def hierarchies(density: Density) -> list[tuple[str, ...]]:
@@ -64,7 +69,36 @@ def kept_together(density: Density, conjugate: Collection[str], excluded: Collec
         shared = _shared(density, n, effects)
         if shared:
             tied[n] = f"{n} meets {shared[1]} in the terms of {shared[0]}"
-    return {**_curved(density, conjugate, excluded), **tied}
+    return {**_curved(density, conjugate, excluded), **_imputed(density, conjugate, excluded), **tied}
+
+
+def _imputed(density: Density, conjugate: Collection[str], excluded: Collection[str]) -> dict[str, str]:
+    """The sites that could be drawn exactly, but are a covariance and the values that data lack beside it:
+    values imputed under one correlation make it likely again (Tanner and Wong 1987, §5, whose twelve points
+    have two modes). What else their density reads joins them."""
+    tied: dict[str, str] = {}
+    for name, value in density.outputs["observed"].items():
+        lacking = [n for n in density.latents if n in density.maps.latents(value)]
+        free = [n for n in lacking if n in conjugate and n not in excluded]
+        count, whole = sum(_size(density, n) for n in lacking), math.prod(np.shape(value.aval))
+        if not free or count > _MANY_MISSING or count < _FEW_MISSING * whole:
+            continue
+        near = density.maps.latents(density.outputs["log_prob"][name])
+        near = [n for n in density.latents if n in near and n in conjugate and n not in excluded]
+        matrices = [n for n in near if _is_covariance(density, n)]
+        if matrices and sum(_size(density, n) for n in near) <= _MANY:
+            pair = f"{matrices[0]} and {free[0]}"
+            what = f"{pair} make each other likely in {name}, {count} values of which lack"
+            tied.update(dict.fromkeys([*near, *free], what))
+    return tied
+
+
+def _is_covariance(density: Density, name: str) -> bool:
+    return density.sites[name].support in (constraints.positive_definite, constraints.positive_semidefinite)
+
+
+def _size(density: Density, name: str) -> int:
+    return math.prod(density.sites[name].shape)
 
 
 def _curved(density: Density, conjugate: Collection[str], excluded: Collection[str]) -> dict[str, str]:
@@ -104,6 +138,7 @@ def ties_within(density: Density, sites: Sequence[str]) -> list[str]:
     """What ties the sites of one block to each other, in words."""
     scales = _scaled(density)
     found = [told(f) for n in sites if (f := scales.get(n)) is not None and set(f.reads) & set(sites)]
+    found += dict.fromkeys(_imputed(density, sites, ()).values())
     for name, site in density.sites.items():
         for what, entering in _entering(density, name).items() if site.role == "observed" else ():
             near = [n for n in entering if n in sites and n not in scales]
