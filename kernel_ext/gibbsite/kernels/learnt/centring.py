@@ -6,16 +6,15 @@ Gorinova, Moore and Hoffman 2020). Here λ minimises `F = ½ log var z̃ + ½ lo
 an independent normal distribution to the draws, which exist anyway.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.kernels.learnt.metric import divergence, moments
+from gibbsite.kernels.learnt.metric import log_product, moments
 
 GRID = 25
-_SNAP = 0.05
 _TIE = 0.05
 # bins of log2 of (scale² × curvature of everything but the own prior): elements in one have equal data
 _WIDTH, _MOST = 0.5, 8.0
@@ -54,11 +53,28 @@ def offset(z: jax.Array, lam: jax.Array, loc: jax.Array, scale: jax.Array) -> ja
     return jnp.where(lam == 1, z - loc, factor(lam, scale) * (z - lam * loc))
 
 
-def divergence_at(
-    lam: jax.Array, x: jax.Array, g: jax.Array, loc: jax.Array, scale: jax.Array, weight: jax.Array
-) -> jax.Array:
-    """F by element at degrees `lam` (`[c]` or a scalar), from draws and gradients `[n, c]`."""
-    return divergence(centred_to(x, lam, loc, scale), g * factor(lam, scale), weight)
+def divergences(x: jax.Array, g: jax.Array, loc: jax.Array, scale: jax.Array, weight: jax.Array) -> jax.Array:
+    """F at `GRID` degrees from 0 to 1 by element, `[GRID, c]`, from draws and gradients `[n, c]`.
+
+    The program runs a few times on many numbers and is compiled as fast as can be; so its loop has few
+    operations and no powers, and its sums are products with matrices.
+    """
+    total = jnp.maximum(weight.sum(), 1)
+    x, g, loc = (jnp.where(weight[:, None] > 0, a, 0.0) for a in (x, g, loc))
+    scale = jnp.where(weight[:, None] > 0, scale, 1.0)
+    own, step = x - loc, jnp.exp(jnp.log(scale) / (GRID - 1))
+
+    def spread(y: jax.Array) -> jax.Array:
+        y = y - weight @ y / total
+        return weight @ y**2 / total
+
+    def at(factors: tuple[jax.Array, jax.Array], lam: jax.Array) -> Any:
+        over, times = factors  # s^(λ−1) and its inverse
+        found = log_product(spread(own * over + lam * loc), spread(g * times))
+        return (over * step, times / step), found
+
+    grid = jnp.linspace(0.0, 1.0, GRID, dtype=x.dtype)
+    return jax.lax.scan(at, (1 / scale, scale), grid)[1]
 
 
 def equal_data(
@@ -98,12 +114,13 @@ def learnt(
     """
     sites = int(site.max()) + 1
     grid = jnp.linspace(0.0, 1.0, GRID, dtype=x.dtype)
-    tables = jax.lax.map(lambda lam: divergence_at(lam, x, g, loc, scale, weight), grid)
+    tables = divergences(x, g, loc, scale, weight)
     group = equal_data(x, g, loc, scale, weight, site)
     pooled = jax.vmap(lambda f: jax.ops.segment_sum(f, group, sites * BINS))(tables)
-    best = grid[jnp.argmin(pooled, 0)][group]
-    best = jnp.where(best < _SNAP, 0.0, jnp.where(best > 1 - _SNAP, 1.0, best))
-    at_best = divergence_at(best, x, g, loc, scale, weight)
+    # next to an end of the grid, the end
+    place = jnp.arange(GRID).at[jnp.array([1, GRID - 2])].set(jnp.array([0, GRID - 1]))
+    which = place[jnp.argmin(pooled, 0)][group]
+    best, at_best = grid[which], jnp.take_along_axis(tables, which[None], 0)[0]
     as_written = jnp.where(written == 1, tables[-1], tables[0])
 
     def mean(f: jax.Array) -> jax.Array:

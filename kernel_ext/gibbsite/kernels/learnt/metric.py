@@ -73,8 +73,11 @@ def fisher_diagonal(x: jax.Array, g: jax.Array, weight: jax.Array) -> jax.Array:
 
 def divergence(x: jax.Array, g: jax.Array, weight: jax.Array) -> jax.Array:
     """½ log (var x · var g) by coordinate: 0 for a normal one independent of the others, else above."""
-    _, spread = moments(x, weight)
-    _, slope = moments(g, weight)
+    return log_product(moments(x, weight)[1], moments(g, weight)[1])
+
+
+def log_product(spread: jax.Array, slope: jax.Array) -> jax.Array:
+    """`divergence`, from the variances."""
     return 0.5 * (jnp.log(spread + _TINY) + jnp.log(slope + _TINY))
 
 

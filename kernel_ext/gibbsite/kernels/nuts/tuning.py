@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gibbsite.kernels.learnt.bending import Bends, bent, learnt_bends, straight
 from gibbsite.kernels.learnt.centring import Fit, learnt
@@ -15,6 +14,8 @@ _LEAST_DRAWS = 50
 """Draws of all chains from which a degree of centring can be told."""
 _LEAST_BENT = 50
 """Draws of all chains from which a bend can be told."""
+_MANY = 512
+"""Of how many draws of all chains degrees of centring and bends are learnt at most."""
 _LEAST_WHITE, _SOME, _MARGIN = 16, 128, 0.25
 """Draws of all chains from which it can be told whether a site is better white: soon, since the wrong one has
 the longest trajectories; how many are looked at; and by how much the site as written has to be better (what a
@@ -82,12 +83,13 @@ def refit(
     lam, fit = tuning.lam, tuning.fit
     u, slope = v, g
     if coordinates.degrees and last is not None:
+        few, own = evenly(rows, weight, _MANY)
         loc, scale = jax.vmap(lambda r: coordinates.locations(r.v, around(coordinates, r.siblings, data)))(
-            rows
+            few
         )
-        x, slope_x = coordinates.centred_values(v, g, loc, scale)
+        x, slope_x = coordinates.centred_values(few.v, few.g, loc, scale)
         # whatever cannot be told apart from nothing stays what it was
-        new, new_fit = learnt(x, slope_x, loc, scale, weight, coordinates.site, coordinates.written, last)
+        new, new_fit = learnt(x, slope_x, loc, scale, own, coordinates.site, coordinates.written, last)
         enough = weight.sum() >= _LEAST_DRAWS
         learns = enough & jnp.isfinite(new_fit.used) & ~coordinates.whole
         lam = jnp.where(learns, new, lam)
@@ -102,7 +104,8 @@ def refit(
     bends, bends_fit, places = tuning.bends, tuning.bends_fit, coordinates.bent_at
     if places.size and last is not None:
         enough = weight.sum() >= _LEAST_BENT
-        found = learnt_bends(u[:, places], slope[:, places], weight)
+        some, own = evenly((u[:, places], slope[:, places]), weight, _MANY)
+        found = learnt_bends(*some, own)
         bends, bends_fit = jax.tree.map(lambda a, b: jnp.where(enough, a, b), found, (bends, bends_fit))
         new_u, new_slope = bent(u[:, places], slope[:, places], bends)
         u, slope = u.at[:, places].set(new_u), slope.at[:, places].set(new_slope)
@@ -124,13 +127,8 @@ def whitened(
 ) -> tuple[jax.Array, Fit]:
     """Degrees, and how they fit, with those of sites that are whitened as a whole learnt anew: each site is
     white, unless all coordinates together are more nearly normal with it as written, by some draws."""
-    some = np.linspace(0, len(rows.v) - 1, min(len(rows.v), _SOME)).astype(int)
-    # draws that count come first
-    order = jnp.argsort(weight == 0, stable=True)
-    count = jnp.maximum((weight > 0).sum(), 1)
-    picked = order[(some * count) // len(rows.v)]
-    few, own = jax.tree.map(lambda a: a[picked], rows), jnp.ones(len(some), weight.dtype)
-    enough = count >= _LEAST_WHITE
+    few, own = evenly(rows, weight, _SOME)
+    enough = weight.sum() >= _LEAST_WHITE
     for part in coordinates.centred:
         at = part.degrees
         if at is None or not coordinates.whole[at].any():
@@ -149,6 +147,17 @@ def whitened(
         new = Fit(other, other, one, jnp.where(stays, other, one))
         fit = jax.tree.map(lambda a, b, at=at: jnp.where(enough, a.at[at].set(b), a), fit, new)
     return lam, fit
+
+
+def evenly(rows: Any, weight: jax.Array, most: int) -> tuple[Any, jax.Array]:
+    """At most so many of the rows that `weight` (0 or 1, `[n]`) counts, evenly spaced among them, and their
+    weights: 0 where there are fewer."""
+    if len(weight) <= most:
+        return rows, weight
+    order = jnp.argsort(weight == 0, stable=True)  # those that count come first
+    count, at = weight.sum().astype(jnp.int32), jnp.arange(most)
+    picked = order[jnp.where(count > most, at * count // most, at)]
+    return jax.tree.map(lambda a: a[picked], rows), jnp.where(at < count, 1, 0).astype(weight.dtype)
 
 
 def around(coordinates: Coordinates, siblings: jax.Array, data: object) -> Surroundings:
