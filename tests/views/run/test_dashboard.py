@@ -69,6 +69,8 @@ def test_every_source_of_the_layout_is_filled(run, draws):
     content = gather(run, None)
     document = Document()
     document.add_root(bokeh.layout(empty_rows(4, SLOT_COUNT)))
+    titles = document.get_model_by_name("title trace0"), document.get_model_by_name("title ranks0")
+    assert all(title.text for title in titles)  # one that begins without text is never drawn
     rows = rows_of(content, SLOT_COUNT)
     for name, columns in bokeh.columns(rows).items():
         source = document.get_model_by_name(name)

@@ -49,6 +49,8 @@ from gibbsite.views.plots.plot import (
 Columns = dict[str, dict[str, ArrayLike]]
 Props = dict[str, dict[str, Any]]
 # Left of the data, so that plots above each other line up.
+NO_TITLE = "\u00a0"
+"""What stands in for a title: BokehJS 3.9 never draws one that began without text."""
 _LEFT = 38
 
 
@@ -93,7 +95,7 @@ def _props(plot: Plot) -> Props:
             "visible": plot.visible,
             "background_fill_alpha": 0.1 if plot.ground else 0.0,
         },
-        f"title {plot.name}": {"text": plot.title},
+        f"title {plot.name}": {"text": plot.title or NO_TITLE},
         f"axis {plot.name}": {"axis_label": plot.x.label},
     }
     if plot.ground:
@@ -128,7 +130,7 @@ def _figure(plot: Plot, sources: dict[str, ColumnDataSource], ranges: dict[str, 
         made[of] = ranges.setdefault(name, Range1d(start=axis.low, end=axis.high, name=name))
     fig = figure(
         name=f"plot {plot.name}",
-        title=plot.title,
+        title=plot.title or NO_TITLE,
         height=plot.height,
         min_width=plot.least,
         sizing_mode="stretch_width",
