@@ -42,6 +42,8 @@ def test_a_quantity_goes_where_parameters_go(run):
     np.testing.assert_array_equal(np.asarray(sure), lift.values > 3)
     assert list(run.derived) == ["lift", "lift > 3"] and set(run.draws) == {"tau", "mu"}
     assert "true in" in repr(sure) and "89 % ETI" in repr(lift)
+    assert "not finite in 100 % of the draws" in repr(run.derive("gone = log(0 * tau - 1)"))
+    run.forget("gone")
     table = run.summary()
     assert table.loc["lift", "mean"] == pytest.approx(lift.values.mean(), abs=0.01)
     assert {"lift", "lift > 3"} <= {s.label for s in run.snapshot(2).scalars}

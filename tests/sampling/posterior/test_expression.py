@@ -70,6 +70,7 @@ REFUSED = {
     "k == 'rurel'": ("no value is called 'rurel'; did you mean rural", "'rurel'"),
     "mu == rural": ("no site is called 'rural'", "rural"),
     "theta['Anocka']": ("did you mean Anoka", "'Anocka'"),
+    "theta[Le Sueur] - 1": ("labels stand in quotes: theta['Le Sueur']", None),
     "mu[2]": ("indices are 0 to 1", "2"),
     "mu['a']": ("no labels", "'a'"),
     "tau[0]": ("no elements", "tau[0]"),

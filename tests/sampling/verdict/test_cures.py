@@ -86,6 +86,7 @@ def test_a_centred_hierarchy_is_offered_other_coordinates_then_smaller_steps(hie
 def test_what_nuts_learns_already_is_not_offered(hierarchy):
     found = cures(ended(hierarchy, "NUTS [mu tau theta]", ["tau"], ["divergences"]))
     assert [c.method for c in found] == ["with_schedule", ""]  # smaller steps, more draws
+    assert not cures(ended(hierarchy, "NUTS [mu tau theta]", ["tau"], rhat=2.5))  # chains that never met
 
 
 @pytest.mark.parametrize(

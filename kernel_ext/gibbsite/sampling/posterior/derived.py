@@ -92,7 +92,7 @@ class Quantity:
             return f"<{self.name}: true in {100 * pooled.mean():.1f} % of the draws>"
         lost = float(np.mean(~np.isfinite(pooled)))
         if lost:
-            return f"<{self.name}: not finite in {100 * lost:.2g} % of the draws>"
+            return f"<{self.name}: not finite in {100 * lost:.3g} % of the draws>"
         interval = chosen()
         low, high = interval.of(pooled)
         return (

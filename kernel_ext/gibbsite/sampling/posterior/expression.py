@@ -15,6 +15,7 @@ from gibbsite.errors import ExpressionError
 from gibbsite.sampling.posterior.functions import BINARY, COMPARE, CONSTANTS, FUNCTIONS, UNARY
 
 MOST_TEXT, MOST_DEPTH, MOST_ELEMENTS = 1000, 100, 100_000
+_BARE_LABEL = re.compile(r"(\w+)\[([^\W\d]\w* [\w .]*)\]")
 _QUOTED = re.compile(r"`([^`\n]+)`")
 
 
@@ -64,7 +65,9 @@ def parse(text: str, sites: Mapping[str, Shape]) -> Expression:
         tree = ast.parse(plain, mode="eval").body
     except SyntaxError as problem:
         at = min((problem.offset or len(text)) - 1, len(text) - 1)
-        raise ExpressionError(f"this is no expression: {problem.msg}", text, at) from None
+        label = _BARE_LABEL.search(text)
+        hint = f"; labels stand in quotes: {label[1]}['{label[2]}']" if label else ""
+        raise ExpressionError(f"this is no expression: {problem.msg}{hint}", text, at) from None
     except (ValueError, MemoryError, RecursionError, OverflowError):
         what = "this is no expression: it is nested too deeply, or has odd characters"
         raise ExpressionError(what, text) from None

@@ -20,7 +20,8 @@ from gibbsite.sampling.verdict.verdict import RHAT_LIMIT
 
 _GRADIENTS = ("NUTS", "HMC")
 _MOST_MORE = 100_000  # draws; a run that asks for more needs another cure
-_FAR = 1.1  # an R-hat above which more of the same draws will not do
+_FAR = 1.1  # an R-hat above which more of the same draws will hardly do
+_APART = 2.0  # one of chains that share no place: their draws say nothing of when they would meet
 
 
 def cures(run: Any) -> tuple[Cure, ...]:
@@ -176,6 +177,8 @@ def _more_draws(case: Case) -> Iterator[Cure]:
     if {"labels", "signs", "stuck"} & set(case.topics) or not known:
         return
     worst, least = max(s.rhat for s in known), min(known, key=lambda s: s.ess_bulk)
+    if worst > _APART:
+        return
     done = case.snapshot.draws_done
     missing = max(done * (case.limit / least.ess_bulk - 1), done if worst > RHAT_LIMIT else 0)
     more = int(np.ceil(missing / 500) * 500)
