@@ -1,4 +1,4 @@
-"""Batches of factorisations as loops: the same numbers, and no threads that wait for each other."""
+"""Batches of factorisations as loops, and solves of few numbers each: no threads that wait for each other."""
 
 import os
 import re
@@ -46,6 +46,25 @@ def test_batches_of_factorisations_are_loops(name, few_threads):
     ours, plain = calls(for_cpu(fn), SQUARE), calls(fn, SQUARE)
     assert ours and not any("tensor<5x" in call for call in ours)
     assert any("tensor<5x" in call for call in plain)  # programs of others stay as they are
+
+
+@pytest.mark.parametrize("size", [40, 127])
+@pytest.mark.parametrize("left", [True, False])
+def test_solves_are_too_small_to_be_shared_out(size, left, few_threads):
+    near = jnp.exp(-jnp.abs(jnp.subtract.outer(jnp.arange(size), jnp.arange(size))) / 5)
+    matrix, many = jnp.tril(near + jnp.eye(size)), jax.random.normal(jax.random.key(1), (size, 150))
+    sides = many if left else many.T
+
+    def solve(a, b):
+        return jax.lax.linalg.triangular_solve(a, b, left_side=left, lower=True)
+
+    shapes = re.findall(r"tensor<(\d+)x(\d+)xf32>\) ->", " ".join(calls(for_cpu(solve), matrix, sides)))
+    assert shapes and all(int(a) * int(b) < 1024 for a, b in shapes)
+    found = np.asarray(jitted(solve)(matrix, sides))
+    np.testing.assert_allclose(matrix @ found if left else found @ matrix, sides, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found, solve(matrix, sides), rtol=1e-4, atol=1e-5)
+    both = jitted(jax.vmap(solve))(jnp.stack([matrix, 2 * matrix]), jnp.stack([sides, sides]))
+    np.testing.assert_array_equal(both[0], found)
 
 
 def test_derivatives_go_through(few_threads):

@@ -1,6 +1,7 @@
-"""Programs in the form that XLA runs well on CPUs (JAX 0.10.2); their results are the same, bit by bit.
+"""Programs in the form that XLA runs well on CPUs (JAX 0.10.2); their results are the same, bit by bit, but
+for the rounding of triangular solves for many right-hand sides.
 
-Three things are replaced. Factorisations of batches may become loops: see `lapack`.
+Three things are replaced. Factorisations of batches may become loops, and so may such solves: see `lapack`.
 
 A scatter that writes one row becomes a select over the rows. XLA compiles a small `while` loop into one
 function, unless there is a scatter in it; then every operation of the loop is a task of its own, which costs
