@@ -69,3 +69,48 @@ def test_a_mixture_with_named_components_is_sampled_in_one_mode(schedule):
     for n, m in NAMES.items():
         assert np.abs(run.draws[f"mu_{n}"].mean(axis=1) - m).max() < 0.5
     assert max(s.rhat for s in run.diagnostics()) < 1.05
+
+
+def two_tests(sick, y):
+    """Two tests without a gold standard: what finds the sick, and what finds the healthy."""
+    share = numpyro.sample("share", sick)
+    hit = numpyro.sample("hit", dist.Beta(20.0, 2.0).expand([2]))
+    calm = numpyro.sample("calm", dist.Beta(20.0, 2.0).expand([2]))
+    with numpyro.plate("n", len(y)):
+        z = numpyro.sample("z", dist.Bernoulli(share))
+    numpyro.sample("y", dist.Bernoulli(jnp.where(z[:, None] == 1, hit, 1 - calm)).to_event(2), obs=y)
+
+
+def chosen(x, y):
+    """A choice by logits between two levels."""
+    slope = numpyro.sample("slope", dist.Normal(0, 2.0))
+    mu = numpyro.sample("mu", dist.Normal(jnp.array([-3.0, 3.0]), 0.5))
+    with numpyro.plate("n", len(y)):
+        z = numpyro.sample("z", dist.Bernoulli(logits=slope * x))
+        numpyro.sample("y", dist.Normal(mu[z], 0.5), obs=y)
+
+
+def test_two_labels_are_exchanged_with_all_that_tells_for_one_of_them():
+    rng = np.random.default_rng(3)
+    z, hits = (rng.uniform(size=100) < 0.3).astype(int), np.array([0.95, 0.6])
+    y = (rng.uniform(size=(100, 2)) < np.where(z[:, None] == 1, hits, 1 - hits)).astype(int)
+    right = {"share": 0.3, "hit": hits, "calm": hits, "z": z}
+    wrong = {"share": 0.7, "hit": 1 - hits, "calm": 1 - hits, "z": 1 - z}
+    check_exchange(gb.model(two_tests, dist.Beta(1.0, 1.0), y), right, wrong)
+    x = np.linspace(-2, 2, 40)
+    z = (x > 0).astype(int)
+    right = {"slope": 2.0, "mu": [-3.0, 3.0], "z": z}
+    wrong = {"slope": -2.0, "mu": [3.0, -3.0], "z": 1 - z}
+    check_exchange(gb.model(chosen, x, np.where(z == 1, 3.0, -3.0)), right, wrong)
+
+
+def check_exchange(model, right, wrong):
+    values = {n: np.stack([np.asarray(v[n]) for v in (right, wrong)]) for n in right}
+
+    def level(at):
+        return np.array([float(model.density.log_joint({n: v[c] for n, v in at.items()})) for c in range(2)])
+
+    found, moved = relabelled(model.density, values, level)
+    assert moved.tolist() == [False, True]
+    for v in found.values():
+        np.testing.assert_allclose(v[1], v[0], rtol=1e-6)

@@ -8,7 +8,7 @@ order is meant. Where it hardly differs nothing is touched, as of components tha
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ import numpy as np
 from gibbsite.conditional.chains.discrete import FiniteConditional
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.density import Density
+from gibbsite.density.hierarchy.location_scale import on_the_real_line
+from gibbsite.density.model.bounds import base_constraint
+from gibbsite.trace.jaxpr.compat import is_traced
 
 LEAST = 7.0
 """By how much the logdensity must rise: what is left has a thousandth of the mass."""
@@ -28,12 +31,14 @@ _MOST_WORK = 10**6
 @dataclass(frozen=True)
 class Labels:
     """A discrete site whose `values` are labels, the axes of other sites (chain axis not counted) that have
-    one element per label, and families of one site per label."""
+    one element per label, families of one site per label, and, of two labels, sites that tell for or against
+    one: with the labels exchanged such a value x is c − x (1 − p of a probability, −b of a coefficient)."""
 
     site: str
     values: np.ndarray
     axes: tuple[tuple[str, int], ...]
     families: tuple[tuple[str, ...], ...]
+    mirrored: tuple[tuple[str, float], ...] = ()
 
     def exchanged(self, at: Mapping[str, Any], i: int, j: int) -> dict[str, np.ndarray]:
         """Values `[chain, *shape]` by site with labels i and j in each other's place."""
@@ -46,6 +51,8 @@ class Labels:
             out[name] = np.take(out[name], order, axis=1 + axis)
         for family in self.families:
             out.update({family[i]: out[family[j]], family[j]: out[family[i]]})
+        for name, whole in self.mirrored:
+            out[name] = (whole - out[name]).astype(out[name].dtype)
         return out
 
 
@@ -57,20 +64,82 @@ def labels_of(density: Density) -> list[Labels]:
         if not isinstance(conditional, FiniteConditional):
             continue
         values = np.asarray(conditional.support)
-        if values.ndim != 1 or not 2 < len(values) <= _MOST_LABELS:
+        if values.ndim != 1 or not 2 <= len(values) <= _MOST_LABELS:
             continue
-        if math.prod(density.sites[site].shape) * len(values) ** 2 > _MOST_WORK:
-            continue
+        elements = math.prod(density.sites[site].shape)
+        if elements * len(values) ** 2 > _MOST_WORK or (len(values) == 2 and elements == 1):
+            continue  # a single switch is no label of components
         near = {n for t, _ in density.terms_of(site) for n in density.maps.latents(t.atom)}
         smooth = [n for n in density.latents if n in near and not density.sites[n].discrete]
-        shapes = {n: tuple(density.sites[n].shape) for n in smooth}
-        axes = tuple((n, a) for n in smooth for a, size in enumerate(shapes[n]) if size == len(values))
-        single = [n for n in smooth if len(values) not in shapes[n]]
-        alike = [tuple(n for n in single if shapes[n] == s) for s in dict.fromkeys(shapes[n] for n in single)]
-        families = tuple(f for f in alike if len(f) == len(values))
-        if axes or families:
-            found.append(Labels(site, values, axes, families))
+        for axes, families in _parts(density, site, smooth, len(values)):
+            for mirrored in _mirrored(density, site, axes, families):
+                found.append(Labels(site, values, axes, families, mirrored))
     return found
+
+
+Axes = tuple[tuple[str, int], ...]
+Families = tuple[tuple[str, ...], ...]
+
+
+def _parts(
+    density: Density, site: str, smooth: Sequence[str], labels: int
+) -> Iterator[tuple[Axes, Families]]:
+    """What may have one element or one site per label: arrays with an axis of that length, or as many sites
+    that are alike; of two labels, where an axis of length two says little, first the one and then the
+    other."""
+    shapes = {n: tuple(density.sites[n].shape) for n in smooth}
+    deciding = _deciding(density, site)
+
+    def alike(names: Sequence[str]) -> Families:
+        by_shape = [tuple(n for n in names if shapes[n] == s) for s in dict.fromkeys(map(shapes.get, names))]
+        return tuple(f for f in by_shape if len(f) == labels)
+
+    axes = tuple((n, a) for n in smooth for a, size in enumerate(shapes[n]) if size == labels)
+    free = [n for n in smooth if n not in deciding]
+    families = alike([n for n in free if labels not in shapes[n]])
+    if axes or families:
+        yield axes, families
+    pairs = alike(free) if labels == 2 else families
+    if pairs != families:
+        paired = {n for f in pairs for n in f}
+        yield tuple((n, a) for n, a in axes if n not in paired), pairs
+
+
+def _deciding(density: Density, site: str) -> frozenset[str]:
+    """What the probability of a yes or no reads."""
+    if not density.sites[site].fn_name.startswith("Bernoulli"):
+        return frozenset()
+    return frozenset(density.maps.latents(density.outputs["log_prob"][site])) - {site}
+
+
+def _mirrored(
+    density: Density, site: str, axes: Axes, families: Families
+) -> list[tuple[tuple[str, float], ...]]:
+    """What may be mirrored along with an exchange of labels: of a choice between yes and no, all that decides
+    it; with that, the probabilities of the two as well, as those of a test that finds the sick and of one
+    that finds the healthy."""
+    if not density.sites[site].fn_name.startswith("Bernoulli"):
+        return [()]
+    deciding = _deciding(density, site)
+    wholes = {n: w for n in density.latents if (w := _whole(density, n)) is not None}
+    own = tuple((n, w) for n, w in wholes.items() if n in deciding)
+    parts = {n for n, _ in axes} | {n for f in families for n in f}
+    others = tuple((n, w) for n, w in wholes.items() if n in parts - deciding and w)
+    return [own, (*own, *others)] if others else [own]
+
+
+def _whole(density: Density, name: str) -> float | None:
+    """What a value and its mirror image add up to: 1 between 0 and 1, 0 on the real line; else None."""
+    support = density.sites[name].support
+    if density.sites[name].discrete or support is None:
+        return None
+    if on_the_real_line(support):
+        return 0.0
+    base = base_constraint(support)
+    ends = getattr(base, "lower_bound", None), getattr(base, "upper_bound", None)
+    if any(e is None or is_traced(e) or np.ndim(e) for e in ends):
+        return None
+    return 1.0 if (float(ends[0]), float(ends[1])) == (0.0, 1.0) else None  # type: ignore[arg-type]
 
 
 def relabelled(
@@ -81,15 +150,16 @@ def relabelled(
     now = {n: np.asarray(v) for n, v in values.items()}
     first = height = None
     best = now
-    for labels in labels_of(density):
-        if labels.site not in now:
+    for site, found in itertools.groupby(labels_of(density), lambda found: found.site):
+        if site not in now:
             continue
-        pairs = list(itertools.combinations(range(len(labels.values)), 2))
-        for _ in labels.values:  # each round may put one more in its place
+        ways = list(found)
+        pairs = list(itertools.combinations(range(len(ways[0].values)), 2))
+        for _ in ways[0].values:  # each round may put one more in its place
             if height is None:
                 first = height = level(best)
             start = best
-            for i, j in pairs:
+            for labels, (i, j) in itertools.product(ways, pairs):
                 other = labels.exchanged(start, i, j)
                 there = level(other)
                 higher = there > height
