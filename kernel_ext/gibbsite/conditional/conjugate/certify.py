@@ -21,6 +21,7 @@ from gibbsite.conditional.forms.limits import Limit, limited_interval, limits_of
 from gibbsite.conditional.forms.support import Support, limited, support_of
 from gibbsite.conditional.forms.walk import Assumed, statistics
 from gibbsite.density import Density
+from gibbsite.trace.jaxpr.compat import staged
 from gibbsite.trace.jaxpr.for_cpu import jitted
 
 
@@ -123,7 +124,8 @@ def certified(density: Density, site: str, assumed: Assumed | None = None) -> Co
         for n, s in density.sites.items()
         if n in density.latent_vars
     }
-    jax.eval_shape(certify, latents, tuple(density.arguments.arrays))
+    with staged():  # only shapes are asked for
+        jax.eval_shape(certify, latents, tuple(density.arguments.arrays))
     keys = found[-1]
     family = family_for(support, keys, site, (density.sites[site].shape or (0,))[-1])
     return ConjugateConditional(density, site, support, family, tuple(sorted(keys)), limits, assumed)
