@@ -190,23 +190,22 @@ def _checked(found: Likelihood) -> Any:
     density = found.density
     free = all(_reads_only(density, t, found.atoms) for t in found.terms)
     sites = {n: s for n, s in density.sites.items() if s.latent}
-    latents = {
-        n: jnp.broadcast_to(
-            jnp.asarray(s.support.feasible_like(jnp.zeros(s.shape, s.dtype)), s.dtype), s.shape
-        )
-        for n, s in sites.items()
-    }
     data = tuple(density.arguments.arrays)
     dtype = found.psi.aval.dtype
 
+    def feasible(site: Any) -> Any:
+        found = site.support.feasible_like(jnp.zeros(site.shape, site.dtype))
+        return jnp.broadcast_to(jnp.asarray(found, site.dtype), site.shape)
+
     def at(data: Any) -> Any:
+        latents = {n: feasible(s) for n, s in sites.items()}
         b, kappa = found.exponents(latents, data)
         grid = jnp.linspace(-5.0, 5.0, 20, dtype=dtype)  # not 0, where max(psi, 0) has a kink
         slopes = jax.vmap(lambda x: found.slope(jnp.full(found.shape, x, dtype), latents, data))(grid)
         expected = kappa - jax.vmap(lambda x: b * (jax.nn.sigmoid(x) - 0.5))(grid)
         return b, jnp.max(abs(slopes - expected) / jnp.maximum(abs(b), 1.0))
 
-    b, off = once(at, data)
+    b, off = jax.device_get(once(at, data))
     if not (np.all(np.isfinite(b)) and np.all(np.asarray(b) > -1e-3) and off < 1e-3):
         raise Refused(f"the density of {found.origin} is not logistic in its linear predictor")
     return np.asarray(b) if free else None
