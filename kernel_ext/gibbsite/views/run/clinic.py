@@ -120,7 +120,9 @@ class Clinic:
         may be something new to show."""
         with self._lock:
             before = self._of
-            now = (self._run.status, self._run.snapshot(1).draws_done)
+            shot = self._run.snapshot(1)
+            # what is wrong may be told some time after the run is told to have ended
+            now = (self._run.status, shot.draws_done, tuple((w.topic, w.sites) for w in shot.warnings))
             if self._run.status in ENDED and now != before:
                 self._cures, self._of = cures(self._run), now
                 self._trials = {}
