@@ -10,6 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.kernels.scheduling.edits import with_block
+from gibbsite.sampling import Settings
 from gibbsite.sampling.verdict.compare import compare
 from gibbsite.sampling.verdict.cure import Cure
 from gibbsite.sampling.verdict.cures import cures
@@ -222,3 +223,15 @@ def test_equal_runs_agree_and_unlike_ones_are_told_apart():
 def test_equal_runs_are_seldom_called_different():
     wrong = sum(not compare(Said(0.0, 2 * k, 200), Said(0.0, 2 * k + 1, 200)).agree for k in range(6))
     assert wrong <= 1
+
+
+def test_cures_are_looked_for_again_where_warnings_are_told_late(hierarchy):
+    """A run is told to have ended before its last measures are made."""
+    run = ended(hierarchy, "NUTS [mu tau theta]", ["tau"])
+    run.settings = Settings(1000, 100, 4, 0)
+    clinic = Clinic(run, lambda: None)
+    assert clinic.work() and not clinic.work()
+    early = [c["words"] for c in clinic.told()["cures"]]
+    late = ended(hierarchy, "NUTS [mu tau theta]", ["tau"], ["divergences"])
+    run.snapshot = late.snapshot
+    assert clinic.work() and [c["words"] for c in clinic.told()["cures"]] != early
