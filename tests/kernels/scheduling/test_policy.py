@@ -341,3 +341,18 @@ def test_the_scale_of_as_few_data_as_states_is_drawn_without_these():
     (row,) = gb.model(counted, X, 1).schedule().rows
     assert (row.kernel, row.sites) == ("Collapsed", ("wild", "blurred", "drift", "step"))
     assert [r.sites[0] for r in gb.model(counted, X, 3).schedule().rows] == ["wild", "blurred"]
+
+
+def two_scales(y):
+    tau_level = numpyro.sample("tau_level", dist.Gamma(1.0, 1.0))
+    tau_slope = numpyro.sample("tau_slope", dist.Gamma(1.0, 1.0))
+    with numpyro.plate("lines", y.shape[0], dim=-2):
+        level = numpyro.sample("level", dist.Normal(0, tau_level**-0.5))
+        slope = numpyro.sample("slope", dist.Normal(0, tau_slope**-0.5))
+        numpyro.sample("y", dist.Normal(level + slope * jnp.arange(y.shape[1]), 1.0), obs=y)
+
+
+@pytest.mark.parametrize(("points", "kernels"), [(3, ["Collapsed"]), (5, ["Conjugate"] * 3)])
+def test_the_scales_of_many_lines_through_few_points_are_drawn_without_these(points, kernels):
+    y = np.random.default_rng(0).normal(size=(40, points))
+    assert [r.kernel for r in gb.model(two_scales, y).schedule().rows] == kernels

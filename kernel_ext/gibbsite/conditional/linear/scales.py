@@ -28,7 +28,9 @@ def few_effects(
 
     Given few effects their scale hardly moves wherever data allow it to be small, and they follow it (Gelman
     et al. 2008, "Using redundant parameterizations to fit hierarchical models"). So it is with the scale of
-    data that are hardly more than the effects, which may take all of their noise: a state for each count.
+    data that are hardly more than the effects, which may take all of their noise: a state for each count. Of
+    several kinds of effects with less than two data for each, as of lines through three points, any number is
+    few.
     """
     found: dict[tuple[str, ...], tuple[str, ...]] = {}
     taken: set[str] = set()
@@ -57,7 +59,19 @@ def _is_few(density: Density, scale: str, block: Collection[str], logistic: Coll
         return False
     if not each or set(block) & set(logistic):
         return bool(each)
-    return max(_size(density, n) for n in effects) <= _FEW * each
+    return max(_size(density, n) for n in effects) <= _FEW * each or _is_sparse(density, block)
+
+
+def _is_sparse(density: Density, block: Collection[str]) -> bool:
+    """Whether several kinds of effects share data that are less than two for each number of their block."""
+    if sum(_size(density, n) > 1 for n in block) < 2:
+        return False
+    data = 0
+    for name, parameters in density.outputs["parameters"].items():
+        level = None if name in density.latent_vars else parameters.get("loc")
+        if level is not None and not isinstance(level, Literal):
+            data += _size(density, name) * (not density.maps.latents(level).isdisjoint(block))
+    return 0 < data < 2 * sum(_size(density, n) for n in block)
 
 
 def _is_of_few_data(density: Density, scale: str, block: Collection[str]) -> bool:
