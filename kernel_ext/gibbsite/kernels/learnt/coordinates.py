@@ -23,6 +23,10 @@ from gibbsite.kernels.learnt.bending import Bends, bent_from, bent_to, straight
 from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor, offset
 
 Centred = LocationScale | ByHand
+_FEW = 4
+"""Elements of a site of positive numbers up to which they may be bent: scales that many effects share. A
+local scale for each of many coefficients gains nothing, and each bend is a place where a chain may stay (a
+horseshoe of 25: one run in six with R-hat above 1.01 or a quarter of the others' effective draws)."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +257,7 @@ def coordinates(
 
     `siblings` are the sites whose values other blocks give. Unless `centring` is "as written", every site is
     centred to a degree whose location or scale reads another site of the block and nothing that is unknown;
-    with "auto" the others of positive numbers may be bent.
+    with "auto" the others of a few positive numbers may be bent.
     """
     names = [n for n in shapes if n in density.latent_vars]
     found = declared(density, names, siblings) if centring != "as written" else {}
@@ -271,7 +275,8 @@ def coordinates(
             written += [1.0 if isinstance(c, LocationScale) else 0.0] * size
             degrees += size
         among = None
-        if c is None and centring == "auto" and size and _is_logarithm(transform_to(support)):
+        bendable = c is None and centring == "auto" and 0 < size <= _FEW
+        if bendable and _is_logarithm(transform_to(support)):
             among = slice(bends, bends + size)
             bends += size
         parts.append(Part(name, shape, slice(at, at + size), support, c, where, among))
