@@ -29,6 +29,7 @@ ARGUMENTS = {
     "elimination": "--small",
     "finite_vs_numpyro": "100",
     "first_draw": "--models schools",
+    "first_plot": "--models schools",
     "flat_cost": "",
     "graph_paint": "",
     "map_precision": "gmm",

@@ -37,6 +37,7 @@ class Warned:
     text: str
     hint: str | None = None
     topic: str = ""
+    sites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
