@@ -15,9 +15,9 @@ import numpy as np
 from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
-from gibbsite.density.maps.rules import ELEMENTWISE
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation
+from gibbsite.trace.jaxpr.primitives import ELEMENTWISE, REARRANGES, SPREADS
 
 _BOUNDED = (
     constraints.interval,
@@ -34,9 +34,7 @@ _BOUNDED = (
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-_ARRANGING = frozenset(
-    "reshape squeeze transpose rev expand_dims broadcast_in_dim reduce_sum cumsum slice".split()
-)
+_ARRANGING = REARRANGES | SPREADS | {"reduce_sum", "cumsum", "slice"}
 _LINEAR = frozenset(["gather", "dynamic_slice", "dot_general"])  # in one operand, where they know the others
 
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from gibbsite.density.maps.access import Read, Shape, of_site
 from gibbsite.density.maps.provenance import Provenance
-from gibbsite.density.program.linear import PASS, REARRANGE, linear_in
+from gibbsite.density.program.linear import linear_in
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
+from gibbsite.trace.jaxpr.primitives import PASSES, REARRANGES
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _piece(w: Weight, axis: int, start: int, size: int) -> Weight:
 
 def _transposed(w: Weight, eqn: JaxprEqn, at: int, out: Shape, operand: Shape) -> Weight:
     """The weight before any linear operation, by transposing it."""
-    if w.scalar is not None and eqn.primitive.name in REARRANGE:
+    if w.scalar is not None and eqn.primitive.name in REARRANGES:
         return number(len(operand), w.scalar)
 
     def value(read: Read) -> Any:
@@ -208,7 +209,7 @@ class Decomposition:
         operand = tuple(eqn.invars[at].aval.shape)
         if name == "neg":
             return _negated(w)
-        if name == "convert_element_type" or name in PASS:
+        if name == "convert_element_type" or name in PASSES:
             return w
         if name == "reduce_sum":
             return _sum_back(w, eqn.params["axes"], operand)

@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import xarray as xr
-
 from gibbsite.errors import CheckpointError
 from gibbsite.ground import sensible
+from gibbsite.ground.later import later
 from gibbsite.sampling.hosts import parts
 from gibbsite.sampling.load import load
+
+xr = later("xarray")
 
 
 def joined(path: str | Path) -> Any:

@@ -1,32 +1,16 @@
-"""Where a chain's factors stop copying the site and start computing with it.
+"""Which copies of a chain's site to fill with the first and which with the second value of a pair.
 
-`P[z[:-1], z[1:]]` reads two shifted copies of `z`. Filling the copies, each with one value for all times, and
-not `z` itself keeps a table of all pairs of values at the size of `P` where nothing else changes with time.
 Whether that is right is read off the index maps of the program cut at the copies.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
+from gibbsite.conditional.reads.copies import copies_of, last_copies
 from gibbsite.conditional.reads.cut import maps_after
-from gibbsite.conditional.reads.touch import Touch, resolved
+from gibbsite.conditional.reads.touch import Touch
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Access, Affine
-from gibbsite.trace.jaxpr.compat import Literal
-
-_COPIES = frozenset(
-    [
-        "slice",
-        "squeeze",
-        "reshape",
-        "broadcast_in_dim",
-        "transpose",
-        "copy",
-        "copy_p",
-        "concatenate",
-        "gather",
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -56,50 +40,14 @@ def _in_range(access: Access, shape: tuple[int, ...]) -> bool:
     return True
 
 
-def _copies(density: Density, site: str) -> dict[Any, Access]:
-    """The variables that copy elements of the site inside the window of their only access."""
-    var = density.latent_vars[site]
-    raw: dict[Any, Any] = {var: density.maps[var][site]}
-    for eqn in density.closed.jaxpr.eqns:
-        if eqn.primitive.name not in _COPIES:
-            continue
-        live = [a for a in eqn.invars if not isinstance(a, Literal) and site in density.maps[a]]
-        from_copy = len(live) == 1 and live[0] in raw
-        if not from_copy or (eqn.primitive.name == "gather" and live[0] is not eqn.invars[0]):
-            continue
-        accesses = density.maps[eqn.outvars[0]].get(site, ())
-        if len(accesses) == 1:
-            raw[eqn.outvars[0]] = accesses
-    simple = resolved(density, [(None, accesses) for accesses in raw.values()])
-    shape = density.sites[site].shape
-    found = {v: accesses[0] for v, accesses in zip(raw, simple, strict=True)}
-    return {v: a for v, a in found.items() if _aligned(a) and _in_range(a, shape)}
-
-
-def _cut(density: Density, site: str, copies: dict[Any, Access], atom: Any) -> list[Any] | None:
-    """The copies that are the last ones before computation, on the ways from the site to `atom`."""
-    found: dict[Any, None] = {}
-    seen: set[Any] = set()
-    stack = [atom]
-    while stack:
-        at = stack.pop()
-        if isinstance(at, Literal) or at in seen or site not in density.maps[at]:
-            continue
-        seen.add(at)
-        if at in copies:
-            found[at] = None
-        else:
-            stack += density.producer[at].invars
-    return list(found)
-
-
 def frontier(density: Density, site: str, touch: Touch, pair: Access, axis: int) -> Frontier | None:
     """What to fill to tabulate one coupling term over pairs of neighbours; None where that is not certain.
 
     `pair` is the term's access to the first element of each pair, restricted to the box where it reads both.
     """
-    copies = _copies(density, site)
-    last = _cut(density, site, copies, touch.term.atom)
+    shape = density.sites[site].shape
+    copies = {v: a for v, a in copies_of(density, site).items() if _aligned(a) and _in_range(a, shape)}
+    last = last_copies(density, site, copies, touch.term.atom)
     if not last:
         return None
     names = {v: f"copy {i}" for i, v in enumerate(last)}

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.conditional.finite.finite import FiniteTables, finite_structure, sweep
 from gibbsite.conditional.forms.walk import Refused
@@ -113,10 +114,8 @@ def _lowest(density: Density, site: str) -> int | None:
     if site in density.outputs["bounds"]:  # a count out of one that has no end itself: terms bound it
         return _known_low(density, site)
     support = base_constraint(s.support)
-    name, low = type(support).__name__, getattr(support, "lower_bound", 0)
-    if name == "_Integer":
-        return None
-    if name not in ("_IntegerGreaterThan", "_IntegerNonnegative", "_IntegerPositive"):
+    low = getattr(support, "lower_bound", 0)
+    if not isinstance(support, constraints.integer_greater_than):
         raise Refused(f"the support of {site} ({support}) is no range of integers")
     if np.ndim(low) or is_traced(low):
         raise Refused(f"the smallest value of {site} is computed by the model")

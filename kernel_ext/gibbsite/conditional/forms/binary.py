@@ -14,11 +14,9 @@ from gibbsite.conditional.forms.branches import Branches, depends
 from gibbsite.conditional.reads.same import same_values
 from gibbsite.density import Density
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.primitives import CONVERTS, MOVES
 
-_COPYING = frozenset(
-    "gather slice squeeze reshape broadcast_in_dim transpose convert_element_type copy dynamic_slice rev "
-    "expand_dims stop_gradient".split()
-)
+_COPYING = MOVES | CONVERTS
 
 
 class Gates:

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.forms.forms import ONE, Form, Power, Unfit, as_power, from_power, mapped, selected
-from gibbsite.conditional.forms.rules import REARRANGING, RULES, Operands, ranked
+from gibbsite.conditional.forms.rules import RULES, Operands, ranked
 from gibbsite.density.evaluation.evaluate import evaluate_lazily
+from gibbsite.trace.jaxpr.primitives import ARRANGES
 
 _MOST_CASES = 16
 _JOINING = frozenset(["concatenate", "stack", "reduce_sum"])
@@ -87,7 +88,7 @@ def apply_rule(o: Operands) -> Any:
         kept_apart = _beside(o)
         if kept_apart is not None:
             return kept_apart
-    if name in REARRANGING and isinstance(o.values[0], Form):
+    if name in ARRANGES and isinstance(o.values[0], Form):
         o = replace(o, values=[_by_power(o.values[0]), *o.values[1:]])
     at = next((i for i, v in enumerate(o.values) if isinstance(v, Branches)), None)
     if at is None:
@@ -97,7 +98,7 @@ def apply_rule(o: Operands) -> Any:
         return _plain(replace(o, values=[merged(v) for v in o.values]))
     branches = o.values[at]
     which = branches.which
-    if name in REARRANGING:
+    if name in ARRANGES:
         if at != 0 or any(depends(v) for v in o.values[1:]):
             raise Unfit("is indexed by it")
         known = _known_places(o, which)

@@ -10,6 +10,7 @@ from gibbsite.density import Density
 from gibbsite.density.program.flatten import flatten
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.primitives import ARRANGES, CONVERTS, PASSES
 
 Degrees = list[int]
 # takes the degrees of an equation's operands; None where its output is no polynomial
@@ -58,12 +59,9 @@ RULES: dict[str, Rule] = {
     "select_n": _select,
     "triangular_solve": _triangular_solve,
     **dict.fromkeys(["reduce_sum", "cumsum"], _largest),
-    **dict.fromkeys(
-        "broadcast_in_dim reshape squeeze expand_dims transpose rev slice gather dynamic_slice".split(),
-        _first_only,
-    ),
+    **dict.fromkeys(ARRANGES, _first_only),
     "pad": lambda eqn, d: max(d),
-    **dict.fromkeys(["convert_element_type", "copy", "copy_p", "optimization_barrier"], _same_floating),
+    **dict.fromkeys((CONVERTS | PASSES) - {"stop_gradient", "reduce_precision"}, _same_floating),
 }
 
 

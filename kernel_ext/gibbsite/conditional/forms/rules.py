@@ -31,6 +31,7 @@ from gibbsite.conditional.forms.forms import (
 )
 from gibbsite.density.evaluation.evaluate import evaluate_lazily
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.primitives import ARRANGES, CONVERTS, PASSES
 
 # below this a bound on a probability is a guard against log(0), not part of the model
 CLAMP = 1e-6
@@ -294,11 +295,6 @@ def _refuse(why: str) -> Callable[[Operands], Any]:
     return rule
 
 
-REARRANGING = (
-    *("broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "rev"),
-    *("slice", "gather", "dynamic_slice"),
-)
-
 RULES: dict[str, Callable[[Operands], Any]] = {
     "add": _add,
     "add_any": _add,
@@ -322,10 +318,8 @@ RULES: dict[str, Callable[[Operands], Any]] = {
     **dict.fromkeys(["and", "or", "xor", "not"], _logic),
     "is_finite": lambda o: True,
     "select_n": _refuse("branches on it"),
-    **dict.fromkeys(
-        ["convert_element_type", "copy", "copy_p", "stop_gradient", "optimization_barrier", "pvary"], _same
-    ),
-    **dict.fromkeys(REARRANGING, _rearrange),
+    **dict.fromkeys(CONVERTS | PASSES, _same),
+    **dict.fromkeys(ARRANGES, _rearrange),
     "concatenate": _join,
     "stack": _join,
     "reduce_sum": _reduce_sum,

@@ -14,11 +14,15 @@ from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.maps.access import Shape
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.primitives import ARRANGES
 
 _ADDITIVE = frozenset(["add", "add_any", "sub", "concatenate", "select_n", "pad"])
-_LINEAR = _ADDITIVE | frozenset(
-    "mul div neg dot_general triangular_solve reduce_sum cumsum broadcast_in_dim reshape squeeze expand_dims "
-    "transpose rev slice gather dynamic_slice convert_element_type copy copy_p".split()
+_LINEAR = (
+    _ADDITIVE
+    | ARRANGES
+    | frozenset(
+        "mul div neg dot_general triangular_solve reduce_sum cumsum convert_element_type copy copy_p".split()
+    )
 )
 
 

@@ -20,10 +20,10 @@ from gibbsite.conditional.forms.degree import certify_rest, degree_of_all
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.same import same_values
 from gibbsite.density import Density
-from gibbsite.density.maps.rules import ELEMENTWISE
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
 from gibbsite.trace.jaxpr.compiling import once
+from gibbsite.trace.jaxpr.primitives import ELEMENTWISE
 
 LAWS = frozenset(
     "BernoulliLogits BernoulliProbs BinomialLogits BinomialProbs GeometricLogits GeometricProbs "

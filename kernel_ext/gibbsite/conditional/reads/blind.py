@@ -4,11 +4,9 @@ from collections.abc import Iterable
 
 from gibbsite.density import Density
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
+from gibbsite.trace.jaxpr.primitives import STEPS
 
-_STEPS = frozenset(
-    "lt le gt ge eq ne sign floor ceil round argmax argmin is_finite stop_gradient sort_key_val "
-    "reduce_or reduce_and not and or xor".split()
-)
+_STEPS = STEPS | {"argmax", "argmin", "reduce_or", "reduce_and", "reduce_xor", "stop_gradient"}
 
 
 def blind_terms(density: Density, site: str) -> tuple[str, ...]:

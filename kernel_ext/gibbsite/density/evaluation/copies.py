@@ -14,8 +14,8 @@ import numpy as np
 from jax import lax
 
 from gibbsite.density.maps.access import Shape, clipped
-from gibbsite.density.maps.rules import ELEMENTWISE
 from gibbsite.trace.jaxpr.compat import JaxprEqn, bind_equation
+from gibbsite.trace.jaxpr.primitives import ELEMENTWISE
 
 IN_BOUNDS = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 

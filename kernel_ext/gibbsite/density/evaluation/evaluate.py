@@ -16,8 +16,8 @@ from gibbsite.density.evaluation.copies import Copies, copies_of
 from gibbsite.density.evaluation.known import MOST, known, sliced
 from gibbsite.density.evaluation.uniform import gathered_alike
 from gibbsite.density.maps.access import Shape
-from gibbsite.density.maps.rules import ELEMENTWISE
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
+from gibbsite.trace.jaxpr.primitives import ELEMENTWISE
 
 _SMALL = 64
 _TIMES_SIZE = frozenset(["reduce_sum"])

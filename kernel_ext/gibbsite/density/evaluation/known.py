@@ -4,7 +4,6 @@
 is pulled back nothing is scattered.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,27 +12,10 @@ from jax import lax
 
 from gibbsite.density.evaluation.copies import IN_BOUNDS
 from gibbsite.trace.jaxpr.compat import JaxprEqn
+from gibbsite.trace.jaxpr.primitives import OF_ELEMENTS
 
 MOST = 4096
 """Numbers of an array that is kept in the program itself."""
-
-_ELEMENTWISE: dict[str, Callable[..., np.ndarray]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "not": np.invert,
-    "select_n": lambda which, no, yes: np.where(which, yes, no),
-}
 
 
 def known(eqn: JaxprEqn, xs: list[Any]) -> list[np.ndarray] | None:
@@ -44,10 +26,9 @@ def known(eqn: JaxprEqn, xs: list[Any]) -> list[np.ndarray] | None:
     if not isinstance(aval.dtype, np.dtype) or aval.dtype.kind not in "biu":  # keys have dtypes of JAX's own
         return None
     out: Any = None
-    if name in _ELEMENTWISE and (name != "select_n" or (len(xs) == 3 and xs[0].dtype == bool)):
-        out = _ELEMENTWISE[name](*xs)
-    elif name == "convert_element_type":
-        out = xs[0]
+    if name in OF_ELEMENTS:
+        with np.errstate(all="ignore"):
+            out = OF_ELEMENTS[name](*xs)
     elif name == "iota":
         axis, rank = eqn.params["dimension"], len(aval.shape)
         if aval.shape[axis] <= MOST:

@@ -26,10 +26,11 @@ from gibbsite.density.maps.access import (
     through,
 )
 from gibbsite.density.maps.provenance import Arg
-from gibbsite.density.maps.rules import ELEMENTWISE, RULES
+from gibbsite.density.maps.rules import RULES
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation
+from gibbsite.trace.jaxpr.primitives import ARRANGES, ELEMENTWISE
 
-MOVES = frozenset("broadcast_in_dim reshape squeeze transpose expand_dims slice rev gather copy".split())
+MOVES = (ARRANGES - {"dynamic_slice"}) | {"copy"}
 Read = Callable[[Any], Any]
 
 

@@ -1,7 +1,7 @@
 """One pass over a flat jaxpr that gives every array its index maps.
 
-This is an interpretation on the generic walker; the rules per primitive stand in `provenance_rules`
-and `provenance_control`.
+This is an interpretation on the generic walker; the rules per primitive stand in `rules`
+and `control`.
 A primitive without a rule makes its outputs depend on everything its inputs depend on, and is remembered,
 so that an explanation can name it.
 """

@@ -2,7 +2,7 @@
 
 Structural primitives only say, per operand axis, which index an output element reads (`_exprs`); composing
 that with the operand's own accesses is done in one place (`access.through`). Unknown primitives go to
-`default_rule`, which is conservative on purpose. Branches and loops have theirs in `provenance_control`.
+`default_rule`, which is conservative on purpose. Branches and loops have theirs in `control`.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,32 +30,9 @@ from gibbsite.density.maps.access import (
 from gibbsite.density.maps.provenance import Arg, Provenance, blurred, merged
 from gibbsite.density.program.known import fold
 from gibbsite.trace.jaxpr.compat import JaxprEqn
+from gibbsite.trace.jaxpr.primitives import CUMULATIVE, ELEMENTWISE, MATRIX, REDUCTIONS
 
 Rule = Callable[[JaxprEqn, list[Arg], Provenance], list[Arg]]
-
-ELEMENTWISE = frozenset(
-    (
-        "abs acos acosh add and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp "
-        "convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 "
-        "floor ge gt igamma igamma_grad_a igammac imag integer_pow is_finite le lgamma log log1p "
-        "logistic lt max min mul ne neg nextafter not or optimization_barrier polygamma "
-        "population_count pow random_gamma_grad real reduce_precision regularized_incomplete_beta rem "
-        "round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh "
-        "sqrt square stop_gradient sub tan tanh xor zeta pvary mul_add bitcast_convert_type clz "
-        "log2 one_minus_square polynomial "  # from JAX 0.11 on
-    ).split()
-)
-REDUCTIONS = frozenset(
-    ("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin ").split()
-)
-CUMULATIVE = frozenset(["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
-# operands are batches of matrices; an output may depend on all of its own matrix
-MATRIX = frozenset(
-    (
-        "cholesky triangular_solve lu qr eigh svd householder_product lu_pivots_to_permutation "
-        "cholesky_update tridiagonal_solve schur hessenberg geqrf "
-    ).split()
-)
 
 
 def moved(arg: Arg, exprs: Sequence[Component], shape: Shape, window: Window | None = None) -> dict[str, Any]:

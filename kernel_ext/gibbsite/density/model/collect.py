@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from numpyro import handlers
-from numpyro.distributions import Distribution, TransformedDistribution
+from numpyro.distributions import Distribution, TransformedDistribution, constraints
 from numpyro.primitives import Messenger
 
 from gibbsite.density.model.alone import handlers_alone
@@ -273,7 +273,7 @@ def _enumerated(fn: Any) -> np.ndarray | None:
 def integer_bounds(fn: Any) -> tuple[Any, Any] | None:
     """Lower and upper bound of a distribution on a range of integers, else None."""
     support = base_distribution(fn).support
-    if type(support).__name__ != "_IntegerInterval":
+    if not isinstance(support, constraints.integer_interval):
         return None
     return support.lower_bound, support.upper_bound
 

@@ -8,9 +8,10 @@ from gibbsite.density.possible.limits import kind_of, met
 from gibbsite.density.possible.ranges import range_of
 from gibbsite.density.reroll_density import rerolled
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.primitives import CONVERTS, MOVES
 
 Named = tuple[str, str]
-_MOVES = frozenset("broadcast_in_dim reshape squeeze expand_dims convert_element_type copy gather".split())
+_MOVES = MOVES | CONVERTS
 
 
 def undecided(density: Density) -> tuple[list[Named], list[Named]]:

@@ -12,11 +12,12 @@ from gibbsite.density.possible.elements import equations_behind, fitted, kept_el
 from gibbsite.density.possible.words import at_line
 from gibbsite.errors import DataError
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.primitives import CONVERTS, REARRANGES, SPREADS
 
 _PREDICTS = frozenset(["loc", "logits", "rate", "probs", "mean", "predictor", "concentration1"])
 _APART = 1000.0
 _FAR = 30.0
-_MOVES = frozenset("broadcast_in_dim reshape squeeze expand_dims convert_element_type copy transpose".split())
+_MOVES = REARRANGES | SPREADS | CONVERTS | {"copy"}
 
 
 def check_covariates(density: Density) -> None:

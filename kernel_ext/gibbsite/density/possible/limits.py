@@ -24,7 +24,8 @@ _MATRICES = (
     type(constraints.corr_cholesky),
     type(constraints.corr_matrix),
 )
-_STRICT = ("_GreaterThan", "_Positive", "_OpenInterval", "_LessThan")
+_STRICT = (constraints.greater_than, constraints.open_interval, constraints.less_than)
+_CLOSED = (constraints.greater_than_eq, constraints.less_than_eq)  # in NumPyro, kinds of the former
 
 
 def kind_of(constraint: Any) -> str:
@@ -50,7 +51,8 @@ def met(constraint: Any, found: Range, computed: bool) -> bool:
     low, high = (math.inf * s if e is None else float(e) for s, e in zip((-1, 1), _ends(base), strict=True))
     if not computed and isinstance(base, _WHOLE) and found[0] != found[1]:
         return False
-    if not computed and type(base).__name__ in _STRICT and (found[0] == low or found[1] == high):
+    strict = isinstance(base, _STRICT) and not isinstance(base, _CLOSED)
+    if not computed and strict and (found[0] == low or found[1] == high):
         return False
     return low <= found[0] and found[1] <= high
 

@@ -9,15 +9,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.trace.jaxpr.compat import Literal, is_traced, scan_inputs
+from gibbsite.trace.jaxpr.primitives import COMPARES, CONVERTS, LOGICAL, MOVES
 from gibbsite.trace.jaxpr.walker import walk
 
 Range = tuple[float, float]
 ANY: Range = (-math.inf, math.inf)
 UNDEFINED: Range = (math.nan, math.nan)
+_SHARES = (type(constraints.simplex), type(constraints.boolean))
+_CORRELATIONS = (type(constraints.corr_matrix), type(constraints.corr_cholesky))
 _NONNEGATIVE: Range = (0.0, math.inf)
 
 
@@ -60,8 +64,10 @@ def of_array(value: Any) -> Range:
 def range_of_support(support: Any) -> Range:
     """The least and the largest value of an element of a site."""
     support = base_constraint(support)
-    if type(support).__name__ in ("_Simplex", "_CorrMatrix", "_CorrCholesky", "_Boolean"):
-        return (0.0, 1.0) if type(support).__name__ in ("_Simplex", "_Boolean") else (-1.0, 1.0)
+    if isinstance(support, _SHARES):
+        return (0.0, 1.0)
+    if isinstance(support, _CORRELATIONS):
+        return (-1.0, 1.0)
     ends = []
     for name, reduce, otherwise in (
         ("lower_bound", np.min, -math.inf),
@@ -179,22 +185,21 @@ def _fixed(low: float, high: float) -> Callable[..., Range]:
     return lambda eqn, *xs: (low, high)
 
 
+def _truth(eqn: Any, *xs: Range) -> Range:
+    """False or true; of integers, any number of their bits."""
+    return (0.0, 1.0) if eqn.outvars[0].aval.dtype == bool else ANY
+
+
 def _product_of_many(eqn: Any, a: Range) -> Range:
     return (0.0, 1.0 if a[1] <= 1 else math.inf) if a[0] >= 0 else ANY
 
 
-_PASSED = (
-    "broadcast_in_dim reshape squeeze expand_dims convert_element_type copy copy_p transpose rev slice tile "
-    "stop_gradient reduce_precision optimization_barrier pvary gather dynamic_slice reduce_max reduce_min "
-    "cummax cummin sort top_k real"
-)
+_PASSED = MOVES | CONVERTS | frozenset("tile reduce_max reduce_min cummax cummin sort top_k real".split())
 _ONE: dict[str, Callable[..., Range]] = {
-    **dict.fromkeys(_PASSED.split(), _shared),
+    **dict.fromkeys(_PASSED, _shared),
     **dict.fromkeys("concatenate pad".split(), _of_all),
     **dict.fromkeys("sin cos sign".split(), _fixed(-1.0, 1.0)),
-    **dict.fromkeys(
-        "lt le gt ge eq ne and or not xor is_finite reduce_and reduce_or".split(), _fixed(0.0, 1.0)
-    ),
+    **dict.fromkeys(COMPARES | LOGICAL | {"is_finite", "reduce_and", "reduce_or"}, _truth),
     "add": lambda e, a, b: _sum(a, b),
     "add_any": lambda e, a, b: _sum(a, b),
     "sub": lambda e, a, b: _sum(a, (-b[1], -b[0])),

@@ -4,6 +4,7 @@ meant."""
 from typing import Any
 
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
@@ -128,8 +129,7 @@ def told_data(site: Site, values: np.ndarray, at: tuple[int, ...], many: int) ->
 
 
 def _draws(site: Site) -> str:
-    kind = type(site.support).__name__
-    if kind == "_Boolean":
+    if isinstance(site.support, type(constraints.boolean)):
         return "0 or 1"
     low, high = (getattr(base_constraint(site.support), n, None) for n in ("lower_bound", "upper_bound"))
     if any(np.size(e) > 1 for e in (low, high) if e is not None):

@@ -18,7 +18,7 @@ from jax import lax
 from gibbsite.density.maps.access import Accesses, Whole
 from gibbsite.density.maps.provenance import Provenance
 from gibbsite.density.program.flatten import Builder
-from gibbsite.density.program.linear import ADD, PASS, REARRANGE, linear_in, wide
+from gibbsite.density.program.linear import ADD, linear_in, wide
 from gibbsite.trace.jaxpr.compat import (
     ClosedJaxpr,
     JaxprEqn,
@@ -27,8 +27,9 @@ from gibbsite.trace.jaxpr.compat import (
     dce_jaxpr,
     make_jaxpr_like,
 )
+from gibbsite.trace.jaxpr.primitives import PASSES, REARRANGES
 
-_SHAPES = frozenset(["broadcast_in_dim", "concatenate", "dot_general", *REARRANGE])
+_SHAPES = frozenset(["broadcast_in_dim", "concatenate", "dot_general", *REARRANGES])
 """Linear in their operands, through which a number can be moved and an array cannot."""
 
 
@@ -232,8 +233,8 @@ class _Distribution(_Sums):
             alike = name == "reduce_sum" or all(eqn.invars[i].aval.shape == shape for i in parts)
             if name in _SHAPES or not alike:
                 return self._at(self._same(atom), left)
-        if left and (name in PASS or name == "convert_element_type"):
-            convert = () if name in PASS else (_By(eqn, name),)
+        if left and (name in PASSES or name == "convert_element_type"):
+            convert = () if name in PASSES else (_By(eqn, name),)
             return self._new(eqn.invars[0], (*convert, *left))
         inner = left
         if name == "reduce_sum":

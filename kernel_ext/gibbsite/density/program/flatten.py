@@ -105,6 +105,9 @@ class Builder:
             body = written(eqn, self._value(at), self._free(at))
             if body is not None:
                 return self.splice(self.placed(body, eqn), operands)
+        if eqn.primitive.name == "optimization_barrier" and len(operands) > 1:
+            one_each = zip(operands, eqn.outvars, strict=True)
+            return [self.equation(eqn.replace(invars=[a], outvars=[v]), [a])[0] for a, v in one_each]
         key = _value_key(eqn, operands)
         if key is not None and key in self._seen:
             return self._seen[key]

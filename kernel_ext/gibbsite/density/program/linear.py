@@ -6,12 +6,11 @@ from typing import Any
 import jax.numpy as jnp
 
 from gibbsite.trace.jaxpr.compat import JaxprEqn
+from gibbsite.trace.jaxpr.primitives import PASSES, REARRANGES, SPREADS
 
-REARRANGE = frozenset(["reshape", "squeeze", "transpose", "rev", "expand_dims"])
-PASS = frozenset(["copy", "copy_p", "stop_gradient", "reduce_precision", "optimization_barrier", "pvary"])
 ADD = frozenset(["add", "add_any", "sub", "concatenate"])
 """Linear in all operands together: those that no latent reaches are added, too."""
-_ALWAYS = ADD | REARRANGE | PASS | frozenset(["neg", "reduce_sum", "broadcast_in_dim"])
+_ALWAYS = ADD | REARRANGES | PASSES | SPREADS | {"neg", "reduce_sum"}
 
 
 def linear_in(eqn: JaxprEqn, free: Callable[[Any], bool]) -> list[int] | None:

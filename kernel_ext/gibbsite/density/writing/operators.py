@@ -21,7 +21,6 @@ INFIX = {
     "xor": ("^", BITS),
 }
 
-PASS = frozenset("copy copy_p stop_gradient reduce_precision pvary optimization_barrier".split())
 
 CALLS = {
     "logistic": "sigmoid",

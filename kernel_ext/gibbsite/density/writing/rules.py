@@ -5,14 +5,15 @@ from typing import Any
 
 from gibbsite.density.writing import axes, copies, elements
 from gibbsite.density.writing.indices import Index
-from gibbsite.density.writing.operators import ALONG, PASS, REDUCTIONS
+from gibbsite.density.writing.operators import ALONG, REDUCTIONS
 from gibbsite.density.writing.printer import Printer
 from gibbsite.density.writing.text import Text
+from gibbsite.trace.jaxpr.primitives import PASSES
 
 Rule = Callable[[Printer, Any, Any, tuple[Index, ...]], Text]
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(PASS, elements.pass_rule),
+    **dict.fromkeys(PASSES, elements.pass_rule),
     **dict.fromkeys(REDUCTIONS, axes.reduction_rule),
     **dict.fromkeys(ALONG, axes.along_rule),
     "neg": elements.neg_rule,

@@ -8,6 +8,7 @@ import numpy as np
 
 from gibbsite.density.density import Density
 from gibbsite.trace.jaxpr.compat import Literal, bind_equation
+from gibbsite.trace.jaxpr.primitives import CONVERTS, MOVES
 
 _MOST = 100_000
 _DEEP = 200
@@ -141,10 +142,7 @@ def _held(ends: tuple[int, int] | None, atom: Any) -> tuple[int, int] | None:
     return ends if fits else (int(info.min), int(info.max))
 
 
-_KEEP = frozenset(
-    "gather slice squeeze reshape broadcast_in_dim transpose convert_element_type copy dynamic_slice rev "
-    "expand_dims stop_gradient".split()
-)
+_KEEP = MOVES | CONVERTS
 _ARITHMETIC = {
     "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),

@@ -1,8 +1,6 @@
-"""Where a term stops copying a site and starts computing with it.
+"""Which copies of a site to fill for each of its reads by a piece of a term.
 
-`P[z[:-1], z[1:]]` reads two shifted copies of `z`. Filling the copies, each with one value everywhere, and
-not `z` itself keeps a table of all pairs of values at the size of `P` where nothing else changes from row to
-row. Whether that is right is read off the index maps of the program cut at the copies.
+Whether that is right is read off the index maps of the program cut at the copies.
 """
 
 from collections.abc import Sequence
@@ -10,62 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.conditional.reads.copies import copies_of, last_copies
 from gibbsite.conditional.reads.cut import maps_after
-from gibbsite.conditional.reads.touch import resolved
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Access, Shape, through
 from gibbsite.elimination.tables.pieces import Piece, flat_index, inside
-from gibbsite.trace.jaxpr.compat import Literal
-
-_COPIES = frozenset(
-    "slice squeeze reshape broadcast_in_dim transpose copy copy_p concatenate gather rev expand_dims".split()
-)
-
-
-def _copies(density: Density, site: str) -> dict[Any, Access]:
-    """The variables that copy elements of the site, inside the window of their only access."""
-    if ("copies", site) not in density.cache:
-        var = density.latent_vars[site]
-        raw: dict[Any, Any] = {var: density.maps[var][site]}
-        for eqn in density.closed.jaxpr.eqns:
-            if eqn.primitive.name not in _COPIES:
-                continue
-            live = [a for a in eqn.invars if not isinstance(a, Literal) and site in density.maps[a]]
-            if len(live) != 1 or live[0] not in raw:
-                continue
-            if eqn.primitive.name == "gather" and live[0] is not eqn.invars[0]:
-                continue
-            accesses = density.maps[eqn.outvars[0]].get(site, ())
-            if len(accesses) == 1 and accesses[0].single and not accesses[0].latents():
-                raw[eqn.outvars[0]] = accesses
-        simple = resolved(density, [(None, a) for a in raw.values()])
-        density.cache["copies", site] = {v: a[0] for v, a in zip(raw, simple, strict=True)}
-    return density.cache["copies", site]
-
-
-def _last(density: Density, site: str, copies: dict[Any, Access], atom: Any) -> list[Any]:
-    """The copies that are the last ones before computation, on the ways from the site to `atom`."""
-    found: dict[Any, None] = {}
-    seen: set[Any] = set()
-    stack = [atom]
-    while stack:
-        at = stack.pop()
-        if isinstance(at, Literal) or at in seen or site not in density.maps[at]:
-            continue
-        seen.add(at)
-        if at in copies:
-            found[at] = None
-        else:
-            stack += density.producer[at].invars
-    return list(found)
 
 
 def copies_to_fill(
     density: Density, piece: Piece, site: str, reads: Sequence[np.ndarray], elements: Shape
 ) -> list[list[Any]] | None:
     """The variables to fill for each read of the site in a piece; None where that is not certain."""
-    copies = _copies(density, site)
-    last = _last(density, site, copies, piece.term.atom)
+    copies = copies_of(density, site)
+    last = last_copies(density, site, copies, piece.term.atom)
     if not last or density.latent_vars[site] in last:
         return None
     names = {v: f"copy {i}" for i, v in enumerate(last)}

@@ -12,8 +12,10 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import coo_matrix
+
+from gibbsite.ground.later import later
+
+optimize, sparse = later("scipy.optimize"), later("scipy.sparse")
 
 GAP_X, GAP_Y, PLATE_PAD, _PLATE_LABEL, MARGIN = 26.0, 44.0, 14.0, 16.0, 14.0
 MAX_DRAWN = 300  # nodes
@@ -359,9 +361,9 @@ def _solve(
     cost = np.concatenate([np.zeros(n), [w for *_, w in pairs]])
     for name, i in variables.items():  # plates close tightly around their members
         cost[i] += {_LEFT: -0.05, _RIGHT: 0.05}.get(name[:1], 0.0)
-    matrix = coo_matrix((values, (rows, cols)), shape=(k, n + m))
+    matrix = sparse.coo_matrix((values, (rows, cols)), shape=(k, n + m))
     limits = [(0, width)] * n + [(0, None)] * m
-    answer = linprog(cost, A_ub=matrix, b_ub=bound, bounds=limits, method="highs")
+    answer = optimize.linprog(cost, A_ub=matrix, b_ub=bound, bounds=limits, method="highs")
     if answer.x is None:
         return None
     return _centred(variables, apart, pairs, answer.x[:n])

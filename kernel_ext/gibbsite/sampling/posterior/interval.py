@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from arviz_base import rcParams
-from arviz_stats.base import array_stats  # pyright: ignore
 from numpy.typing import ArrayLike
 
 from gibbsite.errors import OptionError
+from gibbsite.ground.later import later
+
+arviz_base = later("arviz_base")
+az = later("arviz_stats.base")
 
 KINDS = ("eti", "hdi")
 
@@ -32,7 +34,7 @@ class Interval:
         x = x.astype(float)
         share = self.prob if prob is None else prob
         with np.errstate(invalid="ignore"):
-            ends: Any = array_stats.eti(x, share) if self.kind == "eti" else array_stats.hdi(x, share)
+            ends: Any = az.array_stats.eti(x, share) if self.kind == "eti" else az.array_stats.hdi(x, share)
         return ends[..., 0], ends[..., 1]
 
 
@@ -55,6 +57,6 @@ def chosen() -> Interval:
     """The interval that is shown now."""
     prob, kind = _chosen["prob"], _chosen["kind"]
     return Interval(
-        float(rcParams["stats.ci_prob"] if prob is None else prob),
-        str(rcParams["stats.ci_kind"] if kind is None else kind),
+        float(arviz_base.rcParams["stats.ci_prob"] if prob is None else prob),
+        str(arviz_base.rcParams["stats.ci_kind"] if kind is None else kind),
     )

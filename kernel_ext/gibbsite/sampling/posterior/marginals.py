@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from arviz_stats.base import array_stats  # pyright: ignore
 
+from gibbsite.ground.later import later
 from gibbsite.sampling.posterior.interval import Interval
 from gibbsite.sampling.storage.draws import label_of
+
+az = later("arviz_stats.base")
 
 # Draws that a density is made of, evenly thinned: more would move no line by a pixel.
 MOST_DRAWS = 20_000
@@ -192,7 +194,7 @@ def _density(values: np.ndarray, x: np.ndarray, wide: float) -> np.ndarray:
         near = near[(near >= x[0] - pad) & (near <= x[-1] + pad)]
     if x.size < 2 or near.size < 2 or near.min() == near.max():
         return np.zeros(x.size)
-    at, density, _ = array_stats.kde(near.astype(float), grid_len=_GRID)
+    at, density, _ = az.array_stats.kde(near.astype(float), grid_len=_GRID)
     return np.interp(x, at, density, left=0.0, right=0.0) * (near.size / values.size)
 
 

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
-from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from gibbsite.errors import CheckpointError
+from gibbsite.ground.later import later
 from gibbsite.sampling.engine.resources import available_memory
+
+zarr = later("zarr")
+codecs = later("zarr.codecs")
 
 _META = "zarr.json"
 _MOST_META_BYTES = 2**26
@@ -55,7 +57,7 @@ def create(
         shape=tuple(shape),
         chunks=tuple(max(1, c) for c in chunks),
         dtype=dtype,
-        compressors=[ZstdCodec(), Crc32cCodec()],
+        compressors=[codecs.ZstdCodec(), codecs.Crc32cCodec()],
         dimension_names=list(dims),
         config=_CONFIG,
         overwrite=True,

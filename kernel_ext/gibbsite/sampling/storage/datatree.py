@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from arviz_base import from_dict
-from xarray import DataTree
 
 from gibbsite.density.model.names import variable_name
 from gibbsite.errors import OptionError, UnknownNameError
+from gibbsite.ground.later import later
 from gibbsite.ground.sensible import shown
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import Draws
 from gibbsite.sampling.storage.names import dims_of, stat_names
+
+arviz_base = later("arviz_base")
+xr = later("xarray")
 
 
 def named_stats(plan: Plan, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -63,7 +65,7 @@ def to_datatree(
     for name, labels in (coords or {}).items():
         if isinstance(labels, str) or np.ndim(labels) != 1:
             raise OptionError(f"coords: {name!r} must be a list of labels, not {shown(labels)}")
-    tree = DataTree()
+    tree = xr.DataTree()
     for group, values in groups.items():
         # one by one: a site may have axes in one group that it lacks in another
         leading = 0 if group == "observed_data" else 2
@@ -95,7 +97,7 @@ def _data_set(
     like = plain or {"_": np.zeros(np.shape(next(iter(clashing.values())))[:2])} if clashing else plain
     of_plain = {n: d for n, d in named.items() if n in plain}
     try:
-        made = from_dict({group: like}, dims=of_plain, coords=given, save_warmup=warmup)
+        made = arviz_base.from_dict({group: like}, dims=of_plain, coords=given, save_warmup=warmup)
     except ValueError as problem:  # as many labels as there are elements
         raise OptionError(f"dims, coords: {problem}") from problem
     out = made[group].to_dataset().drop_vars("_", errors="ignore")

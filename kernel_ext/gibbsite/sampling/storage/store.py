@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
 
 from gibbsite.density import Site
 from gibbsite.errors import CheckpointError, StoreError
+from gibbsite.ground.later import later
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.storage import arrays as stored
@@ -28,6 +28,8 @@ from gibbsite.sampling.storage.draws import Draws, Part
 from gibbsite.sampling.storage.lock import FILE as LOCK_FILE
 from gibbsite.sampling.storage.lock import Lock
 from gibbsite.sampling.storage.names import dims_of, file_name, stat_names
+
+zarr = later("zarr")
 
 DRAWS = "draws.zarr"
 _CHUNK_BYTES = 2**20

@@ -4,12 +4,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from arviz_base import rcParams
-from arviz_stats.base import array_stats  # pyright: ignore
 
+from gibbsite.ground.later import later
 from gibbsite.sampling.storage.draws import label_of, scalar_labels
 from gibbsite.sampling.watch.ranks import Scored
 from gibbsite.sampling.watch.snapshot import ScalarStat
+
+arviz_base = later("arviz_base")
+az = later("arviz_stats.base")
 
 _MIN_DRAWS = 8
 MOST_RHAT = 1e6
@@ -25,15 +27,15 @@ def _rhat(scored: Scored) -> float:
     """The larger R-hat of the ranks and of the folded ranks; NaN for a single chain."""
     if len(scored.split) < 4:
         return np.nan
-    parts = [_measure(array_stats.rhat, z, method="identity") for z in (scored.scores, scored.folded())]
+    parts = [_measure(az.array_stats.rhat, z, method="identity") for z in (scored.scores, scored.folded())]
     return min(max(parts), MOST_RHAT)
 
 
 def _ess(scored: Scored) -> tuple[float, float]:
     """In the bulk, and the lesser one of both tails."""
-    share = rcParams["stats.ci_prob"]
+    share = arviz_base.rcParams["stats.ci_prob"]
     below = scored.below([1 - share, share])
-    bulk, *tails = (_measure(array_stats.ess, z, method="identity") for z in (scored.scores, *below))
+    bulk, *tails = (_measure(az.array_stats.ess, z, method="identity") for z in (scored.scores, *below))
     return bulk, min(tails)
 
 
@@ -71,7 +73,7 @@ def scalar_stat(label: str, site: str, index: tuple[int, ...], x: np.ndarray) ->
     scored = Scored(x)
     bulk, tail = (e if np.isfinite(e) and e > 0 else np.nan for e in _ess(scored))
     rhat = _rhat(scored)
-    mcse = sd / np.sqrt(_measure(array_stats.ess, scored.split, method="identity"))
+    mcse = sd / np.sqrt(_measure(az.array_stats.ess, scored.split, method="identity"))
     return ScalarStat(label, site, index, mean, sd, mcse, rhat, bulk, tail, discrete)
 
 

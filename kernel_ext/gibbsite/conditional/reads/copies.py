@@ -1,0 +1,55 @@
+"""Where the program of a term stops copying a site and starts computing with it.
+
+`P[z[:-1], z[1:]]` reads two shifted copies of `z`. Filling the copies, each with one value everywhere, and
+not `z` itself keeps a table of all pairs of values at the size of `P` where nothing else changes from row to
+row.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gibbsite.conditional.reads.touch import resolved
+from gibbsite.density import Density
+from gibbsite.density.maps.access import Access
+from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.primitives import ARRANGES, JOINS
+
+_COPIES = (ARRANGES - {"dynamic_slice"}) | JOINS | {"copy", "copy_p"}
+
+
+def copies_of(density: Density, site: str) -> Mapping[Any, Access]:
+    """The variables that copy elements of the site, inside the window of their only access."""
+    if ("copies", site) not in density.cache:
+        var = density.latent_vars[site]
+        raw: dict[Any, Any] = {var: density.maps[var][site]}
+        for eqn in density.closed.jaxpr.eqns:
+            if eqn.primitive.name not in _COPIES:
+                continue
+            live = [a for a in eqn.invars if not isinstance(a, Literal) and site in density.maps[a]]
+            if len(live) != 1 or live[0] not in raw:
+                continue
+            if eqn.primitive.name == "gather" and live[0] is not eqn.invars[0]:
+                continue
+            accesses = density.maps[eqn.outvars[0]].get(site, ())
+            if len(accesses) == 1 and accesses[0].single and not accesses[0].latents():
+                raw[eqn.outvars[0]] = accesses
+        simple = resolved(density, [(None, a) for a in raw.values()])
+        density.cache["copies", site] = {v: a[0] for v, a in zip(raw, simple, strict=True)}
+    return density.cache["copies", site]
+
+
+def last_copies(density: Density, site: str, copies: Mapping[Any, Access], atom: Any) -> list[Any]:
+    """The copies that are the last ones before computation, on the ways from the site to `atom`."""
+    found: dict[Any, None] = {}
+    seen: set[Any] = set()
+    stack = [atom]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, Literal) or at in seen or site not in density.maps[at]:
+            continue
+        seen.add(at)
+        if at in copies:
+            found[at] = None
+        else:
+            stack += density.producer[at].invars
+    return list(found)

@@ -1,0 +1,25 @@
+"""A module by its name → the module, imported when something of it is first asked for.
+
+Storing and summarising load ArviZ, xarray, zarr and large parts of SciPy, which takes longer than Gibbsite
+itself; a script that asks for a conditional needs none of them. PEP 810 proposes the like as `lazy import`.
+"""
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class _Later(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what looks at all modules (copying, doctest) does not load them
+            raise AttributeError(f"module {self.__name__!r} is not loaded; it has no {name!r} yet")
+        return getattr(import_module(self.__name__), name)
+
+
+def later(name: str) -> Any:
+    """Stands for the module `name`, which is imported at the first use of one of its names.
+
+    Raises `ImportError` at that use, where there is no such module. A type checker sees the module if the
+    caller imports it under `TYPE_CHECKING`.
+    """
+    return _Later(name)

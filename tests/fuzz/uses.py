@@ -1,0 +1,499 @@
+"""Random models × what is done with a run of them, against sums and quadrature in double precision:
+`python tests/fuzz/uses.py --combinations 10000`.
+
+Kernels have their own oracles; here it is what stands around them: starts, scopes, conditions, masks,
+weights, missing data, predictions, leave-one-out, what is derived, kept, stopped, saved and loaded. A model
+has a number `mu`, perhaps a switch `g` of all data and labels `z` of each, so that every answer is a sum over
+a grid. A combination is a model with its data and one use. One line per model of which an answer was not
+right, then a summary; exit status 1 where an answer was wrong and nothing said so, or an error was raised.
+"""
+
+import argparse
+import collections
+import itertools
+import json
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from numpyro import handlers
+from scipy import special, stats
+
+PRIORS = ("normal", "gamma", "two modes")
+LABELS = (0, 2, 3)
+FAMILIES = ("normal", "poisson", "bernoulli")
+CHANGES = (
+    *("none", "mask", "weight", "weighted prior", "scope", "missing mask", "missing impute", "factor"),
+    *("condition g", "do g", "condition mu", "condition z", "init"),
+)
+_DRAWS = 1000
+_FAR = 6.0
+"""Standard errors, of which more than so many is no accident: one in 10⁸ of a right answer."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a model is made of."""
+
+    prior: str
+    labels: int
+    switch: bool
+    family: str
+    change: str
+
+    @property
+    def sensible(self) -> bool:
+        """Whether the change is one of this model."""
+        if self.change in ("condition g", "do g"):
+            return self.switch
+        if self.change == "condition z":
+            return self.labels > 0
+        if self.change == "condition mu":
+            return self.switch or self.labels > 0
+        return self.change != "missing impute" or self.family == "normal"
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Data and what is fixed of a model."""
+
+    y: np.ndarray
+    gap: float
+    share: np.ndarray
+    jump: float
+    odds: float
+    keep: np.ndarray
+    weight: float
+    given: float
+
+
+def numbers(of: Structure, rng: np.random.Generator) -> Numbers:
+    """Random data."""
+    n = int(rng.integers(3, 8))
+    share = rng.dirichlet(np.full(max(of.labels, 1), 3.0))
+    gap, jump, odds = rng.uniform(0.3, 4.0), rng.uniform(-2.0, 2.0), rng.uniform(0.15, 0.85)
+    mu = abs(rng.normal(1.0, 0.7)) if of.prior == "gamma" else rng.normal(0, 1.5)
+    eta = mu + gap * rng.integers(0, max(of.labels, 1), n) + jump * (rng.random() < odds)
+    if of.family == "normal":
+        y = eta + rng.normal(size=n)
+    elif of.family == "poisson":
+        y = rng.poisson(np.exp(np.clip(0.4 * eta, -2, 2.5))).astype(float)
+    else:
+        y = (rng.random(n) < special.expit(eta)).astype(float)
+    keep = rng.random(n) < 0.7
+    keep[0] = True
+    keep[-1] = of.change not in ("mask", "missing mask", "missing impute")
+    return Numbers(y, gap, share, jump, odds, keep, rng.uniform(0.3, 2.5), float(mu))
+
+
+# the model, by NumPyro
+
+
+def _prior(of: Structure) -> dist.Distribution:
+    if of.prior == "normal":
+        return dist.Normal(0.5, 1.5)
+    if of.prior == "gamma":
+        return dist.Gamma(2.0, 1.5)
+    parts = dist.Normal(jnp.array([-1.5, 1.5]), jnp.array([0.3, 0.9]))
+    return dist.MixtureSameFamily(dist.Categorical(jnp.array([0.4, 0.6])), parts)
+
+
+def _likelihood(of: Structure, eta: Any) -> dist.Distribution:
+    if of.family == "normal":
+        return dist.Normal(eta, 1.0)
+    return dist.Poisson(jnp.exp(0.4 * eta)) if of.family == "poisson" else dist.Bernoulli(logits=eta)
+
+
+def written(of: Structure) -> Callable[..., Any]:
+    """The NumPyro function."""
+
+    def model(y, gap, share, jump, odds, keep, weight):
+        with handlers.scale(scale=weight if of.change == "weighted prior" else 1.0):
+            mu = numpyro.sample("mu", _prior(of))
+        if of.change == "factor":
+            numpyro.factor("f", -0.5 * (mu - 1.0) ** 2)
+        g = numpyro.sample("g", dist.Bernoulli(odds)) if of.switch else 0.0
+        with numpyro.plate("n", len(y)):
+            z = numpyro.sample("z", dist.Categorical(share)) if of.labels else 0.0
+            eta = mu + gap * z + jump * g
+            masked = handlers.mask(mask=keep if of.change == "mask" else True)
+            with masked, handlers.scale(scale=weight if of.change == "weight" else 1.0):
+                numpyro.sample("y", _likelihood(of, eta), obs=y)
+
+    def scoped(*args, **kwargs):
+        with handlers.scope(prefix="s", divider="_"):
+            return model(*args, **kwargs)
+
+    return scoped if of.change == "scope" else model
+
+
+def made(of: Structure, have: Numbers, fn: Callable[..., Any] | None = None) -> gb.Model:
+    """The model as somebody would make it."""
+    y = have.y.astype(np.float32)
+    missing = of.change.removeprefix("missing ") if of.change.startswith("missing") else None
+    if missing:
+        y = np.where(have.keep, y, np.nan).astype(np.float32)
+    elif of.family != "normal":
+        y = y.astype(np.int32)
+    fixed = (have.gap, have.share.astype(np.float32), have.jump, have.odds, have.keep, have.weight)
+    fixed = tuple(np.float32(x) if isinstance(x, float) else x for x in fixed)
+    options = {"missing": missing} if missing else {}
+    model = gb.model(fn or written(of), y, *fixed, **options)
+    if of.change == "condition g":
+        return model.condition(g=1)
+    if of.change == "do g":
+        return model.do(g=1)
+    if of.change == "condition mu":
+        return model.condition(mu=have.given)
+    return model.condition(z=np.zeros(len(y), int)) if of.change == "condition z" else model
+
+
+# the truth, by NumPy and SciPy
+
+
+class Truth:
+    """The posterior on a grid: `joint[mu, g]` with all labels summed out, `terms[i, mu, g, z]` of the data
+    with their labels, `data[i]` where there is one."""
+
+    def __init__(self, of: Structure, have: Numbers):
+        self.of, self.have = of, have
+        low, high = {"normal": (-11.0, 12.0), "gamma": (1e-9, 22.0), "two modes": (-7.0, 9.0)}[of.prior]
+        grid = np.linspace(low, high, 6001)
+        logp = self._prior(grid)
+        if of.change == "weighted prior":
+            logp = have.weight * logp
+        if of.change == "factor":
+            logp = logp - 0.5 * (grid - 1.0) ** 2
+        if of.change == "condition mu":
+            grid, logp = np.array([have.given]), np.zeros(1)
+        switch = np.log([1 - have.odds, have.odds]) if of.switch else np.zeros(1)
+        if of.change in ("condition g", "do g"):
+            switch = np.array([-np.inf, 0.0])
+        share = np.log(have.share) if of.labels else np.zeros(1)
+        if of.change == "condition z":
+            share = np.where(np.arange(of.labels) == 0, share, -np.inf)
+        eta = grid[:, None, None] + have.jump * np.arange(len(switch))[:, None]
+        self.eta = eta + have.gap * np.arange(len(share))
+        masked = of.change in ("mask", "missing mask", "missing impute")
+        self.there = have.keep if masked else np.ones(len(have.y), bool)
+        power = have.weight if of.change == "weight" else 1.0
+        pairs = zip(have.y, self.there, strict=True)
+        like = np.stack([power * self._logpdf(y, self.eta) * on for y, on in pairs])
+        self.grid = grid
+        self.terms = like + share
+        self.prior = logp[:, None] + switch
+        self.summed = special.logsumexp(self.terms, axis=3)
+        joint = self.prior + self.summed.sum(0)
+        self.joint = np.exp(joint - special.logsumexp(joint))
+
+    def _prior(self, x: np.ndarray) -> np.ndarray:
+        if self.of.prior == "normal":
+            return stats.norm.logpdf(x, 0.5, 1.5)
+        if self.of.prior == "gamma":
+            return stats.gamma.logpdf(x, 2.0, scale=1 / 1.5)
+        parts = [np.log(w) + stats.norm.logpdf(x, m, s) for w, m, s in ((0.4, -1.5, 0.3), (0.6, 1.5, 0.9))]
+        return np.logaddexp(*parts)
+
+    def _logpdf(self, y: float, eta: np.ndarray) -> np.ndarray:
+        if self.of.family == "normal":
+            return stats.norm.logpdf(y, eta, 1.0)
+        if self.of.family == "poisson":
+            return stats.poisson.logpmf(y, np.exp(0.4 * eta))
+        return stats.bernoulli.logpmf(int(y), special.expit(eta))
+
+    def mean(self, f: np.ndarray, joint: np.ndarray | None = None) -> float:
+        """The expectation of a function of `mu` (an array `[mu]`) or of both."""
+        joint = self.joint if joint is None else joint
+        return float((joint * (f if f.ndim == 2 else f[:, None])).sum())
+
+    def labels(self) -> np.ndarray:
+        """`P(z_i = k)`, `[n, k]`."""
+        given = np.exp(self.terms - self.summed[..., None])
+        return np.einsum("mg,imgk->ik", self.joint, np.nan_to_num(given))
+
+    def loo(self) -> float:
+        """The sum over data of `log p(y_i | the others)`."""
+        total = 0.0
+        for i in np.flatnonzero(self.there):
+            rest = self.prior + np.delete(self.summed, i, 0).sum(0)
+            total += special.logsumexp(rest + self.summed[i]) - special.logsumexp(rest)
+        return float(total)
+
+    def predicted(self) -> np.ndarray:
+        """The mean of a new `y_i`, given the posterior of its own label."""
+        mean = {"normal": self.eta, "poisson": np.exp(0.4 * self.eta), "bernoulli": special.expit(self.eta)}
+        given = np.nan_to_num(np.exp(self.terms - self.summed[..., None]))
+        return np.einsum("mg,imgk,mgk->i", self.joint, given, mean[self.of.family])
+
+
+# what is done with a run
+
+
+@dataclass
+class Case:
+    """One model with its data, its run and its truth."""
+
+    of: Structure
+    have: Numbers
+    model: gb.Model
+    run: Any
+    truth: Truth
+
+    def name(self, site: str) -> str:
+        """A site's name in the model."""
+        return f"s_{site}" if self.of.change == "scope" else site
+
+    def draws(self, site: str) -> np.ndarray:
+        """Draws in double precision."""
+        return np.asarray(self.run.draws[self.name(site)], float)
+
+
+def apart(draws: np.ndarray, exact: float, what: str) -> str | None:
+    """A sentence where the mean of draws `[chain, draw]` is too far from the exact one."""
+    import arviz_stats
+
+    sd = draws.std()
+    if sd == 0:
+        return (
+            None
+            if abs(draws.mean() - exact) < 0.02
+            else f"{what} is {draws.mean():.3g} in all draws, exactly {exact:.4g}"
+        )
+    ess = float(arviz_stats.base.array_stats.ess(draws, chain_axis=0, draw_axis=1, method="mean"))
+    error = sd / np.sqrt(max(min(ess, draws.size), 4.0))
+    off = abs(draws.mean() - exact) - 1e-3 * sd
+    return f"{what}: {draws.mean():.4g} ± {error:.2g}, exactly {exact:.4g}" if off > _FAR * error else None
+
+
+def first(*found: str | None) -> str | None:
+    """The first that was found."""
+    return next((f for f in found if f), None)
+
+
+def posterior(case: Case) -> str | None:
+    """Means, squares and probabilities of all latents."""
+    t, found = case.truth, []
+    if case.of.change != "condition mu":
+        mu = case.draws("mu")
+        found += [apart(mu, t.mean(t.grid), "mean of mu")]
+        found += [apart((mu - t.mean(t.grid)) ** 2, t.mean((t.grid - t.mean(t.grid)) ** 2), "variance of mu")]
+    if case.of.switch and case.of.change not in ("condition g", "do g"):
+        found += [apart(case.draws("g"), float(t.joint[:, 1].sum()), "P(g)")]
+    return first(*found)
+
+
+def labels(case: Case) -> str | None:
+    """Probabilities of labels, from their draws."""
+    if not case.of.labels or case.of.change == "condition z":
+        return None
+    z, exact = case.draws("z"), case.truth.labels()
+    pairs = itertools.product(range(z.shape[-1]), range(case.of.labels))
+    return first(*(apart((z[..., i] == k).astype(float), exact[i, k], f"P(z[{i}] = {k})") for i, k in pairs))
+
+
+def probabilities(case: Case) -> str | None:
+    """`run.probs`, which are averages of exact ones."""
+    if not case.of.labels or case.of.change == "condition z":
+        return None
+    found, exact = np.asarray(case.run.probs[case.name("z")], float), case.truth.labels()
+    worst = np.abs(found - exact).max()
+    return f"probabilities of labels are off by {worst:.3f}" if worst > 0.06 else None
+
+
+def leave_one_out(case: Case) -> str | None:
+    """`run.elpd()` against exact refits."""
+    if case.of.change in ("weight", "condition mu"):
+        return None  # what a weighted datum scores is a convention; nothing is left to leave out
+    found, exact, n = case.run.elpd(), case.truth.loo(), int(case.truth.there.sum())
+    if found.warning or found.n_data_points != n:
+        return None if found.n_data_points == n else f"elpd of {found.n_data_points} data, there are {n}"
+    off = abs(float(found.elpd) - exact)
+    return f"elpd {float(found.elpd):.3f}, exactly {exact:.3f}" if off > 0.15 + 0.03 * n else None
+
+
+def replicates(case: Case) -> str | None:
+    """Posterior predictive means."""
+    tree = case.run.to_datatree(posterior_predictive=True)["posterior_predictive"].to_dataset()
+    extra = set(tree.data_vars) - {case.name("y")}
+    if extra & {case.name(n) for n in ("mu", "g", "z")}:
+        return f"posterior_predictive holds {sorted(map(str, extra))}"
+    y = np.asarray(tree[case.name("y")].values, float)
+    if case.of.change in ("missing mask", "missing impute", "mask"):
+        return None if y.shape[-1] == len(case.have.y) else f"replicates are of shape {y.shape}"
+    exact = case.truth.predicted()
+    return first(*(apart(y[..., i], exact[i], f"mean of new y[{i}]") for i in range(len(exact))))
+
+
+def observed(case: Case) -> str | None:
+    """What counts as data in the tree."""
+    data = case.run.to_datatree()
+    names = set(map(str, data["observed_data"].to_dataset().data_vars)) if "observed_data" in data else set()
+    wrong = names - {case.name("y")}
+    return f"observed_data holds {sorted(wrong)}" if wrong else None
+
+
+def derived(case: Case) -> str | None:
+    """A quantity of one's own."""
+    if case.of.change == "condition mu":
+        return None
+    name = case.name("mu")
+    case.run.derive(f"twice = 2 * {name} + 1")
+    found = np.asarray(case.run.derived["twice"], float)
+    same = np.allclose(found, 2 * case.draws("mu") + 1, rtol=1e-5, atol=1e-5)
+    return None if same else "a derived quantity is not what it says"
+
+
+def marginal(case: Case) -> str | None:
+    """The log density of `mu` with all discrete sites summed out, at three places."""
+    discrete = [n for n in case.model.density.latents if case.model.sites[n].discrete]
+    if not discrete or case.of.change == "condition mu":
+        return None
+    found = case.model.marginal(*discrete)
+    at = np.quantile(case.draws("mu"), [0.1, 0.5, 0.9])
+    state = {n: v[0, 0] for n, v in case.run.draws.items()}
+    ours = [float(found.logdensity({**state, case.name("mu"): np.float32(x)})) for x in at]
+    total = case.truth.prior + case.truth.summed.sum(0)
+    exact = np.interp(at, case.truth.grid, special.logsumexp(total, axis=1))
+    off = np.abs(np.diff(ours) - np.diff(exact)).max()
+    return (
+        f"differences of the marginal are off by {off:.3g}"
+        if off > 0.02 + 1e-4 * np.abs(exact).max()
+        else None
+    )
+
+
+def kept(case: Case) -> str | None:
+    """Of sites that are not kept, means."""
+    if not case.of.labels or case.of.change in ("condition z", "condition mu"):
+        return None
+    run = case.model.sample(draws=200, warmup=case.run.settings.warmup, seed=5, keep=case.name("mu"))
+    whole = case.model.sample(draws=200, warmup=case.run.settings.warmup, seed=5)
+    name = case.name("z")
+    means = np.asarray(run.summaries[name].mean, float)
+    exact = np.asarray(whole.draws[name], float).mean((0, 1))
+    return None if np.allclose(means, exact, atol=1e-4) else f"mean of z that is not kept: {means}, {exact}"
+
+
+def stopped(case: Case) -> str | None:
+    """A run in two parts, and one that was saved and loaded."""
+    options = {"warmup": 250, "seed": 3, "chains": 2}
+    whole = case.model.sample(draws=120, **options)
+    part = case.model.sample(draws=50, **options)
+    with tempfile.TemporaryDirectory() as folder:
+        part.save(f"{folder}/run")
+        part = gb.load(f"{folder}/run", model=case.model).resume(draws=70)
+        part.wait()
+    for name, draws in whole.draws.items():
+        if not np.array_equal(draws, part.draws[name], equal_nan=True):
+            return f"{name} is not the same after it was saved, loaded and resumed"
+    return None
+
+
+def started(case: Case) -> str | None:
+    """Chains that are put somewhere are right from there, too, or say that they are not."""
+    if case.of.change == "condition mu":
+        return None
+    at = np.float32([0.3, 0.9, 1.2, 2.0]) if case.of.prior == "gamma" else np.float32([-1.6, -1.4, 1.3, 1.7])
+    run = case.model.sample(draws=_DRAWS, seed=2, init={case.name("mu"): at})
+    again = Case(case.of, case.have, case.model, run, case.truth)
+    found = posterior(again)
+    return found if found and run.verdict.ok else None
+
+
+def unrescued(case: Case) -> str | None:
+    """The same without any chain moved."""
+    run = case.model.sample(draws=_DRAWS, seed=4, rescue=False)
+    again = Case(case.of, case.have, case.model, run, case.truth)
+    found = first(posterior(again), labels(again))
+    return found if found and run.verdict.ok else None
+
+
+def foreseen(case: Case) -> str | None:
+    """Prior predictive draws of `mu`."""
+    if case.of.change in ("condition mu", "factor", "weighted prior"):
+        return None
+    found = case.model.predict(draws=2000, seed=1)
+    mu = np.asarray(found.draws[case.name("mu")], float) if case.name("mu") in found.draws else None
+    if mu is None:
+        return None
+    exact = {"normal": 0.5, "gamma": 2 / 1.5, "two modes": 0.3}[case.of.prior]
+    return apart(mu.reshape(1, -1), exact, "prior mean of mu")
+
+
+USES = (
+    *(posterior, labels, probabilities, leave_one_out, replicates, observed, derived, marginal),
+    *(kept, stopped, started, unrescued, foreseen),
+)
+
+
+def cases(of: Structure, seed: int, data: int) -> list[dict[str, Any]]:
+    """What came of each use of some models of one structure."""
+    fn, out = written(of), []
+    for k in range(data):
+        have = numbers(of, np.random.default_rng([seed, k]))
+        row: dict[str, Any] = {"structure": asdict(of), "seed": seed, "data": k, "uses": {}}
+        try:
+            model = made(of, have, fn)
+            case = Case(of, have, model, model.sample(draws=_DRAWS, seed=seed), Truth(of, have))
+        except Exception:
+            row["uses"]["sample"] = f"error: {traceback.format_exc(limit=-3)}"
+            out.append(row)
+            continue
+        trusted = case.run.verdict.ok
+        for use in USES:
+            try:
+                found = use(case)
+            except Exception:
+                found = f"error: {traceback.format_exc(limit=-3)}"
+            if found and not trusted and not found.startswith("error"):
+                found = f"told: {found}"
+            row["uses"][use.__name__] = found or "right"
+        out.append(row)
+    return out
+
+
+def structures(rng: np.random.Generator) -> list[Structure]:
+    """All of them, in random order."""
+    every = [Structure(*s) for s in itertools.product(PRIORS, LABELS, (False, True), FAMILIES, CHANGES)]
+    every = [s for s in every if s.sensible]
+    return [every[i] for i in rng.permutation(len(every))]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--combinations", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", type=int, default=3, help="data sets of each structure")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="nothing is begun after these")
+    asked = parser.parse_args(arguments)
+    began, counts, done, wrong = time.monotonic(), collections.Counter(), 0, []
+    for number, of in enumerate(itertools.cycle(structures(np.random.default_rng(asked.seed)))):
+        if done >= asked.combinations or time.monotonic() - began > asked.seconds:
+            break
+        for row in cases(of, asked.seed + 1000 * number, asked.data):
+            kinds = {u: str(f).split(":")[0].split(" ")[0] for u, f in row["uses"].items()}
+            counts.update(k if k in ("right", "told", "error") else "wrong" for k in kinds.values())
+            bad = {u: f for u, f in row["uses"].items() if f != "right"}
+            done += len(row["uses"])
+            if bad:
+                wrong += [f for f in bad.values() if not f.startswith("told")]
+                print(json.dumps({**row, "uses": bad}), flush=True)
+        if number % 50 == 49:
+            jax.clear_caches()
+    print(f"{done} combinations: {dict(counts)} in {time.monotonic() - began:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
