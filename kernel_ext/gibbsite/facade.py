@@ -23,6 +23,7 @@ from gibbsite.conditional.reads.value_labels import value_labels
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.checks import check_proper
+from gibbsite.density.current import current
 from gibbsite.density.given.objects import Known, Labels
 from gibbsite.density.given.tables import as_arrays, order_notes, plate_labels
 from gibbsite.density.given.texts import check_texts
@@ -104,7 +105,8 @@ class Model(Live):
         known.labels = {n: tuple(map(printed, texts)) for n, texts in known.labels.items()}
         self.name = name or getattr(fn, "__name__", "model")
         self._source = source
-        self._imputed: Mapping[str, np.ndarray] = {}  # which elements of which sites
+        self._missing: Mapping[str, np.ndarray] = {}  # which elements of which observed sites
+        self._imputed: Mapping[str, np.ndarray] = {}  # those of them that are drawn
         self._whole: Model | None = None  # of the model as its data see it, the whole of it
         self._schedule: Any = None  # what `with_schedule` chose; None is the default policy
         self._usual: Schedule | None = None  # what `schedule()` found
@@ -114,7 +116,8 @@ class Model(Live):
         self._checked = sensible.flag("check_values", check_values)
         if (missing := checked_way(missing)) is not None:
             dealt = without_missing(fn, self.args, self.kwargs, missing, known.labels)
-            fn, self.args, self.kwargs, self._imputed = dealt
+            fn, self.args, self.kwargs, self._missing = dealt
+            self._imputed = self._missing if missing == "impute" else {}
             self.fn = fn
         self.density: Density = build_density(fn, self.args, self.kwargs)
         if not self.density.latents:
@@ -293,7 +296,7 @@ class Model(Live):
         )
         changed.labels.update(self.labels)
         changed._known.units.update(self._known.units)
-        changed._imputed = self._imputed
+        changed._missing, changed._imputed = self._missing, self._imputed
         if self._schedule is None:
             return changed
         latents = [n for n, s in changed.sites.items() if s.latent]
@@ -395,8 +398,12 @@ class Model(Live):
 
     @cached_property
     def observed(self) -> dict[str, np.ndarray]:
-        """The observed values by site."""
-        return observed_values(self.density)
+        """The data by site, in the sense of `gibbsite.density.current`: NaN where they are missing."""
+        values, whole = observed_values(self.density), self._whole or self
+        return {
+            n: np.where(whole._missing[n], np.nan, values[n]) if n in whole._missing else values[n]
+            for n in current(whole.density).data
+        }
 
     @cached_property
     def generated(self) -> tuple[str, ...]:
