@@ -75,10 +75,10 @@ def test_what_is_missing_is_not_scored(way):
 
 
 def test_weights_and_masks_say_what_is_scored():
-    def model(y, weights):  # NumPyro lets weights of 0 pass where they are data
+    def model(y):
         mu = numpyro.sample("mu", dist.Normal(0, 1))
         with numpyro.plate("n", 3):
-            with handlers.scale(scale=weights):
+            with handlers.scale(scale=np.array([2.0, 0.5, 1.0])):
                 numpyro.sample("weighted", dist.Normal(mu, 1), obs=y)
             with handlers.mask(mask=np.array([True, True, False])):
                 numpyro.sample("masked", dist.Normal(mu, 1), obs=y)
@@ -88,11 +88,11 @@ def test_weights_and_masks_say_what_is_scored():
         with handlers.mask(mask=some == 1):
             numpyro.sample("chosen", dist.Normal(mu, 1), obs=y)
 
-    found = gb.model(model, Y, np.array([2.0, 0.0, 1.0], np.float32)).density
+    found = gb.model(model, Y).density
     scored = {n: scored_elements(found, n).tolist() for n in current(found).data}
     yes, no = True, False
     assert scored == {
-        "weighted": [yes, no, yes], "masked": [yes, yes, no], "events": [yes, no, yes],
+        "weighted": [yes, yes, yes], "masked": [yes, yes, no], "events": [yes, no, yes],
         "chosen": [yes, yes, yes],
     }  # fmt: skip
 
