@@ -10,11 +10,11 @@
 | `Model.do(…)` | a value, no density | a value | a value | – | – |
 | observed value that a latent enters; `factor` | its density counts | – | held | – | – |
 
-Weights and masks (`handlers.scale`, `handlers.mask`, `.mask`) count in every density: in that of kernels, and in
-the likelihood, of which an element is a datum where its weight is not 0. Draws know no weight: data are
-drawn from their distribution, whatever they weigh, and a latent that has one (or is masked) has no
-distribution to be drawn from forward, so that kernels draw it. A missing observation weighs 0; imputed, it is
-a latent (`y_missing`) beside that. Scopes and orders rename and restrict latents, and are nothing else here.
+Weights and masks (`handlers.scale`, `handlers.mask`, `.mask`) count in every density: in that of kernels,
+and in the likelihood, of which an element is a datum where its weight is not 0. Draws know no weight: data
+are drawn from their distribution, whatever they weigh, and a latent that has one (or is masked) has no
+distribution to be drawn from forward, so that kernels draw it. A missing observation weighs 0; imputed, it
+is a latent (`y_missing`) beside that. Scopes and orders rename and restrict latents, and are nothing else.
 """
 
 from dataclasses import dataclass
