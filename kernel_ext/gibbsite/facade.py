@@ -23,6 +23,7 @@ from gibbsite.conditional.reads.value_labels import value_labels
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.checks import check_proper
+from gibbsite.density.current import current
 from gibbsite.density.given.objects import Known, Labels
 from gibbsite.density.given.tables import as_arrays, order_notes, plate_labels
 from gibbsite.density.given.texts import check_texts
@@ -66,7 +67,7 @@ from gibbsite.transform import (
 # what the other floors ask a model for, and people need not see
 _MACHINERY = frozenset(
     "before_ready constants fingerprint generated grouped groups hidden inputs make_ready observed_sites "
-    "plan recorded runtime_model seen stacked written_model".split()
+    "plan recorded runtime_model seen stacked whole written_model".split()
 )
 
 
@@ -104,7 +105,8 @@ class Model(Live):
         known.labels = {n: tuple(map(printed, texts)) for n, texts in known.labels.items()}
         self.name = name or getattr(fn, "__name__", "model")
         self._source = source
-        self._imputed: Mapping[str, np.ndarray] = {}  # which elements of which sites
+        self._missing: Mapping[str, np.ndarray] = {}  # which elements of which observed sites
+        self._imputed: Mapping[str, np.ndarray] = {}  # those of them that are drawn
         self._whole: Model | None = None  # of the model as its data see it, the whole of it
         self._schedule: Any = None  # what `with_schedule` chose; None is the default policy
         self._usual: Schedule | None = None  # what `schedule()` found
@@ -114,7 +116,8 @@ class Model(Live):
         self._checked = sensible.flag("check_values", check_values)
         if (missing := checked_way(missing)) is not None:
             dealt = without_missing(fn, self.args, self.kwargs, missing, known.labels)
-            fn, self.args, self.kwargs, self._imputed = dealt
+            fn, self.args, self.kwargs, self._missing = dealt
+            self._imputed = self._missing if missing == "impute" else {}
             self.fn = fn
         self.density: Density = build_density(fn, self.args, self.kwargs)
         if not self.density.latents:
@@ -293,7 +296,7 @@ class Model(Live):
         )
         changed.labels.update(self.labels)
         changed._known.units.update(self._known.units)
-        changed._imputed = self._imputed
+        changed._missing, changed._imputed = self._missing, self._imputed
         if self._schedule is None:
             return changed
         latents = [n for n, s in changed.sites.items() if s.latent]
@@ -368,9 +371,14 @@ class Model(Live):
         return model
 
     @property
+    def whole(self) -> "Model":
+        """The whole of the model, with what `seen` lacks."""
+        return self._whole or self
+
+    @property
     def written_model(self) -> Callable:
         """What predictions run: the model as written, with its data as one keyword argument."""
-        return (self._whole or self).runtime_model
+        return self.whole.runtime_model
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -395,13 +403,17 @@ class Model(Live):
 
     @cached_property
     def observed(self) -> dict[str, np.ndarray]:
-        """The observed values by site."""
-        return observed_values(self.density)
+        """The data by site, in the sense of `gibbsite.density.current`: NaN where they are missing."""
+        values, whole = observed_values(self.density), self.whole
+        return {
+            n: np.where(whole._missing[n], np.nan, values[n]) if n in whole._missing else values[n]
+            for n in current(whole.density).data
+        }
 
     @cached_property
     def generated(self) -> tuple[str, ...]:
         """The latents that no observation can see, such as predictions."""
-        return generated_latents((self._whole or self).density)
+        return generated_latents(self.whole.density)
 
     @cached_property
     def seen(self) -> "Model | None":
@@ -429,7 +441,7 @@ class Model(Live):
     @cached_property
     def constants(self) -> tuple[str, ...]:
         """The deterministic sites that no latent enters."""
-        density = (self._whole or self).density
+        density = self.whole.density
         computed = density.outputs["deterministic"].items()
         return tuple(n for n, atom in computed if not density.maps.latents(atom))
 
@@ -441,12 +453,12 @@ class Model(Live):
     @property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """The indexed sites to be stacked under one name."""
-        return (self._whole or self).density.groups
+        return self.whole.density.groups
 
     @property
     def recorded(self) -> dict[str, Site]:
         """The sites whose draws a run keeps: latent and deterministic ones."""
-        return {n: s for n, s in (self._whole or self).density.sites.items() if s.role != "observed"}
+        return {n: s for n, s in self.whole.density.sites.items() if s.role != "observed"}
 
     @property
     def observed_sites(self) -> dict[str, Site]:

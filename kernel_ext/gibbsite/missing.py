@@ -44,7 +44,7 @@ def without_missing(
     fn: Callable, args: tuple, kwargs: dict, way: str, labels: Collection[str] = ()
 ) -> tuple[Callable, tuple, dict, dict[str, np.ndarray]]:
     """The model with its missing observations dealt with, its arguments, of which those in `labels` hold
-    codes of categories, and which elements of which sites are imputed.
+    codes of categories, and which elements of which sites are missing.
 
     Raises `DataError` where the way does not fit: part of an event that is drawn as a whole, a distribution
     that cannot be cut into elements, rows that no argument has.
@@ -60,7 +60,7 @@ def without_missing(
         with _Missing(None, found, way == "impute"):
             return fn(*given, **named)
 
-    return dealt, args, kwargs, found if way == "impute" else {}
+    return dealt, args, kwargs, found
 
 
 def _missing_elements(fn: Callable, args: tuple, kwargs: dict) -> dict[str, np.ndarray]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from numpyro import handlers
 from numpyro.primitives import Messenger
 
 from gibbsite.density import Density
+from gibbsite.density.model.given import Given
 from gibbsite.errors import DataError, ModelError
 from gibbsite.kernels.scheduling.parse import Spec, parse_schedule
 
@@ -88,12 +88,12 @@ def conditioned(fn: Callable, kwargs: Mapping[str, Any], values: Mapping[str, An
 
     As arguments the values are data: another value needs no new compilation, and the graph knows their names.
     """
-    return _given(fn, kwargs, values, handlers.condition)
+    return _given(fn, kwargs, values, Given)
 
 
 def intervened(fn: Callable, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Callable, dict]:
     """`fn` with statements replaced by `values`, and its keyword arguments, which now hold the values."""
-    return _given(fn, kwargs, values, Intervene)
+    return _given(fn, kwargs, values, lambda fn, fixed, _: Intervene(fn, fixed))
 
 
 def _given(
@@ -107,11 +107,12 @@ def _given(
             key += "′"
         keys[key] = name
         taken.add(key)
+    arguments = {name: key for key, name in keys.items()}
 
     @functools.wraps(fn)
     def model(*args: Any, **named: Any) -> Any:
         fixed = {name: named.pop(key) for key, name in keys.items()}
-        return handler(fn, data=fixed)(*args, **named)
+        return handler(fn, fixed, arguments)(*args, **named)
 
     return model, {**kwargs, **{key: values[name] for key, name in keys.items()}}
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import scipy.stats
+from numpyro import handlers
 from numpyro.handlers import infer_config
 
 Y = np.random.default_rng(0).normal(2, 1, 50).astype(np.float32)
@@ -59,6 +60,33 @@ def test_one_number_observed_of_several():
     run = gb.model(centre, np.float32(1.0)).sample(draws=6, warmup=6, chains=2, seed=0)
     tree = run.to_datatree(posterior_predictive=True, log_likelihood=True)
     assert tree["observed_data"]["y"].shape == () and tree["posterior_predictive"]["y"].shape == (2, 6, 3)
+
+
+def test_what_a_model_is_conditioned_on_stays_and_is_no_datum():
+    def scaled(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        s = numpyro.sample("s", dist.HalfNormal(1))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.Normal(mu, s), obs=y)
+
+    run = gb.model(scaled, Y).condition(mu=9.0).sample(draws=50, warmup=50, chains=2, seed=0)
+    tree = run.to_datatree(posterior_predictive=True, log_likelihood=True)
+    for group in ("posterior_predictive", "log_likelihood", "observed_data"):
+        assert list(tree[group].data_vars) == ["y"]
+    error = run.draws["s"].mean() / np.sqrt(100 * 50)
+    assert abs(float(tree["posterior_predictive"]["y"].mean()) - 9) < 4 * error
+
+
+def test_weights_count_in_likelihoods():
+    def weighted(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 10))
+        with numpyro.plate("n", len(y)), handlers.scale(scale=1 + jnp.arange(3.0)):
+            numpyro.sample("y", dist.Normal(mu, 1), obs=y)
+
+    run = gb.model(weighted, Y[:3]).sample(draws=6, warmup=6, chains=2, seed=0)
+    truth = (1 + np.arange(3)) * scipy.stats.norm(run.draws["mu"][..., None]).logpdf(Y[:3])
+    tree = run.to_datatree(log_likelihood=True)
+    np.testing.assert_allclose(tree["log_likelihood"]["y"], truth, rtol=1e-4, atol=1e-4)
 
 
 def test_sites_that_are_marked_for_enumeration_are_drawn():

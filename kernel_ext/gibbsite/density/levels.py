@@ -1,18 +1,21 @@
 """Which latents no observation can see: they are drawn forward from the others, once per draw."""
 
+from gibbsite.density.current import weighted_latents
 from gibbsite.density.density import Density
 
 
 def generated_latents(density: Density) -> tuple[str, ...]:
     """The latents that neither an observed site nor a factor depends on, directly or through others, in
     program order (the generated quantities of Gorinova 2022, thesis §3.4, read off the terms). A prior that
-    is improper in name, such as a flat one on an interval, cannot be drawn from: it is none of them."""
+    is improper in name, such as a flat one on an interval, cannot be drawn from, nor one that is weighted
+    or masked: it is none of them, and what it depends on is not either."""
     if "generated" not in density.cache:
         sources = [(t.origin, density.maps.latents(t.atom)) for t in (*density.terms, *density.bounds)]
         latent = set(density.latents)
         seen: set[str] = set()
         more = {n for origin, near in sources if origin not in latent for n in near}
         more |= {n for n in latent if density.sites[n].fn_name == "ImproperUniform"}
+        more |= set(weighted_latents(density))
         while more:
             seen |= more
             more = {n for origin, near in sources if origin in seen for n in near} - seen

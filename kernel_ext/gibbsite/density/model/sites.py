@@ -24,7 +24,7 @@ class Site:
     enclosing plates, outermost first; `fn_name` the distribution's class; `line` the user's line, as
     `(file name, line number)`, where it is known. The first `element_rank` axes count the draws of the
     innermost distribution (those that `to_event` moved into the event included); `in_scan` says that axis 0
-    is time.
+    is time; `given` names the argument that holds the value which `Model.condition` fixed it at.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Site:
     plate_axes: tuple[int, ...] = ()
     element_rank: int = 0
     in_scan: bool = False
+    given: str | None = None
 
     @property
     def latent(self) -> bool:

@@ -9,6 +9,7 @@ from numpyro import handlers
 from numpyro.primitives import Messenger
 
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.given import Redrawn
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import empty_like
@@ -76,11 +77,12 @@ class _as_observed(Messenger):
 def posterior_predictive(
     plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int
 ) -> dict[str, np.ndarray]:
-    """One data set drawn at every draw: `[chain, draw, *shape of the data]` by observed site."""
+    """One data set drawn at every draw: `[chain, draw, *shape of the data]` by site that is data; what the
+    model is conditioned on stays (`gibbsite.density.current`)."""
     shapes = {n: np.shape(v) for n, v in plan.observed.items()}
 
     def one(key: Any, values: Any) -> Any:
-        model = _as_observed(handlers.uncondition(handlers.substitute(plan.model, data=values)), shapes)
+        model = _as_observed(Redrawn(handlers.substitute(plan.model, data=values), shapes), shapes)
         traced = handlers.trace(handlers.seed(model, key)).get_trace(**kwargs)
         return {n: traced[n]["value"] for n in plan.observed if n in traced}
 
@@ -90,12 +92,13 @@ def posterior_predictive(
 def log_likelihood(
     plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int
 ) -> dict[str, np.ndarray]:
-    """Log-probability of every observed element at every draw: `[chain, draw, *batch_shape]` by site."""
+    """What every datum adds to the log density at every draw, weights and masks included: `[chain, draw,
+    *batch_shape]` by site."""
 
     def one(key: Any, values: Any) -> Any:
         model = handlers.seed(handlers.substitute(plan.model, data=values), key)
         traced = handlers.trace(model).get_trace(**kwargs)
         sites = ((n, traced[n]) for n in plan.observed if n in traced)
-        return {n: s["fn"].log_prob(s["value"]) for n, s in sites}
+        return {n: (1 if s["scale"] is None else s["scale"]) * s["fn"].log_prob(s["value"]) for n, s in sites}
 
     return _at_draws(plan, draws, one, seed)
