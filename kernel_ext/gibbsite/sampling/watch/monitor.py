@@ -139,7 +139,9 @@ class Monitor:
         # differ would not have agreed in any warm-up
         switched = any(n.topic in ("labels", "signs") for n in found)
         told = [n for n in self.lasting if n.topic != "warmup" or not switched]
-        found += [n for n in told if (found if n.topic == "misfit" else not good)]
+        always = [n for n in told if n.topic == "moved"]
+        found += [n for n in told if n not in always and (found if n.topic == "misfit" else not good)]
+        found += always
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
 
