@@ -68,9 +68,10 @@ def made(
     for all chains or one per chain; such chains stay in what they find. Of others those start again, or go on
     from another chain's place in warm-up, that are in what is certain to be no mode of weight (`Run.starts`
     tells which, and what that weighs at most); with `rescue` False none does. `store` is a new folder to
-    stream draws and state to; at every commit the disk is waited for, unless `durable` is False. With `resume` "auto", a run that is in the store already
-    goes on until it has `draws` in all (and `until` holds), so that a script may simply be run again; its
-    model, data, schedule and other options must be those that it began with. With `until` (such as "ess>400,
+    stream draws and state to; at every commit the disk is waited for, unless `durable` is False. With
+    `resume` "auto", a run that is in the store already goes on until it has `draws` in all (and `until`
+    holds), so that a script may simply be run again; its model, data, schedule and other options must be
+    those that it began with. With `until` (such as "ess>400,
     rhat<1.01") the run goes on past `draws` until all scalars meet it, up to `max_draws` (20,000,
     or `draws` where these are more); of sites with more
     than 2048 elements, evenly spaced ones are judged. `device`: see `choose_device`; with `shard`, a plate's

@@ -61,7 +61,7 @@ def judged(
         return Verdict("not yet", (_GOING[status],))
     if not scalars:
         return Verdict("not yet", ("there are no draws",))
-    reasons = [n.text for n in notices if n.topic in ("stuck", "labels", "signs")]
+    reasons = [n.text for n in notices if n.topic in ("stuck", "labels", "signs", "modes")]
     told = any(n.topic in ("labels", "signs") for n in notices)
     over = [s for s in scalars if s.rhat > RHAT_LIMIT]
     if over and not told:
