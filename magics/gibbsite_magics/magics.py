@@ -186,6 +186,7 @@ class Gibbsite(Magics):
         type=unquoted,
         help="sites whose draws are kept: 'mu,w'; of the others mean and spread (all)",
     )
+    @argument("--no-rescue", action="store_true", help="move no chain that is lost: see run.starts")
     @argument("--shard", type=unquoted, help="a plate whose data all devices share in every chain; or auto")
     @argument("--quiet", "-q", action="store_true", help="show no dashboard")
     @argument("--background", "-b", action="store_true", help="return at once; the run goes on meanwhile")
@@ -202,6 +203,7 @@ class Gibbsite(Magics):
         names = ("draws", "warmup", "chains", "seed", "schedule", "store", "resume", "thin", "until")
         options = {n: getattr(args, n) for n in (*names, "max_draws", "keep", "shard")}
         options |= {"device": args.device or None, "keep_warmup": True if args.keep_warmup else None}
+        options |= {"rescue": False if args.no_rescue else None}
         options = self._defaults() | {n: v for n, v in options.items() if v is not None}
         self._ahead.make_way(model)
         taken = self._taken.get(model)

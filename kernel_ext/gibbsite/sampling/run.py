@@ -29,6 +29,7 @@ from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STAR
 from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
+from gibbsite.sampling.modes.moves import Move, moves_from, noticed
 from gibbsite.sampling.posterior.derived import Derived
 from gibbsite.sampling.registry import remember
 from gibbsite.sampling.storage.datatree import to_datatree
@@ -70,6 +71,7 @@ class Settings:
     first_chain: int = 0
     all_chains: int | None = None
     keep_probs: bool = False
+    rescue: bool = True
 
     @property
     def asked_warmup(self) -> int | str:
@@ -101,7 +103,7 @@ class Run(Looking):
         self._plan, self._engine, self._place, self.settings = plan, engine, place, settings
         self._init, self._store = init, store
         self._until, self._max_draws = until, max_draws
-        self._warming = Warming(plan, settings.warmup, settings.auto_warmup)
+        self._warming = Warming(plan, settings.warmup, settings.auto_warmup, settings.rescue)
         self._target, self._chains = settings.draws, settings.chains
         self.kept = Draws(plan, settings.warmup, settings.draws, settings.keep_warmup, settings.keep)
         self._monitor = Monitor(plan, settings.chains, lambda: self._aims)
@@ -115,7 +117,10 @@ class Run(Looking):
         self._status = "compiling"
         self._error: BaseException | None = None
         self._message: str | None = None
-        self._told = ""
+        self._told, self._placed = "", False
+        self._restarts: tuple[Move, ...] = ()
+        if init:
+            self._place_chains()
         self._saved_centring, self._probs = Centring({}), (0, Probabilities())
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -324,7 +329,7 @@ class Run(Looking):
             self._stages.enter(None)
         try:
             if self._status != "failed":
-                self._monitor.lasting = tuple(self._warming.notices(self.centring))
+                self._monitor.lasting = (*self._warming.notices(self.centring), *noticed(self.moves))
                 self._monitor.measure(self.kept, ended=True)
                 if self.settings.keep_probs and self.kept.sampled.steps:
                     self.probs  # noqa: B018
@@ -436,13 +441,14 @@ class Run(Looking):
                 engine.compile(tell)
                 tell(STARTING, False)
                 if self._saved_state is None:
-                    return Starting(engine, self._plan, key, self._init).found(self._stop)
+                    rescue = self.settings.rescue
+                    return Starting(engine, self._plan, key, self._init, rescue).found(self._stop)
                 saved = checkpoint.unpack(engine.template, self._saved_state)
-                return Start(engine.placed(saved, by_chain=True), self._told)
+                return Start(engine.placed(saved, by_chain=True), self._told, self._restarts)
 
         start = Work(work, f"gibbsite programs of {self.model_name}").result(self._stop, self._stages.enter)
         if start is not None:
-            self._state, self._told = start.state, start.told
+            self._state, self._told, self._restarts = start.state, start.told, start.moves
         self._compile_seconds += time.monotonic() - began
 
     @property
@@ -478,6 +484,8 @@ class Run(Looking):
             "pace": asdict(self._pace),
             "compile_seconds": self._compile_seconds,
             "starts": self._told,
+            "restarts": [m.as_json() for m in self._restarts],
+            "placed": self._placed,
             "warming": self._warming.as_json(),
             "centring": self.centring.as_json(),
             "aims": self._aims,
@@ -578,7 +586,9 @@ class Run(Looking):
             self._until, self._max_draws = Until.parse(facts["until"], self._chains), facts["max_draws"]
         self._pace = Pace(**facts["pace"])
         self._elapsed, self._compile_seconds = facts["elapsed"], facts["compile_seconds"]
-        self._told = facts.get("starts", "")
+        self._told, self._restarts = facts.get("starts", ""), moves_from(facts.get("restarts", ()))
+        if facts.get("placed", self._told.startswith("chains start at init=")):
+            self._place_chains()
         self._saved_centring = Centring.from_json(facts.get("centring", {}))
         self._saved_aims = {int(i): float(aim) for i, aim in facts.get("aims", {}).items()}
         self._warming.take_up(facts["warming"], state, self.kept.steps)
@@ -589,7 +599,8 @@ class Run(Looking):
         if self.kept.sampled.steps:
             values, stats = self.kept.sampled.read(), self.kept.sampled_stats.read()
             self._monitor.add(_by_step(values), _by_step(stats))
-            self._monitor.lasting = tuple(self._warming.notices(self._saved_centring))
+            known = self._warming.notices(self._saved_centring)
+            self._monitor.lasting = (*known, *noticed(self.moves))
             self._monitor.measure(self.kept, ended=True)
         self._derive_again(facts.get("derived", ()))
 
@@ -600,6 +611,12 @@ class Run(Looking):
     def begin_from(self, init: Mapping[str, np.ndarray] | None) -> None:
         """Start there, if the run that was saved had not begun yet."""
         self._init = init
+        if init:
+            self._place_chains()
+
+    def _place_chains(self) -> None:
+        """Chains were put where they start, and stay in what they find there."""
+        self._placed, self._warming.rescue = True, False
 
     def give_engine(self, engine: Engine, place: Place) -> None:
         """Make it possible to go on."""
@@ -615,6 +632,12 @@ class Run(Looking):
         shapes.
         """
         return Drawn(self.kept.sampled.read() or empty_like(self._plan, self._chains, self.settings.keep))
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """Which chains started again, or went on from another one's place in warm-up, and out of what: at
+        most what log weight beside the other mode (`.log_weight`; None where there was no density)."""
+        return (*self._restarts, *self._warming.moves)
 
     @property
     def probs(self) -> Mapping[str, np.ndarray]:

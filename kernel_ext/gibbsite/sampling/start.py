@@ -51,6 +51,7 @@ def made(
     keep: str | Sequence[str] | None = None,
     shard: str | None = None,
     keep_probs: bool = False,
+    rescue: bool = True,
     analysed: float = 0.0,
     durable: bool = True,
     resume: str | None = None,
@@ -64,10 +65,13 @@ def made(
     the sites in `keep` ("mu,w" or a list; default: all) every draw is kept, of the others the mean and the
     standard deviation of each element (`Run.summaries`). With `keep_probs` the probabilities of discrete
     sites are computed at the end and saved with the run (`Run.probs`). `init` gives starting values by site,
-    for all chains or one per chain. `store` is a new folder to stream draws and state to; at every commit the
-    disk is waited for, unless `durable` is False. With `resume` "auto", a run that is in the store already
-    goes on until it has `draws` in all (and `until` holds), so that a script may simply be run again; its
-    model, data, schedule and other options must be those that it began with. With `until` (such as "ess>400,
+    for all chains or one per chain; such chains stay in what they find. Of others those start again, or go on
+    from another chain's place in warm-up, that are in what is certain to be no mode of weight (`Run.starts`
+    tells which, and what that weighs at most); with `rescue` False none does. `store` is a new folder to
+    stream draws and state to; at every commit the disk is waited for, unless `durable` is False. With
+    `resume` "auto", a run that is in the store already goes on until it has `draws` in all (and `until`
+    holds), so that a script may simply be run again; its model, data, schedule and other options must be
+    those that it began with. With `until` (such as "ess>400,
     rhat<1.01") the run goes on past `draws` until all scalars meet it, up to `max_draws` (20,000,
     or `draws` where these are more); of sites with more
     than 2048 elements, evenly spaced ones are judged. `device`: see `choose_device`; with `shard`, a plate's
@@ -94,6 +98,7 @@ def made(
         keep=options.kept(plan, keep),
         shard=sensible.text("shard", shard, "auto"),
         keep_probs=options.with_probabilities(plan, keep_probs, keep),
+        rescue=sensible.flag("rescue", rescue),
     )
     most = options.most_draws(max_draws, settings.draws)
     sensible.text("device", device, "cpu")

@@ -12,7 +12,8 @@ import pytest
 from gibbsite.conditional import conditional_of
 from gibbsite.density.soften import impossibilities, softened
 from gibbsite.errors import ModelError
-from gibbsite.sampling.warm.lost import _lost
+from gibbsite.sampling.engine.starting import Starting
+from gibbsite.sampling.warm.lost import _below
 
 RNG = np.random.default_rng
 
@@ -150,31 +151,47 @@ def decay(x, y):
     numpyro.sample("y", dist.Normal(a * jnp.exp(-jnp.exp(k) * x), 1.0), obs=y)
 
 
-def test_a_chain_that_is_lost_in_warm_up_goes_on_from_another():
+def test_a_chain_that_is_lost_in_warm_up_goes_on_from_another(monkeypatch):
     x = np.linspace(100, 1500, 12).astype(np.float32)
     y = (40 * np.exp(-x / 500) + RNG(3).normal(size=12)).astype(np.float32)
     made = gb.model(decay, x, y)
     init = {"k": np.array([-6.0, 15.0, -6.2, 20.0]), "a": np.array([35.0, 0.0, 40.0, 1.0])}
-    options = {"draws": 200, "warmup": 300, "chains": 4, "seed": 1, "init": init}
+    options = {"draws": 200, "warmup": 300, "chains": 4, "seed": 1}
+    placed = made.sample(**options, init=init)  # on purpose: they stay, and R-hat speaks
+    assert not placed.moves and not placed.verdict.ok
+
+    class There(Starting):
+        """Random starts that happen to lie there."""
+
+        def found(self, stop):
+            self._given = {n: np.asarray(v, np.float32) for n, v in init.items()}
+            return super().found(stop)
+
+    monkeypatch.setattr("gibbsite.sampling.run.Starting", There)
     run = made.sample(**options)
-    assert re.search(r"chain [13] was lost and went on from chain [02]", run.starts), run.starts
+    assert re.search(r"chain [13] was lost and went on from chain \d", run.starts), run.starts
+    assert "weighs less than 1e-" in run.starts and "weighs less than 1e-" in str(run.verdict)
+    assert {1} <= {m.chain for m in run.moves} <= {1, 3} and all(m.log_weight < -7 for m in run.moves)
+    assert "moved" in {w.topic for w in run.snapshot().warnings} and "rescue=False" in run.advice()
     assert max(s.rhat for s in run.diagnostics()) < 1.05
     chains = np.asarray(run.draws["k"])
     assert len({row.tobytes() for row in chains}) == 4  # what is random of them stayed their own
     again = made.sample(**options, chunk=13)
     assert again.starts == run.starts
     np.testing.assert_array_equal(again.draws["k"], chains)
+    left = made.sample(**options, rescue=False)
+    assert not left.moves and not left.verdict.ok
 
 
-def test_a_mode_that_the_data_like_as_well_is_not_left():
+def test_a_mode_that_the_data_like_as_well_is_not_looked_at():
     """A scale may shrink and lift the density of one chain without end; the data see no difference."""
     level, fit = np.array([200.0, 0.0, -80.0]), np.array([0.0, -3.0, -90.0])
-    lost, above = _lost(level, fit, 10)
+    lost, above = _below(level, fit, 10)
     assert lost.tolist() == [False, False, True] and above[2] in (0, 1)
-    assert not _lost(level, np.zeros(3), 10)[0].any()
-    lost, _ = _lost(np.array([0.0, -np.inf]), np.array([0.0, np.nan]), 10)
+    assert not _below(level, np.zeros(3), 10)[0].any()
+    lost, _ = _below(np.array([0.0, -np.inf]), np.array([0.0, np.nan]), 10)
     assert lost.tolist() == [False, True]
-    assert not _lost(np.full(2, -np.inf), np.full(2, np.nan), 10)[0].any()
+    assert not _below(np.full(2, -np.inf), np.full(2, np.nan), 10)[0].any()
 
 
 def graded(grade):

@@ -7,12 +7,12 @@ import numpy as np
 from gibbsite.sampling.engine.initial import bad_chains
 
 FAR, FAR_PER_ELEMENT = 10.0, 2.0
-"""How far below the others the logdensity of a chain lies that is lost: more than any two draws of one
-posterior differ by, scales that vary included."""
+"""How far below the others the logdensity of a chain lies that may be lost: more than any two draws of one
+mode differ by, scales that vary included. Whether it is, masses tell: a wide mode is low."""
 
 
 def far_below(level: np.ndarray, best: float, elements: int) -> np.ndarray:
-    """Which chains are lost, or lie far below the best that was seen."""
+    """Which chains have no density, or lie far below the best that was seen."""
     return ~np.isfinite(level) | (level < best - FAR - FAR_PER_ELEMENT * elements)
 
 

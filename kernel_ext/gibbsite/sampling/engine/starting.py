@@ -19,6 +19,9 @@ from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.initial import RADIUS, bad_chains, check_start
 from gibbsite.sampling.engine.lost import far_below, level_of, slopeless
 from gibbsite.sampling.engine.repair import Repair, repairable
+from gibbsite.sampling.modes.mass import Bounds
+from gibbsite.sampling.modes.moves import RESTARTED, Move, told_restarts
+from gibbsite.sampling.modes.scout import STEPS, masses, weightless
 
 TRIES = 100
 """How often a chain's start is drawn anew, as often as NumPyro's `find_valid_initial_params` does."""
@@ -34,18 +37,32 @@ _POOL, _MOST_PIECES = 24, 300
 
 @dataclass(frozen=True)
 class Start:
-    """The state that chains start from, and how it was found in one line."""
+    """The state that chains start from, how it was found in one line, and which chains started again."""
 
     state: Any
     told: str
+    moves: tuple[Move, ...] = ()
 
 
 class Starting:
     """Finds the start of a run: a function of plan, seed and what was `given` (constrained values
-    `[chain, *shape]` by site), be the run cut or stopped as it may."""
+    `[chain, *shape]` by site), be the run cut or stopped as it may.
 
-    def __init__(self, engine: Engine, plan: Plan, seed: int, given: Mapping[str, np.ndarray] | None):
+    After some passes of the schedule a chain starts again where its place is certain to be no mode of
+    weight: no finite density or slope, or a mass that is a thousandth of another's at most. A lower density
+    alone says nothing: a wide mode is low. Without `rescue` every chain goes on from where it came.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        plan: Plan,
+        seed: int,
+        given: Mapping[str, np.ndarray] | None,
+        rescue: bool = True,
+    ):
         self._engine, self._plan, self._key = engine, plan, jax.random.key(seed)
+        self._rescue = rescue
         self._given = dict(given or {})
         self._kwargs = {INPUTS: plan.inputs}
         self._tried = ""
@@ -71,12 +88,27 @@ class Starting:
             return Start(state, ", ".join(said))
         engine = self._engine
         walked = self._walked((1,), state, passes, stop)
-        again: set[int] = set()
-        best = -np.inf if walked is None else float(np.max(walked.level))
+        if walked is None:
+            return None
+        said.append(f"then {passes} passes of the schedule")
+        if not self._rescue:
+            return Start(walked.state, ", ".join(said))
+        if (far_below(walked.level, walked.level.max(), engine.elements) & np.isfinite(walked.level)).any():
+            # some may only be on their way: all walk on, before anything is said of any
+            onward = self._walked((3,), walked.state, STEPS, stop)
+            if onward is None:
+                return None
+            arrived = np.isfinite(onward.level)
+            state = engine.chosen(arrived, onward.state, walked.state)
+            walked = _Walk(state, np.where(arrived, onward.level, walked.level))
+            said[-1] += f" and {STEPS} more"
+        moves: dict[int, Move] = {}
+        floor, best = -np.inf, float(np.max(walked.level))
         for n in range(_ROUNDS):
             # discrete sites have modes that chains do not leave: all of them look twice
             twice = n == 0 and self._discrete
-            if walked is None or not (twice or self._behind(walked.level, best).any()):
+            weight = self._weights(walked, best, floor)
+            if not (twice or (weight < np.inf).any()):
                 break
             path = (10 + n,)
             # nearer and nearer to 0: what was lost may have been thrown too far
@@ -84,21 +116,23 @@ class Starting:
             anew = self._walked((*path, 1), other, passes, stop)
             if anew is None:
                 return None
-            best = max(best, float(np.max(anew.level)))
-            better = self._behind(walked.level, best) & (anew.level > walked.level)
-            again |= set(np.flatnonzero(better).tolist())
+            if anew.level.max() > best:
+                best = float(anew.level.max())
+                if far_below(walked.level, best, engine.elements).any():
+                    floor = max([floor, *(b.lower for b in anew.bounds(engine) or ())])
+                    weight = self._weights(walked, best, floor)
+            better = (weight < np.inf) & (anew.level > walked.level)
+            for c in np.flatnonzero(better).tolist():
+                log_weight = float(weight[c]) if np.isfinite(weight[c]) else None
+                moves[c] = Move(RESTARTED, c, log_weight=log_weight)
             walked = _Walk(
                 engine.chosen(better, anew.state, walked.state), np.where(better, anew.level, walked.level)
             )
-        if walked is None:
-            return None
-        said.append(f"then {passes} passes of the schedule")
-        if again:
-            said.append(f"{_chains(again)} started again")
+        said += told_restarts(list(moves.values()))
         state, moved = self._relabelled(walked.state)
         if moved:
             said.append(f"labels of {_chains(moved)} exchanged")
-        return Start(state, ", ".join(said))
+        return Start(state, ", ".join(said), tuple(moves[c] for c in sorted(moves)))
 
     def _relabelled(self, state: Any) -> tuple[Any, set[int]]:
         """The state with labels of components in the order that their priors like, and in which chains they
@@ -127,11 +161,20 @@ class Starting:
         density = self._plan.density
         return density is not None and any(density.sites[n].discrete for n in density.latents)
 
-    def _behind(self, level: np.ndarray, best: float) -> np.ndarray:
-        """Which chains are lost, or lie far below the best that was seen. That one may be too good (a scale
-        that shrinks to nothing has any density): then no other comes near, and all go on from where they are.
+    def _weights(self, walk: "_Walk", best: float, floor: float) -> np.ndarray:
+        """At most what log weight the modes of chains have `[chain]` that are certain to be of none: −∞ of
+        those without density or slope; ∞ of all others.
+
+        Masses are compared where any chain lies far below the best that was seen; `floor` is a mass that was
+        found elsewhere.
         """
-        return far_below(level, best, self._engine.elements)
+        lost = ~np.isfinite(walk.level)
+        weight = np.where(lost, -np.inf, np.inf)
+        behind = far_below(walk.level, best, self._engine.elements) & ~lost
+        if behind.any():
+            found = weightless(walk.bounds(self._engine), len(lost), floor)
+            weight = np.where(behind & found.chains, found.log_weight, weight)
+        return weight
 
     def _possible(self, path: tuple[int, ...], radius: float = RADIUS) -> tuple[Any, Any, list[str]]:
         """State and logdensity of all chains, drawn again or repaired where that is impossible. `path`: what
@@ -243,12 +286,20 @@ def _chains(numbers: set[int]) -> str:
     return f"chain{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Walk:
     """A state that chains may start from, and their logdensities; −∞ for those that got lost on the way."""
 
     state: Any
     level: np.ndarray
+    _bounds: "list[Bounds] | None" = None
+    _looked: bool = False
+
+    def bounds(self, engine: Engine) -> "list[Bounds] | None":
+        """Bounds of the masses of the modes that chains are in; None where they cannot be told."""
+        if not self._looked:
+            self._bounds, self._looked = masses(engine, self.state), True
+        return self._bounds
 
 
 def _where(chains: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:

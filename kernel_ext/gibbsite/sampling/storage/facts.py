@@ -39,6 +39,20 @@ def _label(value: Any) -> bool:
     return _text(value) and bool(value) and not set(value) & set("/\\\0") and value.strip(". ") != ""
 
 
+def _move(value: Any) -> bool:
+    """What became of a chain; of older versions, after how many steps and in words."""
+    if isinstance(value, list):
+        return len(value) == 2 and _count(value[0]) and _text(value[1])
+    weight = value.get("log_weight") if isinstance(value, dict) else 0
+    return (
+        isinstance(value, dict)
+        and set(value) == {"kind", "chain", "onto", "steps", "log_weight"}
+        and _text(value["kind"])
+        and all(type(value[n]) is int and -1 <= value[n] < _MOST for n in ("chain", "onto", "steps"))
+        and (weight is None or (type(weight) is float and math.isfinite(weight)))
+    )
+
+
 def _pace(value: Any) -> bool:
     def pair(of: Callable[[Any], bool], v: Any) -> bool:
         return isinstance(v, list) and len(v) == 2 and all(map(of, v))
@@ -91,7 +105,7 @@ _FACTS: dict[str, Callable[[Any], bool]] = {
         and _count(v["length"])
         and _text(v["told"])
         and isinstance(v["moved"], list)
-        and all(isinstance(m, list) and len(m) == 2 and _count(m[0]) and _text(m[1]) for m in v["moved"])
+        and all(map(_move, v["moved"]))
     ),
     "versions": _table(_text),
     "about": _text,
@@ -113,6 +127,7 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "first_chain": _count,
     "all_chains": _none_or(_count),
     "keep_probs": lambda v: isinstance(v, bool),
+    "rescue": lambda v: isinstance(v, bool),
 }
 
 

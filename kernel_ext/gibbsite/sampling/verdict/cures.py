@@ -29,7 +29,7 @@ def cures(run: Any) -> tuple[Cure, ...]:
     loaded without its model."""
     if run.model is None or run.status not in ("finished", "stopped"):
         return ()
-    if run.verdict.ok and not run.snapshot(limit=1).warnings:
+    if run.verdict.ok and all(w.topic == "moved" for w in run.snapshot(limit=1).warnings):
         return ()
     if not run.kept.sampled.steps:
         return ()

@@ -77,6 +77,19 @@ def for_disagreement(
     return "draw more: run.resume(draws=…)"
 
 
+def for_modes(plan: Plan) -> str:
+    """Replicas that cross between modes, where the model's latents allow it; and what can be done with the
+    draws that there are."""
+    density = plan.density
+    weighed = "run.modes.draws() visits each mode in proportion to its weight"
+    if density is None:
+        return weighed
+    seen = [n for n in density.latents if n not in plan.generated]
+    if any(density.sites[n].discrete or density.bounds_of(n) for n in seen):
+        return weighed
+    return f"Tempered(NUTS [{' '.join(seen)}]) crosses between them; {weighed}"
+
+
 def _missing(plan: Plan, draws: Mapping[str, np.ndarray]) -> str:
     """That discrete sites, drawn apart from the continuous ones, hide most of what the data say of these."""
     density, gibbs = plan.density, [n for b in plan.blocks if b.kernel == "Gibbs" for n in b.sites]

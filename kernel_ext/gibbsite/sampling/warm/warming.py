@@ -10,6 +10,7 @@ from gibbsite.kernels.nuts.told import Centring
 from gibbsite.kernels.nuts.windows import FINAL, LEAST, window_ends
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
+from gibbsite.sampling.modes.moves import Move, moves_from, told_lost
 from gibbsite.sampling.warm.followed import Followed
 from gibbsite.sampling.warm.lost import found_again
 from gibbsite.sampling.watch.snapshot import Notice
@@ -29,14 +30,15 @@ class Warming:
     the state and the draws so far, so that it is the same however the run is cut, stopped and resumed.
 
     It ends where chains agree about every latent, from enough effective draws, and what blocks learn no
-    longer moves.
+    longer moves. With `rescue` lost chains go on from others.
     """
 
-    def __init__(self, plan: Plan, most: int, auto: bool):
-        self._plan, self._most, self._auto = plan, most, auto
+    def __init__(self, plan: Plan, most: int, auto: bool, rescue: bool = True):
+        self._plan, self._most, self._auto, self.rescue = plan, most, auto, rescue
         self._followed = Followed(plan, most)
         self.length, self._told = most, ""
-        self._moved: dict[int, str] = {}
+        self._moved: dict[int, tuple[Move, ...]] = {}
+        self._before: tuple[str, ...] = ()  # what an older version told of a run that is gone on with
 
     def ends(self, engine: Engine) -> tuple[int, ...]:
         """After how many steps there is something to learn or to decide: no chunk goes on beyond one."""
@@ -72,22 +74,27 @@ class Warming:
             self._told = f"warm-up has not settled: {', '.join(told)}" if told else ""
 
     def found_again(self, engine: Engine, state: Any, done: int) -> Any:
-        """The state to go on from after `done` steps: where these end a window and chains do not agree, what
-        lies far below the others goes on from their place, as long as enough steps follow to forget it."""
-        if not EARLIEST <= done < self.length - 2 * FINAL or done not in self.ends(engine):
+        """The state to go on from after `done` steps: where these end a window and chains do not agree, those
+        in modes of no weight go on from the place of another, as long as enough steps follow to forget it."""
+        early, late = done < EARLIEST, done >= self.length - 2 * FINAL
+        if not self.rescue or early or late or done not in self.ends(engine):
             return state
         if self._followed.rhat(done)[0] < _RHAT_TOLD:
             return state
-        found, places = found_again(engine, state)
-        if places:
-            told = [f"chain {lost} was lost and went on from chain {c}" for lost, c in places.items()]
-            self._moved[done] = f"{', '.join(told)} after {done} steps"
+        found, moves = found_again(engine, state, done)
+        if moves:
+            self._moved[done] = moves
         return found
 
     @property
+    def moves(self) -> tuple[Move, ...]:
+        """Which chains went on from another one's place."""
+        return tuple(m for done in sorted(self._moved) for m in self._moved[done])
+
+    @property
     def moved(self) -> str:
-        """Which chains went on from another one's place, in words; empty where none did."""
-        return ", ".join(self._moved[done] for done in sorted(self._moved))
+        """The same in words; empty where none did."""
+        return ", ".join((*self._before, *(told_lost(self._moved[done]) for done in sorted(self._moved))))
 
     def too_short(self, plan: Plan) -> str:
         """That it is too short to learn from, in a sentence; empty where it is not."""
@@ -109,8 +116,7 @@ class Warming:
 
     def as_json(self) -> dict[str, Any]:
         """For a checkpoint."""
-        moved = [[done, text] for done, text in sorted(self._moved.items())]
-        return {"length": self.length, "told": self._told, "moved": moved}
+        return {"length": self.length, "told": self._told, "moved": [m.as_json() for m in self.moves]}
 
     def pack(self, done: int) -> dict[str, np.ndarray]:
         """The draws that decide, for a checkpoint after `done` steps."""
@@ -119,6 +125,9 @@ class Warming:
     def take_up(self, saved: Mapping[str, Any], state: Mapping[str, np.ndarray], done: int) -> None:
         """Go on, after `done` steps, from what `as_json` and `pack` gave."""
         self.length, self._told = saved["length"], saved["told"]
-        self._moved = {int(at): str(text) for at, text in saved.get("moved", ())}
+        rows = saved.get("moved", ())
+        self._before = tuple(text for _, text in (r for r in rows if isinstance(r, list)))
+        moves = moves_from([r for r in rows if not isinstance(r, list)])
+        self._moved = {at: tuple(m for m in moves if m.steps == at) for at in {m.steps for m in moves}}
         if done < self.length:
             self._followed.unpack(state, done)

@@ -15,6 +15,7 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.resources import Estimate, Place, bytes_per_draw, estimated
 from gibbsite.sampling.engine.stages import Stages
 from gibbsite.sampling.engine.timing import BlockClock
+from gibbsite.sampling.modes.found import Modes
 from gibbsite.sampling.posterior.deriving import Deriving
 from gibbsite.sampling.storage.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.sampling.storage.store import Store
@@ -166,6 +167,13 @@ class Looking(Deriving, Shown):
             block, name = key.split(".", 1)
             out[self._plan.blocks[int(block)].label][name] = v
         return out
+
+    @property
+    def modes(self) -> Modes | None:
+        """The modes that chains are in, where the run ended with chains apart: `.groups` of chains, `.weights`
+        and `.errors` by bridge sampling (None where they cannot be told), and `.draws()`, which visit each in
+        proportion. None where chains share their values."""
+        return self._monitor.modes
 
     def _too_short(self) -> str:
         """That warm-up was too short to learn from; empty where it was not."""

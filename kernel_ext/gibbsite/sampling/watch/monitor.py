@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.modes.found import Modes, modes_found, noticed_modes
 from gibbsite.sampling.storage.draws import Draws, label_of
 from gibbsite.sampling.verdict import hints
 from gibbsite.sampling.verdict.notices import (
@@ -52,6 +53,7 @@ class Monitor:
         self.gradients = 0
         self.stuck: dict[int, str] = {}
         self.notices: tuple[Notice, ...] = ()
+        self.modes: Modes | None = None
         self.lasting: tuple[Notice, ...] = ()  # of warm-up, which is over
         self._marks: list[tuple[int, dict[str, tuple[float, float]]]] = []
         self._next: float | None = None  # when the worst are measured next
@@ -129,6 +131,9 @@ class Monitor:
         if ended:
             of = self.judged
             apart = disagreement(of, values, hints.for_disagreement(self._plan, of, values))
+            self.modes = modes_found(self._plan, of, values) if [n.topic for n in apart] == ["rhat"] else None
+            if self.modes is not None:
+                apart = [noticed_modes(self.modes, hints.for_modes(self._plan))]
             found += apart
             named = told_by_labels(self._plan, found)
             found = [n for n in found if n.topic != "stuck" or not named & set(n.sites)]
@@ -139,7 +144,9 @@ class Monitor:
         # differ would not have agreed in any warm-up
         switched = any(n.topic in ("labels", "signs") for n in found)
         told = [n for n in self.lasting if n.topic != "warmup" or not switched]
-        found += [n for n in told if (found if n.topic == "misfit" else not good)]
+        always = [n for n in told if n.topic == "moved"]
+        found += [n for n in told if n not in always and (found if n.topic == "misfit" else not good)]
+        found += always
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
 

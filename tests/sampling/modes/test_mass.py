@@ -1,0 +1,111 @@
+"""Masses of modes, not their heights, decide which chains are moved."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.sampling.modes.mass import DOUBT, bounds, effective, rising
+from gibbsite.sampling.modes.scout import weightless
+from gibbsite.sampling.modes.space import space_of
+
+RNG = np.random.default_rng
+
+
+def gaussian(size, correlation):
+    """Correlated normals and a Gamma number, of which everything is known: the mass is e^3."""
+    cov = jnp.full((size, size), correlation) + (1 - correlation) * jnp.eye(size)
+    numpyro.sample("x", dist.MultivariateNormal(jnp.ones(size), cov))
+    numpyro.sample("g", dist.Gamma(3.0, 2.0))
+    numpyro.factor("weight", jnp.asarray(3.0))
+
+
+@pytest.mark.parametrize(("size", "correlation", "draws"), [(1, 0.0, 60), (5, 0.9, 100), (20, 0.5, 200)])
+def test_bounds_hold_the_mass_between_them(size, correlation, draws):
+    plan = gb.model(gaussian, size, correlation).plan()
+    space = space_of(plan, ("x", "g"))
+    rng = RNG(size)
+    cov = np.full((size, size), correlation) + (1 - correlation) * np.eye(size)
+    for seed in range(3):
+        x = rng.multivariate_normal(np.ones(size), cov, draws).astype(np.float32)
+        found = bounds(space, {"x": x, "g": rng.gamma(3.0, 0.5, draws).astype(np.float32)}, seed)
+        assert found.lower < 3.0 < found.upper
+        assert found.upper - found.lower < DOUBT + 10 + size * (1 + 3 * correlation)
+
+
+def test_a_mass_is_no_height():
+    """A normal of sd 0.01 is higher than one of sd 1 by log 100 per number, and both weigh e^3 here."""
+
+    def narrow(sd):
+        numpyro.sample("x", dist.Normal(0.0, sd).expand([10]))
+        numpyro.factor("weight", jnp.asarray(3.0))
+
+    found = []
+    for sd in (0.01, 1.0):
+        x = (sd * RNG(1).standard_normal((100, 10))).astype(np.float32)
+        found.append(bounds(space_of(gb.model(narrow, sd).plan(), ("x",)), {"x": x}))
+    assert not weightless(found, 2).chains.any()
+    assert all(b.lower < 3.0 < b.upper for b in found)
+
+
+def test_discrete_sites_are_summed_out_or_bounded():
+    p = np.array([0.2, 0.3, 0.5], np.float32)
+
+    def mixed():
+        z = numpyro.sample("z", dist.Categorical(p).expand([4]))
+        numpyro.sample("x", dist.Normal(jnp.zeros(4), 1.0 + z))
+        numpyro.factor("weight", jnp.asarray(3.0))
+
+    plan, rng = gb.model(mixed).plan(), RNG(0)
+    z = rng.choice(3, size=(200, 4), p=p / p.sum())
+    values = {"z": z, "x": (rng.standard_normal((200, 4)) * (1 + z)).astype(np.float32)}
+    for summed in (True, False):
+        space = space_of(plan, ("z", "x"), summed)
+        assert space.given == (() if summed else ("z",))
+        found = bounds(space, values)
+        mass = 0.0 if summed else 3.0  # a marginal leaves constants out
+        assert found.lower < mass < found.upper < mass + 10, summed
+
+
+def test_what_is_not_explored_has_no_bound_from_above():
+    walk = np.cumsum(RNG(3).standard_normal(100))
+    assert effective(walk[:, None])[0] < 8 < effective(RNG(4).standard_normal((100, 1)))[0]
+    assert rising(np.linspace(-50.0, 0.0, 100)) and not rising(RNG(5).standard_normal(100))
+
+    def flat():
+        x = numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
+        numpyro.factor("weight", -((x / 100) ** 2))
+
+    found = bounds(space_of(gb.model(flat).plan(), ("x",)), {"x": walk.astype(np.float32)})
+    assert found.upper == np.inf
+
+
+def test_supports_that_move_are_not_compared():
+    def moving():
+        top = numpyro.sample("top", dist.Exponential(1.0))
+        numpyro.sample("x", dist.Uniform(0.0, top))
+
+    assert space_of(gb.model(moving).plan(), ("top", "x")) is None
+
+
+def two_widths(y):
+    """True values under a flat prior say nothing of the noise: the modes weigh what s says, .1 and .9."""
+    parts = dist.Normal(jnp.array([-2.0, 2.0]), 0.3)
+    s = numpyro.sample("s", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.1, 0.9])), parts))
+    with numpyro.plate("n", len(y)):
+        x = numpyro.sample("x", dist.Normal(0, 100.0))
+        numpyro.sample("y", dist.Normal(x, jnp.exp(2 * jnp.tanh(2 * s) - 2)), obs=y)
+
+
+def test_a_wide_mode_is_not_thrown_away():
+    m = gb.model(two_widths, RNG(0).normal(0, 1, 10).astype(np.float32))
+    for seed in range(4):
+        run = m.sample(draws=200, seed=seed)
+        assert not run.moves and "started again" not in run.starts
+        found = {float(p) for p in (run.draws["s"] < 0).mean(1)}
+        assert found <= {0.0, 1.0} and (len(found) == 1 or not run.verdict.ok)
+    init = {"s": np.float32([-2, -2, 2, 2])}
+    run = m.sample(draws=200, seed=0, init=init)
+    assert (run.draws["s"] < 0).mean(1).tolist() == [1, 1, 0, 0]
+    assert not run.verdict.ok and not run.moves
