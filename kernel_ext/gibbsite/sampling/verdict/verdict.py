@@ -16,7 +16,8 @@ _GOING = {"compiling": "being compiled", "warmup": "still warming up", "sampling
 
 @dataclass(frozen=True)
 class Verdict:
-    """`state` is "converged", "not yet" or "failed"; `reasons` say why it is not the first, worst first.
+    """`state` is "converged", "not yet" or "failed"; `reasons` say why it is not the first, worst first;
+    `notes` what such a judgement cannot see: discrete sites that had one value in all draws of all chains.
 
     Converged: every R-hat is at most 1.01 and every bulk ESS at least 100 per chain (Vehtari and others
     2021), no chain is stuck, and fewer than one transition in a thousand diverged. Predictions and other
@@ -25,6 +26,7 @@ class Verdict:
 
     state: str
     reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -36,7 +38,12 @@ class Verdict:
 
     def __str__(self) -> str:
         word = {"converged": "converged", "not yet": "not converged", "failed": "failed"}[self.state]
-        return f"{word}: {'; '.join(self.reasons)}" if self.reasons else word
+        told = f"{word}: {'; '.join(self.reasons)}" if self.reasons else word
+        return (
+            "; but ".join([told, *self.notes])
+            if self.state == "converged"
+            else "; ".join([told, *self.notes])
+        )
 
 
 def judged(
@@ -73,4 +80,5 @@ def judged(
         reasons.append(f"{divergences[0]} divergent transitions")
     if all(np.isnan(s.rhat) for s in scalars if not s.discrete) and not all(s.discrete for s in scalars):
         reasons.append("too few draws to tell")
-    return Verdict("not yet" if reasons else "converged", tuple(reasons))
+    notes = tuple(n.text for n in notices if n.topic == "stake")
+    return Verdict("not yet" if reasons else "converged", tuple(reasons), notes)
