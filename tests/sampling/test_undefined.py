@@ -32,6 +32,7 @@ def test_the_run_fails_with_site_chain_draw_and_block(model, warmup, draws, seed
         run.wait()
     at = int(re.search(r"(?:draw|step) (\d+)", str(error.value))[1])
     assert run.status == "failed" and "Conjugate b" in str(error.value)
+    assert "The cause: given the rest nothing makes b[1] proper" in str(error.value)
     assert ("of warm-up" in str(error.value)) == (warmup == 400)
     assert run.draws["b"].shape[1] == (0 if warmup == 400 else at)
     assert np.isfinite(run.draws["b"]).all() and not run.draws["z"].any()

@@ -84,8 +84,12 @@ def test_sites_that_cannot_cross_are_told_with_advice_that_helps():
     assert "not converged: a, b never move" in repr(run)
     # the prediction is as far apart as its parent, and is no reason for anything
     assert not any("new" in r or "twice" in r for r in run.verdict.reasons)
-    helped = m.sample(schedule="Gibbs [a b] (*) NUTS new", **options)
+    # as a latent of the schedule the prediction holds its parent: nothing moves, and that is told
+    held = m.sample(schedule="Gibbs [a b] (*) NUTS new", **options)
+    assert "a, b were never at stake" in str(held.verdict)
+    helped = m.sample(schedule="Gibbs [a b]", **options)
     assert helped.verdict.ok and "; converged>" in repr(helped)
+    assert abs(helped.draws["a"].mean() - 0.5) < 0.06
 
 
 def test_a_verdict_is_kept_with_the_run(model, whole, tmp_path):

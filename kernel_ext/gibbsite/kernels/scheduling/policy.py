@@ -7,6 +7,7 @@ drawn exactly or sliced, then one NUTS block:
 |---|---|---|
 | all, in a model without data | Ancestral | every draw is independent of the last |
 | discrete sites that determine each other, small discrete networks | Gibbs, jointly | alone they get stuck |
+| discrete sites that continuous ones decide, with these | Crossing, in one block | in turn they never move |
 | a switch or indicators, and their coefficients | Collapsed, in one block | one moves with the other |
 | indicators of few values, beside few numbers that need gradients anyway | summed out of NUTS | it mixes |
 | discrete, listed support | Gibbs | drawn exactly from a table, chains by their recursion |
@@ -40,6 +41,7 @@ from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.elimination import Marginal, joint_marginal
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.crossing.decided import crossing_blocks
 from gibbsite.kernels.nuts.told import to_be_learnt
 from gibbsite.kernels.scheduling.determined import check_endless, joint_blocks
 from gibbsite.kernels.scheduling.parse import Spec, Update
@@ -63,7 +65,8 @@ def default_spec(facts: Facts) -> Spec:
     latents = [n for n, s in facts.sites.items() if s.role == "latent"]
     if set(facts.generated) >= set(latents):
         return Spec((Update("Ancestral", tuple(latents)),))
-    units = updated_together(facts.density, latents)
+    crossing = crossing_blocks(facts, [n for n in latents if facts.sites[n].discrete])
+    units = updated_together(facts.density, [n for n in latents if n not in crossing])
     kinds = {n: facts.conditional(n).kind for n in units}
     conjugate = [n for n, k in kinds.items() if k == "conjugate"]
     logistic = logistic_blocks(facts.density, [n for n in units if n in facts.density.latent_vars])
@@ -85,6 +88,7 @@ def default_spec(facts: Facts) -> Spec:
     check_endless(
         facts, {n: m for n, m in units.items() if facts.sites[m[0]].discrete and n not in integrated}
     )
+    discrete += [Update("Crossing", block) for n, block in crossing.items() if n == block[0]]
     for name, members in units.items():
         if name in integrated:
             discrete += [Update("Collapsed", integrated[name])] if name == integrated[name][0] else []

@@ -34,6 +34,8 @@ from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice
 from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.crossing.block import Crossing
+from gibbsite.kernels.crossing.structure import together as crossing
 from gibbsite.kernels.hmc import AimedHMC
 from gibbsite.kernels.nuts.block import LearntNUTS
 
@@ -318,6 +320,16 @@ def _collapsed_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str,
     return None if why is None else f"Collapsed cannot update {' and '.join(sites)}: {why}"
 
 
+def _crossable(facts: Facts, site: str) -> str | None:
+    """Fits continuous sites, and discrete ones whose values can be listed."""
+    return _finite(facts, site) if facts.sites[site].discrete else None
+
+
+def _crossing_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
+    why = _refused(crossing, facts, sites)
+    return None if why is None else f"Crossing cannot update {' and '.join(sites)}: {why}"
+
+
 def _endless(facts: Facts, site: str) -> str | None:
     """Fits integers of infinite support whose elements can be drawn apart."""
     try:
@@ -375,6 +387,16 @@ for _row in (
         together=_collapsed_block,
         signature=lambda facts, sites: (collapsed_block(facts.density, sites).signature,),
         why=lambda facts, sites: collapsed_block(facts.density, sites).reason,
+    ),
+    KernelRow(
+        "Crossing",
+        _crossable,
+        lambda facts, sites, options: Crossing(facts.runtime_model, facts.density),
+        {},
+        lambda facts, sites, options: crossing(facts.density, sites).cost,
+        "discrete and continuous sites that decide each other",
+        together=_crossing_block,
+        why=lambda facts, sites: crossing(facts.density, sites).reason,
     ),
     KernelRow(
         "Gibbs",

@@ -17,6 +17,7 @@ from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
 from gibbsite.ground.sensible import shown
 from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
+from gibbsite.kernels.crossing.decided import decided_apart
 from gibbsite.kernels.interleaved import Interleaved
 from gibbsite.kernels.scheduling.determined import stuck_apart
 from gibbsite.kernels.scheduling.elimination import check_eliminated, drawn_jointly
@@ -74,7 +75,7 @@ class Schedule:
     def rows(self) -> tuple[Row, ...]:
         """The explanation, one row per update."""
         rows = []
-        stuck = stuck_apart(self.facts, self.updates)
+        stuck = {**decided_apart(self.facts, self.updates), **stuck_apart(self.facts, self.updates)}
         for u in self.updates:
             row = _row(u.kernel)
             if u.parts:

@@ -6,6 +6,7 @@ from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.flight import Chunk
 from gibbsite.sampling.storage.draws import label_of
+from gibbsite.sampling.verdict.cause import cause_of
 
 
 def _finite(x: np.ndarray) -> bool:
@@ -47,9 +48,14 @@ def undefined_error(plan: Plan, chunk: Chunk, step: int, done: int, warmup: int)
     others = f" ({len(bad[name])} of its elements in all chains)" if len(bad[name]) > 1 else ""
     b = owner.get(name)
     block = f"{b.kernel} {b.label}" if b else "no block of the schedule"
+    turn = place(name)
+    state = {  # what the block drew from: the sweep's own draws before it, and those of the last one after it
+        n: x[step - (step > 0 and place(n) >= turn), chain]
+        for n, x in chunk.values.items()
+        if plan.sites[n].role == "latent"
+    }
+    why = cause_of(plan.density, b.sites if b else (name,), state, float(value))
     return ModelError(
         f"the run has failed: {label_of(name, tuple(index))} is {value} in chain {chain}, {when}{others}, "
-        f"drawn by the block {block}. Its conditional has no finite density there: look for a prior that "
-        f"nothing makes proper, columns that make up for each other, a scale of zero, or numbers too large "
-        f"for {chunk.values[name].dtype}"
+        f"drawn by the block {block}. The cause: {why}"
     )

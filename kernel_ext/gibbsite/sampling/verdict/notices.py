@@ -14,6 +14,8 @@ from gibbsite.sampling.watch.moments import Moments
 from gibbsite.sampling.watch.snapshot import Notice, ScalarStat
 
 _STUCK = 500
+_NEVER = 50
+"""Draws of a run in which a site of all chains has moved in none: no kernel that works rests so long."""
 _LOW_BFMI = 0.3
 _MOST_COMPONENTS = 20
 _MOST_DRAWS = 2000
@@ -37,9 +39,9 @@ def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice
 
 
 def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Notice]]:
-    """Chains in which a latent scalar has kept its value for 500 draws: the label by chain, and a notice for
-    each site. Discrete scalars may rest where all chains agree: of them those count that rest in all chains,
-    at different values, in the chains that are not with the most."""
+    """Chains in which a latent scalar has kept its value for 500 draws, or all chains for a whole run: the
+    label by chain, and a notice for each site. Discrete scalars may rest where all chains agree: of them
+    those count that rest in all chains, at different values, in the chains that are not with the most."""
     stuck: dict[int, str] = {}
     notices = []
     for site, m in moments.sites.items():
@@ -47,8 +49,10 @@ def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Not
         if info.role != "latent" or m.unmoved.size == 0 or {site, info.name} & set(plan.generated):
             continue
         still = m.unmoved >= _STUCK
+        if m.draws >= _NEVER:
+            still = still | m.never_moved.all(axis=0)
         if info.discrete:
-            still = still.all(axis=0) & m.apart()
+            still = (m.unmoved >= _STUCK).all(axis=0) & m.apart()
         elif site in plan.sites and still.any():
             still &= ~_the_same_always(info)[m.elements]
         chains = np.flatnonzero(still.any(axis=1)).tolist()

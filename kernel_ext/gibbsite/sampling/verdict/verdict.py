@@ -17,7 +17,8 @@ _GOING = {"compiling": "being compiled", "warmup": "still warming up", "sampling
 @dataclass(frozen=True)
 class Verdict:
     """`state` is "converged", "not yet" or "failed"; `reasons` say why it is not the first, worst first;
-    `notes` are what else there is to know: which chains were moved, and out of what.
+    `notes` what such a judgement cannot see: which chains were moved, and out of what; discrete sites that
+    had one value in all draws of all chains.
 
     Converged: every R-hat is at most 1.01 and every bulk ESS at least 100 per chain (Vehtari and others
     2021), no chain is stuck, and fewer than one transition in a thousand diverged. Predictions and other
@@ -39,7 +40,8 @@ class Verdict:
     def __str__(self) -> str:
         word = {"converged": "converged", "not yet": "not converged", "failed": "failed"}[self.state]
         told = f"{word}: {'; '.join(self.reasons)}" if self.reasons else word
-        return f"{told} ({'; '.join(self.notes)})" if self.notes else told
+        but = "; but " if self.state == "converged" else "; "
+        return but.join([told, *self.notes])
 
 
 def judged(
@@ -76,5 +78,5 @@ def judged(
         reasons.append(f"{divergences[0]} divergent transitions")
     if all(np.isnan(s.rhat) for s in scalars if not s.discrete) and not all(s.discrete for s in scalars):
         reasons.append("too few draws to tell")
-    notes = tuple(n.text for n in notices if n.topic == "moved")
+    notes = tuple(n.text for n in notices if n.topic in ("moved", "stake"))
     return Verdict("not yet" if reasons else "converged", tuple(reasons), notes)

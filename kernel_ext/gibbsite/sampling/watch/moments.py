@@ -82,6 +82,16 @@ class SiteMoments:
         self.unmoved = np.where(moved.any(axis=0), since, self.unmoved + len(flat))
         self._last = flat[-1:].copy()
 
+    @property
+    def never_moved(self) -> np.ndarray:
+        """Which `[chain, element]` have had one value in all draws, of two at least."""
+        return self.unmoved >= max(self._draws - 1, 1)
+
+    @property
+    def draws(self) -> int:
+        """How many draws of each chain were added."""
+        return self._draws
+
     def apart(self) -> np.ndarray:
         """For the last draw: where `[chain, element]` differs from the middle chain's value, which is that of
         most chains if most agree."""

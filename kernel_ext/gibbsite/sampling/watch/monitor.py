@@ -16,6 +16,7 @@ from gibbsite.sampling.verdict.notices import (
     stuck_chains,
     told_by_labels,
 )
+from gibbsite.sampling.verdict.stake import never_at_stake
 from gibbsite.sampling.watch.diagnostics import fair_share, scalar_stat, some_stats, worst_first
 from gibbsite.sampling.watch.moments import Moments
 from gibbsite.sampling.watch.snapshot import History, Notice, ScalarStat
@@ -140,6 +141,7 @@ class Monitor:
             self.stuck = {c: k for c, k in self.stuck.items() if k.partition("[")[0] not in named}
             # those of chains that had not met would not agree now, unless they are few
             good = bool(of) and not apart and not any(s.ess_bulk < _ENOUGH for s in of)
+            found += never_at_stake(self._plan, self.moments, values)
         # that a shape is awkward matters where the draws are not good all the same; and chains whose labels
         # differ would not have agreed in any warm-up
         switched = any(n.topic in ("labels", "signs") for n in found)
