@@ -1,6 +1,9 @@
 """Settings that every test shares."""
 
+import importlib
 import os
+import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,11 @@ ROOT = Path(__file__).parent.parent
 CACHE = str(ROOT / ".jax_cache")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", CACHE)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+# several processes share that folder: see `whole_entries`
+STARTUP = str(Path(__file__).parent / "helpers" / "startup")
+os.environ["PYTHONPATH"] = os.pathsep.join(p for p in (STARTUP, os.environ.get("PYTHONPATH")) if p)
+sys.path.append(STARTUP)
+importlib.import_module("jax_plugins.whole_entries").initialize()
 os.environ.pop("VIRTUAL_ENV", None)  # a shell's other environment, which IPython would warn of
 jax.config.update("jax_compilation_cache_dir", CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
@@ -29,6 +37,35 @@ if jax.__version_info__ < (0, 11):  # later ones know one way of fusing, and ref
     QUICKLY += " --xla_cpu_use_fusion_emitters=false"
 # for a process whose draws are compared with this one's
 ALIKE = "GIBBSITE_TESTS_XLA_FLAGS"
+
+
+# programs that were compiled, or read from the cache, so far; and how many of them while a file was collected
+compiled = 0
+at_collection: dict[str, int] = {}
+
+
+def _compiled(event: str, seconds: float, **_: Any) -> None:
+    global compiled
+    compiled += event == "/jax/core/compile/backend_compile_duration"
+
+
+jax.monitoring.register_event_duration_secs_listener(_compiled)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Note which file compiles when it is imported: `tests/test_house.py` wants none to."""
+    before = compiled
+    report = yield
+    if isinstance(collector, pytest.Module) and compiled > before:
+        at_collection[collector.nodeid] = compiled - before
+    return report
+
+
+@pytest.fixture
+def compiled_at_collection() -> dict[str, int]:
+    """Programs by the file that had them compiled when it was collected."""
+    return at_collection
 
 
 def pytest_configure(config: pytest.Config) -> None:

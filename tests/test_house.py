@@ -225,3 +225,8 @@ def test_no_machine_paths():
         if path.is_file() and path.suffix not in {".png", ".whl"} and path.name != "test_house.py":
             wrong += [f"{name}: {m.group().decode()}" for m in here.finditer(path.read_bytes())]
     assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_is_compiled_when_tests_are_collected(compiled_at_collection):
+    """Of the files that were collected with this one. All workers of a suite import all of them."""
+    assert not compiled_at_collection, "arrays: `helpers.startup.arrays`; distributions: made in the test"

@@ -3,25 +3,24 @@
 from pathlib import Path
 
 import gibbsite as gb
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from gibbsite.errors import GibbsiteError
 from gibbsite.sampling.start import made
 from helpers.models.sampling_models import coins, data
+from helpers.startup.arrays import array, key
 
 NONSENSE = {
     "None": None, "True": True, "0": 0, "-1": -1, "1.5": 1.5, "nan": np.nan, "inf": np.inf, "huge": 10**30,
     "''": "", "blank": " ", "word": "nope", "bytes": b"x", "NUL": "a\0b", "[]": [], "()": (), "{}": {},
     "set": set(), "nested": [[]], "list": [1], "dict": {"a": 1}, "numbered": {1: 2}, "object": object(),
     "function": lambda: 0, "int64": np.int64(3), "float32": np.float32(2), "empty": np.array([]),
-    "texts": np.array(["a"]), "nans": np.full(3, np.nan), "jax": jnp.ones(2), "long": "x" * 5000,
+    "texts": np.array(["a"]), "nans": np.full(3, np.nan), "jax": array([1.0, 1.0]), "long": "x" * 5000,
     "type": type, "slice": slice(None),
 }  # fmt: skip
 OPTIONS = {"draws": 2, "warmup": 2, "chains": 2}
 STATE = {"w": np.ones(2) / 2, "p": np.ones(2) / 2}
-KEY = jax.random.key(0)
+KEY = key(0)
 NONE, FLAG, WHOLE = "None", "None True", "int64"
 
 

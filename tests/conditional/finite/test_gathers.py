@@ -11,11 +11,12 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from helpers.startup.arrays import array
 from helpers.truths.oracle import against_joint, joint
 from jax import lax
 
 K = 3
-Y = jnp.array([0.3, 1.2, -0.5, 2.0, 1.5])
+Y = array([0.3, 1.2, -0.5, 2.0, 1.5])
 # in range, past the end, before the start and beyond; and for models whose density needs them in range
 EVERYWHERE, INSIDE = [2, 0, 7, -1, -5], [0, -1, 2, 2, 1]
 
@@ -130,7 +131,7 @@ def test_curvature_of_vectors_that_a_discrete_site_picks(mode):
     assert against_joint(model, (y,), "z", states) == "finite"
 
 
-TABLE = jnp.array([[0.6, 0.3, 0.1, 0.0], [0.2, 0.5, 0.2, 0.1], [0.3, 0.2, 0.3, 0.2]])
+TABLE = array([[0.6, 0.3, 0.1, 0.0], [0.2, 0.5, 0.2, 0.1], [0.3, 0.2, 0.3, 0.2]])
 
 
 def walk(mode, fill):

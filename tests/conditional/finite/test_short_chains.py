@@ -10,11 +10,12 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from helpers.models.zoo import ZOO
+from helpers.startup.arrays import array
 from numpyro.contrib.control_flow import scan
 from numpyro.infer.util import log_density
 
-ROWS = jnp.array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.25, 0.25, 0.5]])
-RATES = jnp.array([0.5, 2.0, 4.0])
+ROWS = array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.25, 0.25, 0.5]])
+RATES = array([0.5, 2.0, 4.0])
 X = np.array([4, 0, 1])
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from helpers.startup.arrays import array
 from helpers.truths.oracle import against_joint
 
-Y = jnp.array([2.0, 3.0, 1.0])
+Y = array([2.0, 3.0, 1.0])
 
 
 def latent_count(y):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from gibbsite.density.evaluation.evaluate import Evaluator, producers
 from gibbsite.density.program.flatten import flatten
+from helpers.startup.arrays import array
 
 J, K, V = 4, 3, 5
-X = jnp.asarray(np.random.default_rng(0).normal(size=(J, K, V)), jnp.float32)
+X = array(np.random.default_rng(0).normal(size=(J, K, V)), np.float32)
 # whether nothing is left to be looked up with `z` filled with 2
 READS = {
     "a row for each": (lambda x, z: x[jnp.arange(J), z], True),

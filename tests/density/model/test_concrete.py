@@ -6,6 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from helpers.startup.arrays import array
 
 X, G = np.array([0.1, 0.2, 0.3]), np.array([0, 1, 1])
 
@@ -94,7 +95,7 @@ def test_arrays_of_jax_serve_as_numpys(model):
     assert m.conditional("mu").kind == "conjugate"
 
 
-@pytest.mark.parametrize("n", [3, np.int64(3), np.array(3), jnp.asarray(3)])
+@pytest.mark.parametrize("n", [3, np.int64(3), np.array(3), array(3)])
 def test_a_size_may_be_any_kind_of_whole_number(n):
     def sized(x, n):
         mu = numpyro.sample("mu", dist.Normal(0, 1).expand([n]).to_event(1))

@@ -10,11 +10,12 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from helpers.models.distributions import LEFT_OUT, MAKERS
+from helpers.startup.arrays import array
 from helpers.truths.perturbation import QUICK
 from numpyro.distributions import constraints
 from numpyro.infer.util import log_density
 
-A = jnp.array([0.5, 1.0, 1.7])
+A = array([0.5, 1.0, 1.7])
 
 
 def latent_site(a, make):

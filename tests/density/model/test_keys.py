@@ -7,8 +7,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from helpers.startup.arrays import array
 
-Y = jnp.array([0.1, 0.5, -0.3, 1.0])
+Y = array([0.1, 0.5, -0.3, 1.0])
 KEYS = {
     "NumPyro's": numpyro.prng_key,
     "typed": lambda: jax.random.key(0),

@@ -32,14 +32,14 @@ def test_an_improper_prior_that_no_data_touch(read, untouched):
 
 
 DISGUISED = {
-    "Delta": dist.Delta(2.0),
-    "deltas": dist.Delta(jnp.zeros(3)).to_event(1),
-    "spike and slab": dist.MixtureGeneral(
+    "Delta": lambda: dist.Delta(2.0),
+    "deltas": lambda: dist.Delta(jnp.zeros(3)).to_event(1),
+    "spike and slab": lambda: dist.MixtureGeneral(
         dist.Categorical(jnp.array([0.5, 0.5])),
         [dist.Normal(0, 1), dist.Delta(0.0)],
         support=dist.constraints.real,
     ),
-    "doubled counts": dist.TransformedDistribution(
+    "doubled counts": lambda: dist.TransformedDistribution(
         dist.Poisson(3.0), dist.transforms.AffineTransform(0.0, 2.0)
     ),
 }
@@ -48,7 +48,7 @@ DISGUISED = {
 @pytest.mark.parametrize("name", DISGUISED)
 def test_latents_whose_values_are_points(name):
     def model():
-        x = numpyro.sample("x", DISGUISED[name])
+        x = numpyro.sample("x", DISGUISED[name]())
         numpyro.sample("y", dist.Normal(jnp.sum(x), 1), obs=0.5)
 
     with pytest.raises(gb.GibbsiteError, match=r"'x'.*(single point|whole numbers)"):
@@ -104,10 +104,10 @@ def test_integers_wrap_around_as_jax_wraps_them(name):
 @pytest.mark.parametrize(
     "prior",
     [
-        dist.Pareto(1, 1.5),
-        dist.TruncatedNormal(0, 1, low=0),
-        dist.Uniform(1, 4),
-        dist.LeftTruncatedDistribution(dist.StudentT(5), low=1),
+        lambda: dist.Pareto(1, 1.5),
+        lambda: dist.TruncatedNormal(0, 1, low=0),
+        lambda: dist.Uniform(1, 4),
+        lambda: dist.LeftTruncatedDistribution(dist.StudentT(5), low=1),
     ],
     ids=["pareto", "truncated", "uniform", "left truncated"],
 )
@@ -115,7 +115,7 @@ def test_whole_bounds_make_no_whole_numbers(prior):
     """A continuous site keeps its fractions, whatever the type of its bounds."""
 
     def model():
-        numpyro.sample("y", dist.Normal(numpyro.sample("x", prior), 1.0), obs=1.3)
+        numpyro.sample("y", dist.Normal(numpyro.sample("x", prior()), 1.0), obs=1.3)
 
     density = gb.model(model).density
     assert jnp.issubdtype(density.sites["x"].dtype, jnp.floating)

@@ -9,8 +9,9 @@ import pytest
 from gibbsite.density.notation.model_tape import tape_of_model, track_model
 from gibbsite.trace.recording.context import Context
 from helpers.models.zoo import ZOO
+from helpers.startup.arrays import array
 
-TABLE = jnp.array([0.3, 0.7])
+TABLE = array([0.3, 0.7])
 
 
 def everything(x):

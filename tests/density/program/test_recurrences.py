@@ -9,11 +9,12 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.density.program.flatten import flatten
 from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
+from helpers.startup.arrays import array
 from helpers.truths.oracle import against_joint
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan
 
-X = jnp.arange(1.0, 6.0)
+X = array(np.arange(1.0, 6.0))
 
 # carries → (next carries, what is given out), and how many loops are left
 BODIES = {
@@ -44,7 +45,7 @@ def test_a_flattened_scan_computes_the_same_and_loops_over_recurrences_only(name
     assert sum(e.primitive.name == "scan" for e in flat.jaxpr.eqns) == loops
 
 
-HISTORY = jnp.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1]])
+HISTORY = array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1]])
 
 
 def capture_recapture(h):

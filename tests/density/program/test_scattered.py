@@ -9,9 +9,10 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.density.program.flatten import flatten
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr
+from helpers.startup.arrays import array
 
-X, V = jnp.arange(12.0).reshape(3, 4), jnp.array([7.0, 8.0, 9.0])
-AT = jnp.array([2, 0, 1])
+X, V = array(np.arange(12.0).reshape(3, 4)), array([7.0, 8.0, 9.0])
+AT = array([2, 0, 1])
 
 WRITES = {
     "element": lambda x, v, at: x.at[1, 2].set(v[0]),

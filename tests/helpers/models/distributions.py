@@ -8,14 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import transforms
 
-EYE = jnp.eye(2)
-PAIR = jnp.array([0.3, -0.2])
-SIMPLEX = jnp.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2], [0.1, 0.1, 0.8]])
-CORRELATION = jnp.array([[1.0, 0.4], [0.4, 1.0]])
-YES = jnp.array([True, False, True])
+from helpers.startup.arrays import array
+
+EYE = array(np.eye(2))
+PAIR = array([0.3, -0.2])
+SIMPLEX = array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2], [0.1, 0.1, 0.8]])
+CORRELATION = array([[1.0, 0.4], [0.4, 1.0]])
+YES = array([True, False, True])
 
 
 def matrices(a: Any) -> Any:

@@ -5,12 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from jax import lax, random
+from jax import lax
 from jax.scipy.special import logsumexp
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan
 from numpyro.distributions.transforms import AffineTransform
 from numpyro.infer.reparam import LocScaleReparam, TransformReparam
+
+from helpers.startup.arrays import array, key
 
 RNG = np.random.default_rng(0)
 REAL = RNG.normal(size=12).astype(np.float32)
@@ -313,7 +315,7 @@ EXAMPLES = {
     dawid_skene: (np.tile(np.arange(4), (6, 1)), LABELS),
     horseshoe: (COVARIATES, REAL),
     mortality: (GROUP, ITEMS, np.full(12, 30), COUNTS),
-    ar2: (jnp.asarray(REAL),),
+    ar2: (array(REAL),),
     holt_winters: (REAL,),
     mixture_marginal: (REAL,),
     zero_inflated: (COVARIATES, COUNTS),
@@ -323,4 +325,4 @@ EXAMPLES = {
     lda: (GROUP, COUNTS % 5),
     coal: (COUNTS,),
 }
-KEY = random.key(1)
+KEY = key(1)

@@ -12,6 +12,8 @@ import numpyro.distributions as dist
 from numpyro.contrib.control_flow import scan
 from numpyro.infer.gibbs import prototype_trace
 
+from helpers.startup.arrays import array
+
 RNG = np.random.default_rng(3)
 EFFECT = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 ERROR = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
@@ -222,7 +224,7 @@ HIERARCHIES = {
     ),
     "random walk": Hierarchy(random_walk, (Y[:5],), {"h": ((), ("step",))}),
     "autoregressive": Hierarchy(autoregressive, (Y[:5],), {"h": (("phi", "h"), ("sigma",))}),
-    "areas": Hierarchy(areas, (jnp.array([1, 0, 2, 3]),), {"s": ((), ("precision",))}),
+    "areas": Hierarchy(areas, (array([1, 0, 2, 3]),), {"s": ((), ("precision",))}),
     "plain regression": Hierarchy(plain_regression, (X, Y), {}),
     "squared": Hierarchy(squared, (Y[:4],), {}),
     "used twice": Hierarchy(used_twice, (Y[:4],), {}),

@@ -16,14 +16,16 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import AffineTransform
 from numpyro.infer.reparam import TransformReparam
 
+from helpers.startup.arrays import array
+
 RNG = np.random.default_rng(3)
 REAL = RNG.normal(size=10).astype(np.float32)
 X = RNG.normal(size=(10, 3)).astype(np.float32)
 COUNTS = RNG.poisson(12.0, 20)
-COVARIANCE = jnp.array([[10.0, 0.8], [0.8, 0.1]])
-STAY = jnp.array([[0.8, 0.2], [0.1, 0.9]])
-MEANS = jnp.array([-1.0, 1.0])
-PAIRS = jnp.array([[-1.0, 1.0], [2.0, 3.0]])
+COVARIANCE = array([[10.0, 0.8], [0.8, 0.1]])
+STAY = array([[0.8, 0.2], [0.1, 0.9]])
+MEANS = array([-1.0, 1.0])
+PAIRS = array([[-1.0, 1.0], [2.0, 3.0]])
 
 
 def logistic(labels):
@@ -473,7 +475,7 @@ def nothing():
 
 
 TEN, COUNTED = REAL[:6], {"n": 5_000_000, "x": 3849}
-SHARES = jnp.array([0.15, 0.3, 0.3, 0.25])
+SHARES = array([0.15, 0.3, 0.3, 0.25])
 RUN = {
     logistic: ((REAL > 0).astype(int),),
     scaled_uniform: (REAL,),
@@ -502,7 +504,7 @@ RUN = {
     discrete_site_marked: (),
     one_bit: (),
     bit_beside_a_flat_site: (),
-    mixture_of_one: (SHARES, jnp.array([-2.0, 0.0, 2.0, 4.0])),
+    mixture_of_one: (SHARES, array([-2.0, 0.0, 2.0, 4.0])),
     sum_of_two: (),
     bit_and_location: (),
     bit_and_sum: (),

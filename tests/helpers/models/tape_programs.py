@@ -7,6 +7,8 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro import sample
 
+from helpers.startup.arrays import array
+
 
 def geom(n, p, key):
     key, draw = jax.random.split(key)
@@ -45,10 +47,10 @@ def hmm(x, K):
 
 
 LISTINGS = {
-    "bernoulli_mixture": (bernoulli_mixture, (jnp.array(0),)),
+    "bernoulli_mixture": (bernoulli_mixture, (array(0),)),
     "hierarchical_gaussian": (hierarchical_gaussian, (1.4,)),
-    "gmm": (gmm, (jnp.array([0.1, 0.9, 1.1, -0.2]), 2)),
-    "hmm": (hmm, (jnp.array([0.1, 0.9, 1.1]), 2)),
+    "gmm": (gmm, (array([0.1, 0.9, 1.1, -0.2]), 2)),
+    "hmm": (hmm, (array([0.1, 0.9, 1.1]), 2)),
 }
 
 _UNARY = (jnp.sin, jnp.tanh, jax.nn.softplus, jax.nn.relu, lambda x: x**2, jnp.cumsum, lambda x: x[::-1])

@@ -14,6 +14,7 @@ from gibbsite.density.soften import impossibilities, softened
 from gibbsite.errors import ModelError
 from gibbsite.sampling.engine.starting import Starting
 from gibbsite.sampling.warm.lost import _below
+from helpers.startup.arrays import array
 
 RNG = np.random.default_rng
 
@@ -37,7 +38,7 @@ def test_vague_priors_are_no_places_to_start_from():
     assert run.starts == "chains start uniform on ±2 (unconstrained), then 5 passes of the schedule"
 
 
-PEDIGREE = jnp.array(  # children's genotypes 0, 1, 2 given those of two parents
+PEDIGREE = array(  # children's genotypes 0, 1, 2 given those of two parents
     [[[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0]], [[0.5, 0.5, 0], [0.25, 0.5, 0.25], [0, 0.5, 0.5]],
      [[0, 1, 0], [0, 0.5, 0.5], [0, 0, 1]]]
 )  # fmt: skip

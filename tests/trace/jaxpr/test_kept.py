@@ -16,8 +16,9 @@ from gibbsite.trace.jaxpr import kept
 from gibbsite.trace.jaxpr.compiling import compiled
 from gibbsite.trace.jaxpr.kept import VARIABLE, Kept
 from helpers.readers.said import said
+from helpers.startup.arrays import array
 
-X = jnp.arange(6.0)
+X = array(np.arange(6.0))
 
 
 @pytest.fixture

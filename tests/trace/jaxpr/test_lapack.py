@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from gibbsite.trace.jaxpr import lapack
 from gibbsite.trace.jaxpr.for_cpu import for_cpu, jitted
+from helpers.startup.arrays import array
 
-X = jax.random.normal(jax.random.key(0), (5, 10, 3))
-SQUARE = X @ jnp.swapaxes(X, -1, -2) + 12 * jnp.eye(10)
+X = np.random.default_rng(0).normal(size=(5, 10, 3))
+SQUARE = array(X @ np.swapaxes(X, -1, -2) + 12 * np.eye(10))
 FACTORS = {
     "cholesky": jnp.linalg.cholesky,
     "triangular": lambda a: jax.lax.linalg.triangular_solve(a, a[..., :3], left_side=True, lower=True),

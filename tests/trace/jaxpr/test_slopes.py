@@ -6,10 +6,11 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from gibbsite.trace.jaxpr.slopes import with_slopes
+from helpers.startup.arrays import array
 from jax.scipy.special import xlog1py, xlogy
 
-COUNTS = jnp.array([0.0, 2.0, 0.0, 3.0])
-AT_RISK = jnp.array([0.0, 1.0, 1.0, 1.0])
+COUNTS = array([0.0, 2.0, 0.0, 3.0])
+AT_RISK = array([0.0, 1.0, 1.0, 1.0])
 
 
 def plain(u):
