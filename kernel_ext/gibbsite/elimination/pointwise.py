@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density.maps.access import Access, component_array, full_window
-from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.plan import Plan
+from gibbsite.elimination.tabled import TableMarginal
 from gibbsite.elimination.tables.collect import Tables
 from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError
@@ -40,7 +40,7 @@ class Pointwise:
     sites of `marginal` summed out. `unread` says by name why that is not computed for a site; these are given
     the discrete sites' own values."""
 
-    def __init__(self, marginal: Marginal, names: Collection[str]):
+    def __init__(self, marginal: TableMarginal, names: Collection[str]):
         self._marginal, self._density, of = marginal, marginal.density, marginal.of
         self.unread: dict[str, str] = {}
         self._factors: dict[str, Factor] = {}
@@ -147,7 +147,7 @@ class Pointwise:
         return every(*(jnp.asarray(supports[s].values) for s in factor.sites))
 
 
-def pointwise(marginal: Marginal) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
+def pointwise(marginal: TableMarginal) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
     """A function of the other latents and the data that gives, by observed site, the array of
     `log p(y_i | the other data, latents)`, as `Pointwise`.
 

@@ -1,13 +1,12 @@
 """A barrier hands on every one of its operands, none for another."""
 
+import gibbsite as gb
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-
-import gibbsite as gb
 from gibbsite.density.possible.ranges import range_of
 
 Y = np.random.default_rng(0).normal(3, 1, 20).astype(np.float32)

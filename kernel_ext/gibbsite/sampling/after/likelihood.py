@@ -10,7 +10,7 @@ import numpy as np
 
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
-from gibbsite.elimination import CHANGED, Pointwise, marginal_of
+from gibbsite.elimination import CHANGED, Pointwise, TableMarginal, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.after.predict import log_likelihood
@@ -58,6 +58,7 @@ def without_labels(
     for sites in _candidates(plan, density):
         try:
             marginal = marginal_of(density, sites)
+            assert isinstance(marginal, TableMarginal)  # the sites are discrete
             found = Pointwise(marginal, _data(plan, marginal.density))
         except ModelError as error:
             problem = problem or error

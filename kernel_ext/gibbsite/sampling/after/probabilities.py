@@ -49,11 +49,9 @@ def probabilities(plan: Plan, draws: Mapping[str, np.ndarray]) -> Probabilities:
     `ModelError` where the run has no model, or lacks draws of a site that is read.
     """
     density = density_of(plan)
-    groups = summed_out(plan)
-    gone = {n for names in groups for n in names}
-    found: list[Callable[[dict[str, Any]], dict[str, Any]]] = []
-    for names in groups:
-        found.append(_of_marginal(marginal_of(density, names), plan))
+    groups = [m for m in (marginal_of(density, names) for names in summed_out(plan)) if _has_discrete(m)]
+    gone = {n for marginal in groups for n in marginal.sites}
+    found: list[Callable[[dict[str, Any]], dict[str, Any]]] = [_of_marginal(m, plan) for m in groups]
     for name in density.latents:
         if name not in gone and density.sites[name].discrete:
             conditional = conditional_of(density, name)
@@ -84,6 +82,11 @@ def all_latents(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.nda
         what = f"draws of {', '.join(missing)} were not kept" if missing else "there are no draws yet"
         raise ModelError(f"probabilities are computed from draws of every latent site, and {what}")
     return states
+
+
+def _has_discrete(marginal: Marginal) -> bool:
+    """Whether it sums anything out, and does not only integrate."""
+    return marginal.gone != "integrated out"
 
 
 def _of_marginal(marginal: Marginal, plan: Plan) -> Callable[[dict[str, Any]], dict[str, Any]]:
