@@ -69,12 +69,58 @@ def compiled_at_collection() -> dict[str, int]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.option.markexpr != "not slow" or "XLA_FLAGS" in os.environ:
+    if config.option.markexpr not in ("not slow", "core") or "XLA_FLAGS" in os.environ:
         return
     os.environ["XLA_FLAGS"] = QUICKLY
     jax.devices()  # XLA reads the variable once
     del os.environ["XLA_FLAGS"]
     os.environ[ALIKE] = QUICKLY
+
+
+# `pytest -m core`: of each file so many tests, evenly spaced: what every floor is held against, one oracle each
+CORE = {
+    "test_house.py": 14,
+    "trace/jaxpr/test_primitives.py": 100,
+    "trace/jaxpr/test_walker.py": 10,
+    "trace/tape/test_tape.py": 6,
+    "density/maps/test_soundness.py": 12,
+    "density/program/test_barriers.py": 3,
+    "density/possible/test_values.py": 8,
+    "density/writing/test_printed.py": 4,
+    "density/test_current.py": 6,
+    "graph/test_graph.py": 8,
+    "conditional/finite/test_brute_force.py": 8,
+    "conditional/conjugate/test_conjugate.py": 12,
+    "conditional/linear/test_joint.py": 4,
+    "elimination/test_marginal_brute_force.py": 6,
+    "elimination/test_pointwise.py": 3,
+    "kernels/blocks/test_conformance.py": 6,
+    "kernels/blocks/test_geweke.py": 2,
+    "kernels/scheduling/test_schedule.py": 12,
+    "sampling/test_run.py": 6,
+    "sampling/verdict/test_verdict.py": 10,
+    "magics/test_tilde.py": 12,
+    "views/graph/test_forms.py": 3,
+}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m core`, nothing else is imported."""
+    if config.option.markexpr != "core" or collection_path.suffix != ".py":
+        return None
+    return collection_path.relative_to(ROOT / "tests").as_posix() not in CORE
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of `CORE`."""
+    by_file: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if "slow" not in item.keywords:
+            by_file.setdefault(item.path.relative_to(ROOT / "tests").as_posix(), []).append(item)
+    for file, count in CORE.items():
+        found = by_file.get(file, [])
+        for i in range(min(count, len(found))):
+            found[i * len(found) // min(count, len(found))].add_marker("core")
 
 
 @pytest.hookimpl(optionalhook=True)
