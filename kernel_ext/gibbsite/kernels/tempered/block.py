@@ -53,8 +53,8 @@ class Ladder(NamedTuple):
 class Tempered(SiteKernel):
     """Parallel tempering of all sites of the block between a reference and their density.
 
-    Every replica is at `reference^(1 - beta) density^beta`; that of beta 0 is drawn anew from the reference in
-    every step, the others take a step of `explorer` ("NUTS", in trees of up to `max_tree_depth` doublings,
+    Every replica is at `reference^(1 - beta) density^beta`; that of beta 0 is drawn anew from the reference
+    in every step, the others take a step of `explorer` ("NUTS", in trees of up to `max_tree_depth` doublings,
     or "Slice", each number in turn), and neighbours exchange places by the deterministic even-odd scheme of
     Syed, Bouchard-Côté, Deligiannidis and Doucet (2022, "Non-reversible parallel tempering"). The replica of
     beta 1 is the chain's. In warm-up the reference is fitted to the draws of all chains (Surjanovic and

@@ -18,8 +18,8 @@ class Swaps(NamedTuple):
 def swaps(key: jax.Array, betas: jax.Array, log_ratio: jax.Array, odd: jax.Array) -> Swaps:
     """Exchanges of neighbouring replicas, whose log densities beside the reference's are `log_ratio`
     `[rung]`: of the odd pairs or of the even ones, in turn and not at random, which makes replicas go on in
-    the direction in which they went (Okabe and others 2001; Syed and others 2022). Each is accepted as Metropolis
-    has it, so that every rung's density is left as it is."""
+    the direction in which they went (Okabe and others 2001; Syed and others 2022). Each is accepted as
+    Metropolis has it, so that every rung's density is left as it is."""
     rungs = betas.shape[0]
     gain = jnp.diff(betas) * (log_ratio[:-1] - log_ratio[1:])
     gain = jnp.where(jnp.isnan(gain), -jnp.inf, gain)
