@@ -33,6 +33,7 @@ ARGUMENTS = {
     "flat_cost": "",
     "graph_paint": "",
     "map_precision": "gmm",
+    "modes": "--seeds 1 --draws 100 --targets banana",
     "nuts_numpyro": "--rounds 1",
     "steady_state": "--draws 200 --seeds 1 --models 'eight schools'",
     "store_cost": "",

@@ -18,6 +18,7 @@ from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
 from gibbsite.kernels.scheduling.registry import find_kernel, kernels
+from gibbsite.kernels.tempered.block import Tempered
 from helpers.truths.targets import TARGETS, check_moments, run_chains
 from numpyro.infer import HMC, NUTS, Gibbs
 
@@ -58,6 +59,7 @@ KERNELS = {
         SMOOTH,
     ),
     "NUTS": (lambda m: Gibbs([(NUTS(m), None)]), SMOOTH),
+    "Tempered": (lambda m: Tempered(m, rungs=5), SMOOTH),
 }
 
 # the same in combination
@@ -98,6 +100,7 @@ SLOW = {
     *((k, "correlated") for k in ("HMC", "Slice", "ReflectiveSlice", "RandomWalk")),
     ("Slice", "gamma"),
     ("NUTS", "gamma"),
+    *(("Tempered", t) for t in SMOOTH if t != "gamma"),
     ("ESlice", "walk"),
 }
 

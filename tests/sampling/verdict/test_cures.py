@@ -235,3 +235,21 @@ def test_cures_are_looked_for_again_where_warnings_are_told_late(hierarchy):
     late = ended(hierarchy, "NUTS [mu tau theta]", ["tau"], ["divergences"])
     run.snapshot = late.snapshot
     assert clinic.work() and [c["words"] for c in clinic.told()["cures"]] != early
+
+
+def apart():
+    """A narrow and a wide mode in two numbers."""
+    parts = dist.Normal(jnp.array([[-2.0] * 2, [2.0] * 2]), jnp.array([[0.05] * 2, [0.5] * 2])).to_event(1)
+    x = numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.3, 0.7])), parts))
+    numpyro.sample("y", dist.Normal(x[0], 50.0), obs=0.0)
+
+
+def test_chains_in_different_modes_are_offered_replicas_that_cross():
+    m = gb.model(apart)
+    init = {"x": np.repeat(np.float32([-2, 2, -2, 2])[:, None], 2, axis=1)}
+    run = m.sample(draws=200, warmup=200, seed=0, init=init)
+    first = cures(run)[0]
+    assert (first.method, first.value) == ("with_schedule", "Tempered(NUTS x)")
+    cured = first.applied(m).sample(draws=500, warmup=200, seed=0, init=init)
+    share = (cured.draws["x"][..., 0] < 0).mean(1)
+    assert np.abs(share - 0.3).max() < 0.15 and cured.modes is None

@@ -21,6 +21,11 @@ def bound() -> bool:
     return True
 
 
+def number() -> int:
+    """How many chains run side by side; 1 where there are no others."""
+    return lax.axis_size(AXIS) if bound() else 1
+
+
 def mean(x: jax.Array) -> jax.Array:
     """The mean over chains; `x` itself where there are no others. A number that is not finite counts as 0."""
     x = jnp.where(jnp.isfinite(x), x, 0.0)

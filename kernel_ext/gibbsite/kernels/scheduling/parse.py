@@ -29,7 +29,9 @@ from gibbsite.errors import ScheduleError
 REST = "*"
 ELIMINATE = "Eliminate"
 INTERLEAVE = "Interleave"
+TEMPERED = "Tempered"
 _CENTRED = re.compile(r"(?:non-)?centred\b")
+_EXPLORED = re.compile(r"\(\s*(?=[^\W\d]\w*\s*(\(|\[|\*|['\"]|[^\W\d]))")  # a kernel and what it updates
 _LONG_LINE = 400  # of a schedule, in an error
 _NAME = re.compile(r"[^\W\d]\w*")
 _QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)+'|\"(?:[^\"\\\n]|\\.)+\"")
@@ -81,8 +83,14 @@ class Update:
         times = f"{self.repeat} x " if self.repeat != 1 else ""
         if self.parts:
             return f"{times}{self.kernel}({', '.join(map(str, self.parts))})"
+        if self.kernel == TEMPERED:
+            explorer = dict(self.options).get("explorer", "NUTS")
+            rest = "".join(f", {k}={_shown(v)}" for k, v in self.options if k != "explorer")
+            options, label = f"{explorer} {self.label}{rest}", ""
+        else:
+            label = f" {self.label}"
         times += f"{ELIMINATE} {_written(self.eliminated)} > " if self.eliminated else ""
-        return f"{times}{self.kernel}{f'({options})' if options else ''} {self.label}"
+        return f"{times}{self.kernel}{f'({options})' if options else ''}{label}"
 
 
 @dataclass(frozen=True)
@@ -197,6 +205,8 @@ class _Parser:
         if kernel.group().lower() == INTERLEAVE.lower():
             return self.interleaving(repeat, spans)
         options: tuple[tuple[str, Any], ...] = ()
+        if kernel.group().lower() == TEMPERED.lower() and self.take(_EXPLORED):
+            return self.tempering(repeat, spans)
         if self.text[self.at : self.at + 1] == "(" and not re.match(r"\(\s*\*\s*\)", self.text[self.at :]):
             options = self.options(kernel, spans)
         sites = self.sites(kernel.group(), spans)
@@ -221,6 +231,28 @@ class _Parser:
             raise self.error(f"to the right of '>' stands one update, not {what}", word.span())
         moved = {f"eliminated {name}": span for name, span in spans.items()}
         return replace(inner, eliminated=left, repeat=repeat, spans={**inner.spans, **moved})
+
+    def tempering(self, repeat: int, spans: dict[str, tuple[int, int]]) -> Update:
+        """What follows `Tempered(`: the kernel that explores, its options and sites, and options of the
+        ladder of replicas."""
+        explorer = self.take(_NAME)
+        assert explorer is not None  # it was seen
+        spans["option explorer"] = explorer.span()
+        options = [("explorer", explorer.group())]
+        if self.text[self.at : self.at + 1] == "(":
+            options += self.options(explorer, spans)
+        sites = self.sites(explorer.group(), spans)
+        if self.take(r"(?=,)"):
+            start, stop = self.at, self._closing(self.text.rindex("(", 0, spans["option explorer"][0]))
+            self.text, whole = f"{self.text[:start]}({self.text[start + 1 :]}", self.text
+            try:
+                options += self.options(explorer, spans)
+            finally:
+                self.text = whole
+            self.at = stop
+        elif not self.take(r"\)"):
+            raise self.error(f"expected ',' or ')' after the sites of {TEMPERED}")
+        return Update(TEMPERED, sites, tuple(options), repeat, spans)
 
     def interleaving(self, repeat: int, spans: dict[str, tuple[int, int]]) -> Update:
         """What follows `Interleave`: updates in parentheses, and the block of those without sites."""

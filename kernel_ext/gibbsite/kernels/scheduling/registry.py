@@ -38,6 +38,7 @@ from gibbsite.kernels.crossing.block import Crossing
 from gibbsite.kernels.crossing.structure import together as crossing
 from gibbsite.kernels.hmc import AimedHMC
 from gibbsite.kernels.nuts.block import LearntNUTS
+from gibbsite.kernels.tempered.block import Tempered
 
 Facts = Any
 """What is asked of a model: `.sites`, `.conditional(site)`, `.density`, `.runtime_model`, `.inputs`."""
@@ -353,6 +354,32 @@ def _conditional_cost(facts: Facts, sites: tuple[str, ...], options: Mapping[str
     return "; ".join(facts.conditional(s).cost for s in updated_together(facts.density, sites))
 
 
+def _all_latents(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
+    """None where no continuous latent that observations see is left to other blocks."""
+    left = [
+        n
+        for n in facts.density.latents
+        if n not in (*sites, *facts.generated) and not facts.density.sites[n].discrete
+    ]
+    if not left:
+        return None
+    return (
+        f"Tempered updates all latents that observations see, as replicas at other temperatures know nothing "
+        f"of what other blocks draw; put {', '.join(map(repr, left))} into it too"
+    )
+
+
+def _build_tempered(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
+    gone = (*sites, *getattr(facts, "summed_out", ()), *getattr(facts, "generated", ()))
+    left = [n for n in facts.density.latents if n not in gone]
+    if left:
+        raise ScheduleError(
+            f"Tempered updates all latents that observations see; sum {', '.join(map(repr, left))} out: "
+            f"Eliminate [{' '.join(left)}] > Tempered(NUTS [{' '.join(sites)}])"
+        )
+    return Tempered(facts.runtime_model, **options)
+
+
 for _row in (
     KernelRow(
         "Conjugate",
@@ -508,6 +535,21 @@ for _row in (
         aliases=("GradHMC",),
         density_only=True,
         arguments={"target_accept_prob": math.nan},  # none is given
+    ),
+    KernelRow(
+        "Tempered",
+        _smooth,
+        _build_tempered,
+        {"rungs": _WHOLE, "explorer": (str,), "max_tree_depth": _WHOLE},
+        lambda facts, sites, options: (
+            f"{options.get('rungs', 10)} replicas, each up to 2^{options.get('max_tree_depth', 4)} gradients"
+            if options.get("explorer", "NUTS") == "NUTS"
+            else f"{options.get('rungs', 10)} replicas, each about 6 × {size(facts, sites)} evaluations"
+        ),
+        "several modes: replicas from a fitted reference to the density exchange places",
+        aliases=("ParallelTempering",),
+        together=_all_latents,
+        density_only=True,
     ),
     KernelRow(
         "NUTS",

@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.finite.relabel import relabelled
@@ -19,7 +20,8 @@ from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.initial import RADIUS, bad_chains, check_start
 from gibbsite.sampling.engine.lost import far_below, level_of, slopeless
 from gibbsite.sampling.engine.repair import Repair, repairable
-from gibbsite.sampling.modes.mass import Bounds
+from gibbsite.sampling.modes.elsewhere import elsewhere, largest_group
+from gibbsite.sampling.modes.mass import DOUBT, Bounds
 from gibbsite.sampling.modes.moves import RESTARTED, Move, told_restarts
 from gibbsite.sampling.modes.scout import STEPS, masses, weightless
 
@@ -29,6 +31,7 @@ TRIES = 100
 _MOST_PASSES = 25
 _PASSES_SHARE = 20  # of warm-up steps, one pass before them
 _LEG = 5
+_LEGS_SEEN, _LEAST_PASSES = 3, 10
 _ROUNDS = 8
 _BEFORE_REPAIR = 5
 _BEFORE_PRIOR = 50
@@ -90,9 +93,17 @@ class Starting:
         walked = self._walked((1,), state, passes, stop)
         if walked is None:
             return None
+        at = len(said)
         said.append(f"then {passes} passes of the schedule")
         if not self._rescue:
             return Start(walked.state, ", ".join(said))
+        if not self._discrete and passes >= _LEAST_PASSES and engine.chains > 1:
+            looked = self._diverse(walked, passes, stop)
+            if looked is None:
+                return None
+            walked, spread = looked
+            if spread:
+                said.append(f"{_chains(spread)} placed where a second look found another mode")
         if (far_below(walked.level, walked.level.max(), engine.elements) & np.isfinite(walked.level)).any():
             # some may only be on their way: all walk on, before anything is said of any
             onward = self._walked((3,), walked.state, STEPS, stop)
@@ -101,7 +112,7 @@ class Starting:
             arrived = np.isfinite(onward.level)
             state = engine.chosen(arrived, onward.state, walked.state)
             walked = _Walk(state, np.where(arrived, onward.level, walked.level))
-            said[-1] += f" and {STEPS} more"
+            said[at] += f" and {STEPS} more"
         moves: dict[int, Move] = {}
         floor, best = -np.inf, float(np.max(walked.level))
         for n in range(_ROUNDS):
@@ -133,6 +144,49 @@ class Starting:
         if moved:
             said.append(f"labels of {_chains(moved)} exchanged")
         return Start(state, ", ".join(said), tuple(moves[c] for c in sorted(moves)))
+
+    def _diverse(
+        self, walked: "_Walk", passes: int, stop: threading.Event
+    ) -> "tuple[_Walk, set[int]] | None":
+        """The chains with some of those that share a place put where a second set of starts found another
+        mode, and which these are.
+
+        A few starts may all fall to one mode, and R-hat sees none that no chain is in. What lies far below
+        counts as one where its mass is not much smaller.
+        """
+        engine = self._engine
+        other, *_ = self._possible((20,))
+        anew = self._walked((20, 1), other, passes, stop)
+        if anew is None:
+            return None
+        moved: set[int] = set()
+        for e in np.flatnonzero(np.isfinite(anew.level)).tolist():
+            own = {n: v[:, [e]] for n, v in anew.seen.items()}
+            crowd = largest_group(walked.seen)
+            if len(crowd) < 2 or not elsewhere(walked.seen, own)[0] or not self._weighs(e, anew, walked):
+                continue
+            c = crowd[-1]
+            marked = np.arange(engine.chains) == c
+            source = np.where(marked, e, np.arange(engine.chains))
+            level = np.where(marked, anew.level[e], walked.level)
+            seen = {
+                n: np.where(marked.reshape(-1, *(1,) * (v.ndim - 2)), anew.seen[n][:, source], v)
+                for n, v in walked.seen.items()
+            }
+            there = engine.placed(jax.tree.map(lambda a, s=source: _from(a, s), anew.state), by_chain=True)
+            walked = _Walk(engine.chosen(marked, there, walked.state), level, seen)
+            moved.add(c)
+        return walked, moved
+
+    def _weighs(self, chain: int, anew: "_Walk", walked: "_Walk") -> bool:
+        """Whether a chain of another walk is in a mode that may weigh something beside those of this one."""
+        best = float(walked.level.max())
+        if not far_below(anew.level[[chain]], best, self._engine.elements)[0]:
+            return True
+        ours, theirs = walked.bounds(self._engine), anew.bounds(self._engine)
+        if ours is None or theirs is None:
+            return False
+        return theirs[chain].lower > max(b.lower for b in ours) - DOUBT
 
     def _relabelled(self, state: Any) -> tuple[Any, set[int]]:
         """The state with labels of components in the order that their priors like, and in which chains they
@@ -261,16 +315,18 @@ class Starting:
     ) -> "_Walk | None":
         """A fresh state where `passes` sweeps of the schedule lead; of chains that get lost, that before."""
         engine, after = self._engine, state
-        leg = min(_LEG, engine.capacity)
+        leg, seen = min(_LEG, engine.capacity), []
         for done in range(0, passes, leg):
             if stop.is_set():
                 return None
             flight = engine.depart(after, min(leg, passes - done), True)
-            flight.landed()
+            chunk, _ = flight.landed()
+            seen = [*seen, chunk.values][-_LEGS_SEEN:]
             after = flight.state
         there = engine.init(self._key, engine.constrained(after), path=path)
         level = np.where(slopeless(there[0]), -np.inf, level_of(*there))
-        return _Walk(engine.chosen(np.isinf(level), state, there[0]), level)
+        values = {n: np.concatenate([s[n] for s in seen]) for n in seen[0]}
+        return _Walk(engine.chosen(np.isinf(level), state, there[0]), level, values)
 
     def _either(self, chains: np.ndarray, new: tuple[Any, Any], old: tuple[Any, Any]) -> tuple[Any, Any]:
         """State and logdensity as `new` has them in the marked chains, and `old` in the others."""
@@ -288,10 +344,12 @@ def _chains(numbers: set[int]) -> str:
 
 @dataclass
 class _Walk:
-    """A state that chains may start from, and their logdensities; −∞ for those that got lost on the way."""
+    """A state that chains may start from, and their logdensities; −∞ for those that got lost on the way;
+    values `[pass, chain, *shape]` by site of the last passes that led there."""
 
     state: Any
     level: np.ndarray
+    seen: dict[str, np.ndarray] = field(default_factory=dict)
     _bounds: "list[Bounds] | None" = None
     _looked: bool = False
 
@@ -300,6 +358,11 @@ class _Walk:
         if not self._looked:
             self._bounds, self._looked = masses(engine, self.state), True
         return self._bounds
+
+
+def _from(a: Any, source: np.ndarray) -> Any:
+    """The rows of a state's array, but for random keys, which stay each chain's own."""
+    return a if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else a[source]
 
 
 def _where(chains: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:

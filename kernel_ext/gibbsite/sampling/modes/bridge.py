@@ -32,8 +32,8 @@ def mode_weights(space: Space, modes: Sequence[Mapping[str, np.ndarray]], seed: 
     The mass of each is estimated by bridge sampling (Meng and Wong 1996, with the optimal bridge) between its
     draws and a Student's t of their moments; half the draws make the t, the others the bridge. A point
     belongs to the mode whose t is the densest there, so that no mass is counted twice. Errors are those of
-    Frühwirth-Schnatter (2004), with effective numbers of draws. None where they are too large to say anything:
-    moments of a mode that is bent, or of many more numbers than draws.
+    Frühwirth-Schnatter (2004), with effective numbers of draws. None where they are too large to say
+    anything: moments of a mode that is bent, or of many more numbers than draws.
     """
     if space.given:
         return None
@@ -63,7 +63,7 @@ def _halves(space: Space, values: Mapping[str, np.ndarray]) -> tuple[np.ndarray,
     chain."""
     chains, draws = next(iter(values.values())).shape[:2]
     parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    for c in range(chains):
+    for _ in range(chains):
         for half, part in zip(np.array_split(np.arange(draws), 2), parts, strict=True):
             part.append(half[:: max(1, len(half) * chains // _MOST_DRAWS)])
     out = []
@@ -97,17 +97,17 @@ def _bridge(at_draws: np.ndarray, at_points: np.ndarray, draws: np.ndarray) -> t
     middle = float(np.median(l1))
     n1 = max(float(np.min(effective(np.column_stack([draws[known], l1])))), 2.0)
     s1, s2 = n1 / (n1 + n2), n2 / (n1 + n2)
-    log_z = 0.0
+    l1, l2, log_z = l1 - middle, l2 - middle, 0.0
+
+    def bridge(ratio: np.ndarray) -> np.ndarray:
+        """Minus log of s1 p/q + s2 z, the optimal bridge over p."""
+        return -np.logaddexp(np.log(s1) + ratio, np.log(s2) + log_z)
+
     for _ in range(_ROUNDS):
-        # optimal bridge: both means of 1 / (s1 p/q + s2 z), of p/q at points and of 1 at draws
-        above = logsumexp(l2 - middle - np.logaddexp(np.log(s1) + l2 - middle, np.log(s2) + log_z)) - np.log(
-            n2
-        )
-        below = logsumexp(-np.logaddexp(np.log(s1) + l1 - middle, np.log(s2) + log_z)) - np.log(len(l1))
+        above, below = logsumexp(l2 + bridge(l2)) - np.log(n2), logsumexp(bridge(l1)) - np.log(len(l1))
         before, log_z = log_z, float(above - below)
         if abs(log_z - before) < _TOLERANCE:
             break
-    f1 = np.exp(l2 - middle - np.logaddexp(np.log(s1) + l2 - middle, np.log(s2) + log_z))
-    f2 = np.exp(log_z - np.logaddexp(np.log(s1) + l1 - middle, np.log(s2) + log_z))
+    f1, f2 = np.exp(l2 + bridge(l2)), np.exp(log_z + bridge(l1))
     square = f1.var() / (n2 * f1.mean() ** 2) + f2.var() / (n1 * f2.mean() ** 2)
     return log_z + middle, float(np.sqrt(square))

@@ -14,6 +14,7 @@ from gibbsite.density.ordering import exchangeable, why_not
 from gibbsite.elimination import joint_marginal
 from gibbsite.errors import GibbsiteError
 from gibbsite.kernels.scheduling.edits import with_block, with_options
+from gibbsite.kernels.scheduling.parse import Update
 from gibbsite.sampling.verdict.cure import Case, Cure
 from gibbsite.sampling.verdict.hints import smaller_steps
 from gibbsite.sampling.verdict.verdict import RHAT_LIMIT
@@ -153,6 +154,23 @@ def _moved_together(case: Case) -> Iterator[Cure]:
         )
 
 
+def _tempered(case: Case) -> Iterator[Cure]:
+    """Chains in different modes: replicas that cross between them."""
+    if "modes" not in case.topics or any(u.kernel == "Tempered" for u, _ in case.blocks):
+        return
+    seen = [n for n in case.density.latents if n not in case.model.generated]
+    discrete = [n for n in seen if case.density.sites[n].discrete]
+    smooth = [n for n in seen if n not in discrete]
+    block = str(Update("Tempered", tuple(smooth), eliminated=tuple(discrete)))
+    case.model.schedule(block).plan()  # raises where it cannot be
+    yield _scheduled(
+        "replicas that cross between the modes",
+        "replicas at flatter densities exchange places with the chains, which so visit every mode in "
+        "proportion to what it weighs; a step costs about 150 gradients",
+        block,
+    )
+
+
 def _smaller_steps(case: Case) -> Iterator[Cure]:
     """Divergences: a higher acceptance target."""
     if "divergences" not in case.topics:
@@ -202,6 +220,7 @@ def _listed(names: Any) -> str:
 
 
 _TABLE: tuple[Callable[[Case], Iterator[Cure]], ...] = (
+    _tempered,
     _ordered,
     _drawn_jointly,
     _centred_otherwise,

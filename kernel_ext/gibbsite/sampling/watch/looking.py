@@ -170,9 +170,9 @@ class Looking(Deriving, Shown):
 
     @property
     def modes(self) -> Modes | None:
-        """The modes that chains are in, where the run ended with chains apart: `.groups` of chains, `.weights`
-        and `.errors` by bridge sampling (None where they cannot be told), and `.draws()`, which visit each in
-        proportion. None where chains share their values."""
+        """The modes that chains are in, where the run ended with chains apart: `.groups` of chains,
+        `.weights` and `.errors` by bridge sampling (None where they cannot be told), and `.draws()`, which
+        visit each in proportion. None where chains share their values."""
         return self._monitor.modes
 
     def _too_short(self) -> str:

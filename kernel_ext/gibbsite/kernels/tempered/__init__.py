@@ -1,0 +1,1 @@
+"""A density and an explorer → replicas from a reference to the density, which exchange places."""
