@@ -142,10 +142,11 @@ class Target:
         """Logdensity of unconstrained coordinates: that of their values plus the log Jacobian."""
         model_trace = self._free_trace(u)
         total = self.sum_sites(model_trace)
-        for name in u:
-            jacobian = model_trace.get(f"_{name}_log_det")
-            if jacobian is not None and f"_{name}_log_det" not in self.touched:
-                total = total + jnp.sum(jacobian["fn"].log_factor)
+        for name, free in u.items():
+            fn, value = model_trace[name]["fn"], model_trace[name]["value"]
+            if jnp.issubdtype(free.dtype, jnp.floating):
+                # NumPyro's own factors of these go by names that scopes change
+                total = total + jnp.sum(biject_to(fn.support).log_abs_det_jacobian(free, value))
         return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
 
