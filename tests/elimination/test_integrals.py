@@ -9,8 +9,8 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.elimination import Message, eliminable
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameError
-from helpers.models.integrals import GAUSSIAN, SCALED, noise
-from helpers.truths.integrals import dense
+from helpers.models.elimination.integrals import GAUSSIAN, SCALED, noise
+from helpers.truths.brute import dense
 from scipy import stats
 
 S, plate = numpyro.sample, numpyro.plate
