@@ -86,7 +86,7 @@ class IntegralMarginal(Marginal):
         for message in self.messages:
             terms = [t for n in message.sites for t, _ in self.density.terms_of(n)]
             near = {n for t in terms for n in (t.origin, *self.density.maps.latents(t.atom))}
-            sites = tuple(n for u in message.sites for n in (u, *self.members(u)))
+            sites = tuple(dict.fromkeys(n for u in message.sites for n in (u, *self.members(u))))
             left = [n for n in self.density.sites if n in near and n not in message.sites]
             given = f", given {', '.join(n for n in left if n in self.density.latent_vars)}"
             known = given if given != ", given " else ""
@@ -94,7 +94,7 @@ class IntegralMarginal(Marginal):
             yield sites, tuple(left), text
         for unit in self.listed:
             text = f"sum out {unit}, of {self._count(unit)} joint values: what is left of each is added up"
-            yield (unit, *self.members(unit)), (), text
+            yield tuple(dict.fromkeys((unit, *self.members(unit)))), (), text
         if self.tables:
             yield from self.tables.read
 

@@ -41,7 +41,12 @@ def check_finite(density: Density, sites: Sequence[str], messages: Sequence[Mess
         mine = [n for n in own if n in message.sites]
         if not mine:
             continue
-        found, log_prob, curvature = jax.jit(partial(_looked_at, density, message, names=mine))(latents, data)
+        try:
+            found, log_prob, curvature = jax.jit(partial(_looked_at, density, message, names=mine))(
+                latents, data
+            )
+        except ValueError as problem:  # NumPyro's, of parameters that its distribution cannot have
+            raise _infinite(density, mine[0]) from problem
         for name in mine:
             spread = np.asarray(found[name].variance, np.float64)
             told = 1 / np.where(spread > 0, spread, np.inf)
@@ -51,11 +56,16 @@ def check_finite(density: Density, sites: Sequence[str], messages: Sequence[Mess
                 or not np.all(np.isfinite(spread) & (spread > 0))
                 or np.any(told <= bound)
             ):
-                raise ModelError(
-                    f"{name!r} cannot be integrated out: its prior is improper, and what the data and other "
-                    f"sites say leaves the integral over it infinite, or beyond the digits of "
-                    f"{density.sites[name].dtype}; give {name!r} a proper prior, or leave it to NUTS"
-                )
+                raise _infinite(density, name)
+
+
+def _infinite(density: Density, name: str) -> ModelError:
+    return ModelError(
+        f"{name!r} cannot be integrated out: its prior is improper, and what the data and other sites "
+        f"say leaves the integral over it infinite, or beyond the digits of "
+        f"{density.sites[name].dtype}; give {name!r} a "
+        f"proper prior, or leave it to NUTS"
+    )
 
 
 def _questionable(density: Density, name: str) -> bool:
