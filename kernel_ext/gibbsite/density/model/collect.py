@@ -20,6 +20,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.atoms import check_atoms
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
+from gibbsite.density.model.classes import is_own
 from gibbsite.density.model.listed import listed
 from gibbsite.density.model.names import check_apart, checked_name
 from gibbsite.density.model.sites import Plate, Site
@@ -332,6 +333,7 @@ def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] 
         tuple(a for _, a in inside),
         len(shape) - len(base_distribution(fn).event_shape),
         bool(msg.get("_control_flow_done")),
+        is_own(fn),
     )
 
 

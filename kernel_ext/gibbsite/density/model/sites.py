@@ -24,7 +24,7 @@ class Site:
     enclosing plates, outermost first; `fn_name` the distribution's class; `line` the user's line, as
     `(file name, line number)`, where it is known. The first `element_rank` axes count the draws of the
     innermost distribution (those that `to_event` moved into the event included); `in_scan` says that axis 0
-    is time.
+    is time; `own_class` that the distribution, or a part of it, is of a class that NumPyro does not ship.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Site:
     plate_axes: tuple[int, ...] = ()
     element_rank: int = 0
     in_scan: bool = False
+    own_class: bool = False
 
     @property
     def latent(self) -> bool:
