@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[ALIKE] = QUICKLY
 
 
-# `pytest -m core`: of each file so many tests, evenly spaced: what every floor is held against, one oracle each
+# `pytest -m core`: of each file so many tests, evenly spaced: one oracle for every floor
 CORE = {
     "test_house.py": 14,
     "trace/jaxpr/test_primitives.py": 100,

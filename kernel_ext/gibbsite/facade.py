@@ -39,6 +39,7 @@ from gibbsite.density.possible.check import impossible_values
 from gibbsite.density.possible.columns import check_categories, unit_notes
 from gibbsite.density.possible.data import check_missing
 from gibbsite.density.told.arguments import check_arguments
+from gibbsite.density.told.forgotten import check_forgotten, unused
 from gibbsite.elimination import Marginal, eliminable, marginal_of
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name
@@ -68,7 +69,7 @@ from gibbsite.transform import (
 # what the other floors ask a model for, and people need not see
 _MACHINERY = frozenset(
     "before_ready constants fingerprint generated grouped groups hidden inputs make_ready observed_sites "
-    "plan posterior recorded runtime_model seen stacked whole written_model".split()
+    "plan posterior recorded runtime_model seen stacked unread whole written_model".split()
 )
 
 
@@ -130,6 +131,7 @@ class Model(Live):
         padded = kept_padding(fn, self.density)
         if padded is not None:
             self.fn, self.density = padded, build_density(padded, self.args, self.kwargs)
+        check_forgotten(fn, self.name, self.density, self.args, self.kwargs)
         check_missing(self.density)
         check_proper(self.density)
         check_categories(self.density, known.labels)
@@ -137,6 +139,11 @@ class Model(Live):
             *order_notes(known),
             *unit_notes(self.density, known.units),
             *spelt_notes(self.density.sites),
+            *self.unread,
+            *(
+                f"{n} is not drawn forward, but by its log density: its draws do not follow that ({why})"
+                for n, why in self.density.doubted.items()
+            ),
         )
         if check_values:
             self.notes += impossible_values(self.fn, self.density, known.labels)
@@ -149,6 +156,11 @@ class Model(Live):
     def sites(self) -> Mapping[str, Site]:
         """The model's sites by name, in program order."""
         return MappingProxyType(Named("site", self.density.sites))
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """A sentence for each argument of the function that nothing in it reads; they are among `notes`."""
+        return tuple(unused(self.name, self.fn))
 
     @property
     def source(self) -> str:

@@ -15,7 +15,7 @@ from traitlets import Bool, Enum, Float, Int, Unicode, Union, observe
 
 from gibbsite_magics.cell import cell_text, define, split_flag
 from gibbsite_magics.notebook.ahead import Ahead
-from gibbsite_magics.notebook.data import Taken, forgotten, unused
+from gibbsite_magics.notebook.data import Taken, forgotten
 from gibbsite_magics.said import register, show_first, ungrammatical
 from gibbsite_magics.show import begin, show, watch
 from gibbsite_magics.target import explain_run, name_to_bind
@@ -143,10 +143,11 @@ class Gibbsite(Magics):
                 raise ungrammatical(self._shell, error) from error
             raise _readable(error, self._shell, filename) from error.__cause__
         self._shell.push({found.name: model})
-        for line in model.notes:
+        doubts = model.unread
+        for line in (n for n in model.notes if n not in doubts):
             print(f"note: {line}", file=sys.stderr)
         self._taken[model] = Taken(found.fn, found.args, found.kwargs, self._shell.user_ns)
-        for line in [*forgotten(model, self._shell.user_ns), *unused(found.name, found.fn)]:
+        for line in [*forgotten(model, self._shell.user_ns), *doubts]:
             warnings.warn_explicit(line, UserWarning, filename, 1)
         if self.show_graph:
             show(self._shell, "show_graph", model, model.graph)

@@ -70,6 +70,8 @@ CASES = [
      "needs the value of 'k'.* take all of 'a'"),
     ("index-of-another-type", "y, codes", "a ~ Normal(0, 1).expand([3])\ny ~ Normal(a[codes], 1)", "a[codes]",
      r"'codes' picks elements and holds float\d\d.*`codes.astype\(int\)`"),
+    ("forgotten-data", "y", "m ~ Normal(0, 1)\nnumpyro.sample('y', dist.Normal(m, 1).expand([30]))", "",
+     r"given 'y', and nothing reads its values.*`numpyro.sample\('y', …, obs=y\)`"),
     ("sampled-twice", "y", "a ~ Normal(0, 1)\na ~ Normal(0, 2)\ny ~ Normal(a, 1)", "",
      "'a' is sampled twice"),
     ("shadowed", "y", "exp ~ Normal(0, 1)\ny ~ Normal(exp(2.0), 1)", "exp(2.0)",

@@ -332,8 +332,6 @@ def test_data_that_the_parentheses_forgot(shell: InteractiveShell, run: Run):
     ("given", "body", "says"),
     [
         ("", "y ~ Normal(mu, 1)", r"the notebook has values for 'y', of the shape \(5,\).*`%%model m\(y\)`"),
-        ("df", "z ~ Normal(mu * df.x, 1)", r"'df' has a column 'z'.*`df.z ~ …`"),
-        ("y", "Y ~ Normal(mu, 1)", r"reads its argument 'y'; did you mean 'y' where 'Y' is sampled\?"),
     ],
 )
 def test_data_that_the_statement_misses(shell: InteractiveShell, run: Run, given: str, body: str, says: str):
@@ -342,6 +340,19 @@ def test_data_that_the_statement_misses(shell: InteractiveShell, run: Run, given
     with pytest.warns(UserWarning, match=says) as told:
         run(f"%%model m({given})\nmu ~ Normal(0, 1)\n{body}\n")
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "body", "says"),
+    [
+        ("df", "z ~ Normal(mu * df.x, 1)", r"'df' has a column 'z'.*`df.z ~ …`"),
+        ("y", "Y ~ Normal(mu, 1)", r"reads its argument 'y'.* did you mean 'y' where 'Y' is sampled\?"),
+    ],
+)
+def test_data_that_nothing_reads(shell: InteractiveShell, run: Run, given: str, body: str, says: str):
+    shell.user_ns |= {"y": np.zeros(5), "df": pd.DataFrame({"z": np.zeros(5), "x": np.ones(5)})}
+    with pytest.raises(errors.DataError, match=says):
+        run(f"%%model m({given})\nmu ~ Normal(0, 1)\n{body}\n")
 
 
 def test_data_that_changed_since_the_cell(shell: InteractiveShell, run: Run):

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 
 from gibbsite.density.density import Density
+from gibbsite.density.forward.own import doubted
+from gibbsite.density.levels import generated_latents
 from gibbsite.density.maps.access import of_site
 from gibbsite.density.maps.index_maps import index_maps
 from gibbsite.density.model.arguments import Arguments, split_arguments
@@ -61,7 +63,20 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
             arguments = arguments.fixing(needed)
     _same_structure(facts, again)
     outputs = jax.tree.unflatten(tree, range(len(closed.jaxpr.outvars)))
-    return _assemble(closed, outputs, facts, arguments, known_arrays(fn, {*facts.sites, *arguments.names}))
+    density = _assemble(closed, outputs, facts, arguments, known_arrays(fn, {*facts.sites, *arguments.names}))
+    return _with_doubts(density, fn)
+
+
+def _with_doubts(density: Density, fn: Callable) -> Density:
+    """The density with the latents of the user's own classes looked at that would be drawn forward."""
+    own = [n for n in density.latents if density.sites[n].own_class]
+    forward = [n for n in own if n in generated_latents(density)]
+    if not forward:
+        return density
+    args, kwargs = density.arguments.rebuild(density.arguments.arrays)
+    with jax.ensure_compile_time_eval():  # a kernel's `init` may be traced, and the model with it
+        found = doubted(fn, args, kwargs, forward)
+    return replace(density, doubted=found, cache={}) if found else density
 
 
 def _needed_values(fn: Callable, arguments: Arguments) -> frozenset[int]:

@@ -34,8 +34,9 @@ class Density:
     move with a latent; `transforms` names the base and the transforms of transformed distributions. In a
     density whose groups were re-rolled, `members` tells which sites each array site stands for. `constants`
     are the arrays that texts call by a name: those that the model's function knows under one, and those that
-    were too long to be written out. `surroundings` are the JAX settings it was traced in; `cache` keeps what
-    later stages derive from it.
+    were too long to be written out. `doubted` tells of latents that no data see why they are not drawn
+    forward. `surroundings` are the JAX settings it was traced in; `cache` keeps what later stages derive from
+    it.
     """
 
     sites: Mapping[str, Site]
@@ -56,6 +57,7 @@ class Density:
     parameter_constraints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict, repr=False)
+    doubted: Mapping[str, str] = field(default_factory=dict)
     surroundings: Surroundings = field(default_factory=Surroundings.here, repr=False)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 

@@ -1,6 +1,5 @@
 """The notebook's data beside a model's: what it was not given, does not use, or was given before a change."""
 
-import dis
 import inspect
 import zlib
 from collections.abc import Callable, Mapping
@@ -53,25 +52,6 @@ def _fits(shape: tuple[int, ...], model: Any, name: str) -> bool:
     else is computed from."""
     own = tuple(model.sites[name].shape)
     return bool(shape) and (shape == own or (not own and not model.graph.children(name)))
-
-
-def unused(name: str, fn: Callable[..., Any]) -> list[str]:
-    """A line for each argument of the function of a model that nothing in it reads."""
-    code = getattr(fn, "__code__", None)
-    if code is None:
-        return []
-    loads = [i.argval for i in dis.get_instructions(code) if "LOAD_" in i.opname]
-    # from Python 3.13 on, one instruction may load two
-    read = {name for found in loads for name in (found if isinstance(found, tuple) else (found,))}
-    read |= {*code.co_cellvars}
-    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    written = {c for c in code.co_consts if isinstance(c, str)}
-    found = []
-    for a in (a for a in arguments if a not in read):
-        other = next((w for w in sorted(written) if w != a and w.lower() == a.lower()), None)
-        hint = f"; did you mean {a!r} where {other!r} is sampled?" if other else ""
-        found.append(f"nothing in {name} reads its argument {a!r}{hint}")
-    return found
 
 
 class Taken:

@@ -20,6 +20,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.atoms import check_atoms
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
+from gibbsite.density.model.classes import is_own
 from gibbsite.density.model.given import GIVEN
 from gibbsite.density.model.listed import listed
 from gibbsite.density.model.names import check_apart, checked_name
@@ -335,6 +336,7 @@ def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] 
         len(shape) - len(base_distribution(fn).event_shape),
         bool(msg.get("_control_flow_done")),
         msg["infer"].get(GIVEN),
+        is_own(fn),
     )
 
 

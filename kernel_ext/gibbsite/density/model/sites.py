@@ -24,7 +24,8 @@ class Site:
     enclosing plates, outermost first; `fn_name` the distribution's class; `line` the user's line, as
     `(file name, line number)`, where it is known. The first `element_rank` axes count the draws of the
     innermost distribution (those that `to_event` moved into the event included); `in_scan` says that axis 0
-    is time; `given` names the argument that holds the value which `Model.condition` fixed it at.
+    is time; `given` names the argument that holds the value which `Model.condition` fixed it at; `own_class`
+    says that the distribution, or a part of it, is of a class that NumPyro does not ship.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Site:
     element_rank: int = 0
     in_scan: bool = False
     given: str | None = None
+    own_class: bool = False
 
     @property
     def latent(self) -> bool:

@@ -62,3 +62,15 @@ class Plan:
     stacked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: Any = None
     prepared: dict[Any, Any] = field(default_factory=dict)
+
+
+def of_the_prior(plan: Plan) -> bool:
+    """Whether nothing informs the latents: no observed site and no factor, so that draws are of the prior."""
+    latents = {n for n, s in plan.sites.items() if s.role == "latent"}
+    members = {m for n in latents for m in plan.groups.get(n, plan.stacked.get(n, (n,)))}
+    if latents and (latents | members) <= {*plan.generated, *(latents - members)}:
+        return True
+    density = plan.density
+    return density is not None and not (
+        density.factor_names or any(s.role == "observed" for s in density.sites.values())
+    )

@@ -21,11 +21,12 @@ def prior_draws(plan: Plan, names: Collection[str], seed: int = 0) -> Mapping[st
     """`[draw, *shape]` of those of the sites in `names` that have at most 400 elements.
 
     Nothing where the prior is not what the model draws forward: with `factor` statements, with improper
-    distributions, with latents that are weighted or masked, or for a run that was loaded without its model.
+    distributions, with latents that are weighted or masked, with those whose draws are
+    doubted, or for a run that was loaded without its model.
     """
     if plan.model is None or plan.density is None or plan.density.factor_names:
         return {}
-    if weighted_latents(plan.density):
+    if weighted_latents(plan.density) or plan.density.doubted:
         return {}
     members = {m: g for g, ms in plan.groups.items() for m in ms if g in names}
     wanted = {*names, *members}

@@ -7,6 +7,8 @@ import numpy as np
 
 from gibbsite.sampling.watch.snapshot import Notice, ScalarStat
 
+CONVERGED, PRIOR = "converged", "prior"
+OF_THE_PRIOR = "the model observes nothing, and these are draws of its prior"
 RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100
 # fewer divergent transitions than this share are told, but stop nobody
@@ -16,13 +18,14 @@ _GOING = {"compiling": "being compiled", "warmup": "still warming up", "sampling
 
 @dataclass(frozen=True)
 class Verdict:
-    """`state` is "converged", "not yet" or "failed"; `reasons` say why it is not the first, worst first;
-    `notes` what such a judgement cannot see: which chains were moved, and out of what; discrete sites that
-    had one value in all draws of all chains.
+    """`state` is "converged", "prior", "not yet" or "failed"; `reasons` say why it is neither of the first
+    two, worst first; `notes` what such a judgement cannot see: which chains were moved, and out of what;
+    discrete sites that had one value in all draws of all chains.
 
     Converged: every R-hat is at most 1.01 and every bulk ESS at least 100 per chain (Vehtari and others
     2021), no chain is stuck, and fewer than one transition in a thousand diverged. Predictions and other
-    values computed from the draws are not judged: what they are computed from is.
+    values computed from the draws are not judged: what they are computed from is. Prior: the same of a model
+    that observes nothing, whose draws are of its prior.
     """
 
     state: str
@@ -32,16 +35,15 @@ class Verdict:
     @property
     def ok(self) -> bool:
         """Whether the draws can be used."""
-        return self.state == "converged"
+        return self.state in (CONVERGED, PRIOR)
 
     def __bool__(self) -> bool:
         return self.ok
 
     def __str__(self) -> str:
-        word = {"converged": "converged", "not yet": "not converged", "failed": "failed"}[self.state]
+        word = {"not yet": "not converged", PRIOR: f"{PRIOR}: {OF_THE_PRIOR}"}.get(self.state, self.state)
         told = f"{word}: {'; '.join(self.reasons)}" if self.reasons else word
-        but = "; but " if self.state == "converged" else "; "
-        return but.join([told, *self.notes])
+        return ("; but " if self.ok else "; ").join([told, *self.notes])
 
 
 def judged(
@@ -52,9 +54,11 @@ def judged(
     divergences: tuple[int, int],
     chains: int,
     lost: Sequence[str] = (),
+    prior: bool = False,
 ) -> Verdict:
     """The verdict on a run: its status, the measures of what is judged (worst first), what was noticed, how
-    many of how many transitions diverged, and which sites have draws that are `lost`, not finite."""
+    many of how many transitions diverged, which sites have draws that are `lost`, not finite, and whether the
+    model observes nothing (`prior`)."""
     if status == "failed":
         return Verdict("failed", (message or "the run failed",))
     if lost:
@@ -79,4 +83,4 @@ def judged(
     if all(np.isnan(s.rhat) for s in scalars if not s.discrete) and not all(s.discrete for s in scalars):
         reasons.append("too few draws to tell")
     notes = tuple(n.text for n in notices if n.topic in ("moved", "stake"))
-    return Verdict("not yet" if reasons else "converged", tuple(reasons), notes)
+    return Verdict("not yet" if reasons else PRIOR if prior else CONVERGED, tuple(reasons), notes)

@@ -11,7 +11,7 @@ import numpy as np
 from gibbsite.density.named import Named
 from gibbsite.errors import OptionError, StoreError, UnknownNameError
 from gibbsite.ground.sensible import a_name, a_path, shown, text
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.kernels.scheduling.plan import Plan, of_the_prior
 from gibbsite.sampling.engine.resources import Estimate, Place, bytes_per_draw, estimated
 from gibbsite.sampling.engine.stages import Stages
 from gibbsite.sampling.engine.timing import BlockClock
@@ -227,6 +227,7 @@ class Looking(Deriving, Shown):
             transitions,
             self._chains,
             () if going else monitor.lost,
+            of_the_prior(self._plan),
         )
 
     def snapshot(self, limit: int = 12) -> Snapshot:

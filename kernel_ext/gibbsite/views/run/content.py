@@ -22,6 +22,7 @@ STATUS_WORDS = {
     "failed": "failed",
 }
 PROVEN = "finished, converged"
+OF_PRIOR = "finished, draws of the prior"
 UNPROVEN = "finished, not converged"
 ENDED = frozenset({"finished", "stopped", "failed"})
 
@@ -34,7 +35,7 @@ def status_of(snapshot: Any) -> tuple[str, str]:
     verdict = getattr(snapshot, "verdict", None)
     if snapshot.status == "finished" and verdict is not None:
         if verdict.ok:
-            return PROVEN, snapshot.status
+            return OF_PRIOR if verdict.state == "prior" else PROVEN, snapshot.status
         return (UNPROVEN, "stopped") if verdict.state == "not yet" else ("finished, but failed", "failed")
     return STATUS_WORDS[snapshot.status], snapshot.status
 

@@ -8,8 +8,8 @@ from gibbsite.views.ink.colours import BAD, GOOD, WORN
 
 _RULE = "1px solid rgba(127,127,127,.35)"
 _CELL = "padding:3px 12px 3px 0;border:none;background:transparent;color:inherit;vertical-align:top"
-_COLOURS = {"converged": GOOD, "not yet": WORN, "failed": BAD}
-_SIGNS = {"converged": "✓ ", "not yet": "… ", "failed": "✗ "}
+_COLOURS = {"converged": GOOD, "prior": GOOD, "not yet": WORN, "failed": BAD}
+_SIGNS = {"converged": "✓ ", "prior": "✓ ", "not yet": "… ", "failed": "✗ "}
 VERDICT = 5  # its column
 _NUMBERS = 6  # and what follows are figures
 

@@ -152,7 +152,7 @@ def verdict(snapshot: Any) -> str:
     found = getattr(snapshot, "verdict", None)
     if snapshot.status not in ENDED or found is None or snapshot.status == "failed":
         return ""
-    if found.ok:
+    if found.state == "converged" and not found.notes:
         return (
             f"Converged: every R-hat is at most {RHAT_LIMIT}, every bulk ESS at least {ESS_PER_CHAIN} per "
             f"chain, no chain is stuck, and fewer than one transition in a thousand diverged."
