@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -18,9 +18,8 @@ from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.initial import RADIUS, bad_chains, check_start
-from gibbsite.sampling.engine.lost import far_below, level_of, slopeless
+from gibbsite.sampling.engine.lost import FAR, far_below, level_of, slopeless
 from gibbsite.sampling.engine.repair import Repair, repairable
-from gibbsite.sampling.modes.elsewhere import elsewhere, largest_group
 from gibbsite.sampling.modes.mass import DOUBT, Bounds
 from gibbsite.sampling.modes.moves import RESTARTED, Move, told_restarts
 from gibbsite.sampling.modes.scout import STEPS, masses, weightless
@@ -31,7 +30,9 @@ TRIES = 100
 _MOST_PASSES = 25
 _PASSES_SHARE = 20  # of warm-up steps, one pass before them
 _LEG = 5
-_LEGS_SEEN, _LEAST_PASSES = 3, 10
+_LEAST_PASSES = 10  # of a start that other starts are held against
+_WIDER = 5.0
+_ON_THE_WAY = (0.25, 0.5, 0.75)
 _ROUNDS = 8
 _BEFORE_REPAIR = 5
 _BEFORE_PRIOR = 50
@@ -98,12 +99,12 @@ class Starting:
         if not self._rescue:
             return Start(walked.state, ", ".join(said))
         if not self._discrete and passes >= _LEAST_PASSES and engine.chains > 1:
-            looked = self._diverse(walked, passes, stop)
+            looked = self._spread(walked, passes, stop)
             if looked is None:
                 return None
-            walked, spread = looked
-            if spread:
-                said.append(f"{_chains(spread)} placed where a second look found another mode")
+            walked, moved = looked
+            if moved:
+                said.append(f"{_chains(moved)} placed beyond a valley, where another look found a way")
         if (far_below(walked.level, walked.level.max(), engine.elements) & np.isfinite(walked.level)).any():
             # some may only be on their way: all walk on, before anything is said of any
             onward = self._walked((3,), walked.state, STEPS, stop)
@@ -145,44 +146,72 @@ class Starting:
             said.append(f"labels of {_chains(moved)} exchanged")
         return Start(state, ", ".join(said), tuple(moves[c] for c in sorted(moves)))
 
-    def _diverse(
-        self, walked: "_Walk", passes: int, stop: threading.Event
-    ) -> "tuple[_Walk, set[int]] | None":
-        """The chains with some of those that share a place put where a second set of starts found another
-        mode, and which these are.
+    def _spread(self, walked: "_Walk", passes: int, stop: threading.Event) -> "tuple[_Walk, set[int]] | None":
+        """The chains with some of those that share a place put where other starts led that lie beyond a
+        valley of the density, seen from every chain; and which these are.
 
-        A few starts may all fall to one mode, and R-hat sees none that no chain is in. What lies far below
-        counts as one where its mass is not much smaller.
+        A few starts may all fall to one mode, and R-hat sees none that no chain is in. Starts as near to 0 as
+        the first, and wider ones, each for as many passes; of these what lies far below counts for nothing,
+        of those where its mass is not much smaller.
         """
-        engine = self._engine
-        other, *_ = self._possible((20,))
-        anew = self._walked((20, 1), other, passes, stop)
-        if anew is None:
-            return None
-        moved: set[int] = set()
-        for e in np.flatnonzero(np.isfinite(anew.level)).tolist():
-            own = {n: v[:, [e]] for n, v in anew.seen.items()}
-            crowd = largest_group(walked.seen)
-            if len(crowd) < 2 or not elsewhere(walked.seen, own)[0] or not self._weighs(e, anew, walked):
-                continue
-            c = crowd[-1]
-            marked = np.arange(engine.chains) == c
-            source = np.where(marked, e, np.arange(engine.chains))
-            level = np.where(marked, anew.level[e], walked.level)
-            seen = {
-                n: np.where(marked.reshape(-1, *(1,) * (v.ndim - 2)), anew.seen[n][:, source], v)
-                for n, v in walked.seen.items()
-            }
-            there = engine.placed(jax.tree.map(lambda a, s=source: _from(a, s), anew.state), by_chain=True)
-            walked = _Walk(engine.chosen(marked, there, walked.state), level, seen)
-            moved.add(c)
+        engine, moved = self._engine, set()
+        places = {n: np.asarray(v) for n, v in engine.constrained(walked.state).items()}
+        near = None
+        for look, radius in enumerate((RADIUS, _WIDER * RADIUS)):
+            other, _ = engine.init(self._key, {}, radius, path=(20 + look,))
+            anew = self._walked((20 + look, 1), other, passes, stop)
+            if anew is None:
+                return None
+            found = {n: np.asarray(v) for n, v in engine.constrained(anew.state).items()}
+            for e in np.flatnonzero(np.isfinite(anew.level)).tolist():
+                one = {n: np.repeat(v[[e]], engine.chains, axis=0) for n, v in found.items()}
+                if not self._valley(places, walked.level, one, anew.level[e]).all():
+                    continue
+                near = self._near(places, walked.level) if near is None else near
+                crowd = np.flatnonzero(near[int(near.sum(axis=1).argmax())])
+                if len(crowd) < 2 or not self._weighs(e, anew, walked, radius):
+                    continue
+                c = int(crowd[-1])
+                marked = np.arange(engine.chains) == c
+                source = np.where(marked, e, np.arange(engine.chains))
+                there = jax.tree.map(lambda a, s=source: _from(a, s), anew.state)
+                there = engine.placed(there, by_chain=True)
+                level = np.where(marked, anew.level[e], walked.level)
+                walked = _Walk(engine.chosen(marked, there, walked.state), level)
+                places = {n: _where(marked, one[n], v) for n, v in places.items()}
+                near = None
+                moved.add(c)
         return walked, moved
 
-    def _weighs(self, chain: int, anew: "_Walk", walked: "_Walk") -> bool:
+    def _valley(
+        self, a: Mapping[str, np.ndarray], level_a: np.ndarray, b: Mapping[str, np.ndarray], level_b: Any
+    ) -> np.ndarray:
+        """Whether the density dips on the straight way between values `[chain, *shape]` by site, far below
+        both ends `[chain]`; places without a density tell nothing."""
+        lowest = np.full(self._engine.chains, np.inf)
+        for t in _ON_THE_WAY:
+            between = {n: ((1 - t) * v + t * b[n]).astype(v.dtype) for n, v in a.items()}
+            there = level_of(*self._engine.init(self._key, between, path=(2,)))
+            lowest = np.where(np.isfinite(there), np.minimum(lowest, there), lowest)
+        return np.isfinite(lowest) & (lowest < np.minimum(level_a, level_b) - FAR)
+
+    def _near(self, places: Mapping[str, np.ndarray], level: np.ndarray) -> np.ndarray:
+        """Between which chains there is no valley `[chain, chain]`."""
+        chains = self._engine.chains
+        near = np.eye(chains, dtype=bool)
+        for shift in range(1, chains // 2 + 1):
+            to = (np.arange(chains) + shift) % chains
+            open_ = ~self._valley(places, level, {n: v[to] for n, v in places.items()}, level[to])
+            near[np.arange(chains), to] = near[to, np.arange(chains)] = open_
+        return near
+
+    def _weighs(self, chain: int, anew: "_Walk", walked: "_Walk", radius: float) -> bool:
         """Whether a chain of another walk is in a mode that may weigh something beside those of this one."""
         best = float(walked.level.max())
         if not far_below(anew.level[[chain]], best, self._engine.elements)[0]:
             return True
+        if radius > RADIUS:
+            return False
         ours, theirs = walked.bounds(self._engine), anew.bounds(self._engine)
         if ours is None or theirs is None:
             return False
@@ -315,18 +344,16 @@ class Starting:
     ) -> "_Walk | None":
         """A fresh state where `passes` sweeps of the schedule lead; of chains that get lost, that before."""
         engine, after = self._engine, state
-        leg, seen = min(_LEG, engine.capacity), []
+        leg = min(_LEG, engine.capacity)
         for done in range(0, passes, leg):
             if stop.is_set():
                 return None
             flight = engine.depart(after, min(leg, passes - done), True)
-            chunk, _ = flight.landed()
-            seen = [*seen, chunk.values][-_LEGS_SEEN:]
+            flight.landed()
             after = flight.state
         there = engine.init(self._key, engine.constrained(after), path=path)
         level = np.where(slopeless(there[0]), -np.inf, level_of(*there))
-        values = {n: np.concatenate([s[n] for s in seen]) for n in seen[0]}
-        return _Walk(engine.chosen(np.isinf(level), state, there[0]), level, values)
+        return _Walk(engine.chosen(np.isinf(level), state, there[0]), level)
 
     def _either(self, chains: np.ndarray, new: tuple[Any, Any], old: tuple[Any, Any]) -> tuple[Any, Any]:
         """State and logdensity as `new` has them in the marked chains, and `old` in the others."""
@@ -344,12 +371,10 @@ def _chains(numbers: set[int]) -> str:
 
 @dataclass
 class _Walk:
-    """A state that chains may start from, and their logdensities; −∞ for those that got lost on the way;
-    values `[pass, chain, *shape]` by site of the last passes that led there."""
+    """A state that chains may start from, and their logdensities; −∞ for those that got lost on the way."""
 
     state: Any
     level: np.ndarray
-    seen: dict[str, np.ndarray] = field(default_factory=dict)
     _bounds: "list[Bounds] | None" = None
     _looked: bool = False
 
