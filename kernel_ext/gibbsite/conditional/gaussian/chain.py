@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.linalg import solve_triangular
 
+from gibbsite.conditional.factors.rounding import lost_by_holding
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Accesses, Affine, Whole
@@ -134,13 +135,16 @@ class GaussianChain(GaussianConditional):
         diagonal = diagonal + jnp.eye(self.width, dtype=site.dtype) * (1.0 - inside)[..., None, :]
         return self._split(gradient(zero)), diagonal, below
 
-    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
-        """One exact joint draw of the site, pure in latent values and data arrays."""
+    def told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+        """One exact joint draw of the site, pure in latent values and data arrays, and what its values lose
+        by being held as they are, in standard deviations."""
         site = self.density.sites[self.site]
         others = {n: v for n, v in latents.items() if n != self.site}
         vector, diagonal, below = self.chain_information(others, data)
         noise = jax.random.normal(key, vector.shape, site.dtype)
-        return self._joined(sample_chain(vector, diagonal, below, noise)).astype(site.dtype)
+        draw = sample_chain(vector, diagonal, below, noise)
+        own = jnp.diagonal(diagonal, axis1=-2, axis2=-1)
+        return self._joined(draw).astype(site.dtype), jnp.sqrt(lost_by_holding(own, draw))
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`information`, `diagonal` and `below`; see the class."""

@@ -19,8 +19,9 @@ class Verdict:
     """`state` is "converged", "not yet" or "failed"; `reasons` say why it is not the first, worst first.
 
     Converged: every R-hat is at most 1.01 and every bulk ESS at least 100 per chain (Vehtari and others
-    2021), no chain is stuck, and fewer than one transition in a thousand diverged. Predictions and other
-    values computed from the draws are not judged: what they are computed from is.
+    2021), no chain is stuck, joint draws lose less than a fifth of a standard deviation to rounding, and
+    fewer than one transition in a thousand diverged. Predictions and other values computed from the draws are
+    not judged: what they are computed from is.
     """
 
     state: str
@@ -58,7 +59,7 @@ def judged(
         return Verdict("not yet", (_GOING[status],))
     if not scalars:
         return Verdict("not yet", ("there are no draws",))
-    reasons = [n.text for n in notices if n.topic in ("stuck", "labels", "signs")]
+    reasons = [n.text for n in notices if n.topic in ("stuck", "labels", "signs", "precision")]
     told = any(n.topic in ("labels", "signs") for n in notices)
     over = [s for s in scalars if s.rhat > RHAT_LIMIT]
     if over and not told:

@@ -15,6 +15,7 @@ from gibbsite.sampling.verdict.notices import (
     stuck_chains,
     told_by_labels,
 )
+from gibbsite.sampling.verdict.rounding import Rounding, rounding_notices
 from gibbsite.sampling.watch.diagnostics import fair_share, scalar_stat, some_stats, worst_first
 from gibbsite.sampling.watch.moments import Moments
 from gibbsite.sampling.watch.snapshot import History, Notice, ScalarStat
@@ -48,6 +49,7 @@ class Monitor:
         self.followed: dict[str, tuple[str, int]] = {}
         self.divergences = np.zeros(chains, int)
         self._divergent: list[np.ndarray] = []
+        self._rounding: dict[int, Rounding] = {}
         self._draws = 0
         self.gradients = 0
         self.stuck: dict[int, str] = {}
@@ -64,6 +66,8 @@ class Monitor:
                 self.divergences = self.divergences + v.sum(axis=0).astype(int)
                 if v.any():
                     self._divergent.append(self._draws + np.flatnonzero(v.any(axis=1)))
+            if key.endswith(".rounding"):
+                self._rounding.setdefault(int(key.partition(".")[0]), Rounding()).add(v)
             if key.endswith(".n_steps"):
                 self.gradients += int(v.sum(dtype=np.int64))
         self._draws += next((len(v) for v in (*values.values(), *stats.values())), 0)
@@ -140,6 +144,7 @@ class Monitor:
         switched = any(n.topic in ("labels", "signs") for n in found)
         told = [n for n in self.lasting if n.topic != "warmup" or not switched]
         found += [n for n in told if (found if n.topic == "misfit" else not good)]
+        found += rounding_notices(self._plan, self._rounding)
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
 
