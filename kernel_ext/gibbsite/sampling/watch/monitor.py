@@ -144,7 +144,7 @@ class Monitor:
         switched = any(n.topic in ("labels", "signs") for n in found)
         told = [n for n in self.lasting if n.topic != "warmup" or not switched]
         found += [n for n in told if (found if n.topic == "misfit" else not good)]
-        found += rounding_notices(self._plan, self._rounding)
+        found += rounding_notices(self._plan, self._rounding, self.moments)
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
 
