@@ -34,6 +34,7 @@ ARGUMENTS = {
     "graph_paint": "",
     "map_precision": "gmm",
     "nuts_numpyro": "--rounds 1",
+    "precision": "--small",
     "steady_state": "--draws 200 --seeds 1 --models 'eight schools'",
     "store_cost": "",
     "sweep_handwritten": "gmm",
