@@ -35,6 +35,7 @@ ARGUMENTS = {
     "map_precision": "gmm",
     "modes": "--seeds 1 --draws 100 --targets banana",
     "nuts_numpyro": "--rounds 1",
+    "precision": "--small",
     "steady_state": "--draws 200 --seeds 1 --models 'eight schools'",
     "store_cost": "",
     "sweep_handwritten": "gmm",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 
@@ -12,6 +13,8 @@ from gibbsite.conditional.conjugate.dynamic import dynamic_of
 from gibbsite.conditional.conjugate.wishart import is_covariance, wishart_of
 from gibbsite.conditional.forms.walk import Coupled, Refused
 from gibbsite.conditional.gaussian.certify import gaussian_of, on_the_real_line
+from gibbsite.conditional.gaussian.chain import GaussianChain
+from gibbsite.conditional.linear.joint import alike_columns
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, rerolled
 from gibbsite.errors import ModelError
@@ -46,11 +49,18 @@ def _jointly(density: Density, site: str) -> bool:
     return _continuous(density, site) and on_the_real_line(density, site)
 
 
+def _gaussian(density: Density, site: str) -> Conditional:
+    found = gaussian_of(density, site)
+    if not isinstance(found, GaussianChain):
+        found.precise = partial(alike_columns, density, site)
+    return found
+
+
 KINDS = (
     Kind("finite", _finite, FiniteConditional),
     Kind("conjugate, element by element", _by_elements, certified),
     Kind("Wishart", is_covariance, wishart_of),
-    Kind("jointly Gaussian", _jointly, gaussian_of),
+    Kind("jointly Gaussian", _jointly, _gaussian),
     Kind("decided by other sites", _continuous, dynamic_of),
 )
 """The first that fits and has a certificate is the site's."""

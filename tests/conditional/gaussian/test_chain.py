@@ -113,3 +113,30 @@ def test_what_is_no_chain_is_not_drawn_as_one():
     c = gb.model(shuffled, np.random.default_rng(0).permutation(2000)).conditional("x")
     assert c.kind == "none"
     assert "2000 elements of x are coupled" in c.reason
+
+
+def smooth(y, tau):
+    x = numpyro.sample("x", dist.ImproperUniform(dist.constraints.real_vector, (), (len(y),)))
+    numpyro.factor("steps", -0.5 * jnp.sum((x[2:] - 2 * x[1:-1] + x[:-2]) ** 2) / tau**2)
+    numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
+
+
+@pytest.mark.parametrize(("offset", "tau"), [(0.0, 0.1), (1000.0, 0.1), (0.0, 1e-4)])
+def test_a_smooth_chain_is_right_in_single_precision_or_says_that_it_is_not(offset, tau):
+    y = (offset + np.random.default_rng(0).normal(size=64)).astype(np.float32)
+    steps = np.diff(np.eye(64), 2, axis=0) / float(np.float32(tau))
+    cov = np.linalg.inv(steps.T @ steps + np.eye(64))
+    mean, sd = cov @ y.astype(np.float64), np.sqrt(np.diag(cov))
+    model = gb.model(smooth, y, np.float32(tau), check_values=False)
+    chain, data = model.conditional("x"), tuple(model.density.arguments.arrays)
+    assert isinstance(chain, GaussianChain)
+    near = mean + np.linalg.cholesky(cov) @ np.random.default_rng(1).normal(size=64)
+    near = jnp.asarray(near, jnp.float32)
+    keys = jax.random.split(jax.random.key(0), 4000)
+    draws, lost = jax.jit(jax.vmap(lambda k: chain.told(k, {"x": near}, data)))(keys)
+    found = np.asarray(draws, np.float64)
+    right = (
+        np.max(np.abs(found.mean(0) - mean) / sd) * np.sqrt(4000) < 5
+        and np.max(np.abs(found.std(0) / sd - 1)) * np.sqrt(8000) < 5
+    )
+    assert right == (tau > 1e-3) == bool(np.max(lost) < 0.2)

@@ -152,7 +152,7 @@ def arrow(model, sites, state):
 
     @jax.jit
     def found(latents):
-        mean, factor = joint.solved(latents, tuple(model.density.arguments.arrays))
+        mean, factor, _ = joint.solved(latents, tuple(model.density.arguments.arrays))
         z = joint.noise(jax.random.key(0))
         spread = jax.jacfwd(lambda z: ravel_pytree(joint.values(factor.noise(z)))[0])(z)
         return ravel_pytree(joint.values(mean))[0], spread, factor.half_log_det

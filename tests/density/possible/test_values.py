@@ -304,3 +304,20 @@ def test_equal_weights_are_a_note():
 
     (note,) = gb.model(model, Y[:4]).notes
     assert "sum to 3" in note and note.endswith("Equal weights mean equal probabilities")
+
+
+def test_columns_that_single_precision_cannot_hold_are_named_with_the_cure():
+    def line(x, y):
+        a = numpyro.sample("a", dist.Normal(0, 10.0))
+        b = numpyro.sample("b", dist.Normal(0, 10.0))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.Normal(a + b * x, 0.1), obs=y)
+
+    steps = np.arange(10.0)
+    assert not any("single precision" in n for n in gb.model(line, 2018 + steps, steps).notes)
+    (far,) = gb.model(line, 1e6 + steps, steps).notes
+    assert far.startswith("'x' lies far from zero (") and "hand over `x - x.mean(0)`" in far
+    lost = gb.model(line, 1e9 + steps, steps).notes
+    assert any(n.startswith("'x' loses its figures in single precision") for n in lost)
+    assert any(n.startswith("'y' loses its figures") for n in gb.model(line, steps, 1e9 + steps).notes)
+    assert not gb.model(line, steps, steps).notes

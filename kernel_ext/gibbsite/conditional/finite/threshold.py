@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.reads.cut import maps_after
+from gibbsite.conditional.reads.sums import sum_by
 from gibbsite.conditional.reads.touch import Touch
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Access, Shape, component_array, full_window
@@ -190,7 +191,7 @@ def threshold_logits(
             inside = np.zeros(shape, bool)
             inside[tuple(slice(*w) for w in window)] = True
             x = jnp.where(inside, x, 0)
-        summed = jax.ops.segment_sum(x.reshape(-1), place, num_segments=total * (count + 1))
+        summed = sum_by(place, x.reshape(-1), total * (count + 1))
         return summed.reshape(total, count + 1)
 
     early, late = by_cut(part(False)), by_cut(part(True))

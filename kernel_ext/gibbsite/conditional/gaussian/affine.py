@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.reads.outer import exact_product
+from gibbsite.conditional.reads.sums import exact_product, long_product
 from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.maps.access import Shape
@@ -135,4 +135,4 @@ def total(x: Any, slopes: Any, shape: Shape) -> Any:
     xs = jax.vmap(lambda one: summed(one, shape, flat))(xs)
     full = tuple(1 if a in flat else n for a, n in enumerate(shape))
     left, right = (jnp.broadcast_to(v, (v.shape[0], *full)).reshape(v.shape[0], -1) for v in (xs, slopes))
-    return exact_product(left, right.T) if several else exact_product(right, left[0])
+    return exact_product(left, right.T) if several else long_product(right, left[0])

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gibbsite.conditional.factors.rounding import lost_by_holding
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.gaussian.tridiagonal import tridiagonal
 from gibbsite.density import Density
@@ -106,8 +107,11 @@ class GaussianChain(GaussianConditional):
         x = x.reshape(tuple(shape[a] for a in order))
         return jnp.transpose(x, tuple(order.index(a) for a in range(len(order))))
 
-    def chain_information(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any, Any]:
-        """Information vectors, diagonal blocks and blocks below the diagonal, as `natural` names them."""
+    def chain_information(
+        self, latents: Mapping[str, Any], data: Any, at: Any = None
+    ) -> tuple[Any, Any, Any]:
+        """Information vectors, diagonal blocks and blocks below the diagonal, as `natural` names them; the
+        gradient `at` a value of the site in the vectors' place, where there is one."""
         site = self.density.sites[self.site]
         every = set(range(len(self.density.terms_of(self.site))))
         gradient = jax.grad(lambda x: self._logdensity(x, latents, data, every))
@@ -132,15 +136,26 @@ class GaussianChain(GaussianConditional):
         below = jnp.where((steps > 0)[:, None, None, None], found[(steps - 1) % 3, steps], 0.0)
         inside = self._split(jnp.ones(site.shape, site.dtype))
         diagonal = diagonal + jnp.eye(self.width, dtype=site.dtype) * (1.0 - inside)[..., None, :]
-        return self._split(gradient(zero)), diagonal, below
+        return self._split(gradient(zero if at is None else at)), diagonal, below
 
-    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
-        """One exact joint draw of the site, pure in latent values and data arrays."""
+    def told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+        """One exact joint draw of the site, pure in latent values and data arrays, and what rounding leaves
+        of it, in standard deviations: what values lose by being held as they are, and what entries of the
+        precision do.
+
+        The site's own value, where there is one, says where the mean is looked for: from close by, nothing is
+        lost to numbers that cancel.
+        """
         site = self.density.sites[self.site]
         others = {n: v for n, v in latents.items() if n != self.site}
-        vector, diagonal, below = self.chain_information(others, data)
+        start = jnp.asarray(latents.get(self.site, jnp.zeros(site.shape)), site.dtype)
+        start = jnp.where(jnp.isfinite(start), start, 0)
+        vector, diagonal, below = self.chain_information(others, data, start)
         noise = jax.random.normal(key, vector.shape, site.dtype)
-        return self._joined(sample_chain(vector, diagonal, below, noise)).astype(site.dtype)
+        draw = self._split(start) + sample_chain(vector, diagonal, below, noise)
+        own = jnp.diagonal(diagonal, axis1=-2, axis2=-1)
+        lost = lost_by_holding(own, draw) + _lost_by_coupling(diagonal, below, self.chain.reach) ** 2
+        return self._joined(draw).astype(site.dtype), jnp.sqrt(lost)
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`information`, `diagonal` and `below`; see the class."""
@@ -152,6 +167,19 @@ class GaussianChain(GaussianConditional):
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
         return repr(("gaussian chain", self.site, self.batch, self.chain))
+
+
+def _lost_by_coupling(diagonal: Any, below: Any, reach: int) -> Any:
+    """The largest relative error of what is known of a chain's level: couplings of places add nothing to it,
+    but their rounding does. Of a component of a place at a time, `1^T P 1` is told from the rounding of P."""
+    whole = jnp.sum(diagonal + below + jnp.swapaxes(below, -1, -2), axis=0)
+    own = jnp.sum(jnp.diagonal(diagonal, axis1=-2, axis2=-1), axis=0)
+    blocks, width = own.shape
+    each = width // reach
+    level = jnp.sum(whole.reshape(blocks, reach, each, reach, each), axis=(1, 3))
+    level = jnp.diagonal(level, axis1=-2, axis2=-1)
+    lost = jnp.finfo(own.dtype).eps * jnp.sum(own.reshape(blocks, reach, each), axis=1)
+    return jnp.max(lost / jnp.maximum(level, lost))
 
 
 def sample_chain(vector: Any, diagonal: Any, below: Any, noise: Any) -> Any:

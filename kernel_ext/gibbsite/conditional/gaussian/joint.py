@@ -1,6 +1,7 @@
 """Joint Gaussian conditionals: the whole site is drawn together, its elements coupled as they are."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from gibbsite.conditional.conditional import Conditional
+from gibbsite.conditional.factors.rounding import rounding_of
 from gibbsite.conditional.gaussian.curvature import Curvature, products
 from gibbsite.density import Density
 
@@ -18,10 +20,12 @@ class GaussianConditional(Conditional):
 
     `batch` are the axes of the site along which elements do not meet in any term; the blocks along them are
     drawn as independent vectors. The precision is minus the Hessian, exact because the form is quadratic;
-    `degrees` are those of the certificate.
+    `degrees` are those of the certificate. `precise` finds another way to draw it where columns of data
+    nearly make up for each other, if there is one (see `linear.alike`).
     """
 
     kind = "conjugate"
+    precise: Callable[[], Any] | None = None
 
     def __init__(self, density: Density, site: str, batch: tuple[int, ...], degrees: Mapping[Any, int]):
         shape = density.sites[site].shape
@@ -94,6 +98,14 @@ class GaussianConditional(Conditional):
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         """One exact joint draw of the site, pure in latent values and data arrays."""
+        return self.told(key, latents, data)[0]
+
+    def told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+        """As `update`, and what rounding leaves of it, in standard deviations: what pivots lose, and what
+        values do by being held as they are."""
+        if self._keeps_digits is not None:
+            values, rounding = self._keeps_digits.told(key, latents, data)
+            return values[self.site], rounding
         site = self.density.sites[self.site]
         others = {n: v for n, v in latents.items() if n != self.site}
         vector, precision = self.information(others, data)
@@ -101,7 +113,13 @@ class GaussianConditional(Conditional):
         noise = jax.random.normal(key, (self.blocks, self.length, 1), site.dtype)
         mean = cho_solve((factor, True), vector[..., None])
         draw = mean + solve_triangular(factor, noise, trans="T", lower=True)
-        return self._joined(draw[..., 0]).astype(site.dtype)
+        rounding = rounding_of(precision, factor, mean[..., 0])
+        return self._joined(draw[..., 0]).astype(site.dtype), rounding
+
+    @cached_property
+    def _keeps_digits(self) -> Any:
+        """What draws the site where its factor would not; None where that is as good."""
+        return None if self.precise is None else self.precise()
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`information` `[blocks, length]` and `precision` `[blocks, length, length]`."""
@@ -113,4 +131,5 @@ class GaussianConditional(Conditional):
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
         pickers = [p.picker for p in self._products.values() if p is not None and p.picker is not None]
-        return repr(("gaussian", self.site, self.batch, [(p.site, p.values.tolist()) for p in pickers]))
+        kept = self._keeps_digits is not None
+        return repr(("gaussian", self.site, self.batch, kept, [(p.site, p.values.tolist()) for p in pickers]))

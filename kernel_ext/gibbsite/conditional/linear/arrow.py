@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from gibbsite.conditional.linear.small import backward, cholesky, forward
-from gibbsite.conditional.reads.outer import exact_product
+from gibbsite.conditional.factors.root import Again, Root, empty, rooted
+from gibbsite.conditional.reads.sums import exact_product
 
 
 class Vector(NamedTuple):
@@ -28,59 +28,60 @@ def _transposed(a: Any) -> Any:
 
 
 class Arrow(NamedTuple):
-    """A factorised precision without its border: `factor` `[n, w, w]` of the groups, `link` `[n, w, m]`, what
-    a step of the rest moves the groups by, and `rest` `[m, m]`, the factor of the rest given nothing of the
-    groups."""
+    """A factorised precision without its border: `factor`, the roots `[n, w, w]` of the groups, `link`
+    `[n, w, m]`, what a step of the rest moves the groups by, and `rest` `[m, m]`, the root of the rest given
+    nothing of the groups."""
 
-    factor: Any
+    factor: Root
     link: Any
-    rest: Any
+    rest: Root
 
     def solve(self, groups: Any, rest: Any) -> tuple[Any, Any]:
         """The precision's inverse times `groups` `[n, w, k]` and `rest` `[m, k]`."""
-        inner = backward(self.factor, forward(self.factor, groups)) if self.factor.size else groups
-        if not self.rest.size:
+        inner = self.factor.backward(self.factor.forward(groups)) if self.factor.lower.size else groups
+        if not self.rest.lower.size:
             return inner, rest
         n, w, m = self.link.shape
         flat = exact_product(_transposed(self.link.reshape(n * w, m)), groups.reshape(n * w, -1))
-        outer = backward(self.rest, forward(self.rest, rest - flat))
+        outer = self.rest.backward(self.rest.forward(rest - flat))
         return inner - exact_product(self.link, outer), outer
 
     def noise(self, groups: Any, rest: Any) -> tuple[Any, Any]:
         """A draw with mean zero from standard Normal numbers, shapes as in `solve`."""
-        inner = backward(self.factor, groups) if self.factor.size else groups
-        if not self.rest.size:
+        inner = self.factor.backward(groups) if self.factor.lower.size else groups
+        if not self.rest.lower.size:
             return inner, rest
-        outer = backward(self.rest, rest)
+        outer = self.rest.backward(rest)
         return inner - exact_product(self.link, outer), outer
 
     @property
     def half_log_det(self) -> Any:
         """Half the logarithm of the determinant of the precision."""
-        return _log_diagonal(self.factor) + _log_diagonal(self.rest)
+        return self.factor.half_log_det + self.rest.half_log_det
 
 
-def arrow(groups: Any, link: Any, rest: Any) -> Arrow:
-    """Factorise a precision: `groups` `[n, w, w]`, `rest` `[m, m]`, and `link` `[n, w, m]` between them."""
-    factor = cholesky(groups) if groups.size else groups
+def arrow(groups: Any, link: Any, rest: Any, again: Again | None) -> Arrow:
+    """Factorise a precision: `groups` `[n, w, w]`, `rest` `[m, m]`, and `link` `[n, w, m]` between them;
+    `again`, if there is need, forms the groups' part in another basis."""
+    factor = rooted(groups, again) if groups.size else empty()
     if not rest.size:
-        return Arrow(factor, link, rest)
+        return Arrow(factor, link, empty())
     if not groups.size:
-        return Arrow(factor, link, cholesky(rest))
-    half = forward(factor, link)
+        return Arrow(factor, link, rooted(rest))
+    half = factor.forward(link)
     n, w, m = half.shape
     flat = half.reshape(n * w, m)
-    return Arrow(factor, backward(factor, half), cholesky(rest - exact_product(flat.T, flat)))
+    return Arrow(factor, factor.backward(half), rooted(rest - exact_product(flat.T, flat)))
 
 
 class Bordered(NamedTuple):
     """A factorised precision: `inner`, what a step of the border moves the others by (`groups` `[n, w, p]`,
-    `rest` `[m, p]`), and `border` `[p, p]`, the border's factor given nothing of the others."""
+    `rest` `[m, p]`), and `border` `[p, p]`, the border's root given nothing of the others."""
 
     inner: Arrow
     groups: Any
     rest: Any
-    border: Any
+    border: Root
 
     def solve(self, b: Vector) -> Vector:
         """The precision's inverse times a vector."""
@@ -88,15 +89,15 @@ class Bordered(NamedTuple):
         return self._moved(Vector(groups[..., 0], rest[..., 0], self._border(b)))
 
     def _border(self, b: Vector) -> Any:
-        if not self.border.size:
+        if not self.border.lower.size:
             return b.border
         p = b.border.shape[0]
         seen = exact_product(b.groups.reshape(-1), self.groups.reshape(-1, p))
         left = b.border - seen - exact_product(b.rest, self.rest)
-        return backward(self.border, forward(self.border, left[:, None]))[:, 0]
+        return self.border.backward(self.border.forward(left[:, None]))[:, 0]
 
     def _moved(self, x: Vector) -> Vector:
-        if not self.border.size:
+        if not self.border.lower.size:
             return x
         groups = x.groups - exact_product(self.groups, x.border)
         return Vector(groups, x.rest - exact_product(self.rest, x.border), x.border)
@@ -104,16 +105,15 @@ class Bordered(NamedTuple):
     def noise(self, z: Vector) -> Vector:
         """A draw with mean zero, from standard Normal numbers."""
         groups, rest = self.inner.noise(z.groups[..., None], z.rest[..., None])
-        border = backward(self.border, z.border[:, None])[:, 0] if self.border.size else z.border
+        border = self.border.backward(z.border[:, None])[:, 0] if self.border.lower.size else z.border
         return self._moved(Vector(groups[..., 0], rest[..., 0], border))
 
     @property
     def half_log_det(self) -> Any:
         """Half the logarithm of the determinant of the precision."""
-        return self.inner.half_log_det + _log_diagonal(self.border)
+        return self.inner.half_log_det + self.border.half_log_det
 
-
-def _log_diagonal(factor: Any) -> Any:
-    if not factor.size:
-        return jnp.zeros(())
-    return jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)))
+    def rounding(self, x: Vector) -> Any:
+        """The square of what a vector loses by being held as it is, in standard deviations."""
+        inner = self.inner.factor.rounding(x.groups) + self.inner.rest.rounding(x.rest)
+        return inner + self.border.rounding(x.border)

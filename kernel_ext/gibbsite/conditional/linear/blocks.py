@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from gibbsite.conditional.linear.layout import BORDER, GROUPS, REST, Layout, Part
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density.evaluation.evaluate import Evaluator
-from gibbsite.density.maps.access import Access, Shape
+from gibbsite.density.maps.access import Access, Shape, component_array
 
 Coefficient = Callable[[Evaluator, Mapping[str, Any]], Any]
 """Computes an array free of the sites, constant axes at size 1, from an evaluator and auxiliary values."""
@@ -53,6 +53,15 @@ def sum_onto_copies(r: Slopes, ev: Evaluator, *parts: Part) -> Callable[[Any], A
         return jnp.broadcast_to(found, sizes).reshape(tuple(p.copies for p in parts))
 
     return sum_up
+
+
+def copy_read(r: Slopes, ev: Evaluator, part: Part) -> Any:
+    """The number of the copy of a part that each element of a row reads, constant axes at size 1."""
+    flat: Any = jnp.zeros((1,) * len(r.row.shape), jnp.int32)
+    for c, n in zip(r.access[part.site].index, part.sizes, strict=True):
+        index = component_array(c, r.row.shape, ev.full)  # type: ignore[arg-type]
+        flat = flat * n + jnp.clip(index, 0, n - 1)
+    return flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +109,38 @@ class Blocks:
                 line.append(jnp.zeros((n, p.slots, q.slots)) if found is None else found)
             lines.append(line)
         return jnp.concatenate([jnp.concatenate(line, 2) for line in lines], 1)
+
+    def groups_in(self, basis: Any) -> Any:
+        """`groups`, from slopes along the columns of `basis` `[n, w, w]`."""
+        n, width = self.layout.groups, self.layout.width
+        out = jnp.zeros((n, width, width))
+        for r in self.rows:
+            parts = [p for p in self.layout.of(GROUPS) if p.site in r.left]
+            if not parts:
+                continue
+            # parts of a group are read at the same copy, some in a smaller box: outside it their slopes are 0
+            windows = zip(*(r.access[p.site].window for p in parts), strict=True)
+            box = tuple((min(low for low, _ in w), max(high for _, high in w)) for w in windows)
+            site = parts[0].site
+            whole = r._replace(access={site: Access(r.access[site].index, box)})
+            at = jnp.moveaxis(basis[copy_read(whole, self.ev, parts[0])], (-2, -1), (0, 1))
+
+            def turned(slopes: Mapping[str, Any], parts: Any = parts, at: Any = at) -> Any:
+                return sum(
+                    jnp.sum(at[p.start : p.start + p.slots] * slopes[p.site][:, None], axis=0) for p in parts
+                )
+
+            a = turned(r.left)
+            b = a if r.row.right is r.row.left else turned(r.right)
+            onto = sum_onto_copies(whole, self.ev, parts[0])
+            w = r.weight
+
+            def entry(a: Any, b: Any, c: Any, d: Any, onto: Any = onto, w: Any = w) -> Any:
+                return -onto(jnp.where(w == 0, 0, w * (a * d + b * c)))
+
+            inner = jax.vmap(entry, (None, None, 0, 0))
+            out = out + jnp.moveaxis(jax.vmap(inner, (0, 0, None, None))(a, b, a, b), 2, 0)
+        return out
 
     def link(self) -> Any:
         """`[n, w, m]`, of the groups with the rest."""

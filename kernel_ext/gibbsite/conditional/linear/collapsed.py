@@ -47,12 +47,19 @@ class CollapsedDraw:
         self, key: Any, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """New values by site, pure in complete latent values and data arrays."""
+        return self.told(key, latents, data, auxiliary)[0]
+
+    def told(
+        self, key: Any, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], Any]:
+        """As `update`, and what rounding leaves of the Gaussian sites' draw."""
         key, *keys = jax.random.split(key, 1 + len(self.outer))
         drawn: dict[str, Any] = {}
         for site, k in zip(self.outer, keys, strict=True):
             here = {**latents, **drawn}
             drawn[site.site] = site.update(k, here, lambda x: self.logdensity(x, data, auxiliary))
-        return {**drawn, **self.gaussian.update(key, {**latents, **drawn}, data, auxiliary)}
+        found, rounding = self.gaussian.told(key, {**latents, **drawn}, data, auxiliary)
+        return {**drawn, **found}, rounding
 
     def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
         """One update from the values in `state`, by site."""

@@ -30,7 +30,7 @@ class IntegratedOut:
     ) -> Any:
         """At latent values by site, of which those of the Gaussian sites do not count; a scalar, −inf where
         it is undefined."""
-        mean, factor = self.gaussian.solved(latents, data, auxiliary)
+        mean, factor, _ = self.gaussian.solved(latents, data, auxiliary)
         ev = self.density.evaluator({**latents, **self.gaussian.values(mean)}, data)
         total = self.gaussian.replaced_at(ev, auxiliary or {}) - factor.half_log_det
         for term in self._terms:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.affine import NotPlain, peeled, weight_of
 from gibbsite.conditional.gaussian.chain import GaussianChain
 from gibbsite.conditional.gaussian.joint import GaussianConditional
+from gibbsite.conditional.linear.alike import alike
 from gibbsite.conditional.linear.arrow import Bordered, Vector
 from gibbsite.conditional.linear.blocks import Row, Slopes
 from gibbsite.conditional.linear.layout import Layout, arranged
@@ -26,6 +27,24 @@ from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import staged
+
+# a mean that its last step moved by less than this many standard deviations is there
+_CLOSE = 0.01
+_LEAST_STEPS, _MOST_STEPS = 2, 8
+
+
+class Solved(NamedTuple):
+    """The mean of jointly Gaussian sites and their factorised precision.
+
+    `rounding` tells what they are worth, in standard deviations: what was left of the mean after one step
+    from the sites' own values, which are about one standard deviation away (an exact factor leaves rounding
+    alone; of a spread that is wrong by a third, a third is left), and what the values lose by being held in
+    single precision.
+    """
+
+    mean: Vector
+    factor: Bordered
+    rounding: Any
 
 
 class JointGaussian:
@@ -85,25 +104,44 @@ class JointGaussian:
 
     def solved(
         self, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
-    ) -> tuple[Vector, Bordered]:
-        """Mean and factorised precision at the values of the other sites; pure."""
+    ) -> Solved:
+        """Mean and factorised precision at the values of the other sites; pure.
+
+        Values of the sites themselves, where there are any, only say where the mean is looked for: from
+        close by, sums over data lose nothing to numbers that cancel.
+        """
         others = {n: v for n, v in latents.items() if n not in self.sites}
         zero = self._zero()
         ev = self.density.evaluator({**others, **zero}, data)
         rows = self._rows.slopes(ev, auxiliary or {})
-        factor = self._rows.factored(rows, ev, self._curvature(zero, others, data))
+        factor = self._rows.factored(rows, ev, self._curvature(zero, others, data), self.alike is not False)
+        found = {n: jnp.asarray(latents.get(n, v), v.dtype) for n, v in zero.items()}
+        start = {n: jnp.where(jnp.isfinite(v), v, 0) for n, v in found.items()}
 
-        def step(x: Vector) -> Vector:
+        def step(at: tuple[Any, ...]) -> tuple[Any, ...]:
+            x, _, rounding, times = at
             here = self.values(x)
-            at = self.density.evaluator({**others, **here}, data)
-            gradient = self._rows.gradient(rows, at, ev)
+            gradient = self._rows.gradient(rows, self.density.evaluator({**others, **here}, data), ev)
             rest = self._differentiated(here, others, data)
             gradient = gradient if rest is None else jax.tree.map(jnp.add, gradient, rest)
-            return jax.tree.map(jnp.add, x, factor.solve(gradient))
+            move = factor.solve(gradient)
+            squares = jax.tree.map(lambda g, m: jnp.sum(g * m), gradient, move)
+            size = jnp.sqrt(jnp.maximum(sum(squares), 0))
+            times = times + 1
+            rounding = jnp.where(times == _LEAST_STEPS, size, rounding)
+            return jax.tree.map(jnp.add, x, move), size, rounding, times
+
+        def unsettled(at: tuple[Any, ...]) -> Any:
+            _, size, _, times = at
+            return (size > _CLOSE) & (times < _MOST_STEPS)
 
         # the second step takes back what the first lost to rounding: it starts from residuals
-        start = self.layout.vector(zero, jnp.result_type(*zero.values()))
-        return step(step(start)), factor
+        none = jnp.zeros((), jnp.result_type(*zero.values()))
+        at = step(step((self.layout.vector(start, none.dtype), none, none, jnp.zeros((), jnp.int32))))
+        if self.alike is not False:
+            at = jax.lax.while_loop(unsettled, step, at)
+        mean, _, rounding, _ = at
+        return Solved(mean, factor, jnp.sqrt(rounding**2 + factor.rounding(mean)))
 
     def replaced_at(self, ev: Evaluator, auxiliary: Mapping[str, Any]) -> Any:
         """What the rows that stand for other terms add to the log density at the values of `ev`: a scalar."""
@@ -161,8 +199,14 @@ class JointGaussian:
         self, key: Any, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """One exact joint draw, by site; pure in latent values and data arrays."""
-        mean, factor = self.solved(latents, data, auxiliary)
-        return self.values(jax.tree.map(jnp.add, mean, factor.noise(self.noise(key))))
+        return self.told(key, latents, data, auxiliary)[0]
+
+    def told(
+        self, key: Any, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], Any]:
+        """As `update`, and what rounding leaves of it: see `Solved`."""
+        mean, factor, rounding = self.solved(latents, data, auxiliary)
+        return self.values(jax.tree.map(jnp.add, mean, factor.noise(self.noise(key)))), rounding
 
     def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
         """One exact joint draw given the rest of `state`, by site."""
@@ -173,10 +217,17 @@ class JointGaussian:
     def _sample(self) -> Any:
         return jax.jit(self.update)
 
+    @cached_property
+    def alike(self) -> bool | None:
+        """Whether columns of the data nearly make up for each other, None where it is not known: precisions
+        are then formed again where their factors tell so."""
+        rows, whole = self._rows, bool(self._replaced or self._odd)
+        return alike(self.density, self.layout, rows.rows, lambda ev: rows.slopes(ev, {}), whole)
+
     @property
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
-        return repr((type(self).__name__, self.sites, self.layout))
+        return repr((type(self).__name__, self.sites, self.layout, self.alike))
 
 
 def is_gaussian(conditional: Conditional) -> bool:
@@ -236,3 +287,12 @@ def joint_gaussian(density: Density, sites: Sequence[str]) -> JointGaussian:
             check_real(density, sites)
             density.cache[key] = JointGaussian(density, sites, certify_quadratic(density, *sites))
     return density.cache[key]
+
+
+def alike_columns(density: Density, site: str) -> JointGaussian | None:
+    """The joint conditional of one site's elements where columns of data nearly make up for each other."""
+    try:
+        found = joint_gaussian(density, (site,))
+    except Refused:
+        return None
+    return found if found.alike else None

@@ -46,6 +46,10 @@ class PolyaGammaBlock:
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
         """New values by site, pure in complete latent values and data arrays."""
+        return self.told(key, latents, data)[0]
+
+    def told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[dict[str, Any], Any]:
+        """As `update`, and what rounding leaves of the Gaussian sites' draw."""
         auxiliary = {}
         others = {n: v for n, v in latents.items() if n not in self.gaussian.sites}
         ev = self.density.evaluator(latents, data)
@@ -54,7 +58,7 @@ class PolyaGammaBlock:
             b, kappa = x.exponents(others, data)
             omega = polya_gamma(k, b, ev.full(x.psi), unit=x.unit, whole=x.whole)
             auxiliary[f"omega {x.origin}"], auxiliary[f"kappa {x.origin}"] = omega, kappa
-        return self._draw.update(key, latents, data, auxiliary)
+        return self._draw.told(key, latents, data, auxiliary)
 
     def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
         """One update from the values in `state`, by site."""

@@ -18,13 +18,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.factors.root import empty, rooted
 from gibbsite.conditional.gaussian.affine import slope_along, summed, total
-from gibbsite.conditional.linear.arrow import Arrow, Bordered, Vector, arrow
-from gibbsite.conditional.linear.blocks import Blocks, Row, Slopes, sum_onto_copies
+from gibbsite.conditional.linear.arrow import Bordered, Vector, arrow
+from gibbsite.conditional.linear.blocks import Blocks, Row, Slopes, copy_read, sum_onto_copies
 from gibbsite.conditional.linear.layout import BORDER, GROUPS, REST, Layout, Part
+from gibbsite.conditional.reads.sums import exact_product
 from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator
-from gibbsite.density.maps.access import Access, Shape, component_array
+from gibbsite.density.maps.access import Access, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,28 +92,38 @@ class Rows:
                 out[part.site] += found.T
         return layout.vector({p.site: p.joined(out[p.site]) for p in layout.parts}, dtype)
 
-    def factored(self, rows: Sequence[Slopes], ev: Evaluator, odd: Any) -> Bordered:
-        """The precision, factorised; `odd` `[p, p]` is what other terms add to the border's (or None)."""
+    def factored(self, rows: Sequence[Slopes], ev: Evaluator, odd: Any, alike: bool) -> Bordered:
+        """The precision, factorised; `odd` `[p, p]` is what other terms add to the border's (or None).
+
+        Columns that are `alike` are factorised so that they keep their digits."""
         layout = self.layout
         blocks = Blocks(layout, rows, ev)
-        inner = arrow(blocks.groups(), blocks.link(), blocks.rest())
+        inner = arrow(blocks.groups(), blocks.link(), blocks.rest(), blocks.groups_in if alike else None)
         m, p = layout.rest, layout.border
         if not p:
             nothing = jnp.zeros((layout.groups, layout.width, 0)), jnp.zeros((m, 0))
-            return Bordered(inner, *nothing, jnp.zeros((0, 0)))
+            return Bordered(inner, *nothing, empty())
         groups, rest = inner.solve(blocks.to_border(GROUPS), blocks.to_border(REST))
-        border = jnp.zeros((p, p)) if odd is None else odd
-        for r in rows:
-            border = border + self._residuals(r, ev, inner, groups, rest)
-        return Bordered(inner, groups, rest, jnp.linalg.cholesky(border))
+        residuals = [self._residuals(r, ev, groups, rest) for r in rows]
 
-    def _residuals(self, r: Slopes, ev: Evaluator, inner: Arrow, groups: Any, rest: Any) -> Any:
-        """What one row adds to the precision of the border given nothing of the others."""
+        def again(basis: Any) -> Any:
+            border = 0.0 if odd is None else exact_product(basis.T, exact_product(odd, basis))
+            return sum(
+                (_squared(r, x, basis) for r, x in zip(rows, residuals, strict=True) if x), start=border
+            )
+
+        border = jnp.zeros((p, p)) if odd is None else odd
+        border = sum((_squared(r, x) for r, x in zip(rows, residuals, strict=True) if x), start=border)
+        return Bordered(inner, groups, rest, rooted(border, again if alike else None))
+
+    def _residuals(self, r: Slopes, ev: Evaluator, groups: Any, rest: Any) -> tuple[Any, Any] | None:
+        """The slopes of both functions of a row along the border, less what the others take of them:
+        `[border, *shape]`; None where it reads none of them."""
         layout, shape = self.layout, r.row.shape
         own = [p for p in layout.of(BORDER) if p.site in r.left]
         others = [p for p in (*layout.of(GROUPS), *layout.of(REST)) if p.site in r.left]
         if not own and not others:
-            return 0.0
+            return None
 
         def residual(slopes: Mapping[str, Any]) -> Any:
             rank = len(shape)
@@ -126,16 +138,27 @@ class Rows:
                 taken = groups[:, p.start : p.start + p.slots]
                 if p.role == REST:
                     taken = rest[p.start : p.start + p.copies * p.slots].reshape(p.copies, p.slots, -1)
-                at = jnp.moveaxis(taken[_copy(r, ev, p)], (-1, -2), (0, 1))  # [border, slots, *shape]
+                at = jnp.moveaxis(taken[copy_read(r, ev, p)], (-1, -2), (0, 1))  # [border, slots, *shape]
                 out = out - jnp.sum(at * slopes[p.site][None], axis=1)
             return out
 
         a = residual(r.left)
         b = a if r.row.right is r.row.left else residual(r.right)
-        flat = tuple(x for x in range(len(shape)) if a.shape[1 + x] == b.shape[1 + x] == 1)
-        kept = tuple(1 if x in flat else n for x, n in enumerate(shape))
-        half = total(a * summed(r.weight, shape, flat), b, kept)
-        return -(half + half.T)
+        return a, b
+
+
+def _squared(r: Slopes, residuals: tuple[Any, Any], basis: Any = None) -> Any:
+    """What one row adds to the precision of the border given nothing of the others, in a basis."""
+    shape = r.row.shape
+    a, b = residuals
+    if basis is not None:
+        same = a is b
+        a = jnp.tensordot(basis.T, a, 1, precision=jax.lax.Precision.HIGHEST)
+        b = a if same else jnp.tensordot(basis.T, b, 1, precision=jax.lax.Precision.HIGHEST)
+    flat = tuple(x for x in range(len(shape)) if a.shape[1 + x] == b.shape[1 + x] == 1)
+    kept = tuple(1 if x in flat else n for x, n in enumerate(shape))
+    half = total(a * summed(r.weight, shape, flat), b, kept)
+    return -(half + half.T)
 
 
 def _access(part: Part, accesses: Sequence[Access]) -> Access:
@@ -143,12 +166,3 @@ def _access(part: Part, accesses: Sequence[Access]) -> Access:
     windows = zip(*(a.window for a in accesses), strict=True)
     box = tuple((min(low for low, _ in w), max(high for _, high in w)) for w in windows)
     return Access(tuple(accesses[0].index[a] for a in part.batch), box)
-
-
-def _copy(r: Slopes, ev: Evaluator, part: Part) -> Any:
-    """The number of the copy of a part that each element of a row reads, constant axes at size 1."""
-    flat: Any = jnp.zeros((1,) * len(r.row.shape), jnp.int32)
-    for c, n in zip(r.access[part.site].index, part.sizes, strict=True):
-        index = component_array(c, r.row.shape, ev.full)  # type: ignore[arg-type]
-        flat = flat * n + jnp.clip(index, 0, n - 1)
-    return flat

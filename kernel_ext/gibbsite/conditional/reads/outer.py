@@ -2,19 +2,14 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.reads.sums import exact_product, long_product, sum_by
 from gibbsite.density.maps.access import Access, Read, Shape, component_array, full_window
 
 # up to so many blocks, a product with their indicators is faster than adding row by row
 _FEW = 64
-
-
-def exact_product(a: Any, b: Any) -> Any:
-    """`a @ b` in the arrays' own precision, which accelerators do not give unless asked."""
-    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 def _numbers(shape: Shape, access: Access, sizes: Shape, read: Read) -> Any:
@@ -34,8 +29,9 @@ def _numbers(shape: Shape, access: Access, sizes: Shape, read: Read) -> Any:
 def _added(numbers: Any, rows: Any, count: int) -> Any:
     """`rows` `[n, m]` added up by their block's number `[n]`: `[count, m]`."""
     if count <= _FEW:
-        return exact_product((numbers == jnp.arange(count)[:, None]).astype(rows.dtype), rows)
-    return jax.ops.segment_sum(rows, jnp.where(numbers < 0, count, numbers), count)
+        mine = (numbers == jnp.arange(count)[:, None]).astype(rows.dtype)
+        return long_product(mine, rows) if rows.shape[1] == 1 else exact_product(mine, rows)
+    return sum_by(jnp.where(numbers < 0, count, numbers), rows, count)
 
 
 def sum_onto(w: Any, shape: Shape, access: Access, sizes: Shape, read: Read) -> Any:

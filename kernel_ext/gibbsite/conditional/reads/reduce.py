@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.reads.sums import sum_by
 from gibbsite.density.maps.access import Access, Affine, Read, Shape, component_array, full_window
 
 
@@ -62,10 +63,10 @@ def reduce_onto(x: Any, shape: Shape, access: Access, elements: Shape, read: Rea
     flat = flat[window]
     x = _sum_axes(x, inner, tuple(a for a in range(len(shape)) if a not in varying))
     target = tuple(inner[a] if a in varying else 1 for a in range(len(shape)))
-    total = jax.ops.segment_sum(
-        jnp.broadcast_to(x, target).reshape(-1),
+    total = sum_by(
         jnp.broadcast_to(flat, target).reshape(-1),
-        num_segments=int(np.prod(elements, dtype=np.int64)),
+        jnp.broadcast_to(x, target).reshape(-1),
+        int(np.prod(elements, dtype=np.int64)),
     )
     return total.reshape(elements)
 

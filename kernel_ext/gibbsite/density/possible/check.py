@@ -7,7 +7,7 @@ import numpy as np
 
 from gibbsite.density.density import Density
 from gibbsite.density.possible.columns import code_notes
-from gibbsite.density.possible.covariates import check_covariates, scaling_notes
+from gibbsite.density.possible.covariates import check_covariates, figure_notes, scaling_notes
 from gibbsite.density.possible.data import check_support
 from gibbsite.density.possible.draws import Impossible
 from gibbsite.density.possible.indices import check_indices
@@ -44,6 +44,7 @@ def impossible_values(fn: Callable, density: Density, labels: Mapping[str, Seque
         *(_note(density, one) for one in found),
         *counted,
         *code_notes(density, labels),
+        *figure_notes(density),
         *scaling_notes(density),
     )
 

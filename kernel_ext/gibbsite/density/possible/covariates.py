@@ -17,6 +17,10 @@ from gibbsite.trace.jaxpr.primitives import CONVERTS, REARRANGES, SPREADS
 _PREDICTS = frozenset(["loc", "logits", "rate", "probs", "mean", "predictor", "concentration1"])
 _APART = 1000.0
 _FAR = 30.0
+# spreads from zero at which joint draws in single precision begin to be off (`benchmarks/precision.py`)
+_TOO_FAR = 1e5
+# of a column's spread, what rounding it may take without a note: it adds half of its square to the spread
+_LOST = 0.03
 _MOVES = REARRANGES | SPREADS | CONVERTS | {"copy"}
 
 
@@ -89,11 +93,43 @@ def scaling_notes(density: Density) -> tuple[str, ...]:
                 f"deviation each gets a coefficient like the others', and sampling is faster"
             )
         elif varied.any() and (r := float((np.abs(middle[varied]) / spread[varied]).max())) >= _FAR:
-            notes[v] = (
-                f"{names[v]!r} lies far from zero ({r:.0f} times its standard deviation): less its mean it "
-                f"leaves intercept and slope nearly uncorrelated, and sampling is faster"
-            )
+            cure = "less its mean it leaves intercept and slope nearly uncorrelated, and sampling is faster"
+            if r >= _TOO_FAR and value.dtype == np.float32:
+                cure = (
+                    f"single precision has seven figures, which a level and a slope that make up for each "
+                    f"other use up; hand over {_centred(names[v])}"
+                )
+            notes[v] = f"{names[v]!r} lies far from zero ({r:.0f} times its standard deviation): {cure}"
     return tuple(notes.values())
+
+
+def figure_notes(density: Density) -> tuple[str, ...]:
+    """Which arguments lose figures on the way into single precision, a sentence each with the cure."""
+    notes = []
+    found = zip(density.arguments.names, density.arguments.given, density.arguments.arrays, strict=True)
+    for name, given, array in found:
+        if array.dtype != np.float32 or getattr(given, "dtype", None) != np.float64 or array.ndim > 2:
+            continue
+        wide, held = np.asarray(given), np.asarray(array).astype(np.float64)
+        known = np.isfinite(wide).all(0) & (wide.shape[0] > 1) if wide.ndim else np.bool_(False)
+        if not known.any():
+            continue
+        with np.errstate(all="ignore"):
+            spread, lost = wide.std(0), np.sqrt(np.mean((wide - held) ** 2, axis=0))
+        if (known & (spread > 0) & (lost > _LOST * spread)).any():
+            notes.append(
+                f"{name!r} loses its figures in single precision, which has seven of them: its values differ "
+                f"by less than a millionth of what they are; hand over {_centred(name)}"
+            )
+    return tuple(notes)
+
+
+def _centred(name: str) -> str:
+    return (
+        f"`{name} - {name}.mean(0)`, computed in double precision"
+        if name.isidentifier()
+        else "it less its mean"
+    )
 
 
 def multiplied(density: Density) -> Iterator[Any]:

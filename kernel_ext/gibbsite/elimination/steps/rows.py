@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+
+from gibbsite.conditional.reads.sums import sum_by
 
 
 def is_identity(index: np.ndarray, n: int) -> bool:
@@ -30,7 +31,7 @@ def rows_onto(table: Any, index: np.ndarray, n: int) -> Any:
         return jnp.sum(table.reshape(*lead, n, -1), -1)
     if len(index) % n == 0 and np.array_equal(index, np.tile(np.arange(n), len(index) // n)):
         return jnp.sum(table.reshape(*lead, -1, n), -2)
-    flat = jax.ops.segment_sum(jnp.moveaxis(table, -1, 0), jnp.asarray(index), n)
+    flat = sum_by(jnp.asarray(index), jnp.moveaxis(table, -1, 0), n)
     return jnp.moveaxis(flat, 0, -1)
 
 

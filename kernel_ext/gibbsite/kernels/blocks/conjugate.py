@@ -32,7 +32,7 @@ class ConjugateGibbs(FiniteGibbs):
         if self._joint_wanted and found.refused:
             raise ScheduleError(refusal(found))
         drawn = {s for j in found.joint for s in j.sites}
-        return [Step(density, j.update) for j in found.joint] + [
+        return [Step(density, j.update, j.told) for j in found.joint] + [
             step for unit, step in alone.items() if unit not in drawn
         ]
 

@@ -37,11 +37,25 @@ class FiniteGibbsState(NamedTuple):
     rng_key: Any
 
 
+class GaussianGibbsState(NamedTuple):
+    """The same of a block with joint Gaussian draws, and what rounding left of the last, in standard
+    deviations: see `gibbsite.conditional.linear.joint.Solved`."""
+
+    z: dict[str, Any]
+    rng_key: Any
+    rounding: Any
+
+
+State = FiniteGibbsState | GaussianGibbsState
+
+
 class Step(NamedTuple):
-    """One draw: `draw(key, latents, data)` gives values by unit from latent values of `density`."""
+    """One draw: `draw(key, latents, data)` gives values by unit from latent values of `density`; where it has
+    `told`, that gives these and what rounding left of them."""
 
     density: Density
     draw: Callable[[Any, Mapping[str, Any], Any], dict[str, Any]]
+    told: Callable[[Any, Mapping[str, Any], Any], tuple[dict[str, Any], Any]] | None = None
 
 
 def one_site(unit: str, conditional: Any) -> Step:
@@ -50,7 +64,14 @@ def one_site(unit: str, conditional: Any) -> Step:
     def draw(key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
         return {unit: conditional.update(key, latents, data)}
 
-    return Step(conditional.density, draw)
+    if not hasattr(conditional, "told"):
+        return Step(conditional.density, draw)
+
+    def told(key: Any, latents: Mapping[str, Any], data: Any) -> tuple[dict[str, Any], Any]:
+        value, rounding = conditional.told(key, latents, data)
+        return {unit: value}, rounding
+
+    return Step(conditional.density, draw, told)
 
 
 def jointly(marginal: Marginal, units: Mapping[str, tuple[str, ...]]) -> Step:
@@ -107,7 +128,7 @@ class FiniteGibbs(MCMCKernel):
 
     def init(
         self, rng_key: Any, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any
-    ) -> FiniteGibbsState:
+    ) -> State:
         """Initial state; `init_params` are constrained values of the block's sites.
 
         Raises `ScheduleError` for a site that has no finite conditional.
@@ -127,6 +148,8 @@ class FiniteGibbs(MCMCKernel):
             start = self._start(unit)
             starts.update(dict.fromkeys(members, start if unit in members else start[0]))
         z = {n: jnp.asarray(given_values.get(n, starts[n]), density.sites[n].dtype) for n in names}
+        if any(s.told is not None for s in self._steps):
+            return GaussianGibbsState(z, rng_key, jnp.zeros(()))
         return FiniteGibbsState(z, rng_key)
 
     def _accept(self, density: Density) -> None:
@@ -156,29 +179,37 @@ class FiniteGibbs(MCMCKernel):
         shape = c.structure.elements + c.support.shape[1:]
         return jnp.broadcast_to(jnp.asarray(c.support[0]), shape)
 
-    def sample(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> FiniteGibbsState:
+    def sample(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> State:
         """One update of every site of the block, in the order of `state.z`."""
         kwargs = dict(model_kwargs or {})
         latents = {**kwargs.pop(GIBBS_SITES_KWARG, {}), **state.z}
         assert self._density is not None
         data = data_of(self._density, tuple(model_args), kwargs)
         key, *keys = jax.random.split(state.rng_key, 1 + len(self._units))
-        z = dict(state.z)
+        z, rounding = dict(state.z), []
         for step, k in zip(self._steps, keys, strict=False):
-            for unit, drawn in step.draw(k, _known(step.density, {**latents, **z}), data).items():
+            known = _known(step.density, {**latents, **z})
+            if step.told is None:
+                found = step.draw(k, known, data)
+            else:
+                found, lost = step.told(k, known, data)
+                rounding.append(lost)
+            for unit, drawn in found.items():
                 z.update(self._unpacked(unit, drawn))
-        return FiniteGibbsState(z, key)
+        if not isinstance(state, GaussianGibbsState):
+            return FiniteGibbsState(z, key)
+        return GaussianGibbsState(z, key, jnp.max(jnp.stack(rounding)).astype(state.rounding.dtype))
 
     def _unpacked(self, unit: str, drawn: Any) -> dict[str, Any]:
         members = self._units[unit]
         return {m: drawn if unit in members else drawn[i] for i, m in enumerate(members)}
 
-    def refresh(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> FiniteGibbsState:
+    def refresh(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> State:
         """Nothing is cached that depends on other sites."""
         return state
 
     @staticmethod
-    def ending(states: FiniteGibbsState, num_warmup: int) -> FiniteGibbsState:
+    def ending(states: FiniteGibbsState, num_warmup: int) -> State:
         """Nothing is adapted: a warm-up may end at any step."""
         return states
 

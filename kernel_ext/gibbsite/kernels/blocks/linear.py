@@ -27,7 +27,7 @@ class _Block(FiniteGibbs):
             block = self._derive(density, sites)
         except Refused as why:
             raise ScheduleError(f"{type(self).__name__} cannot update {' and '.join(sites)}: {why}") from why
-        return [Step(density, block.update)]
+        return [Step(density, block.update, block.told)]
 
     def _start(self, name: str) -> Any:
         assert self._density is not None

@@ -38,9 +38,10 @@ _FIELDS = {
     "num_steps": "n_steps",
     "energy": "energy",
     "potential_energy": "potential_energy",
+    "rounding": "rounding",
 }
 # what the steps that thinning leaves out add to the one that is kept
-_GATHERED = {"diverging": jnp.logical_or, "n_steps": jnp.add}
+_GATHERED = {"diverging": jnp.logical_or, "n_steps": jnp.add, "rounding": jnp.maximum}
 
 
 def block_stats(states: tuple[Any, ...]) -> dict[str, Any]:

@@ -23,8 +23,9 @@ class Verdict:
     discrete sites that had one value in all draws of all chains.
 
     Converged: every R-hat is at most 1.01 and every bulk ESS at least 100 per chain (Vehtari and others
-    2021), no chain is stuck, and fewer than one transition in a thousand diverged. Predictions and other
-    values computed from the draws are not judged: what they are computed from is. Prior: the same of a model
+    2021), no chain is stuck, joint draws lose less than a fifth of a standard deviation to rounding, and
+    fewer than one transition in a thousand diverged. Predictions and other values computed from the draws are
+    not judged: what they are computed from is. Prior: the same of a model
     that observes nothing, whose draws are of its prior.
     """
 
@@ -67,7 +68,7 @@ def judged(
         return Verdict("not yet", (_GOING[status],))
     if not scalars:
         return Verdict("not yet", ("there are no draws",))
-    reasons = [n.text for n in notices if n.topic in ("stuck", "labels", "signs", "modes")]
+    reasons = [n.text for n in notices if n.topic in ("stuck", "labels", "signs", "modes", "precision")]
     told = any(n.topic in ("labels", "signs") for n in notices)
     over = [s for s in scalars if s.rhat > RHAT_LIMIT]
     if over and not told:

@@ -16,6 +16,7 @@ from gibbsite.sampling.verdict.notices import (
     stuck_chains,
     told_by_labels,
 )
+from gibbsite.sampling.verdict.rounding import Rounding, rounding_notices
 from gibbsite.sampling.verdict.stake import never_at_stake
 from gibbsite.sampling.watch.diagnostics import fair_share, scalar_stat, some_stats, worst_first
 from gibbsite.sampling.watch.moments import Moments
@@ -50,6 +51,7 @@ class Monitor:
         self.followed: dict[str, tuple[str, int]] = {}
         self.divergences = np.zeros(chains, int)
         self._divergent: list[np.ndarray] = []
+        self._rounding: dict[int, Rounding] = {}
         self._draws = 0
         self.gradients = 0
         self.stuck: dict[int, str] = {}
@@ -67,6 +69,8 @@ class Monitor:
                 self.divergences = self.divergences + v.sum(axis=0).astype(int)
                 if v.any():
                     self._divergent.append(self._draws + np.flatnonzero(v.any(axis=1)))
+            if key.endswith(".rounding"):
+                self._rounding.setdefault(int(key.partition(".")[0]), Rounding()).add(v)
             if key.endswith(".n_steps"):
                 self.gradients += int(v.sum(dtype=np.int64))
         self._draws += next((len(v) for v in (*values.values(), *stats.values())), 0)
@@ -149,6 +153,7 @@ class Monitor:
         always = [n for n in told if n.topic == "moved"]
         found += [n for n in told if n not in always and (found if n.topic == "misfit" else not good)]
         found += always
+        found += rounding_notices(self._plan, self._rounding, self.moments)
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
 

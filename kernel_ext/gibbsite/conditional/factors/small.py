@@ -9,6 +9,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
+from gibbsite.conditional.reads.sums import exact_product
+
 _WRITTEN_OUT = 4
 
 
@@ -55,4 +57,19 @@ def backward(factor: Any, b: Any) -> Any:
         for j in range(i + 1, n):
             rest = rest - factor[..., j, i, None] * out[j]
         out[i] = rest / factor[..., i, i, None]
+    return jnp.stack(out, -2)
+
+
+def upper_product(upper: Any, b: Any, transposed: bool = False) -> Any:
+    """`U b`, or `U^T b`, for upper triangular `[…, n, n]` and right-hand sides `[…, n, m]`."""
+    n = upper.shape[-1]
+    if n > _WRITTEN_OUT:
+        return exact_product(jnp.swapaxes(upper, -1, -2) if transposed else upper, b)
+    out = []
+    for i in range(n):
+        if transposed:
+            parts = [upper[..., j, i, None] * b[..., j, :] for j in range(i + 1)]
+        else:
+            parts = [upper[..., i, j, None] * b[..., j, :] for j in range(i, n)]
+        out.append(sum(parts[1:], start=parts[0]))
     return jnp.stack(out, -2)

@@ -1,0 +1,143 @@
+"""What of the exact draws holds in single precision, and where: a table against double precision.
+
+    python benchmarks/precision.py [--small]
+
+Covariates lie an offset from zero and have a spread, both in any unit; what is known of a joint draw are its
+mean, in standard deviations, its spread in every direction, and what it tells itself (from .2 on, a run is
+not called converged). Sums are of a million numbers.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from gibbsite.conditional.reads.sums import long_product, sum_by
+from helpers.claims.in_double import off
+
+RNG = np.random.default_rng(0)
+GROUP = (np.arange(60) % 12).astype(np.int32)
+MILLION = 10**6
+
+
+def line(x, y):
+    a = numpyro.sample("a", dist.ImproperUniform(dist.constraints.real, (), ()))
+    b = numpyro.sample("b", dist.ImproperUniform(dist.constraints.real, (), ()))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(a + b * x, 0.1), obs=y)
+
+
+def lines(x, y, group):
+    m = numpyro.sample("m", dist.Normal(0, 1e4))
+    k = numpyro.sample("k", dist.Normal(0, 100.0))
+    with numpyro.plate("groups", 12):
+        a = numpyro.sample("a", dist.Normal(m, 1000.0))
+        b = numpyro.sample("b", dist.Normal(k, 1.0))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(a[group] + b[group] * x, 0.1), obs=y)
+
+
+def matrix(x, y):
+    b = numpyro.sample("b", dist.Normal(0, 1000.0).expand([x.shape[1]]).to_event(1))
+    numpyro.sample("y", dist.Normal(x @ b, 0.1), obs=y)
+
+
+def smooth(y, tau):
+    x = numpyro.sample("x", dist.ImproperUniform(dist.constraints.real_vector, (), (len(y),)))
+    numpyro.factor("steps", -0.5 * jnp.sum((x[2:] - 2 * x[1:-1] + x[:-2]) ** 2) / tau**2)
+    numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
+
+
+def around(offset, spread, rows=40):
+    x = RNG.normal(size=rows)
+    return offset + spread * x, 3 + 0.2 * x + 0.1 * RNG.normal(size=rows)
+
+
+def joint(told, fn, args, sites):
+    """A row of a joint draw."""
+    found = off(fn, args, sites)
+    low, high = found.any_direction
+    row(told, f"{found.mean:.1g}", f"{low:.3f} to {high:.3f}", found.rounding)
+
+
+def chain(offset, tau):
+    """A row of a smooth chain of 64 places."""
+    y = (offset + RNG.normal(size=64)).astype(np.float32)
+    steps = np.diff(np.eye(64), 2, axis=0) / float(np.float32(tau))
+    cov = np.linalg.inv(steps.T @ steps + np.eye(64))
+    mean, sd = cov @ y.astype(np.float64), np.sqrt(np.diag(cov))
+    model = gb.model(smooth, y, np.float32(tau), check_values=False)
+    data, near = tuple(model.density.arguments.arrays), jnp.asarray(mean, jnp.float32)
+    keys = jax.random.split(jax.random.key(0), 20_000)
+    found = jax.jit(jax.vmap(lambda k: model.conditional("x").told(k, {"x": near}, data)))(keys)
+    draws, lost = (np.asarray(v, np.float64) for v in found)
+    ratio = draws.std(0) / sd
+    told = f"smooth chain of 64, level {offset:g}, steps {tau:g}"
+    row(
+        told,
+        f"{np.max(np.abs(draws.mean(0) - mean) / sd):.1g} *",
+        f"{ratio.min():.3f} to {ratio.max():.3f} *",
+        lost.max(),
+    )
+
+
+def sums():
+    """Rows of sums of a million numbers around 1000, in standard errors of their mean."""
+    x = (1000 + RNG.normal(size=MILLION)).astype(np.float32)
+    wide = x.astype(np.float64)
+    for count in (2, 100):
+        group = RNG.integers(count, size=MILLION).astype(np.int32)
+        error = np.bincount(group, wide, count)
+        each = np.sqrt(np.bincount(group, minlength=count))
+        for told, got in (
+            ("in parts", jax.jit(sum_by, static_argnums=2)(group, x, count)),
+            ("one after another", jax.ops.segment_sum(x, group, count)),
+        ):
+            lost = np.max(np.abs(np.asarray(got, np.float64) - error) / each)
+            row(f"sums of {count} groups of a million around 1000, {told}", f"{lost:.2g}", "", None)
+    ones = np.stack([np.ones_like(x), x])
+    for told, got in (("in parts", long_product(ones, x)), ("one after another", jnp.matmul(ones, x))):
+        lost = np.max(np.abs(np.asarray(got, np.float64) - ones @ wide) / (ones @ wide))
+        row(f"products with a vector of a million, {told}", f"{lost:.1g} of themselves", "", None)
+
+
+def row(told, mean, spread, lost):
+    print(f"| {told} | {mean} | {spread} | {'' if lost is None else f'{lost:.1g}'} |", flush=True)
+
+
+def main():
+    small = "--small" in sys.argv
+    print("| draw | mean off by, sd | spread, in any direction | it tells |\n|---|---|---|---|")
+    for offset in (1e2, 1e6) if small else (0.0, 1e2, 1e3, 1e4, 1e5, 1e6):
+        joint(f"`a + b * x`, x {offset:g} spreads from zero", line, around(offset, 1.0), ("a", "b"))
+    units = () if small else ((1e9, 1e6), (1e3, 1e0), (1e3, 1e-2), (2e-3, 1e-6), (1e9, 1e5))
+    for offset, spread in units:
+        args = around(offset, spread)
+        joint(f"`a + b * x`, x {offset:g} ± {spread:g}", line, args, ("a", "b"))
+    if not small:
+        years = np.repeat([2018.0, 2019.0, 2020.0], 10)
+        joint(
+            "`a + b * year`, 2018 to 2020",
+            line,
+            (years, 0.2 * (years - 2019) + 0.1 * RNG.normal(size=30)),
+            ("a", "b"),
+        )
+        design = np.c_[np.ones(30), years, RNG.normal(size=30)]
+        joint("`X @ b` with a column of years", matrix, (design, 0.1 * RNG.normal(size=30)), ("b",))
+        for offset in (0.0, 2018.0, 1e5):
+            x = offset + np.repeat(np.arange(5.0), 12)
+            args = (x, 0.2 * (x - offset) + 0.1 * RNG.normal(size=60), GROUP)
+            joint(f"12 lines `a[g] + b[g] * x`, x from {offset:g}", lines, args, ("m", "k", "a", "b"))
+        for level, tau in ((0.0, 0.1), (1e3, 0.1), (1e5, 0.1), (0.0, 1e-2), (0.0, 1e-3), (0.0, 1e-4)):
+            chain(level, tau)
+    sums()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""Latents that are known to more figures than single precision has."""
+
+import gibbsite as gb
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+
+
+def level(y, prior):
+    mu = numpyro.sample("mu", dist.Normal(prior, 10.0))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+
+def test_a_mean_that_is_known_to_more_figures_than_there_are():
+    """Of 10⁴ values around a million the mean is known to .01, and numbers there are .06 apart."""
+    noise = np.random.default_rng(0).normal(size=10_000)
+    far = gb.model(level, np.float32(1e6 + noise), np.float32(1e6)).sample(draws=500, warmup=100, seed=0)
+    assert not far.verdict.ok
+    assert "single precision does not hold the draws of mu: around 1e+06" in str(far.verdict)
+    near = gb.model(level, np.float32(noise), np.float32(0)).sample(draws=500, warmup=100, seed=0)
+    assert near.verdict.ok, near.verdict
