@@ -149,7 +149,7 @@ class _Missing(Messenger):
             msg["value"] = self._drawn.pop(msg["name"])(msg["value"])
 
 
-def _weight(msg: Mapping[str, Any], lost: np.ndarray, at: tuple[np.ndarray, ...]) -> Any:
+def _weight(msg: Mapping[str, Any], lost: Any, at: tuple[np.ndarray, ...]) -> Any:
     """The weights of the elements `at` of a statement; None where it has none."""
     if msg["scale"] is None:
         return None
