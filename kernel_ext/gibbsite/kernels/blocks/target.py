@@ -19,7 +19,8 @@ from numpyro.infer.util import _unconstrain_reparam
 from numpyro.ops.provenance import eval_provenance
 
 from gibbsite.conditional.draws.gamma import own_gammas
-from gibbsite.density.model.bounds import COMPARED, base_constraint
+from gibbsite.density.model.bounds import COMPARED, base_constraint, bounds_inside, within
+from gibbsite.density.model.collect import base_distribution
 
 Values = Mapping[str, jax.Array]
 
@@ -36,6 +37,13 @@ def _guarded_log_prob(site: Mapping[str, Any]) -> jax.Array:
     support = base.support
     if support is not None and isinstance(base_constraint(support), COMPARED):
         inside = support(value)
+        if isinstance(fn, MaskedDistribution):
+            inside = inside | ~jnp.broadcast_to(fn._mask, jnp.shape(log_prob))
+        log_prob = jnp.where(inside, log_prob, -jnp.inf)
+    if bounds_inside(base_distribution(fn)):  # ends that the support does not tell of
+        inside = within(fn, value)
+        while inside.ndim > log_prob.ndim:
+            inside = inside.all(axis=-1)
         if isinstance(fn, MaskedDistribution):
             inside = inside | ~jnp.broadcast_to(fn._mask, jnp.shape(log_prob))
         log_prob = jnp.where(inside, log_prob, -jnp.inf)
