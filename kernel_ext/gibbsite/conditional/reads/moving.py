@@ -5,6 +5,8 @@ from numpyro.distributions import constraints
 
 from gibbsite.density import Density
 from gibbsite.density.maps.access import of_site
+from gibbsite.density.model.bounds import base_constraint
+from gibbsite.trace.jaxpr.compat import Literal
 
 # distributions whose support is set by parameters, and which parameters
 SUPPORT_PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -27,17 +29,26 @@ def support_movers(density: Density, site: str) -> frozenset[str]:
     """The latents that the support of a site may depend on; a group whose members bound each other is among
     its own.
 
-    A distribution that NumPyro does not know, or a truncated one that is not in `SUPPORT_PARAMETERS`,
-    counts with all of its parameters.
+    A distribution that NumPyro does not know, or a truncated one that is not in `SUPPORT_PARAMETERS`, counts
+    with all of its parameters, unless its support is a constraint of NumPyro's: then with what its ends read.
     """
     name = density.sites[site].fn_name
     parameters = density.outputs["parameters"].get(site, {})
+    ends = (a for a in density.outputs.get("supports", {}).get(site, ()) if not isinstance(a, Literal))
     computed = _computed_movers(density, site) | _moved_by_affine(density, site)
+    computed = computed.union(*(density.maps.latents(a) for a in ends))
     if name in SUPPORT_PARAMETERS:
         parameters = {k: v for k, v in parameters.items() if k in SUPPORT_PARAMETERS[name]}
-    elif hasattr(dist, name) and "Truncated" not in name:
+    elif (hasattr(dist, name) and "Truncated" not in name) or _known(density, site):
         return computed
     return computed.union(*(density.maps.latents(atom) for atom in parameters.values()))
+
+
+def _known(density: Density, site: str) -> bool:
+    """Whether the support of a continuous site is of a class of NumPyro, which holds its ends alone."""
+    found = density.sites[site]
+    kind = found.interval or type(base_constraint(found.support))
+    return not found.discrete and kind.__module__.partition(".")[0] == "numpyro"
 
 
 def _computed_movers(density: Density, site: str) -> frozenset[str]:

@@ -25,6 +25,7 @@ class Site:
     `(file name, line number)`, where it is known. The first `element_rank` axes count the draws of the
     innermost distribution (those that `to_event` moved into the event included); `in_scan` says that axis 0
     is time; `own_class` that the distribution, or a part of it, is of a class that NumPyro does not ship.
+    `interval` is the class of the support where latents move its bounds.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Site:
     element_rank: int = 0
     in_scan: bool = False
     own_class: bool = False
+    interval: Any = None
 
     @property
     def latent(self) -> bool:
