@@ -29,7 +29,9 @@ from gibbsite.density.given.tables import as_arrays, order_notes, plate_labels
 from gibbsite.density.given.texts import check_texts
 from gibbsite.density.levels import generated_latents
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.loose import LooseParam
 from gibbsite.density.model.names import printed, spelt_notes
+from gibbsite.density.model.params import with_constants
 from gibbsite.density.model.scopes import ScopedScans
 from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
@@ -122,7 +124,11 @@ class Model(Live):
             fn, self.args, self.kwargs, self._missing = dealt
             self._imputed = self._missing if missing == "impute" else {}
             self.fn = fn
-        self.density: Density = build_density(fn, self.args, self.kwargs)
+        try:
+            self.density: Density = build_density(fn, self.args, self.kwargs)
+        except LooseParam:
+            self.fn = fn = with_constants(fn, self.args, self.kwargs)
+            self.density = build_density(fn, self.args, self.kwargs)
         if not self.density.latents:
             raise ModelError(
                 f"model {self.name!r} has no latent sites: every `sample` statement is observed, so there is "

@@ -27,6 +27,7 @@ from gibbsite.density.hierarchy.distances import at_distances, reading
 from gibbsite.density.model.bounds import computed_bounds
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.learnt.apart import known_distances
+from gibbsite.kernels.learnt.moving import followed
 from gibbsite.trace.jaxpr.compat import is_traced, jaxpr_as_fun
 
 GROUPED_KERNELS = frozenset({"Gibbs", "Conjugate", "PolyaGamma", "Collapsed", "NUTS", "HMC"})
@@ -96,7 +97,8 @@ class GroupedModel:
 
     `recorded` are the sites whose draws are kept: groups under their own names, but the members of sites
     that are only numbered (`z_0`, `z_1`, …) each under its own. The `hidden` are drawn forward: they are
-    recorded, in `groups` where they are indexed, but no sites of the density.
+    recorded, in `groups` where they are indexed, but no sites of the density. Of the sites that it `follows`
+    the supports move with one another, and gradients can follow.
     """
 
     name: str
@@ -113,6 +115,7 @@ class GroupedModel:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     stacked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constants: tuple[str, ...] = ()
+    follows: frozenset[str] = frozenset()
 
     @property
     def sites(self) -> Mapping[str, Site]:
@@ -138,15 +141,16 @@ def grouped_model(model: Any) -> GroupedModel | None:
     """
     latents = [s for s in model.density.sites.values() if s.latent and not s.discrete]
     bounds = {s.name: _bounds(s.support) for s in latents}
-    if None in bounds.values() or any(support_movers(model.density, s.name) for s in latents):
+    moving = any(support_movers(model.density, s.name) for s in latents)
+    if None in bounds.values() or (moving and not _followed(model.density)):
         return None
-    density = rerolled(model.density)
+    density = model.density if moving else rerolled(model.density)
     unpacked = {g: m for g, m in density.members.items() if g not in model.density.groups}
     # a few numbered sites are better shown and updated under their own names
     few = any(len(members) < _MANY for members in unpacked.values())
     if few or any(len({bounds.get(n) for n in members}) > 1 for members in density.members.values()):
         density, unpacked = model.density, {}
-    if density is model.density and all(computed_bounds(s.support) is None for s in latents):
+    if density is model.density and not moving and all(computed_bounds(s.support) is None for s in latents):
         return None
     recorded = {n: s for n, s in density.sites.items() if s.role != "observed" and n not in unpacked}
     recorded.update({n: model.density.sites[n] for m in unpacked.values() for n in m})
@@ -167,8 +171,19 @@ def grouped_model(model: Any) -> GroupedModel | None:
         hidden=model.hidden,
         stacked=model.density.groups,
         constants=model.constants,
+        follows=_followed(density) if moving else frozenset(),
         groups={g: m for g, m in model.groups.items() if m[0] in model.hidden},
     )
+
+
+def _followed(density: Density) -> frozenset[str]:
+    """The sites by which all supports that move hang together, where gradients can follow them and none could
+    be drawn exactly; else none."""
+    found = followed(density)
+    moved = [n for n in density.latents if support_movers(density, n)]
+    if not found.issuperset(moved) or any(conditional_of(density, n).kind != "none" for n in found):
+        return frozenset()
+    return found
 
 
 def _bounds(support: Any) -> tuple[Any, ...] | None:
@@ -212,6 +227,9 @@ def _runtime_model(
         parts = jax.tree.unflatten(tree, out)
         for origin, value in parts["log_prob"].items():
             numpyro.factor(f"log p({origin})", value)
+        for n, value in parts.get("inside", {}).items():
+            if sites[n].interval is not None:  # elsewhere supports are as the sites say
+                numpyro.factor(f"inside({n})", value)
         for n, value in parts["deterministic"].items():
             numpyro.deterministic(n, value)
         for group, members in unpacked.items():

@@ -478,6 +478,15 @@ MIXES: list[Callable[[Any, Any, Any], Any]] = [
     lambda a, z, i: lax.while_loop(
         lambda c: c[0] < _places(z)[3] % 3, lambda c: (c[0] + 1, c[1][::-1]), (0, a)
     )[1],
+    # each copy of a loop decides for itself when it ends, under a map and within another loop
+    lambda a, z, i: jax.vmap(
+        lambda v, n: lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2), (0, v))[1]
+    )(a, _places(z) % 3),
+    lambda a, z, i: lax.scan(
+        lambda s, n: (s, lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] + s), (0, s))[1]),
+        a[0],
+        _places(z) % 3,
+    )[1],
     lambda a, z, i: lax.select_n(_places(z) % 3, a, a * 2, jnp.roll(a, 1)),
     lambda a, z, i: jnp.stack([a, z.astype(a.dtype)])[i % 2, jnp.arange(N)],
     lambda a, z, i: jax.ops.segment_sum(a, _places(z), N),

@@ -5,6 +5,7 @@ from numpyro.distributions import constraints
 
 from gibbsite.density import Density
 from gibbsite.density.maps.access import of_site
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.trace.jaxpr.compat import Literal
 
 
@@ -13,22 +14,31 @@ def support_movers(density: Density, site: str) -> frozenset[str]:
     its own.
 
     They are those in the bounds that the distribution itself gives, or one that it is made of. A distribution
-    that NumPyro does not know counts with all of its parameters.
+    that NumPyro does not know counts with all of its parameters, unless its support is a constraint of
+    NumPyro's, which holds its ends alone.
     """
     name = density.sites[site].fn_name
     computed = (
-        _computed_movers(density, site) | _moved_by_affine(density, site) | _inner_movers(density, site)
+        _computed_movers(density, site) | _moved_by_affine(density, site) | _read_by_ends(density, site)
     )
-    if all(hasattr(dist, n) for n in name.split(" or ")):
+    if all(hasattr(dist, n) for n in name.split(" or ")) or _known(density, site):
         return computed
     parameters = density.outputs["parameters"].get(site, {})
     return computed.union(*(density.maps.latents(atom) for atom in parameters.values()))
 
 
-def _inner_movers(density: Density, site: str) -> frozenset[str]:
-    """The latents in the bounds of distributions that the site's is made of (`LogUniform`)."""
-    ends = [a for a in density.outputs.get("ends", {}).get(site, ()) if not isinstance(a, Literal)]
-    return frozenset().union(*(density.maps.latents(a) for a in ends))
+def _read_by_ends(density: Density, site: str) -> frozenset[str]:
+    """The latents in the ends of the support, and in those of distributions that the site's is made of
+    (`LogUniform`)."""
+    ends = [a for kind in ("supports", "ends") for a in density.outputs.get(kind, {}).get(site, ())]
+    return frozenset().union(*(density.maps.latents(a) for a in ends if not isinstance(a, Literal)))
+
+
+def _known(density: Density, site: str) -> bool:
+    """Whether the support of a continuous site is of a class of NumPyro."""
+    found = density.sites[site]
+    kind = found.interval or type(base_constraint(found.support))
+    return not found.discrete and kind.__module__.partition(".")[0] == "numpyro"
 
 
 def _computed_movers(density: Density, site: str) -> frozenset[str]:

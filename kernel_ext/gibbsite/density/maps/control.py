@@ -59,9 +59,12 @@ def _while(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     carry = _fixed_point(init, lambda c: [a.accesses for a in run(c, _scratch(p))], p)
     run(carry, p)
     carried = [Arg(a.shape, m) for a, m in zip(init, carry, strict=True)]
-    # whatever decides how often the body runs is in every result
+    # whatever decides how often the body runs is in every result; under `vmap` each copy decides for itself
     (again,) = _body(eqn.params["cond_jaxpr"], [*tested, *carried], p)
-    return _noted(eqn, [Arg(a.shape, merged([a.accesses, moved(again, [], a.shape)])) for a in carried], p)
+    of_any = [WHOLE] * len(again.shape)
+    return _noted(
+        eqn, [Arg(a.shape, merged([a.accesses, moved(again, of_any, a.shape)])) for a in carried], p
+    )
 
 
 def _one_of_all(x: Arg) -> Arg:

@@ -74,7 +74,9 @@ def with_known_supports(
     out = dict(sites)
     for name, bounds in atoms.items():
         values = [None if moves(b) else np.asarray(read(b)) for b in bounds]
-        out[name] = replace(out[name], support=known_support(out[name].support, values))
+        support = out[name].support
+        moving = type(base_constraint(support)) if any(v is None for v in values) else None
+        out[name] = replace(out[name], support=known_support(support, values), interval=moving)
     return out
 
 

@@ -23,6 +23,7 @@ from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.classes import is_own
 from gibbsite.density.model.given import GIVEN
 from gibbsite.density.model.listed import listed
+from gibbsite.density.model.loose import LooseParam
 from gibbsite.density.model.names import check_apart, checked_name
 from gibbsite.density.model.scopes import ScopedScans
 from gibbsite.density.model.sites import Plate, Site
@@ -32,6 +33,9 @@ from gibbsite.density.told.explained import explained, placed
 from gibbsite.density.told.shapes import told_crossed, told_data_shapes, told_misfit
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.trace.jaxpr.source_line import calling_line
+
+FIXED = "_gibbsite_fixed"
+"""Of the message of a `numpyro.param`: whether a substitution gives its value."""
 
 
 class _Lines(Messenger):
@@ -43,6 +47,8 @@ class _Lines(Messenger):
         super().__init__(fn)
 
     def process_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] == "param":  # the handlers of the model's own have been asked by now
+            msg[FIXED] = msg["value"] is not None
         if msg["type"] == "plate":
             self.plates[msg["name"]] = msg["args"][0]
         if msg["type"] not in ("sample", "deterministic") or msg.get("name") in self.lines:
@@ -214,8 +220,8 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
                     f"sweep needs them all. Remove `subsample_size`, or use NumPyro's HMCECS to subsample"
                 )
             continue
-        if msg["type"] == "param":
-            raise ModelError(f"{name!r} is a `numpyro.param`: MCMC has no values for it; use a prior instead")
+        if msg["type"] == "param" and not msg.get(FIXED):
+            raise LooseParam.of(name)
         if msg["type"] not in ("sample", "deterministic"):
             continue
         if msg["type"] == "sample" and type(msg["fn"]).__name__ == "Unit" and msg["is_observed"]:

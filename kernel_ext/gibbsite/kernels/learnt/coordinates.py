@@ -21,6 +21,7 @@ from gibbsite.density.hierarchy.factors import Whitening
 from gibbsite.density.hierarchy.location_scale import LocationScale, location_scales
 from gibbsite.kernels.learnt.bending import Bends, bent_from, bent_to, straight
 from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor, offset
+from gibbsite.kernels.learnt.moving import Moving, moving_supports
 
 Centred = LocationScale | ByHand
 _FEW = 4
@@ -46,8 +47,8 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """One site of a block: where it stands in the flat vector, in that of degrees if it is centred, and among
-    the elements that may be bent if it is one of positive numbers."""
+    """One site of a block: where it stands in the flat vector, in that of degrees if it is centred, among the
+    elements that may be bent if it is one of positive numbers, and how its support moves if it does."""
 
     name: str
     shape: tuple[int, ...]
@@ -56,6 +57,7 @@ class Part:
     centred: Centred | None = None
     degrees: slice | None = None
     bends: slice | None = None
+    moving: Moving | None = None
 
     def constrain(self, x: Any) -> Any:
         """Unconstrained → constrained value."""
@@ -82,6 +84,11 @@ class Coordinates:
     def degrees(self) -> int:
         """How many elements have a degree of centring."""
         return len(self.site)
+
+    @property
+    def follows(self) -> bool:
+        """Whether any coordinate is another for other values of the block's own sites."""
+        return bool(self.degrees) or any(p.moving is not None for p in self.parts)
 
     @property
     def whole(self) -> np.ndarray:
@@ -167,7 +174,7 @@ class Coordinates:
         self, flat: jax.Array, form: Form, around: Surroundings, forth: bool
     ) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
         offsets: dict[str, jax.Array] = {}
-        if not self.degrees and not self.bent:
+        if not self.follows and not self.bent:
             return flat, jnp.zeros((), flat.dtype), offsets
         read, given = self._reader(around)
         out, total = [], jnp.zeros((), flat.dtype)
@@ -178,12 +185,18 @@ class Coordinates:
                 other, log_factor = bent_from(x, bends) if forth else (bent_to(x, bends), jnp.zeros(()))
                 total = total + jnp.sum(log_factor)
                 out.append(jnp.ravel(other))
-                if self.degrees:
+                if self.follows:
                     given(p, other if forth else x)
+                continue
+            if p.moving is not None:
+                x, written, log_factor = _within(p, p.moving.transform(read), x, forth)
+                total = total + jnp.sum(log_factor)
+                out.append(jnp.ravel(x))
+                given(p, written)
                 continue
             if p.centred is None or p.degrees is None:
                 out.append(jnp.ravel(x))
-                if self.degrees:
+                if self.follows:
                     given(p, x)
                 continue
             degree = form.lam[p.degrees].reshape(p.shape)
@@ -212,6 +225,20 @@ class Coordinates:
             evaluator.give({self.density.latent_vars[part.name]: value})
 
         return evaluator.full, given
+
+
+def _within(part: Part, through: Any, x: Any, forth: bool) -> tuple[Any, Any, Any]:
+    """As `_moved`, for a site whose support moves: `through` leads to it as it is now."""
+    fixed = transform_to(part.support)
+    if not forth:
+        return through.inv(fixed(x)), x, jnp.zeros_like(x)
+    value = through(x)
+    written = fixed.inv(value)
+    return (
+        written,
+        written,
+        through.log_abs_det_jacobian(x, value) - fixed.log_abs_det_jacobian(written, value),
+    )
 
 
 def _whitening(part: Part) -> Callable[[Callable[[Any], Any]], Whitening] | None:
@@ -260,10 +287,12 @@ def coordinates(
     with "auto" the others of a few positive numbers may be bent.
     """
     names = [n for n in shapes if n in density.latent_vars]
+    moving = {n: m for n, m in moving_supports(density).items() if {n, *m.reads} <= set(names)}
     found = declared(density, names, siblings) if centring != "as written" else {}
+    found = {n: c for n, c in found.items() if n not in moving}
     parts, site, written = [], [], []
     at = degrees = number = bends = 0
-    for name in [*_ordered(names, found), *(n for n in shapes if n not in names)]:
+    for name in [*_ordered(names, found, moving), *(n for n in shapes if n not in names)]:
         shape, support = shapes[name]
         size = int(np.prod(shape, dtype=np.int64))
         c = found.get(name)
@@ -275,11 +304,11 @@ def coordinates(
             written += [1.0 if isinstance(c, LocationScale) else 0.0] * size
             degrees += size
         among = None
-        bendable = c is None and centring == "auto" and 0 < size <= _FEW
+        bendable = c is None and name not in moving and centring == "auto" and 0 < size <= _FEW
         if bendable and _is_logarithm(transform_to(support)):
             among = slice(bends, bends + size)
             bends += size
-        parts.append(Part(name, shape, slice(at, at + size), support, c, where, among))
+        parts.append(Part(name, shape, slice(at, at + size), support, c, where, among, moving.get(name)))
         at += size
     outside = [n for c in found.values() for n in c.reads if n not in names]
     return Coordinates(
@@ -317,11 +346,16 @@ def declared(density: Density, names: Sequence[str], siblings: Sequence[str] | N
     return found
 
 
-def _ordered(names: Sequence[str], found: dict[str, Centred]) -> list[str]:
-    """Sites such that what a location or scale reads comes first; drops from `found` what allows no order."""
+def _ordered(names: Sequence[str], found: dict[str, Centred], moving: Mapping[str, Moving]) -> list[str]:
+    """Sites such that what a location, a scale or a moving support reads comes first; drops from `found` what
+    allows no order. Supports read what the program draws before, so that they always have one."""
     left, out = list(names), []
     while left:
-        ready = [n for n in left if n not in found or not set(found[n].reads) & set(left)]
+        reads = {
+            n: [*(found[n].reads if n in found else ()), *(moving[n].reads if n in moving else ())]
+            for n in left
+        }
+        ready = [n for n in left if not set(reads[n]) & set(left)]
         if not ready:
             found.pop(next(n for n in left if n in found))
             continue

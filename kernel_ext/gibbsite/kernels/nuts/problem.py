@@ -18,6 +18,7 @@ from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.finite import data_of
 from gibbsite.kernels.learnt.apart import from_their_locations
 from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings, coordinates
+from gibbsite.kernels.learnt.moving import followed
 from gibbsite.trace.jaxpr.slopes import with_slopes
 
 _RADIUS, _TRIES = 2.0, 100
@@ -127,7 +128,7 @@ def problem(
     """
     model = conditioned(model)
     traced = prototype_trace(model, key, args, dict(kwargs))
-    shapes = {}
+    shapes, known = {}, followed(density)
     for name in latent_sample_sites(traced):
         fn, site = traced[name]["fn"], density.sites.get(name)
         if fn.support.is_discrete:
@@ -135,7 +136,7 @@ def problem(
         support = fn.support if site is None else site.support
         shapes[name] = (jnp.shape(biject_to(support).inv(traced[name]["value"])), support)
         movers = () if site is None else support_movers(density, name) or bounded_by(density, name)
-        if movers:
+        if movers and name not in known:
             raise ScheduleError(f"NUTS cannot update {name!r}: a support moves with it or with {movers}")
     if not shapes:
         raise ScheduleError("NUTS has no latent site to update")

@@ -96,7 +96,7 @@ def refit(
         fit = jax.tree.map(lambda a, b: jnp.where(enough & ~coordinates.whole, a, b), new_fit, fit)
         if coordinates.whole.any():
             lam, fit = whitened(coordinates, rows, weight, lam, fit, data)
-    if coordinates.degrees:
+    if coordinates.follows:
         u, slope = jax.vmap(lambda r: moved(coordinates, r, lam, data))(rows)
         whole = jnp.isfinite(u).all(1) & jnp.isfinite(slope).all(1)
         weight = jnp.where(whole, weight, 0.0)
@@ -192,7 +192,7 @@ def unmoved(
 ) -> tuple[jax.Array, jax.Array]:
     """The inverse of `moved`, from u: v, and the gradient by v of the logdensity of v."""
     v, _ = coordinates.written_from(u, lam, surroundings)
-    if not coordinates.degrees and not coordinates.bent:
+    if not coordinates.follows and not coordinates.bent:
         return v, slope
 
     def forth(v: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -14,6 +14,7 @@ drawn exactly or sliced, then one NUTS block:
 | integers without end | Window | drawn exactly from tables over windows around them |
 | other integers | RandomWalk, Independence | nothing else fits |
 | support that moves with other sites | Conjugate, Slice | a fixed change of variables would be wrong |
+| … with continuous ones alone, none of them exact | NUTS, in one block | coordinates follow the ends |
 | enters through comparisons alone, few or independent | Conjugate, Slice | gradients do not feel a step |
 | a hierarchy that is not conjugate as a whole | NUTS, in one block | cut apart it walks; centring is learnt |
 | effects in logistic predictors, in an exact hierarchy | PolyaGamma, in one block | one draw, not a walk |

@@ -1,0 +1,55 @@
+"""`numpyro.param` in a model that is sampled: constants where the density does not read them.
+
+`random_flax_module` and its like register the parameters of a network, and put priors in their places: what
+is left of the `param` is a scaffold. One whose values the density reads is to be optimised, and refused.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import numpyro
+from numpyro import handlers
+
+from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.collect import feasible, log_probs
+from gibbsite.density.model.loose import LooseParam
+from gibbsite.trace.jaxpr.compat import Literal
+
+
+def with_constants(fn: Callable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable:
+    """The model `fn` with each `numpyro.param` that its density does not read fixed at its first value.
+
+    Raises `LooseParam`, a `ModelError`, for one that it does read.
+    """
+    first = _trace(fn, args, kwargs)
+    loose = {n: m["value"] for n, m in first.items() if m["type"] == "param" and m["value"] is not None}
+    leaves, tree = jax.tree.flatten(loose)
+    arrays = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray | jax.Array)]
+
+    def density(given: list[Any]) -> list[Any]:
+        values = list(leaves)
+        for i, x in zip(arrays, given, strict=True):
+            values[i] = x
+        fixed = handlers.substitute(fn, data=jax.tree.unflatten(tree, values))
+        return list(log_probs(_trace(fixed, args, kwargs), {}).values())
+
+    if arrays:
+        jaxpr = jax.make_jaxpr(density)([leaves[i] for i in arrays]).jaxpr
+        reached = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
+        for eqn in reversed(jaxpr.eqns):
+            if reached & set(eqn.outvars):
+                reached |= {a for a in eqn.invars if not isinstance(a, Literal)}
+        read = {i for i, v in zip(arrays, jaxpr.invars, strict=True) if v in reached}
+        paths = jax.tree_util.tree_flatten_with_path(loose)[0]
+        names = [str(paths[i][0][0].key) for i in sorted(read)]  # type: ignore[union-attr]
+        if names:
+            raise LooseParam.of(names[0])
+    return handlers.substitute(fn, data=loose)
+
+
+def _trace(fn: Callable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    model = handlers.substitute(handlers.seed(fn, jax.random.key(0)), substitute_fn=feasible)
+    with handlers_alone, numpyro.validation_enabled(False):
+        return handlers.trace(model).get_trace(*args, **kwargs)
