@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import socket
+import struct
 import urllib.error
 import urllib.request
 from threading import Thread
@@ -157,6 +159,48 @@ def test_a_page_in_a_file_and_words(going, tmp_path, capsys):
         Watch(copy)
     assert main(["watch", str(tmp_path / "nothing")]) == 1
     shutil.rmtree(copy)
+
+
+def test_mistakes_on_the_line_are_told_in_a_sentence(going, tmp_path, capsys):
+    _, folder = going
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        for options, said in (
+            (["--port", str(taken.getsockname()[1])], "port: .* cannot be served"),
+            (["--port", "99999"], "port: 99999 is none"),
+            (["--port", "-1"], "port: -1 is none"),
+            (["--html", str(tmp_path / "no" / "x.html")], "cannot be written: No such file"),
+            (["--html", str(tmp_path)], "cannot be written: Is a directory"),
+            (["--every", "nan"], "every must be a number of seconds"),
+            (["--every", "inf"], "every must be a number of seconds"),
+            (["--every", "-1"], "every must be a number of seconds"),
+        ):
+            assert main(["watch", str(folder), *options]) == 1
+            err = capsys.readouterr().err
+            assert re.search(said, err) and err.count("\n") == 1, err
+    assert not list(tmp_path.parent.glob(f"{tmp_path.name}*.new"))
+
+
+def test_the_page_guards_itself_and_hang_ups_are_silent(going, capfd):
+    _, folder = going
+    server, address = served(Watch(folder))
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with urllib.request.urlopen(address) as page:
+            assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+            assert page.headers["X-Content-Type-Options"] == "nosniff"
+        for _ in range(3):
+            with socket.create_connection(server.server_address[:2]) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.sendall(f"GET /{address.split('/')[3]}/ HTTP/1.0\r\n\r\n".encode())
+        fetched(address)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_names_of_what_is_not_there(fit):

@@ -19,6 +19,7 @@ from faults.kinds import AT_REST, WHILE_WRITING, Killed, draws_agree, failing
 from gibbsite.errors import CheckpointError, StoreError
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling import run as run_module
+from gibbsite.sampling.storage import committing, store
 from helpers.models.sampling_models import coins, data
 
 SCHEDULE = "Conjugate w (*) Conjugate p (*) Gibbs z"
@@ -33,10 +34,12 @@ def stores(tmp_path_factory):
     """A run of three chunks a site in its store, the same at an earlier commit, and one of another seed."""
     root = tmp_path_factory.mktemp("faults")
     model = gb.model(coins, data())
-    model.sample(**{**OPTIONS, "draws": 2000}, store=root / "run")
-    shutil.copytree(root / "run", root / "of an earlier commit")
-    run = gb.load(root / "run", model=model).resume(100)
-    model.sample(**{**OPTIONS, "seed": 2}, store=root / "of another run")
+    with pytest.MonkeyPatch.context() as few:
+        few.setattr(store, "_CHUNK_ROWS", CHUNK_ROWS)
+        model.sample(**{**OPTIONS, "draws": 2000}, store=root / "run")
+        shutil.copytree(root / "run", root / "of an earlier commit")
+        run = gb.load(root / "run", model=model).resume(100)
+        model.sample(**{**OPTIONS, "seed": 2}, store=root / "of another run")
     short = model.sample(**{**SHORT, "draws": 60})
     return model, run, root, short
 
@@ -107,6 +110,8 @@ def while_writing(kind, stores, seed, folder, monkeypatch):
     at, ever_after = int(rng.integers(0, 60)), bool(rng.random() < 0.5) or isinstance(error, Killed)
     run = None
     monkeypatch.setattr(run_module, "_STORE_SHARE", np.inf)  # a commit after every chunk
+    if rng.random() < 0.5:  # and each a checkpoint
+        monkeypatch.setattr(committing, "_LARGE", 0)
     run = model.start(**SHORT, store=folder)
     with failing(monkeypatch, what, at, error, ever_after):
         try:

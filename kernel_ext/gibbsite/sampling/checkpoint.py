@@ -94,6 +94,27 @@ def same_versions(saved: dict[str, str]) -> None:
         )
 
 
+def encoded(facts: dict[str, Any], state: dict[str, np.ndarray]) -> bytes:
+    """Facts, as JSON knows them, and arrays as the bytes of an npz."""
+    body = io.BytesIO()
+    named = {f"leaf_{i}": v for i, v in enumerate(state.values())}
+    text = json.dumps({**facts, "paths": list(state)})
+    np.savez(body, facts=np.frombuffer(text.encode(), np.uint8), **named)  # type: ignore[arg-type]
+    return body.getvalue()
+
+
+def decoded(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The inverse of `encoded`, for bytes that may be anything: nothing is unpickled, and no array is larger
+    than the bytes that are there for it. Raises `ValueError`."""
+    try:
+        arrays = _members(body)
+        facts = json.loads(arrays.pop("facts").tobytes())
+        paths = facts.pop("paths")
+        return facts, {str(p): arrays[f"leaf_{i}"] for i, p in enumerate(paths)}
+    except (KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile) as problem:
+        raise ValueError(str(problem)) from problem
+
+
 def write(
     folder: Path, facts: dict[str, Any], state: dict[str, np.ndarray], durable: bool = True
 ) -> tuple[int, ...]:
@@ -102,11 +123,7 @@ def write(
     The file is an npz with the SHA-256 of all before it as its last bytes. `durable` waits for the disk
     to have it; `sync_name` waits for its name. Returns its `mark`.
     """
-    body = io.BytesIO()
-    named = {f"leaf_{i}": v for i, v in enumerate(state.values())}
-    text = json.dumps({**facts, "paths": list(state)})
-    np.savez(body, facts=np.frombuffer(text.encode(), np.uint8), **named)  # type: ignore[arg-type]
-    content = body.getvalue()
+    content = encoded(facts, state)
     new = folder / (FILE + ".new")
     new.unlink(missing_ok=True)  # also where it is a link to somebody's file
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -163,11 +180,8 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         body, digest = content[:-_DIGEST], content[-_DIGEST:]
         if hashlib.sha256(body).digest() != digest:
             raise ValueError(f"{FILE} is not what was written, or of an older version of Gibbsite")
-        arrays = _members(body)
-        facts = json.loads(arrays.pop("facts").tobytes())
-        paths = facts.pop("paths")
-        state = {str(p): arrays[f"leaf_{i}"] for i, p in enumerate(paths)}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile) as problem:
+        facts, state = decoded(body)
+    except ValueError as problem:
         raise CheckpointError(f"the saved run in {str(folder)!r} cannot be read: {problem}") from problem
     if facts.get("format") != FORMAT:
         raise CheckpointError(

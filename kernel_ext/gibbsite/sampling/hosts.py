@@ -1,29 +1,84 @@
-"""Several hosts in one program (`jax.distributed`): each runs its share of the chains, and keeps it."""
+"""Several hosts, each of which runs its share of the chains and keeps it: told by a text, or by JAX.
 
+Hosts never communicate: all that one has to know is which of how many it is. That is told (`host="3/16"`),
+or read from what a batch system tells (`host="auto"`), so that a host that fails or ends first is no matter
+to the others. In a program of `jax.distributed` it is JAX's number.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import jax
 
 from gibbsite.errors import CheckpointError, OptionError
+from gibbsite.ground import sensible
+
+_TOLD = re.compile(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*")
+# number and count, by batch system: tasks of one Slurm job step, a Slurm array from 0, an Indexed Job of
+# Kubernetes (which does not tell its containers how many there are)
+_BATCH = (
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"),
+    ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"),
+)
 
 
-def share_of(chains: int) -> tuple[int, int]:
-    """Number of this host's first chain, and how many of `chains` it runs.
+@dataclass(frozen=True)
+class Host:
+    """The `number`-th, from 0, of `count` hosts."""
 
-    Raises `OptionError` where they do not divide evenly over the hosts.
-    """
-    hosts = jax.process_count()
-    if chains % hosts:
-        raise OptionError(
-            f"chains: {chains} do not divide over the {hosts} hosts of this program; give a multiple"
-        )
-    return jax.process_index() * (chains // hosts), chains // hosts
+    number: int = 0
+    count: int = 1
+
+    def share_of(self, chains: int) -> tuple[int, int]:
+        """Number of this host's first chain, and how many of `chains` it runs.
+
+        Raises `OptionError` where they do not divide evenly over the hosts.
+        """
+        if chains % self.count:
+            raise OptionError(
+                f"chains: {chains} do not divide over the {self.count} hosts of this program; give a multiple"
+            )
+        return self.number * (chains // self.count), chains // self.count
+
+    def folder_of(self, path: str | Path) -> Path:
+        """Where it keeps the run that is stored in `path`: a folder of its own, if there are others."""
+        path = Path(path).expanduser()
+        return path if self.count == 1 else path / f"host{self.number}"
 
 
-def folder_of(path: str | Path) -> Path:
-    """Where this host keeps the run that is stored in `path`: a folder of its own, if there are others."""
-    path = Path(path).expanduser()
-    return path if jax.process_count() == 1 else path / f"host{jax.process_index()}"
+def this_host(asked: str | None = None, environment: Mapping[str, str] = os.environ) -> Host:
+    """Which host this is: `asked` is "3/16", the fourth of sixteen; "auto", what the batch system says; or
+    None, what JAX says. Raises `OptionError` of anything else."""
+    asked = sensible.text("host", asked, "3/16")
+    if asked is None:
+        return Host(jax.process_index(), jax.process_count())
+    if jax.process_count() > 1:
+        raise OptionError("host: leave it out under jax.distributed, which numbers the hosts of a program")
+    if asked.strip() == "auto":
+        return _by_batch(environment)
+    told = _TOLD.fullmatch(asked)
+    if told is None:
+        raise OptionError(f"host must be a number, from 0, of how many, as '3/16', or 'auto', not {asked!r}")
+    return _checked(int(told[1]), int(told[2]), f"host {asked!r}")
+
+
+def _by_batch(environment: Mapping[str, str]) -> Host:
+    for number, count in _BATCH:
+        told = [environment.get(name, "") for name in (number, count)]
+        if all(t.isdecimal() for t in told) and int(told[1]) > 1:
+            return _checked(int(told[0]), int(told[1]), f"host 'auto': {number}={told[0]}, {count}={told[1]}")
+    known = "; ".join(f"{number} and {count}" for number, count in _BATCH)
+    raise OptionError(f"host 'auto': none of these are set to the number of one of several hosts: {known}")
+
+
+def _checked(number: int, count: int, what: str) -> Host:
+    if not number < count:
+        raise OptionError(f"{what}: hosts are numbered from 0, the last of {count} is {count - 1}")
+    return Host(number, count)
 
 
 def own_part(path: Path) -> Path:
@@ -33,7 +88,7 @@ def own_part(path: Path) -> Path:
             f"{str(path)!r} holds the chains of several hosts: gibbsite.joined reads the draws of all, "
             f"gibbsite.load one of {', '.join(p.name for p in parts(path))}"
         )
-    return folder_of(path)
+    return this_host().folder_of(path)
 
 
 def parts(path: str | Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """Runs read back from disk. Nothing in the file is executed."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial as partial_of
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.errors import CheckpointError, ModelError, ScheduleError
+from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, ScheduleError
 from gibbsite.ground import sensible
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
@@ -16,9 +17,17 @@ from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts
 from gibbsite.sampling.run import Run, Settings
+from gibbsite.sampling.storage import journal
 from gibbsite.sampling.storage.described import plan_without_model
 from gibbsite.sampling.storage.facts import checked_facts, checked_settings
-from gibbsite.sampling.storage.reading import damages, read_description, read_draws, read_whole, warn_of
+from gibbsite.sampling.storage.reading import (
+    add_later,
+    damages,
+    read_description,
+    read_draws,
+    read_whole,
+    warn_of,
+)
 from gibbsite.sampling.storage.store import Store
 
 
@@ -57,6 +66,10 @@ def read_back(
     """As `load`, where `planned` makes of the store's description the plan to go on with; `streaming` has it
     write to `folder` even if it was saved, and not streamed, there. `going`: another process is at it."""
     facts, state = checkpoint.read(folder)
+    later = _later(folder, facts.get("commit"), partial)
+    if later:  # what the draws' arrays hold is the checkpoint's; all else is as of the last commit
+        state = later[-1].state
+        facts = {**facts, **later[-1].facts, "draws": facts.get("draws")}
     facts = checked_facts(facts, folder)
     told = checked_settings(facts["settings"], folder)
     settings = Settings(**told)
@@ -71,11 +84,22 @@ def read_back(
     run = Run(plan, None, settings)
     if partial:
         wrong = read_whole(folder, facts["draws"], run.kept)
+        if not wrong:
+            add_later(folder, later, run.kept, described)
         warn_of(folder, wrong, run.kept.sampled.steps)
     else:
         read_draws(folder, facts["draws"], run.kept)
+        add_later(folder, later, run.kept, described)
     _agree(run, settings, folder)
-    run.take_up(facts, state, going)
+    try:
+        run.take_up(facts, state, going)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+        if isinstance(problem, GibbsiteError):
+            raise
+        raise CheckpointError(
+            f"the saved run in {str(folder)!r} is damaged: what it tells of its state is not what was "
+            f"written ({problem!r})"
+        ) from problem
     if partial:
         return run
     if facts["live"] or streaming:
@@ -87,6 +111,17 @@ def read_back(
         _same_surroundings(engine, facts.get("surroundings"))
         run.give_engine(engine, place)
     return run
+
+
+def _later(folder: Path, commit: str | None, partial: bool = False) -> list[journal.Record]:
+    """The commits after the checkpoint; `partial`: none where their file is damaged, with a warning."""
+    try:
+        return journal.read(folder, commit)
+    except CheckpointError as problem:
+        if not partial:
+            raise
+        warnings.warn(str(problem).partition(" What is whole of it")[0], stacklevel=3)
+        return []
 
 
 def _same_surroundings(engine: Engine, saved: Any) -> None:
@@ -133,11 +168,17 @@ def verify(path: str | Path) -> Verified:
     facts = checked_facts(checkpoint.read(folder)[0], folder)
     checked_settings(facts["settings"], folder)
     wrong = list(damages(folder, facts))
+    try:
+        later = journal.read(folder, facts.get("commit"))
+    except CheckpointError as problem:
+        wrong, later = [*wrong, str(problem)], []
     if wrong:
         raise CheckpointError("\n".join(wrong))
     held = facts["draws"]["posterior"]
+    new = [r.rows["posterior"] for r in later if r.rows.get("posterior")]
+    steps = held["steps"] + sum(next(iter(rows.values())).shape[1] for rows in new)
     needs = checkpoint.requirements(facts["versions"])
-    return Verified(str(folder), held["steps"], tuple(held["names"]), needs)
+    return Verified(str(folder), steps, tuple(new[0] if new else held["names"]), needs)
 
 
 def _plan_of(model: Any, described: dict[str, Any]) -> Plan:

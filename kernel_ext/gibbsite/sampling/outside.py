@@ -10,6 +10,7 @@ from gibbsite.sampling import checkpoint
 from gibbsite.sampling.hosts import parts
 from gibbsite.sampling.load import read_back
 from gibbsite.sampling.run import Run
+from gibbsite.sampling.storage import journal
 from gibbsite.sampling.storage.lock import Writer, writer
 
 _TRIES = 5
@@ -48,15 +49,20 @@ def outside(folder: Path, before: Outside | None = None) -> Outside:
     While it is read, another commit may come: then it is read again. Raises `CheckpointError` as `load` does.
     """
     for attempt in range(_TRIES):
-        mark, who = checkpoint.mark(folder), writer(folder)
+        mark, who = _mark(folder), writer(folder)
         if before is not None and (mark, who) == (before.mark, before.writer):
             return before
         try:
             run = read_back(folder, None, going=who is not None)
-            return Outside(folder, run, who, 0.0 if mark is None else mark[-1] / 1e9, mark)
+            return Outside(folder, run, who, max((m[-1] for m in mark if m), default=0) / 1e9, mark)
         except (CheckpointError, OSError) as problem:
-            if checkpoint.mark(folder) == mark or attempt == _TRIES - 1:
+            if _mark(folder) == mark or attempt == _TRIES - 1:
                 if isinstance(problem, OSError):
                     raise CheckpointError(f"the saved run in {str(folder)!r} cannot be read") from problem
                 raise
     raise AssertionError  # not reached: the last attempt returns or raises
+
+
+def _mark(folder: Path) -> tuple[Any, Any]:
+    """Changes with every commit."""
+    return checkpoint.mark(folder), journal.mark(folder)

@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -32,6 +33,7 @@ from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
 from gibbsite.sampling.modes.moves import Move, moves_from, noticed
 from gibbsite.sampling.posterior.derived import Derived
 from gibbsite.sampling.registry import remember
+from gibbsite.sampling.storage.committing import Committing, Packed
 from gibbsite.sampling.storage.datatree import to_datatree
 from gibbsite.sampling.storage.drawn import Drawn
 from gibbsite.sampling.storage.draws import Draws, empty_like
@@ -47,8 +49,9 @@ from gibbsite.sampling.watch.until import Until
 from gibbsite.showing import watch
 
 _CHUNK_SECONDS = 0.2
-# streaming to disk may take this share of the time that passes between commits
-_STORE_SHARE = 0.1
+# streaming to disk may take this share of a processor: what an append costs, some milliseconds, comes several
+# times a second then
+_STORE_SHARE = 0.02
 _log = logging.getLogger("gibbsite")
 
 
@@ -136,7 +139,7 @@ class Run(Looking):
         if analysed:
             self._stages.add(ANALYSING, analysed)
         self._clock = BlockClock(len(plan.blocks))
-        self._next_commit = 0.0
+        self._committing = None if store is None else Committing(store)
         self._store_error: StoreError | None = None
         self._continuing = threading.RLock()
         self._process = os.getpid()
@@ -328,15 +331,19 @@ class Run(Looking):
             self._began = None
             self._stages.enter(None)
         try:
-            if self._status != "failed":
-                self._monitor.lasting = (*self._warming.notices(self.centring), *noticed(self.moves))
-                self._monitor.measure(self.kept, ended=True)
-                if self.settings.keep_probs and self.kept.sampled.steps:
-                    self.probs  # noqa: B018
             try:
-                self._commit(now=self._status != "failed")
+                if self._status == "failed":  # its draws are as good as before
+                    self._commit(now=True, whole=False)
+                else:
+                    notices = (*self._warming.notices(self.centring), *noticed(self.moves))
+                    self._monitor.lasting = notices
+                    self._monitor.measure(self.kept, ended=True)
+                    if self.settings.keep_probs and self.kept.sampled.steps:
+                        self.probs  # noqa: B018
+                    self._commit(now=True)
             finally:
-                if self._store is not None:
+                if self._committing is not None and self._store is not None:
+                    self._committing.settle()
                     self._store.release()
             if self._store_error is not None and self._status != "failed":
                 self._fail(self._store_error)
@@ -360,6 +367,7 @@ class Run(Looking):
         while self.kept.steps < self._warmup + self._target or self._wants_more():
             if self._stop.is_set():
                 self._status = "stopped"
+                self._commit(now=True, whole=False)  # first of all: the process may be about to end
                 if ahead is not None:  # given up; meanwhile the last one was taken in
                     self._pace.add(ahead.warming, 0, time.monotonic() - ahead.began)
                 return
@@ -500,31 +508,44 @@ class Run(Looking):
         warm = self._warming.pack(self.kept.steps)
         return {**self.kept.summaries.pack(), **self._probs[1].pack(), **warm}
 
-    def _commit(self, now: bool = False) -> None:
-        """Stream to the store, at most as often as its share of time allows. Where that fails the run goes on
-        in memory, and ends as failed unless a later commit succeeds."""
-        if self._store is None or (self._state is None and self._saved_state is not None):
-            return
-        if not now and (self._state is None or time.monotonic() < self._next_commit):
-            return
-        began = time.monotonic()
+    def _packed(self) -> Packed:
         # a run that ends before its first step can be loaded, and begins then
-        packed = {} if self._state is None else checkpoint.pack(self._state)
-        state = packed | self._beside()
+        state = {} if self._state is None else checkpoint.pack(self._state)
+        return self._facts(live=True), state | self._beside()
+
+    def _commit(self, now: bool = False, whole: bool = True) -> None:
+        """Stream to the store: beside the sampling, as often as its share of time allows, or, with `now`,
+        before this returns; `whole` as in `Committing.now`. Where that fails the run goes on in memory, and
+        ends as failed unless a later commit succeeds."""
+        store = self._committing
+        if store is None or (self._state is None and self._saved_state is not None):
+            return
+        if not now and (self._state is None or not store.due(_STORE_SHARE)):
+            return
+        error = store.error
         try:
-            self._store.commit(self.kept, self._facts(live=True), state)
-            self._store_error = None
-        except StoreError as error:  # the draws are in memory: go on, try again, and say so at the end
-            if self._store_error is None:
-                _log.warning("%s", error)
-            self._store_error = error
-        self._next_commit = time.monotonic() + (time.monotonic() - began) / _STORE_SHARE
+            if now:
+                store.now(self.kept, self._packed, whole)
+                error = None
+            else:
+                store.begin(self.kept, self._packed, _STORE_SHARE)
+        except StoreError as problem:
+            error = problem
+        if error is not None and not isinstance(error, StoreError):
+            raise error
+        if error is not None and self._store_error is None:
+            _log.warning("%s", error)  # the draws are in memory: go on, try again, and say so at the end
+        self._store_error = error
 
     def _derived_changed(self) -> None:
         """While the run goes on the next commit tells the store; afterwards there is none."""
         if self._store is None or self.going:
             return
-        self._store.claim()
+        try:
+            self._store.claim()
+        except (StoreError, CheckpointError) as problem:  # what is in memory can be read all the same
+            warnings.warn(f"what is derived stays in memory: {problem}", stacklevel=4)
+            return
         try:
             self._commit(now=True)
         finally:
@@ -606,7 +627,7 @@ class Run(Looking):
 
     def attach_store(self, store: Store) -> None:
         """Stream to `store` when the run goes on."""
-        self._store = store
+        self._store, self._committing = store, Committing(store)
 
     def begin_from(self, init: Mapping[str, np.ndarray] | None) -> None:
         """Start there, if the run that was saved had not begun yet."""

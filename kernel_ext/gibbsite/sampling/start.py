@@ -14,7 +14,7 @@ from gibbsite.sampling.again import taken_up, under_way
 from gibbsite.sampling.engine.initial import checked_starts
 from gibbsite.sampling.engine.resources import planned
 from gibbsite.sampling.engines import engine_for
-from gibbsite.sampling.hosts import folder_of, share_of
+from gibbsite.sampling.hosts import this_host
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.signals import interrupts, termination
 from gibbsite.sampling.storage.store import Store
@@ -55,6 +55,7 @@ def made(
     analysed: float = 0.0,
     durable: bool = True,
     resume: str | None = None,
+    host: str | None = None,
 ) -> Run:
     """A run that has not begun, or with `resume` "auto" the one that has begun in `store`.
 
@@ -79,9 +80,10 @@ def made(
     `chunk` fixes the steps per chunk (default: about 200 ms). Computes in JAX's default precision: set
     `jax_enable_x64` before the model is made for float64.
 
-    In a program of several hosts (`jax.distributed`), each of which calls this with the same arguments, every
-    host runs and returns its share of the chains, on its own devices, and streams it to a folder of its own
-    in `store`; `gibbsite.joined` puts the draws together. `analysed`: seconds that making the plan took, to
+    Of several hosts, each of which calls this with the same arguments but for `host` ("3/16" is the fourth of
+    sixteen, "auto" asks the batch system), every host runs and returns its share of the chains, on its own
+    devices, and streams it to a folder of its own in `store`; `gibbsite.joined` puts the draws together. In a
+    program of `jax.distributed` they have JAX's numbers. `analysed`: seconds that making the plan took, to
     be shown with what follows.
 
     Raises `OptionError` for values that make no sense, `ResourceError` where the draws cannot fit into
@@ -99,6 +101,7 @@ def made(
         shard=sensible.text("shard", shard, "auto"),
         keep_probs=options.with_probabilities(plan, keep_probs, keep),
         rescue=sensible.flag("rescue", rescue),
+        host=host,
     )
     most = options.most_draws(max_draws, settings.draws)
     sensible.text("device", device, "cpu")
@@ -122,7 +125,7 @@ def made(
         settings.thin,
         settings.keep,
     )
-    folder = None if path is None else folder_of(path)
+    folder = None if path is None else this_host(host).folder_of(path)
     if folder is not None and resume and under_way(folder):
         return taken_up(
             folder,
@@ -154,11 +157,12 @@ def settings_for(
     chains: int = 4,
     seed: int = 0,
     thin: int = 1,
+    host: str | None = None,
     **rest: Any,
 ) -> Settings:
     """What was asked for, checked, for this host's share of the chains. Raises `OptionError`."""
     all_chains = sensible.count("chains", chains, 1, options.MOST_CHAINS)
-    first_chain, own_chains = share_of(all_chains)
+    first_chain, own_chains = this_host(host).share_of(all_chains)
     most_warmup, auto = options.warmup(warmup)
     return Settings(
         draws=sensible.count("draws", draws, 1),

@@ -137,7 +137,8 @@ def test_hosts_share_the_chains_and_are_joined(tmp_path):
     for k, host in enumerate(found):
         assert "3 do not divide over the 2 hosts" in host["odd"]
         assert host["here"] == [2, 1, 2] and host["steps"] == 20 + 5 * k
-    tree = gb.joined(tmp_path)
+    with pytest.warns(UserWarning, match=r"hosts \[0\] .* have 20 draws per chain, others up to 25"):
+        tree = gb.joined(tmp_path)
     a = tree["posterior"]["a"]
     assert list(tree["posterior"].chain) == list(tree["sample_stats"].chain) == [0, 1, 2, 3]
     assert a.shape[:2] == (4, 20) and "chain" not in tree["observed_data"].dims

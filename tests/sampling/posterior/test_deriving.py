@@ -9,6 +9,8 @@ import pytest
 from gibbsite.errors import ExpressionError, UnknownNameError
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.posterior.prior import prior_draws
+from gibbsite.sampling.storage.lock import Lock
+from gibbsite.trace.jaxpr import compiling
 from gibbsite.views.run.content import gather
 from gibbsite.views.run.words import rows
 
@@ -125,3 +127,44 @@ def test_groups_and_large_sites_of_the_prior():
     found = prior_draws(gibbsite.model(looped, np.float32(1.0)).plan(), ["a", "many"])
     assert set(found) == {"a"} and found["a"].shape == (2000, 3)
     np.testing.assert_allclose(found["a"].mean(0), [0, 10, 20], atol=4 / np.sqrt(2000))
+
+
+def test_the_prior_is_compiled_once_for_all_runs_of_a_model(model, run, monkeypatch):
+    made, real = [], compiling.compiled
+    monkeypatch.setattr(compiling, "compiled", lambda *a, **k: made.append(1) or real(*a, **k))
+    found = [model.sample(draws=5, warmup=5, chains=2, seed=seed).prior()["mu"] for seed in (5, 6)]
+    assert len(made) <= 1  # none, where another test has drawn it
+    assert not np.array_equal(*found)  # each with its own seed
+
+
+@pytest.mark.parametrize(
+    "text", ["mu[0]/mu[1]", "mu[0]//2", "mu[0] /(1 + tau)", "(mu[0] + 1) / -tau", "mu/2"]
+)
+def test_whatever_it_was_called_it_is_there_when_loaded(model, tmp_path, text):
+    run = model.sample(draws=20, warmup=20, chains=2, seed=1)
+    run.derive(text)
+    run.derive("named = mu[0]/tau")
+    run.save(tmp_path / "run")
+    back = gibbsite.load(tmp_path / "run")
+    assert list(back.derived) == list(run.derived)
+    for name, quantity in run.derived.items():
+        np.testing.assert_array_equal(back.derived[name].values, quantity.values)
+
+
+def test_what_may_only_be_read_has_quantities_too(model, tmp_path):
+    """Another process goes on with the store; or another handle did."""
+    run = model.sample(draws=20, warmup=20, chains=2, seed=1, store=tmp_path / "run")
+    held = Lock(tmp_path / "run")
+    held.take()
+    for reader in (gibbsite.load(tmp_path / "run"), run):
+        with pytest.warns(UserWarning, match=r"stays in memory: store .* is being written to by process"):
+            found = reader.derive("twice = 2 * tau")
+        np.testing.assert_allclose(found.values, 2.0 * reader.draws["tau"], rtol=1e-6)
+        with pytest.warns(UserWarning, match="stays in memory"):
+            reader.forget("twice")
+        assert not reader.derived
+    held.release()
+    gibbsite.load(tmp_path / "run", model=model).resume(5)
+    with pytest.warns(UserWarning, match="stays in memory: .*gone on elsewhere"):
+        run.derive("2 * tau")
+    assert list(run.derived) == ["2 * tau"]

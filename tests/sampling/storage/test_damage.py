@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from gibbsite.errors import CheckpointError, GibbsiteError, StoreError
 from gibbsite.sampling import checkpoint
+from gibbsite.sampling import run as run_module
+from gibbsite.sampling.storage import committing, store
+from helpers.readers.committed import committed
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
 OPTIONS = {"draws": 1300, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHEDULE, "chunk": 100}
@@ -22,7 +25,9 @@ OPTIONS = {"draws": 1300, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHE
 def stored(model, tmp_path_factory):
     """A run of several chunks a site, with its store."""
     folder = tmp_path_factory.mktemp("stores") / "run"
-    return model.sample(**OPTIONS, store=folder, keep="p"), folder
+    with pytest.MonkeyPatch.context() as few:
+        few.setattr(store, "_CHUNK_ROWS", 1024)
+        return model.sample(**OPTIONS, store=folder, keep="p"), folder
 
 
 def _flipped(path, at, bit):
@@ -123,6 +128,15 @@ def test_no_codec_is_run_that_we_did_not_write(stored, tmp_path, version):
         {"versions": []},
         {"about": 3},
         {"observed": {"y": ["../../etc/passwd", "x"]}},
+        {"aims": 0},
+        {"aims": {"x": 1}},
+        {"aims": {"0": "x"}},
+        {"centring": 0},
+        {"centring": {"w": {"degrees": [1.0], "elsewhere": 2}}},
+        {"centring": {"w": {"count": 1}}},
+        {"starts": 5},
+        {"derived": 7},
+        {"warming": {"length": 40, "told": "", "moved": [["x", "y"]]}},
     ],
     ids=str,
 )
@@ -186,7 +200,11 @@ def _between_commits(run, ready, do):
     done = threading.Event()
 
     def look(_):
-        if threading.current_thread() is run._thread and not done.is_set() and ready():
+        if threading.current_thread() is not run._thread or done.is_set():
+            return
+        if run._committing is not None:
+            run._committing.settle()
+        if ready():
             do()
             done.set()
 
@@ -196,7 +214,10 @@ def _between_commits(run, ready, do):
 
 
 @pytest.mark.parametrize("loss", ["folder", "checkpoint", "chunk"])
-def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss):
+def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss, monkeypatch):
+    monkeypatch.setattr(committing, "_LARGE", 0)  # every commit a checkpoint
+    monkeypatch.setattr(run_module, "_STORE_SHARE", np.inf)
+    monkeypatch.setattr(store, "_CHUNK_ROWS", 100)  # so that the first is not written again
     folder = tmp_path / "run"
     run = model.start(**{**OPTIONS, "draws": 10**7}, store=folder)
 
@@ -208,7 +229,7 @@ def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss):
         else:
             (folder / "draws.zarr" / "posterior" / "p" / "c" / "0" / "0" / "0").unlink()
 
-    _between_commits(run, lambda: _committed(folder) >= 1024, lose)
+    _between_commits(run, lambda: committed(folder) >= 300, lose)
     after = run.kept.sampled.steps + 200
     _between_commits(run, lambda: run.kept.sampled.steps >= after, lambda: None)  # it goes on in memory
     assert run.status == "sampling"
@@ -224,6 +245,7 @@ def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss):
 @pytest.mark.parametrize("moment", ["before it is written", "after it was written"])
 def test_what_goes_away_during_a_commit(model, tmp_path, monkeypatch, loss, moment):
     """The last commit is said to have failed, or what is on disk is whole."""
+    monkeypatch.setattr(store, "_CHUNK_ROWS", 1024)
     folder, write = tmp_path / "run", checkpoint.write
     chunks = folder / "draws.zarr" / "posterior" / "p" / "c" / "0"
     lost = {"checkpoint": folder / checkpoint.FILE, "first chunk": chunks / "0" / "0"}
@@ -234,7 +256,7 @@ def test_what_goes_away_during_a_commit(model, tmp_path, monkeypatch, loss, mome
             path.unlink(missing_ok=True)
         mark = write(*given)
         if moment.startswith("after"):
-            path.unlink()
+            path.unlink(missing_ok=True)
         return mark
 
     run = model.sample(**OPTIONS, store=folder, keep="p")
@@ -263,7 +285,3 @@ def test_a_start_that_is_refused_leaves_nothing(model, tmp_path):
     with pytest.raises(GibbsiteError, match="max_draws"):
         model.start(**OPTIONS, store=mine, max_draws=0)
     assert mine.exists() and not list(mine.iterdir())
-
-
-def _committed(folder):
-    return (folder / checkpoint.FILE).exists() and checkpoint.read(folder)[0]["draws"]["posterior"]["steps"]

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,10 +18,11 @@ import xarray as xr
 from gibbsite.errors import CheckpointError, ModelError, OptionError, StoreError
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling import run as run_module
-from gibbsite.sampling.storage import lock
+from gibbsite.sampling.storage import committing, lock
 from gibbsite.sampling.storage.lock import Lock
 from gibbsite.sampling.storage.store import Store
 from helpers import TESTS
+from helpers.readers.committed import committed
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
 OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": SCHEDULE}
@@ -98,6 +100,7 @@ def test_killed_at_any_write(model, whole, tmp_path, monkeypatch, moment):
 
     folder = tmp_path / "run"
     monkeypatch.setattr(run_module, "_STORE_SHARE", np.inf)  # a commit after every chunk
+    monkeypatch.setattr(committing, "_LARGE", 0)  # each a checkpoint
     run = model.start(**OPTIONS, chunk=9, store=folder)
     monkeypatch.setattr(os, "replace", renamed)
     monkeypatch.setattr(Path, "replace", lambda self, target: renamed(self, target))
@@ -136,7 +139,7 @@ def test_sigkill(model, tmp_path):
         [sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, env=alike
     )
     try:
-        while process.poll() is None and _committed(folder) < 50:
+        while process.poll() is None and committed(folder) < 50:
             time.sleep(0.05)
         assert process.poll() is None
         os.kill(process.pid, signal.SIGSTOP)  # it holds the store still, and draws no more to be drawn again
@@ -163,7 +166,7 @@ def test_two_runs_of_one_process_do_not_write_one_store(model, tmp_path):
     folder = tmp_path / "run"
     run = model.start(**{**OPTIONS, "draws": 10_000_000}, store=folder)
     try:
-        while _committed(folder) < 10:
+        while committed(folder) < 10:
             time.sleep(0.02)
         other = gb.load(folder, model=model)
         with pytest.raises(StoreError, match=rf"process {os.getpid()}"):
@@ -192,6 +195,30 @@ def test_a_lock_that_its_holder_has_not_signed_yet(tmp_path):
     other.release()
 
 
+@pytest.mark.parametrize("host", ["node17", None])
+def test_a_name_that_a_killed_process_left_is_nobody_s(tmp_path, host):
+    """The process is on another machine, or its number is another process's now."""
+    told = {"pid": os.getpid(), "host": host or socket.gethostname(), "since": "2026-11-20 00:00:00"}
+    (tmp_path / "lock").write_text(json.dumps(told))
+    assert lock.writer(tmp_path) is None
+    held = Lock(tmp_path)
+    held.take()
+    (tmp_path / "lock").write_text(json.dumps(told))
+    assert str(lock.writer(tmp_path)).startswith(f"process {os.getpid()} on {told['host']}")
+    held.release()
+
+
+def test_those_who_look_are_in_nobody_s_way(tmp_path):
+    (tmp_path / "lock").write_text(json.dumps({"pid": 1, "host": "node17", "since": "then"}))
+    looking = os.open(tmp_path / "lock", os.O_RDONLY)
+    lock.fcntl.flock(looking, lock.fcntl.LOCK_SH)
+    threading.Timer(0.05, os.close, (looking,)).start()
+    held = Lock(tmp_path)
+    held.take()  # a moment later
+    assert held.held
+    held.release()
+
+
 def test_a_file_system_that_knows_no_locks(tmp_path, monkeypatch):
     def unknown(*args):
         raise OSError(95, "Operation not supported")
@@ -199,12 +226,6 @@ def test_a_file_system_that_knows_no_locks(tmp_path, monkeypatch):
     monkeypatch.setattr(lock.fcntl, "flock", unknown)
     with pytest.warns(UserWarning, match="cannot be locked.*no other process"):
         Lock(tmp_path).take()
-
-
-def _committed(folder):
-    if not (folder / checkpoint.FILE).exists():
-        return 0
-    return checkpoint.read(folder)[0]["draws"]["posterior"]["steps"]
 
 
 def test_loading_executes_nothing(model, tmp_path):

@@ -118,6 +118,27 @@ def test_what_belongs_to_others_is_not_read(folder, made, caplog, monkeypatch):
     assert "belongs to somebody else" in caplog.text and len(made) == 2
 
 
+def test_a_folder_that_can_only_be_read(folder, made, caplog, monkeypatch):
+    first = run()
+
+    def read_only(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(kept.os, "utime", read_only)
+    np.testing.assert_array_equal(run(), first)
+    assert len(made) == 1 and not caplog.text
+
+
+def test_a_pipe_is_not_waited_for(folder, made, caplog):
+    run()
+    (path,) = entries(folder)
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    with caplog.at_level(logging.WARNING):
+        run()
+    assert len(made) == 2 and "is not a plain file" in caplog.text
+
+
 def test_the_oldest_go_where_there_is_too_much(tmp_path):
     cache, rng = Kept(tmp_path / "c", most_bytes=10_000), np.random.default_rng(0)
     programs = {f"p{i}": rng.bytes(1500) for i in range(12)}

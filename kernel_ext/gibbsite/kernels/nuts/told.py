@@ -130,7 +130,8 @@ def aimed_at(kernel: Any, state: Any) -> dict[int, float]:
     of all chains: warm-up may have raised it."""
     found = {}
     for i, ((block, _), own) in enumerate(zip(kernel.blocks, state.block_states, strict=True)):
-        targets = [float(np.mean(inner.target)) for _, inner in _within(block, own)]
+        # by NumPy: JAX would compile a program for it
+        targets = [float(np.mean(np.asarray(inner.target))) for _, inner in _within(block, own)]
         if targets:
             found[i] = max(targets)
     return found

@@ -100,7 +100,8 @@ class Deriving:
         for pair in told if isinstance(told, Iterable) else ():
             try:
                 name, text = pair
-                self.derive(text, name=name)
+                unnamed = isinstance(text, str) and name in ((own := " ".join(text.split())), f"({own})")
+                self.derive(text, name=None if unnamed else name)
             except (ExpressionError, TypeError, ValueError) as problem:
                 warnings.warn(f"a derived quantity could not be taken up: {problem}", stacklevel=2)
 

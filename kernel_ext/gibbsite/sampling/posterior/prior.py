@@ -11,7 +11,7 @@ from gibbsite.density.current import weighted_latents
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.jaxpr.compiling import Quick
 
 DRAWS = 2000
 _MOST = 400
@@ -32,15 +32,18 @@ def prior_draws(plan: Plan, names: Collection[str], seed: int = 0) -> Mapping[st
     wanted = {*names, *members}
     small = [n for n, site in plan.sites.items() if n in wanted and prod(site.shape) <= _MOST]
     forward = Predictive(plan.model, num_samples=DRAWS, return_sites=small, parallel=True)
-    key, kwargs = jax.random.key(seed), {INPUTS_KWARG: plan.inputs}
+    # one program for all runs of a model, kept from kernel to kernel as those of runs are
+    held = plan.density.cache.setdefault(
+        ("prior", tuple(small)), Quick(lambda key, inputs: forward(key, **{INPUTS_KWARG: inputs}))
+    )
     try:
         with handlers_alone:  # a dashboard asks from a thread of its own
-            lowered = jitted(lambda key: forward(key, **kwargs)).lower(key)
+            drawn = held(jax.random.key(seed), plan.inputs)
     except NotImplementedError:
         # `Distribution.sample` is abstract, and says so by this: what is improper (`ImproperUniform`, and
         # whatever wraps it) has no prior to draw from
         return {}
-    found = {n: np.asarray(v) for n, v in lowered.compile()(key).items()}
+    found = {n: np.asarray(v) for n, v in drawn.items()}
     out = {n: v for n, v in found.items() if n in names}
     for group, ms in plan.groups.items():
         if group in names and all(m in found for m in ms):

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import os
+import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ _META = "zarr.json"
 _MOST_META_BYTES = 2**26
 _MOST_AXES = 64  # NumPy's
 _CODECS = ("bytes", "zstd", "crc32c")
-_DTYPES = {
+PLAIN = {
     "bool",
     "float16",
     "float32",
@@ -37,13 +38,16 @@ _DTYPES = {
     *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)),
 }
 
+# files that the disk is waited for at once
+_AT_ONCE = 32
+
 # Zarr leaves out chunks that hold nothing but the fill value; then one that is lost would read as zeros.
 _CONFIG: Any = {"write_empty_chunks": True}
 
 
 def plain_dtype(name: Any) -> str:
     """The name of a type of plain numbers. Raises `ValueError` for any other."""
-    if not isinstance(name, str) or name not in _DTYPES:
+    if not isinstance(name, str) or name not in PLAIN:
         raise ValueError(f"{str(name)[:40]!r} is no type of plain numbers")
     return name
 
@@ -163,12 +167,34 @@ def missing(root: Path, label: str, array: Any) -> str | None:
 
 
 def sync(root: Path, written: Mapping[str, tuple[Any, int, int]]) -> None:
-    """Wait until the disk holds what was written of each array: `label: (array, first draw, end)`."""
+    """Wait until the disk holds what was written of each array: `label: (array, first draw, end)`. Raises
+    `OSError`.
+
+    For many files at once: a slow disk (a network's, a busy one) takes as long for one as for several.
+    """
+    files = []
     for label, (array, start, end) in written.items():
         rows, shape = rows_of(array), (array.shape[0], end, *array.shape[2:])
-        for key in _keys(shape, array.chunks, "/", start // rows):
-            _sync_file(root / label / key)
-        _sync_file(root / label / _META)
+        files += [root / label / key for key in _keys(shape, array.chunks, "/", start // rows)]
+        files.append(root / label / _META)
+    problems: list[BaseException] = []
+
+    def wait_for(some: Sequence[Path]) -> None:
+        try:
+            for path in some:
+                _sync_file(path)
+        except BaseException as problem:  # whoever asked is told
+            problems.append(problem)
+
+    shares = [files[i::_AT_ONCE] for i in range(1, min(_AT_ONCE, len(files)))]
+    threads = [threading.Thread(target=wait_for, args=(some,), daemon=True) for some in shares]
+    for thread in threads:
+        thread.start()
+    wait_for(files[::_AT_ONCE])
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
 
 
 def shrinkage(root: Path, written: Mapping[str, tuple[Any, int, int]]) -> float | None:
@@ -248,7 +274,7 @@ def _checked(root: Path, label: str, remembered: str) -> tuple[tuple[int, ...], 
         encoding = found["chunk_key_encoding"]
         plain = (
             found["node_type"] == "array"
-            and found["data_type"] in _DTYPES
+            and found["data_type"] in PLAIN
             and found["chunk_grid"]["name"] == "regular"
             and encoding["name"] == "default"
             and codecs == _CODECS

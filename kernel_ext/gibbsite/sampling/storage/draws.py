@@ -1,6 +1,7 @@
 """The draws of a run, in arrays that grow."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,12 @@ class Part:
             self._arrays[k][:, self.steps : end] = np.moveaxis(v, 0, 1)
         self.steps = end
 
+    def cut(self) -> "Part":
+        """As it is now, for a reader in another thread: it stays as it is while this one grows."""
+        now = Part(0)
+        now._arrays, now.steps = self._arrays, self.steps
+        return now
+
     def _new(self, chains: int, shape: tuple[int, ...], dtype: Any, least: int) -> np.ndarray:
         try:
             return np.empty((chains, max(self._room, least), *shape), dtype)
@@ -58,6 +65,16 @@ def _for_readers(array: np.ndarray) -> np.ndarray:
     """The array through a memory that nobody can write to, nor make writeable."""
     memory: Any = array
     return np.asarray(memoryview(memory).toreadonly()) if array.size else array[:]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The parts of `Draws` at one moment."""
+
+    sampled: Part
+    sampled_stats: Part
+    warm: Part
+    warm_stats: Part
 
 
 class Draws:
@@ -79,6 +96,10 @@ class Draws:
         self.sampled, self.sampled_stats = Part(draws), Part(draws)
         self.warm, self.warm_stats = Part(warmup), Part(warmup)
         self._order = [*plan.groups, *plan.sites]
+
+    def cut(self) -> "Cut":
+        """What is complete now, for the thread that writes it."""
+        return Cut(self.sampled.cut(), self.sampled_stats.cut(), self.warm.cut(), self.warm_stats.cut())
 
     @property
     def steps(self) -> int:

@@ -113,6 +113,14 @@ _FACTS: dict[str, Callable[[Any], bool]] = {
     "draws": lambda v: isinstance(v, dict) and set(v) == set(GROUPS) and all(map(_group, v.values())),
 }
 
+# what a checkpoint may lack: it is taken up as if there were none
+_MAY_LACK: dict[str, Callable[[Any], bool]] = {
+    "starts": _text,
+    "centring": _table(lambda v: isinstance(v, dict)),
+    "aims": lambda v: isinstance(v, dict) and all(map(str.isdecimal, v)) and all(map(_number, v.values())),
+    "derived": lambda v: isinstance(v, list),  # of what is in it, what makes no sense is left out, and told
+}
+
 _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "draws": _count,
     "warmup": _count,
@@ -133,7 +141,8 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
 
 def checked_facts(facts: Mapping[str, Any], path: Any) -> dict[str, Any]:
     """The facts, if each is of its kind. Raises `CheckpointError`, which names the one that is not."""
-    return _checked(facts, _FACTS, f"the saved run in {str(path)!r}", exact=False)
+    known = _FACTS | {k: test for k, test in _MAY_LACK.items() if k in facts}
+    return _checked(facts, known, f"the saved run in {str(path)!r}", exact=False)
 
 
 def checked_settings(settings: Mapping[str, Any], path: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ except ImportError:  # Windows, where the loader of two writers has to take care
     fcntl = None
 
 FILE = "lock"
+_LOOKS = 0.2  # seconds: far longer than a look takes
 
 
 class Lock:
@@ -50,7 +51,7 @@ class Lock:
         except OSError as problem:
             raise StoreError(f"store {str(self._folder)!r} cannot be locked: {FILE}: {problem}") from problem
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file)
         except BlockingIOError:
             holder = _holder(file)
             os.close(file)
@@ -79,10 +80,22 @@ class Lock:
             self._release = None
 
 
+def _lock(file: int) -> None:
+    """Take the lock, or raise `BlockingIOError`: not at once, since whoever looks holds it for a moment."""
+    until = time.monotonic() + _LOOKS
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[union-attr]
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_LOOKS / 20)
+
+
 def _give_up(file: int, holder: int) -> None:
     """Unlock and close. A forked child has a copy of the file that would hold the lock as long as it lives,
     so it is unlocked and not only closed; the child itself leaves its parent's lock alone. Nobody is named
-    from now on, so that whoever only looks need not try the lock."""
+    from now on."""
     if os.getpid() == holder:
         os.ftruncate(file, 0)
         fcntl.flock(file, fcntl.LOCK_UN)  # type: ignore[union-attr]
@@ -121,7 +134,11 @@ class Writer:
 
 
 def writer(folder: Path) -> Writer | None:
-    """Whoever is writing to the store in `folder`, found by looking alone; None where nobody does."""
+    """Whoever is writing to the store in `folder`; None where nobody does.
+
+    A name that a killed process left counts for nothing, whichever machine it was on and whoever has its
+    number now: the lock ended with it. It is tried, together with all others who look, for a moment.
+    """
     if fcntl is None:
         return None
     try:
@@ -130,9 +147,21 @@ def writer(folder: Path) -> Writer | None:
         return None
     try:
         found = _signed(file)
+        if found is not None and _free(file):
+            found = None
     finally:
         os.close(file)
     return None if found is None or found.gone else found
+
+
+def _free(file: int) -> bool:
+    """Whether nobody has the lock; False where that cannot be known."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # type: ignore[union-attr]
+        fcntl.flock(file, fcntl.LOCK_UN)  # type: ignore[union-attr]
+    except OSError:
+        return False
+    return True
 
 
 def _signed(file: int) -> Writer | None:

@@ -1,7 +1,7 @@
 """A store → draws and description, or an error that names the file that is not as it was written."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from gibbsite.errors import CheckpointError
 from gibbsite.sampling.storage import arrays as stored
+from gibbsite.sampling.storage import journal
 from gibbsite.sampling.storage.draws import Draws
 from gibbsite.sampling.storage.store import DRAWS, GROUPS
 
@@ -21,6 +22,39 @@ def read_draws(path: Path, held: Mapping[str, Any], draws: Draws) -> None:
     for group, part in GROUPS.items():
         values = {name: _read(path, group, held[group], name) for name in held[group]["names"]}
         _fill(getattr(draws, part), values, held[group]["steps"])
+
+
+def add_later(
+    path: Path, later: Sequence[journal.Record], draws: Draws, described: Mapping[str, Any]
+) -> None:
+    """Add to `draws`, which hold what the checkpoint counts, what the journal has of later commits.
+
+    Raises `CheckpointError` where that does not fit: other sites than are described, or other shapes.
+    """
+    known = {s["name"]: s["shape"] for s in described["sites"]}
+    for group, names in described["groups"].items():
+        known[group] = [len(names), *known.get(names[0], [])]
+    for record in later:
+        if set(record.counts) != set(GROUPS) or not set(record.rows) <= set(GROUPS):
+            raise _not_of_this_run(path, "groups")
+        for group, n in record.counts.items():
+            part, rows = getattr(draws, GROUPS[group]), record.rows.get(group, {})
+            fits = n >= 0 and all(v.ndim > 1 and v.shape[1] == n for v in rows.values())
+            fits = fits and all(v.dtype.name in stored.PLAIN for v in rows.values())
+            if fits and not group.endswith("sample_stats"):
+                fits = all(list(v.shape[2:]) == known.get(name) for name, v in rows.items())
+            if fits and part.steps and n:
+                old = {k: (v.dtype, v.shape[0], v.shape[2:]) for k, v in part.read().items()}
+                fits = old == {k: (v.dtype, v.shape[0], v.shape[2:]) for k, v in rows.items()}
+            if not fits:
+                raise _not_of_this_run(path, repr(group))
+            _fill(part, rows, n)
+
+
+def _not_of_this_run(path: Path, what: str) -> CheckpointError:
+    return CheckpointError(
+        f"the saved run in {str(path)!r} is damaged: {journal.FILE}: what it has of {what} is not of this run"
+    )
 
 
 def read_whole(path: Path, held: Mapping[str, Any], draws: Draws) -> list[str]:

@@ -4,9 +4,9 @@
 kept) of arrays `[chain, draw, …]`; `PATH/checkpoint.npz` holds the state after so many steps. Draws are
 written first, then the checkpoint is replaced: what counts is what the checkpoint counts, so a crash at any
 moment loses at most the draws since the last commit, and the state always fits the draws. At a commit the
-disk is waited for in that order (`fsync`), so that a power cut is no worse than a crash. Chunks carry
-checksums, and the checkpoint remembers what the metadata said: see `arrays`. One run at a time writes: see
-`lock`."""
+disk is waited for in that order (`fsync`), so that a power cut is no worse than a crash. Between checkpoints
+commits go to `PATH/journal`, one write and one wait each: see `journal`. Chunks carry checksums, and the
+checkpoint remembers what the metadata said: see `arrays`. One run at a time writes: see `lock`."""
 
 import os
 import shutil
@@ -24,7 +24,8 @@ from gibbsite.ground.later import later
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.storage import arrays as stored
-from gibbsite.sampling.storage.draws import Draws, Part
+from gibbsite.sampling.storage import journal
+from gibbsite.sampling.storage.draws import Cut, Draws, Part
 from gibbsite.sampling.storage.lock import FILE as LOCK_FILE
 from gibbsite.sampling.storage.lock import Lock
 from gibbsite.sampling.storage.names import dims_of, file_name, stat_names
@@ -32,7 +33,9 @@ from gibbsite.sampling.storage.names import dims_of, file_name, stat_names
 zarr = later("zarr")
 
 DRAWS = "draws.zarr"
-_CHUNK_BYTES = 2**20
+# A chunk is a file, and the last one of an array is written anew with every checkpoint: as few files as can
+# be, and none of them large.
+_CHUNK_BYTES, _CHUNK_ROWS = 2**20, 2**14
 GROUPS = {
     "posterior": "sampled",
     "sample_stats": "sampled_stats",
@@ -56,6 +59,8 @@ class Store:
         self._on_disk: Mapping[str, Any] | None = None
         self._commit: str | None = None  # names the last commit that this object knows of
         self._mark: Any = None  # the checkpoint's file as we left it
+        self._journal: journal.Journal | None = None  # what goes on from that checkpoint
+        self._journalled = dict.fromkeys(GROUPS, 0)  # steps that it counts
         self._lock = Lock(path)
         self._made: list[Path] = []  # what has to go if the run cannot begin
         self.committed: float | None = None  # when, by the monotonic clock
@@ -133,14 +138,49 @@ class Store:
             )
 
     def release(self) -> None:
-        """Let others write."""
+        """Let others write; whoever does begins with a checkpoint."""
+        self._close_journal(remove=False)
         self._lock.release()
 
     def _latest(self) -> str | None:
-        return checkpoint.read(self.path)[0].get("commit")
+        commit = checkpoint.read(self.path)[0].get("commit")
+        later = journal.read(self.path, commit)
+        return later[-1].facts["commit"] if later else commit
 
-    def commit(self, draws: Draws, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
-        """Bring the folder up to date: when this returns, all that the checkpoint counts is there.
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is a checkpoint of ours that `append` can go on from."""
+        return self._journal is not None
+
+    @property
+    def journal_bytes(self) -> int:
+        """Bytes of what was committed since the last checkpoint."""
+        return 0 if self._journal is None else self._journal.size
+
+    def append(self, draws: Draws | Cut, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
+        """Commit what is new since the last commit, by one write to the journal and one wait for the disk.
+
+        Raises `StoreError` as `commit` does; after that it takes a `commit` to go on.
+        """
+        assert self._journal is not None
+        rows = {g: getattr(draws, part).read(self._journalled[g]) for g, part in GROUPS.items()}
+        counts = {g: getattr(draws, part).steps - self._journalled[g] for g, part in GROUPS.items()}
+        try:
+            self._still_ours()
+            self._commit = self._journal.append(facts, state, rows, counts)
+        except (OSError, ValueError) as problem:
+            self._close_journal(remove=False)
+            raise self._cannot(problem) from problem
+        self._journalled = {g: n + counts[g] for g, n in self._journalled.items()}
+        self.committed = time.monotonic()
+
+    def _close_journal(self, remove: bool) -> None:
+        if self._journal is not None:
+            self._journal.close(remove)
+            self._journal = None
+
+    def commit(self, draws: Draws | Cut, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
+        """Bring the whole folder up to date: when this returns, all that the checkpoint counts is there.
 
         Raises `StoreError` where that fails, or where the folder was emptied, replaced or cleaned up since
         the last commit, or meanwhile; the run in memory is whole.
@@ -172,16 +212,24 @@ class Store:
             self._commit, self._made = named["commit"], []
             if self._durable:
                 checkpoint.sync_name(self.path)
+            self._close_journal(remove=True)
+            (self.path / journal.FILE).unlink(missing_ok=True)  # of a run that was killed
             self._still_ours()
             self._still_there()
+            self._journal = journal.Journal(self.path, named["commit"], self._durable)
+            self._journalled = dict(self._written)
             self.committed = time.monotonic()
             self.shrinks_to = stored.shrinkage(self.path / DRAWS, written) or self.shrinks_to
-        except (OSError, CheckpointError, KeyError, ValueError) as problem:
+        except (OSError, CheckpointError, KeyError, ValueError, RuntimeError) as problem:
             self._written = before  # what did not count is written again
-            raise StoreError(
-                f"store {str(self.path)!r} cannot be written to: {problem}. The draws so far are in memory: "
-                f"make room and resume, or save the run elsewhere"
-            ) from problem
+            self._close_journal(remove=False)
+            raise self._cannot(problem) from problem
+
+    def _cannot(self, problem: Exception) -> StoreError:
+        return StoreError(
+            f"store {str(self.path)!r} cannot be written to: {problem}. The draws so far are in memory: "
+            f"make room and resume, or save the run elsewhere"
+        )
 
     def _still_ours(self) -> None:
         """Raise `OSError` where the checkpoint is not the one that we wrote: to go on would be to write into
@@ -221,7 +269,7 @@ class Store:
         label = file_name(title)
         dims = ["chain", "draw", *dims_of(self._plan, name, like.shape[2:])]
         row = max(1, like[:, :1].nbytes)
-        chunks = (like.shape[0], int(np.clip(_CHUNK_BYTES // row, 1, 1024)), *like.shape[2:])
+        chunks = (like.shape[0], int(np.clip(_CHUNK_BYTES // row, 1, _CHUNK_ROWS)), *like.shape[2:])
         root, place = self.path / DRAWS, f"{group}/{label}"
         shape = (like.shape[0], 0, *like.shape[2:])
         self._arrays[group][name] = stored.create(root, place, shape, chunks, like.dtype, dims)
@@ -229,7 +277,8 @@ class Store:
         self._sums[group][name] = stored.fingerprint(root, place)
 
     def expect(self, facts: Mapping[str, Any]) -> None:
-        """Go on after what the checkpoint counts, when there is something to write."""
+        """Go on after what the checkpoint counts, when there is something to write. `commit` of the facts is
+        the last one's, of the journal where it has some."""
         self._on_disk, self._commit = facts["draws"], facts.get("commit")
         self._described = {k: facts[k] for k in ("about", "observed")}
 

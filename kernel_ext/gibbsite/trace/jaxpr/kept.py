@@ -14,6 +14,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -42,10 +43,16 @@ class Kept:
         path = self._path(key)
         try:
             _of_the_user(self.folder)
-            with path.open("rb") as file:
-                _private(os.fstat(file.fileno()), path)
+            # a pipe of that name would be waited for
+            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+            with os.fdopen(os.open(path, flags), "rb") as file:
+                found = os.fstat(file.fileno())
+                _private(found, path)
+                if not stat.S_ISREG(found.st_mode):
+                    raise OSError(f"{path} is not a plain file")
                 said = file.read()
-            os.utime(path)
+            with suppress(OSError):  # of a folder that can only be read, as in a container's image
+                os.utime(path)
         except FileNotFoundError:
             return None
         except OSError as error:
