@@ -37,7 +37,7 @@ from gibbsite.density.possible.check import impossible_values
 from gibbsite.density.possible.columns import check_categories, unit_notes
 from gibbsite.density.possible.data import check_missing
 from gibbsite.density.told.arguments import check_arguments
-from gibbsite.elimination import Marginal, marginal_of
+from gibbsite.elimination import Marginal, eliminable, marginal_of
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name
 from gibbsite.ground import sensible
@@ -209,16 +209,24 @@ class Model(Live):
         return conditional_of(self.density, self._named(site))
 
     def marginal(self, *sites: str, order: Sequence[str] | None = None) -> Marginal:
-        """The density of everything but the discrete `sites`, which are summed out exactly.
+        """The density of everything but `sites`: discrete ones are summed out, continuous ones integrated
+        out, exactly.
 
-        Without sites, all discrete ones of finite support are. `order` names them in the order to go by;
-        the default is chosen by the size of the tables. Raises `UnknownNameError`, and `ModelError` before
-        anything is compiled: for a site that cannot be summed out, and for tables beyond the limit.
+        Without sites, all discrete ones of finite support are; where there are none, as many continuous ones
+        as can go in one block. Continuous sites take conditionals in closed form: Gaussian together, given
+        the rest, or conjugate. `order` names discrete sites in the order to go by; the default is chosen by
+        the size of the tables. Raises `UnknownNameError`, and `ModelError` before anything is compiled: for a
+        site that cannot be eliminated, and for tables beyond the limit.
         """
         if not sites:
             sites = tuple(n for n in self.density.latents if self.conditional(n).kind in ("finite", "chain"))
         if not sites:
-            raise ModelError(f"model {self.name!r} has no discrete latent of finite support to sum out")
+            sites = next(iter(eliminable(self.density)), ())
+        if not sites:
+            raise ModelError(
+                f"model {self.name!r} has no discrete latent of finite support to sum out, and no continuous "
+                f"one whose conditional has a closed form"
+            )
         if isinstance(order, str) or not isinstance(order, Sequence | None):
             raise OptionError(f"order must be a list of sites, not {shown(order)}")
         named = None if order is None else [self._named(s) for s in order]
@@ -313,7 +321,7 @@ class Model(Live):
 
     @property
     def summed_out(self) -> tuple[str, ...]:
-        """The discrete sites that the model's own schedule sums out; none under the default policy."""
+        """The sites that the model's own schedule sums or integrates out; none under the default policy."""
         if self._schedule is None:
             return ()
         return tuple(n for u in self.schedule().updates for n in self._flat(u.eliminated))
@@ -324,8 +332,8 @@ class Model(Live):
 
     @property
     def eliminations(self) -> tuple[Marginal, ...]:
-        """What the model's own schedule sums discrete sites out by, or draws them jointly by; none under the
-        default policy."""
+        """What the model's own schedule eliminates sites by, or draws discrete ones jointly by; none under
+        the default policy."""
         if self._schedule is None:
             return ()
         found = [
@@ -335,12 +343,11 @@ class Model(Live):
         return tuple(marginal for marginal in found if marginal is not None)
 
     def eliminate(self, *sites: str) -> "Model":
-        """The same model with a schedule that sums the discrete `sites` out of one NUTS block, and redraws
-        them.
+        """The same model with a schedule that eliminates `sites` from one NUTS block, and redraws them.
 
-        Draws of the sites come with the run. Without sites, all discrete ones of finite support are. Where
-        the model has no continuous site to move, they are drawn jointly. Raises as `marginal` does, and
-        `ScheduleError` where the rest of the model fits no such schedule.
+        Draws of the sites come with the run. Which sites go, and without sites which, is as for `marginal`.
+        Where the model has no continuous site to move, discrete ones are drawn jointly. Raises as `marginal`
+        does, and `ScheduleError` where the rest of the model fits no such schedule.
         """
         names = self.marginal(*sites).sites
         return self.with_schedule(eliminating(self, names, make_schedule(self).updates))

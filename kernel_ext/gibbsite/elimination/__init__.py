@@ -1,7 +1,22 @@
-"""`Density` and discrete sites → `Marginal`: summed out exactly, drawn jointly, and what it costs."""
+"""`Density` and sites → `Marginal`: summed or integrated out exactly, drawn jointly, and what it costs."""
 
-from gibbsite.elimination.marginal import Marginal, joint_marginal, marginal_of
+from gibbsite.elimination.dispatch import joint_marginal, marginal_of
+from gibbsite.elimination.integrals.message import Message, Moments
+from gibbsite.elimination.integrals.parts import eliminable
+from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.missing import MissingFraction, missing_fraction
 from gibbsite.elimination.pointwise import pointwise
+from gibbsite.elimination.tabled import TableMarginal
 
-__all__ = ["Marginal", "MissingFraction", "joint_marginal", "marginal_of", "missing_fraction", "pointwise"]
+__all__ = [
+    "Marginal",
+    "Message",
+    "MissingFraction",
+    "Moments",
+    "TableMarginal",
+    "eliminable",
+    "joint_marginal",
+    "marginal_of",
+    "missing_fraction",
+    "pointwise",
+]

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 
 from gibbsite.density.maps.access import Access, component_array, full_window
-from gibbsite.elimination.marginal import Marginal
+from gibbsite.elimination.tabled import TableMarginal
 from gibbsite.errors import ModelError
 from gibbsite.trace.jaxpr.compat import Literal
 
 
-def pointwise(marginal: Marginal) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
+def pointwise(marginal: TableMarginal) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
     """A function of the other latents and the data that gives, by observed site, the array of
     `log p(y_i | the other data, latents)`.
 
@@ -54,7 +54,7 @@ def pointwise(marginal: Marginal) -> Callable[[Mapping[str, Any], Any], dict[str
     return run
 
 
-def _read(marginal: Marginal, name: str) -> tuple[str, Access] | None:
+def _read(marginal: TableMarginal, name: str) -> tuple[str, Access] | None:
     """The summed site that an observed one reads, and which of its elements; None where it reads none."""
     density = marginal.density
     atom = density.outputs["log_prob"][name]

@@ -1,4 +1,5 @@
-"""The truth about small models: every joint value of their discrete sites, by NumPyro's own density."""
+"""The truth about small models, by NumPyro's own density: every joint value of their discrete sites, and
+dense algebra for Gaussian ones."""
 
 import itertools
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import log_density
 
 from helpers.truths.perturbation import QUICK
@@ -61,3 +63,22 @@ def continuous(state, sites) -> dict[str, Any]:
 def quick(fn):
     """Compiled without pains."""
     return jax.jit(fn, compiler_options=QUICK)
+
+
+def dense(case, shapes):
+    """With Gaussian sites of a case integrated out, a function of the state of the rest: log density with all
+    constants, and `(mean, covariance)` of the sites as flat vectors with the way back to arrays by site."""
+    zero, unravel = ravel_pytree({s: jnp.zeros(shapes[s]) for s in case.sites})
+
+    def joint(x, state):
+        return log_density(case.fn, case.args, {}, {**state, **unravel(x)})[0]
+
+    def truth(state):
+        precision = -jax.hessian(joint)(zero, state)
+        slope = jax.grad(joint)(zero, state)
+        covariance = jnp.linalg.inv(precision)
+        mean = covariance @ slope
+        value = joint(mean, state) + (len(zero) * jnp.log(2 * jnp.pi) - jnp.linalg.slogdet(precision)[1]) / 2
+        return value, (mean, covariance)
+
+    return truth, unravel

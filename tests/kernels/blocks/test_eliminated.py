@@ -116,7 +116,6 @@ REFUSED = {
     "Eliminate z > NUTS [z shift] (*) Slice tau (*) RandomWalk k": "both sides",
     "Eliminate z > NUTS [shift tau] (*) RandomWalk k (*) Gibbs z": "updated twice",
     "Eliminate z > Conjugate tau (*) NUTS shift (*) RandomWalk k": "more of the model than its log density",
-    "Eliminate tau > NUTS shift (*) Gibbs z (*) RandomWalk k": "continuous",
     "Eliminate k > NUTS [shift tau] (*) Gibbs z": "infinite support",
     "Eliminate [z k] > NUTS [shift tau]": "(?s)'k' has infinite support.*; 'z' can be summed out without 'k'",
     "Eliminate y > NUTS *": "no site named 'y'",

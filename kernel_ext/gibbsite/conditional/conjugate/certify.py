@@ -75,9 +75,13 @@ class ConjugateConditional(Conditional):
         """One exact draw of the site, pure in latent values and data arrays."""
         site = self.density.sites[self.site]
         event = 1 if self.support.kind == "simplex" else 0
-        stats = {k: jnp.broadcast_to(v, site.shape) for k, v in self._stats(latents, data).items()}
-        bounds = self._bounds(latents, data)
+        stats, bounds = self.statistics_at(latents, data), self._bounds(latents, data)
         return self.family.sample(key, stats, bounds, site.shape, event).astype(site.dtype)
+
+    def statistics_at(self, latents: Mapping[str, Any], data: Any) -> dict[Key, Any]:
+        """The coefficients of the statistics by their keys, each of the site's shape."""
+        shape = self.density.sites[self.site].shape
+        return {k: jnp.broadcast_to(v, shape) for k, v in self._stats(latents, data).items()}
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Coefficients of the statistics, each of the site's shape, by the statistic's name."""
@@ -91,9 +95,11 @@ class ConjugateConditional(Conditional):
     def distribution(self, state: Mapping[str, Any]) -> Any:
         """The NumPyro distribution that is drawn from."""
         latents = self.density.state_values(state, without=(self.site,))
-        shape = self.density.sites[self.site].shape
-        stats = {k: jnp.broadcast_to(v, shape) for k, v in self._stats(latents, self._data).items()}
-        return self.family.distribution(stats, self._bounds(latents, self._data))
+        return self.distribution_at(latents, self._data)
+
+    def distribution_at(self, latents: Mapping[str, Any], data: Any) -> Any:
+        """As `distribution`, at complete latent values and data arrays."""
+        return self.family.distribution(self.statistics_at(latents, data), self._bounds(latents, data))
 
     @property
     def signature(self) -> str:

@@ -100,7 +100,8 @@ class WishartConditional(Conditional):
         passes = "one pass" if family is INVERSE_WISHART else "2 gradients"
         super().__init__(density, site, reason, f"{passes} over {n} term elements")
 
-    def _conditional(self, latents: Mapping[str, Any], data: Any) -> Any:
+    def distribution_at(self, latents: Mapping[str, Any], data: Any) -> Any:
+        """As `distribution`, at complete latent values and data arrays."""
         d = self.density.sites[self.site].shape[-1]
         read = self._sums if self.family is INVERSE_WISHART else self._gradients
         return self.family.distribution(*read(latents, data), d)
@@ -159,7 +160,7 @@ class WishartConditional(Conditional):
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         """One exact draw of the site, pure in latent values and data arrays."""
-        d = self._conditional({n: v for n, v in latents.items() if n != self.site}, data)
+        d = self.distribution_at({n: v for n, v in latents.items() if n != self.site}, data)
         return d.sample(key).astype(self.density.sites[self.site].dtype)
 
     @property
@@ -170,7 +171,7 @@ class WishartConditional(Conditional):
 
     @cached_property
     def _distribution(self) -> Any:
-        return jitted(self._conditional)
+        return jitted(self.distribution_at)
 
 
 def is_covariance(density: Density, site: str) -> bool:

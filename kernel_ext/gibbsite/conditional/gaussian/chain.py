@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.linalg import solve_triangular
 
 from gibbsite.conditional.gaussian.joint import GaussianConditional
+from gibbsite.conditional.gaussian.tridiagonal import tridiagonal
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Accesses, Affine, Whole
 
@@ -160,29 +160,5 @@ def sample_chain(vector: Any, diagonal: Any, below: Any, noise: Any) -> Any:
     `vector` and standard Normal `noise` have the draw's shape, `diagonal` and `below` one more axis of size
     `width`; `below[t]` couples step `t` with step `t - 1`.
     """
-
-    def forward(carry: Any, at: Any) -> tuple[Any, Any]:
-        factor, solved = carry
-        v, d, b = at
-        # the factor's block below the diagonal: b L^-T
-        link = jnp.swapaxes(solve_triangular(factor, jnp.swapaxes(b, -1, -2), lower=True), -1, -2)
-        factor = jnp.linalg.cholesky(d - link @ jnp.swapaxes(link, -1, -2))
-        rest = v - (link @ solved[..., None])[..., 0]
-        solved = solve_triangular(factor, rest[..., None], lower=True)[..., 0]
-        return (factor, solved), (factor, link, solved)
-
-    blocks, width = vector.shape[1:]
-    eye = jnp.broadcast_to(jnp.eye(width, dtype=vector.dtype), (blocks, width, width))
-    start = eye, jnp.zeros((blocks, width), vector.dtype)
-    _, (factors, links, solved) = lax.scan(forward, start, (vector, diagonal, below))
-
-    def backward(carry: Any, at: Any) -> tuple[Any, Any]:
-        later, link = carry
-        factor, own, y = at
-        rest = y - (jnp.swapaxes(link, -1, -2) @ later[..., None])[..., 0]
-        x = solve_triangular(factor, rest[..., None], trans="T", lower=True)[..., 0]
-        return (x, own), x
-
-    last = jnp.zeros_like(vector[0]), jnp.zeros_like(links[0])
-    _, draw = lax.scan(backward, last, (factors, links, solved + noise), reverse=True)
-    return draw
+    factor = tridiagonal(diagonal, below)
+    return factor.backward(factor.forward(vector[..., None]) + noise[..., None])[..., 0]

@@ -1,4 +1,5 @@
-"""A kernel on a marginal: discrete sites are summed out of its target and redrawn right after every step.
+"""A kernel on a marginal: sites are summed or integrated out of its target and redrawn right after every
+step.
 
 The redraw belongs to the step: a sweep that updates anything else in between would leave another distribution
 invariant (van Dyk and Park 2008, "Partially collapsed Gibbs samplers").
@@ -45,7 +46,7 @@ class EliminatedState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MarginalModel:
-    """What a kernel's row asks of a model, where some sites are summed out of it."""
+    """What a kernel's row asks of a model, where some sites are eliminated from it."""
 
     name: str
     density: Density
@@ -85,8 +86,8 @@ def _any_value(density: Density, name: str) -> Any:
 
 
 class Eliminated(MCMCKernel):
-    """`inner`, a kernel on a `MarginalModel`, followed by an exact joint draw of the sites that are summed
-    out.
+    """`inner`, a kernel on a `MarginalModel`, followed by an exact joint draw of the sites that are
+    eliminated.
 
     `model` is the whole model, which the other blocks of a composite share.
     """

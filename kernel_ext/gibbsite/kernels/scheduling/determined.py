@@ -17,7 +17,7 @@ from numpyro.infer.gibbs import conditioned, prototype_trace
 from gibbsite.conditional import FiniteConditional
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density, rerolled
-from gibbsite.elimination import Marginal, joint_marginal
+from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.elimination.tables.collect import Tables, summed
 from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError, ScheduleError
@@ -107,11 +107,11 @@ def _density_of(density: Density, units: Units) -> Density | None:
     return next((d for d in (rerolled(density), density) if all(u in d.latent_vars for u in units)), None)
 
 
-def _marginal(facts: Any, units: Units) -> Marginal | str:
+def _marginal(facts: Any, units: Units) -> TableMarginal | str:
     return joint_marginal(facts.density, [m for members in units.values() for m in members])
 
 
-def _small(marginal: Marginal | str) -> bool:
+def _small(marginal: TableMarginal | str) -> bool:
     if isinstance(marginal, str):
         return False
     plan = marginal.plan

@@ -1,18 +1,19 @@
-"""Updates out of which sites are summed: whether they fit a model, and the schedule that sums sites out."""
+"""Updates out of which sites are eliminated: whether they fit a model, and the schedule that eliminates
+sites."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.elimination import Marginal, joint_marginal, marginal_of
-from gibbsite.errors import ModelError
+from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.scheduling.parse import REST, Spec, Update, at_caret
 from gibbsite.kernels.scheduling.registry import Facts, KernelRow, kernels
 
 
 def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None:
-    """Raise `ScheduleError` where sites cannot be summed out of an update."""
+    """Raise `ScheduleError` where sites cannot be eliminated from an update."""
     if not u.eliminated:
         return
 
@@ -20,17 +21,17 @@ def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None
         return at_caret(message, text, u.spans.get("eliminated sites" if site is None else f"site {site}"))
 
     if REST in u.eliminated:
-        raise error("Eliminate takes the names of the sites to sum out, not '*'")
+        raise error("Eliminate takes the names of the sites to sum or integrate out, not '*'")
     for site in u.eliminated:
         if site in u.sites:
-            raise error(f"{site!r} stands on both sides of '>': it is summed out, or updated", site)
+            raise error(f"{site!r} stands on both sides of '>': it is eliminated, or updated", site)
     if len(set(u.eliminated)) < len(u.eliminated):
         raise error(f"a site is named twice to the left of '>': {' '.join(u.eliminated)}")
     if not row.density_only:
         fitting = ", ".join(k.name for k in kernels().values() if k.density_only)
         raise at_caret(
-            f"{row.name} needs more of the model than its log density, so no site can be summed out of it; "
-            f"to the right of '>' fit {fitting}",
+            f"{row.name} needs more of the model than its log density, so no site can be summed or "
+            f"integrated out of it; to the right of '>' fit {fitting}",
             text,
             u.spans.get("kernel"),
         )
@@ -41,12 +42,22 @@ def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None
         marginal_of(facts.density, u.eliminated)
     except ModelError as problem:
         named = [s for s in u.eliminated if repr(s) in str(problem)]
-        stuck = [s for s in u.eliminated if isinstance(joint_marginal(facts.density, [s]), str)]
+        stuck = [s for s in u.eliminated if _refused(facts, s)]
         others = [s for s in u.eliminated if s not in stuck]
         names = [" and ".join(map(repr, several)) for several in (others, stuck)]
-        without = f"; {names[0]} can be summed out without {names[1]}" if stuck and others else ""
+        summed = all(facts.sites[s].discrete for s in others if s in facts.sites)
+        verb = "summed" if summed else "integrated"
+        without = f"; {names[0]} can be {verb} out without {names[1]}" if stuck and others else ""
         at = stuck if len(stuck) == 1 else named
         raise error(f"{problem}{without}", at[0] if len(at) == 1 else None) from problem
+
+
+def _refused(facts: Facts, site: str) -> bool:
+    try:
+        marginal_of(facts.density, [site])
+    except ModelError:
+        return True
+    return False
 
 
 def drawn_jointly(facts: Facts, u: Update) -> Marginal | None:
@@ -64,14 +75,23 @@ def drawn_jointly(facts: Facts, u: Update) -> Marginal | None:
 
 
 def eliminating(facts: Facts, sites: Sequence[str], default: Sequence[Update]) -> Spec:
-    """The `default` schedule of a model with `sites` summed out of one NUTS block of its smooth sites.
+    """The `default` schedule of a model with `sites` eliminated from one NUTS block of its smooth sites.
 
-    Where nothing continuous is left to move, the sites are drawn jointly.
+    Where nothing continuous is left to move, discrete sites are drawn jointly; `ScheduleError` for continuous
+    ones, which Conjugate draws by themselves.
     """
     gone = [m for s in sites for m in facts.density.groups.get(s, (s,))]
     smooth = [n for n, s in facts.sites.items() if s.role == "latent" and not s.discrete]
     smooth = [n for n in smooth if not moving_support(facts, n)]
     out = _by_group(facts, gone)
+    if not set(smooth).difference(gone) and any(
+        not facts.sites[n].discrete for n in gone if n in facts.sites
+    ):
+        raise ScheduleError(
+            f"with {' and '.join(out)} integrated out nothing is left for NUTS to move; "
+            f"'Conjugate [{' '.join(out)}]' draws exactly what is Gaussian together, and sites alone"
+        )
+    smooth = [n for n in smooth if n not in gone]
     taken = {*gone, *smooth}
     first = Update("NUTS", _by_group(facts, smooth), eliminated=out) if smooth else Update("Gibbs", out)
     rest = [kept for u in default for kept in u.keeping(set(u.everything) - taken)]

@@ -35,7 +35,7 @@ from gibbsite.conditional.linear.choose import collapsed_blocks, gaussian_blocks
 from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.reads.blind import blind_terms, endless_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
-from gibbsite.elimination import Marginal, joint_marginal
+from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.nuts.told import to_be_learnt
@@ -180,7 +180,7 @@ def _apart(facts: Facts, sites: tuple[str, ...]) -> list[str]:
 
 def _joint(
     facts: Facts, kernel: str, sites: tuple[str, ...], options: Mapping[str, Any] = MappingProxyType({})
-) -> Marginal | str | None:
+) -> TableMarginal | str | None:
     """The joint draw of a block of discrete sites or why there is none; None where none is wanted."""
     units, wanted = updated_together(facts.density, sites), options.get("joint")
     if kernel != "Gibbs" or wanted is False or (len(units) < 2 and not wanted):

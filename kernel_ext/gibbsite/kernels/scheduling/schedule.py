@@ -111,8 +111,8 @@ class Schedule:
         return Row(
             (*u.eliminated, "|", *u.sites),
             str(u).removesuffix(u.label).strip(),
-            f"{' and '.join(u.eliminated)} summed out, then drawn jointly{summed_because(self.facts, u)}. "
-            f"{marginal}",
+            f"{' and '.join(u.eliminated)} {marginal.gone}, then drawn jointly"
+            f"{summed_because(self.facts, u)}. {marginal}",
             "",
             f"{times}({cost}), each of {marginal.cost}; one draw of about a gradient",
         )

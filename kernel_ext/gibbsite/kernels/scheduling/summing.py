@@ -8,8 +8,7 @@ import numpy as np
 from gibbsite.conditional.finite.finite import FiniteStructure
 from gibbsite.conditional.forms.binary import gates_of
 from gibbsite.conditional.reads.group import unit_of
-from gibbsite.elimination import Marginal, marginal_of
-from gibbsite.errors import ModelError
+from gibbsite.elimination import joint_marginal
 from gibbsite.kernels.scheduling.parse import Update
 from gibbsite.kernels.scheduling.registry import Facts, find_kernel, size
 from gibbsite.trace.jaxpr.compat import Literal
@@ -134,9 +133,8 @@ def _unsmooth(facts: Facts, name: str) -> str | None:
 
 def _cheap(facts: Facts, sites: Sequence[str]) -> bool:
     """Whether the sites can be summed out, at a cost in proportion to the terms that are there anyway."""
-    try:
-        marginal: Marginal = marginal_of(facts.density, sites)
-    except ModelError:
+    marginal = joint_marginal(facts.density, sites)
+    if isinstance(marginal, str):
         return False
     plan = marginal.plan
     whole = sum(int(np.prod(t.shape, dtype=np.int64)) for t in facts.density.terms)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gibbsite.conditional import conditional_of
 from gibbsite.density import Density
-from gibbsite.elimination import Marginal, marginal_of, pointwise
+from gibbsite.elimination import Marginal, TableMarginal, marginal_of, pointwise
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.after.predict import ungrouped
@@ -48,11 +48,9 @@ def probabilities(plan: Plan, draws: Mapping[str, np.ndarray]) -> Probabilities:
     `ModelError` where the run has no model, or lacks draws of a site that is read.
     """
     density = _density(plan)
-    groups = _summed_out(plan)
-    gone = {n for names in groups for n in names}
-    found: list[Callable[[dict[str, Any]], dict[str, Any]]] = []
-    for names in groups:
-        found.append(_of_marginal(marginal_of(density, names), plan))
+    groups = [m for m in (marginal_of(density, names) for names in _summed_out(plan)) if _has_discrete(m)]
+    gone = {n for marginal in groups for n in marginal.sites}
+    found: list[Callable[[dict[str, Any]], dict[str, Any]]] = [_of_marginal(m, plan) for m in groups]
     for name in density.latents:
         if name not in gone and density.sites[name].discrete:
             conditional = conditional_of(density, name)
@@ -98,12 +96,22 @@ def marginal_log_likelihood(
     gone = tuple(n for names in _summed_out(plan) for n in names)
     sites = [n for n in density.latents if density.sites[n].discrete]
     marginal = marginal_of(density, gone or sites)
+    if not isinstance(marginal, TableMarginal):
+        raise ModelError(
+            f"the log likelihood with {' and '.join(marginal.sites)} {marginal.gone} is not that of single "
+            f"observations; log_likelihood=True gives theirs at the draws of all sites"
+        )
     likelihood = pointwise(marginal)
     data = tuple(plan.inputs["data"])
     states = {n: jnp.asarray(v) for n, v in _states(plan, draws).items()}
     out = jitted(lambda states: jax.lax.map(lambda s: likelihood(s, data), states, batch_size=16))(states)
     shape = next(iter(draws.values())).shape[:2]
     return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
+
+
+def _has_discrete(marginal: Marginal) -> bool:
+    """Whether it sums anything out, and does not only integrate."""
+    return marginal.gone != "integrated out"
 
 
 def _of_marginal(marginal: Marginal, plan: Plan) -> Callable[[dict[str, Any]], dict[str, Any]]:

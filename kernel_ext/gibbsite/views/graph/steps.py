@@ -32,14 +32,9 @@ def steps_of(model: Any) -> list[Step]:
 
 
 def _steps(marginal: Any) -> Iterator[Step]:
-    written = set(marginal.plan.tables.factors)  # and not what earlier steps have made of them
-    for step in marginal.plan.steps:
-        sites = [n for unit in step.sites for n in (unit, *marginal.members(unit))]
-        near = [n for f in step.used if f in written for n in f.origin.split(" ") if n]
-        tables = (*step.used, *step.made)
-        near += [n for f in tables for unit in f.sites for n in (unit, *marginal.members(unit))]
+    for sites, near, text in marginal.read:
         yield {
             "sites": list(dict.fromkeys(sites)),
             "near": [n for n in dict.fromkeys(near) if n not in sites],
-            "text": step.text,
+            "text": text,
         }

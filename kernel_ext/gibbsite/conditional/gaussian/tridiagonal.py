@@ -1,0 +1,109 @@
+"""Factorised precisions that are block tridiagonal: chains in time that is linear in their length.
+
+The block Cholesky factorisation is the information form of the Kalman filter, substitution backwards that of
+the smoother (Rue 2001, "Fast sampling of Gaussian Markov random fields"; Frühwirth-Schnatter 1994). The
+blocks of the covariance on the diagonal and beside it come by the recursion of Takahashi, Fagan and Chen
+(1973).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gibbsite.conditional.linear.small import backward, cholesky, forward
+
+
+def _transposed(a: Any) -> Any:
+    return jnp.swapaxes(a, -1, -2)
+
+
+class Tridiagonal(NamedTuple):
+    """The factor of a precision of `steps` blocks in each of `blocks` chains: `factor` `[steps, blocks,
+    width, width]`, lower triangular on the diagonal, and `link` of the same shape, what couples a step with
+    the one before it (zero for the first). Vectors are `[steps, blocks, width, k]`."""
+
+    factor: Any
+    link: Any
+
+    def solve(self, b: Any) -> Any:
+        """The precision's inverse times `b`."""
+        return self.backward(self.forward(b))
+
+    def forward(self, b: Any) -> Any:
+        """`L^-1 b`."""
+
+        def step(before: Any, at: Any) -> tuple[Any, Any]:
+            factor, link, v = at
+            solved = forward(factor, v - _product(link, before))
+            return solved, solved
+
+        return lax.scan(step, jnp.zeros_like(b[0]), (*self, b))[1]
+
+    def backward(self, b: Any) -> Any:
+        """`L^-T b`; of standard Normal numbers, a draw with mean zero."""
+
+        def step(carry: Any, at: Any) -> tuple[Any, Any]:
+            later, link = carry
+            factor, own, y = at
+            x = backward(factor, y - _product(_transposed(link), later))
+            return (x, own), x
+
+        last = jnp.zeros_like(b[0]), jnp.zeros_like(self.link[0])
+        return lax.scan(step, last, (*self, b), reverse=True)[1]
+
+    @property
+    def half_log_det(self) -> Any:
+        """Half the logarithm of the determinant of the precision."""
+        return jnp.sum(jnp.log(jnp.diagonal(self.factor, axis1=-2, axis2=-1)))
+
+    def covariances(self) -> tuple[Any, Any]:
+        """The covariance of each step, and with the step before it (zero for the first), `[steps, blocks,
+        width, width]`."""
+        eye = jnp.broadcast_to(jnp.eye(self.factor.shape[-1], dtype=self.factor.dtype), self.factor.shape[1:])
+
+        def step(carry: Any, at: Any) -> tuple[Any, Any]:
+            later, gain = carry  # what a unit of this step moves the next one by, less its sign
+            factor, link = at
+            inverse = forward(factor, eye)
+            down = backward(factor, _transposed(gain))  # [width, width of the next step]
+            beside = -_product(later, _transposed(down))
+            own = _product(_transposed(inverse), inverse) - _product(down, beside)
+            return ((own + _transposed(own)) / 2, link), ((own + _transposed(own)) / 2, beside)
+
+        last = jnp.zeros_like(self.factor[0]), jnp.zeros_like(self.link[0])
+        _, (own, beside) = lax.scan(step, last, tuple(self), reverse=True)
+        # `beside` stands at the earlier of its two steps
+        return own, jnp.concatenate([jnp.zeros_like(beside[:1]), beside[:-1]])
+
+
+def _product(a: Any, b: Any) -> Any:
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+
+def tridiagonal(diagonal: Any, below: Any) -> Tridiagonal:
+    """Factorise a precision: `diagonal` and `below` `[steps, blocks, width, width]`, where `below[t]` couples
+    step `t` with step `t - 1` and `below[0]` is zero. NaN where it is not positive definite."""
+
+    def step(before: Any, at: Any) -> tuple[Any, Any]:
+        own, b = at
+        # the factor's block below the diagonal: b L^-T
+        link = _transposed(forward(before, _transposed(b)))
+        factor = cholesky(own - _product(link, _transposed(link)))
+        return factor, (factor, link)
+
+    eye = jnp.broadcast_to(jnp.eye(diagonal.shape[-1], dtype=diagonal.dtype), diagonal.shape[1:])
+    return Tridiagonal(*lax.scan(step, eye, (diagonal, below))[1])
+
+
+def half_log_det(diagonal: Any, below: Any, factor: Tridiagonal) -> Any:
+    """Half the logarithm of the determinant of a precision, whose `factor` is known: with its gradient by the
+    covariances beside the diagonal, in one pass more than the factorisation took.
+
+    The gradient is right forwards and backwards, the value's second derivatives are not there.
+    """
+    known = jax.tree.map(lax.stop_gradient, factor)
+    own, beside = known.covariances()
+    moved = [x - lax.stop_gradient(x) for x in (diagonal, below)]  # zero, but for its gradient
+    return known.half_log_det + jnp.sum(own * moved[0]) / 2 + jnp.sum(beside * moved[1])

@@ -1,0 +1,50 @@
+"""Which marginal a density without some of its sites is."""
+
+from collections.abc import Sequence
+
+import jax
+
+from gibbsite.density import Density
+from gibbsite.elimination.integral import IntegralMarginal
+from gibbsite.elimination.marginal import Marginal
+from gibbsite.elimination.tabled import TableMarginal
+from gibbsite.errors import ModelError
+
+MOST_OPERATIONS = 64
+"""Operations of a joint draw that nobody asked for."""
+
+
+def marginal_of(density: Density, sites: Sequence[str], order: Sequence[str] | None = None) -> Marginal:
+    """The marginal of a density without `sites`: discrete ones are summed out, continuous ones integrated
+    out.
+
+    Raises `UnknownNameError`, and `ModelError` for sites that cannot be eliminated or take too large a table.
+    """
+    key = ("marginal", tuple(sites), None if order is None else tuple(order))
+    if key not in density.cache:
+        kind = IntegralMarginal if any(_continuous(density, s) for s in sites) else TableMarginal
+        with jax.ensure_compile_time_eval():
+            density.cache[key] = kind(density, sites, order)
+    return density.cache[key]
+
+
+def _continuous(density: Density, name: str) -> bool:
+    members = [n for n in density.groups.get(name, (name,)) if n in density.sites]
+    return any(density.sites[n].latent and not density.sites[n].discrete for n in members)
+
+
+def joint_marginal(density: Density, sites: Sequence[str], insist: bool = True) -> TableMarginal | str:
+    """The marginal that draws discrete sites jointly, or in words why there is none.
+
+    Unless one insists, one that takes many operations to compile counts as none.
+    """
+    try:
+        found = marginal_of(density, sites)
+    except ModelError as problem:
+        return str(problem)
+    if not isinstance(found, TableMarginal):
+        return f"{' and '.join(sites)} are not all discrete"
+    operations = found.plan.operations
+    if operations > MOST_OPERATIONS and not insist:
+        return f"it takes {operations:,} operations to compile; ask for it with joint=True"
+    return found

@@ -1,0 +1,394 @@
+"""Sites that are Gaussian together and of which some are chains along one axis: random walks,
+autoregressions, levels with trends and seasons, and the coefficients beside them.
+
+The elements of all chains at one place of the axis, or at as many neighbouring places as a term couples, are
+one step; then the precision is block tridiagonal, with a border for sites that every step may read. Its
+blocks are read off with Hessian products, each of which serves every third step (Curtis, Powell and Reid
+1974). The border's precision given nothing of the chains is summed along the directions in which the chains
+follow it: a sum of squares of residuals, where a difference of large numbers would lose what both have in
+common.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gibbsite.conditional.forms.degree import certify_quadratic
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.gaussian.tridiagonal import Tridiagonal, half_log_det, tridiagonal
+from gibbsite.conditional.linear.joint import check_real
+from gibbsite.conditional.reads.batch import batch_axes
+from gibbsite.conditional.reads.outer import exact_product
+from gibbsite.conditional.reads.same import index_id
+from gibbsite.density import Density
+from gibbsite.density.maps.access import Affine, Component, Table
+
+# elements of a step up to which its factorisation costs less than a dense one of the whole
+MOST_WIDE = 64
+# sites of fewer places are as fast without: their dense factorisation is one call
+FEWEST_PLACES = 16
+# elements of the border, each of which takes a Hessian product of its own
+_MOST_BORDER = 64
+# Hessian products that are taken side by side
+_AT_ONCE = 12
+
+
+class Strand(NamedTuple):
+    """A site that is part of the chains: its axis of places and its axes of independent copies."""
+
+    site: str
+    axis: int
+    batch: tuple[int, ...]
+
+
+class Pieces(NamedTuple):
+    """A vector: of the chains `[steps, blocks, width]`, of the border `[p]`; or a row of them on a last
+    axis."""
+
+    chain: Any
+    border: Any
+
+
+class Strung(NamedTuple):
+    """A factorised precision: of the chains, what a step of the border moves these by `[steps, blocks, width,
+    p]`, and the border's factor `[p, p]` given nothing of the chains."""
+
+    chain: Tridiagonal
+    moved: Any
+    border: Any
+    half_log_det: Any
+
+    def solve(self, b: Pieces) -> Pieces:
+        """The precision's inverse times a vector."""
+        inner = self.chain.solve(b.chain[..., None])[..., 0]
+        if not self.border.size:
+            return Pieces(inner, b.border)
+        left = b.border + jnp.tensordot(b.chain, self.moved, 3)
+        border = jax.scipy.linalg.cho_solve((self.border, True), left)
+        return Pieces(inner + exact_product(self.moved, border), border)
+
+    def noise(self, z: Pieces) -> Pieces:
+        """A draw with mean zero, from standard Normal numbers."""
+        inner = self.chain.backward(z.chain[..., None])[..., 0]
+        if not self.border.size:
+            return Pieces(inner, z.border)
+        border = jax.scipy.linalg.solve_triangular(self.border, z.border, trans="T", lower=True)
+        return Pieces(inner + exact_product(self.moved, border), border)
+
+    def variances(self) -> Pieces:
+        """Of each element."""
+        inner = jnp.diagonal(self.chain.covariances()[0], axis1=-2, axis2=-1)
+        if not self.border.size:
+            return Pieces(inner, jnp.zeros(0, inner.dtype))
+        root = jax.scipy.linalg.solve_triangular(self.border, jnp.eye(len(self.border)), lower=True)
+        spread = exact_product(self.moved, root.T)
+        return Pieces(inner + jnp.sum(spread**2, -1), jnp.sum(root**2, 0))
+
+
+@dataclass(frozen=True)
+class Stringing:
+    """Where the elements of sites stand: `strands` side by side in `steps` of `reach` places, `blocks` copies
+    of them; then the `border` sites, one after another."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    strands: tuple[Strand, ...]
+    border: tuple[str, ...]
+    reach: int
+
+    @property
+    def places(self) -> int:
+        return max(self.shapes[s.site][s.axis] for s in self.strands)
+
+    @property
+    def steps(self) -> int:
+        return -(-self.places // self.reach)
+
+    @property
+    def blocks(self) -> int:
+        first = self.strands[0]
+        return int(np.prod([self.shapes[first.site][a] for a in first.batch], dtype=np.int64))
+
+    def inner(self, s: Strand) -> int:
+        """Elements of a strand in one place of one copy."""
+        return int(np.prod(self.shapes[s.site], dtype=np.int64)) // (
+            self.shapes[s.site][s.axis] * self.blocks
+        )
+
+    @property
+    def width(self) -> int:
+        return self.reach * sum(self.inner(s) for s in self.strands)
+
+    def sizes(self) -> list[int]:
+        """Elements of each border site."""
+        return [int(np.prod(self.shapes[n], dtype=np.int64)) for n in self.border]
+
+    def _order(self, s: Strand) -> tuple[int, ...]:
+        rest = (a for a in range(len(self.shapes[s.site])) if a != s.axis and a not in s.batch)
+        return (s.axis, *s.batch, *rest)
+
+    def vector(self, values: Mapping[str, Any]) -> Pieces:
+        """Values by site as one vector; places beyond a strand's end are zero."""
+        columns = []
+        for s in self.strands:
+            x = jnp.transpose(values[s.site], self._order(s))
+            x = x.reshape(len(x), self.blocks, -1)
+            x = jnp.pad(x, ((0, self.steps * self.reach - len(x)), (0, 0), (0, 0)))
+            x = jnp.moveaxis(x.reshape(self.steps, self.reach, self.blocks, -1), 1, 2)
+            columns.append(x.reshape(self.steps, self.blocks, -1))
+        chain = jnp.concatenate(columns, -1)
+        return Pieces(
+            chain, jnp.concatenate([jnp.zeros(0, chain.dtype), *(jnp.ravel(values[n]) for n in self.border)])
+        )
+
+    def values(self, x: Pieces) -> dict[str, Any]:
+        """The values by site that a vector holds."""
+        out, at = {}, 0
+        for s in self.strands:
+            size, shape, order = self.reach * self.inner(s), self.shapes[s.site], self._order(s)
+            part = x.chain[..., at : at + size].reshape(self.steps, self.blocks, self.reach, -1)
+            part = jnp.moveaxis(part, 2, 1).reshape(self.steps * self.reach, self.blocks, -1)
+            part = part[: shape[s.axis]].reshape(tuple(shape[a] for a in order))
+            out[s.site] = jnp.transpose(part, tuple(order.index(a) for a in range(len(order))))
+            at += size
+        at = 0
+        for n, size in zip(self.border, self.sizes(), strict=True):
+            out[n] = x.border[at : at + size].reshape(self.shapes[n])
+            at += size
+        return out
+
+    def __str__(self) -> str:
+        along = f"{self.steps:,} steps of {self.width}"
+        copies = f"{self.blocks:,} chains of " if self.blocks > 1 else ""
+        beside = f", then {sum(self.sizes())} together" if self.border else ""
+        return f"{copies}{along}{beside}"
+
+
+class ChainedGaussian:
+    """The joint conditional of `sites`: a Gaussian with a block tridiagonal precision and a border.
+
+    Raises `Refused`, with the reason, where they are none.
+    """
+
+    def __init__(self, density: Density, sites: Sequence[str]):
+        self.density, self.sites = density, tuple(sites)
+        check_real(density, sites)
+        certify_quadratic(density, *sites)
+        self.layout = strung(density, self.sites)
+        touching = [t for t in density.terms if not density.maps.latents(t.atom).isdisjoint(sites)]
+        self._terms = touching
+        origins = ", ".join(dict.fromkeys(t.origin for t in touching))
+        named = " and ".join(self.sites)
+        them = "them" if len(sites) > 1 else "it"
+        self.reason = (
+            f"Gaussian chain of {named}: the log density is a quadratic form of {them}, "
+            f"in the terms of {origins}; one filter along the chain: {self.layout}"
+        )
+        n = sum(int(np.prod(t.shape, dtype=np.int64)) for t in touching)
+        products = 3 * self.layout.width + 2 * sum(self.layout.sizes())
+        self.cost = f"{products} Hessian products of {n:,} term elements, a filter of {self.layout}"
+
+    @property
+    def signature(self) -> str:
+        """Equal for conditionals whose compiled programs are the same for any data they are given."""
+        return repr((type(self).__name__, self.sites, self.layout))
+
+    def values(self, x: Pieces) -> dict[str, Any]:
+        """The values by site that a vector holds, in the sites' dtypes."""
+        found = self.layout.values(x)
+        return {s: found[s].astype(self.density.sites[s].dtype) for s in self.sites}
+
+    def _gradient(self, latents: Mapping[str, Any], data: Any) -> Callable[[Pieces], Pieces]:
+        """The slope of the log density, affine in the sites."""
+        others = {n: v for n, v in latents.items() if n not in self.sites}
+
+        def total(x: Mapping[str, Any]) -> Any:
+            ev = self.density.evaluator({**others, **x}, data)
+            out = jnp.zeros(())
+            for term in self._terms:
+                part = term.contribution(ev.full(term.atom), ev.full)
+                out = out + jnp.sum(jnp.broadcast_to(part, term.shape))
+            return out
+
+        return lambda x: self.layout.vector(jax.grad(total)(self.values(x)))
+
+    def solved(self, latents: Mapping[str, Any], data: Any, held: bool = True) -> tuple[Pieces, Strung]:
+        """Mean and factorised precision at the values of the other sites.
+
+        Where `held`, derivatives are those of the determinant alone, of the first order.
+        """
+        layout, gradient = self.layout, self._gradient(latents, data)
+        dtype = jnp.result_type(*(self.density.sites[s].dtype for s in self.sites))
+        p = sum(layout.sizes())
+        zero = Pieces(jnp.zeros((layout.steps, layout.blocks, layout.width), dtype), jnp.zeros(p, dtype))
+
+        def curved(x: Pieces) -> Pieces:
+            """The precision times a vector."""
+            return jax.tree.map(jnp.negative, jax.jvp(gradient, (zero,), (x,))[1])
+
+        def fixed(x: Any) -> Any:
+            return jax.tree.map(lax.stop_gradient, x) if held else x
+
+        diagonal, below = self._blocks(curved, zero)
+        chain = tridiagonal(*fixed((diagonal, below)))
+        log_det = half_log_det(diagonal, below, chain) if held else chain.half_log_det
+        moved, border = jnp.zeros((*zero.chain.shape, 0), dtype), jnp.zeros((0, 0), dtype)
+        if p:
+            eye = jnp.eye(p, dtype=dtype)
+            met = _side_by_side(lambda unit: curved(Pieces(zero.chain, unit)).chain, eye)
+            moved = fixed(-chain.solve(jnp.moveaxis(met, 0, -1)))
+
+            def follows(at: tuple[Any, Any]) -> Any:
+                direction, unit = at
+                found = curved(Pieces(direction, unit))
+                return found.border + jnp.tensordot(found.chain, moved, 3)
+
+            found = _side_by_side(follows, (jnp.moveaxis(moved, -1, 0), eye))
+            border = jnp.linalg.cholesky((found + found.T) / 2)
+            log_det = log_det + jnp.sum(jnp.log(jnp.diagonal(border)))
+        factor = Strung(chain, moved, border, log_det)
+
+        def step(x: Pieces) -> Pieces:
+            return jax.tree.map(jnp.add, x, fixed(factor).solve(fixed(gradient(x))))
+
+        # the second step takes back what the first lost to rounding
+        return step(step(zero)), factor
+
+    def _blocks(self, curved: Callable[[Pieces], Pieces], zero: Pieces) -> tuple[Any, Any]:
+        """The precision's blocks on the diagonal and below."""
+        layout, width = self.layout, self.layout.width
+        turn = jnp.arange(layout.steps) % 3
+
+        def column(at: tuple[Any, Any]) -> Any:
+            unit, third = at
+            # every third step at once: what these reach does not overlap
+            chosen = jnp.where((turn == third)[:, None, None], unit, 0.0)
+            return curved(Pieces(jnp.broadcast_to(chosen, zero.chain.shape), zero.border)).chain
+
+        eye = jnp.eye(width, dtype=zero.chain.dtype)
+        found = _side_by_side(column, (jnp.tile(eye, (3, 1)), jnp.repeat(jnp.arange(3), width)))
+        found = jnp.moveaxis(found.reshape(3, width, *zero.chain.shape), 1, -1)
+        steps = jnp.arange(layout.steps)
+        below = jnp.where((steps > 0)[:, None, None, None], found[(steps - 1) % 3, steps], 0.0)
+        # places beyond the end of a strand meet nothing
+        shapes = layout.shapes
+        inside = layout.vector({n: jnp.ones(shapes[n], zero.chain.dtype) for n in self.sites}).chain
+        return found[turn, steps] + eye * (1.0 - inside)[..., None, :], below
+
+    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
+        """One exact joint draw, by site; pure in latent values and data arrays."""
+        mean, factor = self.solved(latents, data)
+        keys = jax.random.split(key)
+        z = Pieces(*(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, mean, strict=True)))
+        return self.values(jax.tree.map(jnp.add, mean, factor.noise(z)))
+
+
+def _side_by_side(fn: Callable[[Any], Any], xs: Any) -> Any:
+    """`fn` of every row, some at a time."""
+    count = len(jax.tree.leaves(xs)[0])
+    return jax.vmap(fn)(xs) if count <= _AT_ONCE else lax.map(fn, xs, batch_size=_AT_ONCE)
+
+
+def strung(density: Density, sites: Sequence[str]) -> Stringing:
+    """How `sites` are chains along one axis; `Refused` where they are none, or too wide."""
+    shapes = {s: density.sites[s].shape for s in sites}
+    why = "no site of them is a chain of 16 places or more"
+    for length in sorted({n for shape in shapes.values() for n in shape if n >= FEWEST_PLACES}, reverse=True):
+        try:
+            return _along(density, shapes, length)
+        except Refused as problem:
+            why = str(problem)
+    raise Refused(why)
+
+
+def _along(density: Density, shapes: Mapping[str, tuple[int, ...]], length: int) -> Stringing:
+    """The chains of about `length` places: strands that no term couples far apart, and the others as
+    border."""
+    axes = {}
+    for s, shape in shapes.items():
+        near = [a for a, n in enumerate(shape) if 2 * abs(n - length) < FEWEST_PLACES]
+        if near:
+            axes[s] = near[-1] if len(near) == 1 else max(near, key=lambda a: shape[a])
+    while axes:
+        reach, stuck = _reach(density, axes)
+        if stuck is None:
+            break
+        axes.pop(stuck)
+    else:
+        raise Refused(f"no term keeps neighbours of {length:,} places apart from the rest")
+    if not any(axes[s] not in batch_axes(density, s) for s in axes):
+        raise Refused("no element meets its neighbours")
+    border = tuple(s for s in shapes if s not in axes)
+    count = sum(int(np.prod(shapes[s], dtype=np.int64)) for s in border)
+    if count > _MOST_BORDER:
+        raise Refused(f"{count} elements of {' and '.join(border)} meet every step of the chain")
+    batch = {s: tuple(a for a in batch_axes(density, s) if a != axes[s]) for s in axes}
+    if len(axes) > 1 and not _same_copies(density, shapes, axes, batch):
+        batch = dict.fromkeys(axes, ())
+    found = Stringing(dict(shapes), tuple(Strand(s, axes[s], batch[s]) for s in axes), border, reach)
+    if found.width > MOST_WIDE or found.steps < 3:
+        raise Refused(f"{found.width} elements of {' and '.join(axes)} meet in one step of the chain")
+    return found
+
+
+def _same_copies(density: Density, shapes: Any, axes: Mapping[str, int], batch: Mapping[str, Any]) -> bool:
+    """Whether every term reads the same copy of all chains that it reads."""
+    if len({tuple(shapes[s][a] for a in batch[s]) for s in axes}) > 1:
+        return False
+    for term in density.terms:
+        maps = density.maps[term.atom]
+        read = {
+            tuple(index_id(density, x.index[a]) for a in batch[s]) for s in axes if s in maps for x in maps[s]
+        }
+        if len(read) > 1:
+            return False
+    return True
+
+
+def _reach(density: Density, axes: Mapping[str, int]) -> tuple[int, str | None]:
+    """The largest distance between places that one term element reads; or a site that is read otherwise,
+    first one whose elements do not meet, then the smallest."""
+    reach, stuck = 1, []
+    for term in density.terms:
+        maps = density.maps[term.atom]
+        found = [(s, x.index[axes[s]]) for s in axes if s in maps for x in maps[s]]
+        if not found:
+            continue
+        apart = _distance(density, [c for _, c in found])
+        if apart is None:
+            stuck += [s for s, _ in found]
+        else:
+            reach = max(reach, apart)
+
+    def needed(s: str) -> tuple[bool, int]:
+        return axes[s] not in batch_axes(density, s), int(np.prod(density.sites[s].shape, dtype=np.int64))
+
+    return reach, min(stuck, key=needed) if stuck else None
+
+
+def _distance(density: Density, components: Sequence[Component]) -> int | None:
+    """How far apart the places are that one element reads; None if unknown."""
+    first = components[0]
+    if all(
+        isinstance(c, Affine) and isinstance(first, Affine) and c.coefs == first.coefs for c in components
+    ):
+        offsets = [c.offset for c in components if isinstance(c, Affine)]
+        return max(offsets) - min(offsets)
+    same = len({index_id(density, c) for c in components}) == 1
+    return 0 if same and isinstance(first, Table) else None
+
+
+def chained_gaussian(density: Density, sites: Sequence[str]) -> ChainedGaussian:
+    """The joint conditional of sites of which some are chains; `Refused` where there is none.
+
+    It is derived once per density.
+    """
+    key = ("chained gaussian", tuple(sites))
+    if key not in density.cache:
+        with jax.ensure_compile_time_eval():
+            density.cache[key] = ChainedGaussian(density, sites)
+    return density.cache[key]

@@ -1,0 +1,124 @@
+"""One site whose elements are drawn from a family with a closed form, as a message."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import lax
+from jax.scipy.special import gammaln
+
+from gibbsite.conditional.conditional import Conditional
+from gibbsite.conditional.conjugate.certify import ConjugateConditional
+from gibbsite.conditional.conjugate.wishart import WishartConditional
+from gibbsite.conditional.draws.gamma import GammaPower
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.elimination.integrals.message import Latents, Moments
+
+
+def _power_moment(d: GammaPower, k: float) -> Any:
+    """The mean of `x^k`, infinite where it is."""
+    gamma: Any = d.base_dist
+    shape = gamma.concentration + k / d.power
+    known = jnp.where(shape > 0, shape, 1.0)
+    found = jnp.exp(gammaln(known) - gammaln(gamma.concentration) - k / d.power * jnp.log(gamma.rate))
+    return jnp.where(shape > 0, found, jnp.inf)
+
+
+def _power_moments(d: Any) -> tuple[Any, Any]:
+    mean = _power_moment(d, 1.0)
+    return mean, _power_moment(d, 2.0) - mean**2
+
+
+def _inside(x: Any) -> Any:
+    """Off the edges of the unit interval, where a log density is infinite."""
+    tiny = jnp.finfo(x.dtype).tiny
+    return jnp.clip(x, tiny, 1 - jnp.finfo(x.dtype).eps / 2)
+
+
+# by kind of distribution: a place where its density is neither zero nor infinite, near its mean
+_PLACES: dict[type, Callable[[Any], Any]] = {
+    dist.Normal: lambda d: d.loc,
+    dist.LogNormal: lambda d: jnp.exp(d.loc),
+    dist.Gamma: lambda d: d.concentration / d.rate,
+    dist.InverseGamma: lambda d: d.rate / (d.concentration + 1),
+    dist.Beta: lambda d: _inside(d.mean),
+    dist.Dirichlet: lambda d: _inside(d.mean),
+    dist.Uniform: lambda d: (d.low + d.high) / 2,
+    dist.Pareto: lambda d: d.scale * 2 ** (1 / d.alpha),
+    GammaPower: lambda d: (d.base_dist.concentration / d.base_dist.rate) ** (1 / d.power),
+    dist.InverseWishart: lambda d: (
+        d.scale_matrix / (d.concentration + d.event_shape[-1] + 1)[..., None, None]
+    ),
+    dist.Wishart: lambda d: d.mean,
+}
+
+
+def place_of(d: Any) -> Any:
+    """A place near the mean of a distribution, where its density is finite, held fixed under derivatives;
+    None for families without."""
+    for kind, place in _PLACES.items():
+        if isinstance(d, kind):
+            return lax.stop_gradient(place(d))
+    return None
+
+
+def moments_of(d: Any) -> tuple[Any, Any]:
+    """Mean and variance."""
+    return _power_moments(d) if isinstance(d, GammaPower) else (d.mean, d.variance)
+
+
+class ConjugateMessage:
+    """One site, its elements independent given the rest; or one covariance matrix, or several."""
+
+    def __init__(self, conditional: ConjugateConditional | WishartConditional):
+        self.conditional, self.density = conditional, conditional.density
+        self.sites = (conditional.site,)
+        self.reason, self.cost, self.signature = conditional.reason, conditional.cost, conditional.signature
+
+    def _distribution(self, latents: Latents, data: Any) -> Any:
+        others = {n: v for n, v in latents.items() if n != self.sites[0]}
+        return self.conditional.distribution_at(others, data)
+
+    def settled(self, latents: Latents, data: Any, held: bool) -> tuple[dict[str, Any], Any]:
+        """A place near the mean. The formula holds at any, so derivatives of every order are right with it
+        held fixed."""
+        d = self._distribution(latents, data)
+        site = self.density.sites[self.sites[0]]
+        place = jnp.broadcast_to(place_of(d), site.shape).astype(site.dtype)
+        return {self.sites[0]: place}, jnp.sum(d.log_prob(place))
+
+    def draw(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
+        """One exact draw."""
+        return {self.sites[0]: self.conditional.update(key, latents, data)}
+
+    def moments(self, latents: Latents, data: Any) -> dict[str, Moments]:
+        """Mean and variance."""
+        shape = self.density.sites[self.sites[0]].shape
+        found = moments_of(self._distribution(latents, data))
+        return {self.sites[0]: Moments(*(jnp.broadcast_to(x, shape) for x in found))}
+
+
+_CLOSED = "Normal LogNormal Gamma InverseGamma Beta Dirichlet Uniform Pareto Wishart InverseWishart".split()
+
+
+def is_closed(conditional: Conditional) -> bool:
+    """Whether a conditional's family has a normalising constant in closed form."""
+    if not isinstance(conditional, ConjugateConditional | WishartConditional):
+        return False
+    name = conditional.family.name
+    return name in _CLOSED or (name.startswith("power ") and "truncated" not in name)
+
+
+def conjugate_message(conditional: Conditional) -> ConjugateMessage:
+    """The message of a site; `Refused`, with the reason, where its conditional has no closed form."""
+    site = conditional.site
+    if not isinstance(conditional, ConjugateConditional | WishartConditional):
+        raise Refused(f"{site} has no conditional in closed form: {conditional.reason}")
+    if not is_closed(conditional):
+        raise Refused(
+            f"the normalising constant of its conditional, {conditional.family.name}, has no closed form"
+        )
+    if isinstance(conditional, ConjugateConditional) and conditional.limits:
+        raise Refused(f"its conditional is {conditional.reason}")
+    return ConjugateMessage(conditional)
