@@ -8,6 +8,7 @@ import jax
 
 from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.linear.outer import outer_site
+from gibbsite.elimination import marginal_of
 from gibbsite.kernels.plans.limits import (
     GRADIENT_TIMES,
     MOST_GRADIENT_TIMES,
@@ -84,7 +85,16 @@ class Promises:
             return self._exact(u)
         if u.kernel in ("NUTS", "HMC", "ReflectiveSlice"):
             steps = PATH * math.sqrt(size_of(density, [n for n in u.sites if n in density.sites]))
-            return steps * (TREE + self._density(jax.value_and_grad))
+            if not u.eliminated:
+                return steps * (TREE + self._density(jax.value_and_grad))
+            left = marginal_of(density, u.eliminated)
+            moved, fixed, data = self._arguments(u.eliminated)
+
+            def value(moved: Any, fixed: Any) -> Any:
+                return left.logdensity_at({**moved, **fixed}, data)
+
+            drawn = work_of(left.draw_at, jax.random.key(0), {**moved, **fixed}, data)
+            return steps * (TREE + work_of(jax.value_and_grad(value), moved, fixed)) + drawn
         each = 1 if apart(facts, u.sites) else size_of(density, [n for n in u.sites if n in density.sites])
         return SLICED * each * self._density(lambda f: f)
 
@@ -100,16 +110,22 @@ class Promises:
         return work_of(sweep, jax.random.key(0), state, self.facts.inputs)
 
     def _density(self, of: Callable[..., Any]) -> float:
-        density = self.facts.density
-        sites = {n: s for n, s in density.sites.items() if n in density.latent_vars}
-        moved = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in sites.items() if not s.discrete}
-        fixed = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in sites.items() if s.discrete}
-        data = tuple(density.arguments.arrays)
+        moved, fixed, data = self._arguments()
 
         def value(moved: Any, fixed: Any) -> Any:
-            return density.log_joint_at({**moved, **fixed}, data)
+            return self.facts.density.log_joint_at({**moved, **fixed}, data)
 
         key = ("density", of)
         if key not in self._counted:
             self._counted[key] = work_of(of(value), moved, fixed)
         return self._counted[key]
+
+    def _arguments(self, without: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any], Any]:
+        """Shapes of the continuous and of the discrete latents, and the data."""
+        density = self.facts.density
+        gone = {m for n in without for m in density.groups.get(n, (n,))}
+        kept = {n: s for n, s in density.sites.items() if n in density.latent_vars and n not in gone}
+        shapes = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in kept.items()}
+        fixed = {n: s for n, s in shapes.items() if kept[n].discrete}
+        moved = {n: s for n, s in shapes.items() if n not in fixed}
+        return moved, fixed, tuple(density.arguments.arrays)

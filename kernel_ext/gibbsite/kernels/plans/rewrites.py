@@ -10,7 +10,8 @@ from dataclasses import replace
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.linear.outer import outer_site
-from gibbsite.kernels.plans.ties import Tie
+from gibbsite.elimination import eliminable
+from gibbsite.kernels.plans.ties import Tie, size_of
 from gibbsite.kernels.scheduling.parse import Spec, Update
 from gibbsite.kernels.scheduling.registry import Facts
 
@@ -54,9 +55,25 @@ def all_by_gradients(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[
     yield Spec((*left, block), base.random_scan)
 
 
+def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
+    """Gradients of what is tied to sites that have an integral, with these integrated out: chains over time,
+    rates under a gamma or a beta prior. Where a slice can do it (`scales_collapsed`), there is no need to."""
+    if next(scales_collapsed(facts, base, ties), None) is not None:
+        return
+    held = {g for t in ties if not t.known for g in t.given}
+    for plain in all_by_gradients(facts, base, ties):
+        last = plain.updates[-1]
+        blocks = [b for b in eliminable(facts.density) if held & {*b} and {*b} < {*last.sites}]
+        if blocks and not last.eliminated:
+            out = max(blocks, key=lambda b: size_of(facts.density, b))
+            left = tuple(n for n in last.sites if n not in out)
+            yield Spec((*plain.updates[:-1], replace(last, sites=left, eliminated=out)), base.random_scan)
+
+
 REWRITES: Mapping[str, Rewrite] = {
     "scales with their effects integrated out": scales_collapsed,
     "all that is tied by gradients": all_by_gradients,
+    "what has an integral integrated out of gradients": integrated_out,
 }
 """Every way to change a schedule, by what it does."""
 
