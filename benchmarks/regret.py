@@ -4,9 +4,9 @@
 
 Of each model of `regret_models.py`, every candidate of `model.schedule().candidates` is run with four chains:
 once to compile, then with 500 steps of warm-up and the draws, in processor seconds of all threads. Effective
-draws (bulk) are those of the worst number of any latent. A row holds the default against the best of them, per
-processor second and per counted operation, and tells what its planning took; the lines beneath hold for each
-schedule the counted work of a sweep against its time, and the integrated autocorrelation time that was
+draws (bulk) are those of the worst number of any latent. A row holds the default against the best of them,
+per processor second and per counted operation, and tells what its planning took; the lines beneath hold for
+each schedule the counted work of a sweep against its time, and the integrated autocorrelation time that was
 predicted or tried against that of the run.
 """
 
