@@ -36,7 +36,11 @@ def test_a_hierarchy_is_one_block_unless_all_of_it_is_exact():
     assert "tau is sliced with mu and theta integrated out" in row.reason
 
 
-def test_the_scale_of_many_effects_is_drawn_given_them():
+def test_the_scale_of_effects_that_say_little_is_drawn_without_them_however_many():
+    """Forty effects with a datum each, all of whose spread may be noise: given them, their scale hardly
+    moves,
+    and a draw without them costs twice as much."""
+
     def many(y):
         mu = numpyro.sample("mu", dist.Normal(0, 5))
         tau = numpyro.sample("tau", dist.Gamma(1.0, 1.0))
@@ -44,9 +48,24 @@ def test_the_scale_of_many_effects_is_drawn_given_them():
         numpyro.sample("obs", dist.Normal(theta, 1.0), obs=y)
 
     s = gb.model(many, np.linspace(-1, 1, 40)).schedule()
+    assert s.text == "Collapsed [tau mu theta]"
+
+
+def test_the_scale_of_effects_that_data_tell_well_is_drawn_given_them():
+    """Eight effects of forty data each: given them, their scale forgets in a step or two, at a third of the
+    work of a draw without them."""
+
+    def told_well(g, y):
+        mu = numpyro.sample("mu", dist.Normal(0, 5))
+        tau = numpyro.sample("tau", dist.Gamma(1.0, 1.0))
+        theta = numpyro.sample("theta", dist.Normal(mu, tau**-0.5).expand([8]))
+        numpyro.sample("obs", dist.Normal(theta[g], 1.0), obs=y)
+
+    g = np.repeat(np.arange(8), 40)
+    s = gb.model(told_well, g, np.sin(g) + np.random.default_rng(0).normal(size=320)).schedule()
     assert s.text == "Conjugate [mu theta] (*) Conjugate tau"
-    told = {n: row.reason for row in s.rows for n in row.sites}
-    assert "apart from theta: all of it is exact" in told["tau"]
+    reasons = {n: row.reason for row in s.rows for n in row.sites}
+    assert "apart from theta: all of it is exact" in reasons["tau"]
 
 
 def varying(x, y):
@@ -340,7 +359,9 @@ def counted(y, copies):
 def test_the_scale_of_as_few_data_as_states_is_drawn_without_these():
     (row,) = gb.model(counted, X, 1).schedule().rows
     assert (row.kernel, row.sites) == ("Collapsed", ("wild", "blurred", "drift", "step"))
-    assert [r.sites[0] for r in gb.model(counted, X, 3).schedule().rows] == ["wild", "blurred"]
+    # of three data for each state the noise is told well, and what decides is the work
+    told = gb.model(counted, X, 3).schedule().candidates
+    assert "Conjugate [drift step] (*) Conjugate wild (*) Conjugate blurred" in [c.text for c in told]
 
 
 def two_scales(y):
@@ -352,7 +373,10 @@ def two_scales(y):
         numpyro.sample("y", dist.Normal(level + slope * jnp.arange(y.shape[1]), 1.0), obs=y)
 
 
-@pytest.mark.parametrize(("points", "kernels"), [(3, ["Collapsed"]), (5, ["Conjugate"] * 3)])
-def test_the_scales_of_many_lines_through_few_points_are_drawn_without_these(points, kernels):
+@pytest.mark.parametrize("points", [3, 5])
+def test_the_scales_of_many_lines_are_drawn_given_these_where_a_trial_tells_so(points):
+    """A run's times are 4.3 and 3.6 sweeps (4.2 and 2.9 as tried), and a sweep takes less than a quarter of
+    the
+    work of one that integrates the lines out. With vaguer priors it is the other way round."""
     y = np.random.default_rng(0).normal(size=(40, points))
-    assert [r.kernel for r in gb.model(two_scales, y).schedule().rows] == kernels
+    assert [r.kernel for r in gb.model(two_scales, y).schedule().rows] == ["Conjugate"] * 3

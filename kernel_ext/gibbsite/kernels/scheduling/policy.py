@@ -1,4 +1,4 @@
-"""The default schedule, and the reasons given for it.
+"""The schedule that the default is chosen from (`kernels.plans`), and the reasons given for its updates.
 
 For every site the first row that fits decides; discrete sites come first in a sweep, then what is
 drawn exactly or sliced, then one NUTS block:
@@ -18,7 +18,6 @@ drawn exactly or sliced, then one NUTS block:
 | enters through comparisons alone, few or independent | Conjugate, Slice | gradients do not feel a step |
 | a hierarchy that is not conjugate as a whole | NUTS, in one block | cut apart it walks; centring is learnt |
 | effects in logistic predictors, in an exact hierarchy | PolyaGamma, in one block | one draw, not a walk |
-| the scale of few or of logistic effects | Collapsed, PolyaGamma, in their block | given them it walks |
 | coupled, and Gaussian together given the rest | Conjugate, in one block | one exact draw of them all |
 | certified conjugate | Conjugate | drawn exactly |
 | the rest | NUTS, in the same block | gradients |
@@ -36,7 +35,6 @@ from typing import Any
 
 from gibbsite.conditional.linear.choose import collapsed_blocks, gaussian_blocks, logistic_blocks
 from gibbsite.conditional.linear.joint import is_gaussian
-from gibbsite.conditional.linear.scales import few_effects
 from gibbsite.conditional.reads.blind import blind_terms, endless_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.elimination import TableMarginal, joint_marginal
@@ -81,9 +79,6 @@ def default_spec(facts: Facts) -> Spec:
     jointly = gaussian_blocks(facts.density, [n for n in exact if n not in integrated])
     alone = {n: (n,) for n in exact if n not in integrated and is_gaussian(facts.conditional(n))}
     gaussian = {**alone, **jointly, **{n: b for n, b in logistic.items() if not tied.keys() & set(b)}}
-    apart = [n for n in exact if n not in {**integrated, **gaussian}]
-    scales = few_effects(facts.density, apart, gaussian, logistic)
-    drawn_along = {n for ns in scales.values() for n in ns}
     tables = {n: m for n, m in units.items() if kinds[n] in ("finite", "chain") and n not in integrated}
     blocks = joint_blocks(facts, tables)
     check_endless(
@@ -103,11 +98,8 @@ def default_spec(facts: Facts) -> Spec:
         elif name in tied:
             gradients.append(name)
         elif name in gaussian:
-            mine = scales.get(gaussian[name], ())
-            kernel = "PolyaGamma" if name in logistic else "Collapsed" if mine else "Conjugate"
-            closed += [Update(kernel, (*mine, *gaussian[name]))] if name == gaussian[name][0] else []
-        elif name in drawn_along:
-            continue
+            kernel = "PolyaGamma" if name in logistic else "Conjugate"
+            closed += [Update(kernel, gaussian[name])] if name == gaussian[name][0] else []
         elif kinds[name] == "conjugate":
             closed.append(Update("Conjugate", (name,)))
         elif name in stepped:

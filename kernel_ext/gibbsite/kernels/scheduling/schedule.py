@@ -19,6 +19,8 @@ from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
 from gibbsite.kernels.crossing.decided import decided_apart
 from gibbsite.kernels.interleaved import Interleaved
+from gibbsite.kernels.plans.candidate import Candidate, told
+from gibbsite.kernels.plans.choice import chosen
 from gibbsite.kernels.scheduling.determined import stuck_apart
 from gibbsite.kernels.scheduling.elimination import check_eliminated, drawn_jointly
 from gibbsite.kernels.scheduling.parse import (
@@ -60,6 +62,13 @@ class Schedule:
     updates: tuple[Update, ...]
     random_scan: bool
     facts: Facts = field(compare=False, repr=False)
+    weighed: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The schedules that the model's own was chosen from, itself first, then by what they promise; those
+        that were turned down, with the reason, last. None for a schedule that was asked for."""
+        return self.weighed
 
     @property
     def text(self) -> str:
@@ -139,7 +148,8 @@ class Schedule:
         return {"once": once, "per step": steps, "per draw": later}
 
     def _level_lines(self) -> list[str]:
-        return [f"{level}: {', '.join(names)}" for level, names in self.levels.items() if names]
+        levels = [f"{level}: {', '.join(names)}" for level, names in self.levels.items() if names]
+        return [*levels, *told(self.weighed)]
 
     def members(self, sites: Sequence[str]) -> tuple[str, ...]:
         """The model's own sites behind the names in an update: those of a group for the group's name."""
@@ -239,8 +249,9 @@ def make_schedule(
     before anything runs: for what cannot be read, kernels and sites that do not exist, sites updated twice or
     never, kernels that do not fit, and options of the wrong type.
     """
+    weighed: tuple[Candidate, ...] = ()
     if schedule is None:
-        spec = default_spec(facts)
+        spec, weighed = _default(facts)
     elif isinstance(schedule, str):
         spec = parse_schedule(schedule, namespace)
     elif isinstance(schedule, Schedule):
@@ -253,7 +264,15 @@ def make_schedule(
         raise ScheduleError(
             f"a schedule is text such as 'Gibbs z (*) NUTS [a b]' or a list of update(…), got {schedule!r}"
         )
-    return Schedule(_checked(facts, spec), spec.random_scan or random_scan, facts)
+    return Schedule(_checked(facts, spec), spec.random_scan or random_scan, facts, weighed)
+
+
+def _default(facts: Facts) -> tuple[Spec, tuple[Candidate, ...]]:
+    """The schedule that is chosen for a model, and what it was chosen from; once per density."""
+    kept = facts.density.cache
+    if "plan" not in kept:
+        kept["plan"] = chosen(facts, default_spec(facts), lambda spec: _checked(facts, spec))
+    return kept["plan"]
 
 
 def _built(facts: Facts, u: Update, name: str, arguments: dict[str, Any]) -> MCMCKernel:

@@ -1,0 +1,1 @@
+"""A model → candidates for its schedule, what they promise, and the one that is run."""

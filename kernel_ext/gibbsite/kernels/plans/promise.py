@@ -1,0 +1,131 @@
+"""A schedule → what it promises: its work a sweep, and how long its slowest site remembers."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from gibbsite.conditional.linear.joint import is_gaussian
+from gibbsite.conditional.linear.outer import outer_site
+from gibbsite.elimination import marginal_of
+from gibbsite.kernels.plans.limits import (
+    GRADIENT_TIMES,
+    MOST_GRADIENT_TIMES,
+    PATH,
+    SLICE_ALONE_TIMES,
+    SLICE_TIMES,
+    SLICED,
+    SLICES,
+    SWEEP,
+    TREE,
+)
+from gibbsite.kernels.plans.sweep import Sweep, is_exact
+from gibbsite.kernels.plans.ties import Tie, size_of
+from gibbsite.kernels.plans.work import work_of
+from gibbsite.kernels.scheduling.parse import Spec, Update
+from gibbsite.kernels.scheduling.registry import Facts, apart
+
+_OWN = {"NUTS": GRADIENT_TIMES, "HMC": GRADIENT_TIMES, "Slice": SLICE_ALONE_TIMES, "Collapsed": SLICE_TIMES}
+
+
+class Promises:
+    """The work and the times of a model's schedules; what updates have in common is counted once."""
+
+    def __init__(self, facts: Facts, ties: Sequence[Tie]):
+        self.facts, self.ties, self.held = facts, tuple(ties), tuple(ties)
+        self._counted: dict[Any, float] = {}
+
+    def tried(self, times: Any) -> "Promises":
+        """The same after a trial, which found `times` by site."""
+        found = Promises(self.facts, [t.tried(times[t.site]) if t.site in times else t for t in self.ties])
+        found._counted, found.held = self._counted, self.held
+        return found
+
+    def work(self, spec: Spec) -> float:
+        """Operations of one sweep, as `work.work_of` counts them."""
+        return SWEEP + sum(u.repeat * self._of(u) for u in spec.updates)
+
+    def times(self, spec: Spec) -> tuple[float, float, Tie | None]:
+        """The least and the most time of the site that moves least, and the tie that holds it, if any."""
+        home = {n: u for u in spec.updates for n in u.everything}
+        own = {n: _OWN.get(u.kernel, 1.0) for n, u in home.items()}
+        worst = {n: MOST_GRADIENT_TIMES if self._is_hierarchy(u) else own[n] for n, u in home.items()}
+        cut = [t for t in self.ties if t.site in home]
+        cut = [t for t in cut if any(home.get(g) is not home[t.site] for g in t.given)]
+        slowest = max(cut, key=lambda t: (t.most * own[t.site], t.least), default=None)
+        least = max([*own.values(), *(t.least * own[t.site] for t in cut)])
+        most = max([least, *worst.values()])
+        if slowest is None or slowest.most * own[slowest.site] < most:
+            return least, most, None
+        return least, slowest.most * own[slowest.site], slowest
+
+    def _is_hierarchy(self, update: Update) -> bool:
+        """Whether gradients move what holds each other: a funnel, which no step size fits everywhere."""
+        mine = {*update.sites}
+        return update.kernel in ("NUTS", "HMC") and any(
+            t.where in mine and t.site in mine and not t.known for t in self.held
+        )
+
+    def _of(self, update: Update) -> float:
+        key = (update.kernel, update.sites, update.eliminated)
+        if key not in self._counted:
+            self._counted[key] = self._count(update)
+        return self._counted[key]
+
+    def _count(self, u: Update) -> float:
+        facts, density = self.facts, self.facts.density
+        if u.kernel == "Collapsed":
+            inner = [
+                n for n in u.sites if not density.sites[n].discrete and is_gaussian(facts.conditional(n))
+            ]
+            outer = [n for n in u.sites if n not in inner]
+            return (1 + sum(map(self._evaluations, outer))) * self._of(Update("Conjugate", tuple(inner)))
+        if is_exact(u):
+            return self._exact(u)
+        if u.kernel in ("NUTS", "HMC", "ReflectiveSlice"):
+            steps = PATH * math.sqrt(size_of(density, [n for n in u.sites if n in density.sites]))
+            if not u.eliminated:
+                return steps * (TREE + self._density(jax.value_and_grad))
+            left = marginal_of(density, u.eliminated)
+            moved, fixed, data = self._arguments(u.eliminated)
+
+            def value(moved: Any, fixed: Any) -> Any:
+                return left.logdensity_at({**moved, **fixed}, data)
+
+            drawn = work_of(left.draw_at, jax.random.key(0), {**moved, **fixed}, data)
+            return steps * (TREE + work_of(jax.value_and_grad(value), moved, fixed)) + drawn
+        each = 1 if apart(facts, u.sites) else size_of(density, [n for n in u.sites if n in density.sites])
+        return SLICED * each * self._density(lambda f: f)
+
+    def _evaluations(self, site: str) -> int:
+        """How often the Gaussian sites of a block are solved for while a site is drawn without them."""
+        found = outer_site(self.facts.density, site)
+        return found.evaluations if self.facts.density.sites[site].discrete else SLICES * found.elements
+
+    def _exact(self, update: Update) -> float:
+        sweep = Sweep(self.facts, [update])
+        sites = self.facts.density.sites
+        state = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in sites.items() if s.latent}
+        return work_of(sweep, jax.random.key(0), state, self.facts.inputs)
+
+    def _density(self, of: Callable[..., Any]) -> float:
+        moved, fixed, data = self._arguments()
+
+        def value(moved: Any, fixed: Any) -> Any:
+            return self.facts.density.log_joint_at({**moved, **fixed}, data)
+
+        key = ("density", of)
+        if key not in self._counted:
+            self._counted[key] = work_of(of(value), moved, fixed)
+        return self._counted[key]
+
+    def _arguments(self, without: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any], Any]:
+        """Shapes of the continuous and of the discrete latents, and the data."""
+        density = self.facts.density
+        gone = {m for n in without for m in density.groups.get(n, (n,))}
+        kept = {n: s for n, s in density.sites.items() if n in density.latent_vars and n not in gone}
+        shapes = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in kept.items()}
+        fixed = {n: s for n, s in shapes.items() if kept[n].discrete}
+        moved = {n: s for n, s in shapes.items() if n not in fixed}
+        return moved, fixed, tuple(density.arguments.arrays)

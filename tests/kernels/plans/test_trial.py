@@ -1,0 +1,81 @@
+"""What is counted and tried, against what is known."""
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.kernels.plans.sweep import Sweep
+from gibbsite.kernels.plans.trial import integrated_time, times_of
+from gibbsite.kernels.plans.work import work_of
+
+
+def autoregressive(rho, chains=64, length=400, seed=0):
+    rng = np.random.default_rng(seed)
+    x = np.empty((chains, length))
+    x[:, 0] = rng.normal(size=chains)
+    for i in range(1, length):
+        x[:, i] = rho * x[:, i - 1] + np.sqrt(1 - rho**2) * rng.normal(size=chains)
+    return x
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+def test_times_of_an_autoregression_are_the_known_ones(rho):
+    times = [integrated_time(autoregressive(rho, seed=s)) for s in range(8)]
+    error = np.std(times) / np.sqrt(8) + 0.06  # the sequence stops above 0: a bias of some hundredths
+    assert abs(np.mean(times) - (1 + rho) / (1 - rho)) < 4.5 * error
+
+
+def test_chains_that_have_not_met_and_what_never_moves_are_slow():
+    apart = autoregressive(0.0, 16, 100) + 10 * np.arange(16)[:, None]
+    assert integrated_time(apart) > 40
+    assert integrated_time(np.ones((16, 100))) == 1600
+    assert integrated_time(np.full((16, 100), np.nan)) == 1600
+
+
+def two(rho):
+    """A bivariate Normal drawn in turn forgets by rho² a sweep."""
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.sample("b", dist.Normal(rho * a, np.sqrt(1 - rho**2)))
+    numpyro.factor("seen", 0.0 * a)
+
+
+def test_a_trial_finds_the_time_of_a_bivariate_normal_drawn_in_turn():
+    model = gb.model(two, 0.9)
+    updates = model.schedule("Conjugate a (*) Conjugate b").updates
+    times = times_of(Sweep(model, updates), model.inputs, ("a", "b"))
+    truth = (1 + 0.81) / (1 - 0.81)  # of a and of b alike
+    # 1600 draws are some 168 effective: times are known within a sixth or so
+    assert all(truth / 1.6 < t < 1.6 * truth for t in times.values())
+    again = times_of(Sweep(model, updates), model.inputs, ("a", "b"))
+    assert again == times  # the same seed, the same schedule
+
+
+def test_a_trial_takes_discrete_sites_too():
+    def mixture(x):
+        mu = numpyro.sample("mu", dist.Normal(0, 5).expand([2]).to_event(1))
+        with numpyro.plate("n", len(x)):
+            z = numpyro.sample("z", dist.Bernoulli(0.5))
+            numpyro.sample("x", dist.Normal(mu[z], 1.0), obs=x)
+
+    model = gb.model(mixture, np.r_[np.zeros(20), 9 * np.ones(20)].astype(np.float32))
+    sweep = Sweep(model, model.schedule("Gibbs z (*) Conjugate mu").updates)
+    starts = sweep.starts(0, 5)
+    assert starts["z"].shape == (5, 40) and set(np.unique(starts["z"])) == {0, 1}
+    assert np.isfinite(list(times_of(sweep, model.inputs, ("mu",)).values())).all()
+    with pytest.raises(ValueError, match="not an exact draw"):
+        Sweep(model, model.schedule("Gibbs z (*) NUTS mu").updates)
+
+
+def test_work_grows_with_elements_arithmetic_and_passes():
+    vector, matrix = jnp.ones(100), jnp.ones((50, 50))
+    once = work_of(lambda x: x + 1, vector)
+    assert once == 100 and work_of(lambda x: (x + 1) * 2, vector) == 200
+    assert work_of(jnp.exp, vector) > once
+    product = work_of(lambda a: a @ a, matrix)
+    assert work_of(lambda a: a @ a @ a, matrix) == pytest.approx(2 * product)
+    loop = work_of(lambda x: jax.lax.scan(lambda c, _: (c @ matrix, None), x, None, 10)[0], jnp.ones(50))
+    longer = work_of(lambda x: jax.lax.scan(lambda c, _: (c @ matrix, None), x, None, 20)[0], jnp.ones(50))
+    assert longer / loop == pytest.approx(2, rel=0.1)
