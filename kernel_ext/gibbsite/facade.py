@@ -68,7 +68,7 @@ from gibbsite.transform import (
 # what the other floors ask a model for, and people need not see
 _MACHINERY = frozenset(
     "before_ready constants fingerprint generated grouped groups hidden inputs make_ready observed_sites "
-    "plan recorded runtime_model seen stacked written_model".split()
+    "plan recorded runtime_model seen stacked whole written_model".split()
 )
 
 
@@ -372,9 +372,14 @@ class Model(Live):
         return model
 
     @property
+    def whole(self) -> "Model":
+        """The whole of the model, with what `seen` lacks."""
+        return self._whole or self
+
+    @property
     def written_model(self) -> Callable:
         """What predictions run: the model as written, with its data as one keyword argument."""
-        return (self._whole or self).runtime_model
+        return self.whole.runtime_model
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -400,7 +405,7 @@ class Model(Live):
     @cached_property
     def observed(self) -> dict[str, np.ndarray]:
         """The data by site, in the sense of `gibbsite.density.current`: NaN where they are missing."""
-        values, whole = observed_values(self.density), self._whole or self
+        values, whole = observed_values(self.density), self.whole
         return {
             n: np.where(whole._missing[n], np.nan, values[n]) if n in whole._missing else values[n]
             for n in current(whole.density).data
@@ -409,7 +414,7 @@ class Model(Live):
     @cached_property
     def generated(self) -> tuple[str, ...]:
         """The latents that no observation can see, such as predictions."""
-        return generated_latents((self._whole or self).density)
+        return generated_latents(self.whole.density)
 
     @cached_property
     def seen(self) -> "Model | None":
@@ -437,7 +442,7 @@ class Model(Live):
     @cached_property
     def constants(self) -> tuple[str, ...]:
         """The deterministic sites that no latent enters."""
-        density = (self._whole or self).density
+        density = self.whole.density
         computed = density.outputs["deterministic"].items()
         return tuple(n for n, atom in computed if not density.maps.latents(atom))
 
@@ -449,12 +454,12 @@ class Model(Live):
     @property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """The indexed sites to be stacked under one name."""
-        return (self._whole or self).density.groups
+        return self.whole.density.groups
 
     @property
     def recorded(self) -> dict[str, Site]:
         """The sites whose draws a run keeps: latent and deterministic ones."""
-        return {n: s for n, s in (self._whole or self).density.sites.items() if s.role != "observed"}
+        return {n: s for n, s in self.whole.density.sites.items() if s.role != "observed"}
 
     @property
     def observed_sites(self) -> dict[str, Site]:

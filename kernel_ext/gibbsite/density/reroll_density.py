@@ -1,7 +1,7 @@
 """The density of a looped model with every group of alike sites as one array site."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +113,7 @@ def _rewritten(density: "Density", groups: Mapping[str, tuple[str, ...]]) -> "De
         return _ranked(reroll, sites[group], dims, whole, one)
 
     outputs = {
-        kind: _grouped(reroll, kind, atoms, groups, owner, ranked)
+        kind: _grouped(reroll, kind, atoms, groups, owner, ranked, latent)
         for kind, atoms in density.outputs.items()
         if kind != "supports"  # the sites know them by now
     }
@@ -153,9 +153,10 @@ def _grouped(
     groups: Mapping[str, tuple[str, ...]],
     owner: Mapping[str, str],
     ranked: Callable[[str, Any, Any], Any],
+    latent: Collection[str],
 ) -> dict[str, Any]:
     """Outputs by group: those of the members along a new first axis. The order along it is free for log
-    probabilities, which are summed; the others keep the members' order."""
+    probabilities of latents, which are summed; the others keep the members' order."""
     out: dict[str, Any] = {}
     for name, atom in atoms.items():
         group = owner.get(name)
@@ -164,7 +165,8 @@ def _grouped(
         elif group not in out:
             members = [atoms[n] for n in groups[group] if n in atoms]
             if kind in ("log_prob", "inside"):
-                out[group] = reroll.joined(members, ordered=False)
+                kept = None if group in latent else reroll.joined(members, ordered=True)
+                out[group] = reroll.joined(members, ordered=False) if kept is None else kept
             else:
                 leaves = [jax.tree.flatten(m, is_leaf=lambda x: isinstance(x, Literal)) for m in members]
                 if len({(len(ls), tree) for ls, tree in leaves}) > 1:

@@ -2,6 +2,15 @@
 
 from gibbsite.elimination.marginal import Marginal, joint_marginal, marginal_of
 from gibbsite.elimination.missing import MissingFraction, missing_fraction
-from gibbsite.elimination.pointwise import pointwise
+from gibbsite.elimination.pointwise import CHANGED, Pointwise, pointwise
 
-__all__ = ["Marginal", "MissingFraction", "joint_marginal", "marginal_of", "missing_fraction", "pointwise"]
+__all__ = [
+    "CHANGED",
+    "Marginal",
+    "MissingFraction",
+    "Pointwise",
+    "joint_marginal",
+    "marginal_of",
+    "missing_fraction",
+    "pointwise",
+]

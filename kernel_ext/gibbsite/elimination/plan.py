@@ -7,7 +7,7 @@ same.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -30,11 +30,17 @@ from gibbsite.errors import ModelError
 class Plan:
     """The steps that sum all sites of `tables` out of its density. Raises `TooLarge` before anything runs.
 
-    `wanted` is an order of the sites to keep to, where a person gave one. Running is pure in latents and
-    data.
+    `wanted` is an order of the sites to keep to, where a person gave one; `more` are factors besides, whose
+    tables whoever runs it has. Running is pure in latents and data.
     """
 
-    def __init__(self, tables: Tables, wanted: Sequence[str] | None = None, limit: float = MAX_ENTRIES):
+    def __init__(
+        self,
+        tables: Tables,
+        wanted: Sequence[str] | None = None,
+        limit: float = MAX_ENTRIES,
+        more: Sequence[Factor] = (),
+    ):
         self.tables, self.of, self.limit = tables, tables.of, limit
         self.probes = {
             s: Factor((s,), (np.arange(self.of.count[s]),), self.of.count[s], (self.of.sizes[s],), "")
@@ -43,7 +49,7 @@ class Plan:
         self.steps: list[Step] = []
         if wanted is not None and sorted(wanted) != sorted(self.of.names):
             raise ModelError(_not_an_order(wanted, self.of.names))
-        live, left = [*tables.factors, *self.probes.values()], list(self.of.names)
+        live, left = [*tables.factors, *self.probes.values(), *more], list(self.of.names)
         while left:
             step = self._next(left, live, None if wanted is None else [s for s in wanted if s in left])
             live = [f for f in live if f not in set(step.used)] + list(step.made)
@@ -73,12 +79,20 @@ class Plan:
 
     # running
 
-    def total(self, tables: Sequence[Any], probes: Any = None, mode: str = SUM, uniforms: Any = None) -> Any:
+    def total(
+        self,
+        tables: Sequence[Any],
+        probes: Any = None,
+        mode: str = SUM,
+        uniforms: Any = None,
+        more: Mapping[Factor, Any] | None = None,
+    ) -> Any:
         """The log of the sum over all sites of the product of the factors; `probes` are added to the tables
-        of single elements, by site, `(K, elements)`."""
+        of single elements, by site, `(K, elements)`, and `more` are the tables of factors besides."""
         env: dict[Factor, Any] = dict(zip(self.tables.factors, tables, strict=True))
         if probes is not None:
             env.update({self.probes[s]: p for s, p in probes.items()})
+        env.update(more or {})
         out: Any = jnp.zeros(())
         for i, step in enumerate(self.steps):
             out = out + step.run(env, mode, None if uniforms is None else uniforms[i])

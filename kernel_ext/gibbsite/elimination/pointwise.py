@@ -1,77 +1,178 @@
-"""How likely each observation is given the others, with discrete sites summed out."""
+"""How likely each observation is given the others, with discrete sites summed out.
 
-from collections.abc import Callable, Mapping
+For a datum `y_i` that reads the discrete elements `z`, `p(y_i | the other data, the other latents)` is the
+sum of `p(y_i | z = k)` over what the rest says of `z`, its cavity distribution (Vehtari, Mononen, Tolvanen,
+Sivula and Winther 2016, "Bayesian leave-one-out cross-validation approximations for Gaussian latent variable
+models", §3): the posterior of `z` divided by the likelihood of `y_i`. A likelihood that all but excludes a
+value leaves none of its posterior to be divided, so likelihoods are kept from falling more than `_DEEPEST`
+below their largest where cavities are computed, and it is looked at whether that changed the marginal
+density.
+"""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gibbsite.density.maps.access import Access, component_array, full_window
 from gibbsite.elimination.marginal import Marginal
+from gibbsite.elimination.plan import Plan
+from gibbsite.elimination.tables.collect import Tables
+from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError
 from gibbsite.trace.jaxpr.compat import Literal
+
+_DEEPEST = 40.0
+"""In logs: e^-40 is 4e-18, far below what adds to a probability of 1 in float32, and times cavities down to
+e^-47 it is still a number there."""
+_MOST_VALUES = 4096
+"""Of the elements that one datum reads, together: each is one evaluation of the likelihood."""
+CHANGED = "changed"
+"""The name of by how much keeping likelihoods from falling changed the marginal log density."""
+
+
+class Pointwise:
+    """`log p(y_i | the other data, latents)` of the data `names` (those of `marginal.density`), with the
+    sites of `marginal` summed out. `unread` says by name why that is not computed for a site; these are given
+    the discrete sites' own values."""
+
+    def __init__(self, marginal: Marginal, names: Collection[str]):
+        self._marginal, self._density, of = marginal, marginal.density, marginal.of
+        self.unread: dict[str, str] = {}
+        self._factors: dict[str, Factor] = {}
+        self._plain = [n for n in names if not self._met(n)]
+        for name in names:
+            if name not in self._plain:
+                found = self._factor(name)
+                if isinstance(found, str):
+                    self.unread[name] = found
+                else:
+                    self._factors[name] = found
+        without = set(self._factors)
+        left = replace(
+            self._density,
+            terms=tuple(t for t in self._density.terms if t.origin not in without),
+            bounds=tuple(t for t in self._density.bounds if t.origin not in without),
+            cache={},
+        )
+        self._plan = Plan(Tables(left, of), more=tuple(self._factors.values()))
+
+    def __call__(self, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
+        """Arrays of the log density's shape, by name, and under `CHANGED` a number that ought to be
+        0 (above what rounding makes of it)."""
+        left = self._marginal.left(latents)
+        plain = self._density.evaluator({**left, **self._own(latents)}, data)
+        out = {n: self._likelihood(n, plain) for n in (*self._plain, *self.unread)}
+        logs = {n: self._at_values(n, left, data) for n in self._factors}
+        kept = {n: jnp.maximum(x, _top(x) - _DEEPEST) for n, x in logs.items()}
+        tables = self._plan.tables(left, data)
+
+        def total(found: Mapping[str, Any]) -> Any:
+            return self._plan.total(tables, more={self._factors[n]: x for n, x in found.items()})
+
+        changed, posterior = jax.value_and_grad(total)(kept)
+        for name, x in logs.items():
+            values = tuple(range(x.ndim - 1))
+            p = posterior[name]
+            cavity = jnp.where(p > 0, jnp.log(jnp.where(p > 0, p, 1)) - kept[name], -jnp.inf)
+            cavity = cavity - jax.nn.logsumexp(cavity, axis=values)
+            found = jax.nn.logsumexp(cavity + x, axis=values)
+            out[name] = found.reshape(self._density.outputs["log_prob"][name].aval.shape)
+        exact = total(logs) if logs else changed
+        noise = 8 * jnp.finfo(exact.dtype).eps * jnp.abs(exact)
+        out[CHANGED] = jnp.maximum(jnp.abs(changed - exact) - noise, 0)
+        return out
+
+    # what an observed site reads
+
+    def _met(self, name: str) -> list[str]:
+        maps = [self._density.maps[a] for a in self._atoms(name) if not isinstance(a, Literal)]
+        return [s for s in self._marginal.of.names if any(s in m for m in maps)]
+
+    def _atoms(self, name: str) -> list[Any]:
+        outputs = self._density.outputs
+        return [outputs["log_prob"][name], *([outputs["inside"][name]] if name in outputs["inside"] else [])]
+
+    def _factor(self, name: str) -> Factor | str:
+        """The elements that each datum reads, a factor with a row for each; or in words why it is none."""
+        atom, mine, of = self._density.outputs["log_prob"][name], self._met(name), self._marginal.of
+        shape = tuple(atom.aval.shape)
+        accesses = {s: self._density.maps[atom].get(s, ()) for s in mine}
+        one = all(len(a) == 1 and _plain(a[0], shape) for a in accesses.values())
+        if not one or math.prod(of.sizes[s] for s in mine) > _MOST_VALUES:
+            return f"{name!r} reads several elements of {', '.join(mine)} at once"
+        with jax.ensure_compile_time_eval():
+            read = self._density.evaluator({}).full
+            index = []
+            for site, (access,) in accesses.items():
+                flat: Any = jnp.zeros((1,) * len(shape), int)
+                for c, n in zip(access.index, of.supports[site].elements, strict=False):
+                    flat = flat * n + jnp.asarray(component_array(c, shape, read))  # type: ignore[arg-type]
+                index.append(np.broadcast_to(np.asarray(flat), shape).reshape(-1))
+        rows = math.prod(shape)
+        return Factor(tuple(mine), tuple(index), rows, tuple(of.sizes[s] for s in mine), name)
+
+    # likelihoods
+
+    def _own(self, latents: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the summed sites, where they are known: for what is given them."""
+        packed = self._density.packed(latents)
+        return {n: packed[n] for n in self._marginal.of.names if n in packed}
+
+    def _likelihood(self, name: str, evaluator: Any) -> Any:
+        log_prob, *inside = (evaluator.full(a) for a in self._atoms(name))
+        for x in inside:
+            log_prob = log_prob + jnp.sum(x, axis=tuple(range(jnp.ndim(log_prob), jnp.ndim(x))))
+        return log_prob
+
+    def _at_values(self, name: str, left: Mapping[str, Any], data: Any) -> Any:
+        """`log p(y_i | its elements)` at all their values, `[*sizes, data]`."""
+        factor, supports = self._factors[name], self._marginal.of.supports
+
+        def at(*values: Any) -> Any:
+            filled = dict(left)
+            for site, value in zip(factor.sites, values, strict=True):
+                one = self._density.sites[site]
+                filled[site] = jnp.broadcast_to(value, one.shape).astype(one.dtype)
+            return self._likelihood(name, self._density.evaluator(filled, data)).reshape(-1)
+
+        count = len(factor.sites)
+        every: Callable[..., Any] = at
+        for axis in reversed(range(count)):
+            every = jax.vmap(every, in_axes=tuple(0 if i == axis else None for i in range(count)))
+        return every(*(jnp.asarray(supports[s].values) for s in factor.sites))
 
 
 def pointwise(marginal: Marginal) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
     """A function of the other latents and the data that gives, by observed site, the array of
-    `log p(y_i | the other data, latents)`.
+    `log p(y_i | the other data, latents)`, as `Pointwise`.
 
-    By `1 / p(y_i | the rest) = Σ_k P(z = k | y) / p(y_i | z = k)`, where `z` is the element that `y_i` reads
-    (Gelfand, Dey and Chang 1992, "Model determination using predictive distributions"). Raises `ModelError`
-    for an observation that reads several summed elements.
+    Raises `ModelError` for an observation that reads several summed elements of one site.
     """
-    density, of = marginal.density, marginal.of
-    reads = {n: _read(marginal, n) for n in density.outputs["observed"]}
-
-    def given_z(name: str, site: str, access: Access, given: dict[str, Any], probs: Any, data: Any) -> Any:
-        atom, support = density.outputs["log_prob"][name], of.supports[site]
-        shape, z = tuple(atom.aval.shape), density.sites[site]
-
-        def at(value: Any) -> Any:
-            filled = jnp.broadcast_to(value, z.shape).astype(z.dtype)
-            return density.evaluator({**given, site: filled}, data).full(atom)
-
-        logs = jax.vmap(at)(jnp.asarray(support.values))
-        read = density.evaluator(given, data).full
-        flat: Any = jnp.zeros((1,) * len(shape), int)
-        for c, n in zip(access.index, support.elements, strict=False):
-            flat = flat * n + jnp.asarray(component_array(c, shape, read))  # type: ignore[arg-type]
-        weight = probs[site][:, jnp.broadcast_to(flat, shape)]
-        found = jnp.where(weight > 0, jnp.log(jnp.where(weight > 0, weight, 1)) - logs, -jnp.inf)
-        return -jax.nn.logsumexp(found, axis=0)
+    found = Pointwise(marginal, tuple(marginal.density.outputs["observed"]))
+    for reason in found.unread.values():
+        raise ModelError(
+            f"{reason}: its pointwise likelihood with them summed out is not computed; log_likelihood=True "
+            f"gives it at their draws"
+        )
 
     def run(latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
-        left = marginal.left(latents)
-        probs = marginal.plan.probabilities(left, data)
-        out = {}
-        for name, found in reads.items():
-            if found is None:
-                out[name] = density.evaluator(left, data).full(density.outputs["log_prob"][name])
-            else:
-                out[name] = given_z(name, *found, left, probs, data)
+        out = found(latents, data)
+        out.pop(CHANGED)
         return out
 
     return run
 
 
-def _read(marginal: Marginal, name: str) -> tuple[str, Access] | None:
-    """The summed site that an observed one reads, and which of its elements; None where it reads none."""
-    density = marginal.density
-    atom = density.outputs["log_prob"][name]
-    maps = {} if isinstance(atom, Literal) else density.maps[atom]
-    mine = [s for s in marginal.of.names if s in maps]
-    if not mine:
-        return None
-    accesses = maps[mine[0]]
-    plain = len(mine) == 1 and len(accesses) == 1 and marginal.of.supports[mine[0]].values.ndim == 1
-    if (
-        not plain
-        or not accesses[0].single
-        or accesses[0].latents()
-        or (accesses[0].window != full_window(tuple(atom.aval.shape)))
-    ):
-        raise ModelError(
-            f"{name!r} reads several elements of {', '.join(mine)} at once: its pointwise likelihood with "
-            f"them summed out is not computed; log_likelihood=True gives it at their draws"
-        )
-    return mine[0], accesses[0]
+def _plain(access: Access, shape: tuple[int, ...]) -> bool:
+    return access.single and not access.latents() and access.window == full_window(shape)
+
+
+def _top(x: Any) -> Any:
+    """The largest likelihood of each datum over all values; 0 where none is possible."""
+    top = jnp.max(x, axis=tuple(range(x.ndim - 1)), keepdims=True)
+    return jnp.where(jnp.isfinite(top), top, 0)

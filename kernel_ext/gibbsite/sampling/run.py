@@ -19,7 +19,8 @@ from gibbsite.kernels.nuts.told import Centring, aimed_at, learnt_centring
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.after import predict
-from gibbsite.sampling.after.probabilities import Probabilities, marginal_log_likelihood, probabilities
+from gibbsite.sampling.after.likelihood import without_labels
+from gibbsite.sampling.after.probabilities import Probabilities, probabilities
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.flight import Chunk, Flight
 from gibbsite.sampling.engine.leaving import Work
@@ -668,10 +669,11 @@ class Run(Looking):
 
         Dimensions are named after plates, unless `dims` names those of a site; `coords` labels dimensions.
         New data and pointwise log-likelihoods are computed on request; warm-up is there if it was kept. With
-        `log_likelihood=True` these are given the draws of all latents; "marginal" sums the discrete ones out
-        that a block sums out, or else all with listed values: `log p(y_i | the other data, parameters)`,
-        which is what LOO wants of a mixture. The group's attribute `given` says which it is. Raises
-        `OptionError` for labels and names that do not fit, and for warm-up that was not kept.
+        `log_likelihood=True` these are given the draws of all latents; "marginal" sums the discrete ones of
+        listed values out: `log p(y_i | the other data, parameters)`, which is what LOO wants of a mixture.
+        Weights and masks count; what the model is conditioned on is no datum. The attribute
+        `log_likelihood_given` says what was summed out. Raises `OptionError` for labels and names that do not
+        fit, and for warm-up that was not kept; `ModelError` where "marginal" cannot be had of all data.
         """
         sensible.flag("posterior_predictive", posterior_predictive)
         if not (isinstance(log_likelihood, str) and log_likelihood == "marginal"):
@@ -679,18 +681,18 @@ class Run(Looking):
         with_warmup = self.settings.keep_warmup if warmup is None else sensible.flag("warmup", warmup)
         if with_warmup and not self.settings.keep_warmup:
             raise OptionError("warm-up was not kept; sample with keep_warmup=True")
-        extra = {}
-        for wanted, name in (
-            (posterior_predictive, "posterior_predictive"),
-            (log_likelihood, "log_likelihood"),
-        ):
-            if wanted:
-                marginal = name == "log_likelihood" and wanted == "marginal"
-                fn = marginal_log_likelihood if marginal else getattr(predict, name)
-                extra[name] = fn(self._plan, self._kwargs, self.draws, self.settings.seed)
-        given = "the other data and the continuous latents; discrete ones are summed out"
+        extra: dict[str, Mapping[str, np.ndarray]] = {}
+        asked = self._plan, self._kwargs, self.draws, self.settings.seed
+        if posterior_predictive:
+            extra["posterior_predictive"] = predict.posterior_predictive(*asked)
+        given = "all latents"
+        if log_likelihood == "marginal":
+            found = without_labels(*asked, strict=True)
+            extra["log_likelihood"], given = found.values, found.words
+        elif log_likelihood:
+            extra["log_likelihood"] = predict.log_likelihood(*asked)
         attrs = {
-            "log_likelihood_given": given if log_likelihood == "marginal" else "all latents",
+            "log_likelihood_given": given,
             "model": self.model_name,
             "schedule": self.schedule_text,
             "seed": self.settings.seed,

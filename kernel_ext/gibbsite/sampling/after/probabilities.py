@@ -14,7 +14,7 @@ import numpy as np
 
 from gibbsite.conditional import conditional_of
 from gibbsite.density import Density
-from gibbsite.elimination import Marginal, marginal_of, pointwise
+from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.after.predict import ungrouped
@@ -37,7 +37,8 @@ class Probabilities(dict[str, np.ndarray]):
         return cls({n.removeprefix(cls.PREFIX): v for n, v in found.items()})
 
 
-def _summed_out(plan: Plan) -> list[tuple[str, ...]]:
+def summed_out(plan: Plan) -> list[tuple[str, ...]]:
+    """The sites that blocks sum out, by block."""
     return [b.eliminated for b in plan.blocks if b.eliminated]
 
 
@@ -47,8 +48,8 @@ def probabilities(plan: Plan, draws: Mapping[str, np.ndarray]) -> Probabilities:
     Those that a block sums out have them with one another summed out too; others given all the rest. Raises
     `ModelError` where the run has no model, or lacks draws of a site that is read.
     """
-    density = _density(plan)
-    groups = _summed_out(plan)
+    density = density_of(plan)
+    groups = summed_out(plan)
     gone = {n for names in groups for n in names}
     found: list[Callable[[dict[str, Any]], dict[str, Any]]] = []
     for names in groups:
@@ -69,41 +70,20 @@ def probabilities(plan: Plan, draws: Mapping[str, np.ndarray]) -> Probabilities:
         rest = jax.tree.map(lambda v: v[1:], states)
         return jax.lax.scan(lambda sums, s: (jax.tree.map(jnp.add, sums, at(s)), None), at(first), rest)[0]
 
-    states = {n: jnp.asarray(v) for n, v in _states(plan, draws).items()}
+    states = {n: jnp.asarray(v) for n, v in all_latents(plan, draws).items()}
     count = len(next(iter(states.values())))
     return Probabilities({n: np.asarray(v) / count for n, v in jitted(total)(states).items()})
 
 
-def _states(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def all_latents(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Draws of all latents, one after another. Raises `ModelError` where some were not kept."""
     states = ungrouped(plan, draws)
-    packed = _density(plan).packed(states)
-    missing = [n for n in _density(plan).latents if n not in packed]
+    packed = density_of(plan).packed(states)
+    missing = [n for n in density_of(plan).latents if n not in packed]
     if missing or not len(next(iter(draws.values()))[0]):
         what = f"draws of {', '.join(missing)} were not kept" if missing else "there are no draws yet"
         raise ModelError(f"probabilities are computed from draws of every latent site, and {what}")
     return states
-
-
-def marginal_log_likelihood(
-    plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int
-) -> dict[str, np.ndarray]:
-    """`log p(y_i | the other data, parameters)`, with the sites that blocks sum out (or else all discrete
-    ones) summed out: `[chain, draw, *batch_shape]` by observed site.
-
-    Where one observation alone informs each summed element, that is `log p(y_i | parameters)`. Raises
-    `ModelError` for an observation that reads several summed elements.
-    """
-    density = _density(plan)
-    gone = tuple(n for names in _summed_out(plan) for n in names)
-    sites = [n for n in density.latents if density.sites[n].discrete]
-    marginal = marginal_of(density, gone or sites)
-    likelihood = pointwise(marginal)
-    data = tuple(plan.inputs["data"])
-    states = {n: jnp.asarray(v) for n, v in _states(plan, draws).items()}
-    out = jitted(lambda states: jax.lax.map(lambda s: likelihood(s, data), states, batch_size=16))(states)
-    shape = next(iter(draws.values())).shape[:2]
-    return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
 
 
 def _of_marginal(marginal: Marginal, plan: Plan) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -111,7 +91,8 @@ def _of_marginal(marginal: Marginal, plan: Plan) -> Callable[[dict[str, Any]], d
     return lambda state: marginal.probs_at(state, data)
 
 
-def _density(plan: Plan) -> Density:
+def density_of(plan: Plan) -> Density:
+    """What the kernel was derived from. Raises `ModelError` for a run without its model."""
     if plan.density is None:
         raise ModelError("this run was loaded without its model; give it: gibbsite.load(path, model=…)")
     return plan.density

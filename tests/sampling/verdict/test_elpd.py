@@ -1,0 +1,104 @@
+"""Leave-one-out against itself: the posterior without each datum in turn, on a grid."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro import handlers
+from scipy import stats
+from scipy.special import logsumexp
+
+Y = np.array([-0.3, 0.2, 1.9, 2.4, 0.7], np.float32)
+ASKED = {"draws": 1000, "warmup": 300, "seed": 0}
+GRID = np.linspace(-6, 6, 4001)
+
+
+def left_out(prior, each):
+    """`log p(y_i | the others)` for every i: of log densities at the grid, `[grid]` and `[grid, data]`."""
+    whole = logsumexp(prior + each.sum(1))
+    return whole - np.array([logsumexp(prior + np.delete(each, i, 1).sum(1)) for i in range(each.shape[1])])
+
+
+def summary(each):
+    return each.sum(), np.sqrt(len(each) * np.var(each))
+
+
+def test_labels_weights_and_masks():
+    weights, there = np.array([1.5, 0.5, 1.0, 2.0, 1.0]), np.array([True, True, False, True, True])
+
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with numpyro.plate("n", len(y)):
+            z = numpyro.sample("z", dist.Bernoulli(0.3))
+            with handlers.scale(scale=weights), handlers.mask(mask=there):
+                numpyro.sample("y", dist.Normal(mu + 3.0 * z, 1.0), obs=y)
+
+    run = gb.model(model, Y).sample(**ASKED)
+    found = run.elpd()
+    each = [stats.norm.logpdf(Y, GRID[:, None] + 3 * z, 1) * weights for z in (0, 1)]
+    each = np.logaddexp(np.log(0.7) + each[0], np.log(0.3) + each[1])[:, there]
+    truth = left_out(stats.norm.logpdf(GRID), each)
+    np.testing.assert_allclose(found.elpd_i, truth, atol=0.06)
+    np.testing.assert_allclose([found.elpd, found.se], summary(truth), atol=0.1)
+    assert found.n_data_points == 4 and found.summed == ("z",) and found.given == () and not found.warning
+    tree = run.to_datatree(log_likelihood="marginal")
+    assert tree.attrs["log_likelihood_given"].endswith("z is summed out")
+
+
+def test_conditioned_and_imputed():
+    def model(x, y):
+        m = numpyro.sample("m", dist.Normal(0, 1))
+        mu = numpyro.sample("mu", dist.Normal(m, 1))
+        with numpyro.plate("n", len(y)):
+            x = numpyro.sample("x", dist.Normal(m, 1.0), obs=x)
+            numpyro.sample("y", dist.Normal(mu + x, 1.0), obs=y)
+
+    x = np.array([0.3, np.nan, 1.0, 0.1, np.nan], np.float32)
+    y = np.array([0.1, 0.4, np.nan, 1.3, np.nan], np.float32)
+    found = gb.model(model, x, y, missing="impute").condition(mu=0.5).sample(**ASKED).elpd()
+    # x where y is missing is a datum, y where x is missing is one of Normal(0.5 + m, sqrt 2)
+    at_x = stats.norm.logpdf(x[[0, 2, 3]], GRID[:, None], 1)
+    given_x = np.broadcast_to(stats.norm.logpdf(y[[0, 3]], 0.5 + x[[0, 3]], 1), (len(GRID), 2))
+    without_x = stats.norm.logpdf(y[[1]], 0.5 + GRID[:, None], np.sqrt(2))
+    prior = stats.norm.logpdf(GRID) + stats.norm.logpdf(0.5, GRID, 1)
+    truth = left_out(prior, np.concatenate([at_x, given_x[:, :1], without_x, given_x[:, 1:]], 1))
+    assert found.n_data_points == 6
+    np.testing.assert_allclose(found.elpd_i, truth, atol=0.08)
+    np.testing.assert_allclose([found.elpd, found.se], summary(truth), atol=0.1)
+
+
+def test_what_cannot_be_summed_out_is_said_to_be_given():
+    def counts(y):
+        with numpyro.plate("n", len(y)):
+            k = numpyro.sample("k", dist.Poisson(2.0))
+            numpyro.sample("y", dist.Normal(k, 0.1), obs=y)
+
+    run = gb.model(counts, np.array([1.0, 3.0, 2.05], np.float32)).sample(draws=50, warmup=20, chains=2)
+    found = run.elpd()
+    assert found.given == ("k",) and found.warning
+    assert gb.sampling.verdict.history.elpd_text(found).endswith("given its labels (k)")
+
+
+def test_what_no_latent_enters_is_a_datum_of_known_density():
+    def model(y):
+        z = numpyro.sample("z", dist.Bernoulli(0.5))
+        numpyro.sample("y", dist.Normal(jnp.where(z == 1, 1.0, 0.0), 1.0), obs=y[0])
+        numpyro.sample("x", dist.Normal(0.0, 1.0), obs=y)
+
+    run = gb.model(model, Y).sample(draws=50, warmup=20, chains=2)
+    found = run.elpd()
+    first = np.logaddexp(*stats.norm.logpdf(Y[0], [0, 1], 1)) - np.log(2)
+    truth = np.r_[first, stats.norm.logpdf(Y)]
+    np.testing.assert_allclose(found.elpd_i, truth, rtol=1e-4)
+    assert found.n_data_points == 6 and abs(found.p) < 1e-3 and not found.warning
+
+
+def test_too_few_draws():
+    def model(y):
+        numpyro.sample("y", dist.Normal(numpyro.sample("mu", dist.Normal(0, 1)), 1), obs=y)
+
+    run = gb.model(model, Y).sample(draws=10, warmup=10, chains=2)
+    with pytest.raises(gb.GibbsiteError, match="25 draws at least, and the run has 20"):
+        run.elpd()
