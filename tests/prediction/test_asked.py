@@ -9,6 +9,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from gibbsite.errors import DataError, ExpressionError, ModelError, OptionError, UnknownNameError
+from gibbsite.prediction import verbs
+from gibbsite.prediction.drawn import program
 from helpers.predicted import agrees, flat
 
 RNG = np.random.default_rng(3)
@@ -242,3 +244,40 @@ def test_models_are_compared_by_what_they_predict(run):
     assert list(found.to_frame().index) == ["radon", "flatter"]
     with pytest.raises(OptionError):
         gb.compare(run)
+
+
+def row_effects(x, y, there):
+    m = numpyro.sample("m", dist.Normal(0, 1))
+    with numpyro.plate("n", len(x)), numpyro.handlers.mask(mask=there):
+        e = numpyro.sample("e", dist.Normal(m, 1.0))
+        numpyro.sample("y", dist.Normal(e + x, 0.5), obs=y)
+
+
+def test_rows_keep_what_is_theirs_and_other_rows_do_not(monkeypatch):
+    x, y = RNG.normal(size=20), RNG.normal(size=20)
+    there = np.arange(20) < 18
+    run = gb.model(row_effects, x, y, there).sample(draws=400, warmup=200, chains=2)
+    d = {n: flat(v) for n, v in run.draws.items()}
+    every = np.ones(20, bool)
+    same = run.predict(x=x + 1, there=every)  # the same rows with another covariate
+    agrees(flat(same.draws["y"]), d["e"] + x + 1, 0.25)
+    others = run.predict(x=np.zeros(5), y=None, there=np.ones(5, bool))
+    agrees(flat(others.draws["y"]), d["m"][:, None] * np.ones(5), 1.25)
+    more = run.predict(x=np.append(x, 0.0), y=None, there=np.append(there, True))
+    np.testing.assert_array_equal(flat(more.draws["e"])[:, :20], d["e"])
+    agrees(flat(more.draws["y"])[:, 20], d["m"], 1.25)
+    with pytest.raises(DataError, match="is none"):
+        run.predict(x=1.0)
+    with pytest.raises(DataError, match="no elements"):
+        run.predict(x=np.zeros(0))
+    # in chunks, and thinned, as they would be all at once
+    whole = run.predict(x=np.zeros(5), y=None, there=np.ones(5, bool))
+    monkeypatch.setattr(program, "_CHUNK", 3 * 16 * 5 * 8)
+    run.model.density.cache.pop("predictions")
+    np.testing.assert_array_equal(
+        run.predict(x=np.zeros(5), y=None, there=np.ones(5, bool)).draws["y"], whole.draws["y"]
+    )
+    monkeypatch.setattr(verbs, "MOST_BYTES", 2 * 100 * 5 * 8)
+    few = run.predict(x=np.zeros(5), y=None, there=np.ones(5, bool))
+    assert few.draws["y"].shape[:2] == (2, 100)
+    assert "100 of 400 draws per chain" in few.note

@@ -62,8 +62,7 @@ def predict_prior(
     if origin.density.factor_names:
         raise ModelError(
             f"the factor {origin.density.factor_names[0]!r} has no distribution to be drawn from, so that "
-            "the prior is "
-            f"not what the statements draw"
+            "the prior is not what the statements draw"
         )
     asked, held = held_of(origin, asked_of(origin, table, dict(arguments or {})), do, given)
     plan = planned(origin, asked, prior=True, fixed=held.fixed, given=held.given)
@@ -89,8 +88,8 @@ def _result(
         several = len(missing) > 1
         raise ModelError(
             f"predictions take draws of every latent site, and {', '.join(missing)} "
-            f"{'were' if several else 'was'} "
-            f"not kept; sample with keep= naming {'them' if several else 'it'}, too"
+            f"{'were' if several else 'was'} not kept; sample with keep= naming "
+            f"{'them' if several else 'it'}, too"
         )
     prior = not flat
     out = tuple(n for n, s in sites.items() if prior or s.role == "deterministic" or n not in recipe.known)
@@ -175,9 +174,8 @@ def _resampled(
     worth = float(1 / np.sum(w**2))
     if worth < _FEW:
         warnings.warn(
-            f"given: the draws, weighted by the likelihood of what is given, are worth {worth:.0f} of "
-            "them; condition "
-            f"the model on it and sample again",
+            f"given: the draws, weighted by the likelihood of what is given, are worth {worth:.0f} of them; "
+            "condition the model on it and sample again",
             stacklevel=5,
         )
     n = len(w)
@@ -198,11 +196,9 @@ def _check_finite(arrays: Mapping[str, np.ndarray], plan: Planned, asked: Asked)
             gaps = [n for n in asked.new if n in leaves and np.isnan(np.asarray(leaves[n], float)).any()]
             raise DataError(
                 f"{name!r} comes out as no number in {100 * float(np.isnan(v).mean()):.3g} % of what was "
-                "drawn: "
-                f"{', '.join(sorted(gaps)) or 'an argument'} lacks values (NaN), and they enter it. Fill "
-                "them in or leave "
-                "those rows out; where a model goes on with its own data, have it go on with what "
-                "`sample` returns"
+                f"drawn: {', '.join(sorted(gaps)) or 'an argument'} lacks values (NaN), and they enter it. "
+                "Fill them in or leave those rows out; where a model goes on with its own data, have it go "
+                "on with what `sample` returns"
             )
 
 

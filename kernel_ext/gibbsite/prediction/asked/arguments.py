@@ -89,7 +89,14 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
         made = _arrays(origin, bound.get(name), value, name, known)
         leaves = _leaves(made, name)
         own = {n for n in before if _head(n) == name}
+        if name in own and name not in leaves:  # an array in the model, and no array now
+            raise DataError(
+                f"{name!r} is an array in the model, and {shown(value)} is none; do={{{name!r}: …}} sets it "
+                f"for every row"
+            )
         for leaf, array in leaves.items():
+            if not np.size(array):
+                raise DataError(f"{leaf!r} has no elements: there is nothing to predict for")
             if leaf in own:
                 leaves[leaf] = _checked(origin, leaf, array, before[leaf], known, labels, unknown)
         labels = {n: v for n, v in labels.items() if _row_of(n) != name}

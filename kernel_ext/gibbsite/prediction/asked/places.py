@@ -87,10 +87,9 @@ def grown_plates(origin: Any, asked: Asked) -> dict[str, int]:
         if more and not plates and leaf in read_leaves(origin.density):
             raise DataError(
                 f"{leaf!r} holds {', '.join(map(repr, more[:5]))}{', …' * (len(more) > 5)}, which the "
-                "model's own "
-                f"data do not have ({', '.join(map(repr, own[:5]))}{', …' * (len(own) > 5)}), and no plate "
-                "of the "
-                f"model has an element for each category: nothing says what a new one is drawn from"
+                f"model's own data do not have ({', '.join(map(repr, own[:5]))}{', …' * (len(own) > 5)}), "
+                "and no plate of the model has an element for each category: nothing says what a new one is "
+                "drawn from"
             )
         sizes |= {p: len(texts) for p in plates}
     return sizes

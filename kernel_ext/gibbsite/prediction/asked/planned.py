@@ -14,7 +14,7 @@ from gibbsite.density.current import current, weighted_latents
 from gibbsite.density.given.anew import ANEW
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.notation.statement import distribution_text
-from gibbsite.density.possible.elements import sources
+from gibbsite.density.possible.elements import constant_value, sources
 from gibbsite.density.possible.indices import check_indices
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, GibbsiteError, ModelError
@@ -24,6 +24,7 @@ from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
 from gibbsite.prediction.drawn.joint import GAUSSIAN, PROCESSES
 from gibbsite.prediction.drawn.program import Ask
+from gibbsite.trace.jaxpr.compat import Literal
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,8 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     check = set(stood_in) & _read_of(density, arguments)
     if check:
         raise DataError(
-            f"the model reads {', '.join(sorted(check))} beyond what it observes there, so that the new "
-            "data need "
-            f"{'it' if len(check) == 1 else 'them'}"
+            f"the model reads {', '.join(sorted(check))} beyond what it observes there, so that the new data "
+            f"need {'it' if len(check) == 1 else 'them'}"
         )
     check_indices(density)
     places = Places(origin, density, asked.labels, rows)
@@ -269,7 +269,8 @@ def _recipe(
                 for a in range(len(axes))
             )
             if more:
-                _check_new(site, before, density, axes, count, name in weighted)
+                of_new = name in weighted and _weighs(density, name, Part(axes).known)
+                _check_new(site, before, density, axes, count, of_new)
                 news[name] = (count, more, _text(density, name))
             parts[name] = Part(axes, joint)
             continue
@@ -279,6 +280,19 @@ def _recipe(
         if not prior:
             news[name] = (0, int(np.prod(site.shape, dtype=int)), _text(density, name))
     return Recipe(frozenset(known), parts, frozenset(series), fixed, given), news
+
+
+def _weighs(density: Density, name: str, known: np.ndarray) -> bool:
+    """Whether a weight or a mask concerns an element that is not known."""
+    for atom in density.outputs["weights"].get(name, ()):
+        if not isinstance(atom, Literal) and density.maps.latents(atom):
+            return True
+        weight = np.asarray(constant_value(density, atom))
+        while known.ndim > len(density.sites[name].batch_shape):
+            known = known.all(axis=-1)  # an event is known where all of it is
+        if weight.ndim > known.ndim or np.any((weight != 1) & ~known):
+            return True
+    return False
 
 
 def _text(density: Density, name: str) -> str:
@@ -296,9 +310,8 @@ def _undrawn(name: str, site: Site, weighted: bool) -> str:
 def _check_loop(name: str, site: Site, before: Site) -> None:
     if site.shape[1:] != before.shape[1:]:
         raise ModelError(
-            f"{name!r} has shape {before.shape[1:]} in every step of its `scan`, and {site.shape[1:]} "
-            "under the new "
-            f"arguments: steps can be added, and a step cannot change"
+            f"{name!r} has shape {before.shape[1:]} in every step of its `scan`, and {site.shape[1:]} under "
+            "the new arguments: steps can be added, and a step cannot change"
         )
 
 
@@ -319,7 +332,8 @@ def _check_new(
         )
         raise ModelError(
             f"{name!r} ~ {site.fn_name} has {before.shape[events[0]]} elements in the run, and what new ones "
-            f"are given those is not known: {why}. Fit the model with the new elements in it, their data missing"
+            f"are given those is not known: {why}. Fit the model with the new elements in it, their data "
+            "missing"
         )
 
 
@@ -328,7 +342,6 @@ def _check_factors(name: str, density: Density) -> None:
     for term, _ in terms:
         if term.origin in density.factor_names:
             raise ModelError(
-                f"the factor {term.origin!r} says something of {name!r}, too, so that new elements of it "
-                "are not drawn "
-                f"from its prior alone; write its density as a distribution"
+                f"the factor {term.origin!r} says something of {name!r}, too, so that new elements of it are "
+                "not drawn from its prior alone; write its density as a distribution"
             )

@@ -42,8 +42,7 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
             if sites and leaves and not _observes(origin, sites, leaves):
                 raise ModelError(
                     f"{verb}: {name!r} is a site and an argument that the site does not observe; give the "
-                    "argument "
-                    f"by name, predict({name}=…), or rename one of them"
+                    f"argument by name, predict({name}=…), or rename one of them"
                 )
             if not sites and not leaves:
                 raise UnknownNameError("site, argument or column", name, _known(origin, asked))
@@ -59,9 +58,8 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
         if name not in current(origin.density).data:
             raise ModelError(
                 f"given: the posterior of everything is another where {name!r} is known, since {name!r} is "
-                "latent: "
-                f"model.condition({name}=…).sample() draws from it; do={{{name!r}: …}} sets it and leaves "
-                "the rest"
+                f"latent: model.condition({name}=…).sample() draws from it; do={{{name!r}: …}} sets it and "
+                "leaves the rest"
             )
     return asked, Held(values, frozenset(sets["do"]), frozenset(sets["given"]), tuple(words))
 

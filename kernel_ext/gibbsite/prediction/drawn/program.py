@@ -21,7 +21,9 @@ MOST_BYTES = 2 * 2**30
 thinned."""
 _AT_ONCE = 32 * 2**20  # bytes of results that are computed side by side: what stays in a processor's caches
 _CHUNK = 256 * 2**20  # bytes of results per call of the program: what is held twice for a moment
-_WIDEST = 64  # draws side by side
+_WIDEST = 16
+"""Draws side by side: at 500 rows 16 take the time of 64, and compile in three fifths of theirs; one by one
+they take the least at 10 000 rows, and a third more at 500."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def drawn(
     bytes per draw."""
     count = len(keys)
     side = max(1, min(_WIDEST, _AT_ONCE // each))
-    chunk = max(1, min(count, _CHUNK // each))
+    chunk = -(-max(1, min(count, _CHUNK // each)) // side) * side  # so that one program does
     fn = _program(ask, side)
     where = (signature(ask, values, held), chunk)
     first: dict[str, np.ndarray] = {}
@@ -110,6 +112,9 @@ def drawn(
         n = stop - start
         for name, v in out.items():
             array = np.asarray(v)
+            if chunk >= count:  # all at once: as it came
+                first[name] = array[:n]
+                continue
             if name not in first:
                 first[name] = np.empty((count, *array.shape[1:]), array.dtype)
             first[name][start:stop] = array[:n]

@@ -134,11 +134,15 @@ def _caveats(runs: tuple[Any, ...], entries: list[Entry], n: int) -> list[str]:
     close = [e.name for e in entries[1:] if abs(e.difference) < _SMALL]
     if close:
         out.append(
-            f"{', '.join(close)}: a difference below {_SMALL:.0f} says little, and its error is then not "
-            "to be relied on"
+            f"{', '.join(close)}: a difference below {_SMALL:.0f} says little, and its error is then not to "
+            "be relied on"
         )
     if n < _FEW:
         out.append(f"with fewer than {_FEW} observations the errors of differences are too small")
+    for r in runs:
+        if getattr(r.elpd(), "given", ()):
+            told = ", ".join(r.elpd().given)
+            out.append(f"{r.model_name}: given {told}, drawn with the very data that are left out: too high")
     for e in entries:
         if e.bad:
             out.append(f"{e.name}: {e.bad} of {n} Pareto k above {_BAD_K}: its elpd may be too high there")

@@ -121,9 +121,8 @@ def contrast(a: Prediction, b: Prediction, *, site: str | None = None) -> Contra
             raise UnknownNameError("site", name, one.draws)
     if a.facts.pairs is None or b.facts.pairs is None:
         raise OptionError(
-            "given= takes some draws several times, so that draws of two predictions are no pairs; use "
-            "do=, or condition "
-            "the model"
+            "given= takes some draws several times, so that draws of two predictions are no pairs; use do=, "
+            "or condition the model"
         )
     if a.facts.pairs != b.facts.pairs:
         raise OptionError(
