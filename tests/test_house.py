@@ -25,7 +25,17 @@ FLOORS = {
     "elimination": {"trace", "density", "conditional"},
     "kernels": {"trace", "density", "graph", "conditional", "elimination"},
     "sampling": {"trace", "density", "graph", "conditional", "elimination", "kernels"},
-    "views": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
+    "prediction": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
+    "views": {
+        "trace",
+        "density",
+        "graph",
+        "conditional",
+        "elimination",
+        "kernels",
+        "sampling",
+        "prediction",
+    },
 }
 
 

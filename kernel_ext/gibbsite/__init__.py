@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from gibbsite import showing
 from gibbsite.errors import GibbsiteError
+from gibbsite.ground import above
 
 if TYPE_CHECKING:
     from gibbsite.facade import Model, model
     from gibbsite.kernels.blocks.finite import FiniteGibbs
+    from gibbsite.prediction.of_runs import compare, contrast, decide
     from gibbsite.sampling import Run, joined, load, runs, verify
     from gibbsite.trace.tape.tape import Tape
     from gibbsite.trace.tape.track import track
@@ -19,6 +21,9 @@ __all__ = [
     "Model",
     "Run",
     "Tape",
+    "compare",
+    "contrast",
+    "decide",
     "joined",
     "load",
     "model",
@@ -34,6 +39,9 @@ _LAZY = {
     "Model": "gibbsite.facade",
     "Run": "gibbsite.sampling",
     "Tape": "gibbsite.trace.tape.tape",
+    "compare": "gibbsite.prediction.of_runs",
+    "contrast": "gibbsite.prediction.of_runs",
+    "decide": "gibbsite.prediction.of_runs",
     "joined": "gibbsite.sampling",
     "load": "gibbsite.sampling",
     "model": "gibbsite.facade",
@@ -43,6 +51,7 @@ _LAZY = {
 }
 
 showing.use(lambda: import_module("gibbsite.views.shown"))
+above.offer("prediction", lambda: import_module("gibbsite.prediction.of_runs"))
 
 
 def __getattr__(name: str) -> Any:

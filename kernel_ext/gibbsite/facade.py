@@ -54,6 +54,7 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
 from gibbsite.missing import checked_way, without_missing
 from gibbsite.padding import kept_padding
+from gibbsite.prediction import of_runs
 from gibbsite.reparam import checked_auto, fitting_reparams, reparameterised
 from gibbsite.sampling import Run
 from gibbsite.showing import Live
@@ -580,6 +581,16 @@ class Model(Live):
         began = time.monotonic()
         plan = self.plan(schedule)
         return sampling.sample(plan, analysed=time.monotonic() - began, **options)
+
+    def predict(self, table: Any = None, /, **options: Any) -> Any:
+        """What the prior says, before any data: `model.predict(draws=1000, seed=0)`.
+
+        Options are those of `Run.predict`, the model's own arguments with new values among them. Returns a
+        `Prediction` of one chain; raises `ModelError` where the prior cannot be drawn forward (`factor`,
+        improper distributions), and as `Run.predict` does.
+        """
+        own = {n: options.pop(n) for n in ("do", "given", "draws", "seed") if n in options}
+        return of_runs.predict_prior(self, table, options, **own)
 
     def __dir__(self) -> list[str]:
         return [n for n in super().__dir__() if n not in _MACHINERY]

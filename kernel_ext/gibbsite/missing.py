@@ -24,6 +24,7 @@ from numpyro.distributions import (
 from numpyro.primitives import Messenger
 
 from gibbsite.density.build import build_density, parameters_of_function
+from gibbsite.density.given.anew import ANEW
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.model.collect import event_dim_of, run_model, weights_of
 from gibbsite.density.told.shapes import family_called
@@ -110,6 +111,8 @@ class _Missing(Messenger):
         """Split the statement in two."""
         if msg["type"] != "sample" or msg["name"] not in self._missing or not msg["is_observed"]:
             return
+        if ANEW.get():
+            return  # other rows, whose gaps are elsewhere
         name, gone = msg["name"], self._missing[msg["name"]]
         split, wrapped = _elementwise(msg["fn"], gone.shape)
         lost = gone.any(axis=tuple(range(gone.ndim - split.event_dim, gone.ndim)))

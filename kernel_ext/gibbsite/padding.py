@@ -15,6 +15,7 @@ from numpyro.distributions import Distribution, ExpandedDistribution, Independen
 from numpyro.primitives import Messenger
 
 from gibbsite.density import Density
+from gibbsite.density.given.anew import ANEW
 from gibbsite.density.needed import flat_elements
 
 
@@ -26,6 +27,8 @@ def kept_padding(fn: Callable, density: Density) -> Callable | None:
 
     @functools.wraps(fn)
     def kept(*args: Any, **kwargs: Any) -> Any:
+        if ANEW.get():
+            return fn(*args, **kwargs)  # other rows, whose padding is elsewhere
         with _Unmasked(None, free):
             return fn(*args, **kwargs)
 

@@ -17,6 +17,7 @@ from gibbsite_magics.cell import cell_text, define, split_flag
 from gibbsite_magics.notebook.ahead import Ahead
 from gibbsite_magics.notebook.data import Taken, forgotten
 from gibbsite_magics.said import register, show_first, ungrammatical
+from gibbsite_magics.settings import evaluated, settings
 from gibbsite_magics.show import begin, show, watch
 from gibbsite_magics.target import explain_run, name_to_bind
 
@@ -214,6 +215,49 @@ class Gibbsite(Magics):
             return self._plainly(lambda: begin(self._shell, partial(model.start, **options), args.quiet))
         sample, name = partial(model.sample, **options), name_to_bind(self._shell, "sample")
         return self._plainly(lambda: watch(self._shell, sample, name, quiet=args.quiet))
+
+    @magic_arguments()
+    @argument("target", help="the name of a run, or of a model: of its last run")
+    @argument("--prior", "-p", action="store_true", help="before any data: what the prior says")
+    @argument("--data", type=unquoted, help="a new table, or any expression in quotes")
+    @argument("--do", type=unquoted, help="what is set, in quotes: 'treated=1, dose=2.5'")
+    @argument("--given", type=unquoted, help="values of observed sites to condition on, as --do")
+    @argument("--draws", "-n", type=count, help="draws per chain (all; of the prior 1000)")
+    @argument("--seed", "-s", type=count, help=default("random seed", "seed", seed))
+    @argument("arguments", nargs="*", help="the model's arguments with new values: x=new_x y=None")
+    @line_magic
+    def predict(self, line: str) -> Any:
+        """Predict: new data at the draws of a run, `%predict run --data new_table`, or of the prior, before
+        any run, `%predict m --prior`. Without new data, replicates of the run's own, shown beside them.
+
+        Values are Python: `%predict run x=[1,2,3] --do 'treated=1'`. Returns the `Prediction`.
+        """
+        __tracebackhide__ = True
+        args = parse_argstring(self.predict, line)
+        space = self._shell.user_ns
+        options = {n: getattr(args, n) for n in ("draws", "seed") if getattr(args, n) is not None}
+        options = {"seed": self.seed} | options
+        options |= {n: settings(text, space) for n in ("do", "given") if (text := getattr(args, n))}
+        options |= settings(", ".join(args.arguments), space)
+        tables = [] if args.data is None else [evaluated(args.data, space)]
+        return self._plainly(lambda: self._foretelling(args.target, args.prior)(*tables, **options))
+
+    def _foretelling(self, name: str, prior: bool) -> Any:
+        """What predicts: the run of that name, the model where the prior is asked, or its last run."""
+        from gibbsite import Run, runs
+
+        value = self._shell.user_ns.get(name)
+        if isinstance(value, Run):
+            if not prior:
+                return value.predict
+            value = value.model
+        model = self._model(name) if value is None or not hasattr(value, "fn") else value
+        if prior:
+            return model.predict
+        found = [run for run in runs() if run.model is model]
+        if not found:
+            raise UsageError(f"{name!r} has no run yet: %sample {name} makes one, --prior needs none")
+        return found[-1].predict
 
     @magic_arguments()
     @argument("model", help="the name of a model")

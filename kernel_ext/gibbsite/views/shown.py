@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from gibbsite.graph import DependencyGraph
+from gibbsite.prediction.prediction import Prediction
 from gibbsite.sampling import Run
 from gibbsite.sampling.verdict.history import Runs
 from gibbsite.views.graph.save import save_graph
 from gibbsite.views.graph.widget import graph_html, show_graph
 from gibbsite.views.host.display import bundle, in_notebook
 from gibbsite.views.posterior.still import plot_run
+from gibbsite.views.predictions.picture import plot_prediction, prediction_html, prediction_text
 from gibbsite.views.report import write_report
 from gibbsite.views.run.card import card_html
 from gibbsite.views.run.content import gather
@@ -21,7 +23,16 @@ from gibbsite.views.run.history_widget import RunsWidget
 from gibbsite.views.run.words import text
 from gibbsite.views.run_dashboard import dashboard
 
-__all__ = ["bundle_of", "dashboard", "display", "plot_run", "save_graph", "watch", "write_report"]
+__all__ = [
+    "bundle_of",
+    "dashboard",
+    "display",
+    "plot_prediction",
+    "plot_run",
+    "save_graph",
+    "watch",
+    "write_report",
+]
 
 
 def _run_text(run: Run) -> str:
@@ -35,6 +46,7 @@ def _model_text(model: Any) -> str:
 _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], str], Callable[[Any], str]], ...] = (
     (lambda thing: isinstance(thing, DependencyGraph), graph_html, str),
     (lambda thing: isinstance(thing, Run), card_html, _run_text),
+    (lambda thing: isinstance(thing, Prediction), prediction_html, prediction_text),
     (lambda thing: isinstance(thing, Runs), history_html, repr),
     (lambda thing: hasattr(thing, "graph"), lambda model: graph_html(model.graph), _model_text),
 )

@@ -25,8 +25,8 @@ class Site:
     `(file name, line number)`, where it is known. The first `element_rank` axes count the draws of the
     innermost distribution (those that `to_event` moved into the event included); `in_scan` says that axis 0
     is time; `given` names the argument that holds the value which `Model.condition` fixed it at; `own_class`
-    says that the distribution, or a part of it, is of a class that NumPyro does not ship; `interval` is the class
-    of the support where latents move its bounds.
+    says that the distribution, or a part of it, is of a class that NumPyro does not ship; `interval` is the
+    class of the support where latents move its bounds.
     """
 
     name: str

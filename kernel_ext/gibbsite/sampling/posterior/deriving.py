@@ -26,7 +26,7 @@ class Deriving:
     _derived: Derived
     _prior: Mapping[str, np.ndarray] | None
 
-    def derive(self, expression: str, *, name: str | None = None) -> Quantity:
+    def derive(self, expression: str, *, name: str | None = None, of: Any = None) -> Quantity:
         """A quantity of every draw, from an expression over sites: `run.derive("mu[1] - mu[0]")`.
 
         Sites by name, in backquotes where that is no identifier; indices, labels (`theta["Choate"]`), those
@@ -36,8 +36,11 @@ class Deriving:
         `"lift = p[1] - p[0]"` gives it a name, as does `name`.
 
         It is kept with the run: in `derived`, `summary`, `to_datatree`, `save` and the dashboard, and grows
-        with the draws. Raises `ExpressionError`, which shows the place, for everything else.
+        with the draws. With `of`, a prediction (`run.predict(…)`), it is over that, and kept there.
+        Raises `ExpressionError`, which shows the place, for everything else.
         """
+        if of is not None:
+            return of.derive(expression, name=name)
         if name is not None:
             try:
                 checked_name(name, "derived quantity")

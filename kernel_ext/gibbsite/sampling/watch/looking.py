@@ -12,6 +12,7 @@ from gibbsite.density.named import Named
 from gibbsite.errors import OptionError, StoreError, UnknownNameError
 from gibbsite.ground.sensible import a_name, a_path, shown, text
 from gibbsite.kernels.scheduling.plan import Plan, of_the_prior
+from gibbsite.sampling.after.predicting import Predicting
 from gibbsite.sampling.engine.resources import Estimate, Place, bytes_per_draw, estimated
 from gibbsite.sampling.engine.stages import Stages
 from gibbsite.sampling.engine.timing import BlockClock
@@ -51,7 +52,7 @@ _MACHINERY |= {"fingerprint", "known_elpd", "plan", "warmup_labels", "warmup_tra
 _MACHINERY |= {"diverging", "element_names", "value_labels"}
 
 
-class Looking(Deriving, Shown):
+class Looking(Deriving, Predicting, Shown):
     """The reading side of `Run`, safe from any thread: nothing here changes a run."""
 
     kept: Draws

@@ -1,0 +1,1 @@
+"""`Run` or `Model`, and other arguments → `Prediction`: new rows, new groups, interventions, decisions."""

@@ -1,0 +1,251 @@
+"""Arguments as people give them for a prediction → the model's arguments: codes of its own categories, days
+since
+its own first day."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density.build import parameters_of_function
+from gibbsite.density.given.objects import Known, Labels
+from gibbsite.density.given.table import Table
+from gibbsite.density.given.tables import as_arrays
+from gibbsite.density.model.arguments import split_arguments
+from gibbsite.density.model.names import printed
+from gibbsite.errors import DataError, OptionError, UnknownNameError
+from gibbsite.ground.sensible import shown
+
+_SINCE = re.compile(r"days since (\S+)")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model's arguments with some of them new.
+
+    `values` by parameter; `labels` of all codes and rows, the model's own first; `new` the leaves that were
+    given (`x`, `df['x']`), `absent` those of them that hold nothing: arguments of None, columns that the
+    table lacks; `unknown` the categories, by leaf, that the model does not have; `index` the rows' labels as
+    the user's table has them, and `source` that table.
+    """
+
+    values: Mapping[str, Any]
+    labels: Labels
+    new: frozenset[str]
+    absent: frozenset[str]
+    unknown: Mapping[str, tuple[str, ...]]
+    source: Any = None
+
+
+def bound_arguments(origin: Any) -> dict[str, Any]:
+    """A model's arguments by the names of its function's parameters."""
+    names = parameters_of_function(origin.fn)
+    named = [*names, *(f"argument {i}" for i in range(len(names), len(origin.args)))]
+    return dict(zip(named, origin.args, strict=False)) | dict(origin.kwargs)
+
+
+def call_of(origin: Any, values: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """`values` by parameter as the model's positional and keyword arguments."""
+    names = parameters_of_function(origin.fn)
+    named = [*names, *(f"argument {i}" for i in range(len(names), len(origin.args)))][: len(origin.args)]
+    return tuple(values[n] for n in named), {n: v for n, v in values.items() if n not in named}
+
+
+def leaves_of(origin: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays among arguments, by name: `x`, `df['x']`."""
+    args, kwargs = call_of(origin, values)
+    found = split_arguments(args, kwargs, parameters_of_function(origin.fn))
+    return dict(zip(found.names, found.given, strict=True))
+
+
+def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
+    """The model's arguments with `given` in their places, and the columns of `table`.
+
+    Raises `UnknownNameError` for a name that is no argument, `DataError` for values of another kind than the
+    model's (numbers for categories, other axes), `OptionError` for a table that no argument takes.
+    """
+    bound = bound_arguments(origin)
+    given = {**_by_argument(origin, bound, table), **given}
+    parameters = [n for n in parameters_of_function(origin.fn) if n not in bound]
+    hidden = set(origin.kwargs) - set(parameters_of_function(origin.fn))
+    for name in given:
+        if (name not in bound and name not in parameters) or name in hidden:
+            known = [n for n in [*bound, *parameters] if n not in hidden]
+            raise UnknownNameError("argument", name, known)
+    labels, new, absent = dict(origin.labels), set(), set()
+    unknown: dict[str, tuple[str, ...]] = {}
+    before = leaves_of(origin, bound)
+    values = dict(bound)
+    for name, value in given.items():
+        if value is None:
+            values[name] = None
+            gone = {n for n in before if _head(n) == name}
+            new |= gone
+            absent |= gone
+            continue
+        known = Known()
+        made = _arrays(origin, bound.get(name), value, name, known)
+        leaves = _leaves(made, name)
+        own = {n for n in before if _head(n) == name}
+        if name in own and name not in leaves:  # an array in the model, and no array now
+            raise DataError(
+                f"{name!r} is an array in the model, and {shown(value)} is none; do={{{name!r}: …}} sets it "
+                f"for every row"
+            )
+        for leaf, array in leaves.items():
+            if not np.size(array):
+                raise DataError(f"{leaf!r} has no elements: there is nothing to predict for")
+            if leaf in own:
+                leaves[leaf] = _checked(origin, leaf, array, before[leaf], known, labels, unknown)
+        labels = {n: v for n, v in labels.items() if _row_of(n) != name}
+        labels |= {n: v for n, v in known.labels.items() if n not in labels and _row_of(n) == name}
+        values[name] = _with(made, leaves, name)
+        new |= set(leaves) | own
+        absent |= own - set(leaves)
+        if isinstance(bound.get(name), Table) and not isinstance(values[name], Table):
+            raise DataError(f"{name!r} is a table in the model; give a table, not {shown(value)}")
+    source = table if table is not None else next((v for v in given.values() if _is_frame(v)), None)
+    if source is None:
+        source = next((v for n, v in given.items() if getattr(v, "index", None) is not None), None)
+    return Asked(values, labels, frozenset(new), frozenset(absent), unknown, source)
+
+
+def _by_argument(origin: Any, bound: Mapping[str, Any], table: Any) -> dict[str, Any]:
+    """What a table, or a mapping, gives to which arguments."""
+    if table is None:
+        return {}
+    tables = [n for n, v in bound.items() if isinstance(v, Table)]
+    if len(tables) == 1 and not (isinstance(table, Mapping) and set(table) <= set(bound)):
+        return {tables[0]: table}
+    if isinstance(table, Mapping):
+        return dict(table)
+    columns = [c for c in getattr(table, "columns", ()) if c in bound]
+    if len(tables) > 1 or not columns:
+        those = ", ".join(tables or bound)
+        raise OptionError(
+            f"the model takes {those}: give the new table by name, as in "
+            f"predict({(tables or list(bound))[0]}=…)"
+        )
+    return {c: table[c] for c in columns}
+
+
+def _arrays(origin: Any, before: Any, value: Any, name: str, known: Known) -> Any:
+    """The value as the model's own of that name was made: a mapping of columns for a table, texts for
+    codes."""
+    texts = name in origin.labels
+    if texts and isinstance(value, str):
+        value = [value]
+    if texts and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
+        value = np.asarray(value, dtype=str)
+    if isinstance(before, np.ndarray) and isinstance(value, list | tuple):
+        value = np.asarray(value) if not texts else value
+    if isinstance(before, Table) and isinstance(value, Mapping):
+        columns = {
+            c: np.asarray(v, dtype=str) if _texts(v) else v if hasattr(v, "dtype") else np.asarray(v)
+            for c, v in value.items()
+        }
+        return Table({c: as_arrays(v, f"{name}[{c!r}]", known) for c, v in columns.items()})
+    return as_arrays(value, name, known)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, str) for v in value)
+
+
+def _leaves(made: Any, name: str) -> dict[str, Any]:
+    found = split_arguments((), {name: made})
+    return dict(zip(found.names, found.given, strict=True))
+
+
+def _with(made: Any, leaves: Mapping[str, Any], name: str) -> Any:
+    found = split_arguments((), {name: made})
+    return found.rebuild([leaves[n] for n in found.names])[1][name]
+
+
+def _head(leaf: str) -> str:
+    return leaf.partition("[")[0]
+
+
+def _row_of(label: str) -> str | None:
+    """The argument whose rows a set of labels is of."""
+    _, found, name = label.rpartition(" of ")
+    return _head(name) if found else None
+
+
+def _is_frame(value: Any) -> bool:
+    return hasattr(value, "columns") and not isinstance(value, Table)
+
+
+def _checked(
+    origin: Any,
+    leaf: str,
+    array: Any,
+    before: Any,
+    known: Known,
+    labels: Labels,
+    unknown: dict[str, tuple[str, ...]],
+) -> Any:
+    """One array of the new data, in the codes and units of the model's own. Raises `DataError`."""
+    old, fresh = origin.labels.get(leaf), known.labels.get(leaf)
+    if np.ndim(array) != np.ndim(before):
+        raise DataError(
+            f"{leaf!r} has {np.ndim(before)} axes in the model's own data, and {np.ndim(array)} in the new"
+        )
+    if (old is None) != (fresh is None):
+        was, now = ("categories", "numbers") if fresh is None else ("numbers", "categories")
+        such = f" such as {', '.join(map(repr, (old or ())[:3]))}" if old else ""
+        raise DataError(f"{leaf!r} holds {was}{such} in the model's own data, and {now} in the new")
+    if old is not None and fresh is not None:
+        return _coded(leaf, array, old, tuple(map(printed, fresh)), labels, unknown)
+    unit, other = origin._known.units.get(leaf), known.units.get(leaf)
+    if (unit is None) != (other is None):
+        was, now = ("times", "plain numbers") if other is None else ("plain numbers", "times")
+        raise DataError(f"{leaf!r} holds {was} in the model's own data, and {now} in the new")
+    if unit is not None and other is not None and unit != other:
+        array = np.asarray(array, float) + _first(other, leaf, unit) - _first(unit, leaf, other)
+    kind, was = np.asarray(array).dtype.kind, np.asarray(before).dtype.kind
+    if was in "iu" and kind == "f" and leaf not in labels:
+        array = np.asarray(array)
+        there = array[np.isfinite(array)]
+        if (there != np.round(there)).any():
+            raise DataError(
+                f"{leaf!r} holds whole numbers in the model's own data, and {there[0]} in the new"
+            )
+        return array if len(there) < array.size else array.astype(np.asarray(before).dtype)
+    if was == "f" and kind in "iub":
+        return np.asarray(array).astype(np.asarray(before).dtype)
+    return array
+
+
+def _coded(
+    leaf: str,
+    array: Any,
+    old: Sequence[str],
+    fresh: Sequence[str],
+    labels: Labels,
+    unknown: dict[str, tuple[str, ...]],
+) -> Any:
+    """Codes of the new data's own order of categories in the model's; those it does not have come after."""
+    codes = np.asarray(array)
+    there = codes[np.isfinite(codes)].astype(int)
+    used = [t for i, t in enumerate(fresh) if i in set(there.tolist())]
+    more = tuple(t for t in used if t not in old)
+    merged = (*old, *more)
+    places = {t: i for i, t in enumerate(merged)}
+    table = np.array([places.get(t, -1) for t in fresh], np.int32)
+    labels[leaf] = merged
+    if more:
+        unknown[leaf] = more
+    if len(there) < codes.size:
+        return np.where(np.isfinite(codes), table[np.nan_to_num(codes).astype(int)], np.nan)
+    return table[codes.astype(int)]
+
+
+def _first(unit: str, leaf: str, other: str) -> float:
+    """When the counting of days begins, in days of the calendar."""
+    match = _SINCE.fullmatch(unit)
+    if match is None:
+        raise DataError(f"{leaf!r} holds {other} in the model's own data, and {unit} in the new")
+    return float(np.datetime64(match[1]).astype("M8[s]").astype(np.int64)) / 86400.0

@@ -1,0 +1,143 @@
+"""Which elements of the run's sites the elements of a prediction are: by label, or by place where there are
+none.
+
+An element without a label is known by its place as long as what is given for that place is what the run has
+seen:
+the same rows with another covariate are the same rows, and a table of other people is one of other people.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density import Density, Site
+from gibbsite.density.given.objects import Labels
+from gibbsite.density.given.tables import plate_labels
+from gibbsite.errors import DataError
+from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Arguments that were `before` long and are `now` long: of the new rows the first `same` are the model's
+    own, in their order."""
+
+    before: int
+    now: int
+    same: int
+
+
+def rows_of(origin: Any, asked: Asked, outcomes: Mapping[str, str], read: frozenset[str]) -> list[Rows]:
+    """How the rows of what is given go with the model's own. `outcomes` are the leaves that are observed
+    values, by name; of the others only those in `read` are looked at."""
+    before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
+    found: dict[tuple[int, int], list[str]] = {}
+    for name in asked.new:
+        if name in before and name in now and np.ndim(before[name]) and name not in asked.absent:
+            found.setdefault((len(before[name]), len(now[name])), []).append(name)
+    out = []
+    for (old, new), names in found.items():
+        stays = not any(len(before[n]) == old for n in outcomes if n in asked.absent)
+        given = [n for n in names if n in outcomes]
+        whole = old == new and stays and all(_agree(before[n], now[n]) == new for n in given)
+        counts = [n for n in names if n in read or n in outcomes] or names
+        same = new if whole else min(_agree(before[n], now[n]) for n in counts)
+        out.append(Rows(old, new, same))
+    return out
+
+
+def _agree(before: Any, now: Any) -> int:
+    """How many of the first rows are equal; where the new ones hold nothing (NaN) they are."""
+    a, b = np.asarray(before), np.asarray(now)
+    n = min(len(a), len(b))
+    a, b = a[:n], b[:n]
+    if a.shape != b.shape:
+        return 0
+    same = a == b
+    if b.dtype.kind == "f":
+        same = same | np.isnan(b)
+    rows = same.reshape(n, -1).all(axis=1)
+    return n if rows.all() else int(np.argmin(rows))
+
+
+def element_labels(origin: Any, sizes: Mapping[str, int], labels: Labels) -> Labels:
+    """Labels of plates' elements under new arguments: of the model's own sets of labels, as they are now."""
+    found = plate_labels(sizes, labels)
+    for plate, own in origin.plate_labels.items():
+        grown = [t for n, t in labels.items() if origin.labels.get(n) == own and len(t) == sizes.get(plate)]
+        if grown:
+            found[plate] = grown[0]
+    return found
+
+
+def grown_plates(origin: Any, asked: Asked) -> dict[str, int]:
+    """The plates of categories, as long as there are now categories.
+
+    Raises `DataError` for categories that the model does not have where no plate has an element for each.
+    """
+    sizes: dict[str, int] = {}
+    for leaf, texts in asked.labels.items():
+        own = origin.labels.get(leaf)
+        if own is None or leaf not in asked.new:
+            continue
+        plates = [p for p, found in origin.plate_labels.items() if found == own]
+        more = asked.unknown.get(leaf, ())
+        if more and not plates and leaf in read_leaves(origin.density):
+            raise DataError(
+                f"{leaf!r} holds {', '.join(map(repr, more[:5]))}{', …' * (len(more) > 5)}, which the "
+                f"model's own data do not have ({', '.join(map(repr, own[:5]))}{', …' * (len(own) > 5)}), "
+                "and no plate of the model has an element for each category: nothing says what a new one is "
+                "drawn from"
+            )
+        sizes |= {p: len(texts) for p in plates}
+    return sizes
+
+
+def read_leaves(density: Density) -> frozenset[str]:
+    """The leaves that the model computes with."""
+    pairs = zip(density.arguments.names, density.data_vars, strict=True)
+    return frozenset(n for n, v in pairs if v in density.read)
+
+
+class Places:
+    """Per site and axis, which element of the run's draws each element is: its number there, or -1."""
+
+    def __init__(self, origin: Any, density: Density, labels: Labels, rows: list[Rows]):
+        self._origin, self._density, self._rows = origin, density, rows
+        sizes = {n: p.size for n, p in density.plates.items()}
+        self.labels = element_labels(origin, sizes, labels)
+
+    def of(self, name: str) -> tuple[np.ndarray, ...] | None:
+        """Of the latent site `name`; None where the run has no such site, or one of other axes."""
+        now, before = self._density.sites[name], self._origin.sites.get(name)
+        if before is None or len(before.shape) != len(now.shape):
+            return None
+        return tuple(self._axis(now, before, a) for a in range(len(now.shape)))
+
+    def _axis(self, now: Site, before: Site, axis: int) -> np.ndarray:
+        size, old = now.shape[axis], before.shape[axis]
+        plate = dict(zip(now.plate_axes, now.plates, strict=True)).get(axis)
+        if plate is not None and plate == dict(zip(before.plate_axes, before.plates, strict=True)).get(axis):
+            mine, theirs = self.labels.get(plate), self._origin.plate_labels.get(plate)
+            if mine is not None and theirs is not None and len(theirs) == old:
+                where = {t: i for i, t in enumerate(theirs)}
+                return np.array([where.get(t, -1) for t in mine], np.int32)
+            return self._by_place(old, size)
+        if (now.in_scan and axis == 0) or size != old or axis >= now.element_rank:
+            return self._by_place(old, size)
+        return np.arange(size, dtype=np.int32)
+
+    def _by_place(self, old: int, size: int) -> np.ndarray:
+        same = [r.same for r in self._rows if (r.before, r.now) == (old, size)]
+        known = min(same, default=min(old, size))
+        return np.where(np.arange(size) < min(known, old), np.arange(size), -1).astype(np.int32)
+
+
+def counted(axes: tuple[np.ndarray, ...]) -> tuple[int, int]:
+    """How many elements of a site are known, and how many are new."""
+    known = np.ones((), bool)
+    for axis in axes:
+        known = known[..., None] & (axis >= 0)
+    return int(known.sum()), int(known.size - known.sum())

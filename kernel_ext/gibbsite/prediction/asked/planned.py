@@ -1,0 +1,347 @@
+"""What is asked of a model → what to do at each of its sites, and a line on what was known and what is
+new."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.density import Density, Site, build_density
+from gibbsite.density.build import parameters_of_function
+from gibbsite.density.current import current, weighted_latents
+from gibbsite.density.given.anew import ANEW
+from gibbsite.density.model.arguments import Arguments, split_arguments
+from gibbsite.density.notation.statement import distribution_text
+from gibbsite.density.possible.elements import constant_value, sources
+from gibbsite.density.possible.indices import check_indices
+from gibbsite.density.terms import Term
+from gibbsite.errors import DataError, GibbsiteError, ModelError
+from gibbsite.prediction.asked.arguments import Asked, bound_arguments, call_of, leaves_of
+from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, read_leaves, rows_of
+from gibbsite.prediction.drawn.asking import asking
+from gibbsite.prediction.drawn.forward import Part, Recipe
+from gibbsite.prediction.drawn.joint import GAUSSIAN, PROCESSES
+from gibbsite.prediction.drawn.program import Ask
+from gibbsite.trace.jaxpr.compat import Literal
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is asked of `origin`: `ask` for the program; `density` of the model under the new arguments;
+    `labels` of its plates' elements;
+    `news` tell of sites with new elements (known, new, what they are drawn from); `cut` are the first rows
+    that were put in front for their conditionals, by length; `rows` how the rows go with the model's own."""
+
+    origin: Any
+    ask: Ask
+    density: Density
+    labels: Mapping[str, tuple[str, ...]]
+    news: Mapping[str, tuple[int, int, str]]
+    new_rows: bool
+    rows: list[Rows]
+    cut: tuple[int, int] | None = None
+    data: tuple[str, ...] = ()
+    stood_in: frozenset[str] = field(default_factory=frozenset)
+
+
+def outcomes_of(origin: Any) -> dict[str, str]:
+    """The leaves that are an observed site's values, with that site."""
+    density = origin.density
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    found = {}
+    for site in current(density).data:
+        behind = [v for v in sources(density, [density.outputs["observed"][site]]) if v in names]
+        if len(behind) == 1 and tuple(behind[0].aval.shape) == density.sites[site].shape:
+            found[names[behind[0]]] = site
+    return found
+
+
+def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -> Planned:
+    """What is to be done. With `prior` nothing is known. `fixed` and `given` are the sites that are set.
+
+    Raises `DataError` and `ModelError` for what cannot be had, with the reason.
+    """
+    outcomes = outcomes_of(origin)
+    rows = rows_of(origin, asked, outcomes, read_leaves(origin.density))
+    sizes = grown_plates(origin, asked)
+    data = frozenset(current(origin.density).data)
+    density, values, stood_in = _analysed(origin, asked, outcomes, rows, sizes, data)
+    cut = None
+    if not prior and (split := _apart(origin, density, rows)) is not None:
+        values = _put_in_front(origin, values, split, outcomes, stood_in)
+        rows, cut = [Rows(split.before, split.before + split.now, split.before)], (split.before, split.now)
+        density = _density(origin, values, sizes, data, True)
+    anew = _anew(origin, rows, asked)
+    fn, arguments = _function(origin, values)
+    check = set(stood_in) & _read_of(density, arguments)
+    if check:
+        raise DataError(
+            f"the model reads {', '.join(sorted(check))} beyond what it observes there, so that the new data "
+            f"need {'it' if len(check) == 1 else 'them'}"
+        )
+    check_indices(density)
+    places = Places(origin, density, asked.labels, rows)
+    recipe, news = _recipe(origin, density, places, data, prior, frozenset(fixed), frozenset(given))
+    stays = data if asked.new else frozenset()
+    stays -= {outcomes[n] for n in stood_in if n in outcomes}
+    seen: dict[str, np.ndarray] = {}
+    for name in data:
+        site = density.sites[name]
+        if cut is not None and site.fn_name in PROCESSES and site.shape[-1:] == (sum(cut),):
+            seen[name] = np.arange(sum(cut)) < cut[0]
+    recipe = replace(recipe, stays=stays, seen=seen)
+    ask = Ask(fn, arguments.rebuild, tuple(arguments.arrays), data, sizes, recipe, anew, ())
+    changed = bool(asked.new) and any(r.same < r.now for r in rows)
+    named = tuple(n for n in density.sites if n in data)
+    return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, frozenset(stood_in))
+
+
+def _function(origin: Any, values: Mapping[str, Any]) -> tuple[Any, Arguments]:
+    args, kwargs = call_of(origin, values)
+    arguments = split_arguments(args, kwargs, parameters_of_function(origin.fn))
+    kept = set(origin.density.arguments.names)
+    fixed = [
+        i
+        for i, n in enumerate(arguments.names)
+        if n in leaves_of(origin, bound_arguments(origin)) and n not in kept
+    ]
+    return origin.fn, arguments.fixing(fixed) if fixed else arguments
+
+
+def _anew(origin: Any, rows: list[Rows], asked: Asked) -> bool:
+    """Whether the gaps in the model's own data are elsewhere now."""
+    del origin
+    return bool(asked.new) and any(r.same < r.now or r.before != r.now for r in rows)
+
+
+def _density(
+    origin: Any, values: Mapping[str, Any], sizes: Mapping[str, int], data: frozenset[str], anew: bool
+) -> Density:
+    args, kwargs = call_of(origin, values)
+    token = ANEW.set(anew)
+    try:
+        return build_density(asking(origin.fn, data, sizes), args, kwargs)
+    finally:
+        ANEW.reset(token)
+
+
+def _analysed(
+    origin: Any,
+    asked: Asked,
+    outcomes: Mapping[str, str],
+    rows: list[Rows],
+    sizes: Mapping[str, int],
+    data: frozenset[str],
+) -> tuple[Density, dict[str, Any], set[str]]:
+    """The model's density under the new arguments, those arguments, and which of them only stand in for
+    observed values that nobody gave."""
+    if not asked.new:
+        return _density(origin, asked.values, sizes, data, False), dict(asked.values), set()
+    anew = _anew(origin, rows, asked)
+    values, stood_in = _stand_ins(origin, asked, outcomes, rows)
+    as_none = {n for n, v in asked.values.items() if v is None and n in {o for o in outcomes}}
+    if not as_none:
+        return _density(origin, values, sizes, data, anew), values, stood_in
+    plain = {**values, **dict.fromkeys(as_none)}
+    try:
+        found = _density(origin, plain, sizes, data, anew)
+    except (GibbsiteError, TypeError, AttributeError, ValueError, IndexError):
+        # what takes its length from the data it observes needs something that has one
+        return _density(origin, values, sizes, data, anew), values, stood_in
+    return found, plain, stood_in - as_none
+
+
+def _stand_ins(
+    origin: Any, asked: Asked, outcomes: Mapping[str, str], rows: list[Rows]
+) -> tuple[dict[str, Any], set[str]]:
+    """Zeros, as long as the new rows, for observed values that were not given: they are let go anyway."""
+    before = leaves_of(origin, bound_arguments(origin))
+    lengths = {r.before: r.now for r in rows}
+    values, stood_in = dict(asked.values), set()
+    for leaf in outcomes:
+        own = before.get(leaf)
+        if own is None or not np.ndim(own):
+            continue
+        gone, longer = leaf in asked.absent, lengths.get(len(own), len(own))
+        if not gone and (leaf in asked.new or longer == len(own)):
+            continue
+        array = np.zeros((longer, *np.shape(own)[1:]), np.asarray(own).dtype)
+        head, _, rest = leaf.partition("[")
+        if rest:
+            column = next(c for c in bound_arguments(origin)[head].columns if f"{head}[{c!r}]" == leaf)
+            if values[head] is not None:
+                values[head] = values[head] | {column: array}
+        else:
+            values[head] = array
+        stood_in.add(leaf)
+    return values, stood_in
+
+
+def _read_of(density: Density, arguments: Arguments) -> set[str]:
+    del arguments
+    kept = {v for n, v in density.outputs["observed"].items()}
+    pairs = zip(density.arguments.names, density.data_vars, strict=True)
+    return {n for n, v in pairs if v in density.read and v not in kept}
+
+
+def _apart(origin: Any, density: Density, rows: list[Rows]) -> Rows | None:
+    """The rows of which some site is drawn as a whole, where the model's own are not all among them: they
+    have to be put in front."""
+    for name, site in density.sites.items():
+        before = origin.sites.get(name)
+        if site.role == "deterministic" or before is None or site.fn_name not in PROCESSES or site.in_scan:
+            continue
+        data = before.role == "observed"
+        for r in rows:
+            ends = (before.shape[-1:], site.shape[-1:]) == ((r.before,), (r.now,))
+            more = r.same < r.now and (data or r.same < r.before)
+            if ends and len(site.shape) == len(before.shape) and more:
+                return r
+    return None
+
+
+def _put_in_front(
+    origin: Any, values: Mapping[str, Any], rows: Rows, outcomes: Mapping[str, str], stood_in: set[str]
+) -> dict[str, Any]:
+    """The arguments with the model's own rows before the new ones."""
+    args, kwargs = call_of(origin, values)
+    found = split_arguments(args, kwargs, parameters_of_function(origin.fn))
+    before = leaves_of(origin, bound_arguments(origin))
+    arrays = []
+    for name, array in zip(found.names, found.given, strict=True):
+        own = before.get(name)
+        if own is not None and np.ndim(own) and len(own) == rows.before and len(array) == rows.now:
+            array = np.concatenate([np.asarray(own), np.asarray(array)])
+        arrays.append(jnp.asarray(array))
+    given, named = found.rebuild(arrays)
+    names = parameters_of_function(origin.fn)
+    named_args = [*names, *(f"argument {i}" for i in range(len(names), len(given)))]
+    del outcomes
+    out = dict(zip(named_args, given, strict=False)) | dict(named)
+    for name in stood_in:
+        if name in out and out[name] is None and name in before:
+            out[name] = np.concatenate(
+                [
+                    np.asarray(before[name]),
+                    np.zeros_like(before[name], shape=(rows.now, *np.shape(before[name])[1:])),
+                ]
+            )
+    return out
+
+
+def _recipe(
+    origin: Any,
+    density: Density,
+    places: Places,
+    data: frozenset[str],
+    prior: bool,
+    fixed: frozenset[str],
+    given: frozenset[str],
+) -> tuple[Recipe, dict[str, tuple[int, int, str]]]:
+    """Per latent site, what stands and what is drawn. Raises `ModelError` where new elements cannot be."""
+    known, parts, series = set(), {}, set()
+    news: dict[str, tuple[int, int, str]] = {}
+    weighted = set(weighted_latents(density))
+    for name in density.latents:
+        site = density.sites[name]
+        if name in data or name in fixed or name in given:
+            continue
+        axes = None if prior else places.of(name)
+        before = None if prior else origin.sites.get(name)
+        stands = axes is not None and before is not None and before.role != "deterministic"
+        if stands and axes is not None and before is not None:
+            count, more = counted(axes)
+            whole = all(np.array_equal(a, np.arange(n)) for a, n in zip(axes, before.shape, strict=True))
+            if site.in_scan:
+                _check_loop(name, site, before)
+                series.add(name)
+                parts[name] = Part(axes)
+                if more:
+                    news[name] = (count, more, "")
+                continue
+            if whole and not more:
+                known.add(name)
+                continue
+            joint = any(
+                a >= site.element_rank and not np.array_equal(axes[a], np.arange(before.shape[a]))
+                for a in range(len(axes))
+            )
+            if more:
+                of_new = name in weighted and _weighs(density, name, Part(axes).known)
+                _check_new(site, before, density, axes, count, of_new)
+                news[name] = (count, more, _text(density, name))
+            parts[name] = Part(axes, joint)
+            continue
+        if site.fn_name == "ImproperUniform" or name in weighted:
+            raise ModelError(_undrawn(name, site, name in weighted))
+        _check_factors(name, density)
+        if not prior:
+            news[name] = (0, int(np.prod(site.shape, dtype=int)), _text(density, name))
+    return Recipe(frozenset(known), parts, frozenset(series), fixed, given), news
+
+
+def _weighs(density: Density, name: str, known: np.ndarray) -> bool:
+    """Whether a weight or a mask concerns an element that is not known."""
+    for atom in density.outputs["weights"].get(name, ()):
+        if not isinstance(atom, Literal) and density.maps.latents(atom):
+            return True
+        weight = np.asarray(constant_value(density, atom))
+        while known.ndim > len(density.sites[name].batch_shape):
+            known = known.all(axis=-1)  # an event is known where all of it is
+        if weight.ndim > known.ndim or np.any((weight != 1) & ~known):
+            return True
+    return False
+
+
+def _text(density: Density, name: str) -> str:
+    try:
+        return distribution_text(density, name)
+    except GibbsiteError:
+        return density.sites[name].fn_name
+
+
+def _undrawn(name: str, site: Site, weighted: bool) -> str:
+    why = "it is weighted or masked" if weighted else "its prior is improper"
+    return f"{name!r} ~ {site.fn_name} cannot be drawn from: {why}"
+
+
+def _check_loop(name: str, site: Site, before: Site) -> None:
+    if site.shape[1:] != before.shape[1:]:
+        raise ModelError(
+            f"{name!r} has shape {before.shape[1:]} in every step of its `scan`, and {site.shape[1:]} under "
+            "the new arguments: steps can be added, and a step cannot change"
+        )
+
+
+def _check_new(
+    site: Site, before: Site, density: Density, axes: tuple[np.ndarray, ...], count: int, weighted: bool
+) -> None:
+    """Refuse new elements that nothing says how to draw given the known ones."""
+    name = site.name
+    if weighted or site.fn_name == "ImproperUniform":
+        raise ModelError(_undrawn(name, site, weighted))
+    _check_factors(name, density)
+    events = [a for a in range(site.element_rank, len(site.shape)) if (axes[a] < 0).any()]
+    if not events or (not count and site.fn_name in GAUSSIAN):
+        return
+    if site.fn_name not in GAUSSIAN or len(events) > 1 or name in density.transforms:
+        why = (
+            "its neighbours would be others" if "CAR" in site.fn_name else "its elements are drawn as a whole"
+        )
+        raise ModelError(
+            f"{name!r} ~ {site.fn_name} has {before.shape[events[0]]} elements in the run, and what new ones "
+            f"are given those is not known: {why}. Fit the model with the new elements in it, their data "
+            "missing"
+        )
+
+
+def _check_factors(name: str, density: Density) -> None:
+    terms: list[tuple[Term, Any]] = density.terms_of(name)
+    for term, _ in terms:
+        if term.origin in density.factor_names:
+            raise ModelError(
+                f"the factor {term.origin!r} says something of {name!r}, too, so that new elements of it are "
+                "not drawn from its prior alone; write its density as a distribution"
+            )

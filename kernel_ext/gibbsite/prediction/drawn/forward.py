@@ -1,0 +1,197 @@
+"""The model run forward at one draw: known elements stand, new ones are drawn given them, data are drawn
+anew."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import Unit
+from numpyro.primitives import Messenger
+
+from gibbsite.density.model.collect import base_distribution
+from gibbsite.prediction.drawn.asking import DATA, as_long_as, into_loop
+from gibbsite.prediction.drawn.joint import conditional_draw
+
+
+@dataclass(frozen=True)
+class Part:
+    """A site of which some elements are known: `axes` tell per axis which element of the run each is, or -1;
+    `joint` says that its last axis is drawn as a whole."""
+
+    axes: tuple[np.ndarray, ...]
+    joint: bool = False
+
+    @property
+    def known(self) -> np.ndarray:
+        """Which elements are known."""
+        out = np.ones((), bool)
+        for axis in self.axes:
+            out = out[..., None] & (axis >= 0)
+        return out
+
+    def picked(self, value: Any) -> Any:
+        """The run's values at the places of this prediction; anything where there is none."""
+        return value[np.ix_(*(np.maximum(a, 0) for a in self.axes))] if self.axes else value
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is done at which site.
+
+    `known` sites stand as they are drawn, `parts` partly; `series` are those inside of `scan`, known for
+    their
+    first steps. `fixed` are set (`do`), `given` held at values with their likelihood noted; of data in
+    `stays` the model goes on with what was given, and `seen` are data drawn as a whole whose first elements
+    condition the others. `widest` is the longest support whose probabilities are told.
+    """
+
+    known: frozenset[str] = frozenset()
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    series: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+    given: frozenset[str] = frozenset()
+    stays: frozenset[str] = frozenset()
+    seen: Mapping[str, np.ndarray] = field(default_factory=dict)
+    widest: int = 50
+
+
+class Forward(Messenger):
+    """Draws what is to be drawn. `values` are those of the run by site, `held` those of `fixed` and `given`;
+    `out` is filled with what every statement drew, `weight` with the log likelihood of `given`, `probs` with
+    probabilities of the values of discrete sites."""
+
+    def __init__(self, fn: Any, recipe: Recipe, key: Any, values: Mapping[str, Any], held: Mapping[str, Any]):
+        super().__init__(fn)
+        self.recipe, self.key, self.values, self.held = recipe, key, values, held
+        self.out: dict[str, Any] = {}
+        self.probs: dict[str, Any] = {}
+        self.weight: Any = jnp.zeros(())
+        self._loops = 0
+
+    def _key(self, name: str) -> Any:
+        """A key of the site's own: alternatives of one model draw the same at what they share."""
+        return jax.random.fold_in(self.key, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Give the statement its value."""
+        name = msg.get("name")
+        if msg["type"] == "control_flow":
+            self._loops += 1
+            msg["kwargs"]["rng_key"] = self._key(f"loop {self._loops}")
+            series = {n: self.values[n] for n in self.recipe.series}
+            if series:
+                msg["kwargs"]["substitute_stack"].append(("substitute", series))
+            into_loop(msg, lambda: _Looped(self))
+        elif msg["type"] == "deterministic" and name in self.recipe.fixed:
+            msg["value"] = jnp.broadcast_to(self.held[name], jnp.shape(msg["value"]))
+        elif msg["type"] == "sample" and not msg.get("_control_flow_done"):
+            self._sampled(msg, name)
+
+    def _sampled(self, msg: dict[str, Any], name: Any) -> None:
+        fn, recipe = msg["fn"], self.recipe
+        if isinstance(fn, Unit) or name is None:
+            return
+        if name in recipe.fixed or name in recipe.given:
+            fn = as_long_as(fn, jnp.shape(self.held[name]))
+            value = jnp.broadcast_to(self.held[name], fn.shape()).astype(_dtype(fn))
+            if name in recipe.given:
+                there = jnp.isfinite(jnp.asarray(value, float))
+                drawn = fn(rng_key=self._key(name), sample_shape=())
+                value = jnp.where(there, value, drawn)
+                batch = there.all(axis=tuple(range(there.ndim - fn.event_dim, there.ndim)))
+                self.weight += jnp.sum(jnp.where(batch, fn.log_prob(value), 0.0))
+            msg["value"] = value
+            return
+        if msg["is_observed"] or msg["value"] is not None:
+            return
+        if name in recipe.known:
+            msg["value"] = self.values[name]
+            return
+        sample_shape = msg["kwargs"].get("sample_shape", ())
+        part, key = recipe.parts.get(name), self._key(name)
+        self._probabilities(name, fn)
+        if name in recipe.seen:
+            known = recipe.seen[name]
+            msg["value"] = conditional_draw(fn, key, jnp.asarray(msg["infer"][DATA]), known)
+            return
+        if part is not None and part.joint and (part.axes[-1] >= 0).any() and (part.axes[-1] < 0).any():
+            picked = part.picked(self.values[name])
+            drawn = conditional_draw(fn, key, picked, part.axes[-1] >= 0)
+            batch = Part(part.axes[:-1]).known
+            if not batch.all():
+                fresh = fn(rng_key=jax.random.fold_in(key, 1), sample_shape=sample_shape)
+                drawn = jnp.where(batch[..., None], drawn, fresh)
+            msg["value"] = drawn
+            return
+        value = fn(rng_key=key, sample_shape=sample_shape)
+        if part is not None:
+            value = jnp.where(part.known, part.picked(self.values[name]), value)
+        msg["value"] = value
+
+    def _probabilities(self, name: str, fn: Any) -> None:
+        """Of the values 0, 1, … of a discrete site, from its distribution at this draw (Rao-Blackwell)."""
+        if not getattr(fn.support, "is_discrete", False) or fn.event_dim:
+            return
+        base = base_distribution(fn)
+        if not base.has_enumerate_support:
+            return
+        try:
+            support = base.enumerate_support(expand=False)
+        except (NotImplementedError, ValueError, TypeError):
+            return  # bounds that differ from element to element list no values
+        flat = support.reshape(support.shape[0], *(1,) * len(fn.batch_shape))
+        if support.shape[0] <= self.recipe.widest:
+            self.probs[name] = jnp.moveaxis(jnp.exp(fn.log_prob(flat)), 0, -1)
+
+    def postprocess_message(self, msg: dict[str, Any]) -> None:
+        """Note what was drawn; the model may go on with what was given instead."""
+        if msg["type"] not in ("sample", "deterministic") or isinstance(msg.get("fn"), Unit):
+            return
+        self.out[msg["name"]] = msg["value"]
+        if msg["type"] == "sample" and not msg.get("_control_flow_done"):
+            go_on(msg, self.recipe)
+
+
+def go_on(msg: dict[str, Any], recipe: Recipe) -> None:
+    """Have the model go on with what was given for the site, where that holds something."""
+    if msg["name"] not in recipe.stays or DATA not in msg["infer"]:
+        return
+    given = jnp.asarray(msg["infer"][DATA])
+    try:
+        given = jnp.broadcast_to(given, jnp.shape(msg["value"]))
+    except ValueError:
+        return
+    if jnp.issubdtype(given.dtype, jnp.floating):
+        filled = jnp.where(jnp.isnan(given), msg["value"], given)
+    else:
+        filled = given
+    msg["value"] = filled.astype(jnp.result_type(msg["value"]))
+
+
+def _dtype(fn: Any) -> Any:
+    return jnp.result_type(int) if getattr(fn.support, "is_discrete", False) else jnp.result_type(float)
+
+
+class _Looped(Messenger):
+    """What `Forward` does inside of a loop's function: its draws of latents are the loop's own to give."""
+
+    def __init__(self, outer: Forward):
+        super().__init__(None)
+        self._outer = outer
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Set what is fixed."""
+        if msg["type"] == "sample" and msg.get("name") in self._outer.recipe.fixed and msg["value"] is None:
+            value = jnp.asarray(self._outer.held[msg["name"]])
+            msg["value"] = jnp.broadcast_to(value, msg["fn"].shape()).astype(_dtype(msg["fn"]))
+
+    def postprocess_message(self, msg: dict[str, Any]) -> None:
+        """Go on with what was given."""
+        if msg["type"] == "sample":
+            go_on(msg, self._outer.recipe)
+            # what the loop records goes out of it as it is, and this is a value of its inside
+            msg["infer"].pop(DATA, None)

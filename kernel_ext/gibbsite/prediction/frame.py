@@ -1,0 +1,83 @@
+"""Draws of predictions → a table of means, spreads and intervals, row by row as the user's own table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import pandas as pd
+
+from gibbsite.sampling.posterior.interval import Interval
+
+Labels = Sequence[Sequence[str] | None]
+
+
+def columns_of(values: np.ndarray, interval: Interval) -> dict[str, np.ndarray]:
+    """Over chains and draws of `[chain, draw, *shape]`: mean, standard deviation and interval of every
+    element,
+    in the order of `shape`; called as ArviZ calls them (`eti89_lb`)."""
+    flat = values.reshape(-1, int(np.prod(values.shape[2:], dtype=int))).astype(float)
+    low, high = interval.of(flat.T)
+    share = f"{interval.kind}{round(100 * interval.prob)}"
+    sd = flat.std(axis=0, ddof=1) if len(flat) > 1 else np.full(flat.shape[1], np.nan)
+    return {"mean": flat.mean(axis=0), "sd": sd, f"{share}_lb": low, f"{share}_ub": high}
+
+
+def frame_of(
+    parts: Mapping[str, Mapping[str, np.ndarray]],
+    dims: Mapping[str, Sequence[str]],
+    labels: Mapping[str, Labels],
+    shapes: Mapping[str, tuple[int, ...]],
+    source: Any = None,
+) -> Any:
+    """One table of the columns in `parts` by site; with several sites, `site` names each row's.
+
+    `source` is the table that the rows are of: its index is theirs (pandas), and its kind the result's
+    (polars).
+    """
+    table: dict[str, list[Any]] = {}
+    several = len(parts) > 1
+    one = next(iter(parts), None)
+    plain = not several and one is not None and len(shapes[one]) <= 1
+    for site, columns in parts.items():
+        count = len(next(iter(columns.values())))
+        if several:
+            table.setdefault("site", []).extend([site] * count)
+        for axis, dim in enumerate(dims[site]) if not plain else ():
+            told = labels[site][axis]
+            at = np.unravel_index(np.arange(count), shapes[site])[axis]
+            table.setdefault(dim, []).extend([int(i) if told is None else told[i] for i in at])
+        for name, column in columns.items():
+            table.setdefault(name, []).extend(np.asarray(column).tolist())
+        for missing in table:
+            table[missing].extend([None] * (len(table[next(iter(columns))]) - len(table[missing])))
+    return _made(table, source, plain, one, dims, labels, shapes)
+
+
+def _made(
+    table: dict[str, list[Any]],
+    source: Any,
+    plain: bool,
+    one: str | None,
+    dims: Mapping[str, Sequence[str]],
+    labels: Mapping[str, Labels],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> Any:
+    native = nw.from_native(source, pass_through=True, allow_series=True)
+    told = labels[one][0] if plain and one is not None and shapes[one] else None
+    rows = shapes[one][0] if plain and one is not None and shapes[one] else None
+    if isinstance(native, nw.DataFrame | nw.Series | nw.LazyFrame) and not _is_pandas(source):
+        if told is not None and one is not None:
+            table = {dims[one][0]: list(told), **table}
+        return nw.from_dict(table, backend=native.implementation).to_native()
+    frame = pd.DataFrame(table)
+    index = getattr(source, "index", None)
+    if rows is not None and index is not None and not callable(index) and len(index) == rows:
+        frame.index = index
+    elif told is not None and one is not None:
+        frame.index = pd.Index(told, name=dims[one][0])
+    return frame
+
+
+def _is_pandas(source: Any) -> bool:
+    return type(source).__module__.partition(".")[0] == "pandas"

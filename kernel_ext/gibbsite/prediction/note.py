@@ -1,0 +1,58 @@
+"""In one line, what a prediction knew and what was new."""
+
+from typing import Any
+
+from gibbsite.prediction.asked.arguments import Asked
+from gibbsite.prediction.asked.planned import Planned
+from gibbsite.prediction.asked.set_sites import Held
+
+
+def told(
+    origin: Any, asked: Asked, held: Held, plan: Planned, prior: bool, worth: float | None, words: str
+) -> str:
+    """The line."""
+    parts = ["the prior, before any data" if prior else ""]
+    for r in plan.rows if asked.new and plan.cut is None else ():
+        if r.same < r.now:
+            parts.append(
+                f"{r.now - r.same} new rows" + (f" after {r.same} of the run's own" if r.same else "")
+            )
+    if plan.cut is not None:
+        parts.append(f"{plan.cut[1]} new rows, given the {plan.cut[0]} that the run has seen")
+    seen: dict[tuple[int, int, str], list[str]] = {}
+    for name, (known, new, text) in plan.news.items():
+        site = plan.density.sites[name]
+        before = origin.sites.get(name)
+        grown = [
+            p for a, p in zip(site.plate_axes, site.plates, strict=True)
+            if before is None or a >= len(before.shape) or before.shape[a] != site.shape[a]
+        ]  # fmt: skip
+        if site.in_scan:
+            seen.setdefault((known, new, "steps: drawn forward from the last"), []).append(name)
+        else:
+            joint = known and site.element_rank < len(site.shape)
+            how = f"drawn from {text}" + (" given the known" if joint else "")
+            what = grown[0] if grown else site.plates[-1] if site.plates else "elements"
+            seen.setdefault((known, new, f"{what}: {how}"), []).append(name)
+    for (known, new, text), names in seen.items():
+        what, _, how = text.partition(": ")
+        count = f"{known} {what} known, {new} new" if known else f"{new} new {what}"
+        parts.append(f"{count}: {', '.join(names)} {how}")
+    if not prior and not plan.news and not plan.new_rows:
+        parts.append("all latents as the run drew them")
+    parts += held.words
+    if worth is not None:
+        parts.append(f"draws weighted by its likelihood, worth {worth:.0f}")
+    parts.append(words)
+    return "; ".join(p for p in parts if p)
+
+
+def thinned(leading: tuple[int, int], wanted: int | None, each: int, most: int) -> tuple[int, str]:
+    """How many draws per chain are predicted with, and what is said of it where they are fewer than all."""
+    chains, steps = leading
+    fits = max(1, most // (each * chains))
+    count = min(steps if wanted is None else min(wanted, steps), fits if wanted is None else steps)
+    if count == steps:
+        return count, ""
+    why = f", which take {count * chains * each / 2**30:.1f} GiB" if wanted is None else ""
+    return count, f"{count} of {steps} draws per chain, evenly spaced{why}"

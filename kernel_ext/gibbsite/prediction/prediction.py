@@ -1,0 +1,180 @@
+"""What a model says of data that nobody has seen: draws, a table, a picture, a line on what it rests on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from arviz_base import from_dict
+from xarray import DataTree
+
+from gibbsite.density.model.names import variable_name
+from gibbsite.density.named import Named
+from gibbsite.errors import UnknownNameError
+from gibbsite.ground.sensible import a_name
+from gibbsite.prediction.frame import columns_of, frame_of
+from gibbsite.sampling.posterior.derived import Derived, Quantity
+from gibbsite.sampling.posterior.expression import Shape
+from gibbsite.sampling.posterior.interval import Interval, chosen
+from gibbsite.showing import Shown, views
+
+GROUPS = ("predictions", "posterior_predictive", "prior_predictive")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a prediction is of. `group` is ArviZ's name for its kind, `outcomes` are the sites of data, `dims`
+    and `labels` per axis of every site; `observed` the data that replicates stand beside; `constants` the
+    arguments, by name, for expressions, and `categories` what their codes mean; `pairs` tells predictions
+    apart whose draws belong together."""
+
+    model_name: str
+    group: str
+    outcomes: tuple[str, ...]
+    dims: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, tuple[Sequence[str] | None, ...]]
+    observed: Mapping[str, np.ndarray] = field(default_factory=dict)
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    pairs: Any = None
+    source: Any = None
+    seed: int = 0
+
+
+class Prediction(Shown):
+    """Draws of data to come, and of all that is new with them.
+
+    `draws` maps sites to arrays `[chain, draw, *shape]`: data, what of latents is new, what follows from
+    them;
+    `probs` the probabilities of discrete ones' values, `[*shape, K]`; `note` says in one line what was known
+    and what was new. Made by `run.predict` and `model.predict`.
+    """
+
+    def __init__(
+        self,
+        draws: Mapping[str, np.ndarray],
+        probs: Mapping[str, np.ndarray],
+        note: str,
+        facts: Facts,
+        known: Mapping[str, np.ndarray] | None = None,
+    ):
+        self._draws, self._probs, self.note, self.facts = dict(draws), dict(probs), note, facts
+        self._known, self._derived = dict(known or {}), Derived()
+
+    @property
+    def draws(self) -> Mapping[str, np.ndarray]:
+        """`[chain, draw, *shape]` by site."""
+        return MappingProxyType(Named("site of the prediction", self._draws))
+
+    @property
+    def probs(self) -> Mapping[str, np.ndarray]:
+        """`P(site = value)` of the discrete sites that were drawn, `[*shape, K]`: means over draws of their
+        probabilities given their parents."""
+        return MappingProxyType(Named("discrete site of the prediction", self._probs))
+
+    @property
+    def model_name(self) -> str:
+        """The model's name."""
+        return self.facts.model_name
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The sites of data."""
+        return self.facts.outcomes
+
+    def to_frame(self, site: str | None = None, *, prob: float | None = None) -> Any:
+        """Mean, standard deviation and interval of every element of the data, or of `site` (or a quantity of
+        `derive`): a table with the rows, and the index, of the table that was given; polars for polars.
+
+        `prob` is the share in the interval; without it that of all views. Raises `UnknownNameError`.
+        """
+        values = {**self._draws, **self.derived_values()}
+        names = self.outcomes if site is None else (site,)
+        for name in names:
+            if a_name("site", name, values) not in values:
+                raise UnknownNameError("site", name, values)
+        now = chosen()
+        interval = now if prob is None else Interval(prob, now.kind)
+        parts = {n: columns_of(values[n], interval) for n in names}
+        shapes = {n: values[n].shape[2:] for n in names}
+        dims = {
+            n: self.facts.dims.get(n, tuple(f"{n}_dim_{i}" for i in range(len(s)))) for n, s in shapes.items()
+        }
+        labels = {n: self.facts.labels.get(n, (None,) * len(s)) for n, s in shapes.items()}
+        return frame_of(parts, dims, labels, shapes, self.facts.source)
+
+    def derive(self, expression: str, *, name: str | None = None) -> Quantity:
+        """A quantity of every draw, as `run.derive` has it: over the sites drawn here, the run's other
+        latents,
+        and the arguments by name (`profit = 12 * sold - 5 * stock`). Raises `ExpressionError`."""
+        space = self._space()
+        shapes = {
+            n: Shape(v.shape[2:], self.facts.labels.get(n, (None,) * (v.ndim - 2))) for n, v in space.items()
+        }
+        steps = next(iter(space.values())).shape[1]
+        return self._derived.add(expression, name, space, steps, shapes)
+
+    def _space(self) -> dict[str, np.ndarray]:
+        leading = next(iter(self._draws.values())).shape[:2]
+        constants = {n: np.broadcast_to(v, (*leading, *np.shape(v))) for n, v in self.facts.constants.items()}
+        return {**constants, **self._known, **self._draws}
+
+    @property
+    def derived(self) -> dict[str, Quantity]:
+        """What `derive` made, by name."""
+        space = self._space()
+        return self._derived.quantities(space, next(iter(space.values())).shape[1])
+
+    def derived_values(self) -> dict[str, np.ndarray]:
+        """Values of what was derived, `[chain, draw, *shape]`, truth values as 0 and 1."""
+        if not len(self._derived):
+            return {}
+        return {
+            n: q.values.astype(int) if q.values.dtype == bool else q.values for n, q in self.derived.items()
+        }
+
+    def to_datatree(self) -> DataTree:
+        """The `xarray.DataTree` that ArviZ reads: group `predictions`, `posterior_predictive` or
+        `prior_predictive` (and `prior`), with `observed_data` beside replicates."""
+        inner = {n: v for n, v in self._draws.items() if n in self.outcomes}
+        rest = {n: v for n, v in self._draws.items() if n not in self.outcomes} | self.derived_values()
+        groups: dict[str, dict[str, np.ndarray]] = {self.facts.group: inner or rest}
+        if inner and rest:
+            key = "prior" if self.facts.group == "prior_predictive" else self.facts.group
+            groups[key] = {**groups.get(key, {}), **rest}
+        if self.facts.observed:
+            groups["observed_data"] = dict(self.facts.observed)
+        tree = DataTree()
+        for group, values in groups.items():
+            named = {variable_name(n): v for n, v in values.items()}
+            dims = {variable_name(n): list(self.facts.dims[n]) for n in values if n in self.facts.dims}
+            coords = {
+                d: np.asarray(t)
+                for n in values
+                for d, t in zip(self.facts.dims.get(n, ()), self.facts.labels.get(n, ()), strict=False)
+                if t is not None
+            }
+            # ArviZ reads `predictions` from other arguments than all other groups
+            name = "observed_data" if group == "observed_data" else "posterior"
+            tree[group] = from_dict({name: named}, dims=dims, coords=coords)[name].to_dataset()
+        tree.attrs.update(model=self.facts.model_name, seed=self.facts.seed, note=self.note)
+        return tree
+
+    def plot(self, site: str | None = None) -> Any:
+        """A picture: replicates with the data over them, or every row's mean and interval.
+
+        Without `site`, of the first site of data. It shows itself in every front end; `.save("plot.svg")`
+        writes it. Raises `UnknownNameError`.
+        """
+        name = next(iter(self.outcomes or self._draws)) if site is None else site
+        values = {**self._draws, **self.derived_values()}
+        if a_name("site", name, values) not in values:
+            raise UnknownNameError("site", name, values)
+        return views().plot_prediction(self, name)
+
+    def __repr__(self) -> str:
+        shape = next(iter(self._draws.values())).shape[:2] if self._draws else (0, 0)
+        sites = ", ".join(f"{n} {list(self._draws[n].shape[2:])}" for n in self.outcomes if n in self._draws)
+        told = f"{sites}; {shape[0]} chains × {shape[1]} draws; {self.note}"
+        return f"<Prediction of {self.model_name}: {told}>"

@@ -1,0 +1,1 @@
+"""Predictions → what one wants them for: contrasts, effects, decisions, comparisons of models."""

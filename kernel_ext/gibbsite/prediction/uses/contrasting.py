@@ -1,0 +1,135 @@
+"""Two predictions whose draws belong together → what one has more than the other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gibbsite.errors import DataError, OptionError, UnknownNameError
+from gibbsite.ground.sensible import shown
+from gibbsite.prediction.frame import columns_of, frame_of
+from gibbsite.prediction.prediction import Prediction
+from gibbsite.sampling.posterior.interval import chosen
+
+KINDS = ("difference", "ratio", "risk ratio")
+
+
+class Contrast:
+    """Of `a` against `b`, draw by draw, at `site`: `difference` and `ratio` per row `[chain, draw, *shape]`,
+    and `risk_ratio` `[chain, draw]`, the ratio of the averages over rows."""
+
+    def __init__(self, a: Prediction, b: Prediction, site: str):
+        self.a, self.b, self.site = a, b, site
+
+    @property
+    def _both(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.a.draws[self.site].astype(float), self.b.draws[self.site].astype(float)
+
+    @property
+    def difference(self) -> np.ndarray:
+        """a − b."""
+        a, b = self._both
+        return a - b
+
+    @property
+    def ratio(self) -> np.ndarray:
+        """a / b; not a number where b is 0."""
+        a, b = self._both
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(b == 0, np.nan, a / b)
+
+    @property
+    def risk_ratio(self) -> np.ndarray:
+        """The average of a over rows, divided by that of b."""
+        return self._of("risk ratio", lambda v: v.reshape(*v.shape[:2], -1).mean(axis=2))
+
+    def _of(self, kind: str, average: Any) -> np.ndarray:
+        a, b = (average(v) for v in self._both)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return a - b if kind == "difference" else np.where(b == 0, np.nan, a / b)
+
+    def to_frame(self, kind: str = "difference", *, by: Any = None, average: bool = False) -> Any:
+        """Mean, standard deviation and interval: per row, with `average` of the averages over all rows, or
+        with
+        `by` over the rows of each value of a column (or of an array as long as the rows).
+
+        `kind` is "difference", "ratio" or "risk ratio", which is the ratio of averages. Raises `OptionError`
+        for another kind, `UnknownNameError` for a column, `DataError` for another length.
+        """
+        if kind not in KINDS:
+            raise OptionError(f"kind is one of {', '.join(map(repr, KINDS))}, not {shown(kind)}")
+        facts, interval, a = self.a.facts, chosen(), self._both[0]
+        if by is not None:
+            groups = _groups(self.a, by, a.shape[2])
+            kept = [self._of(kind, lambda v, at=at: v[:, :, at].reshape(*v.shape[:2], -1).mean(axis=2))
+                    for at in groups.values()]  # fmt: skip
+            values = np.stack(kept, axis=2)
+            dim = by if isinstance(by, str) else "by"
+            labels: Sequence[Any] = list(groups)
+            return frame_of({kind: columns_of(values, interval)}, {kind: (dim,)}, {kind: (labels,)},
+                            {kind: values.shape[2:]}, None)  # fmt: skip
+        if average or kind == "risk ratio":
+            values = self._of(kind, lambda v: v.reshape(*v.shape[:2], -1).mean(axis=2))[..., None]
+            return frame_of(
+                {kind: columns_of(values, interval)}, {kind: ("",)}, {kind: ([kind],)}, {kind: (1,)}, None
+            )
+        values = self.difference if kind == "difference" else self.ratio
+        name = self.site
+        dims = facts.dims.get(name, tuple(f"{name}_dim_{i}" for i in range(values.ndim - 2)))
+        labels = facts.labels.get(name, (None,) * (values.ndim - 2))
+        return frame_of({name: columns_of(values, interval)}, {name: dims}, {name: labels},
+                        {name: values.shape[2:]}, facts.source)  # fmt: skip
+
+    def __repr__(self) -> str:
+        x = self._of("difference", lambda v: v.reshape(*v.shape[:2], -1).mean(axis=2)).ravel()
+        low, high = chosen().of(x)
+        return (
+            f"<Contrast of {self.site}: on average {x.mean():.4g} more, {chosen()} {float(low):.4g} to "
+            f"{float(high):.4g}; above 0 in {100 * float(np.mean(x > 0)):.1f} % of the draws>"
+        )
+
+
+def _groups(prediction: Prediction, by: Any, rows: int) -> Mapping[Any, np.ndarray]:
+    if isinstance(by, str):
+        if by not in prediction.facts.constants:
+            raise UnknownNameError("column", by, prediction.facts.constants)
+        values = np.asarray(prediction.facts.constants[by])
+        told = prediction.facts.categories.get(by)
+    else:
+        values, told = np.asarray(by), None
+    if values.ndim != 1 or len(values) != rows:
+        raise DataError(f"by: {shown(by)} has shape {values.shape}, and there are {rows} rows")
+    found = {v: np.flatnonzero(values == v) for v in np.unique(values)}
+    return {(told[int(v)] if told is not None else v.item()): at for v, at in found.items()}
+
+
+def contrast(a: Prediction, b: Prediction, *, site: str | None = None) -> Contrast:
+    """What prediction `a` has more than `b`, by paired draws: two of the same run, seed and number of draws,
+    such as `contrast(run.predict(do={"treated": 1}), run.predict(do={"treated": 0}))`.
+
+    `site` is the outcome where there are several. Raises `OptionError` for what is no pair.
+    """
+    for one in (a, b):
+        if not isinstance(one, Prediction):
+            raise OptionError(f"contrast takes two predictions, not {shown(one)}")
+    names = [n for n in a.outcomes if n in b.draws]
+    if site is None and len(names) != 1:
+        raise OptionError(f"contrast: of which site? There are {', '.join(names) or 'none in both'}")
+    name = names[0] if site is None else site
+    for one in (a, b):
+        if name not in one.draws:
+            raise UnknownNameError("site", name, one.draws)
+    if a.facts.pairs is None or b.facts.pairs is None:
+        raise OptionError(
+            "given= takes some draws several times, so that draws of two predictions are no pairs; use do=, "
+            "or condition the model"
+        )
+    if a.facts.pairs != b.facts.pairs:
+        raise OptionError(
+            "draws are paired where both predictions are of one run, with one seed and number of draws"
+        )
+    if a.draws[name].shape != b.draws[name].shape:
+        raise OptionError(
+            f"{name!r} has shape {a.draws[name].shape[2:]} in one and {b.draws[name].shape[2:]} in the other"
+        )
+    return Contrast(a, b, name)

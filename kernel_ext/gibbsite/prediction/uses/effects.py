@@ -1,0 +1,106 @@
+"""An argument moved over its values, all others as observed → what the outcome does."""
+
+from typing import Any
+
+import numpy as np
+
+from gibbsite.errors import OptionError, UnknownNameError
+from gibbsite.ground.sensible import shown
+from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
+from gibbsite.prediction.frame import columns_of, frame_of
+from gibbsite.prediction.prediction import Prediction
+from gibbsite.prediction.verbs import predict
+from gibbsite.sampling.posterior.interval import chosen
+
+_GRID, _TAIL = 9, 2.5
+_FEW = 8  # values that are all looked at
+
+
+class Effects:
+    """The average outcome over rows at each of `values` of `name`: `draws` `[chain, draw, value]`, the
+    `predictions` they are of, and `slope`, its change per unit."""
+
+    def __init__(self, name: str, values: list[Any], predictions: list[Prediction], site: str):
+        self.name, self.values, self.predictions, self.site = name, values, predictions, site
+
+    @property
+    def draws(self) -> np.ndarray:
+        """`[chain, draw, value]`."""
+        means = [
+            p.draws[self.site].reshape(*p.draws[self.site].shape[:2], -1).mean(axis=2)
+            for p in self.predictions
+        ]
+        return np.stack(means, axis=2)
+
+    @property
+    def slope(self) -> np.ndarray:
+        """The average change of the outcome per unit of the argument, `[chain, draw]`: from the first value
+        to
+        the last. Raises `OptionError` for categories."""
+        first, last = self.values[0], self.values[-1]
+        if isinstance(first, str) or len(self.values) < 2 or first == last:
+            raise OptionError(f"{self.name!r} has no units between its values: contrast two of them")
+        x = self.draws
+        return (x[..., -1] - x[..., 0]) / (float(last) - float(first))
+
+    def to_frame(self) -> Any:
+        """A row for each value: the average outcome's mean, standard deviation and interval; and of its
+        difference from the first value's, `difference` and its interval."""
+        x = self.draws
+        base, more = columns_of(x, chosen()), columns_of(x - x[..., :1], chosen())
+        columns = {
+            self.name: self.values,
+            **base,
+            **{f"difference {n}".replace(" mean", ""): v for n, v in more.items()},
+        }
+        shape = {self.name: (len(self.values),)}
+        return frame_of({self.name: columns}, {self.name: ("",)}, {self.name: (None,)}, shape, None)
+
+    def __repr__(self) -> str:
+        means = self.draws.mean(axis=(0, 1))
+        told = ", ".join(
+            f"{v if isinstance(v, str) else f'{v:.4g}'}: {m:.4g}"
+            for v, m in zip(self.values, means, strict=True)
+        )
+        return f"<Effects of {self.name} on {self.site}: {told}>"
+
+
+def effects(run: Any, name: str, values: Any = None, *, site: str | None = None, **options: Any) -> Effects:
+    """See `Run.effects`: average predictive comparisons (Gelman and Pardoe 2007), by paired draws."""
+    origin = run.model
+    chosen_values = (
+        list(values) if values is not None else _values(origin, name) if origin is not None else []
+    )
+    do = dict(options.pop("do", None) or {})
+    if values is not None and not chosen_values:
+        raise OptionError("effects: values is a list of values to look at, such as [0, 1]")
+    found = [predict(run, do={**do, name: v}, **options) for v in chosen_values] or [predict(run, **options)]
+    names = found[0].outcomes
+    if site is None and len(names) != 1:
+        raise OptionError(f"effects: on which site? site= is one of {', '.join(names)}")
+    if site is not None and site not in found[0].draws:
+        raise UnknownNameError("site", site, found[0].draws)
+    return Effects(name, chosen_values, found, site or names[0])
+
+
+def _values(origin: Any, name: str) -> list[Any]:
+    """All categories, all of a few values, or a grid over the middle of the others."""
+    leaves = leaves_of(origin, bound_arguments(origin))
+    found = [n for n in leaves if n == name or n.endswith(f"[{name!r}]")]
+    if not found:
+        if name in origin.sites or name in bound_arguments(origin):
+            raise OptionError(
+                f"effects: {name!r} is no array of observed values; say which, as in values=[0, 1]"
+            )
+        raise UnknownNameError("argument or column", name, [*bound_arguments(origin), *leaves])
+    if found[0] in origin.labels:
+        return list(origin.labels[found[0]])
+    x = np.asarray(leaves[found[0]], float)
+    x = x[np.isfinite(x)]
+    if not x.size:
+        raise OptionError(f"effects: {name!r} holds no number: {shown(x)}")
+    few = np.unique(x)
+    if len(few) <= _FEW:
+        return few.tolist()
+    low, high = np.percentile(x, [_TAIL, 100 - _TAIL])
+    return np.linspace(low, high, _GRID).tolist()

@@ -1,0 +1,251 @@
+"""`run.predict` and `model.predict`: from what is asked to a `Prediction`."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from gibbsite.errors import DataError, ModelError
+from gibbsite.ground import sensible
+from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of
+from gibbsite.prediction.asked.planned import Planned, outcomes_of, planned
+from gibbsite.prediction.asked.set_sites import Held, held_of
+from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn
+from gibbsite.prediction.note import thinned, told
+from gibbsite.prediction.prediction import Facts, Prediction
+from gibbsite.sampling.after.predict import ungrouped
+
+_FEW = 100  # draws' worth below which a mean's error is a tenth of the spread, and is told
+
+
+def predict(
+    run: Any,
+    table: Any = None,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    do: Mapping[str, Any] | None = None,
+    given: Mapping[str, Any] | None = None,
+    draws: int | None = None,
+    seed: int = 0,
+) -> Prediction:
+    """A run's prediction; see `Run.predict`."""
+    origin = run.model
+    if origin is None:
+        raise ModelError(
+            "this run was loaded without its model, which predictions run; give it: gibbsite.load(path, "
+            "model=…)"
+        )
+    if not run.kept.sampled.steps:
+        raise ModelError(f"the run of {run.model_name!r} has no draws yet: nothing can be predicted by it")
+    wanted = None if draws is None else sensible.count("draws", draws, 1)
+    asked, held = held_of(origin, asked_of(origin, table, dict(arguments or {})), do, given)
+    plan = planned(origin, asked, prior=False, fixed=held.fixed, given=held.given)
+    flat, leading = ungrouped(run.plan, run.draws), next(iter(run.draws.values())).shape[:2]
+    return _result(origin, asked, held, plan, flat, leading, wanted, seed, id(run))
+
+
+def predict_prior(
+    origin: Any,
+    table: Any = None,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    do: Mapping[str, Any] | None = None,
+    given: Mapping[str, Any] | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Prediction:
+    """The prior's prediction; see `Model.predict`."""
+    count = sensible.count("draws", draws, 1)
+    if origin.density.factor_names:
+        raise ModelError(
+            f"the factor {origin.density.factor_names[0]!r} has no distribution to be drawn from, so that "
+            "the prior is not what the statements draw"
+        )
+    asked, held = held_of(origin, asked_of(origin, table, dict(arguments or {})), do, given)
+    plan = planned(origin, asked, prior=True, fixed=held.fixed, given=held.given)
+    return _result(origin, asked, held, plan, {}, (1, count), count, seed, id(origin))
+
+
+def _result(
+    origin: Any,
+    asked: Asked,
+    held: Held,
+    plan: Planned,
+    flat: Mapping[str, Any],
+    leading: tuple[int, int],
+    wanted: int | None,
+    seed: int,
+    pairs: Any,
+) -> Prediction:
+    sensible.count("seed", seed, 0)
+    recipe, sites = plan.ask.recipe, plan.density.sites
+    needed = [*recipe.known, *recipe.parts]
+    missing = [n for n in needed if n not in flat]
+    if missing:
+        several = len(missing) > 1
+        raise ModelError(
+            f"predictions take draws of every latent site, and {', '.join(missing)} "
+            f"{'were' if several else 'was'} not kept; sample with keep= naming "
+            f"{'them' if several else 'it'}, too"
+        )
+    prior = not flat
+    out = tuple(n for n, s in sites.items() if prior or s.role == "deterministic" or n not in recipe.known)
+    ask = replace(plan.ask, sites=tuple(n for n in out if not (n in recipe.parts and n not in plan.news)))
+    ask = replace(
+        ask, sites=tuple(dict.fromkeys([*ask.sites, *held.given, *(n for n in held.fixed if n in sites)]))
+    )
+    one = {n: np.asarray(flat[n])[:1] for n in needed if n in flat}
+    one = {n: _series(v, recipe, n) for n, v in one.items()}
+    one = {
+        n: v for n, v in one.items() if v.shape[1:] != (0,) and not (n in recipe.series and not v.shape[1])
+    }
+    ask = replace(ask, recipe=replace(recipe, series=frozenset(n for n in recipe.series if n in one)))
+    each = bytes_per_draw(ask, one, held.values)
+    count, words = thinned(leading, wanted, each, MOST_BYTES)
+    at = np.linspace(0, leading[1] - 1, count).round().astype(int) if not prior else np.arange(count)
+    rows = (np.arange(leading[0])[:, None] * leading[1] + at).ravel()
+    values = {n: _series(np.asarray(flat[n]), recipe, n)[rows] for n in one}
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2), len(rows))
+    kept = origin.density.cache.setdefault("predictions", {})
+    found = drawn(ask, keys, values, held.values, kept, each)
+    shape = (leading[0], count)
+    arrays = {n: v.reshape(*shape, *v.shape[1:]) for n, v in found.values.items()}
+    known = {
+        n: np.asarray(v)[rows].reshape(*shape, *np.shape(v)[1:]) for n, v in flat.items() if n not in arrays
+    }
+    worth = None
+    if held.given:
+        arrays, known, worth = _resampled(arrays, known, found.weights, seed)
+    arrays = {n: _cut(v, n, plan, origin) for n, v in arrays.items()}
+    probs = {n: _cut(v[None, None], n, plan, origin)[0, 0] for n, v in found.probs.items()}
+    if worth is not None:
+        probs = {}
+    arrays = _grouped(arrays, known, plan)
+    _check_finite(arrays, plan, asked)
+    note = told(origin, asked, held, plan, prior, worth, words)
+    facts = _facts(origin, asked, plan, arrays, prior, held, (pairs, seed, tuple(rows[:1]), len(rows)))
+    return Prediction(arrays, probs, note, facts, known)
+
+
+def _series(v: np.ndarray, recipe: Any, name: str) -> np.ndarray:
+    """Of a loop's site the steps that are known."""
+    if name not in recipe.series:
+        return v
+    axis = recipe.parts[name].axes[0]
+    return v[:, : int((axis >= 0).sum())]
+
+
+def _cut(v: np.ndarray, name: str, plan: Planned, origin: Any) -> np.ndarray:
+    """Without the run's own rows, which were put in front."""
+    if plan.cut is None or name not in plan.density.sites or name not in origin.sites:
+        return v
+    before, now = origin.sites[name].shape, plan.density.sites[name].shape
+    for axis, (a, b) in enumerate(zip(before, now, strict=False)):
+        if (a, b) == (plan.cut[0], sum(plan.cut)):
+            v = np.take(v, np.arange(plan.cut[0], b), axis=axis + 2)
+    return v
+
+
+def _grouped(
+    arrays: dict[str, np.ndarray], known: Mapping[str, np.ndarray], plan: Planned
+) -> dict[str, np.ndarray]:
+    """Indexed sites `y[0]`, `y[1]`, … under one name, where any of them is drawn; the others as they are."""
+    have = {**known, **arrays}
+    for group, members in plan.density.groups.items():
+        if any(m in arrays for m in members) and all(m in have for m in members):
+            stacked = np.stack([have[m] for m in members], axis=2)
+            arrays = {n: v for n, v in arrays.items() if n not in members} | {group: stacked}
+    return arrays
+
+
+def _resampled(
+    arrays: dict[str, np.ndarray], known: dict[str, np.ndarray], weights: np.ndarray, seed: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], float]:
+    """Draws in proportion to the likelihood of what is given (likelihood weighting, Fung and Chang 1990;
+    drawn
+    systematically, Kitagawa 1996), and how many draws they are worth (Kong 1992)."""
+    if not np.isfinite(weights).any():
+        raise DataError("what is given is impossible at every draw: its likelihood is 0")
+    w = np.exp(weights - weights.max())
+    w /= w.sum()
+    worth = float(1 / np.sum(w**2))
+    if worth < _FEW:
+        warnings.warn(
+            f"given: the draws, weighted by the likelihood of what is given, are worth {worth:.0f} of them; "
+            "condition the model on it and sample again",
+            stacklevel=5,
+        )
+    n = len(w)
+    at = (np.random.default_rng(seed).random() + np.arange(n)) / n
+    order = np.random.default_rng(seed + 1).permutation(np.minimum(np.searchsorted(np.cumsum(w), at), n - 1))
+
+    def taken(v: np.ndarray) -> np.ndarray:
+        return v.reshape(n, *v.shape[2:])[order].reshape(v.shape)
+
+    return {k: taken(v) for k, v in arrays.items()}, {k: taken(v) for k, v in known.items()}, worth
+
+
+def _check_finite(arrays: Mapping[str, np.ndarray], plan: Planned, asked: Asked) -> None:
+    for name in plan.data:
+        v = arrays.get(name)
+        if v is not None and v.dtype.kind == "f" and np.isnan(v).any() and asked.new:
+            leaves = leaves_of(plan.origin, asked.values)
+            gaps = [n for n in asked.new if n in leaves and np.isnan(np.asarray(leaves[n], float)).any()]
+            raise DataError(
+                f"{name!r} comes out as no number in {100 * float(np.isnan(v).mean()):.3g} % of what was "
+                f"drawn: {', '.join(sorted(gaps)) or 'an argument'} lacks values (NaN), and they enter it. "
+                "Fill them in or leave those rows out; where a model goes on with its own data, have it go "
+                "on with what `sample` returns"
+            )
+
+
+def _facts(
+    origin: Any,
+    asked: Asked,
+    plan: Planned,
+    arrays: Mapping[str, np.ndarray],
+    prior: bool,
+    held: Held,
+    pairs: Any,
+) -> Facts:
+    groups = plan.density.groups
+    dims, labels = {}, {}
+    for name, v in arrays.items():
+        site, shift = plan.density.sites.get(name), 0
+        if site is None:
+            site, shift = plan.density.sites[groups[name][0]], 1
+        axes = {a + shift: p for a, p in zip(site.plate_axes, site.plates, strict=True)}
+        own = [axes.get(a, f"{name}_dim_{a}") for a in range(v.ndim - 2)]
+        named = [d if own.index(d) == a else f"{d}_{a}" for a, d in enumerate(own)]
+        dims[name] = tuple(f"{d}_" if d in ("chain", "draw") or d in arrays else d for d in named)
+        found = (plan.labels.get(axes.get(a, "")) for a in range(v.ndim - 2))
+        labels[name] = tuple(
+            t if t is not None and len(t) == n else None for t, n in zip(found, v.shape[2:], strict=True)
+        )
+    members = {m: g for g, ms in groups.items() for m in ms}
+    outcomes = tuple(dict.fromkeys(members.get(n, n) if members.get(n) in arrays else n for n in plan.data))
+    outcomes = tuple(n for n in outcomes if n in arrays)
+    same = not asked.new and not held.words
+    group = "prior_predictive" if prior else "posterior_predictive" if same else "predictions"
+    observed = origin.observed if group != "predictions" else {}
+    observed = {
+        n: np.asarray(v) for n, v in observed.items() if n in arrays and np.shape(v) == arrays[n].shape[2:]
+    }
+    leaves = leaves_of(origin, asked.values)
+    constants = {_plain(n): np.asarray(v) for n, v in leaves.items() if n not in outcomes_of(origin)}
+    constants |= {n: np.asarray(v) for n, v in asked.values.items() if isinstance(v, int | float)}
+    constants = {n: v for n, v in constants.items() if n not in plan.density.sites and v.dtype.kind in "biuf"}
+    told = {_plain(n): t for n, t in asked.labels.items() if n in leaves}
+    return Facts(
+        origin.name, group, outcomes, dims, labels, observed, constants, told, None if held.given else pairs,
+        asked.source, pairs[1],
+    )  # fmt: skip
+
+
+def _plain(leaf: str) -> str:
+    """A column's own name."""
+    head, _, rest = leaf.partition("[")
+    return rest.rstrip("]").strip("'\"") if rest else head

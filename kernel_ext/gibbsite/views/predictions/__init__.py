@@ -1,0 +1,1 @@
+"""`Prediction` → pictures: data over replicates, or new rows with their intervals."""

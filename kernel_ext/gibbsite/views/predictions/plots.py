@@ -1,0 +1,118 @@
+"""A prediction as plots: what the outcome can be says which one fits (Säilynoja, Johnson, Martin and Vehtari
+2025).
+
+Numbers over a range: the share of values below each, of the data and of replicates. Counts, categories and
+yes or no: how often each value. Rows without data of their own: every row's mean and interval.
+"""
+
+import numpy as np
+
+from gibbsite.prediction.prediction import Prediction
+from gibbsite.sampling.posterior.interval import chosen
+from gibbsite.views.ink.colours import BAD, CHAINS
+from gibbsite.views.plots.plot import INK, Axis, Band, Bars, Dots, Line, Plot, Rows, Stretches, reach
+
+REPLICATES = 400  # their pointwise intervals have a Monte Carlo error below a twentieth of their width
+_GRID = 160
+_LISTED = 40  # rows that have names beside them
+_VALUES = 40  # different whole numbers that stand side by side
+_DRAWN = CHAINS[0]
+
+
+def plots_of(prediction: Prediction, name: str) -> Rows:
+    """What is plotted of one site."""
+    draws = {**prediction.draws, **prediction.derived_values()}[name]
+    flat = draws.reshape(-1, *draws.shape[2:])
+    at = np.linspace(0, len(flat) - 1, min(len(flat), REPLICATES)).round().astype(int)
+    data = prediction.facts.observed.get(name)
+    if prediction.facts.group != "predictions" and (data is not None or flat[0].size > 1):
+        values = flat[at].reshape(len(at), -1)
+        seen = None if data is None else np.asarray(data, float).ravel()
+        seen = None if seen is None else seen[np.isfinite(seen)]
+        whole = draws.dtype.kind in "iub" and np.ptp(values) < _VALUES
+        return ((counts(name, values, seen) if whole else shares(name, values, seen),),)
+    return ((rows(prediction, name, flat),),)
+
+
+def shares(name: str, values: np.ndarray, data: np.ndarray | None) -> Plot:
+    """Empirical distribution functions: the interval that replicates `[replicate, element]` keep to at every
+    value, and that of the data."""
+    finite = values[np.isfinite(values).all(axis=1)]
+    inside = np.percentile(finite, [0.5, 99.5]) if finite.size else np.array([0.0, 1.0])
+    low, high = reach(inside, *([] if data is None else [data]), margin=0.02)
+    x = np.linspace(low, high, _GRID)
+    each = np.stack([np.searchsorted(np.sort(v), x, side="right") / len(v) for v in finite])
+    below, above = chosen().of(each.T)
+    tables = {"replicates": {"x": x, "low": below, "high": above, "mean": each.mean(axis=0)}}
+    marks: list = [
+        Band("replicates", colour=_DRAWN, alpha=0.25),
+        Line("replicates", colour=_DRAWN, y="mean"),
+    ]
+    if data is not None and data.size:
+        ordered = np.sort(data)
+        tables["data"] = {"x": x, "y": np.searchsorted(ordered, x, side="right") / len(ordered)}
+        marks.append(Line("data", colour=INK, width=1.8))
+    told = "data in ink, " if data is not None else ""
+    title = f"{name}: share of values below · {told}replicates' {chosen()} in blue"
+    return Plot(
+        f"check {name}", tables, tuple(marks), Axis(low, high, name), Axis(0, 1), title=title, height=260
+    )
+
+
+def counts(name: str, values: np.ndarray, data: np.ndarray | None) -> Plot:
+    """How often each whole number comes: bars of the data, and the interval of replicates."""
+    some = [values.min(), values.max()] if data is None or not data.size else [
+        min(values.min(), data.min()), max(values.max(), data.max())]  # fmt: skip
+    x = np.arange(int(some[0]), int(some[1]) + 1)
+    each = (values[:, :, None] == x).mean(axis=1)
+    low, high = chosen().of(each.T)
+    tables = {"replicates": {"x": x, "low": low, "high": high, "mean": each.mean(axis=0)}}
+    marks: list = []
+    if data is not None and data.size:
+        tables["data"] = {"x": x, "y": (data[:, None] == x).mean(axis=0)}
+        marks.append(Bars("data", colour=INK, alpha=0.35))
+    for end in ("low", "high"):
+        marks.append(Line("replicates", colour=_DRAWN, y=end, dash=(4, 3)))
+    marks.append(Dots("replicates", colour=_DRAWN, y="mean", size=6))
+    top = float(max(high.max(), 0.0 if "data" not in tables else np.max(tables["data"]["y"])))
+    told = "data as bars, " if data is not None else ""
+    title = f"{name}: how often each value · {told}replicates' mean and {chosen()} in blue"
+    x_axis = Axis(float(x[0]) - 0.6, float(x[-1]) + 0.6, name)
+    return Plot(f"check {name}", tables, tuple(marks), x_axis, Axis(0, 1.08 * top), title=title, height=260)
+
+
+def rows(prediction: Prediction, name: str, flat: np.ndarray) -> Plot:
+    """Every element's mean and interval: below each other with their names, or as a band where they are
+    many."""
+    values = flat.reshape(len(flat), -1).astype(float)
+    low, high = chosen().of(values.T)
+    mean, count = values.mean(axis=0), values.shape[1]
+    title = f"{name}: mean and {chosen()}"
+    if count > _LISTED:
+        tables = {"rows": {"x": np.arange(count), "low": low, "high": high, "mean": mean}}
+        marks = (Band("rows", colour=_DRAWN, alpha=0.25), Line("rows", colour=_DRAWN, y="mean"))
+        span = reach(low, high)
+        return Plot(
+            f"rows {name}", tables, marks, Axis(0, count - 1, "row"), Axis(*span), title=title, height=260
+        )
+    y = np.arange(count, 0, -1, dtype=float)
+    names = _names(prediction, name, flat.shape[1:])
+    tables = {"rows": {"x": mean, "y": y, "low": low, "high": high}}
+    tip = (("", "@x"),)
+    marks = (Stretches("rows", colour=_DRAWN, tip=tip), Dots("rows", colour=_DRAWN, size=6, tip=tip))
+    ticks = tuple(zip(y.tolist(), names, strict=True))
+    ends = reach(low, high)
+    x_axis, y_axis = Axis(*ends, name), Axis(0.4, count + 0.6, ticks=ticks)
+    ground = None if np.isfinite(values).all() else BAD
+    return Plot(
+        f"rows {name}", tables, marks, x_axis, y_axis, title=title, ground=ground, height=70 + 17 * count
+    )
+
+
+def _names(prediction: Prediction, name: str, shape: tuple[int, ...]) -> list[str]:
+    labels = prediction.facts.labels.get(name, (None,) * len(shape))
+    index = getattr(prediction.facts.source, "index", None)
+    if len(shape) == 1 and index is not None and not callable(index) and len(index) == shape[0]:
+        return [str(t)[:14] for t in index]
+    told = [[str(t) for t in (range(n) if ts is None else ts)] for n, ts in zip(shape, labels, strict=True)]
+    return [", ".join(told[a][i] for a, i in enumerate(at))[:14] for at in np.ndindex(shape)]

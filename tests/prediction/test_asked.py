@@ -1,0 +1,283 @@
+"""What people give for predictions: tables and arrays of every make, and what is refused in which words."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import polars as pl
+import pytest
+from gibbsite.errors import DataError, ExpressionError, ModelError, OptionError, UnknownNameError
+from gibbsite.prediction import verbs
+from gibbsite.prediction.drawn import program
+from helpers.predicted import agrees, flat
+
+RNG = np.random.default_rng(3)
+
+
+def data():
+    frame = pd.DataFrame(
+        {
+            "day": pd.to_datetime("2024-01-10") + pd.to_timedelta(np.arange(60), unit="D"),
+            "x": RNG.normal(size=60),
+            "county": RNG.choice(["Ada", "Box", "Cob"], 60),
+            "kind": RNG.choice(["urban", "rural"], 60),
+            "treated": RNG.integers(0, 2, 60),
+            "note": ["free text"] * 60,
+        }
+    )
+    frame["y"] = 1 + frame.x + 2.0 * frame.treated + 0.01 * np.arange(60) + RNG.normal(size=60) * 0.3
+    return frame
+
+
+def radon(df):
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    tau = numpyro.sample("tau", dist.HalfNormal(1))
+    b = numpyro.sample("b", dist.Normal(0, 5))
+    c = numpyro.sample("c", dist.Normal(0, 5))
+    trend = numpyro.sample("trend", dist.Normal(0, 1))
+    s = numpyro.sample("s", dist.HalfNormal(1))
+    kind = numpyro.sample("by_kind", dist.Normal(0, 1).expand([2]).to_event(1))
+    with numpyro.plate("county", 3):
+        alpha = numpyro.sample("alpha", dist.Normal(mu, tau))
+    level = alpha[df["county"]] + kind[df["kind"]] + b * df["x"] + c * df["treated"] + trend * df["day"] / 100
+    numpyro.sample("y", dist.Normal(level, s), obs=df["y"])
+
+
+@pytest.fixture(scope="module")
+def run():
+    return gb.model(radon, data()).sample(draws=300, warmup=300, chains=2)
+
+
+def new_rows():
+    return pd.DataFrame(
+        {
+            "county": ["Cob", "Dot", "Ada"],
+            "kind": ["rural", "urban", "urban"],
+            "x": [0, 1, 2],
+            "treated": [1, 0, 1],
+            "day": pd.to_datetime(["2024-02-01", "2024-01-10", "2024-03-01"]),
+        },
+        index=["r1", "r2", "r3"],
+    )
+
+
+def expected(run, counties=("Cob", "Ada")):
+    d = {n: flat(v) for n, v in run.draws.items()}
+    first = d["alpha"][:, 2] + d["by_kind"][:, 0] + d["c"] + d["trend"] * 22 / 100
+    last = d["alpha"][:, 0] + d["by_kind"][:, 1] + 2 * d["b"] + d["c"] + d["trend"] * 51 / 100
+    return np.stack([first, last], 1), d["s"][:, None] ** 2
+
+
+def test_tables_of_either_kind_keep_codes_dates_and_rows(run):
+    mean, var = expected(run)
+    p = run.predict(new_rows())
+    agrees(flat(p.draws["y"])[:, [0, 2]], mean, var)
+    frame = p.to_frame()
+    assert list(frame.index) == ["r1", "r2", "r3"]
+    assert {"mean", "sd"} <= set(frame.columns)
+    named = run.predict(df=new_rows())
+    np.testing.assert_array_equal(named.draws["y"], p.draws["y"])
+    polar = pl.DataFrame({**new_rows().to_dict("list")})
+    q = run.predict(polar)
+    np.testing.assert_array_equal(q.draws["y"], p.draws["y"])
+    assert isinstance(q.to_frame(), pl.DataFrame)
+    assert len(q.to_frame()) == 3
+    tree = p.to_datatree()
+    assert list(tree.children) == ["predictions"]
+    assert list(tree["predictions"]["county"].values) == ["Ada", "Box", "Cob", "Dot"]
+    assert list(run.predict().to_datatree().children) == ["posterior_predictive", "observed_data"]
+    assert "3 county known, 1 new: alpha drawn from Normal(mu, tau)" in p.note
+    assert "Prediction of radon" in repr(p)
+
+
+def test_what_new_data_cannot_be(run):
+    new = new_rows()
+    with pytest.raises(DataError, match="'county'"):
+        run.predict(new.drop(columns="county"))
+    with pytest.raises(DataError, match=r"'kind'.*'suburb'.*no plate"):
+        run.predict(new.assign(kind=["rural", "suburb", "urban"]))
+    with pytest.raises(DataError, match=r"county.*categories.*numbers"):
+        run.predict(new.assign(county=[0, 1, 2]))
+    with pytest.raises(DataError, match=r"'x'.*numbers.*categories"):
+        run.predict(new.assign(x=["a", "b", "c"]))
+    with pytest.raises(DataError, match=r"'day'.*times.*plain numbers"):
+        run.predict(new.assign(day=[1.0, 2.0, 3.0]))
+    with pytest.raises(DataError, match=r"treated.*whole numbers.*0\.5"):
+        run.predict(new.assign(treated=[0.5, 1.0, 0.0]))
+    with pytest.raises(DataError, match=r"'x'.*lacks values"):
+        run.predict(new.assign(x=[np.nan, 1, 2]))
+    with pytest.raises(UnknownNameError, match="no argument named 'd'"):
+        run.predict(d=new)
+    with pytest.raises(UnknownNameError, match="site, argument or column"):
+        run.predict(do={"treat": 1})
+    with pytest.raises(UnknownNameError, match="category"):
+        run.predict(do={"county": "Dot"})
+    with pytest.raises(ModelError, match="posterior of everything is another"):
+        run.predict(given={"mu": 1.0})
+    with pytest.raises(OptionError, match="draws"):
+        run.predict(draws=0)
+    with pytest.raises(OptionError, match="do"):
+        run.predict(do=[1])
+
+
+def test_contrasts_effects_and_decisions(run):
+    d = {n: flat(v) for n, v in run.draws.items()}
+    treated, not_treated = run.predict(do={"treated": 1}), run.predict(do={"treated": 0})
+    c = gb.contrast(treated, not_treated)
+    np.testing.assert_allclose(flat(c.difference), np.broadcast_to(d["c"][:, None], (600, 60)), atol=1e-4)
+    frame = c.to_frame(by="county")
+    assert list(frame.index) == ["Ada", "Box", "Cob"]
+    np.testing.assert_allclose(frame["mean"], d["c"].mean(), rtol=1e-4)
+    np.testing.assert_allclose(c.to_frame(average=True)["mean"], d["c"].mean(), rtol=1e-4)
+    ratio = flat(treated.draws["y"]).mean(1) / flat(not_treated.draws["y"]).mean(1)
+    np.testing.assert_allclose(c.to_frame("risk ratio")["mean"], ratio.mean(), rtol=1e-4)
+    assert len(c.to_frame()) == 60
+    effects = run.effects("x", [0.0, 2.0])
+    np.testing.assert_allclose(flat(effects.slope), d["b"], atol=1e-4)
+    assert [str(v) for v in run.effects("county").values] == ["Ada", "Box", "Cob"]
+    assert list(run.effects("treated").to_frame()["treated"]) == [0.0, 1.0]
+    decided = gb.decide({"all": treated, "none": not_treated}, "gain = mean(y) - 1.5 * mean(treated)")
+    np.testing.assert_allclose(flat(decided.draws["all"] - decided.draws["none"]), d["c"] - 1.5, atol=1e-4)
+    share = float((d["c"] > 1.5).mean())
+    assert decided.best_probability == pytest.approx({"all": share, "none": 1 - share})
+    assert decided.best == "all"
+    assert list(decided.to_frame().index) == ["all", "none"]
+    high = run.derive("high = mean(y > 3)", of=treated)
+    np.testing.assert_allclose(flat(high.values), (flat(treated.draws["y"]) > 3).mean(1))
+    assert "high" in treated.to_datatree()["predictions"]
+    with pytest.raises(OptionError, match="one seed"):
+        gb.contrast(treated, run.predict(do={"treated": 0}, seed=1))
+    with pytest.raises(ExpressionError, match="no site"):
+        gb.decide({"all": treated, "none": not_treated}, "gain = z")
+
+
+def test_pictures_and_words_of_a_prediction(run, tmp_path):
+    for p in (run.predict(), run.predict(new_rows()), run.model.predict(draws=50)):
+        picture = p.plot()
+        assert picture.svg.startswith("<svg")
+        assert "y" in picture.text
+        picture.save(tmp_path / "p.svg")
+        bundle = p._repr_mimebundle_()
+        assert "gibbsite-svg" in bundle["text/html"]
+        assert "mean" in bundle["text/plain"]
+    with pytest.raises(UnknownNameError):
+        run.predict().plot("z")
+
+
+def test_the_prior_is_drawn_before_any_run():
+    m = gb.model(radon, data())
+    p = m.predict(draws=2000, seed=5)
+    assert p.draws["y"].shape == (1, 2000, 60)
+    d = {n: flat(v) for n, v in p.draws.items()}
+    agrees(d["mu"], np.zeros(2000), 25.0)
+    agrees(d["alpha"], d["mu"][:, None] * np.ones(3), d["tau"][:, None] ** 2)
+    assert list(p.to_datatree().children) == ["prior_predictive", "prior", "observed_data"]
+    np.testing.assert_array_equal(m.predict(draws=2000, seed=5).draws["y"], p.draws["y"])
+    assert not np.array_equal(m.predict(draws=2000, seed=6).draws["y"], p.draws["y"])
+    assert m.predict(new_rows(), draws=10).draws["y"].shape == (1, 10, 3)
+
+
+def coins(b, y):
+    p = numpyro.sample("p", dist.Beta(1, 1))
+    numpyro.sample("b", dist.Normal(b, 1))
+    numpyro.factor("f", 0.0 * p)
+    numpyro.sample("y", dist.Bernoulli(p), obs=y)
+
+
+def test_what_a_run_cannot_be(tmp_path):
+    y = np.array([0, 1, 1, 1])
+    run = gb.model(coins, 2.0, y).sample(draws=50, warmup=50, chains=1)
+    with pytest.raises(ModelError, match="a site and an argument"):
+        run.predict(do={"b": 1.0})
+    agrees(flat(run.predict(b=9.0).draws["y"]), flat(run.draws["p"])[:, None])
+    with pytest.raises(ModelError, match="factor 'f'"):
+        run.model.predict()
+    run.save(tmp_path / "saved")
+    with pytest.raises(ModelError, match="without its model"):
+        gb.load(tmp_path / "saved").predict()
+    assert gb.load(tmp_path / "saved", model=run.model).predict().draws["y"].shape == (1, 50, 4)
+    part = run.model.sample(draws=20, warmup=20, chains=1, keep=["b"])
+    with pytest.raises(ModelError, match=r"p .*not kept"):
+        part.predict()
+
+
+def test_values_that_are_given_weigh_the_draws():
+    a = RNG.normal(size=50)
+
+    def model(a, b):
+        m = numpyro.sample("m", dist.Normal(0, 1))
+        numpyro.sample("a", dist.Normal(m, 1.0), obs=a)
+        with numpyro.plate("new", len(b)):
+            e = numpyro.sample("e", dist.Normal(m, 1.0))
+            numpyro.sample("b", dist.Normal(e, 1.0), obs=b)
+            numpyro.sample("c", dist.Normal(e, 0.5), obs=jnp.zeros(len(b)))
+
+    run = gb.model(model, a, np.zeros(1)).sample(draws=3000, warmup=300, chains=2)
+    p = run.predict(b=np.array([0.3]), given={"b": np.array([1.2])})
+    # of (e, b) given m, e is Normal((m + b) / 2, 1 / 2), and m is weighted by Normal(b | m, 2)
+    m = flat(run.draws["m"])
+    w = np.exp(-((1.2 - m) ** 2) / 4)
+    mean = np.sum(w * (m + 1.2) / 2) / w.sum()
+    got = flat(p.draws["c"])[:, 0]
+    assert abs(got.mean() - mean) < 5 * got.std() / np.sqrt(2000)
+    assert abs(got.var() - (0.5 + 0.25)) < 0.08
+    assert "worth" in p.note
+
+
+def test_models_are_compared_by_what_they_predict(run):
+    def flatter(df):
+        m = numpyro.sample("m", dist.Normal(0, 5))
+        s = numpyro.sample("s", dist.HalfNormal(2))
+        numpyro.sample("y", dist.Normal(m, s), obs=df["y"])
+
+    other = gb.model(flatter, data().assign(y=run.plan.observed["y"])).sample(draws=300, warmup=200, chains=2)
+    found = gb.compare(other, run)
+    assert [e.name for e in found.entries] == ["radon", "flatter"]
+    apart = np.asarray(other.elpd().elpd_i) - np.asarray(run.elpd().elpd_i)
+    worse = found.entries[1]
+    assert worse.difference == pytest.approx(apart.sum(), rel=1e-5)
+    assert worse.dse == pytest.approx(np.sqrt(60 * apart.var(ddof=1)), rel=1e-5)
+    assert "elpd" in repr(found)
+    assert "fewer than 100" in repr(found)
+    assert list(found.to_frame().index) == ["radon", "flatter"]
+    with pytest.raises(OptionError):
+        gb.compare(run)
+
+
+def row_effects(x, y, there):
+    m = numpyro.sample("m", dist.Normal(0, 1))
+    with numpyro.plate("n", len(x)), numpyro.handlers.mask(mask=there):
+        e = numpyro.sample("e", dist.Normal(m, 1.0))
+        numpyro.sample("y", dist.Normal(e + x, 0.5), obs=y)
+
+
+def test_rows_keep_what_is_theirs_and_other_rows_do_not(monkeypatch):
+    x, y = RNG.normal(size=20), RNG.normal(size=20)
+    there = np.arange(20) < 18
+    run = gb.model(row_effects, x, y, there).sample(draws=400, warmup=200, chains=2)
+    d = {n: flat(v) for n, v in run.draws.items()}
+    every = np.ones(20, bool)
+    same = run.predict(x=x + 1, there=every)  # the same rows with another covariate
+    agrees(flat(same.draws["y"]), d["e"] + x + 1, 0.25)
+    others = run.predict(x=np.zeros(5), y=None, there=np.ones(5, bool))
+    agrees(flat(others.draws["y"]), d["m"][:, None] * np.ones(5), 1.25)
+    more = run.predict(x=np.append(x, 0.0), y=None, there=np.append(there, True))
+    np.testing.assert_array_equal(flat(more.draws["e"])[:, :20], d["e"])
+    agrees(flat(more.draws["y"])[:, 20], d["m"], 1.25)
+    with pytest.raises(DataError, match="is none"):
+        run.predict(x=1.0)
+    with pytest.raises(DataError, match="no elements"):
+        run.predict(x=np.zeros(0))
+    # in chunks, and thinned, as they would be all at once
+    whole = run.predict(x=np.zeros(5), y=None, there=np.ones(5, bool))
+    monkeypatch.setattr(program, "_CHUNK", 3 * 16 * 5 * 8)
+    run.model.density.cache.pop("predictions")
+    np.testing.assert_array_equal(
+        run.predict(x=np.zeros(5), y=None, there=np.ones(5, bool)).draws["y"], whole.draws["y"]
+    )
+    monkeypatch.setattr(verbs, "MOST_BYTES", 2 * 100 * 5 * 8)
+    few = run.predict(x=np.zeros(5), y=None, there=np.ones(5, bool))
+    assert few.draws["y"].shape[:2] == (2, 100)
+    assert "100 of 400 draws per chain" in few.note
