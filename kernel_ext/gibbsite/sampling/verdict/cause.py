@@ -114,7 +114,8 @@ def _curvature(density: Density, own: Sequence[str], values: Mapping[str, Any]) 
     least = np.linalg.eigvalsh(precision * scale[:, None] * scale)[0]
     if least < _SINGULAR * np.finfo(x.dtype).eps * len(curved):
         if loose := [n for n in flat if n in loose_sites(density)]:
-            apart = f"the data do not tell {', '.join(flat)} apart"
+            what = "columns that make up for each other"
+            apart = f"the data do not tell {', '.join(flat)} apart ({what})"
             return f"the prior of {', '.join(loose)} is improper, and {apart}"
         return (
             f"the coefficients {', '.join(flat)} make up for each other: what the data say of them is told "
