@@ -46,7 +46,7 @@ TAKEN = {
     "draws": WHOLE, "warmup": f"0 {WHOLE}", "chains": WHOLE, "seed": f"0 {WHOLE}", "thin": WHOLE,
     "chunk": f"{NONE} {WHOLE}", "max_draws": f"{NONE} {WHOLE}", "keep": NONE, "until": NONE, "device": NONE,
     "shard": NONE, "init": f"{NONE} {{}}", "store": f"{NONE} word", "resume": NONE, "keep_warmup": "True",
-    "keep_probs": "True", "durable": "True", "schedule": NONE,
+    "keep_probs": "True", "durable": "True", "schedule": NONE, "host": NONE,
 }  # fmt: skip
 
 

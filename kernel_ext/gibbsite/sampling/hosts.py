@@ -62,8 +62,10 @@ def this_host(asked: str | None = None, environment: Mapping[str, str] = os.envi
         return _by_batch(environment)
     told = _TOLD.fullmatch(asked)
     if told is None:
-        raise OptionError(f"host must be a number, from 0, of how many, as '3/16', or 'auto', not {asked!r}")
-    return _checked(int(told[1]), int(told[2]), f"host {asked!r}")
+        raise OptionError(
+            f"host must be a number, from 0, of how many, as '3/16', or 'auto', not {sensible.shown(asked)}"
+        )
+    return _checked(int(told[1]), int(told[2]), f"host {sensible.shown(asked)}")
 
 
 def _by_batch(environment: Mapping[str, str]) -> Host:

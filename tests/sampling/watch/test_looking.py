@@ -2,9 +2,10 @@
 
 import threading
 
+import gibbsite
 import numpy as np
 import pytest
-from gibbsite.errors import UnknownNameError
+from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.sampling import Run
 from gibbsite.sampling.engine import timing
 from gibbsite.sampling.engine.timing import BlockClock
@@ -93,3 +94,15 @@ def test_advice_about_a_runs_warnings(model, whole):
     assert whole.advice().startswith("R-hat above 1.01\n\n") and "run.extend(" in whole.advice()
     back = Run(whole._plan, None, whole.settings)
     assert back.advice() == "There are no warnings."
+
+
+def test_a_summary_of_nothing_and_options_that_there_are_none_of(model, whole, tmp_path):
+    run = model.start(**OPTIONS | {"warmup": 10**6}, store=tmp_path / "run")
+    run.stop()
+    run.wait()
+    for empty in (run, gibbsite.load(tmp_path / "run")):
+        with pytest.raises(OptionError, match="no draws after warm-up yet"):
+            empty.summary()
+    with pytest.raises(TypeError, match=r"summary has no option 'var_name'.*did you mean 'var_names'"):
+        whole.summary(var_name=["w"])
+    assert len(whole.summary(var_names=["w"])) == 2

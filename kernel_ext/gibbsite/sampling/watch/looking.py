@@ -1,5 +1,6 @@
 """What a run shows of itself."""
 
+import inspect
 import threading
 from collections.abc import Iterable
 from os import PathLike
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.named import Named
-from gibbsite.errors import OptionError, StoreError, UnknownNameError
+from gibbsite.errors import ArgumentError, OptionError, StoreError, UnknownNameError, nearest
 from gibbsite.ground.sensible import a_name, a_path, shown, text
 from gibbsite.kernels.scheduling.plan import Plan, of_the_prior
 from gibbsite.sampling.after.predicting import Predicting
@@ -394,9 +395,18 @@ class Looking(Deriving, Predicting, Shown):
 
     def summary(self, **options: Any) -> Any:
         """ArviZ's summary table of the draws so far; `options` are ArviZ's. Raises `UnknownNameError` for
-        `var_names` that are not there."""
+        `var_names` that are not there, `ArgumentError` for other options, `OptionError` of no draws."""
         from arviz_stats.summary import summary
 
+        known_options = [n for n in inspect.signature(summary).parameters if n != "data"]
+        for name in options:
+            if name not in known_options:
+                raise ArgumentError(f"summary has no option {name!r}{nearest(name, known_options)}")
+        if not self.kept.sampled.steps:
+            raise OptionError(
+                "summary: there are no draws after warm-up yet; run.resume() goes on, and "
+                "sample(keep_warmup=True) keeps those of warm-up"
+            )
         tree = self.to_datatree()
         asked = options.get("var_names")
         if asked is not None and options.get("filter_vars") is None:
