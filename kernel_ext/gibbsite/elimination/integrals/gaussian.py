@@ -32,7 +32,7 @@ class GaussianMessage:
         """Mean and factorised precision; where `held`, the mean is held fixed under derivatives."""
         if isinstance(self.gaussian, ChainedGaussian):
             return self.gaussian.solved(latents, data, held)
-        mean, factor = self.gaussian.solved(latents, data)
+        mean, factor, _ = self.gaussian.solved(latents, data)
         return jax.tree.map(lax.stop_gradient, mean) if held else mean, factor
 
     def values(self, x: Any) -> dict[str, Any]:
