@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from gibbsite.conditional.reads.sums import long_product, sum_by
+from gibbsite.conditional.factors.sums import long_product, sum_by
 from helpers.claims.in_double import off
 
 RNG = np.random.default_rng(0)

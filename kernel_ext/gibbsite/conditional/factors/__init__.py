@@ -1,1 +1,1 @@
-"""Precisions of Gaussians → roots that keep their digits, and what rounding leaves of draws by them."""
+"""Precisions of Gaussians → roots that keep their digits, exact sums, and what rounding leaves of draws."""

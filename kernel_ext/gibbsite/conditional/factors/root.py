@@ -72,9 +72,13 @@ def empty() -> Root:
     return Root(jnp.zeros((0, 0)), jnp.zeros((0,)))
 
 
-def rooted(square: Any, again: Again | None = None) -> Root:
+def rooted(square: Any, again: Again | None = None, differentiable: bool = False) -> Root:
     """The root of precisions `[…, w, w]`, which `again` can form in another basis; NaN where one is not
-    positive definite."""
+    positive definite.
+
+    Where it is to be `differentiable`, the precision is formed once more in the basis that was found, which
+    derivatives then hold fixed: the root is one of the same precision in any basis.
+    """
     lower, own = cholesky(square), jnp.diagonal(square, axis1=-2, axis2=-1)
     if again is None or square.shape[-1] < 2:
         return Root(lower, own)
@@ -88,11 +92,12 @@ def rooted(square: Any, again: Again | None = None) -> Root:
         basis, square, lower, times = at
         bad = _alike(square, lower)[..., None, None]
         basis = jnp.where(bad, _straightened(basis, square, times), basis)
-        square = jnp.where(bad, again(basis), square)
+        square = jnp.where(bad, jax.lax.stop_gradient(again(basis)), square)
         return basis, square, jnp.where(bad, cholesky(square), lower), times + 1
 
-    basis, _, lower, _ = jax.lax.while_loop(needed, once_more, (eye, square, lower, jnp.zeros((), jnp.int32)))
-    return Root(lower, own, basis)
+    first = jax.lax.stop_gradient((eye, square, lower))
+    basis, _, lower, _ = jax.lax.while_loop(needed, once_more, (*first, jnp.zeros((), jnp.int32)))
+    return Root(cholesky(again(basis)) if differentiable else lower, own, basis)
 
 
 def _alike(square: Any, lower: Any) -> Any:

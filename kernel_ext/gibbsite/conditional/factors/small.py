@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from gibbsite.conditional.reads.sums import exact_product
+from gibbsite.conditional.factors.sums import exact_product
 
 _WRITTEN_OUT = 4
 

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.factors.sums import sum_by
 from gibbsite.conditional.reads.cut import maps_after
-from gibbsite.conditional.reads.sums import sum_by
 from gibbsite.conditional.reads.touch import Touch
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Access, Shape, component_array, full_window

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.reads.sums import exact_product, long_product
+from gibbsite.conditional.factors.sums import exact_product, long_product
 from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.maps.access import Shape

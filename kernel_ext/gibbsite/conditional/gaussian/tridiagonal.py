@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gibbsite.conditional.linear.small import backward, cholesky, forward
+from gibbsite.conditional.factors.small import backward, cholesky, forward
 
 
 def _transposed(a: Any) -> Any:

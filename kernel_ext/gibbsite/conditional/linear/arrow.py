@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from gibbsite.conditional.factors.root import Again, Root, empty, rooted
-from gibbsite.conditional.reads.sums import exact_product
+from gibbsite.conditional.factors.sums import exact_product
 
 
 class Vector(NamedTuple):
@@ -60,10 +60,10 @@ class Arrow(NamedTuple):
         return self.factor.half_log_det + self.rest.half_log_det
 
 
-def arrow(groups: Any, link: Any, rest: Any, again: Again | None) -> Arrow:
+def arrow(groups: Any, link: Any, rest: Any, again: Again | None, differentiable: bool = False) -> Arrow:
     """Factorise a precision: `groups` `[n, w, w]`, `rest` `[m, m]`, and `link` `[n, w, m]` between them;
-    `again`, if there is need, forms the groups' part in another basis."""
-    factor = rooted(groups, again) if groups.size else empty()
+    `again`, if there is need, forms the groups' part in another basis; see `rooted`."""
+    factor = rooted(groups, again, differentiable) if groups.size else empty()
     if not rest.size:
         return Arrow(factor, link, empty())
     if not groups.size:

@@ -112,18 +112,13 @@ class JointGaussian:
         """
         others = {n: v for n, v in latents.items() if n not in self.sites}
         zero = self._zero()
-        ev = self.density.evaluator({**others, **zero}, data)
-        rows = self._rows.slopes(ev, auxiliary or {})
-        factor = self._rows.factored(rows, ev, self._curvature(zero, others, data), self.alike is not False)
+        ev, rows, factor = self._factored(others, data, auxiliary or {})
         found = {n: jnp.asarray(latents.get(n, v), v.dtype) for n, v in zero.items()}
         start = {n: jnp.where(jnp.isfinite(v), v, 0) for n, v in found.items()}
 
         def step(at: tuple[Any, ...]) -> tuple[Any, ...]:
             x, _, rounding, times = at
-            here = self.values(x)
-            gradient = self._rows.gradient(rows, self.density.evaluator({**others, **here}, data), ev)
-            rest = self._differentiated(here, others, data)
-            gradient = gradient if rest is None else jax.tree.map(jnp.add, gradient, rest)
+            gradient = self._gradient(x, rows, ev, others, data)
             move = factor.solve(gradient)
             squares = jax.tree.map(lambda g, m: jnp.sum(g * m), gradient, move)
             size = jnp.sqrt(jnp.maximum(sum(squares), 0))
@@ -142,6 +137,35 @@ class JointGaussian:
             at = jax.lax.while_loop(unsettled, step, at)
         mean, _, rounding, _ = at
         return Solved(mean, factor, jnp.sqrt(rounding**2 + factor.rounding(mean)))
+
+    def differentiable(self, latents: Mapping[str, Any], data: Any, held: bool) -> tuple[Vector, Bordered]:
+        """Mean and factorised precision, which derivatives of any order go through; where `held`, they hold
+        the mean fixed."""
+        latents_now = {n: jax.lax.stop_gradient(v) for n, v in latents.items()}
+        mean = jax.tree.map(jax.lax.stop_gradient, self.solved(latents_now, data).mean)
+        others = {n: v for n, v in latents.items() if n not in self.sites}
+        ev, rows, factor = self._factored(others, data, {}, differentiable=True)
+        if not held:  # of a quadratic, one step leads to the mean from anywhere
+            move = factor.solve(self._gradient(mean, rows, ev, others, data))
+            mean = jax.tree.map(jnp.add, mean, move)
+        return mean, factor
+
+    def _factored(
+        self, others: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any], differentiable: bool = False
+    ) -> tuple[Evaluator, list[Slopes], Bordered]:
+        """Values at zero of the sites, the slopes of rows there, and the factorised precision."""
+        zero = self._zero()
+        ev = self.density.evaluator({**others, **zero}, data)
+        rows = self._rows.slopes(ev, auxiliary)
+        odd, alike = self._curvature(zero, others, data), self.alike is not False
+        return ev, rows, self._rows.factored(rows, ev, odd, alike, differentiable)
+
+    def _gradient(self, x: Vector, rows: Any, ev: Evaluator, others: Mapping[str, Any], data: Any) -> Vector:
+        """That of the log density at values of the sites."""
+        here = self.values(x)
+        gradient = self._rows.gradient(rows, self.density.evaluator({**others, **here}, data), ev)
+        rest = self._differentiated(here, others, data)
+        return gradient if rest is None else jax.tree.map(jnp.add, gradient, rest)
 
     def replaced_at(self, ev: Evaluator, auxiliary: Mapping[str, Any]) -> Any:
         """What the rows that stand for other terms add to the log density at the values of `ev`: a scalar."""

@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.factors.root import empty, rooted
+from gibbsite.conditional.factors.sums import exact_product
 from gibbsite.conditional.gaussian.affine import slope_along, summed, total
 from gibbsite.conditional.linear.arrow import Bordered, Vector, arrow
 from gibbsite.conditional.linear.blocks import Blocks, Row, Slopes, copy_read, sum_onto_copies
 from gibbsite.conditional.linear.layout import BORDER, GROUPS, REST, Layout, Part
-from gibbsite.conditional.reads.sums import exact_product
 from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator
 from gibbsite.density.maps.access import Access, Shape
@@ -92,13 +92,18 @@ class Rows:
                 out[part.site] += found.T
         return layout.vector({p.site: p.joined(out[p.site]) for p in layout.parts}, dtype)
 
-    def factored(self, rows: Sequence[Slopes], ev: Evaluator, odd: Any, alike: bool) -> Bordered:
+    def factored(
+        self, rows: Sequence[Slopes], ev: Evaluator, odd: Any, alike: bool, differentiable: bool = False
+    ) -> Bordered:
         """The precision, factorised; `odd` `[p, p]` is what other terms add to the border's (or None).
 
-        Columns that are `alike` are factorised so that they keep their digits."""
+        Columns that are `alike` are factorised so that they keep their digits. Derivatives of that exist only
+        where it is asked to be `differentiable`."""
         layout = self.layout
         blocks = Blocks(layout, rows, ev)
-        inner = arrow(blocks.groups(), blocks.link(), blocks.rest(), blocks.groups_in if alike else None)
+        inner = arrow(
+            blocks.groups(), blocks.link(), blocks.rest(), blocks.groups_in if alike else None, differentiable
+        )
         m, p = layout.rest, layout.border
         if not p:
             nothing = jnp.zeros((layout.groups, layout.width, 0)), jnp.zeros((m, 0))
@@ -114,7 +119,7 @@ class Rows:
 
         border = jnp.zeros((p, p)) if odd is None else odd
         border = sum((_squared(r, x) for r, x in zip(rows, residuals, strict=True) if x), start=border)
-        return Bordered(inner, groups, rest, rooted(border, again if alike else None))
+        return Bordered(inner, groups, rest, rooted(border, again if alike else None, differentiable))
 
     def _residuals(self, r: Slopes, ev: Evaluator, groups: Any, rest: Any) -> tuple[Any, Any] | None:
         """The slopes of both functions of a row along the border, less what the others take of them:

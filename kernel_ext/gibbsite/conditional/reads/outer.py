@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.reads.sums import exact_product, long_product, sum_by
+from gibbsite.conditional.factors.sums import exact_product, long_product, sum_by
 from gibbsite.density.maps.access import Access, Read, Shape, component_array, full_window
 
 # up to so many blocks, a product with their indicators is faster than adding row by row

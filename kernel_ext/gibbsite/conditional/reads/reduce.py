@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.reads.sums import sum_by
+from gibbsite.conditional.factors.sums import sum_by
 from gibbsite.density.maps.access import Access, Affine, Read, Shape, component_array, full_window
 
 

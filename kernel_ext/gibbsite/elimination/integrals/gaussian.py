@@ -32,8 +32,7 @@ class GaussianMessage:
         """Mean and factorised precision; where `held`, the mean is held fixed under derivatives."""
         if isinstance(self.gaussian, ChainedGaussian):
             return self.gaussian.solved(latents, data, held)
-        mean, factor, _ = self.gaussian.solved(latents, data)
-        return jax.tree.map(lax.stop_gradient, mean) if held else mean, factor
+        return self.gaussian.differentiable(latents, data, held)
 
     def values(self, x: Any) -> dict[str, Any]:
         """The values by site that a vector of the solution holds."""

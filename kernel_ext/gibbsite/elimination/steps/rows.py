@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.reads.sums import sum_by
+from gibbsite.conditional.factors.sums import sum_by
 
 
 def is_identity(index: np.ndarray, n: int) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.conditional.reads.sums import long_product, sum_by
+from gibbsite.conditional.factors.sums import long_product, sum_by
 
 ROWS = 2**20
 X = (1000 + np.random.default_rng(0).normal(size=ROWS)).astype(np.float32)
