@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -57,6 +57,8 @@ from gibbsite.padding import kept_padding
 from gibbsite.prediction import of_runs
 from gibbsite.reparam import checked_auto, fitting_reparams, reparameterised
 from gibbsite.sampling import Run
+from gibbsite.sampling.options import Options
+from gibbsite.sampling.start import made
 from gibbsite.showing import Live
 from gibbsite.trace.tape.tape import Tape
 from gibbsite.transform import (
@@ -74,6 +76,17 @@ _MACHINERY = frozenset(
     "before_ready constants fingerprint generated grouped groups hidden inputs make_ready observed_sites "
     "plan posterior recorded runtime_model seen stacked unread whole written_model".split()
 )
+
+_Method = TypeVar("_Method", bound=Callable)
+
+
+def _with_options(method: _Method) -> _Method:
+    """The method with the options of a run in the signature that `help` and notebooks show."""
+    own = list(inspect.signature(method).parameters.values())
+    more = [p for n, p in inspect.signature(made).parameters.items() if n in Options.__annotations__]
+    signature = inspect.signature(method).replace(parameters=[*own[:-1], *more])
+    method.__signature__ = signature  # type: ignore[attr-defined]
+    return method
 
 
 class Model(Live):
@@ -564,13 +577,15 @@ class Model(Live):
         the model."""
         sampling.made_ahead(self.plan, tell, awaited, **options)
 
-    def start(self, *, schedule: Any = None, **options: Any) -> Run:
+    @_with_options
+    def start(self, *, schedule: Any = None, **options: Unpack[Options]) -> Run:
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""
         began = time.monotonic()
         plan = self.plan(schedule)
         return sampling.start(plan, analysed=time.monotonic() - began, **options)
 
-    def sample(self, *, schedule: Any = None, **options: Any) -> Run:
+    @_with_options
+    def sample(self, *, schedule: Any = None, **options: Unpack[Options]) -> Run:
         """Sample and wait for the end.
 
         `draws` (1000) and `warmup` count steps per chain; without a number, or "auto", warm-up ends when

@@ -1,5 +1,7 @@
 """What a run refuses to start from, in words that say where to look."""
 
+import inspect
+
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 from arviz_stats.base import array_stats
 from gibbsite.errors import ModelError, OptionError, ResourceError, UnknownNameError
 from gibbsite.sampling.engine import resources
+from gibbsite.sampling.options import Options
+from gibbsite.sampling.start import made
 from helpers.models.sampling_models import rates
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
@@ -212,3 +216,16 @@ def test_names_of_dimensions(whole):
     assert tree["posterior"]["p"].dims == ("chain", "draw", "coin")
     assert tree["posterior"]["coin"].values.tolist() == ["bent", "fair"]
     assert tree["posterior"]["z"].dims == ("chain", "draw", "n")
+
+
+def test_type_checkers_and_help_know_the_options_of_a_run():
+    asked = inspect.signature(made).parameters
+    assert set(Options.__annotations__) == {n for n, p in asked.items() if p.kind is p.KEYWORD_ONLY} - {
+        "analysed"
+    }
+    for method in (gb.Model.sample, gb.Model.start):
+        shown = inspect.signature(method).parameters
+        assert list(shown)[:2] == ["self", "schedule"]
+        assert {n: shown[n].default for n in Options.__annotations__} == {
+            n: asked[n].default for n in Options.__annotations__
+        }

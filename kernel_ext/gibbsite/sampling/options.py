@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -11,6 +11,32 @@ from gibbsite.ground import sensible
 from gibbsite.ground.sensible import shown
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import empty_like
+
+
+class Options(TypedDict, total=False):
+    """What may be asked of a run besides its schedule, for type checkers; what each means and its default:
+    `gibbsite.sampling.start.made`, which tests hold this to."""
+
+    draws: int
+    warmup: int | str
+    chains: int
+    seed: int
+    device: str | None
+    store: str | Path | None
+    keep_warmup: bool
+    thin: int
+    chunk: int | None
+    init: Mapping[str, Any] | None
+    until: str | None
+    max_draws: int | None
+    keep: str | Sequence[str] | None
+    shard: str | None
+    keep_probs: bool
+    resume: str | None
+    rescue: bool
+    host: str | None
+    durable: bool
+
 
 MOST_CHAINS = 1_000_000
 MOST_THIN = 2**31 - 1

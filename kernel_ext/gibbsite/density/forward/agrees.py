@@ -14,7 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions.transforms import biject_to
 from numpyro.distributions.util import sum_rightmost
-from scipy import stats
+
+from gibbsite.ground.later import later
+
+stats = later("scipy.stats")
 
 DRAWS = 1000
 _MANY = 20_000

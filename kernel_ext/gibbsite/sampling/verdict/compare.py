@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from gibbsite.sampling.verdict.predictions import Predictions, Row, predictions, same_posterior
 from gibbsite.sampling.watch.diagnostics import some_stats
@@ -83,7 +83,7 @@ def compare(first: Any, second: Any) -> Comparison:
     scores = {label: float(z) for label, z in scores.items() if np.isfinite(z)}
     if not scores:
         return Comparison(tuple(rows), (), 0, 0.0)
-    limit = float(norm.isf(_CHANCE / 2 / len(scores)))
+    limit = float(-ndtri(_CHANCE / 2 / len(scores)))
     apart = sorted(((n, z) for n, z in scores.items() if z > limit), key=lambda pair: -pair[1])
     return Comparison(tuple(rows), tuple(apart), len(scores), max(scores.values()))
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
-from xarray import DataArray, Dataset, DataTree
 
 from gibbsite.density.current import scored_elements
 from gibbsite.errors import ModelError
+from gibbsite.ground.later import later
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.sampling.after.likelihood import without_labels
+
+xr = later("xarray")
 
 _NAME = "all"
 _LEAST_TAIL = 5
@@ -60,7 +62,7 @@ def _columns(values: Mapping[str, np.ndarray], there: Mapping[str, np.ndarray]) 
     return np.concatenate([v.reshape(*v.shape[:2], -1) for v in kept], axis=2)
 
 
-def _loo(tree: DataTree, flat: np.ndarray) -> Any:
+def _loo(tree: Any, flat: np.ndarray) -> Any:
     """ArviZ's result for the columns of `flat`, `[chain, draw, datum]`.
 
     Columns whose largest importance ratios are all the same have no tail for a Pareto distribution to be
@@ -71,7 +73,7 @@ def _loo(tree: DataTree, flat: np.ndarray) -> Any:
     draws, reff = flat.reshape(-1, flat.shape[-1]), _relative_efficiency(tree)
 
     def smoothed(columns: np.ndarray) -> Any:
-        tree["log_likelihood"] = DataTree(Dataset({_NAME: (("chain", "draw", "datum"), columns)}))
+        tree["log_likelihood"] = xr.DataTree(xr.Dataset({_NAME: (("chain", "draw", "datum"), columns)}))
         with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
             warnings.simplefilter("ignore", UserWarning)  # the result says it, too
             return loo(tree, var_name=_NAME, pointwise=True, reff=reff)
@@ -96,7 +98,7 @@ def _loo(tree: DataTree, flat: np.ndarray) -> Any:
     )
     if tailed.any():
         each[tailed], shapes[tailed] = found.elpd_i.values, found.pareto_k.values
-    found.elpd_i, found.pareto_k = DataArray(each, dims="datum"), DataArray(shapes, dims="datum")
+    found.elpd_i, found.pareto_k = xr.DataArray(each, dims="datum"), xr.DataArray(shapes, dims="datum")
     found.elpd, found.se = float(each.sum()), float(np.sqrt(len(each) * np.var(each)))
     found.p = float((logsumexp(draws, axis=0) - count - each).sum())
     found.n_data_points, found.log_weights = len(each), None
@@ -104,7 +106,7 @@ def _loo(tree: DataTree, flat: np.ndarray) -> Any:
     return found
 
 
-def _relative_efficiency(tree: DataTree) -> float:
+def _relative_efficiency(tree: Any) -> float:
     """Effective draws per draw, the mean over all scalars, as ArviZ has it; computed once."""
     if tree["posterior"].sizes["chain"] == 1:
         return 1.0
