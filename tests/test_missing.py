@@ -8,6 +8,8 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite.errors import DataError, OptionError
+from numpyro import handlers
+from scipy import stats
 
 RNG = np.random.default_rng(5)
 N = 12
@@ -148,3 +150,35 @@ def test_a_run_of_an_imputed_model():
     run = gb.model(line, Y_GAPS, X, missing="impute").sample(draws=20, warmup=20, chains=2)
     assert run.draws["y_missing"].shape == (2, 20, 3)
     assert run.to_datatree()["observed_data"]["y"].shape == (N,)
+
+
+@pytest.mark.parametrize("gone", [[1], [1, 3], [0, 1, 3]])
+@pytest.mark.parametrize("what", ["mask", "scale", "scope", "events"])
+def test_imputation_under_handlers_of_the_model(what, gone):
+    keep, weights = np.array([True, True, False, True]), np.array([1.0, 2.0, 3.0, 0.5])
+
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        within = {
+            "mask": lambda: handlers.mask(mask=keep),
+            "scale": lambda: handlers.scale(scale=weights),
+            "scope": lambda: handlers.scope(prefix="a"),
+            "events": lambda: handlers.scale(scale=weights),
+        }[what]
+        fn = dist.Normal(mu, jnp.ones((4, 2))).to_event(1) if what == "events" else dist.Normal(mu, 1.0)
+        with numpyro.plate("n", 4), within():
+            numpyro.sample("y", fn, obs=y)
+
+    y = np.linspace(-1, 1, 8 if what == "events" else 4).astype(np.float32)
+    y = y.reshape(4, 2) if what == "events" else y
+    full = y + 0.25
+    y[gone] = np.nan
+    prefix = "a/" if what == "scope" else ""
+    density = gb.model(model, y, missing="impute").density
+    lost = np.isnan(y)
+    assert density.sites[f"{prefix}y_missing"].shape == (int(lost.sum()),)
+    found = density.log_joint({"mu": 0.3, f"{prefix}y_missing": full[lost]})
+    each = stats.norm.logpdf(np.where(lost, full, y), 0.3, 1)
+    each = each.sum(1) if what == "events" else each
+    counted = keep if what == "mask" else weights if what in ("scale", "events") else np.ones(4)
+    np.testing.assert_allclose(found, stats.norm.logpdf(0.3) + (counted * each).sum(), rtol=1e-5)

@@ -30,6 +30,7 @@ from gibbsite.density.given.texts import check_texts
 from gibbsite.density.levels import generated_latents
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.names import printed, spelt_notes
+from gibbsite.density.model.scopes import ScopedScans
 from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values
@@ -68,7 +69,7 @@ from gibbsite.transform import (
 # what the other floors ask a model for, and people need not see
 _MACHINERY = frozenset(
     "before_ready constants fingerprint generated grouped groups hidden inputs make_ready observed_sites "
-    "plan recorded runtime_model seen stacked whole written_model".split()
+    "plan posterior recorded runtime_model seen stacked whole written_model".split()
 )
 
 
@@ -109,6 +110,7 @@ class Model(Live):
         self._missing: Mapping[str, np.ndarray] = {}  # which elements of which observed sites
         self._imputed: Mapping[str, np.ndarray] = {}  # those of them that are drawn
         self._whole: Model | None = None  # of the model as its data see it, the whole of it
+        self.posterior = object()  # shared by models of one posterior, in whatever coordinates
         self._schedule: Any = None  # what `with_schedule` chose; None is the default policy
         self._usual: Schedule | None = None  # what `schedule()` found
         self._scheduling, self._prepared = threading.RLock(), {}
@@ -265,9 +267,8 @@ class Model(Live):
         if not isinstance(choices, str) or named:
             choices = {**by_name("reparam", choices), **named}
         left = checked_auto(self.density, choices)
-        if not left:
-            return self._remade(self.fn, self.kwargs)
-        return self._remade(reparameterised(self.fn, self.density, left), self.kwargs)
+        changed = reparameterised(self.fn, self.density, left) if left else self.fn
+        return self._of_one_posterior(self._remade(changed, self.kwargs))
 
     def ordered(self, site: str) -> "Model":
         """The same model with the elements of a vector in ascending order: of all ways to number the
@@ -279,7 +280,9 @@ class Model(Live):
         `ModelError` for a site that is no vector of real or positive numbers drawn element by element.
         """
         changed = self._remade(put_in_order(self.fn, self.density, site), self.kwargs)
-        if not exchangeable(self.density, site):
+        if exchangeable(self.density, site):
+            self._of_one_posterior(changed)
+        else:
             warnings.warn(
                 f"{self.name}.ordered({site!r}) is another model: priors or data tell the components apart, "
                 f"and an order among them leaves values out",
@@ -290,6 +293,11 @@ class Model(Live):
     def reparam_choices(self, site: str) -> tuple[str, ...]:
         """The parameterisations that fit a site, by name; none for a name that does not exist."""
         return fitting_reparams(self.density, site)
+
+    def _of_one_posterior(self, changed: "Model") -> "Model":
+        """`changed`, a model of the same posterior in other coordinates."""
+        changed.posterior = self.posterior
+        return changed
 
     def _remade(self, fn: Callable, kwargs: Mapping[str, Any]) -> "Model":
         changed = Model(
@@ -365,7 +373,7 @@ class Model(Live):
 
         def model(**kwargs: Any) -> Any:
             args, named = arguments.rebuild(kwargs[INPUTS_KWARG]["data"])
-            with own_gammas(), unmarked(), observed_arrays():
+            with own_gammas(), unmarked(), observed_arrays(), ScopedScans():
                 return fn(*args, **named)
 
         model.__name__ = self.name

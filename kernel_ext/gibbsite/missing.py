@@ -6,12 +6,14 @@ Rubin 2002, ch. 10), so that what the model computes from it sees its value, and
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro
+from numpyro import handlers, primitives
 from numpyro.distributions import (
     Distribution,
     ExpandedDistribution,
@@ -123,18 +125,40 @@ class _Missing(Messenger):
         filled = _filled(split, msg["value"], whole)
         if self._impute:
             at = np.nonzero(lost)
-            plates = [f.name for f in msg["cond_indep_stack"]]
-            of_them = taken(split, at, name)
-            drawn = numpyro.sample(f"{name}_missing", of_them, infer={"block_plates": plates})
+            of_them, weight = taken(split, at, name), _weight(msg, lost, at)
+            # what stands inside has seen the statement, and would plate, mask, weigh and scope it again
+            with self._outside(), nullcontext() if weight is None else handlers.scale(scale=weight):
+                drawn = numpyro.sample(f"{name}_missing", of_them)
             place = np.zeros(lost.shape, np.int32)
             place[at] = np.arange(len(at[0]))
             self._drawn[name] = lambda value: jnp.where(whole, jnp.asarray(drawn)[place], value)
         msg["fn"], msg["value"] = wrapped(split.mask(jnp.asarray(~lost))), filled
 
+    @contextmanager
+    def _outside(self) -> Iterator[None]:
+        """As if a statement stood outside of this handler and all that are within it."""
+        stack, within = primitives._PYRO_STACK, []
+        while stack[-1] is not self:
+            within.append(stack.pop())
+        try:
+            yield
+        finally:
+            for handler in reversed(within):
+                stack.append(handler)
+
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         """What the model goes on with; what was recorded as observed stays."""
         if msg["type"] == "sample" and msg["name"] in self._drawn:
             msg["value"] = self._drawn.pop(msg["name"])(msg["value"])
+
+
+def _weight(msg: Mapping[str, Any], lost: Any, at: tuple[np.ndarray, ...]) -> Any:
+    """The weights of the elements `at` of a statement; None where it has none."""
+    if msg["scale"] is None:
+        return None
+    weight = jnp.asarray(msg["scale"])
+    inner = lost.ndim - len(msg["fn"].batch_shape)  # axes of `to_event`, which weights do not have
+    return jnp.broadcast_to(weight.reshape(weight.shape + (1,) * inner), lost.shape)[at]
 
 
 def _elementwise(fn: Distribution, shape: tuple[int, ...]) -> tuple[Distribution, Callable]:

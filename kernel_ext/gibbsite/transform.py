@@ -12,6 +12,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density import Density
 from gibbsite.density.model.given import Given
+from gibbsite.density.model.scopes import ScopedScans
 from gibbsite.errors import DataError, ModelError
 from gibbsite.kernels.scheduling.parse import Spec, parse_schedule
 
@@ -112,7 +113,7 @@ def _given(
     @functools.wraps(fn)
     def model(*args: Any, **named: Any) -> Any:
         fixed = {name: named.pop(key) for key, name in keys.items()}
-        return handler(fn, fixed, arguments)(*args, **named)
+        return handler(ScopedScans(fn), fixed, arguments)(*args, **named)
 
     return model, {**kwargs, **{key: values[name] for key, name in keys.items()}}
 

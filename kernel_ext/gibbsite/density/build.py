@@ -12,9 +12,15 @@ from gibbsite.density.density import Density
 from gibbsite.density.maps.access import of_site
 from gibbsite.density.maps.index_maps import index_maps
 from gibbsite.density.model.arguments import Arguments, split_arguments
-from gibbsite.density.model.bounds import computed_bounds, with_known_supports
+from gibbsite.density.model.bounds import (
+    bounds_inside,
+    computed_bounds,
+    ends_inside,
+    with_known_supports,
+)
 from gibbsite.density.model.collect import (
     ModelFacts,
+    base_distribution,
     facts_of,
     integer_bounds,
     log_probs,
@@ -196,6 +202,11 @@ def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays
                 and not (n in values and found[0].sites[n].discrete)
                 and m["type"] == "sample"
                 and (bounds := computed_bounds(m["fn"].support)) is not None
+            },
+            "ends": {
+                n: ends_inside(base)
+                for n, m in trace.items()
+                if m["type"] == "sample" and bounds_inside(base := base_distribution(m["fn"]))
             },
             "weights": {n: weights_of(m) for n, m in trace.items() if m["type"] == "sample"},
             "parameters": {

@@ -102,3 +102,52 @@ def test_too_few_draws():
     run = gb.model(model, Y).sample(draws=10, warmup=10, chains=2)
     with pytest.raises(gb.GibbsiteError, match="25 draws at least, and the run has 20"):
         run.elpd()
+
+
+def normal(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    s = numpyro.sample("s", dist.HalfNormal(3.0))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(mu, s), obs=y)
+
+
+def student(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("response", dist.StudentT(3, mu, 1.0), obs=y)
+
+
+@pytest.fixture(scope="module")
+def heavy():
+    y = np.random.default_rng(0).standard_t(2, size=40).astype(np.float32)
+    options = {"draws": 200, "warmup": 200, "chains": 2}
+    return y, options, gb.model(normal, y).sample(**options)
+
+
+def test_two_models_are_compared_by_what_they_predict(heavy):
+    y, options, first = heavy
+    second = gb.model(student, y).sample(**options)
+    found = first.compare(second)
+    each = np.asarray(second.elpd().elpd_i) - np.asarray(first.elpd().elpd_i)
+    assert found.predictions.difference == pytest.approx(each.sum())
+    assert found.predictions.se == pytest.approx(np.sqrt(len(y) * each.var()))
+    assert found.predictions.better == 1 and found.compared == 0 and not found.agree
+    assert found.rows[0].name == "elpd (LOO)" and repr(found).startswith("elpd differs by")
+    assert "student predicts better" in str(found)
+
+
+def test_one_posterior_is_compared_by_its_estimates(heavy):
+    y, options, first = heavy
+    again = gb.model(normal, y).sample(**options, seed=1)
+    assert first.compare(again).predictions is None and first.compare(again).compared == 2
+    moved = first.model.reparam(mu="non-centred")
+    assert moved.posterior is first.model.posterior is first.model.with_schedule("NUTS [mu s]").posterior
+
+
+@pytest.mark.slow
+def test_a_condition_makes_another_model_and_other_data_none_to_compare(heavy):
+    y, options, first = heavy
+    fixed = first.model.condition(mu=0.0).sample(**options)
+    assert first.compare(fixed).predictions.se < 3
+    fewer = gb.model(normal, y[:30]).sample(**options)
+    assert "different data (40 and 30 of them)" in str(first.compare(fewer))

@@ -5,39 +5,30 @@ from numpyro.distributions import constraints
 
 from gibbsite.density import Density
 from gibbsite.density.maps.access import of_site
-
-# distributions whose support is set by parameters, and which parameters
-SUPPORT_PARAMETERS: dict[str, tuple[str, ...]] = {
-    "Uniform": ("low", "high"),
-    "Pareto": ("scale",),
-    "BinomialProbs": ("total_count",),
-    "BinomialLogits": ("total_count",),
-    "BetaBinomial": ("total_count",),
-    "DiscreteUniform": ("low", "high"),
-    "MultinomialProbs": ("total_count",),
-    "MultinomialLogits": ("total_count",),
-    "DirichletMultinomial": ("total_count",),
-    "TwoSidedTruncatedDistribution": ("low", "high"),
-    "LeftTruncatedDistribution": ("low",),
-    "RightTruncatedDistribution": ("high",),
-}
+from gibbsite.trace.jaxpr.compat import Literal
 
 
 def support_movers(density: Density, site: str) -> frozenset[str]:
     """The latents that the support of a site may depend on; a group whose members bound each other is among
     its own.
 
-    A distribution that NumPyro does not know, or a truncated one that is not in `SUPPORT_PARAMETERS`,
-    counts with all of its parameters.
+    They are those in the bounds that the distribution itself gives, or one that it is made of. A distribution
+    that NumPyro does not know counts with all of its parameters.
     """
     name = density.sites[site].fn_name
-    parameters = density.outputs["parameters"].get(site, {})
-    computed = _computed_movers(density, site) | _moved_by_affine(density, site)
-    if name in SUPPORT_PARAMETERS:
-        parameters = {k: v for k, v in parameters.items() if k in SUPPORT_PARAMETERS[name]}
-    elif hasattr(dist, name) and "Truncated" not in name:
+    computed = (
+        _computed_movers(density, site) | _moved_by_affine(density, site) | _inner_movers(density, site)
+    )
+    if all(hasattr(dist, n) for n in name.split(" or ")):
         return computed
+    parameters = density.outputs["parameters"].get(site, {})
     return computed.union(*(density.maps.latents(atom) for atom in parameters.values()))
+
+
+def _inner_movers(density: Density, site: str) -> frozenset[str]:
+    """The latents in the bounds of distributions that the site's is made of (`LogUniform`)."""
+    ends = [a for a in density.outputs.get("ends", {}).get(site, ()) if not isinstance(a, Literal)]
+    return frozenset().union(*(density.maps.latents(a) for a in ends))
 
 
 def _computed_movers(density: Density, site: str) -> frozenset[str]:

@@ -52,8 +52,11 @@ def positive(density: Density, atom: Any) -> bool:
 
 
 def _above_zero(support: Any) -> bool:
+    """Whether values are above 0 but on a set of no probability: of a count that may be 0, this is not so."""
     support = base_constraint(support)
     if support is constraints.positive or support is constraints.simplex:
         return True
     bound = getattr(support, "lower_bound", None)
-    return bound is not None and np.ndim(bound) == 0 and float(bound) >= 0
+    if bound is None or np.ndim(bound) != 0:
+        return False
+    return float(bound) > 0 if support.is_discrete else float(bound) >= 0

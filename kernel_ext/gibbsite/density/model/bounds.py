@@ -7,7 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import MaskedDistribution, constraints
+from numpyro.distributions import (
+    ExpandedDistribution,
+    Independent,
+    MaskedDistribution,
+    TransformedDistribution,
+    constraints,
+)
 
 # Constraints whose check is a comparison. Others (simplex, positive definite, …) are met up to rounding by
 # construction, and checking them with a tolerance would reject good values.
@@ -94,9 +100,32 @@ def support_indicator(fn: Any, value: Any) -> Any | None:
 def bounds_inside(fn: Any) -> bool:
     """Whether a distribution out of its wrappers is made of others that have computed bounds, as a mixture of
     uniforms is."""
+    return any(computed_bounds(p.support) is not None or bounds_inside(p) for p in _parts(fn))
+
+
+def _parts(fn: Any) -> list[Any]:
+    """The distributions that one out of its wrappers is made of."""
     parts = [getattr(fn, n, None) for n in ("base_dist", "component_distribution")]
-    parts += getattr(fn, "component_distributions", None) or []
-    return any(p is not None and (computed_bounds(p.support) is not None or bounds_inside(p)) for p in parts)
+    return [p for p in (*parts, *(getattr(fn, "component_distributions", None) or [])) if p is not None]
+
+
+def ends_inside(fn: Any) -> list[Any]:
+    """The computed bounds of a distribution and of those that it is made of: where its density ends, also
+    where its support does not tell (`exp` of a `Uniform`, which NumPyro has on all positive numbers)."""
+    return (computed_bounds(fn.support) or []) + [b for p in _parts(fn) for b in ends_inside(p)]
+
+
+def within(fn: Any, value: Any) -> Any:
+    """Whether values lie where the distributions inside of `fn` have their ends, element by element of the
+    innermost values: what comes of a transform is looked at before it."""
+    while isinstance(fn, Independent | ExpandedDistribution | MaskedDistribution):
+        fn = fn.base_dist
+    if isinstance(fn, TransformedDistribution):
+        for transform in reversed(fn.transforms):
+            value = transform._inverse(value)
+        return within(fn.base_dist, value)
+    support = base_constraint(fn.support)
+    return support(jnp.asarray(value)) if isinstance(support, COMPARED) else jnp.asarray(True)
 
 
 def all_inside(indicators: Mapping[str, Any]) -> Any:

@@ -23,6 +23,7 @@ from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.given import GIVEN
 from gibbsite.density.model.listed import listed
 from gibbsite.density.model.names import check_apart, checked_name
+from gibbsite.density.model.scopes import ScopedScans
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.told.arguments import check_numbers
@@ -178,7 +179,7 @@ def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]
     Latent sites that are not in `values` get a feasible value.
     """
     lines = _Lines()
-    model = handlers.substitute(handlers.seed(fn, jax.random.key(0)), data=dict(values))
+    model = handlers.substitute(handlers.seed(ScopedScans(fn), jax.random.key(0)), data=dict(values))
     model = handlers.substitute(model, substitute_fn=feasible)
     with handlers_alone, numpyro.validation_enabled(False), lines:
         try:

@@ -19,7 +19,8 @@ from numpyro.infer.util import _unconstrain_reparam
 from numpyro.ops.provenance import eval_provenance
 
 from gibbsite.conditional.draws.gamma import own_gammas
-from gibbsite.density.model.bounds import COMPARED, base_constraint
+from gibbsite.density.model.bounds import COMPARED, base_constraint, bounds_inside, within
+from gibbsite.density.model.collect import base_distribution
 
 Values = Mapping[str, jax.Array]
 
@@ -36,6 +37,13 @@ def _guarded_log_prob(site: Mapping[str, Any]) -> jax.Array:
     support = base.support
     if support is not None and isinstance(base_constraint(support), COMPARED):
         inside = support(value)
+        if isinstance(fn, MaskedDistribution):
+            inside = inside | ~jnp.broadcast_to(fn._mask, jnp.shape(log_prob))
+        log_prob = jnp.where(inside, log_prob, -jnp.inf)
+    if bounds_inside(base_distribution(fn)):  # ends that the support does not tell of
+        inside = within(fn, value)
+        while inside.ndim > log_prob.ndim:
+            inside = inside.all(axis=-1)
         if isinstance(fn, MaskedDistribution):
             inside = inside | ~jnp.broadcast_to(fn._mask, jnp.shape(log_prob))
         log_prob = jnp.where(inside, log_prob, -jnp.inf)
@@ -142,10 +150,11 @@ class Target:
         """Logdensity of unconstrained coordinates: that of their values plus the log Jacobian."""
         model_trace = self._free_trace(u)
         total = self.sum_sites(model_trace)
-        for name in u:
-            jacobian = model_trace.get(f"_{name}_log_det")
-            if jacobian is not None and f"_{name}_log_det" not in self.touched:
-                total = total + jnp.sum(jacobian["fn"].log_factor)
+        for name, free in u.items():
+            fn, value = model_trace[name]["fn"], model_trace[name]["value"]
+            if jnp.issubdtype(free.dtype, jnp.floating):
+                # NumPyro's own factors of these go by names that scopes change
+                total = total + jnp.sum(biject_to(fn.support).log_abs_det_jacobian(free, value))
         return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
 

@@ -1,4 +1,4 @@
-"""Two runs of what should be one posterior, side by side."""
+"""Two runs side by side: of one posterior, or of two models of the same data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
+from gibbsite.sampling.verdict.predictions import Predictions, Row, predictions, same_posterior
 from gibbsite.sampling.watch.diagnostics import some_stats
 from gibbsite.sampling.watch.snapshot import ScalarStat
 
@@ -15,24 +16,16 @@ _CHANCE = 0.01  # of calling equal means different, over all that are compared
 
 
 @dataclass(frozen=True)
-class Row:
-    """One measure of both runs; `better` is 1 where the second is better, -1 where the first is, else 0."""
-
-    name: str
-    first: float
-    second: float
-    better: int
-
-
-@dataclass(frozen=True)
 class Comparison:
     """`rows` of measures; `apart` names scalars whose means differ by more than their errors explain, worst
-    first, each with how many standard errors; `compared` counts those that were looked at."""
+    first, each with how many standard errors; `compared` counts those that were looked at. Of different
+    models none are, and `predictions` says which predicts better."""
 
     rows: tuple[Row, ...]
     apart: tuple[tuple[str, float], ...]
     compared: int
     largest: float
+    predictions: Predictions | None = None
 
     @property
     def agree(self) -> bool:
@@ -45,9 +38,12 @@ class Comparison:
             f"{r.name.ljust(width)}  {r.first:10.4g}  {r.second:10.4g}{' ✓' * (r.better > 0)}"
             for r in self.rows
         )
-        return "\n".join([*rows, str(self)])
+        told = [str(self), *rows] if self.predictions is not None else [*rows, str(self)]
+        return "\n".join(told)
 
     def __str__(self) -> str:
+        if self.predictions is not None:
+            return str(self.predictions)
         if not self.compared:
             return "the estimates cannot be compared yet"
         if not self.apart:
@@ -60,7 +56,8 @@ class Comparison:
 
 
 def compare(first: Any, second: Any) -> Comparison:
-    """How two ended runs did, and whether they say the same of the sites that both have.
+    """How two ended runs did, and whether they say the same of the sites that both have; of different models,
+    which predicts better, by the difference of their elpd: their estimates need not agree.
 
     Where labels have switched in one of them, vectors of that length are compared sorted, which leaves them
     none, and other sites that may depend on labels not at all. Means are compared by their Monte Carlo
@@ -73,6 +70,9 @@ def compare(first: Any, second: Any) -> Comparison:
         if np.isfinite(a) or np.isfinite(b):
             better = 0 if not (np.isfinite(a) and np.isfinite(b)) or a == b else int(np.sign((b - a) * sign))
             rows.append(Row(name, a, b, better))
+    if not same_posterior(first, second):
+        found = predictions(first, second)
+        return Comparison((*found.rows, *rows), (), 0, 0.0, found)
     lengths = _switched(first) | _switched(second)
     mine, theirs = _means(first, second, lengths), _means(second, first, lengths)
     scores = {

@@ -67,7 +67,7 @@ class Runs(list[Any], Live):
         return self
 
     def compare(self, first: int = -2, second: int = -1) -> Comparison:
-        """Two runs of what should be one posterior, by their places: see `Run.compare`."""
+        """Two runs by their places: see `Run.compare`."""
         return compare(self[first], self[second])
 
     def plot(self, first: int = -2, second: int = -1, *labels: str) -> Any:

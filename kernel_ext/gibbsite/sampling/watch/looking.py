@@ -120,8 +120,9 @@ class Looking(Deriving, Predicting, Shown):
         return self._elpd[steps]
 
     def compare(self, other: "Looking") -> Comparison:
-        """This run and another of what should be the same posterior: speed, convergence, and whether their
-        estimates agree within their Monte Carlo errors."""
+        """This run and another: speed, convergence, and of one posterior whether their estimates agree within
+        their Monte Carlo errors; of different models the difference of their elpd, with its standard error,
+        first (`.predictions`)."""
         if not isinstance(other, Looking):
             raise OptionError(f"compare takes another run, not {shown(other)}")
         return compare(self, other)

@@ -1,0 +1,51 @@
+"""Scopes around loops: values that come from outside by full names, handed to the names inside of `scan`.
+
+`handlers.scope` renames what a `scan` says once the loop is through; inside, sites have their short names, so
+that values under the full ones would be passed over in silence, and drawn anew at every evaluation.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from numpyro import handlers, primitives
+from numpyro.primitives import Messenger
+
+
+class ScopedScans(Messenger):
+    """Has handlers outside of it substitute and condition inside of loops under scopes that are within it."""
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Replace the list that handlers further out add their values to."""
+        if msg["type"] != "control_flow":
+            return
+        given = msg["kwargs"]["substitute_stack"]
+        prefix = self._prefix()
+        if prefix and not isinstance(given, _Renamed):
+            msg["kwargs"]["substitute_stack"] = _Renamed(given, prefix)
+
+    def _prefix(self) -> str:
+        """What the scopes within put before a name; the innermost is the last."""
+        stack = list(primitives._PYRO_STACK)
+        inside = stack[stack.index(self) + 1 :]
+        scopes = [h for h in inside if isinstance(h, handlers.scope) and "sample" not in h.hide_types]
+        return "".join(f"{h.prefix}{h.divider}" for h in scopes)
+
+
+class _Renamed(list[Any]):
+    """Pairs of a kind and values by name (or a function of a site), as `scan` applies them inside."""
+
+    def __init__(self, pairs: Any, prefix: str):
+        super().__init__(pairs)
+        self._prefix = prefix
+
+    def append(self, pair: tuple[str, Any]) -> None:
+        """Take up what a handler outside adds, under the names that hold inside."""
+        kind, values = pair
+        super().append((kind, self._inside(kind, values)))
+
+    def _inside(self, kind: str, values: Any) -> Mapping[str, Any] | Callable[[Any], Any]:
+        prefix = self._prefix
+        if callable(values):
+            return lambda site: values({**site, "name": f"{prefix}{site['name']}"})
+        short = {n.removeprefix(prefix): v for n, v in values.items() if n.startswith(prefix)}
+        return {n: {**v, "name": n} for n, v in short.items()} if kind == "replay" else short
