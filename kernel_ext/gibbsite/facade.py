@@ -597,6 +597,26 @@ class Model(Live):
         plan = self.plan(schedule)
         return sampling.sample(plan, analysed=time.monotonic() - began, **options)
 
+    def many(self, datasets: Any, /, *, by: str | None = None, **options: Any) -> Any:
+        """The same model fitted to many data sets, one after another: `model.many([{"y": y1}, {"y": y2}])`.
+
+        `datasets` are mappings of arguments (what one lacks stays as it is here), or tables, in a sequence or
+        by name; or one table, of which `by` names the column that tells data sets apart. Categories keep the
+        codes of this model's. Options are those of `sample`. Returns `Many`: `.runs`, `.verdicts`,
+        `.failures` by name, `.to_datatree()` with a dimension `dataset`. One that fails leaves the others
+        alone. Raises `OptionError` for what are no data sets, `ModelError` where this model has dealt with
+        missing data.
+        """
+
+        def made(args: tuple, kwargs: Mapping[str, Any]) -> Model:
+            one = Model(
+                self.fn, args, kwargs, source=self._source, name=self.name, check_values=self._checked
+            )
+            one.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
+            return one if self._schedule is None else one.with_schedule(self._schedule)
+
+        return of_runs.many(self, datasets, by, made, options)
+
     def predict(self, table: Any = None, /, **options: Any) -> Any:
         """What the prior says, before any data: `model.predict(draws=1000, seed=0)`.
 

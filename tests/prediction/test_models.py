@@ -437,3 +437,29 @@ def test_vectors_of_effects_of_a_new_group():
     at = flat(p.draws["y"])
     agrees(at[:, 0], d.e[:, 2].sum(1), 0.09)
     agrees(at[:, 1], 1.0 + 0 * d.sd[:, 0], (d.sd**2).sum(1) + 0.09)
+
+
+@pytest.mark.slow
+def test_scopes_and_conditions_around_a_loop():
+    y = np.cumsum(RNG.normal(size=12)) * 0.4
+
+    def inner(y, T):
+        tau = numpyro.sample("tau", dist.HalfNormal(1))
+
+        def step(before, now):
+            state = numpyro.sample("level", dist.Normal(before, tau))
+            numpyro.sample("y", dist.Normal(state, 0.3), obs=now)
+            return state, None
+
+        scan(step, 0.0, y, length=T)
+
+    def model(y, T):
+        numpyro.handlers.scope(inner, "arm")(y, T)
+
+    run = gb.model(model, y, 12).sample(draws=1000, warmup=300, chains=2)
+    tau, level = flat(run.draws["arm/tau"]), flat(run.draws["arm/level"])
+    p = run.predict(y=np.append(y, [np.nan, np.nan]), T=14)
+    np.testing.assert_array_equal(flat(p.draws["arm/level"])[:, :12], level)
+    agrees(flat(p.draws["arm/y"])[:, 12:], level[:, -1:], tau[:, None] ** 2 * np.array([1, 2]) + 0.09)
+    agrees(flat(p.draws["arm/y"])[:, :12], level, 0.09)
+    assert p.to_datatree()["predictions"]["arm.y"].shape == (2, 1000, 14)

@@ -5,6 +5,7 @@ from gibbsite.prediction.uses.comparing import Compared, compare
 from gibbsite.prediction.uses.contrasting import Contrast, contrast
 from gibbsite.prediction.uses.deciding import Decision, decide
 from gibbsite.prediction.uses.effects import Effects, effects
+from gibbsite.prediction.uses.many import Many, many
 from gibbsite.prediction.verbs import predict, predict_prior
 
 __all__ = [
@@ -12,11 +13,13 @@ __all__ = [
     "Contrast",
     "Decision",
     "Effects",
+    "Many",
     "Prediction",
     "compare",
     "contrast",
     "decide",
     "effects",
+    "many",
     "predict",
     "predict_prior",
 ]

@@ -148,9 +148,13 @@ class Prediction(Shown):
         tree = DataTree()
         for group, values in groups.items():
             named = {variable_name(n): v for n, v in values.items()}
-            dims = {variable_name(n): list(self.facts.dims[n]) for n in values if n in self.facts.dims}
+            dims = {
+                variable_name(n): [variable_name(d) for d in self.facts.dims[n]]
+                for n in values
+                if n in self.facts.dims
+            }
             coords = {
-                d: np.asarray(t)
+                variable_name(d): np.asarray(t)
                 for n in values
                 for d, t in zip(self.facts.dims.get(n, ()), self.facts.labels.get(n, ()), strict=False)
                 if t is not None

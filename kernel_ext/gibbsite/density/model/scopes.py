@@ -19,16 +19,17 @@ class ScopedScans(Messenger):
         if msg["type"] != "control_flow":
             return
         given = msg["kwargs"]["substitute_stack"]
-        prefix = self._prefix()
+        prefix = prefix_within(self)
         if prefix and not isinstance(given, _Renamed):
             msg["kwargs"]["substitute_stack"] = _Renamed(given, prefix)
 
-    def _prefix(self) -> str:
-        """What the scopes within put before a name; the innermost is the last."""
-        stack = list(primitives._PYRO_STACK)
-        inside = stack[stack.index(self) + 1 :]
-        scopes = [h for h in inside if isinstance(h, handlers.scope) and "sample" not in h.hide_types]
-        return "".join(f"{h.prefix}{h.divider}" for h in scopes)
+
+def prefix_within(handler: Messenger) -> str:
+    """What the scopes within a handler put before a name; the innermost is the last."""
+    stack = list(primitives._PYRO_STACK)
+    inside = stack[stack.index(handler) + 1 :]
+    scopes = [h for h in inside if isinstance(h, handlers.scope) and "sample" not in h.hide_types]
+    return "".join(f"{h.prefix}{h.divider}" for h in scopes)
 
 
 class _Renamed(list[Any]):

@@ -289,7 +289,7 @@ def _weighs(density: Density, name: str, known: np.ndarray) -> bool:
             return True
         weight = np.asarray(constant_value(density, atom))
         while known.ndim > len(density.sites[name].batch_shape):
-            known = known.all(axis=-1)  # an event is known where all of it is
+            known = np.asarray(known.all(axis=-1))  # an event is known where all of it is
         if weight.ndim > known.ndim or np.any((weight != 1) & ~known):
             return True
     return False

@@ -10,6 +10,8 @@ import numpy as np
 from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
+from gibbsite.density.model.scopes import ScopedScans, prefix_within
+
 DATA = "gibbsite_data"
 """In a statement's `infer`: the value that it would have been observed at."""
 
@@ -32,10 +34,14 @@ class Asking(Messenger):
             self._before[msg["name"]] = msg["args"][0]
             msg["args"], msg["value"] = (size, None), jnp.arange(size)
         elif msg["type"] == "control_flow":
-            into_loop(msg, lambda: Asking(None, self._data, self._sizes, False))
+            prefix = prefix_within(
+                self
+            )  # what a scope calls the loop's sites is not what they are called inside
+            short = {n.removeprefix(prefix) for n in self._data if n.startswith(prefix)}
+            into_loop(msg, lambda: Asking(None, short, self._sizes, False))
             stack = msg["kwargs"]["substitute_stack"]
             # NumPyro's own `condition` hands its values to the loop: those of data are let go there as well
-            stack[:] = [(kind, _without(values, self._data)) for kind, values in stack]
+            stack[:] = [(kind, _without(values, {*short, *self._data})) for kind, values in stack]
         elif msg["type"] == "sample":
             self._sampled(msg)
 
@@ -87,7 +93,7 @@ def asking(fn: Callable, data: Collection[str], sizes: Mapping[str, int]) -> Cal
 
     @functools.wraps(fn)
     def asked(*args: Any, **kwargs: Any) -> Any:
-        with Asking(None, data, sizes):
+        with Asking(None, data, sizes), ScopedScans():
             return fn(*args, **kwargs)
 
     return asked

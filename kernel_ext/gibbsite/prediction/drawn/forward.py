@@ -13,6 +13,7 @@ from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
 from gibbsite.density.model.collect import base_distribution
+from gibbsite.density.model.scopes import prefix_within
 from gibbsite.prediction.drawn.asking import DATA, as_long_as, into_loop
 from gibbsite.prediction.drawn.joint import conditional_draw
 
@@ -85,7 +86,8 @@ class Forward(Messenger):
             series = {n: self.values[n] for n in self.recipe.series}
             if series:
                 msg["kwargs"]["substitute_stack"].append(("substitute", series))
-            into_loop(msg, lambda: _Looped(self))
+            prefix = prefix_within(self)
+            into_loop(msg, lambda: _Looped(self, prefix))
         elif msg["type"] == "deterministic" and name in self.recipe.fixed:
             msg["value"] = jnp.broadcast_to(self.held[name], jnp.shape(msg["value"]))
         elif msg["type"] == "sample" and not msg.get("_control_flow_done"):
@@ -156,9 +158,9 @@ class Forward(Messenger):
             go_on(msg, self.recipe)
 
 
-def go_on(msg: dict[str, Any], recipe: Recipe) -> None:
+def go_on(msg: dict[str, Any], recipe: Recipe, prefix: str = "") -> None:
     """Have the model go on with what was given for the site, where that holds something."""
-    if msg["name"] not in recipe.stays or DATA not in msg["infer"]:
+    if f"{prefix}{msg['name']}" not in recipe.stays or DATA not in msg["infer"]:
         return
     given = jnp.asarray(msg["infer"][DATA])
     try:
@@ -179,19 +181,22 @@ def _dtype(fn: Any) -> Any:
 class _Looped(Messenger):
     """What `Forward` does inside of a loop's function: its draws of latents are the loop's own to give."""
 
-    def __init__(self, outer: Forward):
+    def __init__(self, outer: Forward, prefix: str):
         super().__init__(None)
-        self._outer = outer
+        self._outer, self._prefix = outer, prefix
 
     def process_message(self, msg: dict[str, Any]) -> None:
         """Set what is fixed."""
-        if msg["type"] == "sample" and msg.get("name") in self._outer.recipe.fixed and msg["value"] is None:
-            value = jnp.asarray(self._outer.held[msg["name"]])
+        if msg["type"] != "sample" or msg["value"] is not None:
+            return
+        name = f"{self._prefix}{msg['name']}"
+        if name in self._outer.recipe.fixed:
+            value = jnp.asarray(self._outer.held[name])
             msg["value"] = jnp.broadcast_to(value, msg["fn"].shape()).astype(_dtype(msg["fn"]))
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         """Go on with what was given."""
         if msg["type"] == "sample":
-            go_on(msg, self._outer.recipe)
+            go_on(msg, self._outer.recipe, self._prefix)
             # what the loop records goes out of it as it is, and this is a value of its inside
             msg["infer"].pop(DATA, None)

@@ -12,6 +12,7 @@ import numpyro
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density.given.anew import ANEW
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.scopes import ScopedScans
 from gibbsite.prediction.drawn.asking import Asking
 from gibbsite.prediction.drawn.forward import Forward, Recipe
 from gibbsite.trace.jaxpr.for_cpu import jitted
@@ -46,7 +47,14 @@ class Ask:
         token = ANEW.set(self.anew)
         try:
             quiet = numpyro.validation_enabled(False)
-            with handlers_alone, quiet, own_gammas(), forward, Asking(None, self.data, self.sizes):
+            with (
+                handlers_alone,
+                quiet,
+                own_gammas(),
+                forward,
+                Asking(None, self.data, self.sizes),
+                ScopedScans(),
+            ):
                 self.fn(*args, **kwargs)
         finally:
             ANEW.reset(token)

@@ -100,7 +100,7 @@ def compare(*runs: Any) -> Compared:
                 float(found[i].se),
                 float(found[i].p),
                 float(np.nanmax(k)) if k.size else float("nan"),
-                int((k > _BAD_K).sum()),
+                int((k > getattr(found[i], "good_k", _BAD_K)).sum()),
                 float(apart.sum()),
                 dse,
             )
