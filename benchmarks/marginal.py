@@ -79,7 +79,7 @@ def groups(y: Any) -> None:
 
 def groups_left(y: Any) -> None:
     mu, p, q = S("mu", dist.Normal(0, 10)), S("p", dist.Gamma(0.5, 0.5)), S("q", dist.Gamma(0.5, 0.5))
-    each = y.reshape(-1, 3)
+    each = jnp.reshape(y, (-1, 3))
     mean = each.mean(1)
     S("mean", dist.Normal(mu, jnp.sqrt(1 / p + 1 / (3 * q))).expand(mean.shape).to_event(1), obs=mean)
     numpyro.factor("within", len(mean) * jnp.log(q) - q * ((each - mean[:, None]) ** 2).sum() / 2)

@@ -14,7 +14,6 @@ from jax import lax
 
 from gibbsite.conditional.linear.small import backward, cholesky, forward
 
-
 _WRITTEN_OUT = 4
 
 
