@@ -33,6 +33,7 @@ ARGUMENTS = {
     "flat_cost": "",
     "graph_paint": "",
     "map_precision": "gmm",
+    "marginal": "--seeds 1 --draws 200 --models '25 pumps'",
     "modes": "--seeds 1 --draws 100 --targets banana",
     "nuts_numpyro": "--rounds 1",
     "precision": "--small",
