@@ -108,6 +108,16 @@ def test_a_candidate_that_breaks_a_rule_is_turned_down_with_the_reason():
     assert str(refused) == f"{WITHOUT}: not offered: no such block"
 
 
+def test_what_cannot_be_derived_is_turned_down_with_the_reason(monkeypatch):
+    def broken(facts, base, ties):
+        yield parse_schedule("Eliminate [mu v t] > NUTS v")
+
+    monkeypatch.setattr(choice, "REWRITES", {"a rewrite": broken})
+    base = parse_schedule(IN_TURN)
+    spec, (first, refused) = chosen(noisy(26, 8.0), base, lambda spec: None)
+    assert spec is base and first.chosen and "cannot be integrated out" in refused.refused
+
+
 def test_a_trial_that_no_run_pays_for_is_not_made(monkeypatch):
     monkeypatch.setattr(choice, "TRIAL", np.inf)
     monkeypatch.setattr(choice, "times_of", lambda *_: pytest.fail("tried"))
