@@ -147,3 +147,17 @@ def test_ties_are_what_holds_each_other():
     (noise,) = ties_of(gb.model(regression, np.ones((50, 10)), np.zeros(50)).density)
     # 50 data, 10 of which the coefficients take: (1 + .2) / (1 − .2)
     assert (noise.site, noise.given) == ("s", ("b",)) and noise.least == noise.most == pytest.approx(1.5)
+
+
+def shared(y, size):
+    """A scale of effects and the noise of their data: one number, or two of one site."""
+    tau = numpyro.sample("tau", dist.Gamma(1.0, 1.0).expand([size]))
+    with numpyro.plate("J", y.shape[0], dim=-2):
+        t = numpyro.sample("t", dist.Normal(0, tau[0] ** -0.5))
+        numpyro.sample("y", dist.Normal(t, tau[size - 1] ** -0.5), obs=y)
+
+
+def test_data_tell_of_a_scale_of_effects_only_where_it_is_their_noise():
+    for size, known in ((1, True), (2, False)):
+        (tie,) = [t for t in ties_of(gb.model(shared, np.ones((6, 30)), size).density) if t.where == "t"]
+        assert (tie.site, tie.known) == ("tau", known)
