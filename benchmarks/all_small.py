@@ -33,6 +33,7 @@ ARGUMENTS = {
     "flat_cost": "",
     "graph_paint": "",
     "map_precision": "gmm",
+    "marginal": "--seeds 1 --draws 200 --models '25 pumps'",
     "nuts_numpyro": "--rounds 1",
     "regret": "pumps --draws 100",
     "steady_state": "--draws 200 --seeds 1 --models 'eight schools'",

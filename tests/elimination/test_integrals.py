@@ -412,3 +412,25 @@ def test_what_cannot_be_integrated_out_says_why():
     for ask in (marginal.probs, marginal.best):
         with pytest.raises(ModelError, match="discrete sites"):
             ask({"a": 1.0, "b": 1.0, "z": np.zeros(12, int)})
+
+
+@pytest.mark.parametrize("name", ["walk", pytest.param("crossed", marks=pytest.mark.slow)])
+def test_single_precision_keeps_six_digits(name):
+    """Also where innovations, or the noise, are a thousandth of what surrounds them."""
+    case = GAUSSIAN[name]
+    args = (noise(200).cumsum(),) if name == "walk" else case.args
+    small = {n: 1e-3 * v for n, v in list(case.state.items())[:1]}
+    found = []
+    for double in (False, True):
+        with jax.enable_x64(double):
+            kind = np.float64 if double else np.float32
+            model = gb.model(case.fn, *(a.astype(kind) if a.dtype.kind == "f" else a for a in args))
+            marginal, data = model.marginal(*case.sites), tuple(model.density.arguments.arrays)
+            states = [{n: jnp.asarray(v, kind) for n, v in {**case.state, **s}.items()} for s in ({}, small)]
+            both = jax.jit(jax.value_and_grad(lambda s, m=marginal, d=data: m.logdensity_at(s, d)))
+            found.append([jax.tree.map(lambda x: np.asarray(x, float), both(s)) for s in states])
+    for at, (value, slope), (exact, true_slope) in zip(({}, small), *found, strict=True):
+        assert abs(value - exact) < 2e-6 * abs(exact)
+        for n, g in true_slope.items():  # by the logarithm, as chains move
+            x = {**case.state, **at}[n]
+            np.testing.assert_allclose(x * slope[n], x * g, rtol=2e-4, atol=2e-5, err_msg=n)

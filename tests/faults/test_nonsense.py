@@ -79,6 +79,7 @@ ARGUMENTS = {
     "Conditional.sample(state)": (lambda m, r, s, v: m.conditional("z").sample(KEY, v), ""),
     "Marginal.logdensity": (lambda m, r, s, v: m.marginal("z").logdensity(v), ""),
     "Marginal.sample": (lambda m, r, s, v: m.marginal("z").sample(v, STATE), ""),
+    "Marginal.moments": (lambda m, r, s, v: m.marginal("z").moments(v), ""),
     "load": (lambda m, r, s, v: gb.load(v), ""),
     "load(model=)": (lambda m, r, s, v: gb.load(s, model=v), NONE),
     "load(device=)": (lambda m, r, s, v: gb.load(s, model=m, device=v), NONE),

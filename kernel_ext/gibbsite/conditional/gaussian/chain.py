@@ -14,8 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from gibbsite.conditional.gaussian.chained import ChainedGaussian, Pieces, Strand, Stringing
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.gaussian.tridiagonal import tridiagonal
 from gibbsite.density import Density
@@ -76,10 +76,11 @@ class GaussianChain(GaussianConditional):
     ):
         super().__init__(density, site, batch, degrees)
         self.chain = chain
-        shape = density.sites[site].shape
-        self.places = shape[chain.axis]
-        self.steps = -(-self.places // chain.reach)
-        self.width = chain.reach * (self.length // self.places)
+        layout = Stringing(
+            {site: density.sites[site].shape}, (Strand(site, chain.axis, batch),), (), chain.reach
+        )
+        self._chained = ChainedGaussian(density, (site,), layout)
+        self.places, self.steps, self.width = layout.places, layout.steps, layout.width
         order = "a first-order" if chain.reach == 1 else f"an order-{chain.reach}"
         how = f"{order} chain along axis {chain.axis}, drawn by forward filtering and backward sampling"
         self.reason = f"{self.reason.replace('MultivariateNormal', 'Gaussian chain', 1)}; it is {how}"
@@ -90,49 +91,14 @@ class GaussianChain(GaussianConditional):
 
     def _split(self, x: Any) -> Any:
         """`[steps, blocks, width]`; places beyond the chain's end are zero."""
-        axis, reach = self.chain.axis, self.chain.reach
-        rest = tuple(a for a in self.coupled if a != axis)
-        x = jnp.transpose(x, (axis, *self.batch, *rest)).reshape(self.places, self.blocks, -1)
-        x = jnp.pad(x, ((0, self.steps * reach - self.places), (0, 0), (0, 0)))
-        x = x.reshape(self.steps, reach, self.blocks, -1)
-        return jnp.moveaxis(x, 1, 2).reshape(self.steps, self.blocks, self.width)
+        return self._chained.layout.vector({self.site: x}).chain
 
     def _joined(self, blocks: Any) -> Any:
-        axis, reach = self.chain.axis, self.chain.reach
-        shape = self.density.sites[self.site].shape
-        order = (axis, *self.batch, *(a for a in self.coupled if a != axis))
-        x = blocks.reshape(self.steps, self.blocks, reach, -1)
-        x = jnp.moveaxis(x, 2, 1).reshape(self.steps * reach, self.blocks, -1)[: self.places]
-        x = x.reshape(tuple(shape[a] for a in order))
-        return jnp.transpose(x, tuple(order.index(a) for a in range(len(order))))
+        return self._chained.layout.values(Pieces(blocks, jnp.zeros(0)))[self.site]
 
     def chain_information(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any, Any]:
         """Information vectors, diagonal blocks and blocks below the diagonal, as `natural` names them."""
-        site = self.density.sites[self.site]
-        every = set(range(len(self.density.terms_of(self.site))))
-        gradient = jax.grad(lambda x: self._logdensity(x, latents, data, every))
-        zero = jnp.zeros(site.shape, site.dtype)
-        turn = jnp.arange(self.steps) % 3
-
-        def column(direction: tuple[Any, Any]) -> Any:
-            unit, third = direction
-            # every third step at once: what these reach does not overlap
-            chosen = jnp.where((turn == third)[:, None, None], unit, 0.0)
-            chosen = jnp.broadcast_to(chosen, (self.steps, self.blocks, self.width)).astype(site.dtype)
-            return -self._split(jax.jvp(gradient, (zero,), (self._joined(chosen),))[1])
-
-        units = jnp.eye(self.width, dtype=site.dtype)
-        thirds = jnp.repeat(jnp.arange(3), self.width)
-        found = lax.map(column, (jnp.tile(units, (3, 1)), thirds))
-        found = found.reshape(3, self.width, self.steps, self.blocks, self.width)
-        # indexed [third, column, step, block, row]
-        found = jnp.moveaxis(found, 1, -1)
-        steps = jnp.arange(self.steps)
-        diagonal = found[turn, steps]
-        below = jnp.where((steps > 0)[:, None, None, None], found[(steps - 1) % 3, steps], 0.0)
-        inside = self._split(jnp.ones(site.shape, site.dtype))
-        diagonal = diagonal + jnp.eye(self.width, dtype=site.dtype) * (1.0 - inside)[..., None, :]
-        return self._split(gradient(zero)), diagonal, below
+        return self._chained.information(latents, data)
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         """One exact joint draw of the site, pure in latent values and data arrays."""

@@ -15,6 +15,9 @@ from jax import lax
 from gibbsite.conditional.linear.small import backward, cholesky, forward
 
 
+_WRITTEN_OUT = 4
+
+
 def _transposed(a: Any) -> Any:
     return jnp.swapaxes(a, -1, -2)
 
@@ -79,7 +82,12 @@ class Tridiagonal(NamedTuple):
 
 
 def _product(a: Any, b: Any) -> Any:
-    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+    """`a @ b`; of small matrices written out, so that a step of a loop is one operation and not many."""
+    n = a.shape[-1]
+    if n > _WRITTEN_OUT:
+        return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+    parts = [a[..., :, k, None] * b[..., k, None, :] for k in range(n)]
+    return sum(parts[1:], start=parts[0])
 
 
 def tridiagonal(diagonal: Any, below: Any) -> Tridiagonal:

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gibbsite.conditional.forms.degree import certify_quadratic
 from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.gaussian.chained import ChainedGaussian, strung
 from gibbsite.conditional.linear.arrow import Bordered, Vector
-from gibbsite.conditional.linear.joint import JointGaussian, joint_gaussian
+from gibbsite.conditional.linear.joint import JointGaussian, check_real, joint_gaussian
 from gibbsite.density import Density
-from gibbsite.elimination.integrals.chained import ChainedGaussian, chained_gaussian
 from gibbsite.elimination.integrals.message import Latents, Moments
 
 _AT_ONCE = 16
@@ -82,7 +83,12 @@ def _variances(factor: Bordered, like: Vector) -> Vector:
 
 def gaussian_message(density: Density, sites: tuple[str, ...]) -> GaussianMessage:
     """The message of sites that are Gaussian together; `Refused`, with the reason, where they are not."""
-    try:
-        return GaussianMessage(chained_gaussian(density, sites))
-    except Refused:
-        return GaussianMessage(joint_gaussian(density, sites))
+    key = ("chained gaussian", sites)
+    if key not in density.cache:
+        check_real(density, sites)
+        certify_quadratic(density, *sites)
+        try:
+            density.cache[key] = ChainedGaussian(density, sites, strung(density, sites))
+        except Refused:
+            density.cache[key] = joint_gaussian(density, sites)
+    return GaussianMessage(density.cache[key])

@@ -8,7 +8,8 @@ names. `random:` in front of it all visits the updates at random. AugurV2's name
 
     Eliminate z > NUTS [w mu] (*) Conjugate tau
 
-`Eliminate` sums discrete sites out of the update to the right of `>`, and redraws them right after it.
+`Eliminate` sums discrete sites and integrates continuous ones out of the update to the right of `>`, exactly,
+and redraws them right after it.
 
     Interleave(NUTS centred, NUTS non-centred) [mu tau theta]
     Interleave(Conjugate mu, NUTS [mu tau theta])
@@ -40,9 +41,9 @@ _SITE = re.compile(r"[^\W\d][\w.]*(?:/[\w.]+)*(?:\[\d+\])*")
 class Update:
     """One update of a sweep: a kernel, the sites it updates together, its options, how often in a row.
 
-    `eliminated` sites are summed out of its target and redrawn right after it. Of `Interleave`, `parts` are
-    the updates that share its sites. `span` is where it stands in the text it was read from, for messages; it
-    does not count for equality.
+    `eliminated` sites are summed or integrated out of its target and redrawn right after it. Of `Interleave`,
+    `parts` are the updates that share its sites. `span` is where it stands in the text it was read from, for
+    messages; it does not count for equality.
     """
 
     kernel: str
@@ -102,7 +103,7 @@ def update(
 ) -> Update:
     """One update in Python: `update("HMC", "a", "b", step_size=0.05, num_steps=10)`.
 
-    `eliminate` names discrete sites to sum out of it.
+    `eliminate` names sites to sum or integrate out of it.
     """
     eliminated = (eliminate,) if isinstance(eliminate, str) else tuple(eliminate)
     if not isinstance(kernel, str) or not all(isinstance(s, str) for s in sites):

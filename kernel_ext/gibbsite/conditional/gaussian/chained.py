@@ -18,10 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gibbsite.conditional.forms.degree import certify_quadratic
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.tridiagonal import Tridiagonal, half_log_det, tridiagonal
-from gibbsite.conditional.linear.joint import check_real
 from gibbsite.conditional.reads.batch import batch_axes
 from gibbsite.conditional.reads.outer import exact_product
 from gibbsite.conditional.reads.same import index_id
@@ -169,16 +167,11 @@ class Stringing:
 
 
 class ChainedGaussian:
-    """The joint conditional of `sites`: a Gaussian with a block tridiagonal precision and a border.
+    """The joint conditional of `sites`, certified Gaussian: a block tridiagonal precision and a border, as
+    `layout` says."""
 
-    Raises `Refused`, with the reason, where they are none.
-    """
-
-    def __init__(self, density: Density, sites: Sequence[str]):
-        self.density, self.sites = density, tuple(sites)
-        check_real(density, sites)
-        certify_quadratic(density, *sites)
-        self.layout = strung(density, self.sites)
+    def __init__(self, density: Density, sites: Sequence[str], layout: Stringing):
+        self.density, self.sites, self.layout = density, tuple(sites), layout
         touching = [t for t in density.terms if not density.maps.latents(t.atom).isdisjoint(sites)]
         self._terms = touching
         origins = ", ".join(dict.fromkeys(t.origin for t in touching))
@@ -221,14 +214,8 @@ class ChainedGaussian:
 
         Where `held`, derivatives are those of the determinant alone, of the first order.
         """
-        layout, gradient = self.layout, self._gradient(latents, data)
-        dtype = jnp.result_type(*(self.density.sites[s].dtype for s in self.sites))
-        p = sum(layout.sizes())
-        zero = Pieces(jnp.zeros((layout.steps, layout.blocks, layout.width), dtype), jnp.zeros(p, dtype))
-
-        def curved(x: Pieces) -> Pieces:
-            """The precision times a vector."""
-            return jax.tree.map(jnp.negative, jax.jvp(gradient, (zero,), (x,))[1])
+        gradient, zero = self._gradient(latents, data), self._zero
+        curved, dtype, p = _curved(gradient, zero), zero.chain.dtype, zero.border.size
 
         def fixed(x: Any) -> Any:
             return jax.tree.map(lax.stop_gradient, x) if held else x
@@ -258,6 +245,19 @@ class ChainedGaussian:
         # the second step takes back what the first lost to rounding
         return step(step(zero)), factor
 
+    @property
+    def _zero(self) -> Pieces:
+        layout = self.layout
+        dtype = jnp.result_type(*(self.density.sites[s].dtype for s in self.sites))
+        chain = jnp.zeros((layout.steps, layout.blocks, layout.width), dtype)
+        return Pieces(chain, jnp.zeros(sum(layout.sizes()), dtype))
+
+    def information(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any, Any]:
+        """Of chains without a border: the information vector `[steps, blocks, width]`, the precision's blocks
+        on the diagonal `[steps, blocks, width, width]`, and those that couple a step with the one before."""
+        gradient = self._gradient(latents, data)
+        return gradient(self._zero).chain, *self._blocks(_curved(gradient, self._zero), self._zero)
+
     def _blocks(self, curved: Callable[[Pieces], Pieces], zero: Pieces) -> tuple[Any, Any]:
         """The precision's blocks on the diagonal and below."""
         layout, width = self.layout, self.layout.width
@@ -285,6 +285,11 @@ class ChainedGaussian:
         keys = jax.random.split(key)
         z = Pieces(*(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, mean, strict=True)))
         return self.values(jax.tree.map(jnp.add, mean, factor.noise(z)))
+
+
+def _curved(gradient: Callable[[Pieces], Pieces], zero: Pieces) -> Callable[[Pieces], Pieces]:
+    """The precision times a vector."""
+    return lambda x: jax.tree.map(jnp.negative, jax.jvp(gradient, (zero,), (x,))[1])
 
 
 def _side_by_side(fn: Callable[[Any], Any], xs: Any) -> Any:
@@ -380,15 +385,3 @@ def _distance(density: Density, components: Sequence[Component]) -> int | None:
         return max(offsets) - min(offsets)
     same = len({index_id(density, c) for c in components}) == 1
     return 0 if same and isinstance(first, Table) else None
-
-
-def chained_gaussian(density: Density, sites: Sequence[str]) -> ChainedGaussian:
-    """The joint conditional of sites of which some are chains; `Refused` where there is none.
-
-    It is derived once per density.
-    """
-    key = ("chained gaussian", tuple(sites))
-    if key not in density.cache:
-        with jax.ensure_compile_time_eval():
-            density.cache[key] = ChainedGaussian(density, sites)
-    return density.cache[key]
