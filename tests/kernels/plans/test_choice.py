@@ -108,6 +108,16 @@ def test_a_candidate_that_breaks_a_rule_is_turned_down_with_the_reason():
     assert str(refused) == f"{WITHOUT}: not offered: no such block"
 
 
+def test_what_cannot_be_derived_is_turned_down_with_the_reason(monkeypatch):
+    def broken(facts, base, ties):
+        yield parse_schedule("Eliminate [mu v t] > NUTS v")
+
+    monkeypatch.setattr(choice, "REWRITES", {"a rewrite": broken})
+    base = parse_schedule(IN_TURN)
+    spec, (first, refused) = chosen(noisy(26, 8.0), base, lambda spec: None)
+    assert spec is base and first.chosen and "cannot be integrated out" in refused.refused
+
+
 def test_a_trial_that_no_run_pays_for_is_not_made(monkeypatch):
     monkeypatch.setattr(choice, "TRIAL", np.inf)
     monkeypatch.setattr(choice, "times_of", lambda *_: pytest.fail("tried"))
@@ -137,3 +147,17 @@ def test_ties_are_what_holds_each_other():
     (noise,) = ties_of(gb.model(regression, np.ones((50, 10)), np.zeros(50)).density)
     # 50 data, 10 of which the coefficients take: (1 + .2) / (1 − .2)
     assert (noise.site, noise.given) == ("s", ("b",)) and noise.least == noise.most == pytest.approx(1.5)
+
+
+def shared(y, size):
+    """A scale of effects and the noise of their data: one number, or two of one site."""
+    tau = numpyro.sample("tau", dist.Gamma(1.0, 1.0).expand([size]))
+    with numpyro.plate("J", y.shape[0], dim=-2):
+        t = numpyro.sample("t", dist.Normal(0, tau[0] ** -0.5))
+        numpyro.sample("y", dist.Normal(t, tau[size - 1] ** -0.5), obs=y)
+
+
+def test_data_tell_of_a_scale_of_effects_only_where_it_is_their_noise():
+    for size, known in ((1, True), (2, False)):
+        (tie,) = [t for t in ties_of(gb.model(shared, np.ones((6, 30)), size).density) if t.where == "t"]
+        assert (tie.site, tie.known) == ("tau", known)

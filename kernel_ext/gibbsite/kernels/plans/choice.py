@@ -9,7 +9,9 @@ that is compared are counts of operations: the same model has the same schedule 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gibbsite.conditional.forms.walk import Refused
 from gibbsite.errors import GibbsiteError
+from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.plans.candidate import Candidate
 from gibbsite.kernels.plans.limits import (
     CLOSE,
@@ -58,25 +60,47 @@ def chosen(facts: Facts, base: Spec, legal: Legal) -> tuple[Spec, tuple[Candidat
     """
     ties = ties_of(facts.density)
     offered, refused, found = _offered(facts, base, ties), [], {}
-    promises = Promises(facts, ties)
+    promises, may_try = Promises(facts, ties), True
     while len(offered) > 1:
-        weighed = [_weighed(promises, spec, rewrite) for spec, rewrite in offered]
+        weighed, turned_down = _all_weighed(promises, offered)
+        if turned_down:
+            refused += turned_down
+            offered = [o for o in offered if str(o[0]) not in {c.text for c in turned_down}]
+            continue
         best, regret = _least_regret(weighed)
-        if not found and regret > CLOSE and _pays(weighed, best) and _can_be_tried(weighed[0]):
+        if may_try and regret > CLOSE and _pays(weighed, best) and _can_be_tried(facts, weighed[0]):
             watched = tuple(dict.fromkeys(t.site for t in ties if t.site in facts.density.latent_vars))
             found = dict(times_of(Sweep(facts, base.updates), facts.inputs, watched))
-            promises = promises.tried(found)
+            promises, may_try = promises.tried(found), False
             continue
         try:
             if best is not weighed[0]:
                 legal(best.spec)
         except GibbsiteError as why:
-            refused.append(Candidate(str(best.spec), best.rewrite, refused=str(why).split("\n")[0]))
+            refused.append(_refused(best.spec, best.rewrite, why))
             offered = [o for o in offered if o[0] is not best.spec]
             continue
         return best.spec, (*_told(weighed, best, _decided(best, regret, found), bool(found)), *refused)
     only = Candidate(str(base), _AS_RULED, chosen=True, because="nothing else was offered")
     return base, (only, *refused)
+
+
+def _refused(spec: Spec, rewrite: str, why: Exception) -> Candidate:
+    return Candidate(str(spec), rewrite, refused=str(why).split("\n")[0])
+
+
+def _all_weighed(
+    promises: Promises, offered: Sequence[tuple[Spec, str]]
+) -> tuple[list[_Weighed], list[Candidate]]:
+    """What is offered on the scales, the default by the rules first, and what cannot be derived, with the
+    reason."""
+    weighed, refused = [_weighed(promises, *offered[0])], []
+    for spec, rewrite in offered[1:]:
+        try:
+            weighed.append(_weighed(promises, spec, rewrite))
+        except (GibbsiteError, Refused) as why:
+            refused.append(_refused(spec, rewrite, why))
+    return weighed, refused
 
 
 def _decided(best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
@@ -121,10 +145,11 @@ def _pays(weighed: Sequence[_Weighed], best: _Weighed) -> bool:
     return (saved * SWEEPS + compiled) / 2 > TRIAL
 
 
-def _can_be_tried(plain: _Weighed) -> bool:
-    """Whether all of it are exact draws, and a trial costs little."""
+def _can_be_tried(facts: Facts, plain: _Weighed) -> bool:
+    """Whether all of it are exact draws of sites that can be started anywhere, and a trial costs little."""
     sweeps = STATES / 4 * (LEFT_OUT + KEPT)
-    return all(map(is_exact, plain.spec.updates)) and plain.work * sweeps < MOST_TRIED
+    fixed = not any(moving_support(facts, n) for u in plain.spec.updates for n in u.sites)
+    return fixed and all(map(is_exact, plain.spec.updates)) and plain.work * sweeps < MOST_TRIED
 
 
 def _told(weighed: Sequence[_Weighed], best: _Weighed, decided: str, tried: bool) -> list[Candidate]:

@@ -81,7 +81,8 @@ def _of_prior(density: Density, parent: str, child: str, noise: _Noise | None) -
     size = size_of(density, [child])
     each = size / max(1, size_of(density, [parent]))
     least, most = 1.0, max(1.0, each) + LEAST_TOLD
-    if noise is not None:  # it is the noise of data as well, which tell of it whatever the child is
+    # one that is the noise of data as well: they tell of it whatever the child is
+    if noise is not None and size_of(density, [parent]) == 1:
         least, most = _times(size + noise.lost, size + noise.data, least, most)
     return Tie(parent, (child,), child, least, most)
 
