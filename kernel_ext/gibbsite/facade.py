@@ -585,17 +585,23 @@ class Model(Live):
         return sampling.start(plan, analysed=time.monotonic() - began, **options)
 
     @_with_options
-    def sample(self, *, schedule: Any = None, **options: Unpack[Options]) -> Run:
+    def sample(
+        self,
+        *,
+        schedule: Any = None,
+        on_start: Callable[[Run], Any] | None = None,
+        **options: Unpack[Options],
+    ) -> Run:
         """Sample and wait for the end.
 
         `draws` (1000) and `warmup` count steps per chain; without a number, or "auto", warm-up ends when
         chains agree and what kernels learn has settled, after 1000 steps at most. `chains` (4) run side by
         side, `seed` (0) fixes the randomness, `device` says where ("cpu", "gpu", "auto"). The first interrupt
-        ends the run at the next chunk and keeps its draws.
+        ends the run at the next chunk and keeps its draws. `on_start` is called with the run before it begins.
         """
         began = time.monotonic()
         plan = self.plan(schedule)
-        return sampling.sample(plan, analysed=time.monotonic() - began, **options)
+        return sampling.sample(plan, analysed=time.monotonic() - began, on_start=on_start, **options)
 
     def many(self, datasets: Any, /, *, by: str | None = None, **options: Any) -> Any:
         """The same model fitted to many data sets, one after another: `model.many([{"y": y1}, {"y": y2}])`.
