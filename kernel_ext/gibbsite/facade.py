@@ -597,7 +597,8 @@ class Model(Live):
         `draws` (1000) and `warmup` count steps per chain; without a number, or "auto", warm-up ends when
         chains agree and what kernels learn has settled, after 1000 steps at most. `chains` (4) run side by
         side, `seed` (0) fixes the randomness, `device` says where ("cpu", "gpu", "auto"). The first interrupt
-        ends the run at the next chunk and keeps its draws. `on_start` is called with the run before it begins.
+        ends the run at the next chunk and keeps its draws. `on_start` is called with the run before it
+        begins.
         """
         began = time.monotonic()
         plan = self.plan(schedule)
