@@ -43,6 +43,28 @@ def test_functions_stand_where_the_page_says():
         assert any(defined.search(p.read_text(encoding="utf-8")) for p in found(path)), f"{name} in {path}"
 
 
+def test_the_picture_has_every_floor_with_its_wings():
+    picture = text_of("docs/architecture.md").split("```")[1]
+    package = ROOT / "kernel_ext" / "gibbsite"
+    floors = {
+        p.parent.name: {w.parent.name for w in p.parent.glob("*/__init__.py")}
+        for p in package.glob("*/__init__.py")
+    }
+    drawn, floor = {}, ""
+    for line in picture.splitlines():
+        named = re.match(r"  ([a-z]+) {2,}\S", line)
+        beside = re.findall(r" {2}([a-z]+)  Density →", line)
+        if named and named[1] in floors:
+            floor = named[1]
+            drawn[floor] = set()
+        drawn.update({name: set() for name in beside})
+        if line.startswith("     ") and floor:
+            drawn[floor] |= set(re.findall(r"([a-z]+)/", line.split("js/")[0]))
+    drawn["graph"] = {"drawing"} & drawn["conditional"]  # stands beside
+    drawn["conditional"] -= {"drawing"}
+    assert drawn == {n: wings for n, wings in floors.items() if n != "ground"}
+
+
 def test_every_benchmark_is_run_by_the_one_command():
     known = runpy.run_path(str(ROOT / "benchmarks" / "all_small.py"))
     scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}

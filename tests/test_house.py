@@ -187,6 +187,17 @@ def test_loading_the_extension_is_light():
     assert out.stdout.strip() == "[]"
 
 
+def test_a_script_pays_for_what_it_uses():
+    """What stores, summaries, tables and views need is loaded when they are asked for, not with a model."""
+    code = (
+        "import sys, gibbsite; gibbsite.model; print([m for m in ("
+        "'arviz_base', 'arviz_stats', 'xarray', 'pandas', 'zarr', 'scipy.stats', 'scipy.optimize', "
+        "'bokeh', 'IPython', 'anywidget', 'matplotlib') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert out.stdout.strip() == "[]"
+
+
 def test_wheel_holds_both_packages_and_the_kernelspec(tmp_path: Path):
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],

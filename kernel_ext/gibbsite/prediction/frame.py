@@ -5,17 +5,18 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
-import pandas as pd
 
+from gibbsite.ground.later import later
 from gibbsite.sampling.posterior.interval import Interval
+
+pd = later("pandas")
 
 Labels = Sequence[Sequence[str] | None]
 
 
 def columns_of(values: np.ndarray, interval: Interval) -> dict[str, np.ndarray]:
     """Over chains and draws of `[chain, draw, *shape]`: mean, standard deviation and interval of every
-    element,
-    in the order of `shape`; called as ArviZ calls them (`eti89_lb`)."""
+    element, in the order of `shape`; called as ArviZ calls them (`eti89_lb`)."""
     flat = values.reshape(-1, int(np.prod(values.shape[2:], dtype=int))).astype(float)
     low, high = interval.of(flat.T)
     share = f"{interval.kind}{round(100 * interval.prob)}"

@@ -6,18 +6,19 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from arviz_base import from_dict
-from xarray import DataTree
 
 from gibbsite.density.model.names import variable_name
 from gibbsite.density.named import Named
 from gibbsite.errors import UnknownNameError
+from gibbsite.ground.later import later
 from gibbsite.ground.sensible import a_name
 from gibbsite.prediction.frame import columns_of, frame_of
 from gibbsite.sampling.posterior.derived import Derived, Quantity
 from gibbsite.sampling.posterior.expression import Shape
 from gibbsite.sampling.posterior.interval import Interval, chosen
 from gibbsite.showing import Shown, views
+
+arviz_base, xr = later("arviz_base"), later("xarray")
 
 GROUPS = ("predictions", "posterior_predictive", "prior_predictive")
 
@@ -134,7 +135,7 @@ class Prediction(Shown):
             n: q.values.astype(int) if q.values.dtype == bool else q.values for n, q in self.derived.items()
         }
 
-    def to_datatree(self) -> DataTree:
+    def to_datatree(self) -> Any:
         """The `xarray.DataTree` that ArviZ reads: group `predictions`, `posterior_predictive` or
         `prior_predictive` (and `prior`), with `observed_data` beside replicates."""
         inner = {n: v for n, v in self._draws.items() if n in self.outcomes}
@@ -145,7 +146,7 @@ class Prediction(Shown):
             groups[key] = {**groups.get(key, {}), **rest}
         if self.facts.observed:
             groups["observed_data"] = dict(self.facts.observed)
-        tree = DataTree()
+        tree = xr.DataTree()
         for group, values in groups.items():
             named = {variable_name(n): v for n, v in values.items()}
             dims = {
@@ -161,7 +162,7 @@ class Prediction(Shown):
             }
             # ArviZ reads `predictions` from other arguments than all other groups
             name = "observed_data" if group == "observed_data" else "posterior"
-            tree[group] = from_dict({name: named}, dims=dims, coords=coords)[name].to_dataset()
+            tree[group] = arviz_base.from_dict({name: named}, dims=dims, coords=coords)[name].to_dataset()
         tree.attrs.update(model=self.facts.model_name, seed=self.facts.seed, note=self.note)
         return tree
 

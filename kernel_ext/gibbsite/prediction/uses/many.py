@@ -8,12 +8,13 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
-import xarray as xr
-from xarray import DataTree
 
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameError
+from gibbsite.ground.later import later
 from gibbsite.ground.sensible import shown
 from gibbsite.prediction.asked.arguments import asked_of, call_of
+
+xr = later("xarray")
 
 Made = Callable[[tuple, dict[str, Any]], Any]
 
@@ -30,13 +31,13 @@ class Many:
         """Whether the draws of each can be used."""
         return {name: run.verdict for name, run in self.runs.items()}
 
-    def to_datatree(self) -> DataTree:
+    def to_datatree(self) -> Any:
         """The groups of ArviZ's schema with a dimension `dataset` in front; NaN where a data set has fewer
         elements than others. Raises `ModelError` where every one failed."""
         if not self.runs:
             raise ModelError(f"none of the data sets of {self.model_name!r} has a run: see .failures")
         trees = [run.to_datatree() for run in self.runs.values()]
-        tree = DataTree()
+        tree = xr.DataTree()
         for group in ("posterior", "sample_stats", "observed_data"):
             sets = [t[group].to_dataset() for t in trees if group in t.children]
             if len(sets) == len(trees):
