@@ -30,16 +30,17 @@ from gibbsite.trace.jaxpr.compat import staged
 
 # a mean that its last step moved by less than this many standard deviations is there
 _CLOSE = 0.01
-_LEAST_STEPS, _MOST_STEPS = 2, 8
+_SHORT = 0.1  # shorter steps, in standard deviations, are rounding
+_MOST_STEPS = 8
 
 
 class Solved(NamedTuple):
     """The mean of jointly Gaussian sites and their factorised precision.
 
-    `rounding` tells what they are worth, in standard deviations: what was left of the mean after one step
-    from the sites' own values, which are about one standard deviation away (an exact factor leaves rounding
-    alone; of a spread that is wrong by a third, a third is left), and what the values lose by being held in
-    single precision.
+    `rounding` tells what they are worth: the least share that any step towards the mean left of the one
+    before (an exact factor leaves rounding alone; of a spread that is wrong by a third, every step leaves a
+    third; what sums of large numbers lose in a long step, the next one takes back), and, in standard
+    deviations, what the values lose by being held in single precision.
     """
 
     mean: Vector
@@ -117,14 +118,13 @@ class JointGaussian:
         start = {n: jnp.where(jnp.isfinite(v), v, 0) for n, v in found.items()}
 
         def step(at: tuple[Any, ...]) -> tuple[Any, ...]:
-            x, _, rounding, times = at
+            x, before, rounding, times = at
             gradient = self._gradient(x, rows, ev, others, data)
             move = factor.solve(gradient)
             squares = jax.tree.map(lambda g, m: jnp.sum(g * m), gradient, move)
             size = jnp.sqrt(jnp.maximum(sum(squares), 0))
-            times = times + 1
-            rounding = jnp.where(times == _LEAST_STEPS, size, rounding)
-            return jax.tree.map(jnp.add, x, move), size, rounding, times
+            left = jnp.where(times > 0, size / jnp.maximum(before, _SHORT), jnp.inf)
+            return jax.tree.map(jnp.add, x, move), size, jnp.minimum(rounding, left), times + 1
 
         def unsettled(at: tuple[Any, ...]) -> Any:
             _, size, _, times = at
@@ -132,7 +132,8 @@ class JointGaussian:
 
         # the second step takes back what the first lost to rounding: it starts from residuals
         none = jnp.zeros((), jnp.result_type(*zero.values()))
-        at = step(step((self.layout.vector(start, none.dtype), none, none, jnp.zeros((), jnp.int32))))
+        first = self.layout.vector(start, none.dtype), none, none + jnp.inf, jnp.zeros((), jnp.int32)
+        at = step(step(first))
         if self.alike is not False:
             at = jax.lax.while_loop(unsettled, step, at)
         mean, _, rounding, _ = at
