@@ -21,7 +21,7 @@ def model(region, sick, y, shift=0):
         two = numpyro.sample("two", dist.Bernoulli(0.5))
         last = numpyro.sample("last", dist.Categorical(jnp.ones(3) / 3))
         at = (z + shift) % 3
-        numpyro.sample("y", dist.Normal(mu[region] + mu[at] + two + mu[2 - last], 1.0), obs=y)
+        numpyro.sample("y", dist.Normal(mu[region] + mu[at] + two + mu[2 - last] + sick, 1.0), obs=y)
     numpyro.sample("sick", dist.Bernoulli(0.5))
 
 

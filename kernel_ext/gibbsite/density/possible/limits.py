@@ -28,6 +28,11 @@ _STRICT = (constraints.greater_than, constraints.open_interval, constraints.less
 _CLOSED = (constraints.greater_than_eq, constraints.less_than_eq)  # in NumPyro, kinds of the former
 
 
+def _is_open(base: Any) -> bool:
+    """Whether the ends of an interval are no part of it."""
+    return isinstance(base, _STRICT) and not isinstance(base, _CLOSED)
+
+
 def kind_of(constraint: Any) -> str:
     """ "interval", "simplex", "ordered", "matrix"; "" for what nothing is checked of."""
     base = base_constraint(constraint)
@@ -51,8 +56,7 @@ def met(constraint: Any, found: Range, computed: bool) -> bool:
     low, high = (math.inf * s if e is None else float(e) for s, e in zip((-1, 1), _ends(base), strict=True))
     if not computed and isinstance(base, _WHOLE) and found[0] != found[1]:
         return False
-    strict = isinstance(base, _STRICT) and not isinstance(base, _CLOSED)
-    if not computed and strict and (found[0] == low or found[1] == high):
+    if not computed and _is_open(base) and (found[0] == low or found[1] == high):
         return False
     return low <= found[0] and found[1] <= high
 
@@ -113,8 +117,7 @@ def wanted(constraint: Any) -> str:
         return f"{whole} below {high:g}"
     if low is None:
         return whole
-    strict = type(base).__name__ in _STRICT
-    return f"{whole} above {low:g}" if strict else f"{whole} of at least {low:g}"
+    return f"{whole} above {low:g}" if _is_open(base) else f"{whole} of at least {low:g}"
 
 
 def _ends(base: Any) -> tuple[Any, Any]:
