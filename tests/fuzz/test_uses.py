@@ -36,11 +36,11 @@ def test_answers_of_another_model_are_found(monkeypatch):
     of = uses.Structure("normal", 2, True, "normal", "none")
     have = uses.numbers(of, np.random.default_rng(3))
     model = uses.made(of, have)
-    run = model.sample(draws=500, seed=0)
+    run = model.sample(draws=2000, seed=1)
     case = uses.Case(of, have, model, run, uses.Truth(of, have))
     judged = (uses.posterior, uses.labels, uses.leave_one_out, uses.replicates, uses.marginal)
     assert [use.__name__ for use in judged if use(case)] == []
     assert run.verdict.ok
-    other = uses.Numbers(**{**vars(have), "y": have.y + np.linspace(-3, 3, len(have.y))})
+    other = uses.Numbers(**{**vars(have), "y": have.y + np.linspace(0.5, 3, len(have.y))})
     case.truth = uses.Truth(of, other)
     assert [use.__name__ for use in judged if not use(case)] == []
