@@ -12,6 +12,8 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, StoreError
 from gibbsite.sampling import checkpoint
+from gibbsite.sampling import run as run_module
+from gibbsite.sampling.storage import committing
 from gibbsite.views.run.words import progress
 
 
@@ -35,9 +37,12 @@ def test_whatever_leaves_a_blocking_sample_carries_the_run(small, tmp_path, monk
 
     said = []
     monkeypatch.setattr(checkpoint, "write", full)
+    monkeypatch.setattr(committing, "_LARGE", 0)  # every commit is a checkpoint, and one follows every chunk
+    monkeypatch.setattr(run_module, "_STORE_SHARE", np.inf)
     with pytest.raises(StoreError, match="No space left") as told:
         small.sample(
             **OPTIONS,
+            chunk=200,
             store=tmp_path / "run",
             on_start=lambda run: run.subscribe(lambda r: said.append(r.snapshot().warnings)),
         )

@@ -195,6 +195,7 @@ class Said:
     """A run of normal draws around a mean."""
 
     warnings = ()
+    model, fingerprint = None, "one"  # of one program, as far as is known
 
     def __init__(self, mean, seed, draws=500, ess=10.0):
         rng = np.random.default_rng(seed)
