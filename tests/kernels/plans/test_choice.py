@@ -108,6 +108,23 @@ def test_a_candidate_that_breaks_a_rule_is_turned_down_with_the_reason():
     assert str(refused) == f"{WITHOUT}: not offered: no such block"
 
 
+def test_what_is_listed_can_be_asked_for_or_says_why_not(monkeypatch):
+    def lacking(facts, base, ties):
+        yield parse_schedule("NUTS [mu v]")
+        yield parse_schedule(WITHOUT)
+
+    monkeypatch.setattr(choice, "REWRITES", {"a rewrite": lacking})
+    model = noisy(26, 8.0)
+    schedule = model.schedule()
+    assert schedule.text == WITHOUT and not any(c.refused for c in schedule.weighed)  # checked when read
+    *listed, refused = schedule.candidates
+    assert [c.text for c in listed] == [WITHOUT, IN_TURN] and not any(c.refused for c in listed)
+    assert "leaves out the latent site 't'" in refused.refused and "not offered" in str(refused)
+    assert refused.text not in str(schedule)
+    with pytest.raises(ScheduleError, match="leaves out the latent site 't'"):
+        model.schedule(refused.text)
+
+
 def test_what_cannot_be_derived_is_turned_down_with_the_reason(monkeypatch):
     def broken(facts, base, ties):
         yield parse_schedule("Eliminate [mu v t] > NUTS v")
@@ -147,6 +164,15 @@ def test_ties_are_what_holds_each_other():
     (noise,) = ties_of(gb.model(regression, np.ones((50, 10)), np.zeros(50)).density)
     # 50 data, 10 of which the coefficients take: (1 + .2) / (1 − .2)
     assert (noise.site, noise.given) == ("s", ("b",)) and noise.least == noise.most == pytest.approx(1.5)
+
+
+def test_noise_is_unbounded_where_all_data_can_be_met():
+    r = np.random.default_rng(0)
+    (noise,) = [t for t in ties_of(gb.model(walk, r.normal(size=30)).density) if t.site == "o"]
+    assert noise.unbounded and not noise.known
+    told = ties_of(gb.model(lasso, r.normal(size=(60, 6)), r.normal(size=60)).density)
+    (noise,) = [t for t in told if t.where == "y"]
+    assert not noise.unbounded
 
 
 def shared(y, size):

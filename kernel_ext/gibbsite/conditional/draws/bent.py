@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax, random
 
+from gibbsite.conditional.draws.passes import looped, rounds
+
 _PIECES = 32
 _MOVES = 6
 _ROUNDS = 1000
+# proposals that are accepted with so many pieces, as measured
+_ACCEPTED = 0.99
 
 
 class Bent(NamedTuple):
@@ -148,7 +152,8 @@ def sample_bent(key: Any, d: Bent) -> Any:
     # a loop of one round, not a branch: batched over chains, it costs nothing where no element is wanted
     nothing = jnp.full(d.low.shape, jnp.nan, d.low.dtype)
     first = jnp.any(d.wanted), nothing
-    return lax.while_loop(lambda c: c[0], lambda c: (jnp.zeros_like(c[0]), _drawn(key, d)), first)[1]
+    # densities of the families and what is conjugate to them are concave: those of factors alone may not be
+    return looped(0, lambda c: c[0], lambda c: (jnp.zeros_like(c[0]), _drawn(key, d)), first)[1]
 
 
 def _drawn(key: Any, d: Bent) -> Any:
@@ -186,7 +191,7 @@ def _drawn(key: Any, d: Bent) -> Any:
         return key, jnp.where(done, t, new), done | accepted, rounds + 1
 
     first = (key, jnp.full(shape, jnp.nan, dtype), lost, jnp.zeros((), jnp.int32))
-    _, t, done, _ = lax.while_loop(cond, body, first)
+    _, t, done, _ = looped(rounds(_ACCEPTED, low.size), cond, body, first)
     return jnp.where(done & ~lost, t, jnp.nan)
 
 

@@ -20,6 +20,11 @@ import numpyro.distributions as dist
 from jax.scipy.linalg import solve_triangular
 from numpyro.primitives import Messenger
 
+from gibbsite.conditional.draws.passes import looped, rounds
+
+# proposals that are accepted, at the least: where the concentration is 1 (their table 1)
+_ACCEPTED = 0.95
+
 
 def log_gamma(key: Any, concentration: Any) -> Any:
     """Logarithms of gamma variates with unit rate, of the shape of the array `concentration` and, where it
@@ -46,7 +51,7 @@ def log_gamma(key: Any, concentration: Any) -> Any:
         return key, jnp.where(done, out, log_v), done | accepted
 
     start = (key, jnp.full_like(a, jnp.nan), ~((a > 0) & (a < jnp.inf)))
-    _, log_v, _ = jax.lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)
+    _, log_v, _ = looped(rounds(_ACCEPTED, a.size), lambda carry: ~jnp.all(carry[2]), propose, start)
     boost = -jax.random.exponential(boost_key, a.shape, a.dtype) / a
     return jnp.log(d) + log_v + jnp.where(a < 1, boost, 0)
 

@@ -13,7 +13,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
+from gibbsite.conditional.draws.passes import looped, rounds
+
 _ROUNDS = 1000
+# of the mass under the hull, the part under a Normal: sqrt(π) / 2; under flat and exponential densities all
+_ACCEPTED = 0.89
 
 
 class LogConcave(NamedTuple):
@@ -104,7 +108,7 @@ def sample_log_concave(key: Any, d: LogConcave) -> Any:
 
     lost = ~(jnp.isfinite(d.mode) & jnp.isfinite(ends[-1]))
     first = (key, jnp.full(shape, jnp.nan, dtype), lost, jnp.zeros((), jnp.int32))
-    _, t, done, _ = lax.while_loop(cond, body, first)
+    _, t, done, _ = looped(rounds(_ACCEPTED, d.mode.size), cond, body, first)
     t = jnp.where(done & ~lost, t, jnp.nan)
     return jnp.clip(t, d.low, d.high)
 

@@ -4,9 +4,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import random
+
+from gibbsite.conditional.draws.passes import looped, rounds
 
 _MAX_SHRINKS = 100
+# Evaluations where the width fits: the two ends, about one more step out, and places of which about every
+# second one lies in the slice. As measured, of Normals with standard deviations of a tenth to a half of the
+# width: 4.7 to 5.1 of one element, 8.9 to 11.8 of the longest of a hundred.
+_OUT, _WITHIN = 3.0, 0.5
 _FIRST, _LEFT, _RIGHT, _SHRINK, _DONE = range(5)
 
 
@@ -24,6 +30,12 @@ class _Search(NamedTuple):
     height: jax.Array
     count: jax.Array
     shrinks: jax.Array
+
+
+def evaluations(known: bool, elements: int = 1) -> float:
+    """How often an update of so many elements side by side is expected to evaluate the log density, whose
+    value at the start is `known` or not."""
+    return (not known) + _OUT + rounds(_WITHIN, elements)
 
 
 def slice_element(
@@ -81,5 +93,5 @@ def slice_element(
             phase, low, high, s.left - go_left, s.right - go_right, at, here, height, s.count + 1, shrinks
         )
 
-    end = lax.while_loop(lambda s: jnp.any(s.phase != _DONE), body, start)
+    end = looped(evaluations(known, x.size), lambda s: jnp.any(s.phase != _DONE), body, start)
     return end.at, end.here, end.count

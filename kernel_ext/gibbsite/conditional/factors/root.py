@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from gibbsite.conditional.draws.passes import looped
 from gibbsite.conditional.factors.rounding import lost_by_holding
 from gibbsite.conditional.factors.small import backward, cholesky, forward, upper_product
 
@@ -96,7 +97,8 @@ def rooted(square: Any, again: Again | None = None, differentiable: bool = False
         return basis, square, jnp.where(bad, cholesky(square), lower), times + 1
 
     first = jax.lax.stop_gradient((eye, square, lower))
-    basis, _, lower, _ = jax.lax.while_loop(needed, once_more, (*first, jnp.zeros((), jnp.int32)))
+    # most precisions need it not at all
+    basis, _, lower, _ = looped(0, needed, once_more, (*first, jnp.zeros((), jnp.int32)))
     return Root(cholesky(again(basis)) if differentiable else lower, own, basis)
 
 

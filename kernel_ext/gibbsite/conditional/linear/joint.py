@@ -11,6 +11,7 @@ import numpy as np
 
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import ConjugateConditional
+from gibbsite.conditional.draws.passes import looped
 from gibbsite.conditional.forms.degree import certify_quadratic
 from gibbsite.conditional.forms.support import support_of
 from gibbsite.conditional.forms.walk import Refused
@@ -135,7 +136,7 @@ class JointGaussian:
         first = self.layout.vector(start, none.dtype), none, none + jnp.inf, jnp.zeros((), jnp.int32)
         at = step(step(first))
         if self.alike is not False:
-            at = jax.lax.while_loop(unsettled, step, at)
+            at = looped(0, unsettled, step, at)  # where two steps were not enough
         mean, _, rounding, _ = at
         return Solved(mean, factor, jnp.sqrt(rounding**2 + factor.rounding(mean)))
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional.draws.categorical import draw_index
-from gibbsite.conditional.draws.slice import slice_element
+from gibbsite.conditional.draws.slice import evaluations, slice_element
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.moving import bounded_by, support_movers
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
@@ -74,7 +74,7 @@ class Sliced:
         self.density, self.site = density, site
         _check_continuous(density, site)
         self.elements = int(np.prod(density.sites[site].shape, dtype=np.int64))
-        self.evaluations = 6 * self.elements
+        self.evaluations = round(evaluations(known=False)) * self.elements
         self.told = "sliced"
 
     def update(self, key: Any, latents: Latents, logdensity: LogDensity) -> Any:

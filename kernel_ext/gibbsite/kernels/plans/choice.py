@@ -7,7 +7,7 @@ that is compared are counts of operations: the same model has the same schedule 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.errors import GibbsiteError
@@ -28,7 +28,7 @@ from gibbsite.kernels.plans.rewrites import REWRITES
 from gibbsite.kernels.plans.sweep import Sweep, is_exact
 from gibbsite.kernels.plans.ties import Tie, ties_of
 from gibbsite.kernels.plans.trial import times_of
-from gibbsite.kernels.scheduling.parse import Spec
+from gibbsite.kernels.scheduling.parse import Spec, parse_schedule
 from gibbsite.kernels.scheduling.registry import Facts
 
 Legal = Callable[[Spec], object]
@@ -83,6 +83,21 @@ def chosen(facts: Facts, base: Spec, legal: Legal) -> tuple[Spec, tuple[Candidat
         return best.spec, (*_told(weighed, best, _decided(best, regret, found), bool(found)), *refused)
     only = Candidate(str(base), _AS_RULED, chosen=True, because="nothing else was offered")
     return base, (only, *refused)
+
+
+def checked(candidates: Sequence[Candidate], legal: Legal) -> tuple[Candidate, ...]:
+    """The same after every one was asked for as its text says: those that do not keep the rules are refused,
+    with the reason, and come last."""
+    asked = [c if c.chosen or c.refused else _asked(c, legal) for c in candidates]
+    return tuple(sorted(asked, key=lambda c: bool(c.refused)))
+
+
+def _asked(candidate: Candidate, legal: Legal) -> Candidate:
+    try:
+        legal(parse_schedule(candidate.text))
+    except GibbsiteError as why:
+        return replace(candidate, refused=str(why).split("\n")[0])
+    return candidate
 
 
 def _refused(spec: Spec, rewrite: str, why: Exception) -> Candidate:

@@ -14,15 +14,16 @@ VARIATE = 100.0  # a gamma variate
 OPERATION = 200.0  # an operation that XLA starts by itself
 OPERATION_IN_LOOP = 20.0  # within a loop, which is one function on CPUs
 FACTORISATION = 800.0  # a call of LAPACK, however small (a random walk of 80: 450 microseconds, one a state)
-LOOP = 2  # passes of a loop whose end nobody knows
+LOOP = 2  # passes of a loop of which nobody told how often it is expected to run
 SWEEP = 15e3  # a sweep as such: keys, states, what is recorded
 TREE = 2.5e3  # a gradient's share of the tree of NUTS
 
 # Gradients per step of NUTS for the root of the numbers moved: 6 to 55 counted, of 4 to 253 numbers.
 PATH = 3.5
-# The time of its draws: .7 to 3.5; in a hierarchy up to 7 (five effects, noise 8) and 34 (eight states, one
-# datum for each), where the scale reaches zero.
-GRADIENT_TIMES, MOST_GRADIENT_TIMES = 1.5, 8.0
+# The time of its draws: .7 to 3.5; in a hierarchy up to 7 (five effects, noise 8), where the scale reaches
+# zero; 34 and 38 (eight states, one datum for each) where the noise can, too: as many states as data meet all
+# of these, and a density without bound is where the noise is zero.
+GRADIENT_TIMES, MOST_GRADIENT_TIMES, MOST_UNBOUNDED_TIMES = 1.5, 8.0, 34.0
 # A slice with the effects integrated out: times of 1.0 to 1.5, and times that these are solved for.
 SLICE_TIMES, SLICES = 1.2, 4
 # A slice of a site by itself, likewise.

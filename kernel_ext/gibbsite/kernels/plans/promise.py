@@ -12,6 +12,7 @@ from gibbsite.elimination import marginal_of
 from gibbsite.kernels.plans.limits import (
     GRADIENT_TIMES,
     MOST_GRADIENT_TIMES,
+    MOST_UNBOUNDED_TIMES,
     PATH,
     SLICE_ALONE_TIMES,
     SLICE_TIMES,
@@ -50,7 +51,7 @@ class Promises:
         """The least and the most time of the site that moves least, and the tie that holds it, if any."""
         home = {n: u for u in spec.updates for n in u.everything}
         own = {n: _OWN.get(u.kernel, 1.0) for n, u in home.items()}
-        worst = {n: MOST_GRADIENT_TIMES if self._is_hierarchy(u) else own[n] for n, u in home.items()}
+        worst = {n: self._most_by_gradients(u) or own[n] for n, u in home.items()}
         cut = [t for t in self.ties if t.site in home]
         cut = [t for t in cut if any(home.get(g) is not home[t.site] for g in t.given)]
         slowest = max(cut, key=lambda t: (t.most * own[t.site], t.least), default=None)
@@ -60,12 +61,15 @@ class Promises:
             return least, most, None
         return least, slowest.most * own[slowest.site], slowest
 
-    def _is_hierarchy(self, update: Update) -> bool:
-        """Whether gradients move what holds each other: a funnel, which no step size fits everywhere."""
+    def _most_by_gradients(self, update: Update) -> float | None:
+        """The most time where gradients move what holds each other: a funnel, which no step size fits
+        everywhere, with two necks where the noise of all its data can reach zero. None elsewhere."""
         mine = {*update.sites}
-        return update.kernel in ("NUTS", "HMC") and any(
-            t.where in mine and t.site in mine and not t.known for t in self.held
-        )
+        within = [t for t in self.held if t.site in mine and not t.known]
+        if update.kernel not in ("NUTS", "HMC") or not any(t.where in mine for t in within):
+            return None
+        two = any(t.unbounded and mine & {*t.given} for t in within)
+        return MOST_UNBOUNDED_TIMES if two else MOST_GRADIENT_TIMES
 
     def _of(self, update: Update) -> float:
         key = (update.kernel, update.sites, update.eliminated)

@@ -32,6 +32,8 @@ class Tie:
     where: str
     least: float
     most: float
+    unbounded: bool = False
+    """Whether `site` is the noise of data that `given` can meet all of: none of them then keeps it from 0."""
 
     @property
     def known(self) -> bool:
@@ -97,7 +99,7 @@ def _of_data(density: Density, name: str, near: Collection[str]) -> Iterator[tup
     level = tuple(n for n in density.latents if n in near and n in told - spread)
     lost, data = size_of(density, level), size_of(density, [name])
     for n in noise if level else ():
-        yield n, _Noise(Tie(n, level, name, *_times(lost, data, 1.0, data + 1.0)), data, lost)
+        yield n, _Noise(Tie(n, level, name, *_times(lost, data, 1.0, data + 1.0), lost >= data), data, lost)
 
 
 def _times(lost: int, data: int, least: float, most: float) -> tuple[float, float]:

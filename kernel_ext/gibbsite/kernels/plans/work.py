@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from gibbsite.conditional.draws.passes import passes_of
 from gibbsite.kernels.plans.limits import (
     ARITHMETIC,
     AT_ONCE,
@@ -39,8 +40,9 @@ def work_of(fn: Callable[..., Any], *arguments: Any) -> float:
 
 
 def work_of_program(jaxpr: Any, start: float = OPERATION) -> float:
-    """The work of one run of a jaxpr, of whose operations each takes `start` to begin with; loops whose end
-    nobody knows are taken `limits.LOOP` times. On CPUs a loop is one function, whose operations begin sooner.
+    """The work of one run of a jaxpr, of whose operations each takes `start` to begin with. Loops that end by
+    chance are taken as often as is told where they stand (`draws.passes`), others `limits.LOOP` times. On
+    CPUs a loop is one function, whose operations begin sooner.
     """
     return sum(_work(eqn, start) for eqn in jaxpr.eqns)
 
@@ -51,7 +53,11 @@ def _work(eqn: Any, start: float) -> float:
     if name == "scan":
         return start + params["length"] * work_of_program(params["jaxpr"].jaxpr, OPERATION_IN_LOOP)
     if name == "while":
-        return start + LOOP * work_of_program(params["body_jaxpr"].jaxpr, OPERATION_IN_LOOP)
+        parts = params["body_jaxpr"].jaxpr, params["cond_jaxpr"].jaxpr
+        body, test = (work_of_program(part, OPERATION_IN_LOOP) for part in parts)
+        told = passes_of(eqn)
+        passes = LOOP if told is None else told
+        return start + passes * body + (passes + 1) * test
     if name == "cond":
         return max(work_of_program(b.jaxpr, start) for b in params["branches"])
     if name == "random_gamma":

@@ -20,7 +20,7 @@ from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGi
 from gibbsite.kernels.crossing.decided import decided_apart
 from gibbsite.kernels.interleaved import Interleaved
 from gibbsite.kernels.plans.candidate import Candidate, told
-from gibbsite.kernels.plans.choice import chosen
+from gibbsite.kernels.plans.choice import checked, chosen
 from gibbsite.kernels.scheduling.determined import stuck_apart
 from gibbsite.kernels.scheduling.elimination import check_eliminated, drawn_jointly
 from gibbsite.kernels.scheduling.parse import (
@@ -64,11 +64,15 @@ class Schedule:
     facts: Facts = field(compare=False, repr=False)
     weighed: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
 
-    @property
+    @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """The schedules that the model's own was chosen from, itself first, then by what they promise; those
-        that were turned down, with the reason, last. None for a schedule that was asked for."""
-        return self.weighed
+        that were turned down, with the reason, last. None for a schedule that was asked for.
+
+        All but the chosen one are derived and held against the rules when this is read first, which takes
+        longer than weighing them.
+        """
+        return checked(self.weighed, lambda spec: _checked(self.facts, spec))
 
     @property
     def text(self) -> str:
@@ -149,7 +153,7 @@ class Schedule:
 
     def _level_lines(self) -> list[str]:
         levels = [f"{level}: {', '.join(names)}" for level, names in self.levels.items() if names]
-        return [*levels, *told(self.weighed)]
+        return [*levels, *told(self.candidates)]
 
     def members(self, sites: Sequence[str]) -> tuple[str, ...]:
         """The model's own sites behind the names in an update: those of a group for the group's name."""

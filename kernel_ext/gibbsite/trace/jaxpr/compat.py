@@ -96,6 +96,7 @@ __all__ = [
     "program_key",
     "recording",
     "scan_inputs",
+    "scope_of",
     "stage_custom",
 ]
 
@@ -200,6 +201,11 @@ def equation_frames(eqn: JaxprEqn) -> list[tuple[str, int]]:
     if traceback is None:
         return []
     return [(frame.file_name, frame.line_num) for frame in traceback.frames]
+
+
+def scope_of(eqn: JaxprEqn) -> str:
+    """The `jax.named_scope`s within which an equation was traced, innermost last."""
+    return str(eqn.source_info.name_stack)
 
 
 def compiled_by(lowered: Any, client: Callable[[Any], Any], options: Any = None) -> Any:
