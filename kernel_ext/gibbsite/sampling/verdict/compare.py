@@ -90,8 +90,9 @@ def compare(first: Any, second: Any) -> Comparison:
 
 def _switched(run: Any) -> set[int]:
     """How many components there are whose labels have switched between chains."""
-    told = (n for n in run.snapshot(limit=1).warnings if n.topic == "labels")
-    return {run.draws[site].shape[-1] for notice in told for site in notice.sites}
+    told = (n for n in run.snapshot(limit=1).warnings if n.topic in ("labels", "renamed"))
+    draws = (run.draws[site] for notice in told for site in notice.sites if site in run.draws)
+    return {x.shape[-1] for x in draws if x.ndim == 3}
 
 
 def _means(run: Any, other: Any, switched: set[int]) -> Mapping[str, ScalarStat]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.modes.found import Modes, modes_found, noticed_modes
+from gibbsite.sampling.modes.renamed import one_labelling
 from gibbsite.sampling.storage.draws import Draws, label_of
 from gibbsite.sampling.verdict import hints
 from gibbsite.sampling.verdict.notices import (
@@ -146,6 +147,8 @@ class Monitor:
             # those of chains that had not met would not agree now, unless they are few
             good = bool(of) and not apart and not any(s.ess_bulk < _ENOUGH for s in of)
             found += never_at_stake(self._plan, self.moments, values)
+            if not any(n.topic in ("labels", "signs", "modes") for n in found):
+                found += one_labelling(self._plan, values)
         # that a shape is awkward matters where the draws are not good all the same; and chains whose labels
         # differ would not have agreed in any warm-up
         switched = any(n.topic in ("labels", "signs") for n in found)
