@@ -67,8 +67,13 @@ def one_labelling(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
     return []
 
 
+def notices_from(saved: Sequence[Sequence[Any]]) -> tuple[Notice, ...]:
+    """The notices of a stored run, of which a run without its model can see nothing: text, hint and sites."""
+    return tuple(Notice(text, hint, TOPIC, tuple(sites)) for text, hint, sites in saved)
+
+
 class _Seen:
-    """The symmetry of a density, looked for in so many of its numbers and no more."""
+    """The symmetry of a density, looked for in `_MOST_WORK` of its numbers and no more."""
 
     def __init__(self, density: Density):
         self._density = density

@@ -153,7 +153,7 @@ class Monitor:
         # differ would not have agreed in any warm-up
         switched = any(n.topic in ("labels", "signs") for n in found)
         told = [n for n in self.lasting if n.topic != "warmup" or not switched]
-        always = [n for n in told if n.topic == "moved"]
+        always = [n for n in told if n.topic in ("moved", "renamed")]
         found += [n for n in told if n not in always and (found if n.topic == "misfit" else not good)]
         found += always
         found += rounding_notices(self._plan, self._rounding, self.moments)
