@@ -19,14 +19,14 @@ def sample(name, fn, obs=None):
     return numpyro.sample(name, fn, obs=obs)
 
 
-def rows(w, mu, sd=(1.0, 1.0, 1.0)):
-    with numpyro.plate("n", len(Y)):
+def rows(w, mu, sd=(1.0, 1.0, 1.0), y=Y):
+    with numpyro.plate("n", len(y)):
         z = sample("z", dist.Bernoulli(w) if jnp.ndim(w) == 0 else dist.Categorical(w))
-        sample("y", dist.Normal(mu[z], jnp.array(sd)[z]), obs=Y)
+        sample("y", dist.Normal(mu[z], jnp.array(sd)[z]), obs=y)
 
 
-def beta(a=2.0, b=2.0, loc=(0.0, 0.0), sd=(1.0, 1.0)):
-    rows(sample("w", dist.Beta(a, b)), sample("mu", dist.Normal(jnp.array(loc), 5.0)), sd)
+def beta(a=2.0, b=2.0, loc=(0.0, 0.0), sd=(1.0, 1.0), y=Y):
+    rows(sample("w", dist.Beta(a, b)), sample("mu", dist.Normal(jnp.array(loc), 5.0)), sd, y)
 
 
 def simplex(weights=(1.0, 1.0), places=0.0):
@@ -164,11 +164,14 @@ def test_components_in_order_have_no_other_labelling():
 
 def test_a_run_in_one_labelling_says_so_and_what_helps():
     start = {"mu": np.tile(np.float32([-2.0, 2.0]), (4, 1))}
-    run = gb.model(beta).sample(draws=300, warmup=100, seed=0, init=start)
+    model = gb.model(beta, y=Y[:15])
+    run = model.sample(draws=300, warmup=100, seed=0, init=start)
     (note,) = run.verdict.notes
-    assert "one labelling of components that can be renamed (mu)" in note and note in str(run.verdict)
+    assert "one labelling of components that can be renamed (mu and w)" in note and note in str(run.verdict)
     assert "one labelling" in run.advice()
     (cure,) = [c for c in cures(run) if c.method == "ordered"]
     assert cure.value == "mu" and "keeps its posterior" in cure.expects
+    other = model.sample(draws=300, warmup=100, seed=1, init={"mu": start["mu"][:, ::-1]})
+    assert abs(run.draws["w"].mean() - other.draws["w"].mean()) > 0.3 and run.compare(other).agree
     named = gb.model(beta, 2.0, 2.0, (-2.0, 2.0)).sample(draws=300, warmup=100, seed=0, init=start)
     assert named.verdict.notes == ()
