@@ -1,12 +1,15 @@
 """Chains that all have one labelling of components that can be renamed say so; where labels mean something,
 they do not."""
 
+import itertools
+
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.density.hierarchy.exchange import Unchanged, ways
 from gibbsite.density.ordering import exchangeable
 from gibbsite.sampling.modes.renamed import one_labelling
 from gibbsite.sampling.verdict.cures import cures
@@ -155,6 +158,19 @@ def test_what_tells_components_apart_is_no_labelling(case):
     model = gb.model(fn, *args)
     assert one_labelling(model.plan(), kept(model)) == []
     assert "mu" not in model.sites or not exchangeable(model.density, "mu")
+
+
+def switches():
+    """Two groups that are on or off, with data of their own."""
+    mu = sample("s", dist.Bernoulli(0.4).expand([3]))
+    sample("y", dist.Normal(2.0 * mu[jnp.arange(24) % 3], 1.0), obs=Y)
+
+
+def test_bits_that_are_equal_by_chance_show_nothing():
+    unchanged = Unchanged(gb.model(switches).density)
+    orders = itertools.permutations(range(3))
+    found = [w for order in orders for w in ways(gb.model(switches).density, order) if unchanged.by(w)]
+    assert found == []
 
 
 def test_components_in_order_have_no_other_labelling():

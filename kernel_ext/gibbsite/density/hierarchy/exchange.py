@@ -29,8 +29,9 @@ _TOLERANCE = 1e-4
 """Of a part of the log density, in nats or relative: single precision keeps 1e-7 of each of its sums."""
 _MOST_WAYS = 40
 _MOST_SINGLE = 4
-_STATES = 2
-"""Random states at which a way is tried: each alone would do, but for values that agree by chance."""
+_STATES = 3
+"""Random states at which a way is tried: each alone would do, but for values that agree by chance, as two
+discrete elements may."""
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,15 @@ class Unchanged:
 
     def by(self, exchange: Exchange) -> bool:
         """Whether the model stays the same."""
-        return bool(exchange.moves and self._states) and all(
+        return self._changed(exchange) and all(
             self._same(exchange, values, here) for values, here in zip(self._states, self._here, strict=True)
+        )
+
+    def _changed(self, exchange: Exchange) -> bool:
+        """Whether every site that it moves has other values then, in one of the states at least."""
+        pairs = [(state, exchange.applied(state)) for state in self._states]
+        return bool(exchange.moves and pairs) and all(
+            any(not np.array_equal(state[n], new[n]) for state, new in pairs) for n in exchange.moves
         )
 
     def _same(self, exchange: Exchange, values: Mapping[str, Any], here: "_Parts") -> bool:
