@@ -53,10 +53,10 @@ def test_the_density_is_that_of_the_model_times_the_number_of_orders(site: str):
 
 @pytest.mark.parametrize(
     ("change", "same"),
-    [({}, True), ({"weight": 2.0}, False), ({"apart": 1.0}, False), ({"k": 2}, False), ({"k": 4}, True)],
+    [({}, True), ({"weight": 2.0}, False), ({"apart": 1.0}, False), ({"k": 2}, True), ({"k": 4}, True)],
 )
 def test_components_that_can_be_renamed(change: dict, same: bool):
-    # with two components the columns of `rows` are taken for components too: the answer is the careful one
+    # with two components the columns of `rows` are as many: one of the two axes is that of components
     assert exchangeable(gb.model(mixture, X, **change).density, "mu") is same
 
 

@@ -7,19 +7,17 @@ does not depend on labels stays as it is (Stephens 2000).
 """
 
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
-from numpyro.distributions import Distribution, Independent, biject_to, constraints
+from numpyro.distributions import Distribution, Independent, constraints
 from numpyro.primitives import Messenger
 
 from gibbsite.density.density import Density
-from gibbsite.density.model.sites import Site
-from gibbsite.density.possible.elements import known_numbers
-from gibbsite.density.possible.ranges import range_of_support
+from gibbsite.density.hierarchy.exchange import Unchanged, ways
 from gibbsite.errors import ModelError
 
 _ORDERED = {
@@ -114,50 +112,13 @@ def why_not(density: Density, name: str) -> str:
 def exchangeable(density: Density, site: str) -> bool:
     """Whether the model stays the same when the components that `site` has an element for are renamed.
 
-    Then an order among them changes nothing but their names. It is seen at random values, with every axis of
-    that length permuted that is no plate of data, and the values of every discrete site that counts so far.
-    Where something else has that length by chance the answer is no.
+    Then an order among them changes nothing but their names: see `gibbsite.density.hierarchy.exchange`. Where
+    something else has that length by chance, or the site's elements belong to data, the answer is no.
     """
     k = density.site(site).shape[0]
-    rng = np.random.default_rng(0)
     around, swapped = np.roll(range(k), 1), np.array([1, 0, *range(2, k)])  # all orders are made of these
-    for order in (around, swapped):
-        values = {n: _anywhere(density.sites[n], rng) for n in density.latents}
-        here, there = _parts(density, values), _parts(density, _renamed(density, values, order))
-        if not all(abs(here[n][0] - there[n][0]) <= 1e-4 * max(1.0, here[n][1]) for n in here):
-            return False
-    return True
-
-
-def _anywhere(site: Site, rng: np.random.Generator) -> Any:
-    if site.discrete:
-        low, high = range_of_support(site.support)
-        return rng.integers(int(max(low, 0)), int(min(high, max(low, 0) + 5)) + 1, site.shape)
-    through = biject_to(site.support)
-    return np.asarray(through(jnp.asarray(rng.uniform(-1, 1, through.inverse_shape(site.shape)), site.dtype)))
-
-
-def _renamed(density: Density, values: Mapping[str, Any], order: Any) -> dict[str, Any]:
-    observed = {p for s in density.sites.values() if s.role == "observed" for p in s.plates}
-    out = {}
-    for name, value in values.items():
-        site = density.sites[name]
-        data = {a for p, a in zip(site.plates, site.plate_axes, strict=True) if p in observed}
-        for axis in (a for a, n in enumerate(site.shape) if n == len(order) and a not in data):
-            value = np.take(value, order, axis)
-        if site.discrete and range_of_support(site.support) == (0, len(order) - 1):
-            value = np.argsort(order)[value]  # what was `order[i]` is called `i` now
-        out[name] = value
-    return out
-
-
-def _parts(density: Density, values: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Each site's part of the log density, and how much was added up for it."""
-    latents = {n: np.asarray(v, density.sites[n].dtype) for n, v in values.items()}
-    numbers, found = known_numbers(density, latents), {}
-    for name, atom in density.outputs["log_prob"].items():
-        value = numbers.value(atom)
-        value = density.evaluator(latents).full(atom) if value is None else value
-        part = np.asarray(value, float)
-        found[name] = float(part.sum()), float(np.abs(part).sum())
-    return found
+    unchanged = Unchanged(density)
+    return all(
+        any(0 in way.axes.get(site, ()) and unchanged.by(way) for way in ways(density, order.tolist()))
+        for order in (swapped, around)[: k - 1]
+    )

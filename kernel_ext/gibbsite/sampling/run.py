@@ -31,6 +31,8 @@ from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
 from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
 from gibbsite.sampling.modes.moves import Move, moves_from, noticed
+from gibbsite.sampling.modes.renamed import TOPIC as RENAMED
+from gibbsite.sampling.modes.renamed import notices_from
 from gibbsite.sampling.posterior.derived import Derived
 from gibbsite.sampling.registry import remember
 from gibbsite.sampling.storage.committing import Committing, Packed
@@ -497,6 +499,7 @@ class Run(Looking):
             "warming": self._warming.as_json(),
             "centring": self.centring.as_json(),
             "aims": self._aims,
+            "renamed": [[n.text, n.hint, list(n.sites)] for n in self._monitor.notices if n.topic == RENAMED],
             "derived": self._derived.facts(),
             "finished": self._status == "finished",
             "versions": checkpoint.versions(),
@@ -621,7 +624,9 @@ class Run(Looking):
             values, stats = self.kept.sampled.read(), self.kept.sampled_stats.read()
             self._monitor.add(_by_step(values), _by_step(stats))
             known = self._warming.notices(self._saved_centring)
-            self._monitor.lasting = (*known, *noticed(self.moves))
+            # with its model, it is seen again
+            others = () if self._plan.density is not None else notices_from(facts.get("renamed", ()))
+            self._monitor.lasting = (*known, *noticed(self.moves), *others)
             self._monitor.measure(self.kept, ended=True)
         self._derive_again(facts.get("derived", ()))
 

@@ -135,6 +135,7 @@ def test_no_codec_is_run_that_we_did_not_write(stored, tmp_path, version):
         {"centring": {"w": {"degrees": [1.0], "elsewhere": 2}}},
         {"centring": {"w": {"count": 1}}},
         {"starts": 5},
+        {"renamed": [["labels", "order", 5]]},
         {"derived": 7},
         {"warming": {"length": 40, "told": "", "moved": [["x", "y"]]}},
     ],

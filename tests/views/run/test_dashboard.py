@@ -16,7 +16,8 @@ import numpyro.distributions as dist
 import pytest
 from bokeh.document import Document
 from gibbsite.errors import ModelError, UnknownNameError
-from gibbsite.sampling.verdict import notices, stake
+from gibbsite.sampling.modes import found, moves, renamed
+from gibbsite.sampling.verdict import notices, rounding, stake
 from gibbsite.sampling.verdict.advice import advice, sections
 from gibbsite.sampling.warm import warming
 from gibbsite.views import dashboard
@@ -162,9 +163,10 @@ def test_blocks_that_cannot_be_measured(run, monkeypatch):
 
 
 def test_every_warning_has_advice_that_needs_no_network():
-    source = "".join(Path(inspect.getfile(module)).read_text() for module in (notices, warming))
-    topics = set(re.findall(r'^ +"(\w+)",$|, "(\w+)"\)(?:\]| for )', source, re.MULTILINE))
-    assert {a or b for a, b in topics} | {stake.TOPIC} == set(sections()) - {"failed"}
+    tellers = (notices, rounding, found, moves, warming)
+    source = "".join(Path(inspect.getfile(module)).read_text() for module in tellers)
+    topics = set(re.findall(r'^ +"(\w+)",$|, "(\w+)"(?:\)(?:\]| for )|, \()', source, re.MULTILINE))
+    assert {a or b for a, b in topics} | {stake.TOPIC, renamed.TOPIC} == set(sections()) - {"failed"}
     for topic in sections():
         assert len(advice(topic)) > 200 and "http" not in advice(topic)
         ElementTree.fromstring(f"<div>{advice_html(topic)}</div>")

@@ -17,9 +17,7 @@ import numpy as np
 from gibbsite.conditional.chains.discrete import FiniteConditional
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.density import Density
-from gibbsite.density.hierarchy.location_scale import on_the_real_line
-from gibbsite.density.model.bounds import base_constraint
-from gibbsite.trace.jaxpr.compat import is_traced
+from gibbsite.density.hierarchy.exchange import deciding, whole
 
 LEAST = 7.0
 """By how much the logdensity must rise: what is left has a thousandth of the mass."""
@@ -51,8 +49,8 @@ class Labels:
             out[name] = np.take(out[name], order, axis=1 + axis)
         for family in self.families:
             out.update({family[i]: out[family[j]], family[j]: out[family[i]]})
-        for name, whole in self.mirrored:
-            out[name] = (whole - out[name]).astype(out[name].dtype)
+        for name, both in self.mirrored:
+            out[name] = (both - out[name]).astype(out[name].dtype)
         return out
 
 
@@ -88,14 +86,14 @@ def _parts(
     that are alike; of two labels, where an axis of length two says little, first the one and then the
     other."""
     shapes = {n: tuple(density.sites[n].shape) for n in smooth}
-    deciding = _deciding(density, site)
+    decide = deciding(density, site)
 
     def alike(names: Sequence[str]) -> Families:
         by_shape = [tuple(n for n in names if shapes[n] == s) for s in dict.fromkeys(map(shapes.get, names))]
         return tuple(f for f in by_shape if len(f) == labels)
 
     axes = tuple((n, a) for n in smooth for a, size in enumerate(shapes[n]) if size == labels)
-    free = [n for n in smooth if n not in deciding]
+    free = [n for n in smooth if n not in decide]
     families = alike([n for n in free if labels not in shapes[n]])
     if axes or families:
         yield axes, families
@@ -103,13 +101,6 @@ def _parts(
     if pairs != families:
         paired = {n for f in pairs for n in f}
         yield tuple((n, a) for n, a in axes if n not in paired), pairs
-
-
-def _deciding(density: Density, site: str) -> frozenset[str]:
-    """What the probability of a yes or no reads."""
-    if not density.sites[site].fn_name.startswith("Bernoulli"):
-        return frozenset()
-    return frozenset(density.maps.latents(density.outputs["log_prob"][site])) - {site}
 
 
 def _mirrored(
@@ -120,26 +111,12 @@ def _mirrored(
     that finds the healthy."""
     if not density.sites[site].fn_name.startswith("Bernoulli"):
         return [()]
-    deciding = _deciding(density, site)
-    wholes = {n: w for n in density.latents if (w := _whole(density, n)) is not None}
-    own = tuple((n, w) for n, w in wholes.items() if n in deciding)
+    decide = deciding(density, site)
+    wholes = {n: w for n in density.latents if (w := whole(density, n)) is not None}
+    own = tuple((n, w) for n, w in wholes.items() if n in decide)
     parts = {n for n, _ in axes} | {n for f in families for n in f}
-    others = tuple((n, w) for n, w in wholes.items() if n in parts - deciding and w)
+    others = tuple((n, w) for n, w in wholes.items() if n in parts - decide and w)
     return [own, (*own, *others)] if others else [own]
-
-
-def _whole(density: Density, name: str) -> float | None:
-    """What a value and its mirror image add up to: 1 between 0 and 1, 0 on the real line; else None."""
-    support = density.sites[name].support
-    if density.sites[name].discrete or support is None:
-        return None
-    if on_the_real_line(support):
-        return 0.0
-    base = base_constraint(support)
-    ends = getattr(base, "lower_bound", None), getattr(base, "upper_bound", None)
-    if any(e is None or is_traced(e) or np.ndim(e) for e in ends):
-        return None
-    return 1.0 if (float(ends[0]), float(ends[1])) == (0.0, 1.0) else None  # type: ignore[arg-type]
 
 
 def relabelled(

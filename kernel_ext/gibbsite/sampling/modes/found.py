@@ -9,6 +9,7 @@ from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.modes.apart import Apart, groups_of_chains, told_chains
 from gibbsite.sampling.modes.bridge import Weights, mode_weights
+from gibbsite.sampling.modes.renamed import latent_draws
 from gibbsite.sampling.modes.space import space_of
 from gibbsite.sampling.watch.snapshot import Notice, ScalarStat
 
@@ -76,14 +77,7 @@ def _weights(plan: Plan, groups: Sequence[Sequence[int]], draws: Mapping[str, np
     density = plan.density
     if density is None:
         return None
-    held = dict(draws)
-    for group, members in plan.groups.items():
-        if group in held:
-            stack = held[group]
-            held.update({m: stack[:, :, i] for i, m in enumerate(members)})
-    for array, members in density.members.items():
-        if array not in held and all(m in held for m in members):
-            held[array] = np.stack([held[m] for m in members], axis=2)
+    held = latent_draws(plan, draws)
     names = [n for n in density.latents if n not in set(plan.generated) | set(plan.hidden)]
     space = space_of(plan, names)
     if space is None or not {*space.smooth} <= set(held):

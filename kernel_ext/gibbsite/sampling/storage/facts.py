@@ -116,6 +116,12 @@ _FACTS: dict[str, Callable[[Any], bool]] = {
 # what a checkpoint may lack: it is taken up as if there were none
 _MAY_LACK: dict[str, Callable[[Any], bool]] = {
     "starts": _text,
+    "renamed": lambda v: (
+        isinstance(v, list)
+        and all(
+            isinstance(n, list) and len(n) == 3 and _text(n[0]) and _text(n[1]) and _texts(n[2]) for n in v
+        )
+    ),
     "centring": _table(lambda v: isinstance(v, dict)),
     "aims": lambda v: isinstance(v, dict) and all(map(str.isdecimal, v)) and all(map(_number, v.values())),
     "derived": lambda v: isinstance(v, list),  # of what is in it, what makes no sense is left out, and told

@@ -59,8 +59,9 @@ def compare(first: Any, second: Any) -> Comparison:
     """How two ended runs did, and whether they say the same of the sites that both have; of different models,
     which predicts better, by the difference of their elpd: their estimates need not agree.
 
-    Where labels have switched in one of them, vectors of that length are compared sorted, which leaves them
-    none, and other sites that may depend on labels not at all. Means are compared by their Monte Carlo
+    Where labels have switched in one of them, or all its chains have one labelling of several, vectors of
+    that length are compared sorted, which leaves them none, and other sites that may depend on labels not at
+    all. Means are compared by their Monte Carlo
     errors, with a threshold that equal means exceed once in a hundred comparisons (Bonferroni over the
     scalars). Errors of a run that has not converged are too small: what differs then tells against that run.
     """
@@ -74,7 +75,8 @@ def compare(first: Any, second: Any) -> Comparison:
         found = predictions(first, second)
         return Comparison((*found.rows, *rows), (), 0, 0.0, found)
     lengths = _switched(first) | _switched(second)
-    mine, theirs = _means(first, second, lengths), _means(second, first, lengths)
+    loose = _mirrored(first) | _mirrored(second)
+    mine, theirs = _means(first, second, lengths, loose), _means(second, first, lengths, loose)
     scores = {
         label: abs(a.mean - b.mean) / np.hypot(a.mcse, b.mcse)
         for label, a in mine.items()
@@ -90,13 +92,22 @@ def compare(first: Any, second: Any) -> Comparison:
 
 def _switched(run: Any) -> set[int]:
     """How many components there are whose labels have switched between chains."""
-    told = (n for n in run.snapshot(limit=1).warnings if n.topic == "labels")
-    return {run.draws[site].shape[-1] for notice in told for site in notice.sites}
+    told = (n for n in run.snapshot(limit=1).warnings if n.topic in ("labels", "renamed"))
+    draws = (run.draws[site] for notice in told for site in notice.sites if site in run.draws)
+    return {x.shape[-1] for x in draws if x.ndim == 3}
 
 
-def _means(run: Any, other: Any, switched: set[int]) -> Mapping[str, ScalarStat]:
+def _mirrored(run: Any) -> set[str]:
+    """The sites that sorting leaves their labels, among those that change with these: a share, for one."""
+    told = (n for n in run.snapshot(limit=1).warnings if n.topic == "renamed")
+    return {n for notice in told for n in notice.sites if n in run.draws and run.draws[n].ndim != 3}
+
+
+def _means(run: Any, other: Any, switched: set[int], loose: set[str]) -> Mapping[str, ScalarStat]:
     mine, theirs = run.draws, other.draws
-    shared = {n: v for n, v in mine.items() if n in theirs and theirs[n].shape[2:] == v.shape[2:]}
+    shared = {
+        n: v for n, v in mine.items() if n in theirs and theirs[n].shape[2:] == v.shape[2:] and n not in loose
+    }
     if switched:
         free = {n: v for n, v in shared.items() if v.dtype.kind == "f" and not switched & {*v.shape[3:]}}
         shared = {n: np.sort(v, -1) if {*v.shape[2:]} & switched else v for n, v in free.items()}

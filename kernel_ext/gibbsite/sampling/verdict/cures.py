@@ -60,8 +60,9 @@ def _scheduled(words: str, expects: str, text: str) -> Cure:
 
 
 def _ordered(case: Case) -> Iterator[Cure]:
-    """Labels that switch: an order among the components, by a site on the whole line where there is one."""
-    notice = case.topics.get("labels")
+    """Labels that switch, or of which there is one order in all chains: an order among the components, by a
+    site on the whole line where there is one."""
+    notice = case.topics.get("labels") or case.topics.get("renamed")
     fits = [n for n in (notice.sites if notice else ()) if not why_not(case.density, n)]
     for name in sorted(fits, key=lambda n: case.density.sites[n].support is not constraints.real)[:1]:
         k = case.density.sites[name].shape[0]
@@ -98,7 +99,7 @@ def _summed_out(case: Case) -> Iterator[Cure]:
     if all(u.kernel == "Gibbs" for u, _ in case.blocks):
         return
     names = [n for u, members in case.blocks if u.kernel == "Gibbs" and not u.eliminated for n in members]
-    if names and "labels" not in case.topics:
+    if names and not {"labels", "renamed"} & set(case.topics):
         case.model.eliminate(*names)  # raises where it cannot be
         yield Cure(
             f"sum out {_listed(names)}",

@@ -20,7 +20,8 @@ _GOING = {"compiling": "being compiled", "warmup": "still warming up", "sampling
 class Verdict:
     """`state` is "converged", "prior", "not yet" or "failed"; `reasons` say why it is neither of the first
     two, worst first; `notes` what such a judgement cannot see: which chains were moved, and out of what;
-    discrete sites that had one value in all draws of all chains.
+    discrete sites that had one value in all draws of all chains; components that can be renamed, of which
+    all chains have one labelling.
 
     Converged: every R-hat is at most 1.01 and every bulk ESS at least 100 per chain (Vehtari and others
     2021), no chain is stuck, joint draws lose less than a fifth of a standard deviation to rounding, and
@@ -83,5 +84,5 @@ def judged(
         reasons.append(f"{divergences[0]} divergent transitions")
     if all(np.isnan(s.rhat) for s in scalars if not s.discrete) and not all(s.discrete for s in scalars):
         reasons.append("too few draws to tell")
-    notes = tuple(n.text for n in notices if n.topic in ("moved", "stake"))
+    notes = tuple(n.text for n in notices if n.topic in ("moved", "stake", "renamed"))
     return Verdict("not yet" if reasons else PRIOR if prior else CONVERGED, tuple(reasons), notes)

@@ -7,6 +7,7 @@ import numpy as np
 
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.modes.found import Modes, modes_found, noticed_modes
+from gibbsite.sampling.modes.renamed import one_labelling
 from gibbsite.sampling.storage.draws import Draws, label_of
 from gibbsite.sampling.verdict import hints
 from gibbsite.sampling.verdict.notices import (
@@ -146,11 +147,13 @@ class Monitor:
             # those of chains that had not met would not agree now, unless they are few
             good = bool(of) and not apart and not any(s.ess_bulk < _ENOUGH for s in of)
             found += never_at_stake(self._plan, self.moments, values)
+            if not any(n.topic in ("labels", "signs", "modes") for n in found):
+                found += one_labelling(self._plan, values)
         # that a shape is awkward matters where the draws are not good all the same; and chains whose labels
         # differ would not have agreed in any warm-up
         switched = any(n.topic in ("labels", "signs") for n in found)
         told = [n for n in self.lasting if n.topic != "warmup" or not switched]
-        always = [n for n in told if n.topic == "moved"]
+        always = [n for n in told if n.topic in ("moved", "renamed")]
         found += [n for n in told if n not in always and (found if n.topic == "misfit" else not good)]
         found += always
         found += rounding_notices(self._plan, self._rounding, self.moments)
