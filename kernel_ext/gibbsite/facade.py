@@ -27,12 +27,12 @@ from gibbsite.density.current import current
 from gibbsite.density.given.objects import Known, Labels
 from gibbsite.density.given.tables import as_arrays, order_notes, plate_labels
 from gibbsite.density.given.texts import check_texts
+from gibbsite.density.handlers.loose import LooseParam
+from gibbsite.density.handlers.params import with_constants
+from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.levels import generated_latents
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.loose import LooseParam
 from gibbsite.density.model.names import printed, spelt_notes
-from gibbsite.density.model.params import with_constants
-from gibbsite.density.model.scopes import ScopedScans
 from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.observed import observed_values

@@ -11,8 +11,8 @@ import numpy as np
 from numpyro.primitives import Messenger
 
 from gibbsite.density import Density
-from gibbsite.density.model.given import Given
-from gibbsite.density.model.scopes import ScopedScans
+from gibbsite.density.handlers.given import Given
+from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.errors import DataError, ModelError
 from gibbsite.kernels.scheduling.parse import Spec, parse_schedule
 

@@ -17,15 +17,15 @@ from numpyro import handlers
 from numpyro.distributions import Distribution, TransformedDistribution, constraints
 from numpyro.primitives import Messenger
 
+from gibbsite.density.handlers.given import GIVEN
+from gibbsite.density.handlers.loose import LooseParam
+from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.atoms import check_atoms
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.classes import is_own
-from gibbsite.density.model.given import GIVEN
 from gibbsite.density.model.listed import listed
-from gibbsite.density.model.loose import LooseParam
 from gibbsite.density.model.names import check_apart, checked_name
-from gibbsite.density.model.scopes import ScopedScans
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.told.arguments import check_numbers

@@ -10,7 +10,7 @@ import numpy as np
 from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
-from gibbsite.density.model.scopes import ScopedScans, prefix_within
+from gibbsite.density.handlers.scopes import ScopedScans, prefix_within
 
 DATA = "gibbsite_data"
 """In a statement's `infer`: the value that it would have been observed at."""

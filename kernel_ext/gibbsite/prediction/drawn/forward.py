@@ -12,8 +12,8 @@ import numpy as np
 from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
+from gibbsite.density.handlers.scopes import prefix_within
 from gibbsite.density.model.collect import base_distribution
-from gibbsite.density.model.scopes import prefix_within
 from gibbsite.prediction.drawn.asking import DATA, as_long_as, into_loop
 from gibbsite.prediction.drawn.joint import conditional_draw
 

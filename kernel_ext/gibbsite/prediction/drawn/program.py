@@ -11,8 +11,8 @@ import numpyro
 
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density.given.anew import ANEW
+from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.scopes import ScopedScans
 from gibbsite.prediction.drawn.asking import Asking
 from gibbsite.prediction.drawn.forward import Forward, Recipe
 from gibbsite.trace.jaxpr.for_cpu import jitted

@@ -8,8 +8,8 @@ import numpy as np
 from numpyro import handlers
 from numpyro.primitives import Messenger
 
+from gibbsite.density.handlers.given import Redrawn
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.given import Redrawn
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import empty_like

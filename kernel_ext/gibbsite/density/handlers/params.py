@@ -12,9 +12,9 @@ import numpy as np
 import numpyro
 from numpyro import handlers
 
+from gibbsite.density.handlers.loose import LooseParam
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import feasible, log_probs
-from gibbsite.density.model.loose import LooseParam
 from gibbsite.trace.jaxpr.compat import Literal
 
 
