@@ -38,8 +38,8 @@ def log_gammas(a):
     return lambda key, n: gamma.log_gamma(key, jnp.full(n, a))
 
 
-def drawn(d):
-    return lambda key, n: d.sample(key, (n,))
+def drawn(family, *parameters):
+    return lambda key, n: family(*parameters).sample(key, (n,))
 
 
 def sliced(sd, known):
@@ -60,12 +60,12 @@ KINDS = {
     "gamma 1": (log_gammas(1.0), gamma, 0.96, 1.04),
     "gamma 0.3": (log_gammas(0.3), gamma, 0.85, 1.04),
     "gamma 100": (log_gammas(100.0), gamma, 0.45, 1.04),
-    "nearly Normal": (drawn(TruncatedPowerGamma(30.0, 30.0)), logconcave, 0.96, 1.04),
-    "spread of three": (drawn(TruncatedPowerGamma(-3.0, 3.0, -2.0, 0.0, 1.0)), logconcave, 0.9, 1.15),
-    "spread at its end": (drawn(TruncatedPowerGamma(-20.0, 90.0, -2.0, 0.0, 1.0)), logconcave, 0.45, 1.04),
-    "Normal": (drawn(TruncatedGaussian(0.3, 2.0, -1.0, 1.0)), logconcave, 0.8, 1.04),
-    "Beta": (drawn(TruncatedBeta(0.3, 2.0, 0.1, 1.0)), logconcave, 0.9, 1.04),
-    "bent": (drawn(TruncatedPowerGamma(3.0, -1.0, 1.0, 0.0, 5.0)), bent, 0.85, 1.1),
+    "nearly Normal": (drawn(TruncatedPowerGamma, 30.0, 30.0), logconcave, 0.96, 1.04),
+    "spread of three": (drawn(TruncatedPowerGamma, -3.0, 3.0, -2.0, 0.0, 1.0), logconcave, 0.9, 1.15),
+    "spread at its end": (drawn(TruncatedPowerGamma, -20.0, 90.0, -2.0, 0.0, 1.0), logconcave, 0.45, 1.04),
+    "Normal": (drawn(TruncatedGaussian, 0.3, 2.0, -1.0, 1.0), logconcave, 0.8, 1.04),
+    "Beta": (drawn(TruncatedBeta, 0.3, 2.0, 0.1, 1.0), logconcave, 0.9, 1.04),
+    "bent": (drawn(TruncatedPowerGamma, 3.0, -1.0, 1.0, 0.0, 5.0), bent, 0.85, 1.1),
     "slice": (sliced(0.5, False), slices, 0.8, 1.1),
     "slice, narrow": (sliced(0.2, True), slices, 0.8, 1.2),
     "slice, wide": (sliced(1.0, True), slices, 0.8, 1.1),

@@ -13,10 +13,11 @@ from gibbsite.errors import OptionError, ScheduleError
 from gibbsite.kernels.tempered.ladder import even_rungs, first_rungs, swaps
 from gibbsite.kernels.tempered.reference import Reference
 from gibbsite.sampling.watch.diagnostics import scalar_stat
+from helpers.startup.arrays import array
 from jax import random
 
 RNG = np.random.default_rng
-BETAS = jnp.array([0.0, 0.2, 0.5, 1.0])
+BETAS = array([0.0, 0.2, 0.5, 1.0], np.float32)
 
 
 def rung(beta):

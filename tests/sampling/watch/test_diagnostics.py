@@ -253,7 +253,9 @@ def test_what_is_followed_is_measured_and_listed_though_it_is_not_among_the_wors
 
 
 def site(shape=(), discrete=False, role="latent", support=None):
-    return SimpleNamespace(name="", shape=shape, discrete=discrete, role=role, support=support)
+    return SimpleNamespace(
+        name="", shape=shape, discrete=discrete, role=role, support=support, dtype=np.dtype(np.float32)
+    )
 
 
 def plan(blocks=1, **sites):

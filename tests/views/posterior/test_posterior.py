@@ -116,7 +116,7 @@ def test_posterior_is_the_default_once_the_run_has_converged(run, monkeypatch):
     def converged(limit=20):
         shot = real(limit)
         return SimpleNamespace(
-            **{**vars(shot), "verdict": SimpleNamespace(ok=True, state="converged", reasons=())}
+            **{**vars(shot), "verdict": SimpleNamespace(ok=True, state="converged", reasons=(), notes=())}
         )
 
     monkeypatch.setattr(run, "snapshot", converged)

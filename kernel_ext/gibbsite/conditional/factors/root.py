@@ -27,6 +27,8 @@ _LEAST_LEFT = 1e-3
 _MOST_TIMES = 4
 # of the first shift, in units of rounding for each column
 _SHIFT = 8.0
+# of a column's figures, in units of rounding: what is less may be rounding alone
+_NOTHING = 2.0
 
 Again = Callable[[Any], Any]
 """Forms the sum of squares of columns `A T` for a basis `T` of `A`'s own shape of small matrices."""
@@ -98,8 +100,12 @@ def rooted(square: Any, again: Again | None = None, differentiable: bool = False
 
     first = jax.lax.stop_gradient((eye, square, lower))
     # most precisions need it not at all
-    basis, _, lower, _ = looped(0, needed, once_more, (*first, jnp.zeros((), jnp.int32)))
-    return Root(cholesky(again(basis)) if differentiable else lower, own, basis)
+    basis, square, lower, _ = looped(0, needed, once_more, (*first, jnp.zeros((), jnp.int32)))
+    lower = cholesky(again(basis)) if differentiable else lower
+    # a column of which others leave no more than its figures are rounded by is made up for by them
+    left, turned = (jnp.diagonal(x, axis1=-2, axis2=-1) for x in (lower, basis))
+    none = jnp.any(left < _NOTHING * jnp.finfo(square.dtype).eps * turned * jnp.sqrt(own), axis=-1)
+    return Root(jnp.where(none[..., None, None], jnp.nan, lower), own, basis)
 
 
 def _alike(square: Any, lower: Any) -> Any:

@@ -32,6 +32,9 @@ _PASSES_SHARE = 20  # of warm-up steps, one pass before them
 _LEG = 5
 _LEAST_PASSES = 10  # of a start that other starts are held against
 _WIDER = 5.0
+# kernels whose step takes as many gradients as its path has steps, of a length that is not known yet: from far
+# out, millions
+_WITHOUT_BOUND = frozenset(["HMC"])
 _ON_THE_WAY = (0.25, 0.5, 0.75)
 _ROUNDS = 8
 _BEFORE_REPAIR = 5
@@ -98,7 +101,8 @@ class Starting:
         said.append(f"then {passes} passes of the schedule")
         if not self._rescue:
             return Start(walked.state, ", ".join(said))
-        if not self._discrete and passes >= _LEAST_PASSES and engine.chains > 1:
+        bounded = _WITHOUT_BOUND.isdisjoint(b.kernel for b in self._plan.blocks)
+        if bounded and not self._discrete and passes >= _LEAST_PASSES and engine.chains > 1:
             looked = self._spread(walked, passes, stop)
             if looked is None:
                 return None
