@@ -156,7 +156,7 @@ def test_whose_class_it_is():
     class Shift(transforms.AffineTransform):
         pass
 
-    assert not any(is_own(d) for d in RIGHT.values())
+    assert not any(is_own(d) for d in right().values())
     assert is_own(Own(dist.Normal(0, 1)).expand([3]).to_event(1))
     assert is_own(dist.TransformedDistribution(dist.Normal(0, 1), Shift(1.0, 2.0)))
 
