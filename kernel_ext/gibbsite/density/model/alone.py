@@ -22,6 +22,8 @@ _NAME = "_PYRO_STACK"
 _HARMLESS = (handlers.seed, handlers.trace, handlers.block)
 # how long another thread may take for a pass over its model before its handlers are held to be our caller's
 _PASS_SECONDS = 1.0
+# how often whoever waits looks whether anybody is left who could let go
+_LOOK_SECONDS = 0.5
 
 
 class _Stacks:
@@ -76,32 +78,61 @@ class HandlersAlone:
     """A context that one thread at a time is in; see the module."""
 
     def __init__(self) -> None:
-        self._lock, self._depth = threading.RLock(), 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock, self._depth = threading.Lock(), 0
+        self._owner: threading.Thread | None = None
+        # who may hold the lock, and who of them is only waiting for it: a thread that is broken off between
+        # two instructions may end with it
+        self._near: set[threading.Thread] = set()
+        self._waiting: set[threading.Thread] = set()
         self._stacks: _Stacks | None = None
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        thread = threading.current_thread()
+        if self._owner is not thread:
+            self._near.add(thread)
+            self._waiting.add(thread)
+            self._acquire(thread)
+            self._owner = thread
+            self._waiting.discard(thread)
         if self._depth == 0:
             self._stacks = _Stacks(getattr(primitives, _NAME))
             _replace(self._stacks.before, self._stacks)
         self._depth += 1
 
+    def _acquire(self, thread: threading.Thread) -> None:
+        without = 0
+        while not self._lock.acquire(timeout=_LOOK_SECONDS):
+            holders = {t for t in self._near - self._waiting if t.is_alive()} - {thread}
+            without = 0 if holders else without + 1
+            if without == 2:  # not one that has only just begun to hold it
+                self._put_back()
+                self._owner, self._depth = None, 0
+                self._near = {t for t in self._near if t.is_alive()}
+                if self._lock.locked():
+                    self._lock.release()
+                without = 0
+
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
         if self._depth == 0:
             self._put_back()
-        self._lock.release()
+            self._near.discard(threading.current_thread())
+            self._owner = None
+            self._lock.release()
+
+    def forked(self) -> None:
+        """Be free in a forked child, where the thread that was in it is not."""
+        self._put_back()
+        self._reset()
 
     def _put_back(self) -> None:
         if self._stacks is not None:
             self._stacks.ended()
             _replace(self._stacks, self._stacks.before)
             self._stacks = None
-
-    def forked(self) -> None:
-        """Be free in a forked child, where the thread that was in it is not."""
-        self._put_back()
-        self._lock, self._depth = threading.RLock(), 0
 
     def refuse_others(self) -> None:
         """Raise `ModelError` where the caller is inside handlers that change what a model says: whatever runs

@@ -32,8 +32,8 @@ _PASSES_SHARE = 20  # of warm-up steps, one pass before them
 _LEG = 5
 _LEAST_PASSES = 10  # of a start that other starts are held against
 _WIDER = 5.0
-# kernels whose step takes as many gradients as its path has steps, of a length that is not known yet: from far
-# out, millions
+# kernels whose step takes as many gradients as its path has steps, of a length that is not known yet:
+# millions, from far out
 _WITHOUT_BOUND = frozenset(["HMC"])
 _ON_THE_WAY = (0.25, 0.5, 0.75)
 _ROUNDS = 8
