@@ -372,8 +372,8 @@ def derived(case: Case) -> str | None:
 def marginal(case: Case) -> str | None:
     """The log density of `mu` with all discrete sites summed out, at three places."""
     discrete = [n for n in case.model.density.latents if case.model.sites[n].discrete]
-    if not discrete or case.of.change == "condition mu":
-        return None
+    if not discrete or case.of.change in ("condition mu", "missing impute"):
+        return None  # what is imputed is given to the marginal
     found = case.model.marginal(*discrete)
     at = np.quantile(case.draws("mu"), [0.1, 0.5, 0.9])
     state = {n: v[0, 0] for n, v in case.run.draws.items()}
