@@ -40,8 +40,8 @@ from gibbsite.density.ordering import exchangeable, put_in_order
 from gibbsite.density.possible.check import impossible_values
 from gibbsite.density.possible.columns import check_categories, unit_notes
 from gibbsite.density.possible.data import check_missing
+from gibbsite.density.possible.forgotten import check_forgotten, unused
 from gibbsite.density.told.arguments import check_arguments
-from gibbsite.density.told.forgotten import check_forgotten, unused
 from gibbsite.elimination import Marginal, eliminable, marginal_of
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name

@@ -23,7 +23,7 @@ from gibbsite.sampling.after import predict
 from gibbsite.sampling.after.likelihood import without_labels
 from gibbsite.sampling.after.probabilities import Probabilities, probabilities
 from gibbsite.sampling.engine.engine import INPUTS, Engine
-from gibbsite.sampling.engine.flight import Chunk, Flight
+from gibbsite.sampling.engine.flight import Flight
 from gibbsite.sampling.engine.leaving import Work
 from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING, WARMING, Stages, Ticker
@@ -38,7 +38,7 @@ from gibbsite.sampling.registry import remember
 from gibbsite.sampling.storage.committing import Committing, Packed
 from gibbsite.sampling.storage.datatree import to_datatree
 from gibbsite.sampling.storage.drawn import Drawn
-from gibbsite.sampling.storage.draws import Draws, empty_like
+from gibbsite.sampling.storage.draws import Chunk, Draws, empty_like
 from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.storage.summaries import PREFIX
 from gibbsite.sampling.warm.followed import KEY as FOLLOWED
