@@ -242,7 +242,7 @@ def prepared(fn: Callable, x: Any) -> tuple[float, Any, Any, Any]:
 def row(fn: Callable, x: Any, hand: Callable | None) -> tuple[str, Any]:
     """A row of the table, and the model."""
     planning, model, marginal, state = prepared(fn, x)
-    data = tuple(model.inputs["data"])
+    data = tuple(model.execution.inputs["data"])
     compiling, ours, equations = compiled(marginal.logdensity_at, state, data)
     often = max(5, 400_000 // max(int(marginal.plan.entries), 1))
     loop = in_loop(marginal.logdensity_at, often, state, data)
@@ -281,7 +281,9 @@ def flat(found: dict[Callable, Any]) -> None:
         cells = []
         for n in lengths:
             _, model, marginal, state = prepared(fn, np.resize(found[fn][0], n))
-            spent, _, equations = compiled(marginal.logdensity_at, state, tuple(model.inputs["data"]))
+            spent, _, equations = compiled(
+                marginal.logdensity_at, state, tuple(model.execution.inputs["data"])
+            )
             cells.append(f"{equations}, {spent:.1f}")
         print(f"| {fn.__name__} | {' | '.join(cells)} |", flush=True)
 

@@ -91,7 +91,7 @@ def _pymc(python: str | None, figures: list[Figure]) -> dict[str, Row]:
 def _gradients(figure: Figure, y: np.ndarray, with_numpyro: bool) -> dict[str, float]:
     """Microseconds of value and gradient in a loop, ours and NumPyro's, called in turn."""
     _, model, marginal, state = prepared(figure.model, y)
-    sides = {"summed out": (marginal.logdensity_at, tuple(model.inputs["data"]))}
+    sides = {"summed out": (marginal.logdensity_at, tuple(model.execution.inputs["data"]))}
     theirs = enumerated(figure.numpyro) if with_numpyro else None
     if theirs is not None:
         sides["NumPyro"] = (theirs, jnp.asarray(y))
@@ -155,7 +155,9 @@ def growth() -> None:
         for steps in (3, 6, f.most):
             y = f.data(steps)
             planning, model, marginal, state = prepared(f.by_site, y)
-            spent, _, equations = compiled(marginal.logdensity_at, state, tuple(model.inputs["data"]))
+            spent, _, equations = compiled(
+                marginal.logdensity_at, state, tuple(model.execution.inputs["data"])
+            )
             cell, other = "–", enumerated(f.by_site)
             if other is not None:
                 try:

@@ -24,6 +24,7 @@ FLOORS = {
     "conditional": {"trace", "density"},
     "elimination": {"trace", "density", "conditional"},
     "kernels": {"trace", "density", "graph", "conditional", "elimination"},
+    "modelling": {"trace", "density", "conditional", "elimination", "kernels"},
     "sampling": {"trace", "density", "graph", "conditional", "elimination", "kernels"},
     "prediction": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
     "views": {

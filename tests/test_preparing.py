@@ -142,7 +142,7 @@ def test_of_a_model_that_is_made_anew_nothing_stays(preparing, compiler):
     assert preparing.stage is not None  # XLA lets nothing go
     compiler.go.set()
     until(lambda: preparing.stage is None)
-    assert new._prepared and new.sample(**OPTIONS).status == "finished"
+    assert new.execution.prepared and new.sample(**OPTIONS).status == "finished"
     del old
     gc.collect()
     assert gone() is None
@@ -153,7 +153,7 @@ def test_a_prepared_program_goes_with_its_model(preparing):
     preparing.ask("m", model, **OPTIONS)
     preparing.idle()
     preparing.settle(60)
-    (engine,) = model._prepared.values()
+    (engine,) = model.execution.prepared.values()
     assert engine.ready
     found = weakref.ref(engine)
     del model, engine
@@ -173,7 +173,7 @@ def test_another_run_comes_first_and_what_it_broke_off_is_done_later(preparing, 
     assert running.sample(**OPTIONS).status == "finished"
     preparing.idle()
     until(lambda: preparing.stage is None)
-    assert [e.ready for e in waiting._prepared.values()] == [True]
+    assert [e.ready for e in waiting.execution.prepared.values()] == [True]
 
 
 def test_what_fails_is_not_told_and_met_again_by_the_run(preparing, monkeypatch, capfd, recwarn):

@@ -1,9 +1,7 @@
 """`Model`: a NumPyro model and its arguments, with every stage of the analysis at hand."""
 
 import copy
-import hashlib
 import inspect
-import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -12,70 +10,39 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar, Unpack
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gibbsite import sampling
 from gibbsite.conditional import Conditional, conditional_of
-from gibbsite.conditional.draws.gamma import own_gammas
-from gibbsite.conditional.reads.value_labels import value_labels
-from gibbsite.density import Density, Site, build_density
+from gibbsite.density import Density, Site
 from gibbsite.density.build import parameters_of_function
-from gibbsite.density.checks import check_proper
-from gibbsite.density.current import current
-from gibbsite.density.given.objects import Known, Labels
-from gibbsite.density.given.tables import as_arrays, order_notes, plate_labels
-from gibbsite.density.given.texts import check_texts
-from gibbsite.density.handlers.loose import LooseParam
-from gibbsite.density.handlers.params import with_constants
-from gibbsite.density.handlers.scopes import ScopedScans
-from gibbsite.density.levels import generated_latents
-from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.names import printed, spelt_notes
+from gibbsite.density.given.objects import Labels
 from gibbsite.density.named import Named
 from gibbsite.density.notation.model_tape import tape_of_model
-from gibbsite.density.observed import observed_values
 from gibbsite.density.ordering import exchangeable, put_in_order
-from gibbsite.density.possible.check import impossible_values
-from gibbsite.density.possible.columns import check_categories, unit_notes
-from gibbsite.density.possible.data import check_missing
-from gibbsite.density.told.arguments import check_arguments
-from gibbsite.density.told.forgotten import check_forgotten, unused
 from gibbsite.elimination import Marginal, eliminable, marginal_of
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name
 from gibbsite.ground import sensible
 from gibbsite.ground.sensible import by_name, shown
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
-from gibbsite.kernels.scheduling.elimination import drawn_jointly, eliminating
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
-from gibbsite.missing import checked_way, without_missing
-from gibbsite.padding import kept_padding
+from gibbsite.kernels.scheduling.schedule import Schedule
+from gibbsite.modelling.analysis import Analysis, analysed
+from gibbsite.modelling.execution import Execution
+from gibbsite.modelling.forgotten import unused
+from gibbsite.modelling.reparam import checked_auto, fitting_reparams, reparameterised
+from gibbsite.modelling.transform import (
+    carried_over,
+    checked_values,
+    conditioned,
+    intervened,
+)
 from gibbsite.prediction import of_runs
-from gibbsite.reparam import checked_auto, fitting_reparams, reparameterised
 from gibbsite.sampling import Run
 from gibbsite.sampling.options import Options
 from gibbsite.sampling.start import made
 from gibbsite.showing import Live
 from gibbsite.trace.tape.tape import Tape
-from gibbsite.transform import (
-    carried_over,
-    checked_values,
-    conditioned,
-    intervened,
-    observed_arrays,
-    unmarked,
-    without,
-)
-
-# what the other floors ask a model for, and people need not see
-_MACHINERY = frozenset(
-    "before_ready constants fingerprint generated grouped groups hidden inputs make_ready observed_sites "
-    "plan posterior recorded runtime_model seen stacked unread whole written_model".split()
-)
 
 _Method = TypeVar("_Method", bound=Callable)
 
@@ -102,71 +69,40 @@ class Model(Live):
     the NumPyro function itself, so a `Model` can stand wherever NumPyro expects a model.
     """
 
-    def __init__(
-        self,
-        fn: Callable,
-        args: tuple = (),
-        kwargs: Mapping[str, Any] | None = None,
-        *,
-        source: str | None = None,
-        name: str | None = None,
-        check_values: bool = True,
-        missing: str | None = None,
-    ):
-        handlers_alone.refuse_others()
-        self.fn = fn
-        self._known = known = Known()
-        parameters = parameters_of_function(fn)
-        named = [*parameters, *(f"argument {i}" for i in range(len(parameters), len(args)))]
-        self.args = tuple(as_arrays(v, n, known) for v, n in zip(args, named, strict=False))
-        self.kwargs = {n: as_arrays(v, n, known) for n, v in (kwargs or {}).items()}
-        known.labels = {n: tuple(map(printed, texts)) for n, texts in known.labels.items()}
-        self.name = name or getattr(fn, "__name__", "model")
+    def __init__(self, analysis: Analysis, source: str | None = None):
+        self.analysis, self.execution = analysis, Execution(analysis)
         self._source = source
-        self._missing: Mapping[str, np.ndarray] = {}  # which elements of which observed sites
-        self._imputed: Mapping[str, np.ndarray] = {}  # those of them that are drawn
-        self._whole: Model | None = None  # of the model as its data see it, the whole of it
         self.posterior = object()  # shared by models of one posterior, in whatever coordinates
-        self._schedule: Any = None  # what `with_schedule` chose; None is the default policy
-        self._usual: Schedule | None = None  # what `schedule()` found
-        self._scheduling, self._prepared = threading.RLock(), {}
-        check_arguments(fn, self.name, self.args, self.kwargs)
-        check_texts(fn, known.labels)
-        self._checked = sensible.flag("check_values", check_values)
-        if (missing := checked_way(missing)) is not None:
-            dealt = without_missing(fn, self.args, self.kwargs, missing, known.labels)
-            fn, self.args, self.kwargs, self._missing = dealt
-            self._imputed = self._missing if missing == "impute" else {}
-            self.fn = fn
-        try:
-            self.density: Density = build_density(fn, self.args, self.kwargs)
-        except LooseParam:
-            self.fn = fn = with_constants(fn, self.args, self.kwargs)
-            self.density = build_density(fn, self.args, self.kwargs)
-        if not self.density.latents:
-            raise ModelError(
-                f"model {self.name!r} has no latent sites: every `sample` statement is observed, so there is "
-                f"nothing to infer. Leave at least one site without `obs=` (or with a value of None)"
-            )
-        padded = kept_padding(fn, self.density)
-        if padded is not None:
-            self.fn, self.density = padded, build_density(padded, self.args, self.kwargs)
-        check_forgotten(fn, self.name, self.density, self.args, self.kwargs)
-        check_missing(self.density)
-        check_proper(self.density)
-        check_categories(self.density, known.labels)
-        self.notes: tuple[str, ...] = (
-            *order_notes(known),
-            *unit_notes(self.density, known.units),
-            *spelt_notes(self.density.sites),
-            *self.unread,
-            *(
-                f"{n} is not drawn forward, but by its log density: its draws do not follow that ({why})"
-                for n, why in self.density.doubted.items()
-            ),
-        )
-        if check_values:
-            self.notes += impossible_values(self.fn, self.density, known.labels)
+
+    @property
+    def fn(self) -> Callable:
+        """The NumPyro function."""
+        return self.analysis.fn
+
+    @property
+    def args(self) -> tuple:
+        """Its positional arguments, as arrays."""
+        return self.analysis.args
+
+    @property
+    def kwargs(self) -> Mapping[str, Any]:
+        """Its arguments by name, as arrays."""
+        return self.analysis.kwargs
+
+    @property
+    def name(self) -> str:
+        """What the model is called."""
+        return self.analysis.name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what merely hurts: see the class."""
+        return self.analysis.notes
+
+    @property
+    def density(self) -> Density:
+        """The log density: sites, additive terms, and which elements each of them reads; printable."""
+        return self.analysis.density
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model function, with the bound arguments unless others are given."""
@@ -195,42 +131,36 @@ class Model(Live):
     @cached_property
     def graph(self) -> DependencyGraph:
         """The dependency graph: nodes, edges, plates, Markov blankets, independence queries."""
-        return dependency_graph(self.density, self._known, self.plate_labels).of(self)
+        return dependency_graph(self.density, self.analysis.known, self.plate_labels).of(self)
 
     @property
     def labels(self) -> Labels:
         """Labels of the codes in the arguments, by name (`county`, `df['county']`), and under
         `index of <name>` those of rows."""
-        return self._known.labels
+        return self.analysis.known.labels
 
-    @cached_property
+    @property
     def plate_labels(self) -> Labels:
         """Labels of the elements of plates, where the data have some."""
-        return plate_labels({n: plate.size for n, plate in self.density.plates.items()}, self.labels)
+        return self.analysis.plate_labels
 
     def element_labels(self, site: str) -> list[tuple[str, ...] | None]:
         """Per axis of a site the labels of its elements, None where they have none."""
-        one = self.density.site(site)
-        plates = dict(zip(one.plate_axes, one.plates, strict=True))
-        return [self.plate_labels.get(plates.get(axis, "")) for axis in range(len(one.shape))]
-
-    def _imputed_labels(self) -> Labels:
-        """Labels of imputed elements, those of their places in the data, by dimension."""
-        found: Labels = {}
-        for name, gone in self._imputed.items():
-            labels = self.element_labels(name)
-            if any(labels):
-                places = np.argwhere(gone)
-                found[f"{name}_missing_dim_0"] = tuple(
-                    ", ".join(str(i) if m is None else m[i] for i, m in zip(at, labels, strict=True))
-                    for at in places
-                )
-        return found
+        return self.analysis.element_labels(site)
 
     def element_name(self, site: str, index: Sequence[int]) -> str:
         """What an element is called: `alpha[Hennepin]`, `z[17]`."""
-        labels = self.element_labels(site)
-        return plain_name(site, [k if m is None else m[k] for k, m in zip(index, labels, strict=True)])
+        return plain_name(site, self.analysis.labelled(site, index))
+
+    @property
+    def observed(self) -> Mapping[str, np.ndarray]:
+        """The data by site, NaN where they are missing."""
+        return self.execution.observed
+
+    @property
+    def generated(self) -> tuple[str, ...]:
+        """The latents that no observation can see, such as predictions."""
+        return self.execution.generated
 
     @cached_property
     def tape(self) -> Tape:
@@ -270,7 +200,7 @@ class Model(Live):
         return marginal_of(self.density, [self._named(s) for s in sites], named)
 
     def _named(self, site: Any) -> str:
-        return sensible.a_name("site", site, [*self.sites, *self.groups])
+        return sensible.a_name("site", site, [*self.sites, *self.density.groups])
 
     # models made from this one
 
@@ -339,25 +269,23 @@ class Model(Live):
         return changed
 
     def _remade(self, fn: Callable, kwargs: Mapping[str, Any]) -> "Model":
-        changed = Model(
-            fn, self.args, kwargs, source=self._source, name=self.name, check_values=self._checked
-        )
-        changed.labels.update(self.labels)
-        changed._known.units.update(self._known.units)
-        changed._missing, changed._imputed = self._missing, self._imputed
-        if self._schedule is None:
+        own = self.analysis
+        found = analysed(fn, own.args, kwargs, name=own.name, check_values=own.checked)
+        found.known.labels.update(own.known.labels)
+        found.known.units.update(own.known.units)
+        changed = Model(replace(found, missing=own.missing, imputed=own.imputed), self._source)
+        if self.execution.asked is None:
             return changed
         latents = [n for n, s in changed.sites.items() if s.latent]
         try:
-            return changed.with_schedule(carried_over(self._schedule, latents))
+            return changed.with_schedule(carried_over(self.execution.asked, latents))
         except ScheduleError:
             return changed  # the chosen kernels do not fit the changed model: the default policy decides
 
     def with_schedule(self, schedule: Any) -> "Model":
         """The same model with another default schedule, checked now: `ScheduleError` if it does not fit."""
         changed = copy.copy(self)
-        changed._schedule = self.schedule(schedule).text if schedule is not None else None
-        changed._usual, changed._scheduling, changed._prepared = None, threading.RLock(), {}
+        changed.execution = self.execution.following(schedule)
         if "graph" in changed.__dict__:
             changed.__dict__["graph"] = self.graph.of(changed)
         return changed
@@ -365,25 +293,13 @@ class Model(Live):
     @property
     def summed_out(self) -> tuple[str, ...]:
         """The sites that the model's own schedule sums or integrates out; none under the default policy."""
-        if self._schedule is None:
-            return ()
-        return tuple(n for u in self.schedule().updates for n in self._flat(u.eliminated))
-
-    def _flat(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Sites, with the members of groups in place of their names."""
-        return tuple(m for n in names for m in self.density.groups.get(n, (n,)))
+        return self.execution.summed_out
 
     @property
     def eliminations(self) -> tuple[Marginal, ...]:
         """What the model's own schedule eliminates sites by, or draws discrete ones jointly by; none under
         the default policy."""
-        if self._schedule is None:
-            return ()
-        found = [
-            self.marginal(*self._flat(u.eliminated)) if u.eliminated else drawn_jointly(self, u)
-            for u in self.schedule().updates
-        ]
-        return tuple(marginal for marginal in found if marginal is not None)
+        return self.execution.eliminations
 
     def eliminate(self, *sites: str) -> "Model":
         """The same model with a schedule that eliminates `sites` from one NUTS block, and redraws them.
@@ -392,8 +308,7 @@ class Model(Live):
         Where the model has no continuous site to move, discrete ones are drawn jointly. Raises as `marginal`
         does, and `ScheduleError` where the rest of the model fits no such schedule.
         """
-        names = self.marginal(*sites).sites
-        return self.with_schedule(eliminating(self, names, make_schedule(self).updates))
+        return self.with_schedule(self.execution.eliminating(self.marginal(*sites).sites))
 
     def element_blanket(self, site: str, index: int | tuple[int, ...]) -> dict[str, Any]:
         """Which elements of which sites share a term with one element of a latent site.
@@ -402,180 +317,17 @@ class Model(Live):
         """
         return element_blanket(self.density, site, index)
 
-    # what compiled runs need
-
-    @cached_property
-    def runtime_model(self) -> Callable:
-        """The model as kernels of a compiled run see it: its data come in as one keyword argument."""
-        fn, arguments = self.fn, self.density.arguments
-
-        def model(**kwargs: Any) -> Any:
-            args, named = arguments.rebuild(kwargs[INPUTS_KWARG]["data"])
-            with own_gammas(), unmarked(), observed_arrays(), ScopedScans():
-                return fn(*args, **named)
-
-        model.__name__ = self.name
-        return model
-
-    @property
-    def whole(self) -> "Model":
-        """The whole of the model, with what `seen` lacks."""
-        return self._whole or self
-
-    @property
-    def written_model(self) -> Callable:
-        """What predictions run: the model as written, with its data as one keyword argument."""
-        return self.whole.runtime_model
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """The arrays that a compiled run takes as arguments."""
-        return {"data": tuple(self.density.arguments.arrays)}
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A hash of the model's structure: sites, shapes and program, not the data's values."""
-        if self._whole is not None:
-            return self._whole.fingerprint
-        digest = hashlib.sha256()
-        for site in self.density.sites.values():
-            row = (site.name, site.shape, str(site.dtype), site.role, site.fn_name, str(site.support))
-            digest.update(repr(row).encode())
-        digest.update(str(self.density.closed.jaxpr).encode())
-        for const in self.density.closed.consts:
-            keys = jnp.issubdtype(jnp.result_type(const), jax.dtypes.prng_key)
-            const = jax.random.key_data(const) if keys else const
-            digest.update(np.asarray(jax.device_get(const)).tobytes())
-        return digest.hexdigest()[:32]
-
-    @cached_property
-    def observed(self) -> dict[str, np.ndarray]:
-        """The data by site, in the sense of `gibbsite.density.current`: NaN where they are missing."""
-        values, whole = observed_values(self.density), self.whole
-        return {
-            n: np.where(whole._missing[n], np.nan, values[n]) if n in whole._missing else values[n]
-            for n in current(whole.density).data
-        }
-
-    @cached_property
-    def generated(self) -> tuple[str, ...]:
-        """The latents that no observation can see, such as predictions."""
-        return generated_latents(self.whole.density)
-
-    @cached_property
-    def seen(self) -> "Model | None":
-        """The model without its `generated` latents, which runs draw forward, once per draw; None where there
-        are none, or nothing else."""
-        if self._whole is not None or not self.generated or self._ancestral:
-            return None
-        hidden = {n: self.density.sites[n] for n in self.generated}
-        if any(site.in_scan for site in hidden.values()):
-            return None  # a loop over time runs as a whole
-        found = Model(without(self.fn, hidden), self.args, self.kwargs, name=self.name, check_values=False)
-        found._whole = self
-        return found
-
-    @property
-    def _ancestral(self) -> bool:
-        """Whether no latent is informed by anything."""
-        return set(self.generated) >= set(self.density.latents)
-
-    @property
-    def hidden(self) -> tuple[str, ...]:
-        """The latents of the whole model that this one lacks: they are drawn forward."""
-        return () if self._whole is None else self.generated
-
-    @cached_property
-    def constants(self) -> tuple[str, ...]:
-        """The deterministic sites that no latent enters."""
-        density = self.whole.density
-        computed = density.outputs["deterministic"].items()
-        return tuple(n for n, atom in computed if not density.maps.latents(atom))
-
-    @property
-    def stacked(self) -> Mapping[str, tuple[str, ...]]:
-        """Which recorded sites are stacks of the model's own: none but in its grouped form."""
-        return {}
-
-    @property
-    def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """The indexed sites to be stacked under one name."""
-        return self.whole.density.groups
-
-    @property
-    def recorded(self) -> dict[str, Site]:
-        """The sites whose draws a run keeps: latent and deterministic ones."""
-        return {n: s for n, s in self.whole.density.sites.items() if s.role != "observed"}
-
-    @property
-    def observed_sites(self) -> dict[str, Site]:
-        """The sites of `observed`."""
-        return {n: self.density.sites[n] for n in self.observed}
-
-    @cached_property
-    def grouped(self) -> GroupedModel | None:
-        """The model with every group of alike sites as one array, for runs; None where it has none."""
-        return grouped_model(self)
-
     def schedule(self, text: Any = None, **options: Any) -> Schedule:
         """Which kernel updates which sites, in which order and why; checked against the model.
 
         `text` is a schedule such as `"Gibbs z (*) NUTS [w mu]"`, a list of `update(…)`, or None for the
         default policy; options as for `make_schedule`. Raises `ScheduleError` before anything runs.
         """
-        if text is not None or options:
-            return self._scheduled(text, options)
-        with self._scheduling:  # who comes second waits for what the first finds
-            if self._usual is None:
-                self._usual = self._scheduled(None, {})
-            return self._usual
-
-    def _scheduled(self, text: Any, options: Mapping[str, Any]) -> Schedule:
-        asked = self._schedule if text is None else text
-        if self.seen is not None:
-            try:
-                return self.seen.schedule(asked, **options)
-            except ScheduleError:
-                pass  # it names a prediction, or is wrong: the whole model then tells
-        return self._grouped_schedule(asked, options) or make_schedule(self, asked, **options)
-
-    def _grouped_schedule(self, asked: Any, options: Mapping[str, Any]) -> Schedule | None:
-        """The schedule over array sites; None where it names members of groups, or has a kernel that needs
-        the model as written (or is wrong: the model as written then tells in the user's own names)."""
-        if self.grouped is None or (asked is None and self._ancestral):
-            return None
-        try:
-            schedule = make_schedule(self.grouped, asked, **options)
-        except ScheduleError:
-            return None
-        return schedule if GROUPED_KERNELS.issuperset(u.kernel for u in schedule.updates) else None
+        return self.execution.schedule(text, **options)
 
     def plan(self, schedule: Any = None) -> Plan:
         """The model and a schedule, ready to run."""
-        found = self.schedule(schedule).plan()
-        values = value_labels(self.density, self.plate_labels, self.labels) if self.labels else {}
-        return replace(
-            found,
-            labels=self.plate_labels | self._imputed_labels(),
-            value_labels=values,
-            values_checked=self._checked,
-            origin=self,
-            prepared=self._prepared,
-        )
-
-    def before_ready(self) -> None:
-        """Do what runs the function under settings of NumPyro's that hold for the whole process, so that
-        `make_ready` may be called in another thread than the user's."""
-        if self.seen is not None:
-            self.seen.before_ready()
-        self.grouped  # noqa: B018
-
-    def make_ready(
-        self, tell: Callable[[str, bool], None], awaited: Callable[[Callable[[], bool]], None], **options: Any
-    ) -> None:
-        """Have made what `sample(**options)` will take, as `gibbsite.sampling.made_ahead` says; it goes with
-        the model."""
-        sampling.made_ahead(self.plan, tell, awaited, **options)
+        return replace(self.execution.plan(schedule), origin=self)
 
     @_with_options
     def start(self, *, schedule: Any = None, **options: Unpack[Options]) -> Run:
@@ -616,11 +368,10 @@ class Model(Live):
         """
 
         def made(args: tuple, kwargs: Mapping[str, Any]) -> Model:
-            one = Model(
-                self.fn, args, kwargs, source=self._source, name=self.name, check_values=self._checked
-            )
-            one.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
-            return one if self._schedule is None else one.with_schedule(self._schedule)
+            own = self.analysis
+            found = analysed(own.fn, args, kwargs, name=own.name, check_values=own.checked)
+            found.known.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
+            return Model(found, self._source).with_schedule(self.execution.asked)
 
         return of_runs.many(self, datasets, by, made, options)
 
@@ -633,9 +384,6 @@ class Model(Live):
         """
         own = {n: options.pop(n) for n in ("do", "given", "draws", "seed") if n in options}
         return of_runs.predict_prior(self, table, options, **own)
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in _MACHINERY]
 
     def __repr__(self) -> str:
         latents = ", ".join(self.density.latents)
@@ -660,7 +408,8 @@ def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
     source, name = kwargs.pop("_source", None), kwargs.pop("_name", None)
     if isinstance(fn, Model):
         source = source or fn._source
-        return Model(fn.fn, args or fn.args, kwargs or fn.kwargs, source=source, name=name, **options)
+        found = analysed(fn.fn, args or fn.args, kwargs or fn.kwargs, name=name, **options)
+        return Model(found, source)
     if not callable(fn):
         raise ModelError(f"a model is a function with NumPyro statements; got {type(fn).__name__}")
-    return Model(fn, args, kwargs, source=source, name=name, **options)
+    return Model(analysed(fn, args, kwargs, name=name, **options), source)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gibbsite.ground.process import Wait, after_fork, at_end
+from gibbsite.sampling.ahead import made_ahead
 from gibbsite.sampling.engine.leaving import Work
 
 _log = logging.getLogger("gibbsite")
@@ -45,7 +46,7 @@ class Preparing:
         """Have the run of `model` with these options prepared; what was prepared of `name` is dropped."""
         self.drop(name)
         try:
-            model.before_ready()
+            model.execution.before_ready()
         except Exception:
             _log.debug("preparing %r failed", name, exc_info=True)
             return
@@ -122,7 +123,7 @@ class Preparing:
         if (model := going.of()) is None:
             return
         try:
-            model.make_ready(lambda *at: self._tell(going, *at), going.let_go_on, **going.options)
+            made_ahead(model.plan, lambda *at: self._tell(going, *at), going.let_go_on, **going.options)
             self._tell(going, "showing", False)
             self._last(going.options)
         except Exception:

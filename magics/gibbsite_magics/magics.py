@@ -190,6 +190,7 @@ class Gibbsite(Magics):
     )
     @argument("--no-rescue", action="store_true", help="move no chain that is lost: see run.starts")
     @argument("--shard", type=unquoted, help="a plate whose data all devices share in every chain; or auto")
+    @argument("--on", type=unquoted, help="workers that step the chains: a Dask client, a process pool, …")
     @argument("--quiet", "-q", action="store_true", help="show no dashboard")
     @argument("--background", "-b", action="store_true", help="return at once; the run goes on meanwhile")
     @line_magic
@@ -206,6 +207,7 @@ class Gibbsite(Magics):
         options = {n: getattr(args, n) for n in (*names, "max_draws", "keep", "shard")}
         options |= {"device": args.device or None, "keep_warmup": True if args.keep_warmup else None}
         options |= {"rescue": False if args.no_rescue else None}
+        options |= {"on": None if args.on is None else evaluated(args.on, self._shell.user_ns)}
         options = self._defaults() | {n: v for n, v in options.items() if v is not None}
         self._ahead.make_way(model)
         taken = self._taken.get(model)

@@ -101,9 +101,9 @@ def at_the_mode(key, d):
 PLANTED = {
     "out of range": (WRAPPED, "gibbsite.density.writing.copies._in_range", lambda *args: True),
     "masks forgotten": (PADDED, "gibbsite.density.terms.Term.contribution", unweighted),
-    "padding": (PADDED, "gibbsite.padding.flat_elements", lambda density: {}),
+    "padding": (PADDED, "gibbsite.modelling.padding.flat_elements", lambda density: {}),
     "point masses": (POINT, "gibbsite.density.model.collect.check_atoms", lambda *args: None),
-    "improper": (IMPROPER, "gibbsite.facade.check_proper", lambda density: None),
+    "improper": (IMPROPER, "gibbsite.modelling.analysis.check_proper", lambda density: None),
     "a neighbour's data": (WRAPPED, "gibbsite.conditional.forms.walk.reduce_onto", neighbours),
     "a neighbour's table": (SWITCHED, "gibbsite.conditional.reads.reduce.reduce_onto", neighbours),
     "a neighbour's pairs": (RING, "gibbsite.conditional.finite.finite.reduce_onto", neighbours),

@@ -53,7 +53,7 @@ def exact_switches(x):
 @pytest.mark.parametrize("schedule", [None, "Gibbs z (*) NUTS mu"])
 def test_a_looped_model_has_its_exact_posterior(schedule):
     model = gb.model(switched, X)
-    assert model.grouped is not None
+    assert model.execution.grouped is not None
     text = model.schedule(schedule).text
     assert "z[" not in text and "Gibbs z" in text
     run = model.sample(schedule=schedule, draws=2000, warmup=300, chains=4, seed=3)
@@ -73,7 +73,7 @@ def test_a_looped_model_has_its_exact_posterior(schedule):
 @pytest.mark.parametrize("fn", [switched, numbered])
 def test_the_array_model_has_the_density_of_the_model(fn):
     model = gb.model(fn, X)
-    grouped = model.grouped
+    grouped = model.execution.grouped
     assert grouped is not None
     kwargs = {INPUTS_KWARG: grouped.inputs}
     for seed in range(3):
@@ -103,7 +103,7 @@ def test_predictions_run_the_model_as_written():
 def test_numbered_sites_keep_their_names():
     model = gb.model(numbered, X)
     run = model.sample(draws=20, warmup=20, chains=2, seed=0)
-    assert model.grouped is not None
+    assert model.execution.grouped is not None
     assert set(run.draws) == {"rate", *(f"a_{i}" for i in range(8))}
     assert all(run.draws[n].shape == (2, 20) and (run.draws[n] > 0).all() for n in run.draws)
 
@@ -111,8 +111,8 @@ def test_numbered_sites_keep_their_names():
 def test_schedules_that_name_members_or_need_priors_run_the_model_as_written():
     model = gb.model(switched, X)
     by_member = model.schedule("Gibbs [z[0] z[1]] (*) Gibbs [z[2] z[3] z[4]] (*) NUTS mu")
-    assert by_member.facts is model
-    assert model.schedule("Gibbs z (*) ESlice mu").facts is model
+    assert by_member.facts is model.execution
+    assert model.schedule("Gibbs z (*) ESlice mu").facts is model.execution
     with pytest.raises(ScheduleError, match="leaves out"):
         model.schedule("Gibbs z")
 
@@ -123,7 +123,7 @@ def test_sites_of_one_name_but_different_supports_stay_apart():
             numpyro.sample(f"u[{i}]", dist.Uniform(0.0, 1.0 + i))
 
     model = gb.model(bounded)
-    assert model.grouped is None
+    assert model.execution.grouped is None
     draws = model.sample(draws=200, warmup=100, chains=2, seed=1).draws["u"]
     assert draws.shape == (2, 200, 8)
     assert draws[..., 0].max() < 1 < draws[..., 7].max()

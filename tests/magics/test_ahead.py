@@ -22,18 +22,18 @@ def notebook(shell, monkeypatch):
 def test_the_run_of_a_cell_is_prepared_with_the_defaults(notebook, run, shell):
     run(CELL)
     notebook._preparing.settle(60)
-    (engine,) = shell.user_ns["m"]._prepared.values()
+    (engine,) = shell.user_ns["m"].execution.prepared.values()
     assert engine.ready and engine.chains == 2
     run("run = %sample m -n 10 -q")
     assert shell.user_ns["run"]._engine.kernel is engine.kernel
-    assert not shell.user_ns["m"]._prepared
+    assert not shell.user_ns["m"].execution.prepared
 
 
 def test_defaults_that_would_fail_tell_nothing(notebook, run, shell):
     run("%config Gibbsite.device = 'tpu'")
     assert run(CELL) == ""
     notebook._preparing.settle(60)
-    assert not shell.user_ns["m"]._prepared and run("1").endswith("1\n")
+    assert not shell.user_ns["m"].execution.prepared and run("1").endswith("1\n")
 
 
 def test_nothing_is_prepared_where_it_is_switched_off_or_interrupted(notebook, run, shell, monkeypatch):

@@ -64,7 +64,7 @@ def test_a_run_is_prepared_between_cells_and_what_its_model_prints_belongs_to_no
             break
     prints = [m for m in heard if "said" in str(m["content"])]
     assert prints and not [m for m in prints if m["parent_header"].get("msg_id")]
-    reply, _ = execute(client, "assert [e.ready for e in talker._prepared.values()] == [True]")
+    reply, _ = execute(client, "assert [e.ready for e in talker.execution.prepared.values()] == [True]")
     assert reply["status"] == "ok"
 
 

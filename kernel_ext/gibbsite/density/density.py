@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from gibbsite.density.evaluation.evaluate import Evaluator, producers
+from gibbsite.density.explain import Explanation, explain
 from gibbsite.density.maps.access import Accesses
 from gibbsite.density.maps.provenance import Provenance
 from gibbsite.density.model.arguments import Arguments
 from gibbsite.density.model.bounds import all_inside
 from gibbsite.density.model.sites import Plate, Site
-from gibbsite.density.notation.explain import Explanation, explain
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
 from gibbsite.ground.sensible import by_name, shown

@@ -31,6 +31,7 @@ def taken_up(
     until: Until | None,
     max_draws: int,
     device: str | None = None,
+    on: Any = None,
     init: Mapping[str, np.ndarray] | None = None,
     durable: bool = True,
 ) -> Run:
@@ -40,7 +41,7 @@ def taken_up(
     draws per chain, those that are there included. Raises `CheckpointError` where the run was begun with
     another model, data, schedule, versions or options, or is damaged.
     """
-    run = read_back(folder, lambda described: plan, device, streaming=True, durable=durable)
+    run = read_back(folder, lambda described: plan, device, on=on, streaming=True, durable=durable)
     then, now = asdict(run.settings), asdict(settings)
     differ = [name for name in now if name not in _FREE and then[name] != now[name]]
     if differ:

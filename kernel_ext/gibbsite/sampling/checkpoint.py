@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.errors import CheckpointError
+from gibbsite.ground.memory import available_memory, readable
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.engine.resources import available_memory, readable
 
 FORMAT = 3
 FILE = "checkpoint.npz"

@@ -8,6 +8,7 @@ from typing import Any
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.resources import Place, capacity, choose_device, choose_shards
+from gibbsite.sampling.remote.engine import RemoteEngine
 from gibbsite.sampling.run import Settings
 from gibbsite.trace.jaxpr.surroundings import Surroundings
 
@@ -23,9 +24,12 @@ def surroundings_of(plan: Plan) -> Surroundings:
     return here if plan.density is None else here.with_numbers_of(plan.density.surroundings)
 
 
-def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engine, Place]:
+def engine_for(plan: Plan, settings: Settings, device: str | None, on: Any = None) -> tuple[Engine, Place]:
     """A compiled or yet to be compiled engine, and where it runs. Plans of equal `cache_key` share one; one
-    that was prepared for the plan's model is taken."""
+    that was prepared for the plan's model is taken. With an executor `on`, one that has chains stepped
+    there."""
+    if on is not None:
+        return _remote(plan, settings, device, on)
     key, place, make = _asked(plan, settings, device)
     with _choosing:
         if key not in _ENGINES:
@@ -35,6 +39,22 @@ def engine_for(plan: Plan, settings: Settings, device: str | None) -> tuple[Engi
         _ENGINES.move_to_end(key)
         engine = _ENGINES[key]
     return (engine if engine.plan is plan else engine.rebound(plan)), place
+
+
+def _remote(plan: Plan, settings: Settings, device: str | None, executor: Any) -> tuple[Engine, Place]:
+    here = choose_device(device or "cpu", plan, settings.chains).devices[:1]
+    room = capacity(plan, settings.chains)
+    engine = RemoteEngine(
+        plan,
+        settings.chains,
+        settings.warmup,
+        room,
+        here,
+        settings.thin,
+        surroundings=surroundings_of(plan),
+        executor=executor,
+    )
+    return engine, Place(here, f"stepped by {type(executor).__name__}")
 
 
 def engine_ahead(plan: Plan, settings: Settings, device: str | None) -> Engine:

@@ -31,17 +31,24 @@ from gibbsite.sampling.storage.reading import (
 from gibbsite.sampling.storage.store import Store
 
 
-def load(path: str | Path, model: Any = None, device: str | None = None, *, partial: bool = False) -> Run:
+def load(
+    path: str | Path,
+    model: Any = None,
+    device: str | None = None,
+    *,
+    partial: bool = False,
+    on: Any = None,
+) -> Run:
     """The run saved, or streamed, in the folder `path`.
 
     Its draws, statistics and diagnostics are there at once; to `resume`, give the `model`: the same program
     and data (names of Python objects do not matter). A run that streamed to `path` goes on doing so, unless
     another process is at it (`StoreError`). Each host of a program of several reads its own part of the run.
     With `partial`, of a damaged store the draws before the damage, with a warning that names the files; such
-    a run cannot go on. Nothing in the folder is executed, whatever it holds. Raises `CheckpointError` where
-    the folder holds no run, or one of another format, where a file is missing or not as it was written, or,
-    given a model, where the run is of another model, data or schedule, or by other versions of Gibbsite, JAX
-    or NumPyro, whose draws would not be the same."""
+    a run cannot go on. `on`: workers to go on with, as in `sample`. Nothing in the folder is executed,
+    whatever it holds. Raises `CheckpointError` where the folder holds no run, or one of another format,
+    where a file is missing or not as it was written, or, given a model, where the run is of another model,
+    data or schedule, or by other versions of Gibbsite, JAX or NumPyro, whose draws would not be the same."""
     sensible.flag("partial", partial)
     sensible.text("device", device, "cpu")
     if model is not None and not callable(getattr(model, "plan", None)):
@@ -50,7 +57,7 @@ def load(path: str | Path, model: Any = None, device: str | None = None, *, part
     if parts(folder) and not (folder / checkpoint.FILE).exists():
         folder = own_part(folder)
     planned = None if model is None else partial_of(_plan_of, model)
-    return read_back(folder, planned, device, partial=partial)
+    return read_back(folder, planned, device, on=on, partial=partial)
 
 
 def read_back(
@@ -58,6 +65,7 @@ def read_back(
     planned: Callable[[dict[str, Any]], Plan] | None,
     device: str | None = None,
     *,
+    on: Any = None,
     partial: bool = False,
     streaming: bool = False,
     durable: bool = True,
@@ -107,7 +115,7 @@ def read_back(
         store.expect(facts)
         run.attach_store(store)
     if planned is not None:
-        engine, place = engine_for(plan, settings, device)
+        engine, place = engine_for(plan, settings, device, on)
         _same_surroundings(engine, facts.get("surroundings"))
         run.give_engine(engine, place)
     return run
@@ -183,7 +191,7 @@ def verify(path: str | Path) -> Verified:
 
 def _plan_of(model: Any, described: dict[str, Any]) -> Plan:
     """The model's plan under its own schedule, or else the saved one."""
-    own = getattr(model, "_schedule", None)
+    own = model.execution.asked
     try:
         return model.plan(described["schedule"] if own is None else None)
     except ScheduleError as problem:

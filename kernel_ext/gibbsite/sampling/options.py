@@ -10,6 +10,7 @@ from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground import sensible
 from gibbsite.ground.sensible import shown
 from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling.remote.pieces import checked
 from gibbsite.sampling.storage.draws import empty_like
 
 
@@ -35,7 +36,16 @@ class Options(TypedDict, total=False):
     resume: str | None
     rescue: bool
     host: str | None
+    on: Any
     durable: bool
+
+
+def elsewhere(executor: Any, host: Any, shard: Any) -> None:
+    """Raise `OptionError` where an executor is none, or where it is asked for beside what it replaces."""
+    checked(executor)
+    for name, value in (("host", host), ("shard", shard)):
+        if value is not None:
+            raise OptionError(f"on= deals the chains of one run out to workers; leave {name}= out")
 
 
 MOST_CHAINS = 1_000_000

@@ -23,7 +23,7 @@ from gibbsite.sampling.after import predict
 from gibbsite.sampling.after.likelihood import without_labels
 from gibbsite.sampling.after.probabilities import Probabilities, probabilities
 from gibbsite.sampling.engine.engine import INPUTS, Engine
-from gibbsite.sampling.engine.flight import Chunk, Flight
+from gibbsite.sampling.engine.flight import Flight
 from gibbsite.sampling.engine.leaving import Work
 from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING, WARMING, Stages, Ticker
@@ -35,10 +35,12 @@ from gibbsite.sampling.modes.renamed import TOPIC as RENAMED
 from gibbsite.sampling.modes.renamed import notices_from
 from gibbsite.sampling.posterior.derived import Derived
 from gibbsite.sampling.registry import remember
+from gibbsite.sampling.remote.engine import RemoteEngine
+from gibbsite.sampling.remote.pieces import WorkersLost
 from gibbsite.sampling.storage.committing import Committing, Packed
 from gibbsite.sampling.storage.datatree import to_datatree
 from gibbsite.sampling.storage.drawn import Drawn
-from gibbsite.sampling.storage.draws import Draws, empty_like
+from gibbsite.sampling.storage.draws import Chunk, Draws, empty_like
 from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.storage.summaries import PREFIX
 from gibbsite.sampling.warm.followed import KEY as FOLLOWED
@@ -50,7 +52,6 @@ from gibbsite.sampling.watch.preview import Preview
 from gibbsite.sampling.watch.until import Until
 from gibbsite.showing import watch
 
-_CHUNK_SECONDS = 0.2
 # streaming to disk may take this share of a processor: what an append costs, some milliseconds, comes several
 # times a second then
 _STORE_SHARE = 0.02
@@ -208,21 +209,29 @@ class Run(Looking):
         """End at the next chunk; all completed draws are kept. Returns at once."""
         self._stop.set()
 
-    def resume(self, draws: int | None = None) -> "Run":
+    def resume(self, draws: int | None = None, *, on: Any = None) -> "Run":
         """Go on with `draws` more draws per chain (default: those that are left), and block until done.
 
-        An unfinished warm-up is finished first. In a notebook, the cell shows it as it goes on.
+        An unfinished warm-up is finished first. In a notebook, the cell shows it as it goes on. `on`: other
+        workers for a run that was begun with some, as many as there are.
         """
-        self.continue_(draws)
+        self.continue_(draws, on=on)
         watch(self)
         return self.wait()
 
-    def continue_(self, draws: int | None = None) -> "Run":
+    def continue_(self, draws: int | None = None, *, on: Any = None) -> "Run":
         """As `resume`, in the background. Raises `GibbsiteError` while the run is going."""
         draws = None if draws is None else sensible.count("draws", draws, 1)
         with self._by_one_thread("resuming"):
             self._check_process()
-            self._ready_engine()
+            engine = self._ready_engine()
+            if on is not None:
+                if not isinstance(engine, RemoteEngine):
+                    raise OptionError(
+                        "on: this run was begun on this machine; save it, and load(path, model=…, on=…) goes "
+                        "on with it elsewhere"
+                    )
+                self._engine = engine.moved(on)
             if self._store is not None:
                 self._store.claim()
             if draws is not None:
@@ -376,10 +385,14 @@ class Run(Looking):
             self._status = self._phase()
             self._stages.enter(WARMING if self._status == "warmup" else SAMPLING)
             flight = ahead or self._depart(engine, self._state, self.kept.steps, size)
-            chunk, seconds = flight.landed()
+            try:
+                chunk, seconds = flight.landed()
+            except WorkersLost as lost:
+                self._status, self._message = "stopped", str(lost)
+                return
             n, state = flight.steps, flight.state
             if self.settings.chunk is None:
-                size = int(np.clip(_CHUNK_SECONDS / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))
+                size = int(np.clip(engine.chunk_seconds / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))
             measuring = self._clock.due(engine, kwargs, state.block_states, sum(self._pace.seconds))
             undefined = first_undefined(self._plan, chunk)
             if undefined is not None:

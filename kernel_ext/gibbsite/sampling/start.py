@@ -56,6 +56,7 @@ def made(
     durable: bool = True,
     resume: str | None = None,
     host: str | None = None,
+    on: Any = None,
 ) -> Run:
     """A run that has not begun, or with `resume` "auto" the one that has begun in `store`.
 
@@ -83,8 +84,12 @@ def made(
     Of several hosts, each of which calls this with the same arguments but for `host` ("3/16" is the fourth of
     sixteen, "auto" asks the batch system), every host runs and returns its share of the chains, on its own
     devices, and streams it to a folder of its own in `store`; `gibbsite.joined` puts the draws together. In a
-    program of `jax.distributed` they have JAX's numbers. `analysed`: seconds that making the plan took, to
-    be shown with what follows.
+    program of `jax.distributed` they have JAX's numbers.
+
+    With `on`, anything with `submit(fn, …)` that returns futures (a `ProcessPoolExecutor`, a Dask client, …),
+    chains are stepped by its workers, and everything else happens here: one run, with the draws that it has
+    whatever the number of workers. What a lost worker had is sent again from its last chunk. `analysed`:
+    seconds that making the plan took, to be shown with what follows.
 
     Raises `OptionError` for values that make no sense, `ResourceError` where the draws cannot fit into
     memory, `StoreError` where the store cannot be made, `CheckpointError` where what is in it cannot go on.
@@ -115,7 +120,9 @@ def made(
         of_all = checked_starts(plan, settings.all_chains or settings.chains, options.starts(init))
         own = slice(settings.first_chain, settings.first_chain + settings.chains)
         given = {n: v[own] for n, v in of_all.items()}
-    engine, place = engine_for(plan, settings, device)
+    if on is not None:
+        options.elsewhere(on, host, shard)
+    engine, place = engine_for(plan, settings, device, on)
     planned(
         plan,
         settings.chains,
@@ -134,6 +141,7 @@ def made(
             until=condition,
             max_draws=most,
             device=device,
+            on=on,
             init=given,
             durable=durable,
         )

@@ -47,7 +47,7 @@ def test_the_conditional_stays_as_it_is(fn):
     assert model.schedule().text == "Window k" and model.conditional("k").kind == "none"
     draw = window_draw(model.density, "k")
     keys = jax.random.split(jax.random.key(0), N)
-    data = model.inputs["data"]
+    data = model.execution.inputs["data"]
     after = np.asarray(
         jax.jit(jax.vmap(lambda k, z: draw.update(k, {"k": z}, data)))(
             keys, jnp.asarray(start, model.sites["k"].dtype)

@@ -42,7 +42,7 @@ from numpyro.infer import Gibbs
 def scheduled(model, text=None, namespace=None):
     """The kernel of a schedule, fed with the data as a compiled run is."""
     analysed = gb.model(model, DATA[model])
-    plan = make_schedule(analysed, text, namespace=namespace).plan()
+    plan = make_schedule(analysed.execution, text, namespace=namespace).plan()
     return plan.kernel, lambda data: {"_gibbsite_inputs": {"data": (data["y"],)}}
 
 
@@ -90,7 +90,7 @@ def single(model, kernel):
     if kernel == "Metropolis":
         fits = [n for n in fits if around(n, jnp.ones(analysed.sites[n].shape)) is not None]
     parts = [f"{kernel}{OPTIONS.get(kernel, '').format(n)} {n}" for n in fits]
-    for u in default_spec(analysed).updates:
+    for u in default_spec(analysed.execution).updates:
         rest = [n for n in u.sites if n not in fits]
         parts += [f"Gibbs {n}" for n in u.eliminated if n not in fits]  # not out of two kernels
         if u.kernel in ("Collapsed", "PolyaGamma"):  # what is left of its block it cannot update

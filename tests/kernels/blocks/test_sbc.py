@@ -92,7 +92,7 @@ CASES = {
 
 
 def kernel_of(model, y, text):
-    plan = make_schedule(gb.model(model, y), text).plan()
+    plan = make_schedule(gb.model(model, y).execution, text).plan()
     return plan.kernel, lambda data: {"_gibbsite_inputs": {"data": (data["y"],)}}
 
 

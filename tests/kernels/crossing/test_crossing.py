@@ -176,7 +176,7 @@ def plated(y=None):
 def test_the_prior_survives():
     found = gb.model(plated, np.zeros(4))
     assert "Crossing [z x]" in found.schedule().text
-    plan = make_schedule(found, None).plan()
+    plan = make_schedule(found.execution, None).plan()
     inputs = lambda data: {"_gibbsite_inputs": {"data": (data["y"],)}}  # noqa: E731
     scores = joint_distribution_test(plated, plan.kernel, {"y": "y"}, inputs=inputs)
     assert max(float(np.abs(z).max()) for z in scores.values()) < 4.5

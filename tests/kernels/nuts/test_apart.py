@@ -101,10 +101,10 @@ def as_a_run_sees_it(fn):
     """A model whose log density is evaluated as a whole: its sites grouped, or a marginal."""
     model = gb.model(fn)
     if fn is looped:
-        assert model.grouped is not None
-        return model.grouped
+        assert model.execution.grouped is not None
+        return model.execution.grouped
     marginal = joint_marginal(model.density, ["here"], insist=True)
-    return MarginalModel(model.name, model.density, marginal, model.inputs, ("here",))
+    return MarginalModel(model.name, model.density, marginal, model.execution.inputs, ("here",))
 
 
 @pytest.mark.parametrize("fn", [looped, summed])
@@ -114,7 +114,7 @@ def test_a_density_that_is_evaluated_as_a_whole_is_told_the_distances(fn):
     def found():
         model = as_a_run_sees_it(fn)
         kwargs = {"_gibbsite_inputs": {"data": model.density.arguments.arrays}}
-        p = problem(model.runtime_model, model.density, "auto", jax.random.key(0), (), kwargs)
+        p = problem(model.execution.runtime_model, model.density, "auto", jax.random.key(0), (), kwargs)
         count = p.coordinates.degrees
         at = {"mu": [5.3], "theta": np.resize(Z, count)}
         of = p.value_and_grad(jnp.zeros(count), (), kwargs)

@@ -32,7 +32,7 @@ def by_hand(y=None):
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_frozen_at_random(model, seed):
     analysed = gb.model(model, DATA)
-    kernel = Frozen(analysed.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
+    kernel = Frozen(analysed.execution.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
     kernel.seed = seed
     composite = Gibbs([(kernel, list(analysed.density.latents))])
     survives(model, composite)
@@ -42,15 +42,15 @@ def test_frozen_at_random(model, seed):
 @pytest.mark.parametrize("bent", [(1.0, 0.0), (-0.5, 0.3)])
 def test_frozen_with_a_scale_between_itself_and_its_logarithm(bent):
     analysed = gb.model(declared, DATA)
-    kernel = Frozen(analysed.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
+    kernel = Frozen(analysed.execution.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
     kernel.bent = bent
     survives(declared, Gibbs([(kernel, list(analysed.density.latents))]))
 
 
 def test_frozen_beside_a_block_that_owns_a_parent():
     analysed = gb.model(declared, DATA)
-    kernel = Frozen(analysed.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
-    conjugate = ConjugateGibbs(analysed.runtime_model, analysed.density)
+    kernel = Frozen(analysed.execution.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
+    conjugate = ConjugateGibbs(analysed.execution.runtime_model, analysed.density)
     survives(declared, Gibbs([(conjugate, ["mu"]), (kernel, ["tau", "theta"])]))
 
 
@@ -64,6 +64,6 @@ def test_a_wrong_jacobian_would_be_seen(monkeypatch):
 
     monkeypatch.setattr(Coordinates, "written_with_offsets", wrong)
     analysed = gb.model(declared, DATA)
-    kernel = Frozen(analysed.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
+    kernel = Frozen(analysed.execution.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
     with pytest.raises(AssertionError):
         survives(declared, Gibbs([(kernel, list(analysed.density.latents))]))

@@ -73,7 +73,7 @@ def frozen(names, seed, white=None):
     model, data = of(*names)
     analysed = gb.model(model, data)
     assert set(declared(analysed.density, list(analysed.density.latents), None)) == set(names)
-    kernel = Frozen(analysed.runtime_model, analysed.density, step_size=0.3, max_tree_depth=4)
+    kernel = Frozen(analysed.execution.runtime_model, analysed.density, step_size=0.3, max_tree_depth=4)
     kernel.seed, kernel.white = seed, white
     return model, Gibbs([(kernel, list(analysed.density.latents))])
 

@@ -102,7 +102,7 @@ def test_a_candidate_that_breaks_a_rule_is_turned_down_with_the_reason():
         if "Collapsed" in str(spec):
             raise ScheduleError("no such block")
 
-    spec, candidates = chosen(model, base, legal)
+    spec, candidates = chosen(model.execution, base, legal)
     assert "Collapsed" not in str(spec)
     (refused,) = [c for c in candidates if c.refused]
     assert str(refused) == f"{WITHOUT}: not offered: no such block"
@@ -131,7 +131,7 @@ def test_what_cannot_be_derived_is_turned_down_with_the_reason(monkeypatch):
 
     monkeypatch.setattr(choice, "REWRITES", {"a rewrite": broken})
     base = parse_schedule(IN_TURN)
-    spec, (first, refused) = chosen(noisy(26, 8.0), base, lambda spec: None)
+    spec, (first, refused) = chosen(noisy(26, 8.0).execution, base, lambda spec: None)
     assert spec is base and first.chosen and "cannot be integrated out" in refused.refused
 
 

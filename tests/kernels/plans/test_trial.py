@@ -49,11 +49,11 @@ def two(rho):
 def test_a_trial_finds_the_time_of_a_bivariate_normal_drawn_in_turn():
     model = gb.model(two, 0.9)
     updates = model.schedule("Conjugate a (*) Conjugate b").updates
-    times = times_of(Sweep(model, updates), model.inputs, ("a", "b"))
+    times = times_of(Sweep(model.execution, updates), model.execution.inputs, ("a", "b"))
     truth = (1 + 0.81) / (1 - 0.81)  # of a and of b alike
     # 1600 draws are some 168 effective: times are known within a sixth or so
     assert all(truth / 1.6 < t < 1.6 * truth for t in times.values())
-    again = times_of(Sweep(model, updates), model.inputs, ("a", "b"))
+    again = times_of(Sweep(model.execution, updates), model.execution.inputs, ("a", "b"))
     assert again == times  # the same seed, the same schedule
 
 
@@ -65,12 +65,12 @@ def test_a_trial_takes_discrete_sites_too():
             numpyro.sample("x", dist.Normal(mu[z], 1.0), obs=x)
 
     model = gb.model(mixture, np.r_[np.zeros(20), 9 * np.ones(20)].astype(np.float32))
-    sweep = Sweep(model, model.schedule("Gibbs z (*) Conjugate mu").updates)
+    sweep = Sweep(model.execution, model.schedule("Gibbs z (*) Conjugate mu").updates)
     starts = sweep.starts(0, 5)
     assert starts["z"].shape == (5, 40) and set(np.unique(starts["z"])) == {0, 1}
-    assert np.isfinite(list(times_of(sweep, model.inputs, ("mu",)).values())).all()
+    assert np.isfinite(list(times_of(sweep, model.execution.inputs, ("mu",)).values())).all()
     with pytest.raises(ValueError, match="not an exact draw"):
-        Sweep(model, model.schedule("Gibbs z (*) NUTS mu").updates)
+        Sweep(model.execution, model.schedule("Gibbs z (*) NUTS mu").updates)
 
 
 def test_work_grows_with_elements_arithmetic_and_passes():
@@ -108,9 +108,9 @@ def test_draws_by_rejection_take_work_by_the_rounds_of_their_elements():
         numpyro.sample("y", dist.Normal(0, s), obs=y)
 
     model = gb.model(scales, np.random.default_rng(0).normal(size=(6, 50)).astype(np.float32))
-    sweep = Sweep(model, model.schedule("Conjugate s").updates)
+    sweep = Sweep(model.execution, model.schedule("Conjugate s").updates)
     state = {"s": jax.ShapeDtypeStruct((50,), np.float32)}
-    assert 1e4 < work_of(sweep, jax.random.key(0), state, model.inputs) < 2e5
+    assert 1e4 < work_of(sweep, jax.random.key(0), state, model.execution.inputs) < 2e5
 
 
 def steps(y):
@@ -137,10 +137,10 @@ def test_loops_that_are_seldom_wanted_are_not_taken(monkeypatch):
     rng = np.random.default_rng(0)
     model = gb.model(steps, np.cumsum(rng.normal(size=9)) + rng.normal(size=9))
     text = "Conjugate [drift step] (*) Conjugate wild (*) Conjugate blurred"
-    sweep = Sweep(model, model.schedule(text).updates)
+    sweep = Sweep(model.execution, model.schedule(text).updates)
     state = {n: jnp.asarray(v[0]) for n, v in sweep.starts(0, 1).items()}
     step = jax.jit(sweep)
     for key in jax.random.split(jax.random.key(0), 100):
-        state = step(key, state, model.inputs)
+        state = step(key, state, model.execution.inputs)
     jax.effects_barrier()
     assert len(seen) >= 300 and np.mean(seen) < 0.1

@@ -68,7 +68,7 @@ SCHEDULES = [
 @pytest.mark.parametrize("text", SCHEDULES)
 def test_every_schedule_reaches_the_exact_posterior(text):
     model = gb.model(gmm, jnp.asarray(Y, jnp.float32))
-    plan = make_schedule(model, text, namespace={"around": around}).plan()
+    plan = make_schedule(model.execution, text, namespace={"around": around}).plan()
     inputs = {"_gibbsite_inputs": plan.inputs}
     draws = run_chains(plan.kernel, warmup=400, draws=3000, seed=5, kwargs=inputs)
     assert check_moments(draws, *exact_moments()) == 16
@@ -92,11 +92,11 @@ PROPOSALS = [
 @pytest.mark.parametrize(("proposal", "told"), PROPOSALS)
 def test_a_proposal_that_does_not_fit_is_told(proposal, told):
     model = gb.model(positive, 2.0)
-    plan = make_schedule(model, "Metropolis(proposal=mine) g", namespace={"mine": proposal}).plan()
+    plan = make_schedule(model.execution, "Metropolis(proposal=mine) g", namespace={"mine": proposal}).plan()
     with pytest.raises(ScheduleError, match=told):
         run_chains(plan.kernel, warmup=1, draws=1, kwargs={"_gibbsite_inputs": plan.inputs})
 
 
 def test_a_proposal_that_is_no_function_is_refused():
     with pytest.raises(ScheduleError, match="a function of the state"):
-        make_schedule(gb.model(positive, 2.0), "Metropolis(proposal=3) g").plan()
+        make_schedule(gb.model(positive, 2.0).execution, "Metropolis(proposal=3) g").plan()

@@ -42,16 +42,18 @@ def test_text_survives_a_round_trip(text):
 
 
 def test_forms_that_mean_the_same_are_equal(model):
-    one = make_schedule(model, "DiscGibbs [z](*)hmc( step_size = .05,num_steps=10 )[w, mu]")
-    two = make_schedule(model, [update("Gibbs", "z"), update("HMC", "w", "mu", step_size=0.05, num_steps=10)])
+    one = make_schedule(model.execution, "DiscGibbs [z](*)hmc( step_size = .05,num_steps=10 )[w, mu]")
+    two = make_schedule(
+        model.execution, [update("Gibbs", "z"), update("HMC", "w", "mu", step_size=0.05, num_steps=10)]
+    )
     assert one == two
     assert one.text == "Gibbs z (*) HMC(step_size=0.05, num_steps=10) [w mu]"
-    assert make_schedule(model, one) == one
-    assert one != make_schedule(model, "Gibbs z (*) NUTS *")
+    assert make_schedule(model.execution, one) == one
+    assert one != make_schedule(model.execution, "Gibbs z (*) NUTS *")
 
 
 def test_a_star_takes_what_is_left(model):
-    assert make_schedule(model, "Gibbs z (*) NUTS *").updates[1].sites == ("w", "mu")
+    assert make_schedule(model.execution, "Gibbs z (*) NUTS *").updates[1].sites == ("w", "mu")
 
 
 MISTAKES = [
@@ -97,20 +99,20 @@ MISTAKES = [
 @pytest.mark.parametrize(("text", "expected"), [pytest.param(t, e, id=t or "empty") for t, *e in MISTAKES])
 def test_mistakes_are_told_before_anything_runs(model, text, expected):
     with pytest.raises(ScheduleError) as caught:
-        make_schedule(model, text)
+        make_schedule(model.execution, text)
     for part in expected:
         assert part in str(caught.value)
 
 
 def test_the_caret_stands_under_the_mistake(model):
     with pytest.raises(ScheduleError) as caught:
-        make_schedule(model, "Gibbs z (*) NUTS [w mo]")
+        make_schedule(model.execution, "Gibbs z (*) NUTS [w mo]")
     line, caret = str(caught.value).splitlines()[-2:]
     assert line[caret.index("^") :].startswith("mo")
 
 
 def test_the_default_is_explained(model):
-    s = make_schedule(model)
+    s = make_schedule(model.execution)
     assert sorted(n for row in s.rows for n in row.sites) == ["mu", "w", "z"]
     assert all(row.reason and row.cost for row in s.rows)
     assert "cost per sweep" in str(s)
@@ -181,13 +183,13 @@ def bounded(y):
 
 def test_moving_supports_keep_gradients_away():
     m = gb.model(bounded, np.float32(2.0))
-    s = make_schedule(m)
+    s = make_schedule(m.execution)
     kernel = {n: u.kernel for u in s.updates for n in u.sites}
     assert kernel["top"] == kernel["x"] == "Conjugate"
     assert kernel["k"] == "Window"
     for kernel in ("NUTS", "HMC"):
         with pytest.raises(ScheduleError, match="bounds the support of x, y"):
-            make_schedule(m, f"{kernel} top (*) Slice [x far] (*) RandomWalk k")
+            make_schedule(m.execution, f"{kernel} top (*) Slice [x far] (*) RandomWalk k")
 
 
 def test_compiled_schedules_reach_the_posterior():
@@ -198,7 +200,7 @@ def test_compiled_schedules_reach_the_posterior():
     p /= p.sum()
     mean = (t * p).sum()
     for text in (None, "random: Slice [top x] (*) ESlice far (*) 2 x RandomWalk k"):
-        plan = make_schedule(m, text).plan()
+        plan = make_schedule(m.execution, text).plan()
         draws = run_chains(plan.kernel, warmup=500, draws=4000, kwargs={"_gibbsite_inputs": plan.inputs})
         moments = (
             {"top": mean, "far": 0.0, "k": 3.0},
@@ -208,12 +210,12 @@ def test_compiled_schedules_reach_the_posterior():
 
 
 def test_plans_know_what_they_are(model):
-    plan = make_schedule(model, "2 x Gibbs z (*) NUTS *").plan()
+    plan = make_schedule(model.execution, "2 x Gibbs z (*) NUTS *").plan()
     assert [b.label for b in plan.blocks] == ["z", "[w mu]"]
     assert set(plan.sites) == {"w", "mu", "centre", "z"}
     other = gb.model(mixture, np.arange(6.0, dtype=np.float32) + 1)
-    assert make_schedule(other, "2 x Gibbs z (*) NUTS *").plan().cache_key == plan.cache_key
-    assert make_schedule(other, "Gibbs z (*) NUTS *").plan().cache_key != plan.cache_key
+    assert make_schedule(other.execution, "2 x Gibbs z (*) NUTS *").plan().cache_key == plan.cache_key
+    assert make_schedule(other.execution, "Gibbs z (*) NUTS *").plan().cache_key != plan.cache_key
 
 
 def moved():
@@ -233,7 +235,7 @@ def test_only_affine_transforms_of_a_gaussian_are_gaussian():
 
 def test_a_schedule_of_the_wrong_kind_is_refused(model):
     with pytest.raises(ScheduleError, match="a schedule is text"):
-        make_schedule(model, 3)
+        make_schedule(model.execution, 3)
     with pytest.raises(ScheduleError, match="which sites"):
         update("NUTS")
-    assert make_schedule(model, Spec((update("Gibbs", "z"), update("NUTS", "*")))).text
+    assert make_schedule(model.execution, Spec((update("Gibbs", "z"), update("NUTS", "*")))).text

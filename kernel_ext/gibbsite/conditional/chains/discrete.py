@@ -20,8 +20,8 @@ from gibbsite.conditional.finite.finite import (
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.conditional.reads.touch import Touch
 from gibbsite.density import Density
+from gibbsite.density.explain import widenings
 from gibbsite.density.maps.access import Component, Table
-from gibbsite.density.notation.explain import widenings
 from gibbsite.errors import DataError
 from gibbsite.ground.sensible import random_key
 from gibbsite.trace.jaxpr.compat import is_traced

@@ -199,7 +199,7 @@ def _checked(
         raise DataError(f"{leaf!r} holds {was}{such} in the model's own data, and {now} in the new")
     if old is not None and fresh is not None:
         return _coded(leaf, array, old, tuple(map(printed, fresh)), labels, unknown)
-    unit, other = origin._known.units.get(leaf), known.units.get(leaf)
+    unit, other = origin.analysis.known.units.get(leaf), known.units.get(leaf)
     if (unit is None) != (other is None):
         was, now = ("times", "plain numbers") if other is None else ("plain numbers", "times")
         raise DataError(f"{leaf!r} holds {was} in the model's own data, and {now} in the new")

@@ -68,7 +68,7 @@ class Many:
 
 def many(origin: Any, datasets: Any, by: str | None, made: Made, options: Mapping[str, Any]) -> Many:
     """See `Model.many`; `made` is the model with other arguments."""
-    if getattr(origin, "_missing", None):
+    if origin.analysis.missing:
         raise ModelError(
             f"{origin.name!r} has dealt with the gaps in its own data, and other data have others; make a "
             f"model of complete data, and give it data sets without gaps"

@@ -124,8 +124,10 @@ class Engine:
     partitioner puts in the sums across devices. It changes where numbers are, not which: a wrong guess about
     an axis costs time alone. `share`: the number of the first of these chains, and of how many in all, where
     other hosts run the rest; it decides their random keys. `surroundings` are the settings of JAX that its
-    programs are made in.
+    programs are made in. A chunk is to take `chunk_seconds`.
     """
+
+    chunk_seconds = 0.2
 
     def __init__(
         self,
@@ -225,14 +227,7 @@ class Engine:
         return max(0.0, self._costs.get("until", 0.0) - time.monotonic())
 
     def _compile(self, tell: Callable[[str, bool], None]) -> None:
-        dealing = self._dealing()
-        keys = dealing.out_info
-        with _traced(tell):
-            asked = jax.eval_shape(self._nothing_asked, keys, self.plan.inputs)
-            ins = ("chain", None, "chain")
-            init = self._jit(self._init_chains, ins, "chain").lower(keys, self.plan.inputs, asked)
-        template, _ = init.out_info
-        first = (dealing, init)
+        first, asked, template = self._lowered_first(tell)
         with beside(lambda: [compiled(p, quickly=self._on_cpu) for p in first]) as compiled_first:
             count = jax.ShapeDtypeStruct((), jnp.int32)
             program = self._jit(self._advance_chains, ("chain", None, None, None), ("chain", "buffers"))
@@ -243,6 +238,17 @@ class Engine:
             advance = compiled(lowered, on=on, expect=self._expect)
             dealt, started = compiled_first()
             self._programs.update(keys=dealt, init=started, template=template, asked=asked, advance=advance)
+
+    def _lowered_first(self, tell: Callable[[str, bool], None]) -> tuple[tuple[Any, Any], Any, Any]:
+        """What deals keys out and what makes states, to be compiled; the shapes that the latter takes, and
+        those of a state."""
+        dealing = self._dealing()
+        keys = dealing.out_info
+        with _traced(tell):
+            asked = jax.eval_shape(self._nothing_asked, keys, self.plan.inputs)
+            ins = ("chain", None, "chain")
+            init = self._jit(self._init_chains, ins, "chain").lower(keys, self.plan.inputs, asked)
+        return (dealing, init), asked, init.out_info[0]
 
     @property
     def _on_cpu(self) -> bool:
@@ -414,6 +420,9 @@ class Engine:
             state = self.kernel.ending(state, warmup)
         if done is not None and done < warmup and done in self.window_ends:
             state = self._pooled(state)
+        return self._begin(state, steps, warming)
+
+    def _begin(self, state: Any, steps: int, warming: bool) -> Flight:
         # NumPy's, as JAX would compile a program to convert each
         count, sweeps = np.int32(steps), np.int32(1 if warming else self.thin)
         arguments = self.placed((self.plan.inputs, count, sweeps), by_chain=False)

@@ -2,19 +2,12 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-
-@dataclass(frozen=True)
-class Chunk:
-    """What some consecutive steps produced, leading axes `[step, chain]`; `stats` by block number."""
-
-    values: dict[str, np.ndarray]
-    stats: dict[str, np.ndarray]
+from gibbsite.sampling.storage.draws import Chunk
 
 
 class Flight:

@@ -1,16 +1,15 @@
 """Which device to run on, and whether the draws will fit into memory."""
 
 import math
-import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
 from gibbsite.errors import OptionError, ResourceError, UnknownNameError
+from gibbsite.ground.memory import available_memory, readable
 from gibbsite.ground.sensible import shown
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import empty_like
@@ -129,25 +128,6 @@ def bytes_per_draw(plan: Plan, keep: Collection[str] | None = None) -> int:
 def capacity(plan: Plan, chains: int) -> int:
     """Most steps of one call: as many as fit into 64 MiB on the device, 1024 at most."""
     return int(np.clip(_BUFFER_BYTES // max(1, bytes_per_draw(plan) * chains), 1, _MAX_CAPACITY))
-
-
-def readable(size: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
-def available_memory() -> int:
-    """Bytes of memory that can be had now without swapping, as far as the system tells."""
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)

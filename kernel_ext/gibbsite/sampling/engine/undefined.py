@@ -4,8 +4,7 @@ import numpy as np
 
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.engine.flight import Chunk
-from gibbsite.sampling.storage.draws import label_of
+from gibbsite.sampling.storage.draws import Chunk, label_of
 from gibbsite.sampling.verdict.cause import cause_of
 
 

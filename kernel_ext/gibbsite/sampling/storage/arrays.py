@@ -19,7 +19,7 @@ import numpy as np
 
 from gibbsite.errors import CheckpointError
 from gibbsite.ground.later import later
-from gibbsite.sampling.engine.resources import available_memory
+from gibbsite.ground.memory import available_memory
 
 zarr = later("zarr")
 codecs = later("zarr.codecs")

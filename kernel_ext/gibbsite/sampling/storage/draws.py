@@ -7,10 +7,17 @@ from typing import Any
 import numpy as np
 
 from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.engine.flight import Chunk
 from gibbsite.sampling.storage.summaries import Summaries
 
 Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What some consecutive steps produced, leading axes `[step, chain]`; `stats` by block number."""
+
+    values: dict[str, np.ndarray]
+    stats: dict[str, np.ndarray]
 
 
 class Part:

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import CheckpointError
+from gibbsite.ground.memory import available_memory
 from gibbsite.sampling import checkpoint
-from gibbsite.sampling.engine.resources import available_memory
 from gibbsite.sampling.storage.draws import Arrays
 
 FILE = "journal"

@@ -52,7 +52,7 @@ def elpd_of(run: Any) -> Any:
 
 def scored(run: Any) -> dict[str, np.ndarray]:
     """Which elements of the log density of each observed site are data, in the model's order of sites."""
-    density = run.model.whole.density
+    density = run.model.density
     return {n: scored_elements(density, n) for n in density.sites if n in run.plan.observed}
 
 

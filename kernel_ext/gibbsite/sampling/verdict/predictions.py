@@ -116,7 +116,7 @@ def _values(run: Any) -> list[np.ndarray]:
     found: list[np.ndarray] = []
     for name, there in scored(run).items():
         value = np.asarray(run.plan.observed[name], float)
-        events = len(run.model.whole.density.sites[name].event_shape)
+        events = len(run.model.density.sites[name].event_shape)
         batch = value.shape[: value.ndim - events]
         value = np.broadcast_to(value, (*np.broadcast_shapes(batch, there.shape), *value.shape[len(batch) :]))
         found += [v.ravel() for v in value[there]]

@@ -4,7 +4,7 @@ import shutil
 import time
 from typing import Any
 
-from gibbsite.sampling.engine.resources import readable
+from gibbsite.ground.memory import readable
 from gibbsite.sampling.watch.snapshot import Notice, Stored
 
 

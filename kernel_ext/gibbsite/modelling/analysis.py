@@ -1,0 +1,145 @@
+"""A NumPyro function and its arguments → all that is known of them before anything is run.
+
+Arguments become arrays, gaps in the data are dealt with, the density is traced, and what cannot be meant is
+refused: in this order, since each asks for what stands before it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density import Density, build_density
+from gibbsite.density.build import parameters_of_function
+from gibbsite.density.checks import check_proper
+from gibbsite.density.given.objects import Known, Labels
+from gibbsite.density.given.tables import as_arrays, order_notes, plate_labels
+from gibbsite.density.given.texts import check_texts
+from gibbsite.density.handlers.loose import LooseParam
+from gibbsite.density.handlers.params import with_constants
+from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.names import printed, spelt_notes
+from gibbsite.density.possible.check import impossible_values
+from gibbsite.density.possible.columns import check_categories, unit_notes
+from gibbsite.density.possible.data import check_missing
+from gibbsite.density.told.arguments import check_arguments
+from gibbsite.errors import ModelError
+from gibbsite.ground import sensible
+from gibbsite.modelling.forgotten import check_forgotten, unused
+from gibbsite.modelling.missing import checked_way, without_missing
+from gibbsite.modelling.padding import kept_padding
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """A model function, its arguments as arrays, and its density.
+
+    `known` holds labels and units of what was given; `missing` which elements of which observed sites were
+    missing, `imputed` those of them that are drawn; `notes` are sentences on what merely hurts. `checked`
+    says whether values that cannot be were looked for.
+    """
+
+    fn: Callable
+    args: tuple
+    kwargs: Mapping[str, Any]
+    name: str
+    known: Known
+    density: Density
+    missing: Mapping[str, np.ndarray]
+    imputed: Mapping[str, np.ndarray]
+    notes: tuple[str, ...]
+    checked: bool
+
+    @cached_property
+    def plate_labels(self) -> Labels:
+        """Labels of the elements of plates, where the data have some."""
+        return plate_labels({n: plate.size for n, plate in self.density.plates.items()}, self.known.labels)
+
+    def element_labels(self, site: str) -> list[tuple[str, ...] | None]:
+        """Per axis of a site the labels of its elements, None where they have none."""
+        one = self.density.site(site)
+        plates = dict(zip(one.plate_axes, one.plates, strict=True))
+        return [self.plate_labels.get(plates.get(axis, "")) for axis in range(len(one.shape))]
+
+    def imputed_labels(self) -> Labels:
+        """Labels of imputed elements, those of their places in the data, by dimension."""
+        found: Labels = {}
+        for name, gone in self.imputed.items():
+            labels = self.element_labels(name)
+            if any(labels):
+                found[f"{name}_missing_dim_0"] = tuple(
+                    ", ".join(_labelled(at, labels, str)) for at in np.argwhere(gone).tolist()
+                )
+        return found
+
+    def labelled(self, site: str, index: Sequence[int]) -> list[Any]:
+        """An element's index, with labels where there are some."""
+        return _labelled(index, self.element_labels(site), lambda k: k)
+
+
+def _labelled(index: Sequence[int], labels: Sequence[Any], plain: Callable[[Any], Any]) -> list[Any]:
+    return [plain(k) if m is None else m[k] for k, m in zip(index, labels, strict=True)]
+
+
+def analysed(
+    fn: Callable,
+    args: tuple = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+    check_values: bool = True,
+    missing: str | None = None,
+) -> Analysis:
+    """Look a model through; arguments as for `gibbsite.model`, and its errors."""
+    handlers_alone.refuse_others()
+    called = name or getattr(fn, "__name__", "model")
+    checked = sensible.flag("check_values", check_values)
+    known = Known()
+    parameters = parameters_of_function(fn)
+    texts = [*parameters, *(f"argument {i}" for i in range(len(parameters), len(args)))]
+    args = tuple(as_arrays(v, n, known) for v, n in zip(args, texts, strict=False))
+    named = {n: as_arrays(v, n, known) for n, v in (kwargs or {}).items()}
+    known.labels = {n: tuple(map(printed, texts)) for n, texts in known.labels.items()}
+    check_arguments(fn, called, args, named)
+    check_texts(fn, known.labels)
+    gone: Mapping[str, np.ndarray] = {}
+    if (missing := checked_way(missing)) is not None:
+        fn, args, named, gone = without_missing(fn, args, named, missing, known.labels)
+    sampled, density = _traced(fn, called, args, named)
+    check_forgotten(fn, called, density, args, named)
+    check_missing(density)
+    check_proper(density)
+    check_categories(density, known.labels)
+    notes = [
+        *order_notes(known),
+        *unit_notes(density, known.units),
+        *spelt_notes(density.sites),
+        *unused(called, sampled),
+        *(
+            f"{n} is not drawn forward, but by its log density: its draws do not follow that ({why})"
+            for n, why in density.doubted.items()
+        ),
+    ]
+    if checked:
+        notes += impossible_values(sampled, density, known.labels)
+    imputed = gone if missing == "impute" else {}
+    return Analysis(sampled, args, named, called, known, density, gone, imputed, tuple(notes), checked)
+
+
+def _traced(fn: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[Callable, Density]:
+    """The function in the form that is sampled, and its density: `param`s that nothing reads are constants,
+    and padding keeps its prior."""
+    try:
+        density = build_density(fn, args, kwargs)
+    except LooseParam:
+        fn = with_constants(fn, args, kwargs)
+        density = build_density(fn, args, kwargs)
+    if not density.latents:
+        raise ModelError(
+            f"model {name!r} has no latent sites: every `sample` statement is observed, so there is "
+            f"nothing to infer. Leave at least one site without `obs=` (or with a value of None)"
+        )
+    padded = kept_padding(fn, density)
+    return (fn, density) if padded is None else (padded, build_density(padded, args, kwargs))

@@ -1,0 +1,259 @@
+"""A model as compiled runs want it: data in one argument, what is recorded or drawn forward, schedules."""
+
+import copy
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional import Conditional, conditional_of
+from gibbsite.conditional.draws.gamma import own_gammas
+from gibbsite.conditional.reads.value_labels import value_labels
+from gibbsite.density import Density, Site
+from gibbsite.density.current import current
+from gibbsite.density.handlers.scopes import ScopedScans
+from gibbsite.density.levels import generated_latents
+from gibbsite.density.observed import observed_values
+from gibbsite.elimination import Marginal, marginal_of
+from gibbsite.errors import ScheduleError
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
+from gibbsite.kernels.scheduling.elimination import drawn_jointly, eliminating
+from gibbsite.kernels.scheduling.parse import Spec
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
+from gibbsite.modelling.analysis import Analysis, analysed
+from gibbsite.modelling.transform import observed_arrays, unmarked, without
+
+
+class Execution:
+    """What schedules and plans ask of a model, as `GroupedModel` answers it for array sites.
+
+    `asked` is the text of its own schedule, None for the default policy. `whole` is set for a model without
+    the latents that no observation can see: the one that they belong to.
+    """
+
+    stacked: Mapping[str, tuple[str, ...]] = {}
+    follows: frozenset[str] = frozenset()
+
+    def __init__(self, analysis: Analysis, whole: "Execution | None" = None):
+        self.analysis, self.name = analysis, analysis.name
+        self.asked: str | None = None
+        self.prepared: dict[Any, Any] = {}
+        self._own_whole = whole
+        self._usual: Schedule | None = None  # what `schedule()` found
+        self._scheduling = threading.RLock()
+
+    @property
+    def whole(self) -> "Execution":
+        """The whole of the model, with what `seen` lacks."""
+        return self._own_whole or self
+
+    @property
+    def density(self) -> Density:
+        """The analysed density."""
+        return self.analysis.density
+
+    @property
+    def sites(self) -> Mapping[str, Site]:
+        """The model's sites by name, in program order."""
+        return self.density.sites
+
+    def conditional(self, site: str) -> Conditional:
+        """As `Model.conditional`."""
+        return conditional_of(self.density, site)
+
+    @cached_property
+    def runtime_model(self) -> Callable:
+        """The model as kernels of a compiled run see it: its data come in as one keyword argument."""
+        fn, arguments = self.analysis.fn, self.density.arguments
+
+        def model(**kwargs: Any) -> Any:
+            args, named = arguments.rebuild(kwargs[INPUTS_KWARG]["data"])
+            with own_gammas(), unmarked(), observed_arrays(), ScopedScans():
+                return fn(*args, **named)
+
+        model.__name__ = self.name
+        return model
+
+    @property
+    def written_model(self) -> Callable:
+        """What predictions run: the model as written, with its data as one keyword argument."""
+        return self.whole.runtime_model
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The arrays that a compiled run takes as arguments."""
+        return {"data": tuple(self.density.arguments.arrays)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the model's structure: sites, shapes and program, not the data's values."""
+        if self.whole is not self:
+            return self.whole.fingerprint
+        digest = hashlib.sha256()
+        for site in self.density.sites.values():
+            row = (site.name, site.shape, str(site.dtype), site.role, site.fn_name, str(site.support))
+            digest.update(repr(row).encode())
+        digest.update(str(self.density.closed.jaxpr).encode())
+        for const in self.density.closed.consts:
+            keys = jnp.issubdtype(jnp.result_type(const), jax.dtypes.prng_key)
+            const = jax.random.key_data(const) if keys else const
+            digest.update(np.asarray(jax.device_get(const)).tobytes())
+        return digest.hexdigest()[:32]
+
+    @cached_property
+    def observed(self) -> dict[str, np.ndarray]:
+        """The data by site, in the sense of `gibbsite.density.current`: NaN where they are missing."""
+        values, missing = observed_values(self.density), self.whole.analysis.missing
+        return {
+            n: np.where(missing[n], np.nan, values[n]) if n in missing else values[n]
+            for n in current(self.whole.density).data
+        }
+
+    @property
+    def observed_sites(self) -> dict[str, Site]:
+        """The sites of `observed`."""
+        return {n: self.density.sites[n] for n in self.observed}
+
+    @property
+    def recorded(self) -> dict[str, Site]:
+        """The sites whose draws a run keeps: latent and deterministic ones."""
+        return {n: s for n, s in self.whole.density.sites.items() if s.role != "observed"}
+
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The indexed sites to be stacked under one name."""
+        return self.whole.density.groups
+
+    @cached_property
+    def constants(self) -> tuple[str, ...]:
+        """The deterministic sites that no latent enters."""
+        density = self.whole.density
+        computed = density.outputs["deterministic"].items()
+        return tuple(n for n, atom in computed if not density.maps.latents(atom))
+
+    @cached_property
+    def generated(self) -> tuple[str, ...]:
+        """The latents that no observation can see, such as predictions."""
+        return generated_latents(self.whole.density)
+
+    @property
+    def ancestral(self) -> bool:
+        """Whether no latent is informed by anything."""
+        return set(self.generated) >= set(self.density.latents)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The latents of the whole model that this one lacks: they are drawn forward."""
+        return () if self.whole is self else self.generated
+
+    @cached_property
+    def seen(self) -> "Execution | None":
+        """The model without its `generated` latents, which runs draw forward, once per draw; None where there
+        are none, or nothing else."""
+        if self.whole is not self or not self.generated or self.ancestral:
+            return None
+        hidden = {n: self.density.sites[n] for n in self.generated}
+        if any(site.in_scan for site in hidden.values()):
+            return None  # a loop over time runs as a whole
+        own = self.analysis
+        left = analysed(without(own.fn, hidden), own.args, own.kwargs, name=own.name, check_values=False)
+        return Execution(left, whole=self)
+
+    @cached_property
+    def grouped(self) -> GroupedModel | None:
+        """The model with every group of alike sites as one array, for runs; None where it has none."""
+        return grouped_model(self)
+
+    # schedules
+
+    def following(self, schedule: Any) -> "Execution":
+        """The same with a schedule of its own, checked now: `ScheduleError` if it does not fit."""
+        changed = copy.copy(self)
+        changed.asked = self.schedule(schedule).text if schedule is not None else None
+        changed._usual, changed._scheduling, changed.prepared = None, threading.RLock(), {}
+        return changed
+
+    def schedule(self, text: Any = None, **options: Any) -> Schedule:
+        """As `Model.schedule`."""
+        if text is not None or options:
+            return self._scheduled(text, options)
+        with self._scheduling:  # who comes second waits for what the first finds
+            if self._usual is None:
+                self._usual = self._scheduled(None, {})
+            return self._usual
+
+    def _scheduled(self, text: Any, options: Mapping[str, Any]) -> Schedule:
+        asked = self.asked if text is None else text
+        if self.seen is not None:
+            try:
+                return self.seen.schedule(asked, **options)
+            except ScheduleError:
+                pass  # it names a prediction, or is wrong: the whole model then tells
+        return self._grouped_schedule(asked, options) or make_schedule(self, asked, **options)
+
+    def _grouped_schedule(self, asked: Any, options: Mapping[str, Any]) -> Schedule | None:
+        """The schedule over array sites; None where it names members of groups, or has a kernel that needs
+        the model as written (or is wrong: the model as written then tells in the user's own names)."""
+        if self.grouped is None or (asked is None and self.ancestral):
+            return None
+        try:
+            schedule = make_schedule(self.grouped, asked, **options)
+        except ScheduleError:
+            return None
+        return schedule if GROUPED_KERNELS.issuperset(u.kernel for u in schedule.updates) else None
+
+    def plan(self, schedule: Any = None) -> Plan:
+        """The model and a schedule, ready to run."""
+        found, own = self.schedule(schedule).plan(), self.analysis
+        labels = own.known.labels
+        return replace(
+            found,
+            labels=own.plate_labels | own.imputed_labels(),
+            value_labels=value_labels(self.density, own.plate_labels, labels) if labels else {},
+            values_checked=own.checked,
+            prepared=self.prepared,
+        )
+
+    def before_ready(self) -> None:
+        """Do what runs the function under settings of NumPyro's that hold for the whole process, so that a
+        plan may be made in another thread than the user's."""
+        if self.seen is not None:
+            self.seen.before_ready()
+        self.grouped  # noqa: B018
+
+    # eliminations
+
+    @property
+    def summed_out(self) -> tuple[str, ...]:
+        """The sites that the model's own schedule sums or integrates out; none under the default policy."""
+        if self.asked is None:
+            return ()
+        return tuple(n for u in self.schedule().updates for n in self._flat(u.eliminated))
+
+    @property
+    def eliminations(self) -> tuple[Marginal, ...]:
+        """What the model's own schedule eliminates sites by, or draws discrete ones jointly by; none under
+        the default policy."""
+        if self.asked is None:
+            return ()
+        found = [
+            marginal_of(self.density, self._flat(u.eliminated)) if u.eliminated else drawn_jointly(self, u)
+            for u in self.schedule().updates
+        ]
+        return tuple(marginal for marginal in found if marginal is not None)
+
+    def eliminating(self, names: Sequence[str]) -> Spec:
+        """A schedule that eliminates sites from one block."""
+        return eliminating(self, names, make_schedule(self).updates)
+
+    def _flat(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Sites, with the members of groups in place of their names."""
+        return tuple(m for n in names for m in self.density.groups.get(n, (n,)))

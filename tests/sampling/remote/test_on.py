@@ -1,0 +1,188 @@
+"""Runs that are stepped elsewhere: the same draws on any workers, whatever becomes of these."""
+
+import os
+import signal
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import gibbsite as gb
+import jax
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.errors import GibbsiteError, ModelError, OptionError
+from gibbsite.sampling.remote import worker
+from gibbsite.sampling.remote.pieces import TRIES
+
+Y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12], np.float32)
+OPTIONS = {"draws": 120, "warmup": 120, "chains": 4, "seed": 3, "schedule": "Gibbs z (*) NUTS [mu tau]"}
+
+
+def mixed(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+    tau = numpyro.sample("tau", dist.HalfNormal(10.0))
+    with numpyro.plate("j", len(y)):
+        z = numpyro.sample("z", dist.Bernoulli(0.3))
+        numpyro.sample("y", dist.Normal(mu + 10.0 * z, tau + 1.0), obs=y)
+
+
+class Here:
+    """An executor whose workers are this process; `broken` tells which of the calls raise."""
+
+    def __init__(self, broken=lambda call: False):
+        self.calls, self.broken = 0, broken
+
+    def submit(self, fn, *arguments):
+        self.calls += 1
+        return _Later(self.broken(self.calls), fn, arguments)
+
+
+class _Later:
+    def __init__(self, broken, fn, arguments):
+        self.broken, self.fn, self.arguments = broken, fn, arguments
+
+    def result(self):
+        if self.broken:
+            raise ConnectionError("the worker is gone")
+        return self.fn(*self.arguments)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return gb.model(mixed, Y)
+
+
+@pytest.fixture(scope="module")
+def whole(model):
+    """A run that nothing happened to."""
+    return model.sample(on=Here(), **OPTIONS)
+
+
+def same(run, other):
+    assert run.draws.keys() == other.draws.keys()
+    for name, draws in other.draws.items():
+        np.testing.assert_array_equal(run.draws[name], draws)
+
+
+def test_it_is_one_run(whole, model):
+    assert whole.status == "finished" and whole.draws["z"].shape == (4, 120, 8)
+    # the posterior is that of a run on this machine: means within four standard errors
+    there, here = whole.summary(), model.sample(**OPTIONS | {"draws": 500}).summary()
+    apart = np.abs(there["mean"] - here["mean"]).loc[["mu", "tau"]].astype(float)
+    errors = np.hypot(there["mcse_mean"].astype(float), here["mcse_mean"].astype(float)).loc[["mu", "tau"]]
+    assert (apart < 4 * errors).all()
+
+
+def test_lost_workers_change_nothing(model, whole):
+    same(model.sample(on=Here(lambda call: call % 5 == 2), **OPTIONS), whole)
+
+
+def test_chunks_change_nothing(model, whole):
+    same(model.sample(on=Here(), chunk=17, **OPTIONS), whole)
+
+
+def test_a_run_whose_workers_are_gone_is_stopped_and_goes_on_elsewhere(model, whole, tmp_path):
+    run = model.sample(on=Here(lambda call: call > 30), chunk=20, store=tmp_path / "run", **OPTIONS)
+    assert run.status == "stopped" and f"sent {TRIES} times" in str(run.snapshot().message)
+    drawn = run.draws["mu"].shape[1]
+    assert drawn < 120
+    loaded = gb.load(tmp_path / "run", model=model.with_schedule(OPTIONS["schedule"]), on=Here())
+    assert loaded.draws["mu"].shape[1] == drawn
+    loaded.resume()
+    same(loaded, whole)
+
+
+def test_a_pool_is_resumed_by_a_pool_of_another_size(model, whole):
+    """Processes of their own; one of them is killed in mid-run, which breaks a pool."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        run = model.start(on=pool, chunk=10, **OPTIONS)
+
+        def kill(run):
+            if run.draws["mu"].shape[1] > 20:
+                for process in list(pool._processes.values()):
+                    os.kill(process.pid, signal.SIGKILL)
+
+        run.subscribe(kill)
+        run.wait()
+    assert run.status == "stopped" and 20 < run.draws["mu"].shape[1] < 120
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        run.resume(on=pool)
+    assert run.status == "finished"
+    same(run, whole)
+
+
+def test_a_worker_that_was_forked_has_a_process_of_its_own(whole, monkeypatch):
+    monkeypatch.setattr(worker, "_forked", True)
+    try:
+        same(gb.model(mixed, Y).sample(on=Here(), **OPTIONS), whole)
+    finally:
+        for process in worker._own:
+            process._child.kill()
+            process._child.wait()
+            process._child.stdin.close()
+            process._child.stdout.close()
+        worker._own.clear()
+
+
+def test_stop_ends_all_within_a_chunk(model):
+    run = model.start(on=Here(), chunk=5, **OPTIONS | {"draws": 100_000})
+    run.subscribe(lambda run: run.draws["mu"].shape[1] > 10 and run.stop())
+    run.wait()
+    assert run.status == "stopped" and 10 < run.draws["mu"].shape[1] < 1000
+
+
+def test_a_worker_with_other_versions_is_refused_by_name(model, monkeypatch):
+    monkeypatch.setattr(worker.checkpoint, "versions", lambda: {"jax": "0.0.1"})
+    asked = {"jax": "9.9.9"}
+    program = worker.Program(b"", (), {}, asked)
+    answer = worker.stepped(*program.packed(), (), 1, 1, "a")
+    assert answer.kind == "refused" and "jax 0.0.1 where the run has 9.9.9" in answer.text
+
+
+def test_what_a_program_raises_is_told_with_the_worker(model, monkeypatch):
+    def fails(*_):
+        raise ValueError("no such luck")
+
+    monkeypatch.setattr(worker, "_program", lambda name, body: fails)
+    with pytest.raises(GibbsiteError, match=r"worker \S+:\d+ failed: ValueError: no such luck") as caught:
+        model.sample(on=Here(), **OPTIONS)
+    assert caught.value.run.status == "failed"
+
+
+def _called_back(x):
+    return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float32), x, vmap_method="sequential")
+
+
+def test_a_model_that_calls_back_is_refused():
+    def calling():
+        x = numpyro.sample("x", dist.Normal())
+        numpyro.factor("f", _called_back(x))
+
+    with pytest.raises(ModelError, match="cannot leave this process"):
+        gb.model(calling).sample(on=Here(), schedule="Slice x", draws=5, warmup=5)
+
+
+class NoFutures:
+    def submit(self, fn, *arguments):
+        return 3
+
+
+@pytest.mark.parametrize(
+    ("on", "more", "said"),
+    [
+        (3, {}, r"3 has no submit\(fn, …\)"),
+        (NoFutures(), {}, r"NoFutures.submit returned 3, which has no .result\(\)"),
+        (Here(), {"host": "0/2"}, "leave host= out"),
+        (Here(), {"shard": "auto"}, "leave shard= out"),
+    ],
+)
+def test_what_is_no_executor(model, on, more, said):
+    with pytest.raises(OptionError, match=said):
+        model.sample(on=on, **OPTIONS, **more)
+
+
+def test_a_run_of_this_machine_stays_there(model):
+    run = model.sample(**OPTIONS | {"draws": 5, "warmup": 5})
+    with pytest.raises(OptionError, match="begun on this machine"):
+        run.resume(5, on=Here())
