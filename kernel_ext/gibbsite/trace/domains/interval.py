@@ -408,7 +408,7 @@ class Intervals:
         filled = fill is not None and "FILL" in str(fill) and eqn.outvars[0].aval.dtype.kind != "f"
         return ANY if filled else join(parts)
 
-    def unknown(self, eqn: JaxprEqn, operands: Sequence[Interval]) -> Interval:
+    def computed(self, eqn: JaxprEqn, operands: Sequence[Interval]) -> Interval:
         return replace(ANY, nan=any(x.nan for x in operands))
 
 

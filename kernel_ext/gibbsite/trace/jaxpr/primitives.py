@@ -20,6 +20,7 @@ def _names(text: str) -> frozenset[str]:
 
 PASSES = _names("copy copy_p stop_gradient reduce_precision optimization_barrier pvary")
 """The operand as it is, up to rounding; derivatives are another matter."""
+ROUNDS = _names("reduce_precision")
 CONVERTS = _names("convert_element_type")
 """The operand's elements as another type's: rounded, or cut off, where that is narrower."""
 REARRANGES = _names("reshape squeeze expand_dims transpose rev")
@@ -75,6 +76,12 @@ LOGARITHMS = _names("log")
 BRANCHES, SCANS, LOOPS = _names("cond"), _names("scan"), _names("while")
 
 
+TAKEN_APART = (
+    REARRANGES | SPREADS | PASSES | CONVERTS | JOINS | ADDS | SUBTRACTS | NEGATES | SELECTS | TOTALS
+) | (MULTIPLIES | DIVIDES | CONTRACTS)
+"""Linear, and every element of an operand has its part in the output, so that a sum of all goes through."""
+
+
 # What one asks of an equation.
 
 
@@ -114,10 +121,8 @@ def whole_power(eqn: JaxprEqn) -> int | None:
 
 
 def linear_operands(eqn: JaxprEqn) -> tuple[int, ...]:
-    """The operands in which, all together, an equation on real numbers is linear, given its others; () where
-    it is linear in none, or only in one at a time (`products`)."""
-    if eqn.primitive.name == "reduce_precision":
-        return ()  # a rounding
+    """The operands in which, all together, an equation on real numbers is linear but for roundings, given its
+    others; () where it is linear in none, or only in one at a time (`is_product`)."""
     if copied(eqn):
         return copied(eqn)
     if eqn.primitive.name in DIVIDES | TOTALS | CONVERTS | {"cumsum"}:

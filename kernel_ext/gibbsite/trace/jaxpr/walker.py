@@ -53,9 +53,15 @@ class OnDemand(Generic[T]):
     equation, and may raise.
     """
 
-    def __init__(self, producer: Mapping[Any, JaxprEqn], leaf: Callable[[Any], T | None], rule: Rule[T]):
+    def __init__(
+        self,
+        producer: Mapping[Any, JaxprEqn],
+        leaf: Callable[[Any], T | None],
+        rule: Rule[T],
+        found: dict[Any, T] | None = None,
+    ):
         self._producer, self._leaf, self._rule = producer, leaf, rule
-        self.found: dict[Any, T] = {}
+        self.found: dict[Any, T] = {} if found is None else found
 
     def __call__(self, atom: Any) -> T:
         """The value of `atom`."""
