@@ -14,15 +14,15 @@ from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.maps.access import Shape
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import ARRANGES
-
-_ADDITIVE = frozenset(["add", "add_any", "sub", "concatenate", "select_n", "pad"])
-_LINEAR = (
-    _ADDITIVE
-    | ARRANGES
-    | frozenset(
-        "mul div neg dot_general triangular_solve reduce_sum cumsum convert_element_type copy copy_p".split()
-    )
+from gibbsite.trace.jaxpr.primitives import (
+    DIVIDES,
+    GATHERS,
+    MULTIPLIES,
+    NEGATES,
+    is_product,
+    linear_operands,
+    of_kind,
+    whole_power,
 )
 
 
@@ -48,21 +48,21 @@ def peeled(density: Density, degrees: Mapping[Any, int], term: Term) -> Peeled |
         eqn = density.producer.get(atom)
         if eqn is None:
             return None
-        name = eqn.primitive.name
         degree = [0 if isinstance(a, Literal) else degrees.get(a, 0) for a in eqn.invars]
         if any(d and tuple(a.aval.shape) != term.shape for a, d in zip(eqn.invars, degree, strict=True)):
             return None
-        if name == "square" or (name == "integer_pow" and eqn.params["y"] == 2):
+        if whole_power(eqn) == 2:
             left = right = eqn.invars[0]
             break
-        if name == "mul" and degree == [1, 1]:
+        divides = of_kind(eqn, DIVIDES)
+        if of_kind(eqn, MULTIPLIES) and degree == [1, 1]:
             left, right = eqn.invars
             break
-        if name == "neg":
+        if of_kind(eqn, NEGATES):
             atom, sign = eqn.invars[0], -sign
-        elif name in ("mul", "div") and 0 in degree and not (name == "div" and degree[1]):
+        elif of_kind(eqn, MULTIPLIES, DIVIDES) and 0 in degree and not (divides and degree[1]):
             free = degree.index(0)
-            factors.append((eqn.invars[free], name == "div"))
+            factors.append((eqn.invars[free], divides))
             atom = eqn.invars[1 - free]
         else:
             return None
@@ -105,14 +105,13 @@ def slope_along(
         if missing:
             stack += missing
             continue
-        name = eqn.primitive.name
-        fills = name == "gather" and "FILL" in str(eqn.params["mode"])
-        if name not in _LINEAR or fills or len(eqn.outvars) != 1:
+        together = linear_operands(eqn)
+        fills = of_kind(eqn, GATHERS) and "FILL" in str(eqn.params["mode"])
+        if not (together or is_product(eqn)) or fills or len(eqn.outvars) != 1:
             raise NotPlain
         operands = []
         for i, (a, on) in enumerate(zip(eqn.invars, live, strict=True)):
-            constant = not on and name in _ADDITIVE and not (name == "select_n" and i == 0)
-            if constant:
+            if not on and i in together:  # a constant beside it
                 operands.append(jnp.zeros((1,) * len(a.aval.shape), a.aval.dtype))
             else:
                 operands.append(slopes[a] if on else ev.lazy(a))
