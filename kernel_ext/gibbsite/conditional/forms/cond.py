@@ -11,8 +11,8 @@ from gibbsite.conditional.forms.branches import apply_rule, depends
 from gibbsite.conditional.forms.forms import Unfit
 from gibbsite.conditional.forms.rules import RULES, Domain, Operands
 from gibbsite.density.evaluation.evaluate import evaluate_lazily
-from gibbsite.density.program.flatten import flatten
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, bind_equation
+from gibbsite.trace.passes.flatten import flatten
 
 _KNOWN_SIZE = 4096
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from gibbsite.conditional.forms.walk import Blame, Refused
 from gibbsite.density import Density
-from gibbsite.density.program.flatten import flatten
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
 from gibbsite.trace.jaxpr.primitives import ARRANGES, CONVERTS, PASSES
+from gibbsite.trace.passes.flatten import flatten
 
 Degrees = list[int]
 # takes the degrees of an equation's operands; None where its output is no polynomial

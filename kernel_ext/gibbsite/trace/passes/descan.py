@@ -24,6 +24,7 @@ from gibbsite.trace.jaxpr.compat import (
     jaxpr_outputs,
     scan_inputs,
 )
+from gibbsite.trace.passes.parts import traced
 
 _INVARIANT, _COUNTER, _SEQUENCE = "invariant", "counter", "sequence"
 
@@ -92,8 +93,10 @@ def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int
     return tuple(sorted(found))
 
 
-def descan(eqn: JaxprEqn) -> ClosedJaxpr | None:
-    """A jaxpr equal to the scan `eqn` that loops over true recurrences only; None where `eqn` is one."""
+def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
+    """A program equal to the scan `eqn` that loops over true recurrences only; None where `eqn` is one."""
+    if eqn.primitive.name != "scan":
+        return None
     closed: ClosedJaxpr = eqn.params["jaxpr"]
     n_consts, n_carry = scan_inputs(eqn.params)
     length, reverse = eqn.params["length"], eqn.params["reverse"]
@@ -164,6 +167,4 @@ def descan(eqn: JaxprEqn) -> ClosedJaxpr | None:
         ys = list(batched(range(n_carry, n_out))) if n_out > n_carry else []
         return [*last, *ys]
 
-    avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
-    traced: Any = jax.make_jaxpr(mapped)(*avals)
-    return traced
+    return traced(mapped, eqn.invars)

@@ -20,15 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gibbsite.density.program.flatten import Builder, jaxpr_of_parts
 from gibbsite.trace.jaxpr.compat import (
     ClosedJaxpr,
     JaxprEqn,
     Literal,
     Var,
     bind_equation,
-    dce_jaxpr,
 )
+from gibbsite.trace.passes.flatten import Builder
+from gibbsite.trace.passes.parts import jaxpr_of_parts, live, traced
 
 Ref = tuple[int, int, int]
 """A value among alike ones: the key of its equation, which output, which instance."""
@@ -192,9 +192,7 @@ class Reroll:
 
     def _call(self, fn: Any, *atoms: Any) -> list[Any]:
         """Append the equations of `fn(*atoms)`; returns its outputs as a list."""
-        specs = [jax.ShapeDtypeStruct(_shape(a), a.aval.dtype) for a in atoms]
-        traced: Any = jax.make_jaxpr(fn)(*specs)
-        return self.builder.splice(traced, atoms)
+        return self.builder.splice(traced(fn, atoms), atoms)
 
     def _taken(self, key: int, o: int, positions: Sequence[int]) -> Any:
         """The values of one kind at `positions`, along a new first axis."""
@@ -361,5 +359,4 @@ def finished(reroll: Reroll, invars: Sequence[Var], outputs: Sequence[Any]) -> C
     """The rewritten jaxpr with the given inputs and outputs, dead code removed."""
     b = reroll.builder
     jaxpr = jaxpr_of_parts(b.constvars, invars, outputs, b.eqns)
-    jaxpr, _ = dce_jaxpr(jaxpr, [True] * len(outputs), instantiate=True)
-    return ClosedJaxpr(jaxpr, b.consts)
+    return ClosedJaxpr(live(jaxpr), b.consts)

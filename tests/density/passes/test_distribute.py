@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.density.program import distribute
+from gibbsite.density.passes import distribute
 from helpers.readers.in_numpy import in_numpy
 from helpers.truths.perturbation import misses, moves
 from numpyro.infer.util import log_density

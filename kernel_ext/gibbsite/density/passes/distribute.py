@@ -11,23 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from gibbsite.density.maps.access import Accesses, Whole
 from gibbsite.density.maps.provenance import Provenance
-from gibbsite.density.program.flatten import Builder
+from gibbsite.density.passes.program import Program
 from gibbsite.density.program.linear import ADD, linear_in, wide
 from gibbsite.trace.jaxpr.compat import (
     ClosedJaxpr,
     JaxprEqn,
     Literal,
     bind_equation,
-    dce_jaxpr,
     make_jaxpr_like,
 )
 from gibbsite.trace.jaxpr.primitives import PASSES, REARRANGES
+from gibbsite.trace.passes.flatten import Builder
+from gibbsite.trace.passes.parts import live, traced
 
 _SHAPES = frozenset(["broadcast_in_dim", "concatenate", "dot_general", *REARRANGES])
 """Linear in their operands, through which a number can be moved and an array cannot."""
@@ -54,13 +54,14 @@ class _By:
         return lax.mul(x, by) if self.kind == "mul" else lax.div(x, by)
 
 
-def distributed(closed: ClosedJaxpr, maps: Provenance, roots: Sequence[int]) -> ClosedJaxpr:
-    """`closed`, which is flat and has the index maps `maps`, with sums beneath the outputs `roots` so written
-    that they can be taken apart; `closed` itself where nothing is won."""
-    work = _Distribution(closed, maps)
-    if not any(work.wins(closed.jaxpr.outvars[i]) for i in roots):
-        return closed
-    return work.done(roots)
+def distributed(program: Program) -> Program:
+    """A flat program with the sums beneath its log probabilities so written that they can be taken apart;
+    `program` itself where nothing is won."""
+    roots = list(program.arranged(range(len(program.closed.jaxpr.outvars)))["log_prob"].values())
+    work = _Distribution(program.closed, program.maps)
+    if not any(work.wins(program.closed.jaxpr.outvars[i]) for i in roots):
+        return program
+    return program.rewritten(work.done(roots))
 
 
 class _Sums:
@@ -193,17 +194,14 @@ class _Distribution(_Sums):
         for i in roots:
             outputs[i] = self._new(jaxpr.outvars[i], ())
         flat = make_jaxpr_like(jaxpr, self.builder.constvars, jaxpr.invars, outputs, self.builder.eqns)
-        flat, _ = dce_jaxpr(flat, [True] * len(outputs), instantiate=True)
-        return ClosedJaxpr(flat, self.builder.consts)
+        return ClosedJaxpr(live(flat), self.builder.consts)
 
     def _same(self, atom: Any) -> Any:
         return atom if isinstance(atom, Literal) else self._env[atom]
 
     def _emit(self, like: JaxprEqn, fn: Callable[..., Any], *operands: Any) -> Any:
         """`fn` of operands as equations, which stand at the line of `like`."""
-        specs = [jax.ShapeDtypeStruct(a.aval.shape, a.aval.dtype) for a in operands]
-        traced: Any = jax.make_jaxpr(fn)(*specs)
-        return self.builder.splice(self.builder.placed(traced, like), operands)[0]
+        return self.builder.splice(self.builder.placed(traced(fn, operands), like), operands)[0]
 
     def _at(self, var: Any, left: Sequence[_By]) -> Any:
         """`left` done to a variable of the new program."""

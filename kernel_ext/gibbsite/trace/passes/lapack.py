@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from gibbsite.trace.jaxpr.compat import JaxprEqn, bind_equation
+from gibbsite.trace.passes.replaced import Replacement
 
 # above this, one program cannot make all threads wait
 _ENOUGH_THREADS = 8
@@ -41,6 +42,12 @@ def threads() -> int:
         return int(os.environ["NPROC"])
     except (KeyError, ValueError):
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def loops(eqn: JaxprEqn) -> Replacement | None:
+    """One matrix after the other in place of a factorisation that may wait for ever, or shares out what need
+    not be, on a machine of few threads; None for others."""
+    return looped if waits_for_threads(eqn) else None
 
 
 def waits_for_threads(eqn: JaxprEqn) -> bool:
