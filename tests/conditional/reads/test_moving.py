@@ -8,7 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional.reads.moving import bounded_by, support_movers
-from gibbsite.density.hierarchy.sign import positive
+from gibbsite.density.possible.ranges import positive
 from gibbsite.kernels.blocks.target import Target
 from numpyro import handlers
 from numpyro.distributions import constraints, transforms

@@ -13,7 +13,8 @@ from gibbsite.density.maps.index_maps import index_maps
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, bind_equation
 from gibbsite.trace.passes.flatten import flatten
 
-from helpers.models.programs import N, random_program
+from helpers.models.program_functions import FUNCTIONS
+from helpers.models.programs import MIXES, STEPS, N, random_program
 
 # a program runs a dozen times on a few numbers: nearly all of the time would go into making it fast
 QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
@@ -198,3 +199,32 @@ def check_program(seed: int) -> tuple[int, int]:
     starts = [(n, of_site(shape)) for n, shape in shapes.items()]
     maps = index_maps(closed, dict(zip(closed.jaxpr.invars[:2], starts, strict=True)), shapes)
     return misses(maps, found)
+
+
+INDEX = np.array([0, 2, 1, 5, 3, 4])
+VARIANTS = {"reduced": 24, "cumulative": 16, "elementwise": 0}
+"""Of every other step, six; every function is there by itself."""
+
+
+@cache
+def everything(wide: bool = False) -> ClosedJaxpr:
+    """Each step in several variants, each function and mix, beside each other: a flat program of an array of
+    `N` numbers and one of indices."""
+    rng = np.random.default_rng(0)
+    made = [maker(rng) for name, maker in STEPS.items() for _ in range(VARIANTS.get(name, 6))]
+
+    def program(x: Any, i: Any) -> Any:
+        out = [step(x, i) for step in made] + [f(x) for f in FUNCTIONS]
+        return out + [mix(x, x[::-1], i) for mix in MIXES]
+
+    with jax.enable_x64(wide):
+        x = jnp.zeros(N, float)
+        return flatten(jax.make_jaxpr(program)(x, jnp.asarray(INDEX)))
+
+
+def values(closed: ClosedJaxpr, *inputs: Any) -> dict[Any, np.ndarray]:
+    """The values of all variables but random keys."""
+    names = [v for e in closed.jaxpr.eqns for v in e.outvars if hasattr(v.aval, "shape")]
+    found = dict(zip(names, map(np.asarray, watcher(closed)(*inputs)), strict=True))
+    found |= dict(zip(closed.jaxpr.constvars, map(np.asarray, closed.consts), strict=True))
+    return found | dict(zip(closed.jaxpr.invars, map(np.asarray, inputs), strict=True))

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.lifted import MOVES, Lift, Read, filled, shape_of
-from gibbsite.density.hierarchy.sign import positive
 from gibbsite.density.maps.access import Shape
+from gibbsite.density.possible.ranges import positive
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
 
 _SUMS = frozenset(["add", "add_any", "sub"])

@@ -8,10 +8,10 @@ from gibbsite.density.passes.reroll import rerolled
 from gibbsite.density.possible.limits import kind_of, met
 from gibbsite.density.possible.ranges import range_of
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import CONVERTS, MOVES
+from gibbsite.trace.jaxpr.primitives import CONVERTS, DIVIDES, MOVES, TOTALS, moved_from, of_kind
 
 Named = tuple[str, str]
-_MOVES = MOVES | CONVERTS
+_MOVES = MOVES, CONVERTS
 
 
 def undecided(density: Density) -> tuple[list[Named], list[Named]]:
@@ -41,29 +41,21 @@ def _certain(density: Density, atom: Any, constraint: Any, kind: str, computed: 
 def _by_construction(density: Density, atom: Any, base: Any, kind: str) -> bool:
     """Whether a simplex, ordered vector or triangle is a latent of that kind, moved about, or normalised."""
     last = tuple(atom.aval.shape)[-base.event_dim :]
-    while not isinstance(atom, Literal):
-        eqn = density.producer.get(atom)
-        if eqn is None:
-            name = next((n for n, v in density.latent_vars.items() if v is atom), None)
-            return name is not None and type(base_constraint(density.sites[name].support)) is type(base)
-        if kind == "simplex" and eqn.primitive.name == "div" and _is_its_sum(density, *eqn.invars):
-            return True
-        if eqn.primitive.name == "cholesky":
-            return False
-        if eqn.primitive.name not in _MOVES or isinstance(eqn.invars[0], Literal):
-            return False
-        atom = eqn.invars[0]
-        if tuple(atom.aval.shape)[-base.event_dim :] != last:
-            return False
-    return False
+
+    def keeps(eqn: Any) -> bool:
+        return tuple(eqn.invars[0].aval.shape)[-base.event_dim :] == last
+
+    atom = moved_from(density.producer, atom, *_MOVES, while_=keeps)
+    eqn = None if isinstance(atom, Literal) else density.producer.get(atom)
+    if of_kind(eqn, DIVIDES):
+        return kind == "simplex" and _is_its_sum(density, *eqn.invars)  # type: ignore[union-attr]
+    name = next((n for n, v in density.latent_vars.items() if v is atom), None)
+    return name is not None and type(base_constraint(density.sites[name].support)) is type(base)
 
 
 def _is_its_sum(density: Density, whole: Any, total: Any) -> bool:
     """Whether `total` is the sum of `whole`, which is not negative, as in a softmax."""
-    while not isinstance(total, Literal) and (eqn := density.producer.get(total)) is not None:
-        if eqn.primitive.name == "reduce_sum":
-            return eqn.invars[0] is whole and range_of(density, whole)[0] >= 0
-        if eqn.primitive.name not in _MOVES:
-            return False
-        total = eqn.invars[0]
-    return False
+    total = moved_from(density.producer, total, *_MOVES)
+    eqn = None if isinstance(total, Literal) else density.producer.get(total)
+    summed = eqn.invars[0] if eqn is not None and of_kind(eqn, TOTALS) else None
+    return summed is whole and range_of(density, whole)[0] >= 0

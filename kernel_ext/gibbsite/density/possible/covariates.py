@@ -12,7 +12,7 @@ from gibbsite.density.possible.elements import equations_behind, fitted, kept_el
 from gibbsite.density.possible.words import at_line
 from gibbsite.errors import DataError
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import CONVERTS, REARRANGES, SPREADS
+from gibbsite.trace.jaxpr.primitives import CONVERTS, PASSES, REARRANGES, SPREADS, is_product, moved_from
 
 _PREDICTS = frozenset(["loc", "logits", "rate", "probs", "mean", "predictor", "concentration1"])
 _APART = 1000.0
@@ -21,7 +21,7 @@ _FAR = 30.0
 _TOO_FAR = 1e5
 # of a column's spread, what rounding it may take without a note: it adds half of its square to the spread
 _LOST = 0.03
-_MOVES = REARRANGES | SPREADS | CONVERTS | {"copy"}
+_MOVES = REARRANGES, SPREADS, CONVERTS, PASSES
 
 
 def check_covariates(density: Density) -> None:
@@ -141,7 +141,7 @@ def multiplied(density: Density) -> Iterator[Any]:
         if n.rpartition("/")[2] in _PREDICTS
     ]
     for eqn in equations_behind(density, atoms):
-        if eqn.primitive.name not in ("mul", "dot_general"):
+        if not is_product(eqn):
             continue
         for atom, other in (eqn.invars, eqn.invars[::-1]):
             if isinstance(other, Literal) or not density.maps.latents(other):
@@ -152,8 +152,5 @@ def multiplied(density: Density) -> Iterator[Any]:
 
 def plain_source(density: Density, atom: Any) -> Any:
     """The input of the jaxpr that an atom is, but for its shape and type; None where it is computed."""
-    while not isinstance(atom, Literal) and (made := density.producer.get(atom)) is not None:
-        if made.primitive.name not in _MOVES:
-            return None
-        atom = made.invars[0]
-    return None if isinstance(atom, Literal) else atom
+    source = moved_from(density.producer, atom, *_MOVES)
+    return None if isinstance(source, Literal) or source in density.producer else source

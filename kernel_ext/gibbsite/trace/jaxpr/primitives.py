@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -36,6 +38,12 @@ COMPARES = _names("lt le gt ge eq ne")
 LOGICAL = _names("and or xor not")
 STEPS = COMPARES | LOGICAL | _names("sign floor ceil round is_finite")
 """Element by element, with a derivative of zero wherever there is one."""
+FLAT = STEPS | _names("argmax argmin reduce_or reduce_and reduce_xor stop_gradient")
+"""What no gradient passes."""
+ADDS, SUBTRACTS, NEGATES = _names("add add_any"), _names("sub"), _names("neg")
+MULTIPLIES, DIVIDES = _names("mul"), _names("div")
+SELECTS = _names("select_n")
+"""Element by element, one of the cases after the first operand, which says which."""
 ELEMENTWISE = (
     PASSES
     | CONVERTS
@@ -54,12 +62,95 @@ operand without axes."""
 REDUCTIONS = _names(
     "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin"
 )
+TOTALS = _names("reduce_sum")
 CUMULATIVE = _names("cumsum cumprod cummax cummin cumlogsumexp")
 MATRIX = _names(
     "cholesky triangular_solve lu qr eigh svd householder_product lu_pivots_to_permutation cholesky_update "
     "tridiagonal_solve schur hessenberg geqrf"
 )
 """On batches of matrices: an element of the output may depend on all of its own matrix."""
+FACTORS, SOLVES, CONTRACTS = _names("cholesky"), _names("triangular_solve"), _names("dot_general")
+GATHERS, SCATTERS = _names("gather"), _names("scatter")
+LOGARITHMS = _names("log")
+BRANCHES, SCANS, LOOPS = _names("cond"), _names("scan"), _names("while")
+
+
+# What one asks of an equation.
+
+
+def of_kind(eqn: JaxprEqn | None, *kinds: frozenset[str]) -> bool:
+    """Whether an equation's primitive is of one of the kinds above; False of no equation."""
+    return eqn is not None and any(eqn.primitive.name in kind for kind in kinds)
+
+
+def copied(eqn: JaxprEqn, out: int = 0) -> tuple[int, ...]:
+    """The positions of the operands of which every element of a result is an element, unchanged, or else the
+    fill value of a gather; () where elements are computed. All other operands say from where."""
+    name, count = eqn.primitive.name, len(eqn.invars)
+    if name == "optimization_barrier":
+        return (out,)
+    if name in ("concatenate", "stack"):
+        return tuple(range(count))
+    if name in SELECTS:
+        return tuple(range(1, count))
+    if name in ("pad", "dynamic_update_slice"):
+        return (0, 1)
+    if name in SCATTERS:
+        return (0, 2)
+    return (0,) if name in MOVES or name in ("tile", "split") else ()
+
+
+def signs(eqn: JaxprEqn) -> tuple[int, ...]:
+    """1 or -1 for each operand of a sum or difference; () of anything else."""
+    name = eqn.primitive.name
+    return (1, 1) if name in ADDS else (1, -1) if name in SUBTRACTS else (-1,) if name in NEGATES else ()
+
+
+def whole_power(eqn: JaxprEqn) -> int | None:
+    """The known whole exponent of a power; None of anything else."""
+    if eqn.primitive.name == "square":
+        return 2
+    return eqn.params["y"] if eqn.primitive.name == "integer_pow" else None
+
+
+def linear_operands(eqn: JaxprEqn) -> tuple[int, ...]:
+    """The operands in which, all together, an equation on real numbers is linear, given its others; () where
+    it is linear in none, or only in one at a time (`products`)."""
+    if eqn.primitive.name == "reduce_precision":
+        return ()  # a rounding
+    if copied(eqn):
+        return copied(eqn)
+    if eqn.primitive.name in DIVIDES | TOTALS | CONVERTS | {"cumsum"}:
+        return (0,)
+    return (1,) if eqn.primitive.name in SOLVES else tuple(range(len(signs(eqn))))
+
+
+def is_product(eqn: JaxprEqn) -> bool:
+    """Whether an equation is linear in each of its two operands, given the other."""
+    return eqn.primitive.name in MULTIPLIES | CONTRACTS
+
+
+def smooth_operands(eqn: JaxprEqn) -> list[Any]:
+    """The operands through which a gradient may pass: none of steps, comparisons, roundings to integers."""
+    name = eqn.primitive.name
+    if name in FLAT or (name in CONVERTS and eqn.outvars[0].aval.dtype.kind in "iub"):
+        return []
+    return eqn.invars[1:] if name in SELECTS else eqn.invars
+
+
+def moved_from(
+    producer: Mapping[Any, JaxprEqn],
+    atom: Any,
+    *kinds: frozenset[str],
+    while_: Callable[..., bool] | None = None,
+) -> Any:
+    """The atom whose elements `atom` holds, moved by equations of these kinds alone; itself, where it is made
+    by another. `while_(eqn)` may end the way earlier."""
+    while not isinstance(atom, Literal) and of_kind(eqn := producer.get(atom), *kinds):
+        if while_ is not None and not while_(eqn):
+            break
+        atom = eqn.invars[0]  # type: ignore[union-attr]
+    return atom
 
 
 # What they mean. Each takes the equation's parameters, the shape of its output and the operands.
