@@ -28,15 +28,20 @@ from gibbsite.density.maps.access import (
     through,
 )
 from gibbsite.density.maps.provenance import Arg, Provenance, blurred, merged
-from gibbsite.density.program.known import fold
 from gibbsite.trace.jaxpr.compat import JaxprEqn
 from gibbsite.trace.jaxpr.primitives import CUMULATIVE, ELEMENTWISE, MATRIX, REDUCTIONS
+from gibbsite.trace.jaxpr.values import small
 
 Rule = Callable[[JaxprEqn, list[Arg], Provenance], list[Arg]]
 
 
 def moved(arg: Arg, exprs: Sequence[Component], shape: Shape, window: Window | None = None) -> dict[str, Any]:
     return {s: t for s, a in arg.accesses.items() if (t := through(a, exprs, shape, window))}
+
+
+def fold(eqn: JaxprEqn, args: list[Arg]) -> np.ndarray | None:
+    """The value of an equation's output, if it is one of few integers of known operands."""
+    return small(eqn, [a.known for a in args])
 
 
 def shape_of(eqn: JaxprEqn, i: int = 0) -> Shape:

@@ -12,7 +12,7 @@ from numpyro.distributions import constraints
 from gibbsite.density.model.sites import Site
 from gibbsite.density.passes.program import Program, program_of
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.passes.reroll import Reroll, finished
+from gibbsite.trace.passes.reroll import Reroll
 
 if TYPE_CHECKING:
     from gibbsite.density.density import Density
@@ -160,7 +160,7 @@ def rolled(program: Program, outputs: Callable[[Reroll], Any] | None = None) -> 
     )
     atoms, tree = jax.tree.flatten(found)
     data = [reroll.inputs[v] for v in program.data_vars]
-    closed = finished(reroll, [*inputs.values(), *data], atoms)
+    closed = reroll.builder.finished([*inputs.values(), *data], atoms)
     return Program(closed, {n: tuple(v.aval.shape) for n, v in inputs.items()}, tree)
 
 

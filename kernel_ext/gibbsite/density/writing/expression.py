@@ -186,7 +186,7 @@ class Expression(Printer):
             for branch in eqn.params["branches"]:
                 builder = Builder()
                 outs.append(builder.splice(branch, list(eqn.invars[1:])))
-                for var, value in zip(builder.constvars, builder.consts, strict=True):
+                for var, value in builder.constants.items():
                     self.values.give(var, value)
                 self.producer.update({v: e for e in builder.eqns for v in e.outvars})
             self._branches[id(eqn)] = eqn, outs

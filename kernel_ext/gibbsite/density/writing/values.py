@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density.density import Density
-from gibbsite.trace.jaxpr.compat import Literal, bind_equation
+from gibbsite.trace.jaxpr.compat import Literal
 from gibbsite.trace.jaxpr.primitives import CONVERTS, MOVES
+from gibbsite.trace.jaxpr.values import Values as Known
 
 _MOST = 100_000
 _DEEP = 200
@@ -19,39 +18,11 @@ class Values:
 
     def __init__(self, density: Density, producer: Any):
         self._density, self._producer = density, producer
-        self._known: dict[Any, Any] = dict(
-            zip(density.closed.jaxpr.constvars, density.closed.consts, strict=True)
-        )
+        consts = zip(density.closed.jaxpr.constvars, density.closed.consts, strict=True)
+        self._constants = Known(producer, dict(consts), by_jax=True, most=_MOST)
+        self.give, self.constant = self._constants.give, self._constants.value
         self._sites = {v: n for n, v in density.latent_vars.items()}
         self._data = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
-
-    def give(self, var: Any, value: Any) -> None:
-        """Tell a variable's value."""
-        self._known[var] = value
-
-    def constant(self, atom: Any, depth: int = 0) -> np.ndarray | None:
-        """The value of an atom that depends on neither latents nor data; None where it does, or is large."""
-        if isinstance(atom, Literal):
-            return np.asarray(atom.val)
-        if not isinstance(atom.aval.dtype, np.dtype):
-            return None  # a random key
-        if atom not in self._known:
-            self._known[atom] = self._computed(atom, depth)
-        value = self._known[atom]
-        return None if value is None else np.asarray(value)
-
-    def _computed(self, atom: Any, depth: int) -> Any:
-        eqn = self._producer.get(atom)
-        if eqn is None or eqn.effects or depth > _DEEP or any(v.aval.size > _MOST for v in eqn.outvars):
-            return None
-        operands = []
-        for a in eqn.invars:
-            operands.append(self.constant(a, depth + 1))
-            if operands[-1] is None:
-                return None
-        with jax.ensure_compile_time_eval():
-            out = bind_equation(eqn, [jnp.asarray(v) for v in operands])
-        return np.asarray(out[eqn.outvars.index(atom)])
 
     def bounds(self, atom: Any, depth: int = 0) -> tuple[int, int] | None:
         """The least and the greatest value of an integer array, where they are certain."""

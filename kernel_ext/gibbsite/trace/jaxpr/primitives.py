@@ -62,7 +62,7 @@ operand without axes."""
 REDUCTIONS = _names(
     "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin"
 )
-TOTALS = _names("reduce_sum")
+TOTALS, PRODUCTS = _names("reduce_sum"), _names("reduce_prod")
 CUMULATIVE = _names("cumsum cumprod cummax cummin cumlogsumexp")
 MATRIX = _names(
     "cholesky triangular_solve lu qr eigh svd householder_product lu_pivots_to_permutation cholesky_update "
@@ -73,6 +73,16 @@ FACTORS, SOLVES, CONTRACTS = _names("cholesky"), _names("triangular_solve"), _na
 GATHERS, SCATTERS = _names("gather"), _names("scatter")
 LOGARITHMS = _names("log")
 BRANCHES, SCANS, LOOPS = _names("cond"), _names("scan"), _names("while")
+STACKS, PADS, SLICES = _names("stack"), _names("pad"), _names("slice")
+BARRIERS = _names("optimization_barrier")
+TURNS, SQUEEZES, RESHAPES, REVERSES = _names("transpose"), _names("squeeze"), _names("reshape"), _names("rev")
+COUNTS = _names("iota")
+EXTREMES, ALL_OR_ANY = _names("reduce_max reduce_min"), _names("reduce_and reduce_or")
+DECOMPOSES = FACTORS | _names("lu qr eigh svd")
+LAPACK = (DECOMPOSES | SOLVES) | _names(
+    "eig geqp3 geqrf hessenberg householder_product ormqr schur tridiagonal tridiagonal_solve"
+)
+"""By LAPACK's kernels on CPUs."""
 
 
 # What one asks of an equation.
@@ -151,6 +161,11 @@ def moved_from(
             break
         atom = eqn.invars[0]  # type: ignore[union-attr]
     return atom
+
+
+def of_table(eqn: JaxprEqn, table: Mapping[str, Any], otherwise: Any = None) -> Any:
+    """What a table by names of primitives has for an equation."""
+    return table.get(eqn.primitive.name, otherwise)
 
 
 # What they mean. Each takes the equation's parameters, the shape of its output and the operands.
@@ -321,3 +336,8 @@ MEANINGS: Mapping[str, Meaning] = {
 }
 """Of all that NumPy can compute: `(params, shape, *operands)` → the output, which its type is to be given;
 None where an equation is of a form that is not done here."""
+
+
+def meaning(eqn: JaxprEqn) -> Meaning | None:
+    """How NumPy computes an equation of one output; None where it does not."""
+    return of_table(eqn, MEANINGS) if len(eqn.outvars) == 1 else None

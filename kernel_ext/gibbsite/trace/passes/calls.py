@@ -5,6 +5,7 @@ from typing import Any
 from jax import lax
 
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Var, closed_call_body, platform_default
+from gibbsite.trace.jaxpr.primitives import BARRIERS, STACKS, of_kind
 from gibbsite.trace.passes.parts import jaxpr_of_parts, traced
 
 
@@ -20,7 +21,7 @@ def inlined(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
 
 def unstacked(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
     """`jnp.stack`, a primitive of its own in recent versions of JAX, as a concatenation."""
-    if eqn.primitive.name != "stack":
+    if not of_kind(eqn, STACKS):
         return None
     axis = eqn.params["axis"]
     return traced(lambda *xs: lax.concatenate([lax.expand_dims(x, [axis]) for x in xs], axis), eqn.invars)
@@ -28,6 +29,6 @@ def unstacked(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
 
 def one_each(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
     """A barrier of several arrays as one of each: it hands on every one of them, none for another."""
-    if eqn.primitive.name != "optimization_barrier" or len(eqn.invars) < 2:
+    if not of_kind(eqn, BARRIERS) or len(eqn.invars) < 2:
         return None
     return traced(lambda *xs: [lax.optimization_barrier(x) for x in xs], eqn.invars)

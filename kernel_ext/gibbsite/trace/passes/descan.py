@@ -24,6 +24,7 @@ from gibbsite.trace.jaxpr.compat import (
     jaxpr_outputs,
     scan_inputs,
 )
+from gibbsite.trace.jaxpr.primitives import ADDS, SCANS, of_kind
 from gibbsite.trace.passes.parts import traced
 
 _INVARIANT, _COUNTER, _SEQUENCE = "invariant", "counter", "sequence"
@@ -38,7 +39,7 @@ def _inputs_of(body: Jaxpr, output: int) -> set[int]:
 def _counter_step(body: Jaxpr, carry_in: Any, carry_out: Any) -> Any | None:
     """The literal `c` if `carry_out = carry_in + c`, else None."""
     for eqn in body.eqns:
-        if eqn.outvars[0] is carry_out and eqn.primitive.name == "add":
+        if eqn.outvars[0] is carry_out and of_kind(eqn, ADDS):
             a, b = eqn.invars
             if a is carry_in and isinstance(b, Literal):
                 return b.val
@@ -95,7 +96,7 @@ def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int
 
 def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
     """A program equal to the scan `eqn` that loops over true recurrences only; None where `eqn` is one."""
-    if eqn.primitive.name != "scan":
+    if not of_kind(eqn, SCANS):
         return None
     closed: ClosedJaxpr = eqn.params["jaxpr"]
     n_consts, n_carry = scan_inputs(eqn.params)

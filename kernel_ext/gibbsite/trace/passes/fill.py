@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn
+from gibbsite.trace.jaxpr.primitives import GATHERS, of_kind
 
 
 def in_bounds(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
@@ -17,7 +18,7 @@ def in_bounds(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
 
     So no reader of gathers can take an element that is not read for the last one of the array.
     """
-    if eqn.primitive.name != "gather" or eqn.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP:
+    if not of_kind(eqn, GATHERS) or eqn.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP:
         return None
     if not isinstance(eqn.invars[0].aval.dtype, np.dtype):
         return None

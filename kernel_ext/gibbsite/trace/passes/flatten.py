@@ -7,8 +7,6 @@ they make of it again, until none has anything for it; equations that compute th
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.trace.jaxpr.compat import (
@@ -17,12 +15,12 @@ from gibbsite.trace.jaxpr.compat import (
     JaxprEqn,
     Literal,
     Var,
-    bind_equation,
     make_jaxpr_like,
 )
 from gibbsite.trace.jaxpr.source_line import equation_line
+from gibbsite.trace.jaxpr.values import Values
 from gibbsite.trace.passes.local import LOCAL, Local
-from gibbsite.trace.passes.parts import live
+from gibbsite.trace.passes.parts import jaxpr_of_parts, live
 
 
 class Builder:
@@ -31,12 +29,11 @@ class Builder:
 
     def __init__(self, data: Sequence[Var] = (), passes: Sequence[Local] = LOCAL) -> None:
         self.eqns: list[JaxprEqn] = []
-        self.constvars: list[Var] = []
-        self.consts: list[Any] = []
+        self.constants: dict[Var, Any] = {}
         self.done: list[tuple[Local, JaxprEqn]] = []
         self._passes = passes
         self._made: dict[Any, JaxprEqn] = {}
-        self._known: dict[Any, Any] = {}
+        self._values = Values(self._made, {}, by_jax=True)
         self._data = frozenset(data)
         self._const_ids: dict[int, Var] = {}
         self._seen: dict[Any, list[Var]] = {}
@@ -46,9 +43,8 @@ class Builder:
         """The variable of a constant."""
         if id(value) not in self._const_ids:
             var = Var(like.aval)
-            self.constvars.append(var)
-            self.consts.append(value)
-            self._known[var] = value
+            self.constants[var] = value
+            self._values.give(var, value)
             self._const_ids[id(value)] = var
         return self._const_ids[id(value)]
 
@@ -103,20 +99,14 @@ class Builder:
             self._seen[key] = fresh
         return fresh
 
+    def finished(self, inputs: Sequence[Var], outputs: Sequence[Any]) -> ClosedJaxpr:
+        """The program of these inputs and outputs, without dead code."""
+        jaxpr = jaxpr_of_parts(list(self.constants), inputs, outputs, self.eqns)
+        return ClosedJaxpr(live(jaxpr), list(self.constants.values()))
+
     def value(self, atom: Any) -> np.ndarray | None:
         """The value of an atom that is made of constants alone; None for others."""
-        if isinstance(atom, Literal):
-            return np.asarray(atom.val)
-        if atom not in self._known:
-            made = self._made.get(atom)
-            operands = None if made is None or made.effects else [self.value(a) for a in made.invars]
-            if made is None or operands is None or any(x is None for x in operands):
-                self._known[atom] = None
-            else:
-                with jax.ensure_compile_time_eval():
-                    found = bind_equation(made, [jnp.asarray(x) for x in operands])
-                self._known.update(zip(made.outvars, found, strict=True))
-        return self._known[atom]
+        return self._values.value(atom)
 
     def free(self, atom: Any) -> bool:
         """Whether an atom is made of data and constants alone."""
@@ -128,7 +118,7 @@ class Builder:
             seen.add(var)
             if var in self._made:
                 stack += self._made[var].invars
-            elif self._known.get(var) is None:
+            elif var not in self.constants:
                 return False
         return True
 
@@ -162,8 +152,7 @@ def flatten(
     outputs = builder.splice(ClosedJaxpr(jaxpr, closed.consts), inputs)
     if done is not None:
         done += builder.done
-    flat = make_jaxpr_like(jaxpr, builder.constvars, inputs, outputs, builder.eqns)
-    return ClosedJaxpr(live(flat), builder.consts)
+    return builder.finished(inputs, outputs)
 
 
 def rewritable(closed: ClosedJaxpr, local: Local, data: int = 0) -> bool:

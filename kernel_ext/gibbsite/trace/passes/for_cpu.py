@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax.lax import GatherScatterMode
 
 from gibbsite.trace.jaxpr.compat import JaxprEqn
+from gibbsite.trace.jaxpr.primitives import GATHERS, SCATTERS, of_kind
 from gibbsite.trace.passes.lapack import loops
 from gibbsite.trace.passes.replaced import Replacement, changes, replayed
 
@@ -67,9 +68,9 @@ def jitted(fn: Callable[..., Any]) -> Any:
 
 def rows(eqn: JaxprEqn) -> Replacement | None:
     """A select in place of a scatter of rows, a choice in place of a gather from a few; None for others."""
-    if eqn.primitive.name == "scatter" and _writes_rows(eqn):
+    if of_kind(eqn, SCATTERS) and _writes_rows(eqn):
         return _selected
-    return _chosen if eqn.primitive.name == "gather" and _picks_rows(eqn) else None
+    return _chosen if of_kind(eqn, GATHERS) and _picks_rows(eqn) else None
 
 
 def _better(eqn: JaxprEqn) -> Replacement | None:

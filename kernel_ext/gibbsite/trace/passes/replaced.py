@@ -5,7 +5,13 @@ from typing import Any
 
 import jax
 
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, bind_equation, closed_call_body
+from gibbsite.trace.jaxpr.compat import (
+    ClosedJaxpr,
+    JaxprEqn,
+    bind_equation,
+    closed_call_body,
+    has_own_derivative,
+)
 from gibbsite.trace.jaxpr.walker import walk
 
 Replacement = Callable[[JaxprEqn, list[Any]], list[Any]]
@@ -45,7 +51,7 @@ def changes(closed: ClosedJaxpr, choice: Choice, shut: bool = False) -> bool:
 
 def bodies(eqn: JaxprEqn, shut: bool = False) -> dict[str, list[ClosedJaxpr]]:
     """The programs that an equation runs, by parameter."""
-    if shut and eqn.primitive.name.startswith("custom_"):
+    if shut and has_own_derivative(eqn):
         return {}
     called = closed_call_body(eqn)
     if called is not None:

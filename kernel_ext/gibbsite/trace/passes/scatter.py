@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn
+from gibbsite.trace.jaxpr.primitives import PADS, SCATTERS, of_kind
 from gibbsite.trace.passes.parts import traced
 
 _MOST = 2**20
@@ -22,7 +23,7 @@ _MOST = 2**20
 def written(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
     """A scatter that sets values at known places, or at places read off data, without a scatter; None for
     other equations, and where nothing is won: no latent is written, or into no latent."""
-    if eqn.primitive.name != "scatter" or all(map(known.free, eqn.invars)):
+    if not of_kind(eqn, SCATTERS) or all(map(known.free, eqn.invars)):
         return None
     array, at, values = eqn.invars
     indices = known.value(at)
@@ -46,7 +47,7 @@ def written(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
 
 def padded(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
     """A padding as a concatenation; None for other equations, and where no latent is padded."""
-    if eqn.primitive.name != "pad" or all(map(known.free, eqn.invars)):
+    if not of_kind(eqn, PADS) or all(map(known.free, eqn.invars)):
         return None
     config = eqn.params["padding_config"]
     if any(low < 0 or high < 0 or interior for low, high, interior in config):
