@@ -29,7 +29,7 @@ from gibbsite.density.maps.access import (
 )
 from gibbsite.density.maps.provenance import Arg, Provenance, blurred, merged
 from gibbsite.trace.jaxpr.compat import JaxprEqn
-from gibbsite.trace.jaxpr.primitives import CUMULATIVE, ELEMENTWISE, MATRIX, REDUCTIONS
+from gibbsite.trace.jaxpr.primitives import BARRIERS, CUMULATIVE, ELEMENTWISE, MATRIX, REDUCTIONS, of_kind
 from gibbsite.trace.jaxpr.values import small
 
 Rule = Callable[[JaxprEqn, list[Arg], Provenance], list[Arg]]
@@ -63,7 +63,7 @@ def _elementwise(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     outs = []
     for i in range(len(eqn.outvars)):
         shape = shape_of(eqn, i)
-        used = [args[i]] if eqn.primitive.name == "optimization_barrier" else args
+        used = [args[i]] if of_kind(eqn, BARRIERS) else args
         maps = merged([moved(a, _aligned(a.shape, shape), shape) for a in used if a.accesses])
         outs.append(Arg(shape, maps, None, known))
     return outs

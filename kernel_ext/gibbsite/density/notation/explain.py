@@ -131,5 +131,5 @@ def _walk(density: "Density", site: str, atom: Any) -> Iterator[Widening]:
         inputs = [a for a in eqn.invars if _wide(density, site, a)]
         if not inputs:
             place = equation_line(eqn)
-            yield Widening(eqn.primitive.name, line_at(*place) if place else None)
+            yield Widening(str(eqn.primitive), line_at(*place) if place else None)
         stack += inputs

@@ -146,7 +146,7 @@ def rolled(program: Program, outputs: Callable[[Reroll], Any] | None = None) -> 
 
     `outputs` gives other outputs than its own, made of these by the rewriting.
     """
-    if not program.groups:
+    if not program.groups and outputs is None:
         return program
     variables = program.latent_vars
     reroll = Reroll(program.closed, {g: [variables[n] for n in m] for g, m in program.groups.items()})

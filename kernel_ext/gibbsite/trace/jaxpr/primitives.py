@@ -18,7 +18,8 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-PASSES = _names("copy copy_p stop_gradient reduce_precision optimization_barrier pvary")
+COPIES = _names("copy copy_p")
+PASSES = COPIES | _names("stop_gradient reduce_precision optimization_barrier pvary")
 """The operand as it is, up to rounding; derivatives are another matter."""
 CONVERTS = _names("convert_element_type")
 """The operand's elements as another type's: rounded, or cut off, where that is narrower."""
@@ -30,6 +31,8 @@ PICKS = _names("slice gather dynamic_slice")
 """Some elements of the first operand, at places that the parameters or further operands say."""
 JOINS = _names("concatenate")
 """The elements of all operands, side by side."""
+PLACES = REARRANGES | SPREADS | _names("slice gather") | COPIES
+"""Elements of the first operand, at places that are known or that an array of indices says."""
 ARRANGES = REARRANGES | SPREADS | PICKS
 """Every element of the output is an element of the first operand (or a fill value of a gather), unchanged."""
 MOVES = ARRANGES | PASSES

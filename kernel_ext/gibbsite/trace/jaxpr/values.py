@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation
+from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation, is_traced
 from gibbsite.trace.jaxpr.primitives import meaning
 from gibbsite.trace.jaxpr.walker import OnDemand
 
@@ -34,14 +34,12 @@ class Values:
         by_jax: bool = False,
         most: float = np.inf,
     ):
-        self._producer, self._by_jax, self._most = producer, by_jax, most
+        self._producer, self._given, self._by_jax, self._most = producer, dict(given), by_jax, most
         self._values: OnDemand[Any] = OnDemand(producer, self._leaf, self._results)
-        for var, value in given.items():
-            self.give(var, value)
 
     def give(self, var: Any, value: Any) -> None:
         """Tell a variable's value, before what reads it is asked for."""
-        self._values.found[var] = _UNKNOWN if value is None else _plain(value)
+        self._given[var] = value
 
     def value(self, atom: Any) -> np.ndarray | None:
         """The value of an atom."""
@@ -51,6 +49,11 @@ class Values:
     def _leaf(self, atom: Any) -> Any:
         if isinstance(atom, Literal):
             return np.asarray(atom.val)
+        if atom in self._given:
+            value = self._given[atom]
+            known = value is not None and not is_traced(value)
+            self._values.found[atom] = _plain(value) if known else _UNKNOWN
+            return self._values.found[atom]
         eqn = self._producer.get(atom)
         if eqn is None or eqn.effects or any(v.aval.size > self._most for v in eqn.outvars):
             return _UNKNOWN

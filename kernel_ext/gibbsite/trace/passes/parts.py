@@ -1,6 +1,6 @@
 """Programs made of functions, and of equations."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +22,22 @@ def jaxpr_of_parts(
     one of the same size."""
     template = traced(lambda *xs: [0.0] * len(outvars), invars).jaxpr
     return make_jaxpr_like(template, constvars, invars, outvars, eqns)
+
+
+def given(closed: ClosedJaxpr, variables: Iterable[Any], outputs: Sequence[Any] | None = None) -> ClosedJaxpr:
+    """`closed` with some of its variables as further inputs, after all others, instead of being computed;
+    `outputs` are others than its own."""
+    jaxpr, taken = closed.jaxpr, dict.fromkeys(variables)
+
+    def kept(eqn: JaxprEqn) -> JaxprEqn:
+        if not any(v in taken for v in eqn.outvars):
+            return eqn
+        return eqn.replace(outvars=[Var(v.aval) if v in taken else v for v in eqn.outvars])
+
+    inputs = [*jaxpr.invars, *(v for v in taken if v not in set(jaxpr.invars))]
+    outputs = jaxpr.outvars if outputs is None else outputs
+    cut = jaxpr_of_parts(jaxpr.constvars, inputs, outputs, list(map(kept, jaxpr.eqns)))
+    return ClosedJaxpr(live(cut), closed.consts)
 
 
 def live(jaxpr: Jaxpr) -> Jaxpr:
