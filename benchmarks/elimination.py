@@ -31,7 +31,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from gibbsite.trace.jaxpr.compiling import compiled as as_sampled
-from gibbsite.trace.jaxpr.for_cpu import for_cpu
+from gibbsite.trace.passes.for_cpu import for_cpu
 from jax.scipy.special import logsumexp
 from numpyro.contrib.control_flow import scan
 

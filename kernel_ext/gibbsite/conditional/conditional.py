@@ -10,7 +10,7 @@ from gibbsite.density.notation.html import conditional_html
 from gibbsite.density.notation.latex import conditional_latex
 from gibbsite.errors import ModelError
 from gibbsite.ground.sensible import random_key
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.passes.for_cpu import jitted
 
 
 class Conditional:

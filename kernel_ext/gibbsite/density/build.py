@@ -11,8 +11,6 @@ import jax
 from gibbsite.density.density import Density
 from gibbsite.density.forward.own import doubted
 from gibbsite.density.levels import generated_latents
-from gibbsite.density.maps.access import of_site
-from gibbsite.density.maps.index_maps import index_maps
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.model.bounds import (
     bounds_inside,
@@ -33,9 +31,8 @@ from gibbsite.density.model.collect import (
 )
 from gibbsite.density.model.known_arrays import known_arrays
 from gibbsite.density.model.tracers import TRACER_ERRORS
-from gibbsite.density.program.distribute import distributed
-from gibbsite.density.program.flatten import flatten
-from gibbsite.density.terms import Decomposition, bound_terms
+from gibbsite.density.passes.pipeline import analysable
+from gibbsite.density.passes.program import Program
 from gibbsite.density.told.latent import told_latent
 from gibbsite.density.told.spot import spot_of
 from gibbsite.errors import DataError, GibbsiteError, ModelError
@@ -68,8 +65,7 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
                 raise
             arguments = arguments.fixing(needed)
     _same_structure(facts, again)
-    outputs = jax.tree.unflatten(tree, range(len(closed.jaxpr.outvars)))
-    density = _assemble(closed, outputs, facts, arguments, known_arrays(fn, {*facts.sites, *arguments.names}))
+    density = _assemble(closed, tree, facts, arguments, known_arrays(fn, {*facts.sites, *arguments.names}))
     return _with_doubts(density, fn)
 
 
@@ -253,22 +249,11 @@ def _same_structure(first: ModelFacts, second: ModelFacts) -> None:
 
 
 def _assemble(
-    closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments, user_arrays: dict[str, Any]
+    closed: Any, tree: Any, facts: ModelFacts, arguments: Arguments, user_arrays: dict[str, Any]
 ) -> Density:
     latents = sorted(n for n, s in facts.sites.items() if s.latent)  # dictionaries flatten in sorted order
-    flat = flatten(closed, data=len(closed.jaxpr.invars) - len(latents))
-    latent_vars = dict(zip(latents, flat.jaxpr.invars[: len(latents)], strict=True))
-    data_vars = tuple(flat.jaxpr.invars[len(latents) :])
-    shapes = {n: facts.sites[n].shape for n in latents}
-    inputs = {v: (n, of_site(shapes[n])) for n, v in latent_vars.items()}
-    maps = index_maps(flat, inputs, shapes)
-    apart = distributed(flat, maps, list(outputs["log_prob"].values()))
-    if apart is not flat:
-        flat, maps = apart, index_maps(apart, inputs, shapes)
-    atoms = jax.tree.map(lambda i: flat.jaxpr.outvars[i], outputs)
-    walk_back = Decomposition(flat, maps)
-    terms = tuple(t for origin, atom in atoms["log_prob"].items() for t in walk_back.terms(origin, atom))
-    order = list(facts.sites)
+    traced = Program(closed, {n: facts.sites[n].shape for n in latents}, tree)
+    program = analysable(traced)
     density = Density(
         sites=facts.sites,
         plates=facts.plates,
@@ -278,22 +263,19 @@ def _assemble(
         parameter_event_dims=facts.parameter_event_dims,
         parameter_constraints=facts.parameter_constraints,
         transforms=facts.transforms,
-        closed=flat,
-        latent_vars={n: latent_vars[n] for n in order if n in latent_vars},
-        data_vars=data_vars,
         arguments=arguments,
-        outputs=atoms,
-        maps=maps,
-        terms=terms,
-        bounds=bound_terms(walk_back, maps, atoms["inside"], shapes),
         constants=user_arrays,
+        traced=traced,
+        **program.analysed(facts.sites),
     )
-    if not atoms["supports"]:
+    supports = density.outputs["supports"]
+    if not supports:
         return density
     # a kernel's `init` may be traced, and the model with it: bounds are read off the data at once
     with jax.ensure_compile_time_eval():
         read = density.evaluator({}).full
-        sites = with_known_supports(facts.sites, atoms["supports"], lambda a: bool(maps.latents(a)), read)
+        maps = density.maps
+        sites = with_known_supports(facts.sites, supports, lambda a: bool(maps.latents(a)), read)
     return replace(density, sites=sites)
 
 

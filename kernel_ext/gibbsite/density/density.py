@@ -1,9 +1,10 @@
 """The density of a model: named sites and additive terms, each with its index maps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
+from typing import Literal as Literal_
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +16,15 @@ from gibbsite.density.maps.provenance import Provenance
 from gibbsite.density.model.arguments import Arguments
 from gibbsite.density.model.bounds import all_inside
 from gibbsite.density.model.sites import Plate, Site
+from gibbsite.density.passes.program import Program
+from gibbsite.density.passes.reroll import latent_groups
+from gibbsite.density.passes.stages import Stages, stages
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
 from gibbsite.ground.sensible import by_name, shown
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun
-from gibbsite.trace.jaxpr.for_cpu import jitted
 from gibbsite.trace.jaxpr.surroundings import Surroundings
+from gibbsite.trace.passes.for_cpu import jitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +39,8 @@ class Density:
     density whose groups were re-rolled, `members` tells which sites each array site stands for. `constants`
     are the arrays that texts call by a name: those that the model's function knows under one, and those that
     were too long to be written out. `doubted` tells of latents that no data see why they are not drawn
-    forward. `surroundings` are the JAX settings it was traced in; `cache` keeps what later stages derive from
-    it.
+    forward. `traced` is the program as JAX traced it, `surroundings` are the JAX settings that held then;
+    `cache` keeps what later stages derive from it.
     """
 
     sites: Mapping[str, Site]
@@ -58,6 +62,7 @@ class Density:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict, repr=False)
     doubted: Mapping[str, str] = field(default_factory=dict)
+    traced: Program | None = field(default=None, repr=False)
     surroundings: Surroundings = field(default_factory=Surroundings.here, repr=False)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -164,10 +169,23 @@ class Density:
             self.cache["log_joint"] = jitted(total)
         return self.cache["log_joint"](dict(latents), tuple(data))
 
-    def explain(self, site: str | None = None) -> Explanation:
+    @overload
+    def explain(self, site: str | None = None, *, passes: Literal_[False] = False) -> Explanation: ...
+    @overload
+    def explain(self, site: None = None, *, passes: Literal_[True]) -> Stages: ...
+    def explain(self, site: str | None = None, *, passes: bool = False) -> Explanation | Stages:
         """How each term reads a latent site (or all of them), and which operations stand in the way of
-        updating its elements together; printable. Raises `UnknownNameError`."""
-        return explain(self, site)
+        updating its elements together; printable. Raises `UnknownNameError`.
+
+        With `passes`, how the program that JAX traced was rewritten, pass by pass: how many equations there
+        were before and after, and at which lines of the model which operations went and came; `.full()` is
+        the text of the programs.
+        """
+        if not passes:
+            return explain(self, site)
+        if self.traced is None:
+            return Stages(())
+        return stages(replace(self.traced, groups=latent_groups(self)), jax.default_backend() == "cpu")
 
     def __repr__(self) -> str:
         lines = [f"Density of {len(self.latents)} latent sites in {len(self.terms)} terms"]

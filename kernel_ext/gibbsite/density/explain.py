@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gibbsite.density.maps.access import Access, Accesses, Affine, Table
-from gibbsite.density.reroll_density import rerolled
+from gibbsite.density.passes.reroll import rerolled
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
 from gibbsite.trace.jaxpr.source_line import Line, equation_line, line_at
@@ -131,5 +131,5 @@ def _walk(density: "Density", site: str, atom: Any) -> Iterator[Widening]:
         inputs = [a for a in eqn.invars if _wide(density, site, a)]
         if not inputs:
             place = equation_line(eqn)
-            yield Widening(eqn.primitive.name, line_at(*place) if place else None)
+            yield Widening(str(eqn.primitive), line_at(*place) if place else None)
         stack += inputs

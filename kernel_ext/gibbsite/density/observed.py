@@ -3,7 +3,7 @@
 import numpy as np
 
 from gibbsite.density.density import Density
-from gibbsite.density.reroll_density import rerolled
+from gibbsite.density.passes.reroll import rerolled
 
 
 def observed_values(density: Density) -> dict[str, np.ndarray]:

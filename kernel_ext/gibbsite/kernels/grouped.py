@@ -23,12 +23,13 @@ from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.reads.moving import support_movers
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, Site, rerolled
-from gibbsite.density.hierarchy.distances import at_distances, reading
+from gibbsite.density.hierarchy.distances import at_distances
 from gibbsite.density.model.bounds import computed_bounds
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.learnt.apart import known_distances
 from gibbsite.kernels.learnt.moving import followed
 from gibbsite.trace.jaxpr.compat import is_traced, jaxpr_as_fun
+from gibbsite.trace.passes.parts import given
 
 GROUPED_KERNELS = frozenset({"Gibbs", "Conjugate", "PolyaGamma", "Collapsed", "NUTS", "HMC"})
 """Kernels that ask a model for nothing but its logdensity and the supports of its sites."""
@@ -211,7 +212,7 @@ def _runtime_model(
 
     @functools.cache
     def beside(known: tuple[Any, ...]) -> Callable[..., Any]:
-        return jaxpr_as_fun(reading(density, known) if known else density.closed)
+        return jaxpr_as_fun(given(density.closed, known) if known else density.closed)
 
     sites = density.sites
     supports = {n: finite_support(density, n) for n in density.latent_vars if sites[n].discrete}

@@ -8,7 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.density.evaluation.evaluate import Evaluator, producers
-from gibbsite.density.program.flatten import flatten
+from gibbsite.trace.passes.flatten import flatten
 from helpers.truths.inner import inner_jaxprs
 from jax.scipy.linalg import solve_triangular
 

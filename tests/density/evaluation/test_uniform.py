@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gibbsite.density.evaluation.evaluate import Evaluator, producers
-from gibbsite.density.program.flatten import flatten
+from gibbsite.trace.passes.flatten import flatten
 
 N = 6
 AT = np.array([3, 0, 5, 5])

@@ -8,7 +8,7 @@ import pytest
 from gibbsite.density.maps import index_maps as walk
 from gibbsite.density.maps import rules
 from gibbsite.density.maps.access import along, constant
-from gibbsite.density.program.flatten import flatten
+from gibbsite.trace.passes.flatten import flatten
 from helpers.models.program_functions import FUNCTIONS
 from helpers.models.programs import MIXES, STEPS
 from helpers.models.zoo import ZOO

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from gibbsite.density.maps.access import Access, Affine, Table, Whole, component_array, of_site
 from gibbsite.density.maps.index_maps import index_maps
-from gibbsite.density.program.flatten import flatten
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, bind_equation
+from gibbsite.trace.passes.flatten import flatten
 
 from helpers.models.program_functions import FUNCTIONS
 from helpers.models.programs import MIXES, STEPS, N, random_program

@@ -10,7 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional import conditional_of
-from gibbsite.density.soften import impossibilities, softened
+from gibbsite.density.passes.soften import impossibilities, softened
 from gibbsite.errors import ModelError
 from gibbsite.sampling.engine.starting import Starting
 from gibbsite.sampling.warm.lost import _below

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.density.program.flatten import flatten
 from gibbsite.trace.domains.degree import DEGREES, NONE
 from gibbsite.trace.domains.domain import results
 from gibbsite.trace.jaxpr.compat import Literal
 from gibbsite.trace.jaxpr.primitives import PICKS, SOLVES, TAKEN_APART
+from gibbsite.trace.passes.flatten import flatten
 from helpers.models.programs import STEPS
 from helpers.truths.perturbation import INDEX, N, values
 from jax import lax

@@ -25,7 +25,7 @@ from gibbsite.density.maps.access import Component, Table
 from gibbsite.errors import DataError
 from gibbsite.ground.sensible import random_key
 from gibbsite.trace.jaxpr.compat import is_traced
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.passes.for_cpu import jitted
 
 _MOST_ORDER = 3
 """Of what is called a chain: further back reads what is coupled far apart."""

@@ -22,7 +22,7 @@ from gibbsite.conditional.forms.support import Support, limited, support_of
 from gibbsite.conditional.forms.walk import Assumed, statistics
 from gibbsite.density import Density
 from gibbsite.trace.jaxpr.compat import staged
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.passes.for_cpu import jitted
 
 
 class ConjugateConditional(Conditional):

@@ -29,7 +29,7 @@ from gibbsite.conditional.reads.outer import outer_onto, sum_onto
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Access
 from gibbsite.density.terms import Term
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.passes.for_cpu import jitted
 
 Kind = str | Columns
 

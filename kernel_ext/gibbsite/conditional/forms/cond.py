@@ -3,18 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gibbsite.conditional.forms.branches import apply_rule, depends
 from gibbsite.conditional.forms.forms import Unfit
 from gibbsite.conditional.forms.rules import RULES, Domain, Operands
-from gibbsite.density.evaluation.evaluate import evaluate_lazily
-from gibbsite.density.program.flatten import flatten
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, bind_equation
-
-_KNOWN_SIZE = 4096
+from gibbsite.density.evaluation.evaluate import evaluate_lazily, producers
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal
+from gibbsite.trace.jaxpr.values import FEW, Values
+from gibbsite.trace.passes.flatten import flatten
 
 
 def branch_values(branch: ClosedJaxpr, operands: Sequence[Any], domain: Domain) -> list[Any]:
@@ -24,13 +21,9 @@ def branch_values(branch: ClosedJaxpr, operands: Sequence[Any], domain: Domain) 
     """
     flat = flatten(branch)
     env: dict[Any, Any] = dict(zip(flat.jaxpr.constvars, map(jnp.asarray, flat.consts), strict=True))
-    numbers: dict[Any, np.ndarray] = {
-        v: np.asarray(c) for v, c in zip(flat.jaxpr.constvars, flat.consts, strict=True)
-    }
+    consts = dict(zip(flat.jaxpr.constvars, flat.consts, strict=True))
+    known = Values(producers(flat), consts, by_jax=True, most=FEW).value
     env.update(zip(flat.jaxpr.invars, operands, strict=True))
-
-    def known(atom: Any) -> np.ndarray | None:
-        return np.asarray(atom.val) if isinstance(atom, Literal) else numbers.get(atom)
 
     def read(atom: Any) -> Any:
         return jnp.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else env[atom]
@@ -41,11 +34,6 @@ def branch_values(branch: ClosedJaxpr, operands: Sequence[Any], domain: Domain) 
             env[eqn.outvars[0]] = _applied(eqn, values, domain, known)
             continue
         env.update(zip(eqn.outvars, evaluate_lazily(eqn, values), strict=True))
-        fixed = [known(a) for a in eqn.invars]
-        if all(v is not None and v.size <= _KNOWN_SIZE for v in fixed):
-            with jax.ensure_compile_time_eval():
-                found = bind_equation(eqn, [jnp.asarray(v) for v in fixed])
-            numbers.update({v: np.asarray(x) for v, x in zip(eqn.outvars, found, strict=True)})
     return [read(a) for a in flat.jaxpr.outvars]
 
 

@@ -12,9 +12,7 @@ from gibbsite.conditional.reads.touch import resolved
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Access
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import ARRANGES, JOINS
-
-_COPIES = (ARRANGES - {"dynamic_slice"}) | JOINS | {"copy", "copy_p"}
+from gibbsite.trace.jaxpr.primitives import GATHERS, JOINS, PLACES, of_kind
 
 
 def copies_of(density: Density, site: str) -> Mapping[Any, Access]:
@@ -23,12 +21,12 @@ def copies_of(density: Density, site: str) -> Mapping[Any, Access]:
         var = density.latent_vars[site]
         raw: dict[Any, Any] = {var: density.maps[var][site]}
         for eqn in density.closed.jaxpr.eqns:
-            if eqn.primitive.name not in _COPIES:
+            if not of_kind(eqn, PLACES, JOINS):
                 continue
             live = [a for a in eqn.invars if not isinstance(a, Literal) and site in density.maps[a]]
             if len(live) != 1 or live[0] not in raw:
                 continue
-            if eqn.primitive.name == "gather" and live[0] is not eqn.invars[0]:
+            if of_kind(eqn, GATHERS) and live[0] is not eqn.invars[0]:
                 continue
             accesses = density.maps[eqn.outvars[0]].get(site, ())
             if len(accesses) == 1 and accesses[0].single and not accesses[0].latents():

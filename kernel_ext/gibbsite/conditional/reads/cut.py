@@ -6,18 +6,13 @@ from typing import Any
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Accesses, of_site
 from gibbsite.density.maps.index_maps import index_maps
-from gibbsite.density.program.flatten import jaxpr_of_parts
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, dce_jaxpr
+from gibbsite.trace.passes.parts import given
 
 
 def maps_after(density: Density, atom: Any, cut: Mapping[Any, str]) -> Mapping[str, Accesses]:
     """Index maps of `atom` where the variables of `cut` are inputs, by the names that it gives them; all
     other inputs count as data."""
-    eqns = [e for e in density.closed.jaxpr.eqns if not any(v in cut for v in e.outvars)]
-    known = set(density.closed.jaxpr.invars)
-    invars = density.closed.jaxpr.invars + [v for v in cut if v not in known]
-    jaxpr = jaxpr_of_parts(density.closed.jaxpr.constvars, invars, [atom], eqns)
-    jaxpr, _ = dce_jaxpr(jaxpr, [True], instantiate=True)
+    program = given(density.closed, cut, [atom])
     shapes = {name: tuple(v.aval.shape) for v, name in cut.items()}
     inputs = {v: (name, of_site(shapes[name])) for v, name in cut.items()}
-    return index_maps(ClosedJaxpr(jaxpr, density.closed.consts), inputs, shapes)[atom]
+    return index_maps(program, inputs, shapes)[atom]

@@ -15,7 +15,21 @@ from jax import lax
 
 from gibbsite.density.maps.access import Shape, clipped
 from gibbsite.trace.jaxpr.compat import JaxprEqn, bind_equation
-from gibbsite.trace.jaxpr.primitives import ELEMENTWISE
+from gibbsite.trace.jaxpr.primitives import (
+    BARRIERS,
+    ELEMENTWISE,
+    EXTREMES,
+    FACTORS,
+    GATHERS,
+    PRODUCTS,
+    RESHAPES,
+    REVERSES,
+    SOLVES,
+    SPREADS,
+    SQUEEZES,
+    TOTALS,
+    TURNS,
+)
 
 IN_BOUNDS = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 
@@ -226,14 +240,14 @@ def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(ELEMENTWISE - {"optimization_barrier"}, _elementwise),
-    "transpose": _transpose,
-    "squeeze": _squeeze,
-    "broadcast_in_dim": _broadcast,
-    "reshape": _reshape,
-    "rev": _rev,
-    **dict.fromkeys(["reduce_sum", "reduce_max", "reduce_min", "reduce_prod"], _reduce),
-    "gather": _gather,
-    "cholesky": _cholesky,
-    "triangular_solve": _triangular_solve,
+    **dict.fromkeys(ELEMENTWISE - BARRIERS, _elementwise),
+    **dict.fromkeys(TURNS, _transpose),
+    **dict.fromkeys(SQUEEZES, _squeeze),
+    **dict.fromkeys(SPREADS, _broadcast),
+    **dict.fromkeys(RESHAPES, _reshape),
+    **dict.fromkeys(REVERSES, _rev),
+    **dict.fromkeys(TOTALS | PRODUCTS | EXTREMES, _reduce),
+    **dict.fromkeys(GATHERS, _gather),
+    **dict.fromkeys(FACTORS, _cholesky),
+    **dict.fromkeys(SOLVES, _triangular_solve),
 }

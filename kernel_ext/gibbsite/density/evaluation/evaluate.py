@@ -13,25 +13,34 @@ from jax import lax
 
 from gibbsite.density.evaluation.copies import RULES as COPY_RULES
 from gibbsite.density.evaluation.copies import Copies, copies_of
-from gibbsite.density.evaluation.known import MOST, known, sliced
-from gibbsite.density.evaluation.uniform import gathered_alike
-from gibbsite.density.maps.access import Shape
+from gibbsite.density.evaluation.gathers import gathered, looked_up_nowhere
+from gibbsite.density.evaluation.sizes import at_full_size, aval_shape, materialise
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
-from gibbsite.trace.jaxpr.primitives import ELEMENTWISE
+from gibbsite.trace.jaxpr.primitives import (
+    ALL_OR_ANY,
+    BARRIERS,
+    CONTRACTS,
+    COUNTS,
+    DECOMPOSES,
+    ELEMENTWISE,
+    EXTREMES,
+    GATHERS,
+    JOINS,
+    OF_ELEMENTS,
+    RESHAPES,
+    SLICES,
+    SOLVES,
+    SPREADS,
+    SQUEEZES,
+    TOTALS,
+    TURNS,
+    of_kind,
+    of_table,
+)
+from gibbsite.trace.jaxpr.values import FEW
+from gibbsite.trace.jaxpr.walker import OnDemand
 
 _SMALL = 64
-_TIMES_SIZE = frozenset(["reduce_sum"])
-_IDEMPOTENT = frozenset(["reduce_max", "reduce_min", "reduce_and", "reduce_or"])
-
-
-def _aval_shape(atom: Any) -> Shape:
-    return tuple(np.shape(atom.val)) if isinstance(atom, Literal) else tuple(atom.aval.shape)
-
-
-def materialise(x: Any, shape: Shape, axes: Any = None) -> Any:
-    """Broadcast `x` to `shape`, along `axes` only if given."""
-    target = tuple(n if axes is None or a in axes else x.shape[a] for a, n in enumerate(shape))
-    return x if tuple(x.shape) == target else jnp.broadcast_to(x, target)
 
 
 class Evaluator:
@@ -42,90 +51,89 @@ class Evaluator:
     """
 
     def __init__(self, closed: ClosedJaxpr, producer: Mapping[Any, JaxprEqn], values: Mapping[Any, Any]):
-        self._producer = producer
-        self._values = dict(zip(closed.jaxpr.constvars, map(_constant, closed.consts), strict=True))
-        self._values.update(values)
-        self._waiting: dict[Any, Copies] = {}
+        consts = dict(zip(closed.jaxpr.constvars, map(_constant, closed.consts), strict=True))
+        self._values: OnDemand[Any] = OnDemand(producer, _leaf, self._results)
+        self.give(consts)
+        self.give(values)
 
     def give(self, values: Mapping[Any, Any]) -> None:
         """Set variables, before anything that reads them is evaluated."""
-        self._values.update(values)
+        self._values.found.update(values)
 
     def lazy(self, atom: Any) -> Any:
         """The value of `atom`, with constant axes at size 1."""
-        if isinstance(atom, Literal):
-            return np.asarray(atom.val, getattr(atom.aval, "dtype", None))
-        if atom not in self._values and atom not in self._waiting:
-            self._compute(atom)
-        if atom not in self._values:
-            self._values[atom] = self._waiting[atom].taken()
-        return self._values[atom]
+        value = self._values(atom)
+        if isinstance(value, Copies):
+            value = self._values.found[atom] = value.taken()
+        return value
 
     def full(self, atom: Any) -> Any:
         """The value of `atom` at its whole shape."""
-        return materialise(self.lazy(atom), _aval_shape(atom))
+        return materialise(self.lazy(atom), aval_shape(atom))
 
-    def _compute(self, target: Any) -> None:
-        stack = [target]
-        while stack:
-            var = stack[-1]
-            if var in self._values or var in self._waiting:
-                stack.pop()
-                continue
-            if 0 in _aval_shape(var):  # what has no element needs nothing, not even what is unknown
-                self._values[var] = np.zeros(_aval_shape(var), var.aval.dtype)
-                stack.pop()
-                continue
-            eqn = self._producer[var]
-            atoms = [a for a in eqn.invars if not isinstance(a, Literal)]
-            missing = [a for a in atoms if a not in self._values and a not in self._waiting]
-            if missing:
-                stack += missing
-                continue
-            if self._put_off(eqn):
-                stack.pop()
-                continue
-            xs = [self.lazy(a) for a in eqn.invars]
-            outs = known(eqn, xs) or _RULES.get(eqn.primitive.name, _default)(eqn, xs)
-            self._values.update(zip(eqn.outvars, outs, strict=True))
-            stack.pop()
+    def _results(self, eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
+        waiting = self._put_off(eqn, xs)
+        if waiting is not None:
+            return [waiting]
+        xs = [self.lazy(a) for a in eqn.invars]
+        return _folded(eqn, xs) or evaluate_lazily(eqn, xs)
 
-    def _put_off(self, eqn: JaxprEqn) -> bool:
+    def _put_off(self, eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
         """Let a gather that copies rows wait, and work on what it copies from: `log(theta[doc])` takes the
-        logarithm of `theta` once, not of every copy. Whether this equation was dealt with so."""
-        name = eqn.primitive.name
-        if name in COPY_RULES and any(self._waits(a) for a in eqn.invars):
-            found = COPY_RULES[name](
-                eqn, [self._waiting[a] if self._waits(a) else self.lazy(a) for a in eqn.invars]
-            )
-        elif name == "gather" and _looked_up_nowhere(eqn, *map(self.lazy, eqn.invars)) is None:
-            found = copies_of(eqn, *map(self.lazy, eqn.invars))
-        else:
-            return False
-        if found is not None:
-            self._waiting[eqn.outvars[0]] = found
-        return found is not None
+        logarithm of `theta` once, not of every copy."""
+        rule = of_table(eqn, COPY_RULES)
+        if rule is not None and any(isinstance(x, Copies) for x in xs):
+            return rule(eqn, xs)
+        if of_kind(eqn, GATHERS):
+            plain = [self.lazy(a) for a in eqn.invars]
+            return copies_of(eqn, *plain) if looked_up_nowhere(eqn, *plain) is None else None
+        return None
 
-    def _waits(self, atom: Any) -> bool:
-        return not isinstance(atom, Literal) and atom in self._waiting and atom not in self._values
+
+def _leaf(atom: Any) -> Any | None:
+    """What is known of itself; what has no element needs nothing, not even what is unknown."""
+    if isinstance(atom, Literal):
+        return np.asarray(atom.val, getattr(atom.aval, "dtype", None))
+    shape = aval_shape(atom)
+    return np.zeros(shape, atom.aval.dtype) if 0 in shape else None
 
 
 def _constant(value: Any) -> Any:
-    """Few integers stay as they are, for `known`."""
-    if np.size(value) <= MOST and jnp.issubdtype(jnp.result_type(value), jnp.integer):
+    """Few integers stay as they are, for `_folded`."""
+    if np.size(value) <= FEW and jnp.issubdtype(jnp.result_type(value), jnp.integer):
         return np.asarray(value)
     return jnp.asarray(value)
 
 
-def _looked_up_nowhere(eqn: JaxprEqn, operand: Any, indices: Any) -> Any | None:
-    """A gather that is none: from rows that are all alike, or by an index that is known; else None."""
-    alike = gathered_alike(eqn, operand)
-    return sliced(eqn, operand, indices) if alike is None else alike
-
-
-def _default(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    full = [materialise(x, _aval_shape(a)) for x, a in zip(xs, eqn.invars, strict=True)]
-    return bind_equation(eqn, full)
+def _folded(eqn: JaxprEqn, xs: list[Any]) -> list[np.ndarray] | None:
+    """The outputs of an equation on known integers, done while the program is made; None for any other."""
+    if len(eqn.outvars) != 1 or not all(isinstance(x, np.ndarray) and x.dtype.kind in "biu" for x in xs):
+        return None
+    aval, of_elements = eqn.outvars[0].aval, of_table(eqn, OF_ELEMENTS)
+    if not isinstance(aval.dtype, np.dtype) or aval.dtype.kind not in "biu":  # keys have dtypes of JAX's own
+        return None
+    out: Any = None
+    if of_elements is not None:
+        with np.errstate(all="ignore"):
+            out = of_elements(*xs)
+    elif of_kind(eqn, COUNTS):
+        axis, rank = eqn.params["dimension"], len(aval.shape)
+        if aval.shape[axis] <= FEW:
+            out = np.arange(aval.shape[axis]).reshape([-1 if a == axis else 1 for a in range(rank)])
+    elif of_kind(eqn, SPREADS, SQUEEZES):
+        (out,) = evaluate_lazily(eqn, xs)
+    elif of_kind(eqn, RESHAPES, SLICES) and xs[0].size == 1:
+        out = xs[0].reshape((1,) * len(aval.shape))
+    elif of_kind(eqn, JOINS):
+        axis, sizes = eqn.params["dimension"], [a.aval.shape for a in eqn.invars]
+        rest = np.broadcast_shapes(*[(*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in xs])
+        if int(np.prod(rest)) <= FEW:
+            parts = [
+                np.broadcast_to(x, (*rest[:axis], s[axis], *rest[axis + 1 :]))
+                for x, s in zip(xs, sizes, strict=True)
+            ]
+            out = np.concatenate(parts, axis)
+    return None if out is None or out.size > FEW else [np.asarray(out, aval.dtype)]
 
 
 def _elementwise(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
@@ -134,21 +142,21 @@ def _elementwise(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
         return bind_equation(eqn, xs)
     shape = np.broadcast_shapes(*ranked)
     # predicates may be scalars
-    grown = [x.ndim or _aval_shape(a) for x, a in zip(xs, eqn.invars, strict=True)]
+    grown = [x.ndim or aval_shape(a) for x, a in zip(xs, eqn.invars, strict=True)]
     xs = [jnp.broadcast_to(x, shape) if g and x.shape != shape else x for x, g in zip(xs, grown, strict=True)]
     return bind_equation(eqn, xs)
 
 
 def _matrix(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     """A factorisation: once for all matrices of a batch that are the same."""
-    (x,), shape = xs, _aval_shape(eqn.invars[0])
+    (x,), shape = xs, aval_shape(eqn.invars[0])
     return bind_equation(eqn, [materialise(x, shape, {len(shape) - 1, len(shape) - 2})])
 
 
 def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    (a, b), shape = xs, _aval_shape(eqn.invars[1])
+    (a, b), shape = xs, aval_shape(eqn.invars[1])
     rank = len(shape)
-    a = materialise(a, _aval_shape(eqn.invars[0]), {rank - 1, rank - 2})
+    a = materialise(a, aval_shape(eqn.invars[0]), {rank - 1, rank - 2})
     b = materialise(b, shape, {rank - 2 if eqn.params["left_side"] else rank - 1})
     shared = [d for d in range(rank - 2) if a.shape[d] == 1 and b.shape[d] != 1]
     b = materialise(b, shape, {d for d in range(rank - 2) if a.shape[d] != 1})
@@ -177,7 +185,7 @@ def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 def _dot_general(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     """Rows and columns that are all the same are multiplied once; so are matrices of a batch."""
-    (left, right), (l_shape, r_shape) = xs, map(_aval_shape, eqn.invars)
+    (left, right), (l_shape, r_shape) = xs, map(aval_shape, eqn.invars)
     (l_sum, r_sum), (l_batch, r_batch) = eqn.params["dimension_numbers"]
     varies = [(i, j) for i, j in zip(l_batch, r_batch, strict=True) if left.shape[i] != right.shape[j]]
     left = materialise(left, l_shape, {*l_sum, *(i for i, _ in varies)})
@@ -190,7 +198,7 @@ def _broadcast(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     shape = [1] * rank
     for a, d in enumerate(eqn.params["broadcast_dimensions"]):
         shape[d] = xs[0].shape[a]
-    return [jnp.reshape(xs[0], shape)]
+    return [xs[0].reshape(shape)]
 
 
 def _transpose(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
@@ -198,13 +206,13 @@ def _transpose(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 
 def _squeeze(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    return [jnp.squeeze(xs[0], tuple(eqn.params["dimensions"]))]
+    return [xs[0].squeeze(tuple(eqn.params["dimensions"]))]
 
 
 def _reshape(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    (x,), operand, out = xs, _aval_shape(eqn.invars[0]), tuple(eqn.outvars[0].aval.shape)
+    (x,), operand, out = xs, aval_shape(eqn.invars[0]), tuple(eqn.outvars[0].aval.shape)
     if eqn.params.get("dimensions") is not None or 0 in operand:
-        return _default(eqn, xs)
+        return at_full_size(eqn, xs)
     target, broaden = list(out), set()
     i = j = 0
     while i < len(operand) or j < len(out):
@@ -228,9 +236,9 @@ def _reshape(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 
 def _slice(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    (x,), operand, out = xs, _aval_shape(eqn.invars[0]), tuple(eqn.outvars[0].aval.shape)
+    (x,), operand, out = xs, aval_shape(eqn.invars[0]), tuple(eqn.outvars[0].aval.shape)
     if 0 in out:
-        return _default(eqn, xs)
+        return at_full_size(eqn, xs)
     strides = eqn.params["strides"] or (1,) * len(out)
     starts, limits, steps = [], [], []
     for a, n in enumerate(operand):
@@ -242,10 +250,10 @@ def _slice(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 
 def _reduce(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    (x,), operand = xs, _aval_shape(eqn.invars[0])
+    (x,), operand = xs, aval_shape(eqn.invars[0])
     axes = tuple(a % len(operand) for a in eqn.params["axes"])
     copies = 1
-    if eqn.primitive.name in _TIMES_SIZE:
+    if of_kind(eqn, TOTALS):
         copies = int(np.prod([operand[a] for a in axes if x.shape[a] == 1], dtype=np.int64))
     (out,) = bind_equation(eqn, [x])
     return [out * jnp.asarray(copies, out.dtype) if copies != 1 else out]
@@ -253,7 +261,7 @@ def _reduce(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 def _concatenate(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     axis = eqn.params["dimension"]
-    xs = [materialise(x, _aval_shape(a), {axis}) for x, a in zip(xs, eqn.invars, strict=True)]
+    xs = [materialise(x, aval_shape(a), {axis}) for x, a in zip(xs, eqn.invars, strict=True)]
     rest = np.broadcast_shapes(*[(*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in xs])
     return [
         lax.concatenate(
@@ -262,129 +270,25 @@ def _concatenate(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     ]
 
 
-def _same_index_for_all(
-    eqn: JaxprEqn,
-    operand: Any,
-    indices: Any,
-    lifted: list[tuple[int, int]],
-    o_batch: list[int],
-    i_batch: list[int],
-    sizes: list[int],
-) -> Any | None:
-    """A gather whose index is the same all along some batch axes, as one that copies these axes whole.
-
-    None where the output's axes would have to change their order.
-    """
-    dims = eqn.params["dimension_numbers"]
-    rank = len(eqn.outvars[0].aval.shape)
-    batch_axes = [a for a in range(rank) if a not in dims.offset_dims]
-    gone = {i for _, i in lifted}
-    windows = [
-        d
-        for d in range(operand.ndim)
-        if d not in dims.collapsed_slice_dims and d not in dims.operand_batching_dims
-    ]
-    place = dict(zip(windows, dims.offset_dims, strict=True))
-    place.update({d: batch_axes[i] for d, i in lifted})
-    order = sorted(place)
-    if [place[d] for d in order] != sorted(place.values()):
-        return None
-    numbers = lax.GatherDimensionNumbers(
-        offset_dims=tuple(place[d] for d in order),
-        collapsed_slice_dims=dims.collapsed_slice_dims,
-        start_index_map=dims.start_index_map,
-        operand_batching_dims=tuple(d for d in o_batch if d not in dict(lifted)),
-        start_indices_batching_dims=tuple(i - sum(g < i for g in gone) for i in i_batch if i not in gone),
-    )
-    for d, _ in lifted:
-        sizes = [operand.shape[d] if a == d else n for a, n in enumerate(sizes)]
-    return lax.gather(
-        operand,
-        jnp.squeeze(indices, tuple(gone)),
-        numbers,
-        tuple(sizes),
-        mode=eqn.params["mode"],
-        fill_value=eqn.params["fill_value"],
-    )
-
-
-def _gather(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    operand, indices = xs
-    nowhere = _looked_up_nowhere(eqn, operand, indices)
-    if nowhere is not None:
-        return [nowhere]
-    o_shape, i_shape = _aval_shape(eqn.invars[0]), _aval_shape(eqn.invars[1])
-    dims, sizes = eqn.params["dimension_numbers"], list(eqn.params["slice_sizes"])
-    if 0 in o_shape or 0 in i_shape or 0 in sizes:
-        return _default(eqn, xs)
-    operand = materialise(operand, o_shape, set(dims.start_index_map))
-    indices = materialise(indices, i_shape, {len(i_shape) - 1})
-    o_batch, i_batch = list(dims.operand_batching_dims), list(dims.start_indices_batching_dims)
-    dropped: list[int] = []
-    lifted: list[tuple[int, int]] = []
-    for d, i in zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=True):
-        constant = operand.shape[d] == 1 and o_shape[d] != 1
-        if constant and indices.shape[i] != 1:
-            # the same slice serves the whole batch: gather from it without the batch axis
-            dropped.append(d)
-            o_batch.remove(d)
-            i_batch.remove(i)
-        elif not constant and indices.shape[i] != o_shape[d]:
-            lifted.append((d, i))
-    for d, n in enumerate(o_shape):
-        if d not in dims.operand_batching_dims and operand.shape[d] == 1 and n != 1:
-            sizes[d] = 1
-
-    if lifted and not dropped:
-        found = _same_index_for_all(eqn, operand, indices, lifted, o_batch, i_batch, sizes)
-        if found is not None:
-            return [found]
-    for _, i in lifted:
-        indices = materialise(indices, i_shape, {i})
-
-    def renumbered(ds: Any) -> tuple[int, ...]:
-        return tuple(d - sum(g < d for g in dropped) for d in ds)
-
-    numbers = lax.GatherDimensionNumbers(
-        offset_dims=dims.offset_dims,
-        collapsed_slice_dims=renumbered(dims.collapsed_slice_dims),
-        start_index_map=renumbered(dims.start_index_map),
-        operand_batching_dims=renumbered(o_batch),
-        start_indices_batching_dims=tuple(i_batch),
-    )
-    return [
-        lax.gather(
-            jnp.squeeze(operand, tuple(dropped)),
-            indices,
-            numbers,
-            tuple(s for d, s in enumerate(sizes) if d not in dropped),
-            unique_indices=eqn.params["unique_indices"],
-            indices_are_sorted=eqn.params["indices_are_sorted"],
-            mode=eqn.params["mode"],
-            fill_value=eqn.params["fill_value"],
-        )
-    ]
-
-
 _RULES: dict[str, Callable[[JaxprEqn, list[Any]], list[Any]]] = {
-    **dict.fromkeys(ELEMENTWISE - {"optimization_barrier"}, _elementwise),
-    **dict.fromkeys(_TIMES_SIZE | _IDEMPOTENT, _reduce),
-    **dict.fromkeys(["cholesky", "lu", "qr", "eigh", "svd"], _matrix),
-    "triangular_solve": _triangular_solve,
-    "dot_general": _dot_general,
-    "broadcast_in_dim": _broadcast,
-    "transpose": _transpose,
-    "squeeze": _squeeze,
-    "reshape": _reshape,
-    "slice": _slice,
-    "concatenate": _concatenate,
-    "gather": _gather,
+    **dict.fromkeys(ELEMENTWISE - BARRIERS, _elementwise),
+    **dict.fromkeys(TOTALS | EXTREMES | ALL_OR_ANY, _reduce),
+    **dict.fromkeys(DECOMPOSES, _matrix),
+    **dict.fromkeys(SOLVES, _triangular_solve),
+    **dict.fromkeys(CONTRACTS, _dot_general),
+    **dict.fromkeys(SPREADS, _broadcast),
+    **dict.fromkeys(TURNS, _transpose),
+    **dict.fromkeys(SQUEEZES, _squeeze),
+    **dict.fromkeys(RESHAPES, _reshape),
+    **dict.fromkeys(SLICES, _slice),
+    **dict.fromkeys(JOINS, _concatenate),
+    **dict.fromkeys(GATHERS, gathered),
 }
 
 
 def evaluate_lazily(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     """One equation applied to other operands; constant axes at size 1 before and after."""
-    return _RULES.get(eqn.primitive.name, _default)(eqn, xs)
+    return of_table(eqn, _RULES, at_full_size)(eqn, xs)
 
 
 def producers(closed: ClosedJaxpr) -> dict[Any, JaxprEqn]:

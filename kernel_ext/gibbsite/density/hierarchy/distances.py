@@ -4,17 +4,25 @@ Whoever knows that difference better than the two numbers do, of single precisio
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
 
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.location_scale import LOGS, LocationScale, location_scales
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, Var, make_jaxpr_like
+from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
+from gibbsite.trace.jaxpr.primitives import (
+    CONVERTS,
+    COPIES,
+    LOGARITHMS,
+    SPREADS,
+    SUBTRACTS,
+    moved_from,
+    of_kind,
+)
 
-_SAME = frozenset(["convert_element_type", "copy"])
-_SPREAD = _SAME | {"broadcast_in_dim"}
+_SAME = CONVERTS | COPIES
 
 
 def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
@@ -24,7 +32,7 @@ def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
         found: dict[str, list[Any]] = {}
         sites = {n: f for n, f in location_scales(density).items() if f.around_its_location}
         for eqn in density.closed.jaxpr.eqns:
-            if eqn.primitive.name == "sub":
+            if of_kind(eqn, SUBTRACTS):
                 for name, form in sites.items():
                     if _is_distance(density, eqn, form):
                         found.setdefault(name, []).append(eqn.outvars[0])
@@ -42,21 +50,6 @@ def at_distances(density: Density, given: Mapping[str, Any]) -> dict[Any, Any]:
     }
 
 
-def reading(density: Density, variables: Sequence[Any]) -> ClosedJaxpr:
-    """The program of a density with some of its variables as further inputs, after all others."""
-    jaxpr, taken = density.closed.jaxpr, set(variables)
-    # what is given is not computed: that is left without a reader
-    eqns = [
-        eqn.replace(outvars=[Var(v.aval) if v in taken else v for v in eqn.outvars])
-        if taken & set(eqn.outvars)
-        else eqn
-        for eqn in jaxpr.eqns
-    ]
-    inputs = [*jaxpr.invars, *variables]
-    program = make_jaxpr_like(jaxpr, jaxpr.constvars, inputs, jaxpr.outvars, eqns)
-    return ClosedJaxpr(program, density.closed.consts)
-
-
 def _is_distance(density: Density, eqn: JaxprEqn, form: LocationScale) -> bool:
     site, (whole, location) = density.sites[form.site], eqn.invars
     if eqn.outvars[0].aval.shape != site.shape:
@@ -64,24 +57,23 @@ def _is_distance(density: Density, eqn: JaxprEqn, form: LocationScale) -> bool:
     if form.form == LOGS:
         log = _behind(density, whole, _SAME)
         made = None if isinstance(log, Literal) else density.producer.get(log)
-        if site.fn_name != "LogNormal" or made is None or made.primitive.name != "log":
+        if site.fn_name != "LogNormal" or made is None or not of_kind(made, LOGARITHMS):
             return False
         (whole,) = made.invars
     if _behind(density, whole, _SAME) is not density.latent_vars[form.site]:
         return False
     loc = density.outputs["parameters"][form.site]["loc"]
-    return not isinstance(loc, Literal) and _behind(density, location, _SPREAD) is loc
+    return not isinstance(loc, Literal) and _behind(density, location, _SAME | SPREADS) is loc
 
 
 def _behind(density: Density, atom: Any, kinds: frozenset[str]) -> Any:
     """What an array is a copy of, at its own shape or stretched as NumPy stretches arrays."""
-    while not isinstance(atom, Literal) and (eqn := density.producer.get(atom)) is not None:
-        if eqn.primitive.name not in kinds or isinstance(eqn.invars[0], Literal):
-            break
-        ranks = (len(a.aval.shape) for a in (eqn.invars[0], atom))
-        if eqn.primitive.name == "broadcast_in_dim":
-            own, out = ranks
-            if eqn.params["broadcast_dimensions"] != tuple(range(out - own, out)):
-                break
-        atom = eqn.invars[0]
-    return atom
+    return moved_from(density.producer, atom, kinds, while_=_unstretched)
+
+
+def _unstretched(eqn: JaxprEqn) -> bool:
+    """Whether an equation stretches an array as NumPy does, if at all, and copies no number."""
+    if isinstance(eqn.invars[0], Literal):
+        return False
+    own, out = (len(a.aval.shape) for a in (eqn.invars[0], eqn.outvars[0]))
+    return not of_kind(eqn, SPREADS) or eqn.params["broadcast_dimensions"] == tuple(range(out - own, out))

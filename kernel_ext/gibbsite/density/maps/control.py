@@ -13,9 +13,9 @@ from gibbsite.density.maps.access import WHOLE, Access, Accesses, Component, Tab
 from gibbsite.density.maps.provenance import Arg, Provenance, merged
 from gibbsite.density.maps.rules import RULES as STRAIGHT
 from gibbsite.density.maps.rules import Rule, default_rule, moved, shape_of
-from gibbsite.density.program.flatten import flatten
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, scan_inputs
 from gibbsite.trace.jaxpr.walker import walk
+from gibbsite.trace.passes.flatten import flatten
 
 Maps = Mapping[str, Accesses]
 _ROUNDS = 3

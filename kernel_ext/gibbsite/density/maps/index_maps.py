@@ -15,8 +15,8 @@ from gibbsite.density.maps.access import Accesses, Shape
 from gibbsite.density.maps.control import RULES
 from gibbsite.density.maps.provenance import Arg, Provenance
 from gibbsite.density.maps.rules import default_rule
-from gibbsite.density.program.known import known_constant
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Var
+from gibbsite.trace.jaxpr.values import is_small
 from gibbsite.trace.jaxpr.walker import walk
 
 
@@ -57,7 +57,7 @@ def index_maps(
         return run
 
     consts = [
-        Arg(tuple(v.aval.shape), {}, v, known_constant(c))
+        Arg(tuple(v.aval.shape), {}, v, np.asarray(c) if is_small(c) else None)
         for v, c in zip(jaxpr.constvars, closed.consts, strict=True)
     ]
     args = [start(v) for v in jaxpr.invars]

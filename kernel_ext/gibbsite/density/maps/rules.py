@@ -28,15 +28,20 @@ from gibbsite.density.maps.access import (
     through,
 )
 from gibbsite.density.maps.provenance import Arg, Provenance, blurred, merged
-from gibbsite.density.program.known import fold
 from gibbsite.trace.jaxpr.compat import JaxprEqn
-from gibbsite.trace.jaxpr.primitives import CUMULATIVE, ELEMENTWISE, MATRIX, REDUCTIONS
+from gibbsite.trace.jaxpr.primitives import BARRIERS, CUMULATIVE, ELEMENTWISE, MATRIX, REDUCTIONS, of_kind
+from gibbsite.trace.jaxpr.values import small
 
 Rule = Callable[[JaxprEqn, list[Arg], Provenance], list[Arg]]
 
 
 def moved(arg: Arg, exprs: Sequence[Component], shape: Shape, window: Window | None = None) -> dict[str, Any]:
     return {s: t for s, a in arg.accesses.items() if (t := through(a, exprs, shape, window))}
+
+
+def fold(eqn: JaxprEqn, args: list[Arg]) -> np.ndarray | None:
+    """The value of an equation's output, if it is one of few integers of known operands."""
+    return small(eqn, [a.known for a in args])
 
 
 def shape_of(eqn: JaxprEqn, i: int = 0) -> Shape:
@@ -58,7 +63,7 @@ def _elementwise(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     outs = []
     for i in range(len(eqn.outvars)):
         shape = shape_of(eqn, i)
-        used = [args[i]] if eqn.primitive.name == "optimization_barrier" else args
+        used = [args[i]] if of_kind(eqn, BARRIERS) else args
         maps = merged([moved(a, _aligned(a.shape, shape), shape) for a in used if a.accesses])
         outs.append(Arg(shape, maps, None, known))
     return outs

@@ -4,9 +4,9 @@ from typing import Any
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.density.passes.reroll import rerolled
 from gibbsite.density.possible.limits import kind_of, met
 from gibbsite.density.possible.ranges import range_of
-from gibbsite.density.reroll_density import rerolled
 from gibbsite.trace.jaxpr.compat import Literal
 from gibbsite.trace.jaxpr.primitives import CONVERTS, DIVIDES, MOVES, TOTALS, moved_from, of_kind
 

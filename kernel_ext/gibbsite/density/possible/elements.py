@@ -7,24 +7,25 @@ import jax
 import numpy as np
 
 from gibbsite.density.density import Density
-from gibbsite.density.program.numbers import Numbers
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.values import Values
 
 
-def known_numbers(density: Density, latents: Mapping[str, Any]) -> Numbers:
-    """The values of a density's variables at given latents, and of those that need none, by NumPy."""
+def known_numbers(density: Density, latents: Mapping[str, Any], by_jax: bool = False) -> Values:
+    """The values of a density's variables at given latents, and of those that need none."""
     jaxpr = density.closed.jaxpr
     given = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
     given |= dict(zip(jaxpr.constvars, density.closed.consts, strict=True))
-    return Numbers(density.producer, given | {density.latent_vars[n]: v for n, v in latents.items()})
+    given |= {density.latent_vars[n]: v for n, v in latents.items()}
+    return Values(density.producer, given, by_jax)
 
 
 def constant_value(density: Density, atom: Any) -> np.ndarray:
     """The value of an atom that no latent enters."""
     if "constants" not in density.cache:
-        density.cache["constants"] = known_numbers(density, {})
+        density.cache["constants"] = known_numbers(density, {}, by_jax=True)
     found = density.cache["constants"].value(atom)
-    if found is None:
+    if found is None:  # of what has effects
         with jax.ensure_compile_time_eval():
             found = np.asarray(density.evaluator({}).full(atom))
     return found

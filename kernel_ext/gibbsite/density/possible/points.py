@@ -13,7 +13,7 @@ from gibbsite.density.possible.draws import Impossible
 from gibbsite.density.possible.elements import known_numbers
 from gibbsite.density.possible.limits import kind_of, outside
 from gibbsite.density.possible.ranges import range_of_support
-from gibbsite.density.program.numbers import Numbers
+from gibbsite.trace.jaxpr.values import Values
 
 _RADII = (2.0, 2.0, 6.0, 20.0)
 
@@ -43,7 +43,7 @@ def impossible_at(density: Density, values: Mapping[str, Any]) -> Impossible | N
     return None
 
 
-def _points(density: Density) -> list[Numbers]:
+def _points(density: Density) -> list[Values]:
     if "points" not in density.cache:
         rng = np.random.default_rng(0)
         density.cache["points"] = [

@@ -11,13 +11,13 @@ from typing import Any
 
 from gibbsite.density.density import Density
 from gibbsite.density.notation.notation import call
-from gibbsite.density.program.flatten import Builder
 from gibbsite.density.writing.elements import elementwise
 from gibbsite.density.writing.indices import Index, Span, Sym, letter
 from gibbsite.density.writing.printer import Printer
 from gibbsite.density.writing.rules import RULES
 from gibbsite.density.writing.text import Opaque, Text, shape_of
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.passes.flatten import Builder
 
 LONG = 140
 _DEEP = 80
@@ -186,7 +186,7 @@ class Expression(Printer):
             for branch in eqn.params["branches"]:
                 builder = Builder()
                 outs.append(builder.splice(branch, list(eqn.invars[1:])))
-                for var, value in zip(builder.constvars, builder.consts, strict=True):
+                for var, value in builder.constants.items():
                     self.values.give(var, value)
                 self.producer.update({v: e for e in builder.eqns for v in e.outvars})
             self._branches[id(eqn)] = eqn, outs

@@ -19,7 +19,7 @@ from gibbsite.kernels.blocks.finite import data_of
 from gibbsite.kernels.learnt.apart import from_their_locations
 from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings, coordinates
 from gibbsite.kernels.learnt.moving import followed
-from gibbsite.trace.jaxpr.slopes import with_slopes
+from gibbsite.trace.passes.slopes import with_slopes
 
 _RADIUS, _TRIES = 2.0, 100
 

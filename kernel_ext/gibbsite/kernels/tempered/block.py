@@ -19,7 +19,7 @@ from gibbsite.kernels.nuts.tree import chance, grown
 from gibbsite.kernels.nuts.windows import ring_length, window_ends
 from gibbsite.kernels.tempered.ladder import even_rungs, first_rungs, swaps
 from gibbsite.kernels.tempered.reference import MOST, Reference
-from gibbsite.trace.jaxpr.slopes import with_slopes
+from gibbsite.trace.passes.slopes import with_slopes
 
 EXPLORERS = ("NUTS", "Slice")
 _TARGET = 0.8

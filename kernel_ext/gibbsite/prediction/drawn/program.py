@@ -15,7 +15,7 @@ from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.prediction.drawn.asking import Asking
 from gibbsite.prediction.drawn.forward import Forward, Recipe
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.passes.for_cpu import jitted
 
 MOST_BYTES = 2 * 2**30
 """What the draws of one prediction may take in memory, unless their number is asked for: beyond it they are

@@ -16,7 +16,7 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.after.predict import log_likelihood
 from gibbsite.sampling.after.probabilities import all_latents, density_of, summed_out
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.passes.for_cpu import jitted
 
 _AT_ONCE = 16
 _TOLERANCE = 0.01

@@ -13,7 +13,7 @@ from gibbsite.density.model.alone import handlers_alone
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import empty_like
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.passes.for_cpu import jitted
 
 _AT_ONCE = 64
 

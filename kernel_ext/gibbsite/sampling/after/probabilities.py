@@ -18,7 +18,7 @@ from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.after.predict import ungrouped
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.passes.for_cpu import jitted
 
 
 class Probabilities(dict[str, np.ndarray]):

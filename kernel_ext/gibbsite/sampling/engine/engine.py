@@ -26,8 +26,8 @@ from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.sampling.engine.timing import lowered_blocks
 from gibbsite.sampling.engine.under_way import UnderWay
 from gibbsite.trace.jaxpr.compiling import compiled
-from gibbsite.trace.jaxpr.for_cpu import for_cpu, lowered_for_cpu
 from gibbsite.trace.jaxpr.surroundings import Surroundings
+from gibbsite.trace.passes.for_cpu import for_cpu, lowered_for_cpu
 
 INPUTS = "_gibbsite_inputs"
 _LONGEST_PATH = 4

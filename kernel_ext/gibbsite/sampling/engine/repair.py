@@ -10,7 +10,7 @@ import numpy as np
 from gibbsite.conditional import FiniteConditional, conditional_of
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density
-from gibbsite.density.soften import impossibilities, softened
+from gibbsite.density.passes.soften import impossibilities, softened
 from gibbsite.errors import ModelError
 from gibbsite.kernels.scheduling.plan import Plan
 

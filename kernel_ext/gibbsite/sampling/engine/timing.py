@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from numpyro.infer.gibbs import with_conditioning
 
 from gibbsite.kernels.nuts.over_chains import AXIS
-from gibbsite.trace.jaxpr.for_cpu import lowered_for_cpu
+from gibbsite.trace.passes.for_cpu import lowered_for_cpu
 
 _ROUNDS = 5
 _SECONDS = 0.05

@@ -15,7 +15,7 @@ from gibbsite.density.model.bounds import all_inside
 from gibbsite.elimination import Marginal, joint_marginal
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.passes.for_cpu import jitted
 
 _IMPROPER = ("ImproperUniform", "Unit")
 _BATCH = 256

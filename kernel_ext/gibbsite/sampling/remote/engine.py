@@ -25,7 +25,7 @@ from gibbsite.sampling.remote.pieces import Piece, Pieces, checked
 from gibbsite.sampling.remote.worker import Program
 from gibbsite.sampling.storage.draws import Chunk
 from gibbsite.trace.jaxpr.compiling import compiled
-from gibbsite.trace.jaxpr.for_cpu import for_cpu
+from gibbsite.trace.passes.for_cpu import for_cpu
 
 MOST_PIECES = 64
 """Pieces of a chunk: many more would wait for the one process that sends them."""

@@ -87,6 +87,7 @@ __all__ = [
     "dce_jaxpr",
     "dumped",
     "equation_frames",
+    "has_own_derivative",
     "innermost",
     "is_traced",
     "jaxpr_as_fun",
@@ -122,6 +123,11 @@ def closed_call_body(eqn: Any) -> ClosedJaxpr | None:
         return None
     body = eqn.params[param]
     return body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ())
+
+
+def has_own_derivative(eqn: Any) -> bool:
+    """Whether an equation calls a function that has a derivative of its own."""
+    return eqn.primitive.name.startswith("custom_")
 
 
 def scan_inputs(params: Mapping[str, Any]) -> tuple[int, int]:

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from gibbsite.trace.jaxpr.compat import compiled_by, dumped, program_key, program_size, staged
-from gibbsite.trace.jaxpr.for_cpu import lowered_for_cpu
 from gibbsite.trace.jaxpr.kept import chosen, found_or_made
 from gibbsite.trace.jaxpr.took import Took
+from gibbsite.trace.passes.for_cpu import lowered_for_cpu
 
 # On CPUs XLA runs every operation of a `while` loop as a task of its own, unless one pass of the loop touches
 # no more bytes than this: then the loop becomes one function. The default, 1 kB, is less than the state of

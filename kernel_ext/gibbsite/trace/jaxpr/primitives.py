@@ -18,7 +18,8 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-PASSES = _names("copy copy_p stop_gradient reduce_precision optimization_barrier pvary")
+COPIES = _names("copy copy_p")
+PASSES = COPIES | _names("stop_gradient reduce_precision optimization_barrier pvary")
 """The operand as it is, up to rounding; derivatives are another matter."""
 ROUNDS = _names("reduce_precision")
 CONVERTS = _names("convert_element_type")
@@ -31,6 +32,8 @@ PICKS = _names("slice gather dynamic_slice")
 """Some elements of the first operand, at places that the parameters or further operands say."""
 JOINS = _names("concatenate")
 """The elements of all operands, side by side."""
+PLACES = REARRANGES | SPREADS | _names("slice gather") | COPIES
+"""Elements of the first operand, at places that are known or that an array of indices says."""
 ARRANGES = REARRANGES | SPREADS | PICKS
 """Every element of the output is an element of the first operand (or a fill value of a gather), unchanged."""
 MOVES = ARRANGES | PASSES
@@ -63,7 +66,7 @@ operand without axes."""
 REDUCTIONS = _names(
     "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin"
 )
-TOTALS = _names("reduce_sum")
+TOTALS, PRODUCTS = _names("reduce_sum"), _names("reduce_prod")
 CUMULATIVE = _names("cumsum cumprod cummax cummin cumlogsumexp")
 MATRIX = _names(
     "cholesky triangular_solve lu qr eigh svd householder_product lu_pivots_to_permutation cholesky_update "
@@ -74,6 +77,16 @@ FACTORS, SOLVES, CONTRACTS = _names("cholesky"), _names("triangular_solve"), _na
 GATHERS, SCATTERS = _names("gather"), _names("scatter")
 LOGARITHMS = _names("log")
 BRANCHES, SCANS, LOOPS = _names("cond"), _names("scan"), _names("while")
+STACKS, PADS, SLICES = _names("stack"), _names("pad"), _names("slice")
+BARRIERS = _names("optimization_barrier")
+TURNS, SQUEEZES, RESHAPES, REVERSES = _names("transpose"), _names("squeeze"), _names("reshape"), _names("rev")
+COUNTS = _names("iota")
+EXTREMES, ALL_OR_ANY = _names("reduce_max reduce_min"), _names("reduce_and reduce_or")
+DECOMPOSES = FACTORS | _names("lu qr eigh svd")
+LAPACK = (DECOMPOSES | SOLVES) | _names(
+    "eig geqp3 geqrf hessenberg householder_product ormqr schur tridiagonal tridiagonal_solve"
+)
+"""By LAPACK's kernels on CPUs."""
 
 
 TAKEN_APART = (
@@ -156,6 +169,11 @@ def moved_from(
             break
         atom = eqn.invars[0]  # type: ignore[union-attr]
     return atom
+
+
+def of_table(eqn: JaxprEqn, table: Mapping[str, Any], otherwise: Any = None) -> Any:
+    """What a table by names of primitives has for an equation."""
+    return table.get(eqn.primitive.name, otherwise)
 
 
 # What they mean. Each takes the equation's parameters, the shape of its output and the operands.
@@ -326,3 +344,8 @@ MEANINGS: Mapping[str, Meaning] = {
 }
 """Of all that NumPy can compute: `(params, shape, *operands)` → the output, which its type is to be given;
 None where an equation is of a form that is not done here."""
+
+
+def meaning(eqn: JaxprEqn) -> Meaning | None:
+    """How NumPy computes an equation of one output; None where it does not."""
+    return of_table(eqn, MEANINGS) if len(eqn.outvars) == 1 else None

@@ -24,6 +24,8 @@ from gibbsite.trace.jaxpr.compat import (
     jaxpr_outputs,
     scan_inputs,
 )
+from gibbsite.trace.jaxpr.primitives import ADDS, SCANS, of_kind
+from gibbsite.trace.passes.parts import traced
 
 _INVARIANT, _COUNTER, _SEQUENCE = "invariant", "counter", "sequence"
 
@@ -37,7 +39,7 @@ def _inputs_of(body: Jaxpr, output: int) -> set[int]:
 def _counter_step(body: Jaxpr, carry_in: Any, carry_out: Any) -> Any | None:
     """The literal `c` if `carry_out = carry_in + c`, else None."""
     for eqn in body.eqns:
-        if eqn.outvars[0] is carry_out and eqn.primitive.name == "add":
+        if eqn.outvars[0] is carry_out and of_kind(eqn, ADDS):
             a, b = eqn.invars
             if a is carry_in and isinstance(b, Literal):
                 return b.val
@@ -92,8 +94,10 @@ def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int
     return tuple(sorted(found))
 
 
-def descan(eqn: JaxprEqn) -> ClosedJaxpr | None:
-    """A jaxpr equal to the scan `eqn` that loops over true recurrences only; None where `eqn` is one."""
+def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
+    """A program equal to the scan `eqn` that loops over true recurrences only; None where `eqn` is one."""
+    if not of_kind(eqn, SCANS):
+        return None
     closed: ClosedJaxpr = eqn.params["jaxpr"]
     n_consts, n_carry = scan_inputs(eqn.params)
     length, reverse = eqn.params["length"], eqn.params["reverse"]
@@ -164,6 +168,4 @@ def descan(eqn: JaxprEqn) -> ClosedJaxpr | None:
         ys = list(batched(range(n_carry, n_out))) if n_out > n_carry else []
         return [*last, *ys]
 
-    avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
-    traced: Any = jax.make_jaxpr(mapped)(*avals)
-    return traced
+    return traced(mapped, eqn.invars)

@@ -7,8 +7,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.density.program.flatten import flatten
 from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
+from gibbsite.trace.passes.flatten import flatten
 from helpers.startup.arrays import array
 from helpers.truths.oracle import against_joint
 from numpyro import handlers

@@ -3,24 +3,24 @@ possible ones."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 
-from gibbsite.density.density import Density
-from gibbsite.density.maps.access import of_site
-from gibbsite.density.maps.index_maps import index_maps
-from gibbsite.density.program.flatten import flatten
-from gibbsite.density.terms import Decomposition
+from gibbsite.density.passes.program import Program, program_of
 from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
+from gibbsite.trace.passes.flatten import flatten
+
+if TYPE_CHECKING:
+    from gibbsite.density.density import Density
 
 PENALTY = 16.0
 """The penalty that stands in the arguments of a softened density: one in 10⁷, as a probability."""
 _INSIDE = "inside"
 
 
-def softened(density: Density) -> Density:
+def softened(density: "Density") -> "Density":
     """`density` over the same sites, with one more data array, the last: a penalty P > 0, a scalar.
 
     An element of a log probability that is not finite, or a value outside a support that moves, counts −P;
@@ -33,44 +33,34 @@ def softened(density: Density) -> Density:
     return density.cache["softened"]
 
 
-def _softened(density: Density) -> Density:
-    fn, tree = jaxpr_as_fun(density.closed), jax.tree.structure(density.outputs)
-    sites = sorted(density.latent_vars)
-    shapes = {n: density.sites[n].shape for n in sites}
+def _softened(density: "Density") -> "Density":
+    program = soft(program_of(density))
+    given = density.arguments
+    penalty = jnp.asarray(PENALTY, jnp.float32)
+    arguments = replace(given, names=(*given.names, "penalty"), arrays=(*given.arrays, penalty))
+    return replace(density, arguments=arguments, cache={}, **program.analysed(density.latent_vars))
 
-    def soft(*inputs: Any) -> Mapping[str, Any]:
+
+def soft(program: Program) -> Program:
+    """A program with the penalty as its last data array, its log probabilities softened by it, and those of
+    values outside their supports among them."""
+    jaxpr, run = program.closed.jaxpr, jaxpr_as_fun(program.closed)
+    found = []
+
+    def softer(*inputs: Any) -> list[Any]:
         *values, penalty = inputs
-        out = dict(jax.tree.unflatten(tree, fn(*values)))
+        out = dict(program.arranged(run(*values)))
         parts = {n: _soft(v, penalty) for n, v in out["log_prob"].items()}
         for n, v in out[_INSIDE].items():
             parts[f"{_INSIDE} {n}"] = jnp.where(v == 0, 0.0, -penalty)
-        return {**out, "log_prob": parts, _INSIDE: {}}
+        leaves, tree = jax.tree.flatten({**out, "log_prob": parts, _INSIDE: {}})
+        found.append(tree)
+        return leaves
 
-    like = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in density.closed.jaxpr.invars]
-    traced: Any = jax.make_jaxpr(soft, return_shape=True)(*like, jax.ShapeDtypeStruct((), jnp.float32))
-    closed, found = traced
-    flat = flatten(closed)
-    variables = flat.jaxpr.invars
-    latent_vars = dict(zip(sites, variables[: len(sites)], strict=True))
-    maps = index_maps(flat, {v: (n, of_site(shapes[n])) for n, v in latent_vars.items()}, shapes)
-    outputs = jax.tree.unflatten(jax.tree.structure(found), flat.jaxpr.outvars)
-    given = density.arguments
-    arguments = replace(
-        given, names=(*given.names, "penalty"), arrays=(*given.arrays, jnp.asarray(PENALTY, jnp.float32))
-    )
-    walk_back = Decomposition(flat, maps)
-    return replace(
-        density,
-        closed=flat,
-        latent_vars={n: latent_vars[n] for n in density.latent_vars},
-        data_vars=tuple(variables[len(sites) :]),
-        arguments=arguments,
-        outputs=outputs,
-        maps=maps,
-        terms=tuple(t for origin, a in outputs["log_prob"].items() for t in walk_back.terms(origin, a)),
-        bounds=(),
-        cache={},
-    )
+    like = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in jaxpr.invars]
+    closed: Any = jax.make_jaxpr(softer)(*like, jax.ShapeDtypeStruct((), jnp.float32))
+    flat = flatten(closed, data=len(program.data_vars) + 1)
+    return replace(program, closed=flat, tree=found[0])
 
 
 def _soft(log_prob: Any, penalty: Any) -> Any:
@@ -78,7 +68,7 @@ def _soft(log_prob: Any, penalty: Any) -> Any:
     return jnp.where(jnp.isfinite(log_prob), likely, -penalty)
 
 
-def impossibilities(density: Density, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
+def impossibilities(density: "Density", latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
     """Per site or factor, how many elements of its log probability are not finite, or of its value are
     outside a support that moves; pure in complete latent values and data arrays."""
     fn, tree = jaxpr_as_fun(density.closed), jax.tree.structure(density.outputs)

@@ -20,15 +20,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gibbsite.density.program.flatten import Builder, jaxpr_of_parts
 from gibbsite.trace.jaxpr.compat import (
     ClosedJaxpr,
     JaxprEqn,
     Literal,
     Var,
     bind_equation,
-    dce_jaxpr,
 )
+from gibbsite.trace.jaxpr.primitives import JOINS, SLICES, of_kind
+from gibbsite.trace.passes.flatten import Builder
+from gibbsite.trace.passes.parts import traced
 
 Ref = tuple[int, int, int]
 """A value among alike ones: the key of its equation, which output, which instance."""
@@ -120,7 +121,7 @@ class Reroll:
                 flags.append(self._flags[ref[0]])
         member = any(m for m, _ in flags)
         constant = not flags and sum(v.aval.size for v in eqn.outvars) <= _SMALL
-        sliding = eqn.primitive.name == "slice" and _shape(eqn.invars[0]) != tuple(eqn.outvars[0].aval.shape)
+        sliding = of_kind(eqn, SLICES) and _shape(eqn.invars[0]) != tuple(eqn.outvars[0].aval.shape)
         varying = member or constant or sliding or any(v for _, v in flags)
         params = _params_key(eqn, sliding)
         if not varying or params is None or eqn.effects:
@@ -192,9 +193,7 @@ class Reroll:
 
     def _call(self, fn: Any, *atoms: Any) -> list[Any]:
         """Append the equations of `fn(*atoms)`; returns its outputs as a list."""
-        specs = [jax.ShapeDtypeStruct(_shape(a), a.aval.dtype) for a in atoms]
-        traced: Any = jax.make_jaxpr(fn)(*specs)
-        return self.builder.splice(traced, atoms)
+        return self.builder.splice(traced(fn, atoms), atoms)
 
     def _taken(self, key: int, o: int, positions: Sequence[int]) -> Any:
         """The values of one kind at `positions`, along a new first axis."""
@@ -234,7 +233,7 @@ class Reroll:
 
     def _one_by_one(self, key: int, kind: _Kind) -> None:
         for i, (eqn, operands) in enumerate(zip(kind.eqns, kind.operands, strict=True)):
-            if eqn.primitive.name == "concatenate":
+            if of_kind(eqn, JOINS):
                 outs = [self._concatenated(eqn, operands)]
             else:
                 atoms = [self._read(r) if isinstance(r, tuple) else r for r in operands]
@@ -272,7 +271,7 @@ class Reroll:
             atom, axis = self._operand([ops[slot] for ops in kind.operands])
             atoms.append(atom)
             axes.append(axis)
-        sliding = eqn.primitive.name == "slice"
+        sliding = of_kind(eqn, SLICES)
         fn = _sliced(kind.eqns, axes[0]) if sliding else _mapped(eqn, axes, n)
         outs = self._call(fn, *atoms)
         self._batches.update({(key, o): v for o, v in enumerate(outs)})
@@ -355,11 +354,3 @@ def _sliced(eqns: Sequence[JaxprEqn], axis: int | None) -> Any:
         return [jax.vmap(one, (axis, 0))(x, jnp.asarray(starts, jnp.int32))]
 
     return windows
-
-
-def finished(reroll: Reroll, invars: Sequence[Var], outputs: Sequence[Any]) -> ClosedJaxpr:
-    """The rewritten jaxpr with the given inputs and outputs, dead code removed."""
-    b = reroll.builder
-    jaxpr = jaxpr_of_parts(b.constvars, invars, outputs, b.eqns)
-    jaxpr, _ = dce_jaxpr(jaxpr, [True] * len(outputs), instantiate=True)
-    return ClosedJaxpr(jaxpr, b.consts)

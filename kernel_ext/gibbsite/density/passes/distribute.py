@@ -11,25 +11,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from gibbsite.density.maps.access import Accesses, Whole
 from gibbsite.density.maps.provenance import Provenance
-from gibbsite.density.program.flatten import Builder
+from gibbsite.density.passes.program import Program
 from gibbsite.density.program.linear import ADD, linear_in, wide
 from gibbsite.trace.jaxpr.compat import (
     ClosedJaxpr,
     JaxprEqn,
     Literal,
     bind_equation,
-    dce_jaxpr,
-    make_jaxpr_like,
 )
-from gibbsite.trace.jaxpr.primitives import PASSES, REARRANGES
+from gibbsite.trace.jaxpr.primitives import (
+    ADDS,
+    CONTRACTS,
+    CONVERTS,
+    DIVIDES,
+    JOINS,
+    MULTIPLIES,
+    PASSES,
+    REARRANGES,
+    SELECTS,
+    SPREADS,
+    SUBTRACTS,
+    TOTALS,
+    of_kind,
+)
+from gibbsite.trace.passes.flatten import Builder
+from gibbsite.trace.passes.parts import traced
 
-_SHAPES = frozenset(["broadcast_in_dim", "concatenate", "dot_general", *REARRANGES])
+_SHAPES = SPREADS | JOINS | CONTRACTS | REARRANGES
 """Linear in their operands, through which a number can be moved and an array cannot."""
 
 
@@ -40,27 +53,28 @@ class _By:
     """
 
     how: JaxprEqn
-    kind: str
+    kind: frozenset[str]
     by: Any = None
     case: int = 0
 
     def __call__(self, x: Any, by: Any = None) -> Any:
-        if self.kind == "convert_element_type":
+        if self.kind is CONVERTS:
             return x.astype(self.how.outvars[0].aval.dtype)
         by = jnp.broadcast_to(by, x.shape)
-        if self.kind == "select_n":
+        if self.kind is SELECTS:
             cases = [jnp.zeros_like(x)] * (len(self.how.invars) - 1)
             return lax.select_n(by, *cases[: self.case], x, *cases[self.case + 1 :])
-        return lax.mul(x, by) if self.kind == "mul" else lax.div(x, by)
+        return lax.mul(x, by) if self.kind is MULTIPLIES else lax.div(x, by)
 
 
-def distributed(closed: ClosedJaxpr, maps: Provenance, roots: Sequence[int]) -> ClosedJaxpr:
-    """`closed`, which is flat and has the index maps `maps`, with sums beneath the outputs `roots` so written
-    that they can be taken apart; `closed` itself where nothing is won."""
-    work = _Distribution(closed, maps)
-    if not any(work.wins(closed.jaxpr.outvars[i]) for i in roots):
-        return closed
-    return work.done(roots)
+def distributed(program: Program) -> Program:
+    """A flat program with the sums beneath its log probabilities so written that they can be taken apart;
+    `program` itself where nothing is won."""
+    roots = list(program.arranged(range(len(program.closed.jaxpr.outvars)))["log_prob"].values())
+    work = _Distribution(program.closed, program.maps)
+    if not any(work.wins(program.closed.jaxpr.outvars[i]) for i in roots):
+        return program
+    return program.rewritten(work.done(roots))
 
 
 class _Sums:
@@ -92,13 +106,7 @@ class _Sums:
         if eqn is None:
             return frozenset()
         parts = linear_in(eqn, self.free)
-        adds = parts is not None and eqn.primitive.name in (
-            "reduce_sum",
-            "dot_general",
-            "add",
-            "add_any",
-            "sub",
-        )
+        adds = parts is not None and of_kind(eqn, TOTALS, CONTRACTS, ADDS, SUBTRACTS)
         told = self._apart(eqn) if adds or products(eqn) else frozenset()
         inner = self.multiplied(eqn) if parts is None else parts
         return told.union(*(self.sums(eqn.invars[i]) for i in inner))
@@ -109,7 +117,7 @@ class _Sums:
         found = set()
         for site, accesses in out.items():
             several = [m[site] for m in map(self.maps.__getitem__, eqn.invars) if site in m]
-            if eqn.primitive.name in ADD:
+            if of_kind(eqn, ADD):
                 fewer = len(several) > 1 and any(set(a) < set(accesses) for a in several)
             else:
                 fewer = max(map(_open, several)) < _open(accesses)
@@ -119,18 +127,17 @@ class _Sums:
 
     def multiplied(self, eqn: JaxprEqn) -> list[int]:
         """The operands within which a product, quotient or choice by latents is better done."""
-        name = eqn.primitive.name
-        if name not in ("mul", "div", "select_n"):
+        if not of_kind(eqn, MULTIPLIES, DIVIDES, SELECTS):
             return []
         if not jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating):
             return []
-        if name == "select_n":
+        if of_kind(eqn, SELECTS):
             which = self.maps.latents(eqn.invars[0])
             live = [i for i, a in enumerate(eqn.invars) if i and not self.free(a)]
             return live if any(self.sums(eqn.invars[i]) - which for i in live) else []
         a, b = eqn.invars
         found = [0] if self.sums(a) - self.maps.latents(b) else []
-        if name == "mul" and self.sums(b) - self.maps.latents(a):
+        if of_kind(eqn, MULTIPLIES) and self.sums(b) - self.maps.latents(a):
             found.append(1)
         return found if len(found) == 1 else []  # of two sums neither
 
@@ -155,7 +162,7 @@ def _open(accesses: Accesses) -> int:
 
 def products(eqn: JaxprEqn) -> bool:
     """Whether an equation is a product of vectors, or a batch of such."""
-    if eqn.primitive.name != "dot_general":
+    if not of_kind(eqn, CONTRACTS):
         return False
     (left, _), (batch, _) = eqn.params["dimension_numbers"]
     dtype = eqn.outvars[0].aval.dtype
@@ -192,18 +199,14 @@ class _Distribution(_Sums):
         outputs = [self._same(a) for a in jaxpr.outvars]
         for i in roots:
             outputs[i] = self._new(jaxpr.outvars[i], ())
-        flat = make_jaxpr_like(jaxpr, self.builder.constvars, jaxpr.invars, outputs, self.builder.eqns)
-        flat, _ = dce_jaxpr(flat, [True] * len(outputs), instantiate=True)
-        return ClosedJaxpr(flat, self.builder.consts)
+        return self.builder.finished(jaxpr.invars, outputs)
 
     def _same(self, atom: Any) -> Any:
         return atom if isinstance(atom, Literal) else self._env[atom]
 
     def _emit(self, like: JaxprEqn, fn: Callable[..., Any], *operands: Any) -> Any:
         """`fn` of operands as equations, which stand at the line of `like`."""
-        specs = [jax.ShapeDtypeStruct(a.aval.shape, a.aval.dtype) for a in operands]
-        traced: Any = jax.make_jaxpr(fn)(*specs)
-        return self.builder.splice(self.builder.placed(traced, like), operands)[0]
+        return self.builder.splice(self.builder.placed(traced(fn, operands), like), operands)[0]
 
     def _at(self, var: Any, left: Sequence[_By]) -> Any:
         """`left` done to a variable of the new program."""
@@ -227,29 +230,27 @@ class _Distribution(_Sums):
         parts = linear_in(eqn, self.free)
         if parts is None:
             return self._nonlinear(eqn, atom, left)
-        name = eqn.primitive.name
         if any(by.by is not None and by.by.aval.shape for by in left):
             shape = eqn.outvars[0].aval.shape
-            alike = name == "reduce_sum" or all(eqn.invars[i].aval.shape == shape for i in parts)
-            if name in _SHAPES or not alike:
+            alike = of_kind(eqn, TOTALS) or all(eqn.invars[i].aval.shape == shape for i in parts)
+            if of_kind(eqn, _SHAPES) or not alike:
                 return self._at(self._same(atom), left)
-        if left and (name in PASSES or name == "convert_element_type"):
-            convert = () if name in PASSES else (_By(eqn, name),)
+        if left and of_kind(eqn, PASSES, CONVERTS):
+            convert = () if of_kind(eqn, PASSES) else (_By(eqn, CONVERTS),)
             return self._new(eqn.invars[0], (*convert, *left))
         inner = left
-        if name == "reduce_sum":
+        if of_kind(eqn, TOTALS):
             inner = tuple(self._kept(by, eqn.params["axes"]) for by in left)
-        elif left and name == "dot_general":  # of mixed types it converts, too
-            inner = (_By(eqn, "convert_element_type"), *left)
-        adds = range(len(eqn.invars)) if name in ADD else parts
-        adds = range(1, len(eqn.invars)) if name == "select_n" else adds
+        elif left and of_kind(eqn, CONTRACTS):  # of mixed types it converts, too
+            inner = (_By(eqn, CONVERTS), *left)
+        adds = range(len(eqn.invars)) if of_kind(eqn, ADD) else parts
+        adds = range(1, len(eqn.invars)) if of_kind(eqn, SELECTS) else adds
         now = [self._new(a, inner) if i in adds else self._same(a) for i, a in enumerate(eqn.invars)]
         if all(n is o for n, o in zip(now, map(self._same, eqn.invars), strict=True)):
             return self._same(atom)
         return self._emit(eqn, lambda *xs: bind_equation(eqn, xs)[0], *now)
 
     def _nonlinear(self, eqn: JaxprEqn, atom: Any, left: tuple[_By, ...]) -> Any:
-        name = eqn.primitive.name
         if products(eqn) and self._apart(eqn):
             each = self._emit(eqn, _elements(eqn), *map(self._same, eqn.invars))
             rank, out = len(each.aval.shape), len(eqn.outvars[0].aval.shape)
@@ -259,20 +260,21 @@ class _Distribution(_Sums):
         sides = self.multiplied(eqn)
         if not sides:
             return self._at(self._same(atom), left)
-        if name == "select_n":
+        if of_kind(eqn, SELECTS):
             which = self._number(eqn.invars[0], eqn)
-            cases = [(_By(eqn, name, which, i), a) for i, a in enumerate(eqn.invars[1:])]
+            cases = [(_By(eqn, SELECTS, which, i), a) for i, a in enumerate(eqn.invars[1:])]
             first, *more = [self._new(a, (by, *left)) for by, a in cases]
             for part in more:
                 first = self._emit(eqn, lax.add, first, part)
             return first
         (side,) = sides
-        return self._new(eqn.invars[side], (_By(eqn, name, self._number(eqn.invars[1 - side], eqn)), *left))
+        kind = MULTIPLIES if of_kind(eqn, MULTIPLIES) else DIVIDES
+        return self._new(eqn.invars[side], (_By(eqn, kind, self._number(eqn.invars[1 - side], eqn)), *left))
 
     def _number(self, atom: Any, eqn: JaxprEqn) -> Any:
         """A multiplier; where it is a number that was repeated, that number."""
         made = None if isinstance(atom, Literal) else self._producer.get(atom)
-        if made is not None and made.primitive.name == "broadcast_in_dim" and not made.invars[0].aval.shape:
+        if made is not None and of_kind(made, SPREADS) and not made.invars[0].aval.shape:
             atom = made.invars[0]
         return self._same(atom)
 

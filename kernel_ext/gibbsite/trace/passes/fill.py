@@ -9,22 +9,19 @@ import numpy as np
 from jax import lax
 
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn
+from gibbsite.trace.jaxpr.primitives import GATHERS, of_kind
 
 
-def fills(eqn: JaxprEqn) -> bool:
-    """Whether the equation is a gather that gives a filling value for an index out of range."""
-    return (
-        eqn.primitive.name == "gather"
-        and eqn.params["mode"] == lax.GatherScatterMode.FILL_OR_DROP
-        and isinstance(eqn.invars[0].aval.dtype, np.dtype)
-    )
-
-
-def in_bounds(eqn: JaxprEqn) -> ClosedJaxpr:
-    """`where(the index is in range, gather at the nearest index in range, fill_value)`, as XLA computes it.
+def in_bounds(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
+    """`where(the index is in range, gather at the nearest index in range, fill_value)` in place of a gather
+    that gives a filling value for an index out of range, as XLA computes it; None for other equations.
 
     So no reader of gathers can take an element that is not read for the last one of the array.
     """
+    if not of_kind(eqn, GATHERS) or eqn.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP:
+        return None
+    if not isinstance(eqn.invars[0].aval.dtype, np.dtype):
+        return None
     specs = tuple((tuple(a.aval.shape), np.dtype(a.aval.dtype)) for a in eqn.invars)
     p = eqn.params
     flags = (p["unique_indices"], p["indices_are_sorted"])

@@ -5,7 +5,13 @@ from typing import Any
 
 import jax
 
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, bind_equation, closed_call_body
+from gibbsite.trace.jaxpr.compat import (
+    ClosedJaxpr,
+    JaxprEqn,
+    bind_equation,
+    closed_call_body,
+    has_own_derivative,
+)
 from gibbsite.trace.jaxpr.walker import walk
 
 Replacement = Callable[[JaxprEqn, list[Any]], list[Any]]
@@ -23,13 +29,13 @@ def replayed(closed: ClosedJaxpr, operands: Sequence[Any], choice: Choice, shut:
         other = choice(eqn)
         if other is not None:
             return other(eqn, xs)
-        bodies = _bodies(eqn, shut)
-        if not any(changes(b, choice, shut) for parts in bodies.values() for b in parts):
+        inner = bodies(eqn, shut)
+        if not any(changes(b, choice, shut) for parts in inner.values() for b in parts):
             return bind_equation(eqn, xs)
         called = closed_call_body(eqn)
         if called is not None:
             return replayed(called, xs, choice, shut)
-        return bind_equation(eqn, xs, **{n: _changed(eqn.params[n], choice, shut) for n in bodies})
+        return bind_equation(eqn, xs, **{n: _changed(eqn.params[n], choice, shut) for n in inner})
 
     return walk(closed.jaxpr, closed.consts, operands, {}, rule, lambda value: value)
 
@@ -38,14 +44,14 @@ def changes(closed: ClosedJaxpr, choice: Choice, shut: bool = False) -> bool:
     """Whether anything in a program is to be replaced."""
     return any(
         choice(eqn) is not None
-        or any(changes(b, choice, shut) for parts in _bodies(eqn, shut).values() for b in parts)
+        or any(changes(b, choice, shut) for parts in bodies(eqn, shut).values() for b in parts)
         for eqn in closed.jaxpr.eqns
     )
 
 
-def _bodies(eqn: JaxprEqn, shut: bool) -> dict[str, list[ClosedJaxpr]]:
+def bodies(eqn: JaxprEqn, shut: bool = False) -> dict[str, list[ClosedJaxpr]]:
     """The programs that an equation runs, by parameter."""
-    if shut and eqn.primitive.name.startswith("custom_"):
+    if shut and has_own_derivative(eqn):
         return {}
     called = closed_call_body(eqn)
     if called is not None:

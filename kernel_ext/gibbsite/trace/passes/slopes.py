@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.scipy.special import xlog1py, xlogy
 
 from gibbsite.trace.jaxpr.compat import JaxprEqn, custom_name, jaxpr_as_fun
-from gibbsite.trace.jaxpr.replaced import changes, replayed
+from gibbsite.trace.passes.replaced import Replacement, changes, replayed
 
 
 def with_slopes(fn: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
@@ -21,15 +21,16 @@ def with_slopes(fn: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], j
 
     def run(x: jax.Array) -> jax.Array:
         closed: Any = jax.make_jaxpr(fn)(x)
-        if changes(closed, _choice, shut=True):
-            return replayed(closed, [x], _choice, shut=True)[0]
+        if changes(closed, slopes, shut=True):
+            return replayed(closed, [x], slopes, shut=True)[0]
         (same,) = jaxpr_as_fun(closed)(x)
         return same
 
     return run
 
 
-def _choice(eqn: JaxprEqn) -> Callable[[JaxprEqn, list[Any]], list[Any]] | None:
+def slopes(eqn: JaxprEqn) -> Replacement | None:
+    """The same product with these derivatives; None for other equations."""
     product = _PRODUCTS.get(custom_name(eqn))
     return None if product is None else lambda _, xs: [product(*xs)]
 

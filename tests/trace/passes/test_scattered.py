@@ -7,8 +7,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.density.program.flatten import flatten
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr
+from gibbsite.trace.passes.flatten import flatten
 from helpers.startup.arrays import array
 
 X, V = array(np.arange(12.0).reshape(3, 4)), array([7.0, 8.0, 9.0])

@@ -21,13 +21,11 @@ import jax
 import jax.numpy as jnp
 
 from gibbsite.trace.jaxpr.compat import JaxprEqn, bind_equation
+from gibbsite.trace.jaxpr.primitives import LAPACK, SOLVES, of_kind
+from gibbsite.trace.passes.replaced import Replacement
 
 # above this, one program cannot make all threads wait
 _ENOUGH_THREADS = 8
-FACTORISATIONS = frozenset([
-    "cholesky", "eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu", "ormqr", "qr",
-    "schur", "svd", "triangular_solve", "tridiagonal", "tridiagonal_solve",
-])  # fmt: skip
 # OpenBLAS shares no solve of fewer numbers than these (0.3.27 and later, interface/trsm.c)
 _SHARED_FROM = 1024
 # right-hand sides that its kernels compute side by side: cut there, most numbers are the same, bit by bit
@@ -43,17 +41,23 @@ def threads() -> int:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def loops(eqn: JaxprEqn) -> Replacement | None:
+    """One matrix after the other in place of a factorisation that may wait for ever, or shares out what need
+    not be, on a machine of few threads; None for others."""
+    return looped if waits_for_threads(eqn) else None
+
+
 def waits_for_threads(eqn: JaxprEqn) -> bool:
     """Whether an equation factorises a batch that may wait for ever, or shares out what need not be, on a
     machine of few threads."""
-    if eqn.primitive.name not in FACTORISATIONS or threads() >= _ENOUGH_THREADS:
+    if not of_kind(eqn, LAPACK) or threads() >= _ENOUGH_THREADS:
         return False
     return math.prod(_batch(eqn)) > 1 or _shared(eqn)
 
 
 def _shared(eqn: JaxprEqn) -> bool:
     """Whether OpenBLAS shares out each solve of an equation, and need not."""
-    if eqn.primitive.name != "triangular_solve":
+    if not of_kind(eqn, SOLVES):
         return False
     matrix, sides = (v.aval.shape[-2:] for v in eqn.invars)
     return matrix[-1] <= _LARGEST_SPLIT and math.prod(sides) >= _SHARED_FROM

@@ -7,7 +7,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.density.program import distribute
+from gibbsite.density.passes import distribute
+from gibbsite.trace.jaxpr.primitives import DIVIDES, SELECTS
 from helpers.readers.in_numpy import in_numpy
 from helpers.truths.perturbation import misses, moves
 from numpyro.infer.util import log_density
@@ -188,7 +189,7 @@ def first_case(patch):
     patch.setattr(
         distribute._By,
         "__call__",
-        lambda self, x, by=None: x if self.kind == "select_n" else real(self, x, by),
+        lambda self, x, by=None: x if self.kind is SELECTS else real(self, x, by),
     )
 
 
@@ -197,7 +198,7 @@ def multiplied_twice(patch):
     real = distribute._By.__call__
 
     def wrong(self, x, by=None):
-        return x * jnp.broadcast_to(by, x.shape) if self.kind == "div" else real(self, x, by)
+        return x * jnp.broadcast_to(by, x.shape) if self.kind is DIVIDES else real(self, x, by)
 
     patch.setattr(distribute._By, "__call__", wrong)
 

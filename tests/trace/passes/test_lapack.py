@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.trace.jaxpr import lapack
-from gibbsite.trace.jaxpr.for_cpu import for_cpu, jitted
+from gibbsite.trace.passes import lapack
+from gibbsite.trace.passes.for_cpu import for_cpu, jitted
 from helpers.startup.arrays import array
 
 X = np.random.default_rng(0).normal(size=(5, 10, 3))
@@ -79,7 +79,7 @@ def test_derivatives_go_through(few_threads):
 
 MANY = """
 import jax, jax.numpy as jnp
-from gibbsite.trace.jaxpr.for_cpu import jitted
+from gibbsite.trace.passes.for_cpu import jitted
 a = jnp.broadcast_to(60 * jnp.eye(60) + 1.0, (14, 4, 60, 60))
 step = lambda i, xs: [x + 0 * jnp.linalg.cholesky(x + 1e-6 * i) for x in xs]
 out = jitted(lambda xs: jax.lax.fori_loop(0, 300, step, xs))(list(a))

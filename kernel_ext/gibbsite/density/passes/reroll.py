@@ -9,12 +9,10 @@ import jax
 import numpy as np
 from numpyro.distributions import constraints
 
-from gibbsite.density.maps.access import of_site
-from gibbsite.density.maps.index_maps import index_maps
 from gibbsite.density.model.sites import Site
-from gibbsite.density.program.reroll import Reroll, finished
-from gibbsite.density.terms import Decomposition, bound_terms
+from gibbsite.density.passes.program import Program, program_of
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.passes.reroll import Reroll
 
 if TYPE_CHECKING:
     from gibbsite.density.density import Density
@@ -32,10 +30,19 @@ def rerolled(density: "Density") -> "Density":
     """
     if "rerolled" not in density.cache:
         with jax.ensure_compile_time_eval():
-            groups = {**_numbered(density), **density.groups}
-            groups = {g: names for g, names in groups.items() if _alike(density, names)}
+            groups = _groups(density)
             density.cache["rerolled"] = _rewritten(density, groups) if groups else density
     return density.cache["rerolled"]
+
+
+def latent_groups(density: "Density") -> dict[str, tuple[str, ...]]:
+    """The latents that may be one array, by the name of the array."""
+    return {g: m for g, m in _groups(density).items() if density.sites[m[0]].latent}
+
+
+def _groups(density: "Density") -> dict[str, tuple[str, ...]]:
+    groups = {**_numbered(density), **density.groups}
+    return {g: names for g, names in groups.items() if _alike(density, names)}
 
 
 def _numbered(density: "Density") -> dict[str, tuple[str, ...]]:
@@ -97,8 +104,6 @@ def _site(name: str, members: Sequence[Site]) -> Site:
 
 
 def _rewritten(density: "Density", groups: Mapping[str, tuple[str, ...]]) -> "Density":
-    latent = {g: m for g, m in groups.items() if density.sites[m[0]].latent}
-    reroll = Reroll(density.closed, {g: [density.latent_vars[n] for n in m] for g, m in latent.items()})
     owner = {n: g for g, members in groups.items() for n in members}
     sites: dict[str, Site] = {}
     for name, site in density.sites.items():
@@ -108,24 +113,20 @@ def _rewritten(density: "Density", groups: Mapping[str, tuple[str, ...]]) -> "De
         elif group not in sites:
             sites[group] = _site(group, [density.sites[n] for n in groups[group]])
 
-    def ranked(group: str, whole: Any, one: Any) -> Any:
-        dims = density.parameter_event_dims.get(groups[group][0], {})
-        return _ranked(reroll, sites[group], dims, whole, one)
+    latent = latent_groups(density)
+    program = replace(program_of(density), groups=latent)
 
-    outputs = {
-        kind: _grouped(reroll, kind, atoms, groups, owner, ranked, latent)
-        for kind, atoms in density.outputs.items()
-        if kind != "supports"  # the sites know them by now
-    }
-    names = sorted(n for n, s in sites.items() if s.latent)
-    latent_vars = {n: reroll.inputs[n if n in latent else density.latent_vars[n]] for n in names}
-    data_vars = tuple(reroll.inputs[v] for v in density.data_vars)
-    atoms, tree = jax.tree.flatten(outputs, is_leaf=lambda x: isinstance(x, Literal))
-    closed = finished(reroll, [*latent_vars.values(), *data_vars], atoms)
-    outputs = jax.tree.unflatten(tree, closed.jaxpr.outvars)
-    shapes = {n: sites[n].shape for n in names}
-    maps = index_maps(closed, {v: (n, of_site(shapes[n])) for n, v in latent_vars.items()}, shapes)
-    walk_back = Decomposition(closed, maps)
+    def joined(reroll: Reroll) -> dict[str, Any]:
+        def ranked(group: str, whole: Any, one: Any) -> Any:
+            dims = density.parameter_event_dims.get(groups[group][0], {})
+            return _ranked(reroll, sites[group], dims, whole, one)
+
+        return {
+            kind: _grouped(reroll, kind, atoms, groups, owner, ranked, latent)
+            for kind, atoms in density.outputs.items()
+            if kind != "supports"  # the sites know them by now
+        }
+
     first = {g: m[0] for g, m in groups.items()}
     return replace(
         density,
@@ -134,16 +135,33 @@ def _rewritten(density: "Density", groups: Mapping[str, tuple[str, ...]]) -> "De
         enumerated={n: density.enumerated[o] for n in sites if (o := first.get(n, n)) in density.enumerated},
         parameter_event_dims={n: density.parameter_event_dims.get(first.get(n, n), {}) for n in sites},
         transforms={n: t for n in sites if (t := density.transforms.get(first.get(n, n)))},
-        closed=closed,
-        latent_vars={n: latent_vars[n] for n in sites if n in latent_vars},
-        data_vars=data_vars,
-        outputs=outputs,
-        maps=maps,
-        terms=tuple(t for origin, a in outputs["log_prob"].items() for t in walk_back.terms(origin, a)),
-        bounds=bound_terms(walk_back, maps, outputs["inside"], shapes),
-        members=dict(latent),
+        members=latent,
         cache={},
+        **rolled(program, joined).analysed(sites),
     )
+
+
+def rolled(program: Program, outputs: Callable[[Reroll], Any] | None = None) -> Program:
+    """A flat program over one array for each of its groups, itself where it has none.
+
+    `outputs` gives other outputs than its own, made of these by the rewriting.
+    """
+    if not program.groups and outputs is None:
+        return program
+    variables = program.latent_vars
+    reroll = Reroll(program.closed, {g: [variables[n] for n in m] for g, m in program.groups.items()})
+    members = {n for m in program.groups.values() for n in m}
+    names = sorted([*program.groups, *(n for n in program.latents if n not in members)])
+    inputs = {n: reroll.inputs[n if n in program.groups else variables[n]] for n in names}
+    found = (
+        program.arranged(map(reroll.read, program.closed.jaxpr.outvars))
+        if outputs is None
+        else outputs(reroll)
+    )
+    atoms, tree = jax.tree.flatten(found)
+    data = [reroll.inputs[v] for v in program.data_vars]
+    closed = reroll.builder.finished([*inputs.values(), *data], atoms)
+    return Program(closed, {n: tuple(v.aval.shape) for n, v in inputs.items()}, tree)
 
 
 def _grouped(
@@ -161,14 +179,14 @@ def _grouped(
     for name, atom in atoms.items():
         group = owner.get(name)
         if group is None:
-            out[name] = jax.tree.map(reroll.read, atom, is_leaf=lambda x: isinstance(x, Literal))
+            out[name] = jax.tree.map(reroll.read, atom)
         elif group not in out:
             members = [atoms[n] for n in groups[group] if n in atoms]
             if kind in ("log_prob", "inside"):
                 kept = None if group in latent else reroll.joined(members, ordered=True)
                 out[group] = reroll.joined(members, ordered=False) if kept is None else kept
             else:
-                leaves = [jax.tree.flatten(m, is_leaf=lambda x: isinstance(x, Literal)) for m in members]
+                leaves = [jax.tree.flatten(m) for m in members]
                 if len({(len(ls), tree) for ls, tree in leaves}) > 1:
                     continue  # members whose distributions differ have no parameters in common
                 columns = [list(c) for c in zip(*[ls for ls, _ in leaves], strict=True)]

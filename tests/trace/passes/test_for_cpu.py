@@ -11,7 +11,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.trace.jaxpr.compiling import compiled
-from gibbsite.trace.jaxpr.for_cpu import for_cpu
+from gibbsite.trace.passes.for_cpu import for_cpu
 from helpers.startup.arrays import key
 from numpyro.infer import NUTS
 

@@ -21,8 +21,9 @@ import jax.numpy as jnp
 from jax.lax import GatherScatterMode
 
 from gibbsite.trace.jaxpr.compat import JaxprEqn
-from gibbsite.trace.jaxpr.lapack import looped, waits_for_threads
-from gibbsite.trace.jaxpr.replaced import Replacement, changes, replayed
+from gibbsite.trace.jaxpr.primitives import GATHERS, SCATTERS, of_kind
+from gibbsite.trace.passes.lapack import loops
+from gibbsite.trace.passes.replaced import Replacement, changes, replayed
 
 # all rows are looked at to write one: worth it while they are few and short
 _MOST_NUMBERS = 2**14
@@ -65,13 +66,15 @@ def jitted(fn: Callable[..., Any]) -> Any:
     return jax.jit(run)
 
 
-def _better(eqn: JaxprEqn) -> Replacement | None:
-    """What does the same as an equation, and better; None where nothing does."""
-    if eqn.primitive.name == "scatter" and _writes_rows(eqn):
+def rows(eqn: JaxprEqn) -> Replacement | None:
+    """A select in place of a scatter of rows, a choice in place of a gather from a few; None for others."""
+    if of_kind(eqn, SCATTERS) and _writes_rows(eqn):
         return _selected
-    if eqn.primitive.name == "gather" and _picks_rows(eqn):
-        return _chosen
-    return looped if waits_for_threads(eqn) else None
+    return _chosen if of_kind(eqn, GATHERS) and _picks_rows(eqn) else None
+
+
+def _better(eqn: JaxprEqn) -> Replacement | None:
+    return rows(eqn) or loops(eqn)
 
 
 def _writes_rows(eqn: JaxprEqn) -> bool:

@@ -5,7 +5,6 @@ scatters, `jnp.pad` is a primitive of its own. As concatenations where a box is 
 between the array and a gather from what is written, they are read by every table that reads those.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,38 +13,42 @@ import numpy as np
 from jax import lax
 
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn
+from gibbsite.trace.jaxpr.primitives import PADS, SCATTERS, of_kind
+from gibbsite.trace.passes.parts import traced
 
 _MOST = 2**20
 """Elements of an array whose written places are looked up when the program is analysed."""
 
 
-def written(eqn: JaxprEqn, indices: np.ndarray | None, free: bool) -> ClosedJaxpr | None:
-    """The equation of a scatter that sets values without a scatter, or of a padding as a concatenation.
-
-    `indices` are those of the scatter where they are known when the program is analysed, `free` says that
-    they are read off data alone. None for other equations, and where nothing is won.
-    """
-    if eqn.primitive.name == "pad":
-        return _padded(eqn)
-    if eqn.primitive.name != "scatter" or not (free or indices is not None):
+def written(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
+    """A scatter that sets values at known places, or at places read off data, without a scatter; None for
+    other equations, and where nothing is won: no latent is written, or into no latent."""
+    if not of_kind(eqn, SCATTERS) or all(map(known.free, eqn.invars)):
         return None
-    shape, dtype = _of(eqn.invars[0])
-    new, _ = _of(eqn.invars[2])
+    array, at, values = eqn.invars
+    indices = known.value(at)
+    if indices is None and not known.free(at):
+        return None
+    shape, dtype = _of(array)
+    new, _ = _of(values)
     if not np.prod(new) or not np.prod(shape) or not isinstance(dtype, np.dtype):
         return None
     if indices is None or np.prod(shape) > _MOST:
-        return _traced(eqn, lambda x, at, v: _chosen(x, v, _sources(eqn, at)))
+        return traced(lambda x, at, v: _chosen(x, v, _sources(eqn, at)), eqn.invars)
     with jax.ensure_compile_time_eval():
         source = np.asarray(_sources(eqn, jnp.asarray(indices)))
     if (source < 0).all():
-        return _traced(eqn, lambda x, at, v: x)
+        return traced(lambda x, at, v: x, eqn.invars)
     box = _box(source)
     if box is not None:
-        return _traced(eqn, lambda x, at, v: _joined(x, v, box))
-    return _traced(eqn, lambda x, at, v: _chosen(x, v, source))
+        return traced(lambda x, at, v: _joined(x, v, box), eqn.invars)
+    return traced(lambda x, at, v: _chosen(x, v, source), eqn.invars)
 
 
-def _padded(eqn: JaxprEqn) -> ClosedJaxpr | None:
+def padded(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
+    """A padding as a concatenation; None for other equations, and where no latent is padded."""
+    if not of_kind(eqn, PADS) or all(map(known.free, eqn.invars)):
+        return None
     config = eqn.params["padding_config"]
     if any(low < 0 or high < 0 or interior for low, high, interior in config):
         return None
@@ -59,16 +62,11 @@ def _padded(eqn: JaxprEqn) -> ClosedJaxpr | None:
             x = lax.concatenate(parts, axis) if len(parts) > 1 else x
         return x
 
-    return _traced(eqn, joined)
+    return traced(joined, eqn.invars)
 
 
 def _of(atom: Any) -> tuple[tuple[int, ...], Any]:
     return tuple(atom.aval.shape), atom.aval.dtype
-
-
-def _traced(eqn: JaxprEqn, fn: Callable[..., Any]) -> ClosedJaxpr:
-    traced: Any = jax.make_jaxpr(fn)(*[jax.ShapeDtypeStruct(*_of(a)) for a in eqn.invars])
-    return traced
 
 
 def _sources(eqn: JaxprEqn, indices: Any) -> Any:

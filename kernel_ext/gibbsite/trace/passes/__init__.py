@@ -1,0 +1,1 @@
+"""Programs → programs that compute the same: rewritings of equations, alone or all in one sweep."""
