@@ -140,13 +140,15 @@ def numpyro_nuts(case: Case, seed: int, fn: Callable[..., None]) -> Found:
     )
 
 
-def nutpie_nuts(case: Case, seed: int, fn: Callable[..., None]) -> Found:
-    """nutpie's defaults on the potential that NumPyro makes of the model."""
-    clock = Clock()
-    info = initialize_model(jax.random.key(0), partial(fn, *case.args), dynamic_args=False)
+def by_nutpie(
+    fn: Callable[..., None], clock: Clock | None = None
+) -> Callable[[int], tuple[Any, dict[str, Any]]]:
+    """nutpie's defaults on the potential that NumPyro makes of a model: from a seed to nutpie's own tree and
+    the draws `[chain, draw, …]` of the sites."""
+    info = initialize_model(jax.random.key(0), fn, dynamic_args=False)
     first, unravel = ravel_pytree(info.param_info.z)
     both = jax.jit(jax.value_and_grad(lambda u: -info.potential_fn(unravel(u))))
-    values = jax.jit(jax.vmap(lambda u: info.postprocess_fn(unravel(u))))
+    values = jax.jit(jax.vmap(jax.vmap(lambda u: info.postprocess_fn(unravel(u)))))
 
     def density(u: Any) -> Any:
         value, slope = both(np.asarray(u, first.dtype))
@@ -164,12 +166,22 @@ def nutpie_nuts(case: Case, seed: int, fn: Callable[..., None]) -> Found:
     )
 
     density(np.asarray(first))
-    clock.ready()
-    found = nutpie.sample(compiled, chains=CHAINS, cores=1, seed=seed, progress_bar=False)
+
+    def drawn(seed: int) -> tuple[Any, dict[str, Any]]:
+        if clock:
+            clock.ready()
+        found = nutpie.sample(compiled, chains=CHAINS, cores=1, seed=seed, progress_bar=False)
+        draws = values(jnp.asarray(np.asarray(found.posterior["u"]), first.dtype))
+        return found, {n: v for n, v in draws.items() if "_decentered" not in n}
+
+    return drawn
+
+
+def nutpie_nuts(case: Case, seed: int, fn: Callable[..., None]) -> Found:
+    clock = Clock()
+    found, draws = by_nutpie(partial(fn, *case.args), clock)(seed)
     seconds = clock.ended()
     steps = [np.asarray(s["n_steps"]).sum(0) for s in (found.warmup_sample_stats, found.sample_stats)]
-    u = jnp.asarray(np.asarray(found.posterior["u"]), first.dtype)
-    draws = {n: v for n, v in jax.vmap(values)(u).items() if "_decentered" not in n}
     divergent = int(np.asarray(found.sample_stats["diverging"]).sum())
     return judged(draws, int(steps[0].sum()), steps[1], divergent, len(steps[0]), seconds)
 

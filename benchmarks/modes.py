@@ -5,8 +5,8 @@
 
 Every target has an exact share of its mass on one side. A run is right where its share is within `WITHIN`
 of that, told where its verdict is not "converged", or names modes of the same weight that no chain visited
-(of NumPyro: R-hat above 1.01, or fewer than 400 effective draws), and silently wrong where neither holds. The
-defaults, `Tempered(NUTS …)`, and NumPyro's NUTS.
+(of NumPyro and nutpie: R-hat above 1.01, or fewer than 400 effective draws), and silently wrong where neither
+holds. The defaults, `Tempered(NUTS …)`, and the NUTS of NumPyro and of nutpie where that can be imported.
 """
 
 import argparse
@@ -18,8 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from default_sides import by_nutpie, nutpie
 from gibbsite.sampling.watch.diagnostics import scalar_stat
 from numpyro.infer import MCMC, NUTS
+from scipy import stats
 
 WITHIN = 0.15
 HERE = np.random.default_rng(0)
@@ -81,6 +83,38 @@ def spikes():
     numpyro.sample("y", dist.Normal(COLUMNS @ b, 0.5), obs=ANSWER)
 
 
+def product():
+    """Two quadrants, bent like hyperbolas."""
+    a = numpyro.sample("a", dist.Normal(0, 3.0))
+    b = numpyro.sample("b", dist.Normal(0, 3.0))
+    numpyro.sample("y", dist.Normal(a * b, 0.3), obs=3.0)
+
+
+FAR = np.float32([-6.2, -6.0, -5.7, 5.6, 5.9, 6.1, 6.4])
+
+
+def far_data():
+    """A Cauchy's location among data in two places."""
+    m = numpyro.sample("m", dist.Normal(0, 10.0))
+    with numpyro.plate("n", len(FAR)):
+        numpyro.sample("y", dist.Cauchy(m, 0.5), obs=FAR)
+
+
+def far_share():
+    """P(m < 0), by quadrature."""
+    m = np.linspace(-60, 60, 120_001)
+    p = stats.norm.pdf(m, 0, 10) * stats.cauchy.pdf(FAR.astype(float)[:, None], m, 0.5).prod(0)
+    return float(p[m < 0].sum() / p.sum())
+
+
+def two_far():
+    """Two normals of different width in ten numbers, one third and two thirds, twenty apart."""
+    at, sd = jnp.array([[-3.0] * 10, [3.0] * 10]), jnp.array([[0.5], [1.0]])
+    parts = dist.Normal(at, sd).to_event(1)
+    x = numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(jnp.array([1.0, 2.0]) / 3), parts))
+    numpyro.sample("y", dist.Normal(x.sum(), 1000.0), obs=0.0)
+
+
 def spike_share():
     """P(b[0] > .25), by summing over all 1024 choices and drawing exactly given each."""
     rng, n = np.random.default_rng(1), 4000
@@ -120,7 +154,10 @@ TARGETS = {
     ),
     "banana": (banana, left("a"), 0.5, None),
     "25 normals": (grid, left("x", -2.5), 0.4, None),
-    "spike and slab": (spikes, left("b", 0.25), None, None),
+    "spike and slab": (spikes, left("b", 0.25), spike_share, None),
+    "a product": (product, left("a"), 0.5, None),
+    "far data": (far_data, left("m"), far_share, None),
+    "two in ten numbers": (two_far, left("x"), 1 / 3, None),
 }
 
 
@@ -138,15 +175,26 @@ def ours(model, share, exact, draws, seed, init, schedule):
     return outcome(np.mean(share(run.draws)), exact, run.verdict.ok and not unvisited)
 
 
-def numpyros(mcmc, fn, share, exact, seed):
-    mcmc.run(jax.random.key(seed))
-    draws = {n: np.asarray(v) for n, v in mcmc.get_samples(group_by_chain=True).items()}
-    stats = [
-        scalar_stat(n, n, (), v.reshape(*v.shape[:2], -1)[..., k])
-        for n, v in draws.items()
-        for k in range(v.reshape(*v.shape[:2], -1).shape[-1])
-    ]
-    ok = all(s.rhat <= 1.01 and s.ess_bulk >= 400 for s in stats)
+def by_numpyro(fn, draws):
+    """NumPyro's NUTS at its defaults: from a seed to its own object and the draws `[chain, draw, …]`."""
+    mcmc = MCMC(
+        NUTS(fn), num_warmup=1000, num_samples=draws, num_chains=4,
+        chain_method="vectorized", progress_bar=False,
+    )  # fmt: skip
+
+    def drawn(seed):
+        mcmc.run(jax.random.key(seed))
+        return mcmc, mcmc.get_samples(group_by_chain=True)
+
+    return drawn
+
+
+def judged(draws, share, exact):
+    """What one would be told who looks at R-hat and effective draws of every number."""
+    draws = {n: np.asarray(v) for n, v in draws.items()}
+    flat = {n: v.reshape(*v.shape[:2], -1) for n, v in draws.items()}
+    each = [scalar_stat(n, n, (), v[..., k]) for n, v in flat.items() for k in range(v.shape[-1])]
+    ok = all(s.rhat <= 1.01 and s.ess_bulk >= 400 for s in each)
     return outcome(np.mean(share(draws)), exact, ok)
 
 
@@ -177,31 +225,30 @@ def main():
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--targets", nargs="*", default=list(TARGETS))
-    parser.add_argument("--ways", nargs="*", default=["default", "Tempered", "NumPyro"])
+    parser.add_argument("--ways", nargs="*", default=["default", "Tempered", "NumPyro", "nutpie"])
     asked = parser.parse_args()
-    print("| target | exact | way | right | right, told | told | silently wrong |", flush=True)
-    print("|---|---|---|---|---|---|---|", flush=True)
+    print("| target | exact | way | seeds | right | right, told | told | silently wrong |", flush=True)
+    print("|---|---|---|---|---|---|---|---|", flush=True)
     for name in asked.targets:
         fn, share, exact, init = TARGETS[name]
-        exact = spike_share() if exact is None else exact
+        exact = exact() if callable(exact) else exact
         model = gb.model(fn)
         for way in asked.ways:
             found = Counter()
-            if way == "NumPyro" and init is not None:
+            others = way in ("NumPyro", "nutpie")
+            if (others and init is not None) or (way == "nutpie" and nutpie is None):
                 continue
-            kernel = NUTS(summed_out(fn))
-            mcmc = MCMC(
-                kernel, num_warmup=1000, num_samples=asked.draws, num_chains=4,
-                chain_method="vectorized", progress_bar=False,
-            )  # fmt: skip
+            if others:
+                plain = summed_out(fn)
+                drawn = by_numpyro(plain, asked.draws) if way == "NumPyro" else by_nutpie(plain)
             for seed in range(asked.seeds):
-                if way == "NumPyro":
-                    found[numpyros(mcmc, fn, share, exact, seed)] += 1
+                if others:
+                    found[judged(drawn(seed)[-1], share, exact)] += 1
                 else:
                     schedule = tempered(model) if way == "Tempered" else None
                     found[ours(model, share, exact, asked.draws, seed, init, schedule)] += 1
             counts = [str(found[k]) for k in ("right", "right, told", "told", "SILENTLY WRONG")]
-            print(f"| {name} | {exact:.2f} | {way} | {' | '.join(counts)} |", flush=True)
+            print(f"| {name} | {exact:.2f} | {way} | {asked.seeds} | {' | '.join(counts)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from gibbsite.modelling.transform import (
     checked_values,
     conditioned,
     intervened,
+    shifted,
 )
 from gibbsite.prediction import of_runs
 from gibbsite.sampling import Run
@@ -257,6 +258,20 @@ class Model(Live):
                 f"and an order among them leaves values out",
                 stacklevel=2,
             )
+        return changed
+
+    def centred(self, *names: str, scaled: bool = False) -> "Model":
+        """The model with covariates less the means of their rows, so that no level has to make up for their
+        slopes: `model.centred("year")`. Without names, those that lie far from zero.
+
+        `scaled`: divided by their standard deviations, too; coefficients are then of that unit. What stands
+        beside a slope is the level at the mean, to which its prior then applies; where nothing stands beside
+        it, this is another model. New data (`run.predict`) are given as they are, and are moved by the same
+        numbers. Raises `ModelError` for what is no covariate.
+        """
+        fn, told = shifted(self.fn, self.density, names, scaled)
+        changed = self._remade(fn, self.kwargs)
+        changed._source = told + self.source
         return changed
 
     def reparam_choices(self, site: str) -> tuple[str, ...]:

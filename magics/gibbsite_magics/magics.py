@@ -146,7 +146,9 @@ class Gibbsite(Magics):
         self._shell.push({found.name: model})
         doubts = model.unread
         for line in (n for n in model.notes if n not in doubts):
-            print(f"note: {line}", file=sys.stderr)
+            # a cure is the line to write, in the names of this notebook
+            cured = line.replace("`.centred(", f"`{found.name} = {found.name}.centred(")
+            print(f"note: {cured}", file=sys.stderr)
         self._taken[model] = Taken(found.fn, found.args, found.kwargs, self._shell.user_ns)
         for line in [*forgotten(model, self._shell.user_ns), *doubts]:
             warnings.warn_explicit(line, UserWarning, filename, 1)

@@ -181,8 +181,8 @@ class Truth:
         if of.change in ("condition g", "do g"):
             switch = np.array([-np.inf, 0.0])
         share = np.log(have.share) if of.labels else np.zeros(1)
-        if of.change == "condition z":
-            share = np.where(np.arange(of.labels) == 0, share, -np.inf)
+        if of.change == "condition z":  # what is fixed is no datum: nothing scores that z is 0
+            share = np.where(np.arange(of.labels) == 0, 0.0, -np.inf)
         eta = grid[:, None, None] + have.jump * np.arange(len(switch))[:, None]
         self.eta = eta + have.gap * np.arange(len(share))
         masked = of.change in ("mask", "missing mask", "missing impute")
@@ -294,6 +294,11 @@ def apart(draws: np.ndarray, exact: float, what: str) -> str | None:
 def first(*found: str | None) -> str | None:
     """The first that was found."""
     return next((f for f in found if f), None)
+
+
+def unwarned(run: Any) -> bool:
+    """Whether nothing is said against a run: converged, no site that was never at stake."""
+    return run.verdict.ok and not run.verdict.notes
 
 
 def posterior(case: Case) -> str | None:
@@ -423,7 +428,7 @@ def started(case: Case) -> str | None:
     run = case.model.sample(draws=_DRAWS, seed=2, init={case.name("mu"): at})
     again = Case(case.of, case.have, case.model, run, Truth(case.of, case.have))
     found = posterior(again)
-    return found if found and run.verdict.ok else None
+    return found if found and unwarned(run) else None
 
 
 def unrescued(case: Case) -> str | None:
@@ -431,7 +436,7 @@ def unrescued(case: Case) -> str | None:
     run = case.model.sample(draws=_DRAWS, seed=4, rescue=False)
     again = Case(case.of, case.have, case.model, run, Truth(case.of, case.have))
     found = first(posterior(again), labels(again))
-    return found if found and run.verdict.ok else None
+    return found if found and unwarned(run) else None
 
 
 def foreseen(case: Case) -> str | None:
@@ -465,7 +470,7 @@ def cases(of: Structure, seed: int, data: int) -> list[dict[str, Any]]:
             row["uses"]["sample"] = f"error: {traceback.format_exc(limit=-3)}"
             out.append(row)
             continue
-        trusted = case.run.verdict.ok
+        trusted = unwarned(case.run)
         for use in USES:
             try:
                 found = use(case)

@@ -381,3 +381,19 @@ def test_arguments_that_nothing_reads(shell: InteractiveShell, run: Run, kind: s
         run("%%model m(x, y, offset=1.0)\n" + (tilde if kind == "tilde" else function))
     said = " ".join(str(w.message) for w in told)
     assert "nothing in m reads its argument 'x'" in said and "argument 'offset'" in said and "'y'" not in said
+
+
+def test_a_note_on_columns_far_from_zero_has_the_line_to_write(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+):
+    shell.run_cell("import numpy as np; year, y = np.arange(2000., 2020.), np.arange(20.)")
+    shell.run_line_magic("config", "Gibbsite.show_graph = False")
+    cell = (
+        "%%model line(year, y)\na ~ Normal(0, 100)\nb ~ Normal(0, 1)\ny ~ Normal(a + b * year, 1).to_event(1)"
+    )
+    shell.run_cell(cell).raise_error()
+    (note,) = [n for n in capsys.readouterr().err.splitlines() if n.startswith("note: 'year'")]
+    written = note.split("`")[1]
+    assert written == 'line = line.centred("year")'
+    shell.run_cell(written).raise_error()
+    assert not shell.user_ns["line"].notes and "year - 2009.5" in shell.user_ns["line"].source

@@ -13,6 +13,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density import Density
 from gibbsite.density.handlers.given import Given
 from gibbsite.density.handlers.scopes import ScopedScans
+from gibbsite.density.possible.covariates import columns, far_from_zero
 from gibbsite.errors import DataError, ModelError
 from gibbsite.kernels.scheduling.parse import Spec, parse_schedule
 
@@ -116,6 +117,42 @@ def _given(
         return handler(ScopedScans(fn), fixed, arguments)(*args, **named)
 
     return model, {**kwargs, **{key: values[name] for key, name in keys.items()}}
+
+
+def shifted(fn: Callable, density: Density, names: Collection[str], scaled: bool) -> tuple[Callable, str]:
+    """`fn` with covariates less their means, `scaled` by their standard deviations as well, whatever rows it
+    is given; and in comments what was done. Columns that do not vary stay. See `Model.centred`."""
+    known = columns(density)
+    moves: dict[str, tuple[Any, Any]] = {}
+    for name in names or far_from_zero(density):
+        if name not in known or not name.isidentifier():
+            raise ModelError(
+                f"centred: {name!r} is no covariate, an argument of at least 8 rows that a latent is "
+                f"multiplied with; {_one_of([n for n in known if n.isidentifier()])}"
+            )
+        value, middle, spread = known[name]
+        varied = spread > 0
+        by = np.where(varied & scaled, spread, 1.0), np.where(varied, middle, 0.0)
+        unit, zero = (x.astype(np.float32) if value.ndim > 1 else np.float32(x[0]) for x in by)
+        moves[name] = zero, unit
+    if not moves:
+        raise ModelError(f"centred: no covariate lies far from zero; {_one_of([*known])}")
+    signature = inspect.signature(fn)
+
+    @functools.wraps(fn)
+    def centred(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        for name, (zero, unit) in moves.items():
+            if bound.arguments.get(name) is not None:
+                bound.arguments[name] = (bound.arguments[name] - zero) / unit
+        return fn(*bound.args, **bound.kwargs)
+
+    said = [f"# {n} stands for ({n} - {z.tolist()!r}) / {u.tolist()!r}\n" for n, (z, u) in moves.items()]
+    return centred, "".join(said)
+
+
+def _one_of(names: Collection[str]) -> str:
+    return f"name one of {', '.join(names)}" if names else "this model has none"
 
 
 def carried_over(schedule: str, latents: Collection[str]) -> str | None:

@@ -24,6 +24,7 @@ from gibbsite.sampling.after.likelihood import without_labels
 from gibbsite.sampling.after.probabilities import Probabilities, probabilities
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.flight import Flight
+from gibbsite.sampling.engine.initial import superchains
 from gibbsite.sampling.engine.leaving import Work
 from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING, WARMING, Stages, Ticker
@@ -126,7 +127,7 @@ class Run(Looking):
         self._told, self._placed = "", False
         self._restarts: tuple[Move, ...] = ()
         if init:
-            self._place_chains()
+            self._place_chains(superchains(plan, init))
         self._saved_centring, self._probs = Centring({}), (0, Probabilities())
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -509,6 +510,7 @@ class Run(Looking):
             "starts": self._told,
             "restarts": [m.as_json() for m in self._restarts],
             "placed": self._placed,
+            "superchains": [] if self._monitor.superchains is None else self._monitor.superchains.tolist(),
             "warming": self._warming.as_json(),
             "centring": self.centring.as_json(),
             "aims": self._aims,
@@ -625,7 +627,8 @@ class Run(Looking):
         self._elapsed, self._compile_seconds = facts["elapsed"], facts["compile_seconds"]
         self._told, self._restarts = facts.get("starts", ""), moves_from(facts.get("restarts", ()))
         if facts.get("placed", self._told.startswith("chains start at init=")):
-            self._place_chains()
+            known = np.asarray(facts.get("superchains", ()), np.int64)
+            self._place_chains(known if len(known) == self._chains else None)
         self._saved_centring = Centring.from_json(facts.get("centring", {}))
         self._saved_aims = {int(i): float(aim) for i, aim in facts.get("aims", {}).items()}
         self._warming.take_up(facts["warming"], state, self.kept.steps)
@@ -651,11 +654,12 @@ class Run(Looking):
         """Start there, if the run that was saved had not begun yet."""
         self._init = init
         if init:
-            self._place_chains()
+            self._place_chains(superchains(self._plan, init))
 
-    def _place_chains(self) -> None:
-        """Chains were put where they start, and stay in what they find there."""
-        self._placed, self._warming.rescue = True, False
+    def _place_chains(self, together: np.ndarray | None) -> None:
+        """Chains were put where they start, and stay in what they find there; `together`: see
+        `superchains`."""
+        self._placed, self._warming.rescue, self._monitor.superchains = True, False, together
 
     def give_engine(self, engine: Engine, place: Place) -> None:
         """Make it possible to go on."""

@@ -202,6 +202,20 @@ def test_the_parallel_filter_draws_the_same_law():
         assert ((counts - expected)[big] ** 2 / expected[big]).sum() < big.sum() + 4 * np.sqrt(2 * big.sum())
 
 
+@pytest.mark.parametrize("parallel", [False, True])
+def test_filters_of_long_chains_keep_their_figures(parallel):
+    """Steps that hardly know of each other, each a thousand below zero: what a message of them adds up to has
+    no digits left for which value it is."""
+    rng, steps, draws = np.random.default_rng(4), 5000, 400
+    odds = rng.normal(size=steps)
+    unary = jnp.asarray(np.stack([np.zeros(steps), odds], 1) - 1000.0, jnp.float32)
+    p = 1 / (1 + np.exp(-np.diff(np.asarray(unary, float))[:, 0]))
+    drawn = jax.jit(jax.vmap(lambda k: sample_chain(k, unary, jnp.zeros((1, 2, 2)), parallel)))
+    share = np.asarray(drawn(jax.random.split(jax.random.key(2), draws))).mean(0)
+    off = np.mean((share - p)[-1000:] ** 2 / (p * (1 - p))[-1000:]) * draws
+    assert abs(off - 1) < 5 * np.sqrt(2 / 1000)
+
+
 CHAINS = [("hmm_slices", "z"), ("hmm_scan", "z"), ("hmm_factorial", "a"), ("hmm_factorial", "b")]
 
 

@@ -210,9 +210,9 @@ def regression(x, y):
 
 def test_notes_on_scales():
     (far,) = gb.model(line, Y, np.arange(1990.0, 2020.0)).notes
-    assert re.match(r"'x' lies far from zero \(\d+ times", far)
+    assert re.match(r"'x' lies far from zero \(\d+ times", far) and far.endswith('; `.centred("x")` does so')
     (apart,) = gb.model(regression, X * [1, 1, 5e4], Y).notes
-    assert re.match(r"the columns of 'x' differ [\d,]+-fold", apart)
+    assert re.match(r"the columns of 'x' differ [\d,]+-fold", apart) and '.centred("x", scaled=True)' in apart
     assert not gb.model(regression, X, Y).notes
     assert not gb.model(regression, X * [1, 1, 5e4], Y, check_values=False).notes
 
@@ -321,3 +321,32 @@ def test_columns_that_single_precision_cannot_hold_are_named_with_the_cure():
     assert any(n.startswith("'x' loses its figures in single precision") for n in lost)
     assert any(n.startswith("'y' loses its figures") for n in gb.model(line, steps, 1e9 + steps).notes)
     assert not gb.model(line, steps, steps).notes
+
+
+def with_slope(year, y=None):
+    a, b = site("a", dist.Normal(0, 1000.0)), site("b", dist.Normal(0, 1.0))
+    with numpyro.plate("n", len(year)):
+        site("y", dist.Normal(a + b * year, 0.1), y)
+
+
+def test_covariates_are_centred_and_scaled_as_the_notes_say():
+    """The same posterior of slopes, by least squares; new data are given as they are."""
+    year = np.repeat(np.arange(1990.0, 2020.0), 2)
+    y = 3 + 0.2 * (year - 2005) + 0.1 * np.random.default_rng(0).normal(size=60)
+    model = gb.model(with_slope, year, y)
+    for scaled in (False, True):
+        changed = model.centred(scaled=scaled)
+        assert model.notes and not changed.notes and changed.source.startswith("# year stands for (year - ")
+        unit = year.std() if scaled else 1.0
+        run = changed.sample(draws=500, seed=0)
+        sd = 0.1 / np.sqrt(np.sum((year - year.mean()) ** 2))
+        slope, level = np.polyfit(year - year.mean(), y, 1)
+        assert abs(run.draws["b"].mean() / unit - slope) < 5 * sd / np.sqrt(2000) + 1e-3 * sd * unit
+        assert abs(run.draws["a"].mean() - level) < 5 * 0.1 / np.sqrt(60 * 2000) + 1e-5
+    found = run.predict(year=np.array([2030.0]), y=None)
+    assert abs(found.draws["y"].mean() - level - slope * (2030 - year.mean())) < 0.02
+    for other in ("y", "nobody"):
+        with pytest.raises(ModelError, match=f"'{other}' is no covariate.*name one of year"):
+            model.centred(other)
+    with pytest.raises(ModelError, match="no covariate lies far from zero; name one of x"):
+        gb.model(line, Y, X[:, 0]).centred()

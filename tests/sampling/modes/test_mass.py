@@ -98,6 +98,22 @@ def two_widths(y):
         numpyro.sample("y", dist.Normal(x, jnp.exp(2 * jnp.tanh(2 * s) - 2)), obs=y)
 
 
+def two_far():
+    """The narrow mode of a prior lies twenty from the wide one, where no start near 0 falls: .33 and .67."""
+    at, sd = jnp.array([[-3.0] * 10, [3.0] * 10]), jnp.array([[0.5], [1.0]])
+    parts = dist.Normal(at, sd).to_event(1)
+    x = numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(jnp.array([1.0, 2.0]) / 3), parts))
+    numpyro.sample("y", dist.Normal(x.sum(), 1000.0), obs=0.0)
+
+
+def test_modes_of_a_prior_are_looked_for_where_it_has_them():
+    run = gb.model(two_far).sample(draws=200, seed=0)
+    assert "placed beyond a valley" in run.starts and not run.verdict.ok
+    weights, errors = run.modes.weights, run.modes.errors
+    narrow = np.array([run.draws["x"][g[0], :, 0].mean() < 0 for g in run.modes.groups])
+    assert abs(weights[narrow].sum() - 1 / 3) < 4 * errors.max() < 0.1
+
+
 def test_a_wide_mode_is_not_thrown_away():
     m = gb.model(two_widths, RNG(0).normal(0, 1, 10).astype(np.float32))
     looked = 0

@@ -1,4 +1,4 @@
-"""Engines that people have, `pip install 'gibbsite[cluster]'`: the draws of one worker, also where one is killed."""
+"""Engines that people have, `pip install "gibbsite[cluster]"`: the draws of one worker, also with one killed."""
 
 import os
 import signal

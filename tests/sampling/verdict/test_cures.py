@@ -102,6 +102,22 @@ def test_smaller_steps_are_smaller_than_those_that_warm_up_came_to(hierarchy, ai
     assert for_divergences(plan, {0: 0.99}) == ""  # type: ignore[arg-type]
 
 
+def over_years(year, y):
+    a, b = numpyro.sample("a", dist.Normal(0, 100.0)), numpyro.sample("b", dist.Normal(0, 1.0))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(a + b * year, 1.0), obs=y)
+
+
+def test_columns_far_from_zero_are_centred_first():
+    model = gb.model(over_years, np.arange(2000.0, 2020.0), np.arange(20.0))
+    for topics, bad in ((["precision"], []), ([], ["a"])):
+        found = cures(ended(model, "Conjugate [a b]", bad, topics))
+        assert codes(found)[0] == 'm = m.centred("year")\nrun = %sample m'
+        changed = found[0].applied(model)
+        assert "year - 2009.5" in changed.source and not changed.notes
+        assert not [c for c in cures(ended(changed, "Conjugate [a b]", bad, topics)) if c.method == "centred"]
+
+
 def test_sites_in_turn_are_offered_one_block_once(hierarchy):
     found = cures(ended(hierarchy, "Conjugate mu (*) Conjugate theta (*) Slice tau", ["tau", "mu"]))
     assert codes(found).count('run = %sample m --schedule "NUTS [mu tau theta]"') == 1

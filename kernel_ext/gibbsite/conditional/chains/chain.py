@@ -274,7 +274,10 @@ def _sample_parallel(key: Any, unary: Any, pair: Any, others: tuple[int, ...]) -
     steps = jnp.broadcast_to(pair, (length - 1, *others, k, k)) + unary[1:, ..., None, :]
 
     def times(a: Any, b: Any) -> Any:
-        return jax.nn.logsumexp(a[..., :, :, None] + b[..., None, :, :], axis=-2)
+        # less their largest entry, which says nothing: of 10^6 steps single precision would keep no digit
+        product = jax.nn.logsumexp(a[..., :, :, None] + b[..., None, :, :], axis=-2)
+        top = jnp.max(product, axis=(-2, -1), keepdims=True)
+        return product - jnp.where(jnp.isfinite(top), top, 0)
 
     products = jax.lax.associative_scan(times, steps)
     after = jax.nn.logsumexp(unary[0][..., :, None] + products, axis=-2)

@@ -64,43 +64,62 @@ def _plain(site: Site) -> Any:
 def scaling_notes(density: Density) -> tuple[str, ...]:
     """What of the covariates makes sampling slow, a sentence each: columns of very different spread, and
     values far from zero."""
-    arrays = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
-    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
-    notes: dict[Any, str] = {}
-    for v in multiplied(density):
-        value = np.asarray(arrays[v]) if v in arrays else None
-        if (
-            v in notes
-            or value is None
-            or value.dtype.kind not in "fiu"
-            or value.ndim not in (1, 2)
-            or len(value) < 8
-        ):
-            continue
-        with np.errstate(all="ignore"):
-            spread, middle = (
-                np.atleast_1d(value.std(0, dtype=float)),
-                np.atleast_1d(value.mean(0, dtype=float)),
-            )
+    notes = []
+    for name, (value, middle, spread) in columns(density).items():
         varied = spread > 0
         if (
             value.ndim == 2
             and varied.sum() > 1
             and (r := spread[varied].max() / spread[varied].min()) >= _APART
         ):
-            notes[v] = (
-                f"the columns of {names[v]!r} differ {r:,.0f}-fold in their spread: divided by its standard "
+            notes.append(
+                f"the columns of {name!r} differ {r:,.0f}-fold in their spread: divided by its standard "
                 f"deviation each gets a coefficient like the others', and sampling is faster"
+                f"{_done(name, ', scaled=True')}"
             )
-        elif varied.any() and (r := float((np.abs(middle[varied]) / spread[varied]).max())) >= _FAR:
+        elif (r := _spreads_from_zero(middle, spread)) >= _FAR:
             cure = "less its mean it leaves intercept and slope nearly uncorrelated, and sampling is faster"
             if r >= _TOO_FAR and value.dtype == np.float32:
                 cure = (
                     f"single precision has seven figures, which a level and a slope that make up for each "
-                    f"other use up; hand over {_centred(names[v])}"
+                    f"other use up; hand over {_centred(name)}"
                 )
-            notes[v] = f"{names[v]!r} lies far from zero ({r:.0f} times its standard deviation): {cure}"
-    return tuple(notes.values())
+            notes.append(
+                f"{name!r} lies far from zero ({r:.0f} times its standard deviation): {cure}{_done(name)}"
+            )
+    return tuple(notes)
+
+
+def columns(density: Density) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The covariates by argument's name, that a latent is multiplied with: values `[row]` or `[row, column]`,
+    means and standard deviations `[1 or column]`, in double precision. Those of fewer than 8 rows tell
+    nothing."""
+    arrays = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    found: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    for v in multiplied(density):
+        value = np.asarray(arrays[v]) if v in arrays else None
+        if value is None or value.dtype.kind not in "fiu" or value.ndim not in (1, 2) or len(value) < 8:
+            continue
+        with np.errstate(all="ignore"):
+            middle, spread = (np.atleast_1d(f(value, 0, dtype=float)) for f in (np.mean, np.std))
+        found[names[v]] = value, middle, spread
+    return found
+
+
+def far_from_zero(density: Density) -> tuple[str, ...]:
+    """The covariates that lie far from zero beside their spread, and can be named in `Model.centred`."""
+    found = columns(density).items()
+    return tuple(n for n, (_, m, s) in found if n.isidentifier() and _spreads_from_zero(m, s) >= _FAR)
+
+
+def _spreads_from_zero(middle: np.ndarray, spread: np.ndarray) -> float:
+    varied = spread > 0
+    return float((np.abs(middle[varied]) / spread[varied]).max()) if varied.any() else 0.0
+
+
+def _done(name: str, how: str = "") -> str:
+    return f'; `.centred("{name}"{how})` does so' if name.isidentifier() else ""
 
 
 def figure_notes(density: Density) -> tuple[str, ...]:

@@ -109,14 +109,19 @@ def summed_because(facts: Facts, update: Update) -> str:
 
 
 def _indicators(facts: Facts, update: Update, block: Sequence[str]) -> bool:
-    """Whether elements are independent given the rest, of few values, and meet the block's sites in terms."""
-    found = facts.conditional(unit_of(facts.density, update.sites[0]))
+    """Whether elements of each site are independent given the rest, of few values, and meet the block's sites
+    in terms. Of several sites that are drawn jointly, a switch of all data beside the labels of each, one may
+    couple the others' elements: `_cheap` says whether tables stay small."""
+    units = dict.fromkeys(unit_of(facts.density, n) for n in update.sites)
+    return not update.options and _meet(facts, update.sites, block) and all(_few(facts, u) for u in units)
+
+
+def _few(facts: Facts, unit: str) -> bool:
+    found = facts.conditional(unit)
     structure: FiniteStructure | None = getattr(found, "structure", None)
-    if found.kind != "finite" or structure is None or not structure.independent or update.options:
+    if found.kind != "finite" or structure is None or not structure.independent:
         return False
-    if structure.support.size > _VALUES:
-        return False
-    return len({unit_of(facts.density, n) for n in update.sites}) == 1 and _meet(facts, update.sites, block)
+    return structure.support.size <= _VALUES
 
 
 def _meet(facts: Facts, some: Sequence[str], others: Sequence[str]) -> bool:

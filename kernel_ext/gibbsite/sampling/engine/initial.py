@@ -51,6 +51,23 @@ def checked_starts(plan: Plan, chains: int, init: Mapping[str, Any]) -> dict[str
     return {n: _checked(n, latents[n], chains, v) for n, v in flat.items()}
 
 
+_MANY, _GROUPS = 16, 4
+"""Chains from which on those with a common start are judged together, and groups of them at least."""
+
+
+def superchains(plan: Plan, given: Mapping[str, np.ndarray] | None) -> np.ndarray | None:
+    """The number of the superchain of each chain: of chains that start at the same values of all latents
+    (Margossian and others 2024, "Nested R-hat"). None unless these are many, in groups of one size."""
+    moved = {n for n, s in plan.sites.items() if s.role == "latent"} - {*plan.generated, *plan.hidden}
+    if not given or not moved <= set(given):
+        return None
+    chains = len(next(iter(given.values())))
+    starts = np.concatenate([np.asarray(given[n], np.float64).reshape(chains, -1) for n in sorted(moved)], 1)
+    _, number, sizes = np.unique(starts, axis=0, return_inverse=True, return_counts=True)
+    alike = len(set(sizes.tolist())) == 1 and sizes[0] > 1
+    return number.reshape(-1) if chains >= _MANY and len(sizes) >= _GROUPS and alike else None
+
+
 def _checked(name: str, site: Any, chains: int, value: Any) -> np.ndarray:
     value = np.asarray(value)
     if value.shape not in (site.shape, (chains, *site.shape)):

@@ -32,6 +32,9 @@ _PASSES_SHARE = 20  # of warm-up steps, one pass before them
 _LEG = 5
 _LEAST_PASSES = 10  # of a start that other starts are held against
 _WIDER = 5.0
+_MIXED = frozenset(["MixtureSameFamily", "MixtureGeneral"])
+# with four chains each: a fifth of a prior is missed by all of them once in ninety times
+_FROM_PRIOR = 5
 # kernels whose step takes as many gradients as its path has steps, of a length that is not known yet:
 # millions, from far out
 _WITHOUT_BOUND = frozenset(["HMC"])
@@ -156,13 +159,15 @@ class Starting:
 
         A few starts may all fall to one mode, and R-hat sees none that no chain is in. Starts as near to 0 as
         the first, and wider ones, each for as many passes; of these what lies far below counts for nothing,
-        of those where its mass is not much smaller.
+        of those where its mass is not much smaller. Where a prior is itself a mixture, so that its modes may
+        lie anywhere, starts are drawn from it as well.
         """
         engine, moved = self._engine, set()
         places = {n: np.asarray(v) for n, v in engine.constrained(walked.state).items()}
         near = None
-        for look, radius in enumerate((RADIUS, _WIDER * RADIUS)):
-            other, _ = engine.init(self._key, {}, radius, path=(20 + look,))
+        looks = [(RADIUS, False), (_WIDER * RADIUS, False), *[(RADIUS, True)] * (_FROM_PRIOR * self._mixed)]
+        for look, (radius, prior) in enumerate(looks):
+            other, _ = engine.init(self._key, {}, radius, prior, path=(20 + look,))
             anew = self._walked((20 + look, 1), other, passes, stop)
             if anew is None:
                 return None
@@ -247,6 +252,11 @@ class Starting:
     def _discrete(self) -> bool:
         density = self._plan.density
         return density is not None and any(density.sites[n].discrete for n in density.latents)
+
+    @property
+    def _mixed(self) -> bool:
+        density = self._plan.density
+        return density is not None and any(density.sites[n].fn_name in _MIXED for n in density.latents)
 
     def _weights(self, walk: "_Walk", best: float, floor: float) -> np.ndarray:
         """At most what log weight the modes of chains have `[chain]` that are certain to be of none: −∞ of

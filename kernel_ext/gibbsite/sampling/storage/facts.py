@@ -116,6 +116,7 @@ _FACTS: dict[str, Callable[[Any], bool]] = {
 # what a checkpoint may lack: it is taken up as if there were none
 _MAY_LACK: dict[str, Callable[[Any], bool]] = {
     "starts": _text,
+    "superchains": lambda v: isinstance(v, list) and all(map(_count, v)),
     "renamed": lambda v: (
         isinstance(v, list)
         and all(

@@ -51,7 +51,7 @@ class Case:
         self.snapshot = run.snapshot(limit=60)
         self.density: Density = self.model.density
         self.topics = {n.topic: n for n in self.snapshot.warnings}
-        self.limit = ESS_PER_CHAIN * self.snapshot.chains
+        self.limit = ESS_PER_CHAIN * (getattr(self.snapshot, "groups", 0) or self.snapshot.chains)
         self.schedule_text = run.schedule_text
 
     @cached_property

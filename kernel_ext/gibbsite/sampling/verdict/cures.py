@@ -11,6 +11,7 @@ from numpyro.distributions import constraints
 
 from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.density.ordering import exchangeable, why_not
+from gibbsite.density.possible.covariates import far_from_zero
 from gibbsite.elimination import joint_marginal
 from gibbsite.errors import GibbsiteError
 from gibbsite.kernels.scheduling.edits import with_block, with_options
@@ -80,6 +81,19 @@ def _ordered(case: Case) -> Iterator[Cure]:
 
 def _orders(k: int) -> str:
     return f"{int(np.prod(np.arange(1, k + 1))):,}" if k < 8 else "many"
+
+
+def _centred_columns(case: Case) -> Iterator[Cure]:
+    """Levels and slopes that make up for each other: covariates less their means."""
+    names = far_from_zero(case.density)
+    if names and ("precision" in case.topics or case.bad):
+        yield Cure(
+            f"centre {_listed(names)}",
+            f"less its mean a covariate leaves level and slope nearly uncorrelated, in figures that single "
+            f"precision has; slopes stay what they are, the level is that at the mean of {_listed(names)}",
+            "centred",
+            names,
+        )
 
 
 def _drawn_jointly(case: Case) -> Iterator[Cure]:
@@ -221,6 +235,7 @@ def _listed(names: Any) -> str:
 
 
 _TABLE: tuple[Callable[[Case], Iterator[Cure]], ...] = (
+    _centred_columns,
     _tempered,
     _ordered,
     _drawn_jointly,

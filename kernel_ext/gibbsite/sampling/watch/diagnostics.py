@@ -23,11 +23,15 @@ def _measure(fn: Any, x: np.ndarray, **options: Any) -> float:
         return float(fn(x, chain_axis=0, draw_axis=1, **options))
 
 
-def _rhat(scored: Scored) -> float:
-    """The larger R-hat of the ranks and of the folded ranks; NaN for a single chain."""
+def _rhat(scored: Scored, superchains: np.ndarray | None = None) -> float:
+    """The larger R-hat of the ranks and of the folded ranks, nested where chains are of `superchains`; NaN
+    for a single chain."""
     if len(scored.split) < 4:
         return np.nan
-    parts = [_measure(az.array_stats.rhat, z, method="identity") for z in (scored.scores, scored.folded())]
+    fn, more = az.array_stats.rhat, {}
+    if superchains is not None:
+        fn, more = az.array_stats.rhat_nested, {"superchain_ids": np.tile(superchains, 2)}  # of both halves
+    parts = [_measure(fn, z, method="identity", **more) for z in (scored.scores, scored.folded())]
     return min(max(parts), MOST_RHAT)
 
 
@@ -58,11 +62,15 @@ def least_esses(x: np.ndarray) -> np.ndarray:
     return np.nan_to_num(found)
 
 
-def scalar_stat(label: str, site: str, index: tuple[int, ...], x: np.ndarray) -> ScalarStat:
+def scalar_stat(
+    label: str, site: str, index: tuple[int, ...], x: np.ndarray, superchains: np.ndarray | None = None
+) -> ScalarStat:
     """All measures of one scalar's draws `[chain, draw]`.
 
     R-hat is rank-normalised and split, ESS bulk and tail (Vehtari and others 2021, "Rank-normalization,
     folding, and localization"). Measures are NaN for constant or non-finite draws, and for fewer than 8.
+    Of many short chains, whose means differ by chance, R-hat is that of their `superchains`, by number
+    `[chain]` (Margossian and others 2024, "Nested R-hat").
     """
     discrete = x.dtype.kind in "iub"
     x = x.astype(np.float64)
@@ -72,7 +80,7 @@ def scalar_stat(label: str, site: str, index: tuple[int, ...], x: np.ndarray) ->
         return ScalarStat(label, site, index, mean, sd, np.nan, np.nan, np.nan, np.nan, discrete)
     scored = Scored(x)
     bulk, tail = (e if np.isfinite(e) and e > 0 else np.nan for e in _ess(scored))
-    rhat = _rhat(scored)
+    rhat = _rhat(scored, superchains)
     mcse = sd / np.sqrt(_measure(az.array_stats.ess, scored.split, method="identity"))
     return ScalarStat(label, site, index, mean, sd, mcse, rhat, bulk, tail, discrete)
 
@@ -105,13 +113,18 @@ def all_stats(values: Mapping[str, np.ndarray]) -> list[ScalarStat]:
     return worst_first([scalar_stat(n, site, i, values[site][(..., *i)]) for n, site, i in labels])
 
 
-def some_stats(values: Mapping[str, np.ndarray], elements: Mapping[str, np.ndarray]) -> list[ScalarStat]:
+def some_stats(
+    values: Mapping[str, np.ndarray],
+    elements: Mapping[str, np.ndarray],
+    superchains: np.ndarray | None = None,
+) -> list[ScalarStat]:
     """As `all_stats`, of the given flat indices of each site."""
     out = []
     for site, flat in elements.items():
         for k in flat:
             index = tuple(int(i) for i in np.unravel_index(int(k), values[site].shape[2:]))
-            out.append(scalar_stat(label_of(site, index), site, index, values[site][(..., *index)]))
+            x = values[site][(..., *index)]
+            out.append(scalar_stat(label_of(site, index), site, index, x, superchains))
     return worst_first(out)
 
 

@@ -227,7 +227,7 @@ class Looking(Deriving, Predicting, Shown):
             monitor.judged,
             monitor.notices,
             transitions,
-            self._chains,
+            monitor.groups,
             () if going else monitor.lost,
             of_the_prior(self._plan),
         )
@@ -269,6 +269,7 @@ class Looking(Deriving, Predicting, Shown):
             because=self._because,
             stored=on_disk,
             compiling=self._compiling_seconds(),
+            groups=self._monitor.groups,
             centring={n: found.degrees for n, found in self.centring.learnt.items() if found.known},
         )
 

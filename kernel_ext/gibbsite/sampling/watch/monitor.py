@@ -47,6 +47,7 @@ class Monitor:
     def __init__(self, plan: Plan, chains: int, aims: Callable[[], Mapping[int, float]] = dict):
         self._plan, self._aims = plan, aims
         self._informed = _informed(plan)
+        self.superchains: np.ndarray | None = None
         self.moments = Moments()
         self.scalars: list[ScalarStat] = []
         self.followed: dict[str, tuple[str, int]] = {}
@@ -93,7 +94,7 @@ class Monitor:
         if all(s.label != label for s in self.scalars):
             cheap = draws.sampled.steps * len(self.divergences) <= _RUNNING_NUMBERS
             alone = {site: np.array([flat])}
-            stats = some_stats(values, alone) if cheap else self._streamed(values, alone, 0)
+            stats = some_stats(values, alone, self.superchains) if cheap else self._streamed(values, alone, 0)
             self.scalars = worst_first([*self.scalars, *stats])
 
     def _watched(self) -> dict[str, np.ndarray]:
@@ -116,7 +117,7 @@ class Monitor:
         count = sum(len(flat) for flat in worst.values())
         affordable = (_ENDED_NUMBERS if ended else _RUNNING_NUMBERS) // (done * len(self.divergences))
         if count <= affordable:
-            self.scalars = some_stats(values, worst)
+            self.scalars = some_stats(values, worst, self.superchains)
         else:
             self.scalars = self._streamed(values, worst, affordable if ended else 0)
         if len(self._marks) >= _MOST_MARKS:
@@ -171,6 +172,11 @@ class Monitor:
         return sorted(found)
 
     @property
+    def groups(self) -> int:
+        """How many chains count as such: superchains, where chains are of some."""
+        return len(self.divergences) if self.superchains is None else int(self.superchains.max()) + 1
+
+    @property
     def judged(self) -> list[ScalarStat]:
         """The measures of what a run is judged by: latents that the data inform. The others follow them."""
         return [s for s in self.scalars if s.site in self._informed]
@@ -193,7 +199,7 @@ class Monitor:
                 mcse = sd / np.sqrt(ess) if ess > 0 else np.nan
                 out.append(ScalarStat(label, site, index, mean, sd, mcse, rhat, ess, np.nan, discrete))
         again: dict[str, ScalarStat] = {
-            s.label: scalar_stat(s.label, s.site, s.index, values[s.site][(..., *s.index)])
+            s.label: scalar_stat(s.label, s.site, s.index, values[s.site][(..., *s.index)], self.superchains)
             for s in fair_share(worst_first(out), exact, self.followed if exact else ())
         }
         return worst_first([again.get(s.label, s) for s in out])
@@ -201,7 +207,7 @@ class Monitor:
     def worst(self, draws: Draws) -> list[ScalarStat]:
         """Exact measures of up to 200 scalars of each site: those that running moments find worst."""
         worst = {n: m.worst(_JUDGED_PER_SITE) for n, m in self.moments.sites.items()}
-        return some_stats(draws.sampled.read(), worst)
+        return some_stats(draws.sampled.read(), worst, self.superchains)
 
     def history(self) -> History:
         """R-hat and ESS as they went, by label."""

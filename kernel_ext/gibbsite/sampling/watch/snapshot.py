@@ -78,7 +78,8 @@ class Snapshot:
     what the run is at, `stages` how long each has taken, `because` why programs that were there would not
     do. `verdict`: see `gibbsite.sampling.verdict.verdict`. `centring` holds the degrees of centring that
     NUTS has learnt by now, by site, of its shape: 1 is as written, 0 non-centred. `compiling` is how
-    many seconds that will take in all, None where it is over or not known.
+    many seconds that will take in all, None where it is over or not known. `groups` is how many chains count
+    as such for the verdict: superchains, where there are any.
     """
 
     status: str
@@ -106,6 +107,7 @@ class Snapshot:
     stored: Stored | None = None
     centring: Mapping[str, np.ndarray] = field(default_factory=dict)
     compiling: float | None = None
+    groups: int = 0
 
 
 @dataclass(frozen=True)

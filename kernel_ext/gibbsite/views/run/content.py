@@ -120,7 +120,7 @@ class Content:
     @property
     def ess_limit(self) -> int:
         """The bulk ESS that a summary should reach before it is trusted."""
-        return ESS_PER_CHAIN * self.snapshot.chains
+        return ESS_PER_CHAIN * (getattr(self.snapshot, "groups", 0) or self.snapshot.chains)
 
     @property
     def warming(self) -> bool:

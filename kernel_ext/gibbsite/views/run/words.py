@@ -153,9 +153,11 @@ def verdict(snapshot: Any) -> str:
     if snapshot.status not in ENDED or found is None or snapshot.status == "failed":
         return ""
     if found.state == "converged" and not found.notes:
+        nested = getattr(snapshot, "groups", 0) not in (0, snapshot.chains)
+        each = "superchain" if nested else "chain"
         return (
             f"Converged: every R-hat is at most {RHAT_LIMIT}, every bulk ESS at least {ESS_PER_CHAIN} per "
-            f"chain, no chain is stuck, and fewer than one transition in a thousand diverged."
+            f"{each}, no chain is stuck, and fewer than one transition in a thousand diverged."
         )
     return f"{str(found)[0].upper()}{str(found)[1:]}."
 
