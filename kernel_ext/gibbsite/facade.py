@@ -74,7 +74,7 @@ from gibbsite.transform import (
 # what the other floors ask a model for, and people need not see
 _MACHINERY = frozenset(
     "before_ready constants fingerprint generated grouped groups hidden inputs make_ready observed_sites "
-    "plan posterior recorded runtime_model seen stacked unread whole written_model".split()
+    "plan posterior recorded runtime_model seen stacked unread whole with_data written_model".split()
 )
 
 _Method = TypeVar("_Method", bound=Callable)
@@ -605,24 +605,30 @@ class Model(Live):
         return sampling.sample(plan, analysed=time.monotonic() - began, on_start=on_start, **options)
 
     def many(self, datasets: Any, /, *, by: str | None = None, **options: Any) -> Any:
-        """The same model fitted to many data sets, one after another: `model.many([{"y": y1}, {"y": y2}])`.
+        """The same model fitted to many data sets, side by side: `model.many([{"y": y1}, {"y": y2}])`.
 
         `datasets` are mappings of arguments (what one lacks stays as it is here), or tables, in a sequence or
         by name; or one table, of which `by` names the column that tells data sets apart. Categories keep the
-        codes of this model's. Options are those of `sample`. Returns `Many`: `.runs`, `.verdicts`,
-        `.failures` by name, `.to_datatree()` with a dimension `dataset`. One that fails leaves the others
-        alone. Raises `OptionError` for what are no data sets, `ModelError` where this model has dealt with
-        missing data.
+        codes of this model's. Options are those of `sample`.
+
+        Data sets of one program are fitted by it together, shorter ones with rows after them that do not
+        count, where that is certain to change nothing; those whose chains do not meet, and all where options
+        ask for what a single run alone can do (`store`, `until`, `init`, …), have a run of their own.
+
+        Returns `Many`: `.runs`, `.verdicts` and `.failures` by name, `.draws`, `.summary()`, and
+        `.to_datatree()` with a dimension `dataset`. Raises `OptionError` for what are no data sets,
+        `ModelError` where this model has dealt with missing data.
         """
+        return of_runs.many(self, datasets, by, self.with_data, options)
 
-        def made(args: tuple, kwargs: Mapping[str, Any]) -> Model:
-            one = Model(
-                self.fn, args, kwargs, source=self._source, name=self.name, check_values=self._checked
-            )
-            one.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
-            return one if self._schedule is None else one.with_schedule(self._schedule)
-
-        return of_runs.many(self, datasets, by, made, options)
+    def with_data(self, args: tuple, kwargs: Mapping[str, Any], fn: Callable | None = None) -> "Model":
+        """This model, or another function in its place, with other arguments: codes mean what they do here,
+        and the schedule is this one's."""
+        made = Model(
+            fn or self.fn, args, kwargs, source=self._source, name=self.name, check_values=self._checked
+        )
+        made.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
+        return made if self._schedule is None else made.with_schedule(self._schedule)
 
     def predict(self, table: Any = None, /, **options: Any) -> Any:
         """What the prior says, before any data: `model.predict(draws=1000, seed=0)`.

@@ -1,11 +1,11 @@
 """What the package offers of predictions, for runs that ask and for people."""
 
+from gibbsite.prediction.batched.many import Many, many
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.comparing import Compared, compare
 from gibbsite.prediction.uses.contrasting import Contrast, contrast
 from gibbsite.prediction.uses.deciding import Decision, decide
 from gibbsite.prediction.uses.effects import Effects, effects
-from gibbsite.prediction.uses.many import Many, many
 from gibbsite.prediction.verbs import predict, predict_prior
 
 __all__ = [
