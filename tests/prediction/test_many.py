@@ -35,7 +35,7 @@ def agrees(draws, part):
     assert abs(draws.var() - var) < 4 * var * np.sqrt(2 / n)
 
 
-@pytest.mark.parametrize("schedule", [None, "NUTS b"])
+@pytest.mark.parametrize("schedule", [None, pytest.param("NUTS b", marks=pytest.mark.slow)])
 def test_each_data_set_has_its_own_posterior(schedule):
     parts = [table(n, f"s{i}") for i, n in enumerate([12, 12, 9, 15, 15, 4])]
     model = gb.model(line, parts[0])
@@ -115,6 +115,7 @@ def test_what_padding_would_change_is_not_padded():
         agrees(found.draws["b"][i], part)
 
 
+@pytest.mark.slow
 def test_codes_that_differ_are_each_data_sets_own():
     data = [(RNG.integers(0, 3, n), RNG.normal(size=n) + np.arange(n) % 3) for n in (9, 9, 12)]
     found = gb.model(levels, *data[0]).many([{"g": g, "y": y} for g, y in data], draws=1500, chains=2, seed=3)

@@ -1,5 +1,6 @@
 """What the package offers of predictions, for runs that ask and for people."""
 
+from gibbsite.prediction.batched.folds import left_out
 from gibbsite.prediction.batched.many import Many, many
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.comparing import Compared, compare
@@ -19,6 +20,7 @@ __all__ = [
     "contrast",
     "decide",
     "effects",
+    "left_out",
     "many",
     "predict",
     "predict_prior",
