@@ -640,6 +640,10 @@ class Model(Live):
         own = {n: options.pop(n) for n in ("do", "given", "draws", "seed") if n in options}
         return of_runs.predict_prior(self, table, options, **own)
 
+    def checks(self, site: str | None = None, **options: Any) -> Any:
+        """The data beside what the prior says of them; options and errors are those of `Run.checks`."""
+        return of_runs.checks(self, site, **options)
+
     def __dir__(self) -> list[str]:
         return [n for n in super().__dir__() if n not in _MACHINERY]
 

@@ -2,7 +2,7 @@
 
 import inspect
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -213,10 +213,13 @@ class Looking(Deriving, Predicting, Shown):
             raise OptionError(f"beside must be another run, not {shown(beside)}")
         return views().plot_run(self, *labels, view=view, beside=beside)
 
-    def report(self, path: str | PathLike[str]) -> Path:
-        """Write model, convergence, estimates and schedule to one HTML file that needs nothing else, and
-        return its path. Raises `OSError` where it cannot be written."""
-        return views().write_report(self, self.model, a_path("path", path))
+    def report(
+        self, path: str | PathLike[str], *, compared: Any = None, predictions: Mapping[str, Any] | None = None
+    ) -> Path:
+        """Write model, estimates, predictive checks, convergence and schedule to one HTML file that needs
+        nothing else, and return its path; with what `gibbsite.compare` gave, and predictions by title. Raises
+        `OSError` where it cannot be written."""
+        return views().write_report(self, self.model, a_path("path", path), compared, predictions)
 
     def __repr__(self) -> str:
         s = self.snapshot(limit=1)
