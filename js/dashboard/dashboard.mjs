@@ -51,7 +51,7 @@ export default hostWidget({
       choose: ({ label = "" }) => {
         /** @type {Status} */
         const { labels, slots, view } = model.get("_status");
-        if ((asked || view) === "posterior") tell({ kind: "focus", label });
+        if ((asked || view) !== "convergence") tell({ kind: "focus", label });
         else tell({ kind: "choose", labels: toggled(labels, label, slots) });
       },
       group: ({ group = "" }) => {
@@ -139,7 +139,7 @@ export default hostWidget({
       const told = model.get("_status");
       rows = pointed ? inPlace(told.rows, rows) : told.rows;
       const view = asked || told.view;
-      if (view === "posterior") {
+      if (view !== "convergence") {
         const { focus = [] } = model.get("_posterior");
         rows = rows.map((row) => ({ ...row, chosen: focus.includes(row.label) ? "●" : "" }));
       }
@@ -152,8 +152,8 @@ export default hostWidget({
       mini.update(status);
       place(top, drawProgress(status, hidden));
       place(bar, drawViews(view, status.ready && !status.stage));
-      panel.hidden = view !== "posterior";
-      body.hidden = view === "posterior";
+      panel.hidden = view === "convergence";
+      body.hidden = view !== "convergence";
       updateExpression(status);
       entitle(status.ended ? "" : `${Math.round(100 * status.share)} % ${status.model}`);
       if (going && status.ended) notify(`${status.model}: ${status.words}`);

@@ -41,11 +41,11 @@ export function drawHead(status, noticed) {
   return head;
 }
 
-/** Tabs for the two views, and the picture of what is shown. @param {string} view @param {boolean} ready */
+/** Tabs for the three views, and the picture of what is shown. @param {string} view @param {boolean} ready */
 export function drawViews(view, ready) {
   const row = element("div", "gb-tabs");
   row.setAttribute("role", "tablist");
-  for (const name of ["posterior", "convergence"]) {
+  for (const name of ["posterior", "check", "convergence"]) {
     const tab = element("button", "gb-tab", name);
     tab.setAttribute("role", "tab");
     tab.setAttribute("aria-selected", String(view === name));

@@ -52,7 +52,8 @@ export function drawPosterior(posterior) {
 export function drawExpression(tell) {
   const box = element("div", "gb-expression");
   const input = element("input");
-  input.placeholder = "mu[1] - mu[0], or lift = p[1] - p[0]";
+  const placeholder = "mu[1] - mu[0], or lift = p[1] - p[0]";
+  input.placeholder = placeholder;
   input.setAttribute("aria-label", "an expression over the draws, to be plotted and summarised");
   input.spellcheck = false;
   const add = element("button", "", "add");
@@ -74,6 +75,7 @@ export function drawExpression(tell) {
   let answered = -1;
   /** @param {Status} status */
   const update = (status) => {
+    input.placeholder = status.view === "check" ? "a statistic of the data: max(y), or mean(y == 0)" : placeholder;
     if (status.answered === answered) return;
     answered = status.answered;
     note.textContent = refusal(status.expression_note ?? {});

@@ -372,23 +372,29 @@ class Model(Live):
         return sampling.sample(plan, analysed=time.monotonic() - began, on_start=on_start, **options)
 
     def many(self, datasets: Any, /, *, by: str | None = None, **options: Any) -> Any:
-        """The same model fitted to many data sets, one after another: `model.many([{"y": y1}, {"y": y2}])`.
+        """The same model fitted to many data sets, side by side: `model.many([{"y": y1}, {"y": y2}])`.
 
         `datasets` are mappings of arguments (what one lacks stays as it is here), or tables, in a sequence or
         by name; or one table, of which `by` names the column that tells data sets apart. Categories keep the
-        codes of this model's. Options are those of `sample`. Returns `Many`: `.runs`, `.verdicts`,
-        `.failures` by name, `.to_datatree()` with a dimension `dataset`. One that fails leaves the others
-        alone. Raises `OptionError` for what are no data sets, `ModelError` where this model has dealt with
-        missing data.
+        codes of this model's. Options are those of `sample`.
+
+        Data sets of one program are fitted by it together, shorter ones with rows after them that do not
+        count, where that is certain to change nothing; those whose chains do not meet, and all where options
+        ask for what a single run alone can do (`store`, `until`, `init`, …), have a run of their own.
+
+        Returns `Many`: `.runs`, `.verdicts` and `.failures` by name, `.draws`, `.summary()`, and
+        `.to_datatree()` with a dimension `dataset`. Raises `OptionError` for what are no data sets,
+        `ModelError` where this model has dealt with missing data.
         """
+        return of_runs.many(self, datasets, by, self.with_data, options)
 
-        def made(args: tuple, kwargs: Mapping[str, Any]) -> Model:
-            own = self.analysis
-            found = analysed(own.fn, args, kwargs, name=own.name, check_values=own.checked)
-            found.known.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
-            return Model(found, self._source).with_schedule(self.execution.asked)
-
-        return of_runs.many(self, datasets, by, made, options)
+    def with_data(self, args: tuple, kwargs: Mapping[str, Any], fn: Callable | None = None) -> "Model":
+        """This model, or another function in its place, with other arguments: codes mean what they do here,
+        and the schedule is this one's."""
+        own = self.analysis
+        found = analysed(fn or own.fn, args, kwargs, name=own.name, check_values=own.checked)
+        found.known.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
+        return Model(found, self._source).with_schedule(self.execution.asked)
 
     def predict(self, table: Any = None, /, **options: Any) -> Any:
         """What the prior says, before any data: `model.predict(draws=1000, seed=0)`.
@@ -399,6 +405,10 @@ class Model(Live):
         """
         own = {n: options.pop(n) for n in ("do", "given", "draws", "seed") if n in options}
         return of_runs.predict_prior(self, table, options, **own)
+
+    def checks(self, site: str | None = None, **options: Any) -> Any:
+        """The data beside what the prior says of them; options and errors are those of `Run.checks`."""
+        return of_runs.checks(self, site, **options)
 
     def __repr__(self) -> str:
         latents = ", ".join(self.density.latents)

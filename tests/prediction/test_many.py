@@ -1,4 +1,4 @@
-"""One model and many data sets against a run of each alone."""
+"""One model and many data sets, fitted side by side, against what each says in closed form."""
 
 import gibbsite as gb
 import numpy as np
@@ -9,36 +9,81 @@ import pytest
 from gibbsite.errors import OptionError, UnknownNameError
 
 RNG = np.random.default_rng(5)
-HOW = {"draws": 60, "warmup": 60, "chains": 2}
 
 
 def line(df):
     b = numpyro.sample("b", dist.Normal(0, 5))
     with numpyro.plate("row", len(df)):
-        numpyro.sample("y", dist.Poisson(numpyro.deterministic("rate", 1 + b**2 + 0 * df["x"])), obs=df["y"])
+        numpyro.sample("y", dist.Normal(numpyro.deterministic("line", b * df["x"]), 2.0), obs=df["y"])
 
 
 def table(n, store):
-    return pd.DataFrame({"store": store, "x": RNG.normal(size=n), "y": RNG.poisson(3, n)})
+    x = RNG.normal(size=n) + 1
+    return pd.DataFrame({"store": store, "x": x, "y": RNG.normal() * x + 2 * RNG.normal(size=n)})
 
 
-def test_each_data_set_has_the_run_it_would_have_alone():
-    parts = [table(12, "north"), table(12, "south"), table(9, "west")]
+def exact(part):
+    """Mean and variance of b | y: normal with a normal prior."""
+    precision = 1 / 25 + (part.x**2).sum() / 4
+    return (part.x * part.y).sum() / 4 / precision, 1 / precision
+
+
+def agrees(draws, part):
+    mean, var = exact(part)
+    n = draws.size / 2  # independent draws but for one step's memory, half of them at worst
+    assert abs(draws.mean() - mean) < 4 * np.sqrt(var / n)
+    assert abs(draws.var() - var) < 4 * var * np.sqrt(2 / n)
+
+
+@pytest.mark.parametrize("schedule", [None, pytest.param("NUTS b", marks=pytest.mark.slow)])
+def test_each_data_set_has_its_own_posterior(schedule):
+    parts = [table(n, f"s{i}") for i, n in enumerate([12, 12, 9, 15, 15, 4])]
     model = gb.model(line, parts[0])
-    found = model.many(pd.concat(parts), by="store", **HOW)
-    assert list(found.runs) == ["north", "south", "west"]
-    for part in parts:
-        alone = gb.model(line, part).sample(**HOW)
-        np.testing.assert_array_equal(found[part.store.iloc[0]].draws["b"], alone.draws["b"])
-    assert set(found.verdicts) == {"north", "south", "west"}
+    model = model if schedule is None else model.with_schedule(schedule)
+    found = model.many(pd.concat(parts), by="store", draws=1000, chains=2)
+    assert found.note.startswith("6 together")
+    assert "do not count" in found.note
+    assert list(found.runs) == [f"s{i}" for i in range(6)]
+    for i, part in enumerate(parts):
+        agrees(found.draws["b"][i], part)
+    assert all(v.ok for v in found.verdicts.values())
+    assert found.draws["b"].shape == (6, 2, 1000)
+    # what is computed has as many rows as the data set, and no more
+    assert np.isnan(found.draws["line"][2][..., 9:]).all()
+    expected = found.draws["b"][2][..., None] * np.asarray(parts[2].x)
+    np.testing.assert_allclose(found.draws["line"][2][..., :9], expected, rtol=1e-5)
     tree = found.to_datatree()
     assert tree["posterior"]["b"].dims == ("dataset", "chain", "draw")
-    assert list(tree["posterior"]["dataset"].values) == ["north", "south", "west"]
-    assert np.isnan(tree["posterior"]["rate"].sel(dataset="west").values[..., 9:]).all()
-    np.testing.assert_array_equal(tree["posterior"]["b"].sel(dataset="south"), found["south"].draws["b"])
+    assert list(tree["posterior"]["dataset"].values) == list(found.runs)
+    assert tree["observed_data"]["y"].shape == (6, 15)
+    assert found.summary().loc[("s3", "b"), "mean"] == pytest.approx(found.draws["b"][3].mean())
+    run = found["s3"]
+    np.testing.assert_array_equal(run.draws["b"], found.draws["b"][3])
+    assert run.verdict.ok
+    assert run.predict().draws["y"].shape == (2, 1000, 15)
 
-    bad = parts[1].assign(y=-1)
-    some = model.many([{"df": parts[0]}, {"df": bad}, parts[2]], **HOW)
+
+def test_a_run_of_many_goes_on():
+    parts = [table(10, "a"), table(10, "b"), table(10, "c")]
+    found = gb.model(line, parts[0]).many(parts, draws=300, warmup=100, chains=2)
+    run = found[1]
+    before = run.draws["b"].copy()
+    run.resume(draws=700)
+    assert run.draws["b"].shape == (2, 1000)
+    np.testing.assert_array_equal(run.draws["b"][:, :300], before)
+    agrees(run.draws["b"], parts[1])
+
+
+def counts(df):
+    b = numpyro.sample("b", dist.Normal(0, 5))
+    numpyro.sample("y", dist.Poisson(1 + b**2), obs=df["y"])
+
+
+def test_one_that_fails_leaves_the_others():
+    parts = [pd.DataFrame({"y": RNG.poisson(3, 8)}) for _ in range(3)]
+    how = {"draws": 60, "warmup": 60, "chains": 2}
+    model = gb.model(counts, parts[0])
+    some = model.many([{"df": parts[0]}, {"df": parts[1].assign(y=-1)}, parts[2]], **how)
     assert list(some.runs) == [0, 2]
     assert "1 failed" in repr(some)
     with pytest.raises(type(some.failures[1])):
@@ -47,3 +92,39 @@ def test_each_data_set_has_the_run_it_would_have_alone():
         model.many(parts[0], by="shop")
     with pytest.raises(OptionError):
         model.many(3)
+
+
+def levels(g, y):
+    tau = numpyro.sample("tau", dist.HalfNormal(1))
+    with numpyro.plate("group", 3):
+        a = numpyro.sample("a", dist.Normal(0, tau))
+    numpyro.sample("y", dist.Normal(a[g], 1.0), obs=y)
+
+
+def centred(x, y):
+    b = numpyro.sample("b", dist.Normal(0, 5))
+    numpyro.sample("y", dist.Normal(b * (x - x.mean()), 1.0), obs=y)
+
+
+def test_what_padding_would_change_is_not_padded():
+    data = [(RNG.normal(size=n) + 3, RNG.normal(size=n)) for n in (6, 6, 9, 9)]
+    found = gb.model(centred, *data[0]).many([{"x": x, "y": y} for x, y in data], draws=500, chains=2)
+    assert found.note.count("2 together") == 2
+    for i, (x, y) in enumerate(data):
+        part = pd.DataFrame({"x": 2 * (x - x.mean()), "y": 2 * y})
+        agrees(found.draws["b"][i], part)
+
+
+@pytest.mark.slow
+def test_codes_that_differ_are_each_data_sets_own():
+    data = [(RNG.integers(0, 3, n), RNG.normal(size=n) + np.arange(n) % 3) for n in (9, 9, 12)]
+    found = gb.model(levels, *data[0]).many([{"g": g, "y": y} for g, y in data], draws=1500, chains=2, seed=3)
+    for i, (g, y) in enumerate(data):
+        # given tau, a is normal: the mean over draws of its conditional mean is that of a
+        tau = found.draws["tau"][i].ravel()[:, None]
+        n, total = np.bincount(g, minlength=3), np.bincount(g, y, minlength=3)
+        given, spread = total / (n + tau**-2), 1 / (n + tau**-2)
+        a = found.draws["a"][i].reshape(-1, 3)
+        z = (a - given) / np.sqrt(spread)
+        assert np.abs(z.mean(axis=0)).max() < 5 / np.sqrt(len(z) / 5)
+        assert np.abs(z.var(axis=0) - 1).max() < 5 * np.sqrt(2 / (len(z) / 5))

@@ -265,6 +265,11 @@ class Run(Looking):
             )
 
     def _ready_engine(self) -> Engine:
+        if self._engine is None and self._plan.kernel is not None:
+            raise ModelError(
+                "this run was made beside those of longer data, whose program it shares, and cannot go on; "
+                "sample its model: run.model.sample(draws=…)"
+            )
         if self._engine is None:
             raise ModelError(
                 f"this run was loaded without its model; to go on: "
@@ -645,6 +650,28 @@ class Run(Looking):
             self._monitor.lasting = (*known, *noticed(self.moves), *others)
             self._monitor.measure(self.kept, ended=True)
         self._derive_again(facts.get("derived", ()))
+
+    def made_elsewhere(
+        self,
+        values: Mapping[str, np.ndarray],
+        stats: Mapping[str, np.ndarray],
+        warm: Mapping[str, np.ndarray],
+        warmup: int,
+        state: Any,
+        seconds: float,
+    ) -> None:
+        """Be the run of draws that another program made of the same plan, beside those of other data: arrays
+        `[draw, chain, …]`, statistics `warm` of `warmup` steps before them, and the `state` that they ended
+        in; without one it cannot go on."""
+        self._warming.length = self.kept.warmup = warmup
+        if warmup:
+            self.kept.append(Chunk({}, dict(warm)), warmup)
+        count = len(next(iter(values.values())))
+        self._monitor.add(*self.kept.append(Chunk(dict(values), dict(stats)), count))
+        self._saved_state = None if state is None else checkpoint.pack(state)
+        self._elapsed, self._status = seconds, "finished"
+        self._pace.add(False, count, seconds)
+        self._monitor.measure(self.kept, ended=True)
 
     def attach_store(self, store: Store) -> None:
         """Stream to `store` when the run goes on."""

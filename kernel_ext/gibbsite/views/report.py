@@ -1,5 +1,6 @@
 """A run as one HTML file that needs nothing else: no kernel, no network, no JavaScript."""
 
+from collections.abc import Sequence
 from html import escape
 from importlib import import_module
 from os import PathLike
@@ -9,18 +10,22 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.model.names import printed
+from gibbsite.errors import GibbsiteError
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import INK, STATUS
 from gibbsite.views.plots.picture import rows_svg
 from gibbsite.views.posterior.cards import cards_svg
 from gibbsite.views.posterior.gather import gather_posterior
+from gibbsite.views.predictions.checks import checks_rows, legend_of
+from gibbsite.views.predictions.picture import prediction_html
 from gibbsite.views.run import centring, words
 from gibbsite.views.run.advice import advice_html
-from gibbsite.views.run.content import RHAT_LIMIT, Content, RunLike, gather, status_of
+from gibbsite.views.run.content import ENDED, RHAT_LIMIT, Content, RunLike, gather, status_of
 from gibbsite.views.run.convergence import rows_of
 
 PLOTTED = 6
 LISTED = 40
+_LEAST_CHECKED = 25  # draws per chain; leave-one-out takes as many
 WIDTH = 940
 WHITE = "\n\t"
 
@@ -57,11 +62,15 @@ svg { max-width: 100%; height: auto; display: block; }
 """
 
 
-def write_report(run: RunLike, model: Any, path: str | PathLike[str]) -> Path:
-    """Write graph, convergence, summary and schedule of a run to one HTML file, and return its path.
+def write_report(
+    run: RunLike, model: Any, path: str | PathLike[str], compared: Any = None, predictions: Any = None
+) -> Path:
+    """Write graph, checks, convergence, summary and schedule of a run to one HTML file, and return its path.
 
     Args:
         run: the run, finished or not; see `content.RunLike`.
+        compared: what `gibbsite.compare` gave, to be shown, too.
+        predictions: `Prediction`s by title.
         model: its `Model`: `graph`, `schedule()` and `source` are shown; None where it is not at hand.
         path: where to write; the folder must exist.
 
@@ -69,19 +78,25 @@ def write_report(run: RunLike, model: Any, path: str | PathLike[str]) -> Path:
         OSError: the file cannot be written.
     """
     target = Path(path)
-    target.write_text(report_html(run, model), encoding="utf-8")
+    more = [] if compared is None else [("Comparison", f"<pre>{escape(repr(compared))}</pre>")]
+    more += [(f"Prediction: {title}", prediction_html(p)) for title, p in (predictions or {}).items()]
+    target.write_text(report_html(run, model, more=more), encoding="utf-8")
     return target
 
 
-def report_html(run: RunLike, model: Any, head: str = "", above: str = "") -> str:
+def report_html(
+    run: RunLike, model: Any, head: str = "", above: str = "", more: Sequence[tuple[str, str]] = ()
+) -> str:
     """The page as text; see `write_report`. `head` and `above`: markup for the page's head, and before all
-    the rest of it."""
+    the rest of it; `more` sections with their titles."""
     content = gather(run, None, slots=PLOTTED, limit=LISTED)
     body = [
         above,
         _head(content),
         _section("Model", _graph(model), "graph") if model is not None else "",
         _section("Posterior", _posterior(run, content)),
+        _section("Check", _checks(run, content)),
+        *(_section(title, inner) for title, inner in more),
         _section("Convergence", _plots(content)),
         _section("Summary", _table(content)),
         _section("Schedule", _schedule(model, content)) if model is not None else "",
@@ -137,6 +152,18 @@ def _posterior(run: RunLike, content: Content) -> str:
 def _drawn(picture: str, height: float, note: str) -> str:
     document = svg.document(WIDTH, height, [picture], colour=INK)
     return f'<div class="scroll">{document}</div><p class="muted">{escape(note)}</p>'
+
+
+def _checks(run: RunLike, content: Content) -> str:
+    """Data beside replicates; nothing where there are none to be made."""
+    if content.snapshot.status not in ENDED or content.snapshot.draws_done < _LEAST_CHECKED:
+        return ""
+    try:
+        found = run.checks(prior=True)
+    except GibbsiteError as problem:
+        return f'<p class="muted">{escape(str(problem))}</p>'
+    picture, height = rows_svg(checks_rows(found), WIDTH)
+    return _drawn(picture, height, legend_of(found))
 
 
 def _plots(content: Content) -> str:

@@ -8,12 +8,14 @@ from typing import Any
 
 from gibbsite.graph import DependencyGraph
 from gibbsite.prediction.prediction import Prediction
+from gibbsite.prediction.uses.checking import Checks
 from gibbsite.sampling import Run
 from gibbsite.sampling.verdict.history import Runs
 from gibbsite.views.graph.save import save_graph
 from gibbsite.views.graph.widget import graph_html, show_graph
 from gibbsite.views.host.display import bundle, in_notebook
 from gibbsite.views.posterior.still import plot_run
+from gibbsite.views.predictions.checks import checks_html, plot_checks
 from gibbsite.views.predictions.picture import plot_prediction, prediction_html, prediction_text
 from gibbsite.views.report import write_report
 from gibbsite.views.run.card import card_html
@@ -27,6 +29,7 @@ __all__ = [
     "bundle_of",
     "dashboard",
     "display",
+    "plot_checks",
     "plot_prediction",
     "plot_run",
     "save_graph",
@@ -47,6 +50,7 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], str], Callable[[Any],
     (lambda thing: isinstance(thing, DependencyGraph), graph_html, str),
     (lambda thing: isinstance(thing, Run), card_html, _run_text),
     (lambda thing: isinstance(thing, Prediction), prediction_html, prediction_text),
+    (lambda thing: isinstance(thing, Checks), checks_html, repr),
     (lambda thing: isinstance(thing, Runs), history_html, repr),
     (lambda thing: hasattr(thing, "graph"), lambda model: graph_html(model.graph), _model_text),
 )

@@ -1,4 +1,4 @@
-"""Engines that people have, `pip install "gibbsite[cluster]"`: the draws of one worker, also with one killed."""
+"""Engines that people have (`gibbsite[cluster]`): the draws of one worker, also where one is killed."""
 
 import os
 import signal

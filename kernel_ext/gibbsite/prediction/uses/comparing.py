@@ -1,6 +1,7 @@
 """Runs of several models of the same data → which is expected to predict new data best."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,11 @@ import numpy as np
 from gibbsite.errors import DataError, OptionError
 from gibbsite.ground.sensible import shown
 from gibbsite.prediction.frame import frame_of
+from gibbsite.sampling.verdict.elpd import difference
+from gibbsite.sampling.verdict.predictions import SMALL, other_data
 
 _BAD_K = 0.7  # beyond it PSIS is not to be relied on (Vehtari et al. 2024, §3.2.4)
-_SMALL = (
-    4.0  # a difference below this says little, and its error is then not to be relied on (Sivula et al. 2020)
-)
+_CLEAR = 2.0  # standard errors
 _FEW = 100  # observations below which errors of differences are too small (same)
 
 
@@ -20,7 +21,7 @@ _FEW = 100  # observations below which errors of differences are too small (same
 class Entry:
     """One run: its `name`, `elpd`, `se`, effective parameters `p`, the worst Pareto `k` and how many are
     `bad`,
-    and the `difference` from the best with its standard error `dse`."""
+    and the `difference` from the best with its standard error `dse`; `pareto_k` by observation."""
 
     name: str
     elpd: float
@@ -30,14 +31,21 @@ class Entry:
     bad: int
     difference: float
     dse: float
+    pareto_k: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def worst(self) -> list[tuple[str, float]]:
+        """The observations of bad Pareto k, worst first."""
+        found = [(n, k) for n, k in self.pareto_k.items() if k > _BAD_K]
+        return sorted(found, key=lambda pair: -pair[1])
 
 
 class Compared:
     """The models in the order of their expected log predictive density (PSIS-LOO), best first: `entries`, and
     `caveats` to read them by."""
 
-    def __init__(self, entries: list[Entry], observations: int, caveats: list[str]):
-        self.entries, self.observations, self.caveats = entries, observations, caveats
+    def __init__(self, entries: list[Entry], observations: int, caveats: list[str], kind: str = "PSIS-LOO"):
+        self.entries, self.observations, self.caveats, self.kind = entries, observations, caveats, kind
 
     def to_frame(self) -> Any:
         """A row for each run."""
@@ -64,34 +72,32 @@ class Compared:
                 f"{e.name:{width}}  {e.elpd:9.1f}  {e.se:7.1f}  {e.difference:10.1f}  {e.dse:7.1f}  "
                 f"{e.p:6.1f}  {k}"
             )
-        return "\n".join([*rows, f"PSIS-LOO over {self.observations} observations", *self.caveats])
+        return "\n".join([*rows, f"{self.kind} over {self.observations} observations", *self.caveats])
 
 
-def compare(*runs: Any) -> Compared:
+def compare(*runs: Any, **options: Any) -> Compared:
     """Runs of models of the same data by how well each is expected to predict new data: PSIS-LOO (Vehtari,
-    Gelman and Gabry 2017) by `run.elpd()`, with differences from the best and their standard errors.
+    Gelman and Gabry 2017), or by `options` of `run.elpd`: `kfold=10`, `by="county"`, `refit=True`; with
+    differences from the best and their standard errors.
 
     Raises `OptionError` for fewer than two runs, `DataError` where they are of different data, `ModelError`
-    for a
-    run without draws, data or its model.
+    for a run without draws, data or its model.
     """
     if len(runs) < 2 or not all(hasattr(r, "elpd") for r in runs):
         raise OptionError(f"compare takes two or more runs, not {shown(runs)}")
-    found = [r.elpd() for r in runs]
-    points = [_pointwise(e) for e in found]
-    counts = {len(p) for p in points}
-    if len(counts) > 1:
-        told = ", ".join(f"{r.model_name} {len(p)}" for r, p in zip(runs, points, strict=True))
-        raise DataError(
-            f"the runs are of different data: {told} observations; elpd is compared over the same ones"
-        )
+    found = [r.elpd(**options) for r in runs]
+    for run in runs[1:]:
+        if (other := other_data(runs[0], run)) is not None:
+            raise DataError(
+                f"{runs[0].model_name} and {run.model_name} are of different data ({other}): elpd is "
+                "compared over the same ones"
+            )
     names = _named(runs)
     order = sorted(range(len(runs)), key=lambda i: -float(found[i].elpd))
-    best, n = order[0], len(points[0])
+    best, n = found[order[0]], int(found[0].n_data_points)
     entries = []
     for i in order:
-        apart = points[i] - points[best]
-        dse = float(np.sqrt(n * np.var(apart, ddof=1))) if i != best and n > 1 else 0.0
+        apart, dse = difference(best, found[i])
         k = _shapes(found[i])
         entries.append(
             Entry(
@@ -101,15 +107,19 @@ def compare(*runs: Any) -> Compared:
                 float(found[i].p),
                 float(np.nanmax(k)) if k.size else float("nan"),
                 int((k > getattr(found[i], "good_k", _BAD_K)).sum()),
-                float(apart.sum()),
+                apart,
                 dse,
+                _pareto(found[i]),
             )
         )
-    return Compared(entries, n, _caveats(runs, entries, n))
+    kind = f"{found[0].n_folds}-fold cross-validation" if found[0].kind == "loo_kfold" else "PSIS-LOO"
+    ordered = [(runs[i], found[i]) for i in order]
+    return Compared(entries, n, _caveats(ordered, entries, n), kind)
 
 
-def _pointwise(elpd: Any) -> np.ndarray:
-    return np.ravel(np.asarray(elpd.elpd_i, float))
+def _pareto(elpd: Any) -> dict[str, float]:
+    k = elpd.pareto_k
+    return {} if k is None else dict(zip(map(str, k["datum"].values), k.values.tolist(), strict=True))
 
 
 def _shapes(elpd: Any) -> np.ndarray:
@@ -123,30 +133,31 @@ def _named(runs: tuple[Any, ...]) -> list[str]:
     return [f"{n} ({i + 1})" if names.count(n) > 1 else n for i, n in enumerate(names)]
 
 
-def _caveats(runs: tuple[Any, ...], entries: list[Entry], n: int) -> list[str]:
+def _caveats(runs: Sequence[tuple[Any, Any]], entries: list[Entry], n: int) -> list[str]:
+    """What to beware of (Vehtari's cross-validation FAQ; Sivula et al. 2025)."""
     out = []
-    data = [{k: np.asarray(v) for k, v in r.plan.observed.items()} for r in runs]
-    values = [np.sort(np.concatenate([np.ravel(v) for v in d.values()])) if d else np.zeros(0) for d in data]
-    if any(not np.array_equal(v, values[0], equal_nan=True) for v in values[1:]):
-        out.append(
-            "the data of the runs are as many and not the same numbers: their densities may not be compared"
-        )
-    close = [e.name for e in entries[1:] if abs(e.difference) < _SMALL]
+    close = [e.name for e in entries[1:] if abs(e.difference) < SMALL]
     if close:
         out.append(
-            f"{', '.join(close)}: a difference below {_SMALL:.0f} says little, and its error is then not to "
+            f"{', '.join(close)}: a difference below {SMALL:.0f} says little, and its error is then not to "
             "be relied on"
         )
+    unclear = [e.name for e in entries[1:] if SMALL <= abs(e.difference) < _CLEAR * e.dse]
+    if unclear:
+        out.append(f"{', '.join(unclear)}: less than {_CLEAR:.0f} standard errors from the best")
     if n < _FEW:
         out.append(f"with fewer than {_FEW} observations the errors of differences are too small")
-    for r in runs:
-        if getattr(r.elpd(), "given", ()):
-            told = ", ".join(r.elpd().given)
-            out.append(f"{r.model_name}: given {told}, drawn with the very data that are left out: too high")
-    for e in entries:
+    for (run, elpd), e in zip(runs, entries, strict=True):
+        if getattr(elpd, "given", ()):
+            told = ", ".join(elpd.given)
+            out.append(f"{e.name}: given {told}, drawn with the very data that are left out: too high")
         if e.bad:
-            out.append(f"{e.name}: {e.bad} of {n} Pareto k above {_BAD_K}: its elpd may be too high there")
-    for r in runs:
-        if not r.verdict.ok:
-            out.append(f"{r.model_name}: {r.verdict}")
+            worst = ", ".join(f"{name} ({k:.2f})" for name, k in e.worst[:3])
+            out.append(
+                f"{e.name}: {e.bad} of {n} Pareto k above {_BAD_K}, {worst}{', …' * (e.bad > 3)}: its elpd "
+                "may be too high there; run.elpd(refit=True) leaves these out in earnest"
+            )
+        if not run.verdict.ok:
+            out.append(f"{e.name}: {run.verdict}")
+        out += [f"{e.name}, refitted without {told}" for told in getattr(elpd, "doubtful", ())[:3]]
     return out

@@ -60,7 +60,7 @@ class Contrast:
             raise OptionError(f"kind is one of {', '.join(map(repr, KINDS))}, not {shown(kind)}")
         facts, interval, a = self.a.facts, chosen(), self._both[0]
         if by is not None:
-            groups = _groups(self.a, by, a.shape[2])
+            groups = groups_of(self.a, by, a.shape[2])
             kept = [self._of(kind, lambda v, at=at: v[:, :, at].reshape(*v.shape[:2], -1).mean(axis=2))
                     for at in groups.values()]  # fmt: skip
             values = np.stack(kept, axis=2)
@@ -89,7 +89,9 @@ class Contrast:
         )
 
 
-def _groups(prediction: Prediction, by: Any, rows: int) -> Mapping[Any, np.ndarray]:
+def groups_of(prediction: Prediction, by: Any, rows: int) -> Mapping[Any, np.ndarray]:
+    """Which rows have which value of a column, or of an array as long as the rows. Raises `UnknownNameError`,
+    `DataError`."""
     if isinstance(by, str):
         if by not in prediction.facts.constants:
             raise UnknownNameError("column", by, prediction.facts.constants)
@@ -100,7 +102,10 @@ def _groups(prediction: Prediction, by: Any, rows: int) -> Mapping[Any, np.ndarr
     if values.ndim != 1 or len(values) != rows:
         raise DataError(f"by: {shown(by)} has shape {values.shape}, and there are {rows} rows")
     found = {v: np.flatnonzero(values == v) for v in np.unique(values)}
-    return {(told[int(v)] if told is not None else v.item()): at for v, at in found.items()}
+    return {
+        (told[int(v)] if told is not None else v.item() if isinstance(v, np.generic) else v): at
+        for v, at in found.items()
+    }
 
 
 def contrast(a: Prediction, b: Prediction, *, site: str | None = None) -> Contrast:

@@ -1,6 +1,6 @@
 """What a run foretells: the part of `Run` that asks the floor above for predictions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gibbsite.ground.above import ask
@@ -47,3 +47,35 @@ class Predicting:
         `site` is the outcome where there are several; options are those of `predict`. Raises as `predict`.
         """
         return ask("prediction").effects(self, name, values, site=site, **options)
+
+    def checks(
+        self,
+        site: str | None = None,
+        *,
+        by: Any = None,
+        over: str | None = None,
+        statistics: Sequence[str] = (),
+        prior: bool = False,
+        draws: int = 400,
+        seed: int = 0,
+        leave_one_out: bool = True,
+    ) -> Any:
+        """The data beside replicates of them: `run.checks(by="county", statistics=["max(y)"])`.
+
+        `site` is the observed one where there are several; `by` a column, or an array with a value for every
+        row, by whose values means are compared; `over` a column along which replicates are drawn (time, where
+        the data have one); `statistics` are expressions as for `derive` that make one number of a data set.
+        With `prior`, replicates of the prior are drawn below those of the posterior. `draws` replicates are
+        made. Without `leave_one_out`, which looks at all draws, PIT are of data that the posterior has seen.
+
+        Returns `Checks`: `.plot()`, `.to_frame()` of the statistics, `.pit` by leave-one-out, `.pareto_k` by
+        observation. Raises `UnknownNameError`, `ExpressionError`, and `ModelError` for what observes nothing.
+        """
+        more = {
+            "by": by,
+            "over": over,
+            "statistics": statistics,
+            "prior": prior,
+            "leave_one_out": leave_one_out,
+        }
+        return ask("prediction").checks(self, site, **more, draws=draws, seed=seed)

@@ -45,6 +45,9 @@ def elpd_of(run: Any) -> Any:
     if not flat.shape[-1]:
         raise ModelError(f"the run of {run.model_name!r} lacks observed sites that count: all are masked out")
     out = _loo(run.to_datatree(), flat)
+    names = observation_names(run)
+    out.elpd_i = xr.DataArray(np.asarray(out.elpd_i), dims="datum", coords={"datum": names})
+    out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
     out.summed, out.given = found.summed, found.given
     out.warning = bool(out.warning) or bool(found.given)
     return out
@@ -54,6 +57,27 @@ def scored(run: Any) -> dict[str, np.ndarray]:
     """Which elements of the log density of each observed site are data, in the model's order of sites."""
     density = run.model.density
     return {n: scored_elements(density, n) for n in density.sites if n in run.plan.observed}
+
+
+def observation_names(run: Any) -> list[str]:
+    """What each datum is called, in the order of `elpd_i`: `y[Hennepin]`, `y[17]`."""
+    out = []
+    for name, there in scored(run).items():
+        labels = run.model.element_labels(name)
+        for at in np.argwhere(there):
+            told = [
+                str(i) if m is None or len(m) != n else m[i]
+                for i, m, n in zip(at, labels, there.shape, strict=False)
+            ]
+            out.append(f"{name}[{', '.join(told)}]" if told else name)
+    return out
+
+
+def difference(first: Any, second: Any) -> tuple[float, float]:
+    """The second's elpd less the first's, of the same data in the same order, and its standard error: of the
+    sum of differences, which are paired (Vehtari, Gelman and Gabry 2017, eq. 24)."""
+    each = np.ravel(np.asarray(second.elpd_i, float)) - np.ravel(np.asarray(first.elpd_i, float))
+    return float(each.sum()), float(np.sqrt(len(each) * np.var(each)))  # as ArviZ has it
 
 
 def _columns(values: Mapping[str, np.ndarray], there: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -7,9 +7,9 @@ import numpy as np
 
 from gibbsite.errors import GibbsiteError
 from gibbsite.sampling.checkpoint import data_hash
-from gibbsite.sampling.verdict.elpd import scored
+from gibbsite.sampling.verdict.elpd import difference, scored
 
-_SMALL = 4.0
+SMALL = 4.0
 """Below this, a difference of elpd is small, and its standard error is not to be relied on (Sivula,
 Magnusson, Matamoros and Vehtari 2025, "Uncertainty in Bayesian leave-one-out cross-validation based model
 comparison")."""
@@ -42,7 +42,7 @@ class Predictions:
     def better(self) -> int:
         """1 where the second predicts clearly better, -1 where the first does, else 0."""
         size = abs(self.difference)
-        return int(np.sign(self.difference)) if size > _SMALL and size > _CLEAR * self.se else 0
+        return int(np.sign(self.difference)) if size > SMALL and size > _CLEAR * self.se else 0
 
     def __str__(self) -> str:
         if self.reason:
@@ -51,8 +51,8 @@ class Predictions:
         found = f"elpd differs by {self.difference:.1f} ± {self.se:.1f} (second less first)"
         if self.better:
             found += f": {self.names[self.better > 0]} predicts better"
-        elif abs(self.difference) <= _SMALL:
-            found += f": less than {_SMALL:.0f}, which is small"
+        elif abs(self.difference) <= SMALL:
+            found += f": less than {SMALL:.0f}, which is small"
         else:
             found += f": less than {_CLEAR:.0f} standard errors, which chance may be"
         return "".join([found, apart, *(f". {note}" for note in self.notes)])
@@ -78,12 +78,11 @@ def predictions(first: Any, second: Any) -> Predictions:
         a, b = first.elpd(), second.elpd()
     except GibbsiteError as problem:
         return Predictions(names, nan, nan, (), reason=f"the models differ, and {_lower(problem)}")
-    if (other := _other_data(first, second)) is not None:
+    if (other := other_data(first, second)) is not None:
         rows = (Row("elpd (LOO)", float(a.elpd), float(b.elpd), 0),)
         told = f"they predict different data ({other}), so that neither predictions nor estimates compare"
         return Predictions(names, nan, nan, rows, reason=told)
-    each = np.asarray(b.elpd_i) - np.asarray(a.elpd_i)
-    difference, se = float(each.sum()), float(np.sqrt(len(each) * np.var(each)))
+    apart, se = difference(a, b)
     notes = [f"{name} is given its labels ({', '.join(e.given)}), which flatters it" for name, e in
              zip(names, (a, b), strict=True) if e.given]  # fmt: skip
     notes += [
@@ -91,9 +90,9 @@ def predictions(first: Any, second: Any) -> Predictions:
         for name, e in zip(names, (a, b), strict=True)
         if bool((np.asarray(e.pareto_k) > e.good_k).any())
     ]
-    found = Predictions(names, difference, se, (), tuple(notes))
+    found = Predictions(names, apart, se, (), tuple(notes))
     rows = (Row("elpd (LOO)", float(a.elpd), float(b.elpd), found.better),)
-    return Predictions(names, difference, se, rows, tuple(notes))
+    return Predictions(names, apart, se, rows, tuple(notes))
 
 
 def _lower(problem: GibbsiteError) -> str:
@@ -101,7 +100,7 @@ def _lower(problem: GibbsiteError) -> str:
     return words[:1].lower() + words[1:]
 
 
-def _other_data(first: Any, second: Any) -> str | None:
+def other_data(first: Any, second: Any) -> str | None:
     """How the data of two runs differ, in words; None where they are the same, whatever their sites are
     called."""
     a, b = (_values(run) for run in (first, second))

@@ -2,7 +2,7 @@
 
 import inspect
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from gibbsite.density.named import Named
 from gibbsite.errors import ArgumentError, OptionError, StoreError, UnknownNameError, nearest
+from gibbsite.ground.above import ask
 from gibbsite.ground.sensible import a_name, a_path, shown, text
 from gibbsite.kernels.scheduling.plan import Plan, of_the_prior
 from gibbsite.sampling.after.predicting import Predicting
@@ -110,16 +111,24 @@ class Looking(Deriving, Predicting, Shown):
         """What `elpd` has found of the draws of now; None where it was not asked yet."""
         return self._elpd.get(self.kept.sampled.steps)
 
-    def elpd(self) -> Any:
+    def elpd(self, *, kfold: int | None = None, by: Any = None, refit: bool = False) -> Any:
         """The expected log predictive density, by ArviZ's leave-one-out cross-validation (Vehtari, Gelman and
-        Gabry 2017): `.elpd`, `.se`, `.p`, `.warning`; over all elements of all observed sites.
+        Gabry 2017): `.elpd`, `.se`, `.p`, `.warning`; over all elements of all observed sites, by name.
 
-        Raises `ModelError` for a run without draws, without observed sites, or loaded without its model.
+        With `refit` the data of bad Pareto k are left out in earnest, each in a fit of its own; `kfold=10`
+        does so with a tenth of the data at a time, `by="county"` (a column, or an array with a value for
+        every row) with a group at a time, whose data are predicted jointly. The fits are one compiled
+        program, as long as this run; `.doubtful` tells of those that did not converge.
+
+        Raises `ModelError` for a run without draws, without observed sites, or loaded without its model;
+        `OptionError` for other numbers of folds, `UnknownNameError` and `DataError` for what `by` is not.
         """
         steps = self.kept.sampled.steps
         if steps not in self._elpd:
             self._elpd = {steps: elpd_of(self)}
-        return self._elpd[steps]
+        if kfold is None and by is None and not refit:
+            return self._elpd[steps]
+        return ask("prediction").left_out(self, kfold, by, refit, found=self._elpd[steps])
 
     def compare(self, other: "Looking") -> Comparison:
         """This run and another: speed, convergence, and of one posterior whether their estimates agree within
@@ -204,10 +213,13 @@ class Looking(Deriving, Predicting, Shown):
             raise OptionError(f"beside must be another run, not {shown(beside)}")
         return views().plot_run(self, *labels, view=view, beside=beside)
 
-    def report(self, path: str | PathLike[str]) -> Path:
-        """Write model, convergence, estimates and schedule to one HTML file that needs nothing else, and
-        return its path. Raises `OSError` where it cannot be written."""
-        return views().write_report(self, self.model, a_path("path", path))
+    def report(
+        self, path: str | PathLike[str], *, compared: Any = None, predictions: Mapping[str, Any] | None = None
+    ) -> Path:
+        """Write model, estimates, predictive checks, convergence and schedule to one HTML file that needs
+        nothing else, and return its path; with what `gibbsite.compare` gave, and predictions by title. Raises
+        `OSError` where it cannot be written."""
+        return views().write_report(self, self.model, a_path("path", path), compared, predictions)
 
     def __repr__(self) -> str:
         s = self.snapshot(limit=1)

@@ -1,19 +1,25 @@
 """The posterior in a live dashboard: which view is shown, what is plotted large, what was asked for."""
 
 import threading
+import time
 from typing import Any
 
 from gibbsite.errors import ExpressionError, GibbsiteError
+from gibbsite.prediction.uses.checking import Checks
 from gibbsite.views.host.bokeh import serialised
 from gibbsite.views.plots import bokeh
 from gibbsite.views.plots.plot import Rows
 from gibbsite.views.posterior.cards import told_cards
 from gibbsite.views.posterior.gather import Posterior, gather_posterior
-from gibbsite.views.posterior.marginals import focus_rows
+from gibbsite.views.posterior.marginals import LARGE, focus_rows
+from gibbsite.views.predictions.checks import CARD, check_card, legend_of, plot_checks, plots_of_checks
 from gibbsite.views.run.content import ENDED, Content, RunLike
 from gibbsite.views.run.picture import dashboard_svg
 
-VIEWS = ("posterior", "convergence")
+_LEAST, _LIVE = 50, 200  # draws per chain before replicates are made, and how many of these
+_SHARE = 0.02  # of the time, while a run goes on
+_MOST_WEIGHTS = 20_000_000  # of leave-one-out, which nobody has asked for: a second or two
+VIEWS = ("posterior", "check", "convergence")
 
 
 class PosteriorPanel:
@@ -31,6 +37,8 @@ class PosteriorPanel:
         self._saved = 0
         self._sent: tuple[Any, ...] = ()
         self.now: Posterior | None = None
+        self._turned = False
+        self._checks = CheckPanel(run)
 
     def view(self, content: Content) -> str:
         """What is shown: what a person chose, else the posterior as soon as the run has converged."""
@@ -45,6 +53,9 @@ class PosteriorPanel:
         with self._lock:
             if kind == "view" and detail.get("view") in VIEWS:
                 self._view = detail["view"]
+                self._turned = True
+            elif self._view == "check" and kind in ("focus", "derive", "forget"):
+                self._checks.hear(kind, detail)
             elif kind == "focus":
                 self._focus = _toggled(self._focus, str(detail.get("label", "")))
             elif kind == "derive":
@@ -77,6 +88,13 @@ class PosteriorPanel:
     def refresh(self, content: Content) -> None:
         """Gather what is shown now; nothing while nobody looks at it."""
         self._answer()
+        if self._turned:  # below the tabs are the other view's cards
+            self._turned, self.now = False, None
+            self._checks.forget_sent()
+        if self.view(content) == "check":
+            self.now = None
+            self._checks.refresh(content)
+            return
         ended = content.snapshot.status in ENDED
         if content.snapshot.draws_done < 2 or not (ended or self.view(content) == "posterior"):
             self.now = None
@@ -94,11 +112,15 @@ class PosteriorPanel:
 
     def told(self, content: Content) -> dict[str, Any]:
         """What it adds to the dashboard's `_status`."""
-        return {"view": self.view(content), "answered": self._answered, "expression_note": self._note}
+        check = self.view(content) == "check"
+        note, answered = self._checks.answer if check else (self._note, self._answered)
+        return {"view": self.view(content), "answered": answered, "expression_note": note}
 
     def tell(self, widget: Any, content: Content) -> None:
         """Send what has changed to the page, within a batch."""
-        if self.now is not None and not self._sent[4]:
+        if self.view(content) == "check":
+            self._checks.tell(widget)
+        elif self.now is not None and not self._sent[4]:
             prior = any(getattr(found, "prior", None) is not None for found in self.now.shown)
             widget._posterior = told_cards(self.now, self._run, prior=prior)
             rows = focus_rows(self.now)
@@ -108,8 +130,12 @@ class PosteriorPanel:
             self._sent = (*self._sent[:4], True)
         if self._save != self._saved:
             self._saved = self._save
-            posterior = self.view(content) == "posterior"
-            text = dashboard_svg(content, self.now if posterior else None, plots=not posterior, paper=True)
+            view = self.view(content)
+            text = dashboard_svg(
+                content, self.now if view == "posterior" else None, plots=view == "convergence", paper=True
+            )
+            if view == "check" and self._checks.now is not None:
+                text = plot_checks(self._checks.now).svg
             widget._file = {"id": self._saved, "name": f"{content.model}-{self.view(content)}", "svg": text}
 
 
@@ -117,6 +143,103 @@ def _toggled(labels: tuple[str, ...], label: str) -> tuple[str, ...]:
     if label in labels:
         return tuple(other for other in labels if other != label)
     return (*labels, label)[-2:]
+
+
+class CheckPanel:
+    """Predictive checks, below the same tabs: gathered while somebody looks at them."""
+
+    def __init__(self, run: RunLike):
+        self._run = run
+        self._statistics: list[str] = []
+        self._asked: list[str] = []
+        self._focus = ""
+        self._note: dict[str, Any] = {}
+        self._answered = 0
+        self._at: tuple[Any, ...] = ()
+        self._sent: tuple[Any, ...] = ()
+        self._next = 0.0
+        self.now: Checks | None = None
+
+    @property
+    def answer(self) -> tuple[dict[str, Any], int]:
+        """Why the last expression was refused, and how many were answered."""
+        return self._note, self._answered + 10_000  # other numbers than the posterior's
+
+    def hear(self, kind: str, detail: dict[str, Any]) -> None:
+        """A message: sets fields alone."""
+        if kind == "focus":
+            label = str(detail.get("label", ""))
+            self._focus = "" if label == self._focus else label
+        elif kind == "derive":
+            self._asked.append(str(detail.get("text", "")))
+        else:
+            self._statistics = [t for t in self._statistics if t != detail.get("name")]
+
+    def forget_sent(self) -> None:
+        """Send everything again."""
+        self._sent = ()
+
+    def refresh(self, content: Content) -> None:
+        """Make replicates of the draws so far; while the run goes on, in a small share of the time."""
+        ended, done = content.snapshot.status in ENDED, content.snapshot.draws_done
+        asked, self._asked = self._asked, []
+        state = (done, ended, tuple(self._statistics))
+        if done < _LEAST or (state == self._at and not asked):
+            return
+        if not ended and not asked and time.monotonic() < self._next:
+            return
+        began = time.monotonic()
+        for text in [*asked, None]:
+            wanted = self._statistics + ([text] if text is not None else [])
+            try:
+                few = done * content.snapshot.chains * self._data() <= _MOST_WEIGHTS
+                how = {"prior": ended, "leave_one_out": ended and few}
+                self.now = self._run.checks(statistics=wanted, draws=_LIVE, **how)
+                self._statistics, self._note = wanted, {}
+            except ExpressionError as error:
+                self._note = {
+                    "sentence": error.sentence, "text": error.text, "at": error.start, "length": error.length,
+                }  # fmt: skip
+            except GibbsiteError as error:
+                self._note = {"sentence": str(error)}
+            if text is not None:
+                self._answered += 1
+                break
+        self._at = (done, ended, tuple(self._statistics))
+        self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
+
+    def _data(self) -> int:
+        observed = {} if self._run.model is None else self._run.model.observed
+        return sum(v.size for v in observed.values())
+
+    def tell(self, widget: Any) -> None:
+        """Send cards, and what is plotted large."""
+        state = (self._at, self._focus, self._answered)
+        if self.now is None:
+            widget._posterior = {"legend": self._note.get("sentence") or "There are no replicates yet."}
+            return
+        if state == self._sent:
+            return
+        self._sent = state
+        plots = {p.title: p for p in plots_of_checks(self.now, CARD)}
+        written = {
+            plot_title: s for s in self._statistics for plot_title in plots if plot_title.startswith(f"{s}:")
+        }
+        widget._posterior = {
+            "check": True,
+            "cards": [check_card(p, written.get(t, "")) for t, p in plots.items()],
+            "focus": [self._focus] if self._focus in plots else [],
+            "legend": legend_of(self.now),
+            "more": "",
+        }
+        large = {p.title: p for p in plots_of_checks(self.now, LARGE)}.get(self._focus)
+        rows: Rows = ((large,),) if large is not None else ()
+        widget.push_all(bokeh.columns(rows))
+        widget.patch_all(bokeh.props(rows))
+        widget._focus = {
+            "item": _layout(rows) if rows else "",
+            "key": f"check {_structure(rows)}" if rows else "",
+        }
 
 
 def _structure(rows: Rows) -> str:

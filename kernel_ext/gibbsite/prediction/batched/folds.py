@@ -1,0 +1,218 @@
+"""A run and which of its data are left out in turn → how well the others predict these: exact refits.
+
+The refits differ in what counts alone, so that they are one compiled program.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gibbsite.density.current import scored_elements
+from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
+from gibbsite.ground import sensible
+from gibbsite.ground.later import later
+from gibbsite.ground.sensible import shown
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
+from gibbsite.prediction.batched.classes import Class, Set, arrays_of, same_program
+from gibbsite.prediction.batched.many import together
+from gibbsite.prediction.batched.masked import COUNTED, counting
+from gibbsite.sampling.after.likelihood import without_labels
+from gibbsite.sampling.after.predict import log_likelihood
+from gibbsite.sampling.verdict.elpd import elpd_of, observation_names, scored
+
+xr, arviz_stats = later("xarray"), later("arviz_stats")
+
+_LOOKED_AT = 12  # of the folds, as many have their plan derived: one program has what counts as an input
+
+
+def left_out(run: Any, kfold: int | None, by: Any, refit: bool, *, seed: int = 0, found: Any = None) -> Any:
+    """See `Run.elpd`; `found` is what it gives without any of these."""
+    if (kfold is not None) + (by is not None) + bool(refit) > 1:
+        raise OptionError("elpd takes one of kfold=, by= and refit=")
+    if run.model is None:
+        raise ModelError(f"the run of {run.model_name!r} lacks its model, which is fitted again")
+    there = scored(run)
+    count = sum(int(t.sum()) for t in there.values())
+    if refit:
+        return _refitted(run, there, elpd_of(run) if found is None else found)
+    if by is not None:
+        groups, names = _groups(run, by, there)
+    else:
+        groups = _dealt(count, sensible.count("kfold", kfold, 2), sensible.count("seed", seed, 0))
+        names = [f"fold {k}" for k in range(int(groups.max()) + 1)]
+    whole = elpd_of(run) if found is None else found
+    each, doubtful = _scores(run, there, groups, names, joint=by is not None)
+    labels = names if by is not None else observation_names(run)
+    lpd = float(whole.elpd + whole.p)
+    return _result(run, each, labels, doubtful, len(names), lpd if by is None else np.nan, by)
+
+
+def _dealt(count: int, folds: int, seed: int) -> np.ndarray:
+    """Which fold each datum is in: as many in each, at random."""
+    if folds > count:
+        raise OptionError(f"kfold={folds}: there are {count} data")
+    return np.random.default_rng(seed).permutation(np.arange(count) % folds)
+
+
+def _groups(run: Any, by: Any, there: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:
+    """Which group each datum is in, and what the groups are called: of a column of the data, a plate, or an
+    array with a value for every row. Raises `UnknownNameError`, `DataError`."""
+    model, told = run.model, None
+    values: Any = by
+    if isinstance(by, str):
+        leaves = leaves_of(model, bound_arguments(model))
+        name = next((n for n in leaves if n == by or n.endswith(f"[{by!r}]")), None)
+        if name is None:
+            raise UnknownNameError("argument or column", by, leaves)
+        values, told = leaves[name], model.labels.get(name)
+    values = np.asarray(values)
+    found = []
+    for site, mask in there.items():
+        if values.ndim != 1 or not mask.ndim or mask.shape[0] != len(values):
+            raise DataError(
+                f"by: {shown(by)} has shape {values.shape}, and the data of {site!r} {mask.shape}: give a "
+                "value for every row of it"
+            )
+        rows = np.broadcast_to(values.reshape(-1, *(1,) * (mask.ndim - 1)), mask.shape)
+        found.append(rows[mask])
+    different, groups = np.unique(np.concatenate(found), return_inverse=True)
+    if len(different) < 2:
+        raise DataError(f"by: {shown(by)} has one value, and something has to be left")
+    return groups, [str(told[int(v)] if told is not None else v) for v in different]
+
+
+def _scores(
+    run: Any, there: Mapping[str, np.ndarray], groups: np.ndarray, names: list[str], joint: bool
+) -> tuple[np.ndarray, list[str]]:
+    """`log p(datum | data of other groups)` of every datum with a group (-1 has none), or jointly of every
+    group; and which refits are not to be relied on."""
+    folds = range(len(names))
+    held = {k: _spread(groups == k, there) for k in folds}
+    fits = refits(run, [{n: ~h for n, h in held[k].items()} for k in folds], names)
+    alone = all((groups == k).sum() == 1 for k in folds)
+    each = np.full(len(names) if joint else len(groups), np.nan)
+    doubtful = []
+    plan, kwargs = run.plan, {INPUTS_KWARG: run.plan.inputs}
+    for k in folds:
+        one = fits[names[k]]
+        if not one.verdict.ok:
+            doubtful.append(f"{names[k]}: {one.verdict}")
+        # labels were drawn without what is left out; of a single datum they can be summed out as well
+        if alone:
+            values = without_labels(plan, kwargs, one.draws, run.settings.seed).values
+        else:
+            values = log_likelihood(plan, kwargs, one.draws, run.settings.seed)
+        flat = np.concatenate(
+            [np.asarray(values[n], float)[:, :, t].reshape(-1, int(t.sum())) for n, t in there.items()],
+            axis=1,
+        )[:, groups == k]
+        flat = flat.sum(axis=1, keepdims=True) if joint else flat
+        found = logsumexp(flat, axis=0) - np.log(len(flat))
+        each[[k] if joint else groups == k] = found
+    return each, doubtful
+
+
+def _spread(flat: np.ndarray, there: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A truth value for each datum as an array by site."""
+    out, at = {}, 0
+    for name, mask in there.items():
+        out[name] = np.zeros(mask.shape, bool)
+        out[name][mask] = flat[at : at + int(mask.sum())]
+        at += int(mask.sum())
+    return out
+
+
+def refits(run: Any, counts: list[dict[str, np.ndarray]], names: list[str]) -> dict[str, Any]:
+    """The run's model fitted with other choices of what counts, `[*shape of the log density]` by observed
+    site: a fit for each by name, as long as the run. Raises what makes one fail."""
+    origin = run.model
+    fn = counting(origin.fn)
+
+    def made(args: tuple, kwargs: Mapping[str, Any], _: Any = None) -> Any:
+        return origin.with_data(args, kwargs, fn)
+
+    everything = {n: np.ones_like(c) for n, c in counts[0].items()}
+    model = made(origin.args, {**origin.kwargs, COUNTED: everything})
+    calls = [(origin.args, {**origin.kwargs, COUNTED: c}) for c in counts]
+    _check_counts(origin, made(*calls[0]), counts[0])
+    settings = run.settings
+    options = {
+        "draws": run.kept.sampled.steps,
+        "warmup": settings.asked_warmup,
+        "chains": settings.all_chains or settings.chains,
+        "seed": settings.seed,
+        "thin": settings.thin,
+    }
+    sets = [Set(n, a, k, model.density.arguments, made) for n, (a, k) in zip(names, calls, strict=True)]
+    some = [calls[i] for i in np.unique(np.linspace(0, len(calls) - 1, _LOOKED_AT).astype(int))]
+    fits: dict[str, Any] = {}
+    again = sets
+    if len(sets) > 1 and same_program(model, some, made):
+        data = [arrays_of(model, *c) for c in calls]
+        fits, again, _ = together(Class(sets, model.plan(), data, {}), options)
+    for one in again:
+        fits[one.name] = one.model.sample(**options)
+    return fits
+
+
+def _check_counts(origin: Any, model: Any, counts: Mapping[str, np.ndarray]) -> None:
+    """That what does not count in `model` is left out of it. Raises `ModelError`."""
+    for name, mask in counts.items():
+        if origin.density.sites[name].in_scan:
+            raise ModelError(
+                f"{name!r} is observed inside `scan`, where single data cannot be left out; predict the last "
+                "steps from the first instead"
+            )
+        there = scored_elements(origin.density, name) & mask
+        if not np.array_equal(scored_elements(model.density, name), there):
+            raise ModelError(f"single data of {name!r} cannot be left out: they are drawn as a whole")
+
+
+def _refitted(run: Any, there: Mapping[str, np.ndarray], found: Any) -> Any:
+    """`found` with the data of bad Pareto k left out in earnest."""
+    k = np.asarray(found.pareto_k, float)
+    bad = np.flatnonzero(~(k <= found.good_k))
+    out = replace(found)
+    out.summed, out.given = getattr(found, "summed", ()), getattr(found, "given", ())
+    out.refitted = tuple(np.asarray(observation_names(run), object)[bad])
+    if not len(bad):
+        return out
+    groups = np.full(len(k), -1)
+    groups[bad] = np.arange(len(bad))
+    names = [str(n) for n in out.refitted]
+    scores, doubtful = _scores(run, there, groups, names, joint=False)
+    each, shapes = np.array(found.elpd_i, float), k.copy()
+    lpd = float(found.elpd + found.p)
+    each[bad], shapes[bad] = scores[bad], 0.0
+    out.elpd_i = found.elpd_i.copy(data=each)
+    out.pareto_k = found.pareto_k.copy(data=shapes)
+    out.elpd, out.se = float(each.sum()), float(np.sqrt(len(each) * np.var(each)))
+    out.p = lpd - out.elpd
+    out.doubtful, out.warning = tuple(doubtful), bool(doubtful) or bool(out.given)
+    return out
+
+
+def _result(
+    run: Any, each: np.ndarray, labels: list[str], doubtful: list[str], folds: int, lpd: float, by: Any
+) -> Any:
+    told = xr.DataArray(each, dims="datum", coords={"datum": labels})
+    out = arviz_stats.ELPDData(
+        kind="loo_kfold",
+        elpd=float(each.sum()),
+        se=float(np.sqrt(len(each) * np.var(each))),
+        p=lpd - float(each.sum()),
+        n_samples=run.kept.sampled.steps * run.settings.chains,
+        n_data_points=len(each),
+        scale="log",
+        warning=bool(doubtful),
+        good_k=0.7,
+        elpd_i=told,
+        n_folds=folds,
+    )
+    out.doubtful, out.summed, out.given = tuple(doubtful), (), ()
+    out.by = by if isinstance(by, str) else None
+    return out

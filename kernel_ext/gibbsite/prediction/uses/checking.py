@@ -1,0 +1,331 @@
+"""A run, or a model before any → data beside what it says they could have been: predictive checks.
+
+Which check fits which outcome is Säilynoja, Johnson, Martin and Vehtari (2025): distribution functions for
+numbers, rootograms for counts, calibration for yes or no and ordered categories, survival curves for what is
+censored; LOO-PIT, which uses no datum twice, for all of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+import numpyro
+from numpyro import handlers
+
+from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.collect import base_distribution
+from gibbsite.errors import DataError, GibbsiteError, ModelError, OptionError, UnknownNameError
+from gibbsite.ground import sensible
+from gibbsite.ground.later import later
+from gibbsite.ground.sensible import a_name, shown
+from gibbsite.prediction.frame import frame_of
+from gibbsite.prediction.prediction import Prediction
+from gibbsite.prediction.uses.contrasting import groups_of
+from gibbsite.prediction.verbs import predict, predict_prior
+from gibbsite.sampling.posterior.derived import Derived
+from gibbsite.sampling.posterior.expression import Shape
+from gibbsite.sampling.posterior.interval import chosen
+from gibbsite.sampling.verdict.elpd import scored
+from gibbsite.showing import Shown, views
+
+ecdf_utils, optimize = later("arviz_stats.ecdf_utils"), later("scipy.optimize")
+
+CONTINUOUS, COUNTS, BINARY, CATEGORIES, CENSORED = "continuous", "counts", "binary", "categories", "censored"
+DRAWS = 400  # of replicates: pointwise intervals have a Monte Carlo error below a twentieth of their width
+_MOST_PITS = 1000  # the band of a distribution function of more values is as narrow as a line
+_SIMULATED = 500  # bands at 95 % to within a hundredth
+_BAND = 0.95
+_NAMED = {CONTINUOUS: ("mean", "sd", "min", "max"), COUNTS: ("mean", "sd", "zeros", "max")}
+_STATISTICS = {
+    "mean": lambda v: v.mean(axis=-1),
+    "sd": lambda v: v.std(axis=-1),
+    "min": lambda v: v.min(axis=-1),
+    "max": lambda v: v.max(axis=-1),
+    "zeros": lambda v: (v == 0).mean(axis=-1),
+}
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A number of a data set: of the data `seen`, and of every replicate, `[draw]`."""
+
+    text: str
+    seen: float
+    draws: np.ndarray
+
+    @property
+    def p(self) -> float:
+        """In which share of the replicates it is as large as in the data; equal ones count half."""
+        return float(np.mean(self.draws > self.seen) + 0.5 * np.mean(self.draws == self.seen))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line `y` over `x`, and the band where it should lie."""
+
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Checks(Shown):
+    """One observed site beside its replicates: `data` `[element]`, `replicates` `[draw, element]`, those of
+    the prior in `before`; `kind` is "continuous", "counts", "binary", "categories" or "censored".
+
+    `statistics` are numbers of a whole data set; `groups` the elements by the label of `by`, `over` a column
+    along which replicates are drawn, `pareto_k` by the name of the observation; `note` says what it rests
+    on. Made by `run.checks` and `model.checks`.
+    """
+
+    model_name: str
+    site: str
+    kind: str
+    data: np.ndarray
+    replicates: np.ndarray
+    note: str
+    before: np.ndarray | None = None
+    chances: np.ndarray | None = None
+    gone: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    statistics: Sequence[Statistic] = ()
+    by: str = ""
+    groups: Mapping[Any, np.ndarray] = field(default_factory=dict)
+    over: tuple[str, np.ndarray] | None = None
+    pareto_k: Mapping[str, float] = field(default_factory=dict)
+    good_k: float = 0.7
+    seed: int = 0
+
+    @cached_property
+    def pit(self) -> np.ndarray:
+        """The share of replicates below each datum, `[element]`: by leave-one-out where `weights` are known,
+        so that no datum is used twice; of equal values a random part (Czado, Gneiting and Held 2009)."""
+        w = np.full(self.replicates.shape, 1 / len(self.replicates)) if self.weights is None else self.weights
+        below = np.sum(w * (self.replicates < self.data), axis=0)
+        equal = np.sum(w * (self.replicates == self.data), axis=0)
+        return below + np.random.default_rng(self.seed).random(len(below)) * equal
+
+    @cached_property
+    def uniform(self) -> Curve:
+        """How far the distribution function of `pit` is from that of uniform numbers, with the band where all
+        of it lies for these in 95 % of cases (Säilynoja, Bürkner and Vehtari 2022), by ArviZ."""
+        values = np.sort(self.pit)
+        if len(values) > _MOST_PITS:
+            values = values[np.linspace(0, len(values) - 1, _MOST_PITS).round().astype(int)]
+        rng = np.random.default_rng(self.seed)
+        x, y, low, high = ecdf_utils.ecdf_pit(np.clip(values, 0, 1), _BAND, _SIMULATED, rng=rng)
+        return Curve(np.r_[0.0, x, 1.0], *(np.r_[0.0, v - x, 0.0] for v in (y, low, high)))
+
+    def calibration(self, least: int = 1) -> Curve:
+        """How often `data >= least` comes, by isotonic regression on its chance, with the band where that
+        lies for a model whose chances are right (Dimitriadis, Gneiting and Jordan 2021)."""
+        chance = (self.replicates >= least).mean(axis=0)
+        if self.chances is not None:
+            chance = self.chances[:, least:].sum(axis=1)
+        order = np.argsort(chance, kind="stable")
+        p, y = chance[order], (self.data >= least).astype(float)[order]
+        rng = np.random.default_rng(self.seed)
+        others = rng.random((_SIMULATED // 2, len(p))) < p
+        fits = np.stack([optimize.isotonic_regression(o.astype(float)).x for o in others])
+        low, high = np.quantile(fits, [(1 - _BAND) / 2, (1 + _BAND) / 2], axis=0)
+        return Curve(p, optimize.isotonic_regression(y).x, low, high)
+
+    def survival(self) -> Curve:
+        """The share that lives on, of the data by Kaplan and Meier (1958), over that of replicates."""
+        gone = np.ones(len(self.data), bool) if self.gone is None else self.gone
+        times = np.unique(self.data)
+        ended = np.array([np.sum(gone & (self.data == t)) for t in times])
+        order = np.sort(self.data)
+        at_risk = len(order) - np.searchsorted(order, times, side="left")
+        alive = np.cumprod(1 - ended / at_risk)
+        each = 1 - np.stack(
+            [np.searchsorted(np.sort(v), times, side="right") / len(v) for v in self.replicates]
+        )
+        low, high = chosen().of(each.T)
+        return Curve(times, alive, low, high)
+
+    def to_frame(self) -> Any:
+        """A row for each statistic: of the data (`seen`), `mean` and interval of replicates, and `p`, the
+        share of these that is as large."""
+        draws = [s.draws for s in self.statistics] or [np.zeros((0, len(self.replicates)))]
+        low, high = chosen().of(np.stack(draws) if self.statistics else draws[0])
+        share = f"{chosen().kind}{round(100 * chosen().prob)}"
+        columns = {
+            "seen": np.array([s.seen for s in self.statistics]),
+            "mean": np.array([s.draws.mean() for s in self.statistics]),
+            f"{share}_lb": low,
+            f"{share}_ub": high,
+            "p": np.array([s.p for s in self.statistics]),
+        }
+        names, n = [s.text for s in self.statistics], len(self.statistics)
+        return frame_of({"s": columns}, {"s": ("statistic",)}, {"s": (names,)}, {"s": (n,)}, None)
+
+    def plot(self) -> Any:
+        """A picture of all of it; `.save("check.svg")` writes it."""
+        return views().plot_checks(self)
+
+    def __repr__(self) -> str:
+        told = "; ".join(f"{s.text} {s.seen:.4g}, replicates {s.draws.mean():.4g} (p {s.p:.2f})"
+                         for s in self.statistics)  # fmt: skip
+        return f"<Checks of {self.site} ({self.kind}) of {self.model_name}: {told}; {self.note}>"
+
+
+def checks(
+    of: Any,
+    site: str | None = None,
+    *,
+    by: Any = None,
+    over: str | None = None,
+    statistics: Sequence[str] = (),
+    prior: bool = False,
+    draws: int = DRAWS,
+    seed: int = 0,
+    leave_one_out: bool = True,
+) -> Checks:
+    """See `Run.checks`. `of` is a run, or a model, whose prior is checked."""
+    count = sensible.count("draws", draws, 1)
+    run = of if hasattr(of, "elpd") else None
+    model = of if run is None else run.model
+    if isinstance(statistics, str):
+        statistics = (statistics,)
+    if run is None:
+        found = predict_prior(model, draws=count, seed=seed)
+    else:
+        found = predict(run, draws=-(-count // run.settings.chains), seed=seed)
+    seen = found.facts.observed
+    names = [n for n in found.outcomes if n in seen]
+    if not names:
+        raise ModelError(f"{found.model_name!r} observes nothing that its replicates could stand beside")
+    name = names[0] if site is None else a_name("site", site, names)
+    if name not in names:
+        raise UnknownNameError("observed site", name, names)
+    there = np.isfinite(np.asarray(seen[name], float))
+    if run is not None:
+        counts = scored(run).get(name)
+        there &= counts if counts is not None and counts.shape == there.shape else True
+    data = np.asarray(seen[name])[there]
+    kind, gone = _kind(model, name, data)
+    out = Checks(
+        model_name=found.model_name,
+        site=name,
+        kind=kind,
+        data=data.astype(float),
+        replicates=_flat(found.draws[name])[:, there.ravel()].astype(float),
+        note=f"{found.draws[name].shape[0] * found.draws[name].shape[1]} replicates of {data.size} data",
+        gone=None if gone is None else np.broadcast_to(gone, there.shape)[there],
+        seed=seed,
+    )
+    if name in found.probs and found.probs[name].shape[:-1] == there.shape:
+        out = replace(out, chances=found.probs[name][there])
+    if prior and run is not None:
+        out = replace(out, before=_before(model, name, there, count, seed))
+    if by is not None:
+        rows = {k: np.isin(np.arange(len(there)), at) for k, at in groups_of(found, by, len(there)).items()}
+        spread = {
+            k: np.broadcast_to(r.reshape(-1, *(1,) * (there.ndim - 1)), there.shape) for k, r in rows.items()
+        }
+        out = replace(
+            out, by=by if isinstance(by, str) else "by", groups={k: s[there] for k, s in spread.items()}
+        )
+    out = replace(out, over=_along(model, found, over, there))
+    if run is not None and leave_one_out:
+        out = _left_out(run, found, out, there)
+    return replace(out, statistics=_statistics(found, out, statistics, seen))
+
+
+def _flat(draws: np.ndarray) -> np.ndarray:
+    return draws.reshape(draws.shape[0] * draws.shape[1], -1)
+
+
+def _kind(model: Any, name: str, data: np.ndarray) -> tuple[str, Any]:
+    """What the outcome can be; and of what is censored, which ends were seen."""
+    family = model.density.sites[name].fn_name
+    if "Censored" in family:
+        with handlers_alone, numpyro.validation_enabled(False):
+            traced = handlers.trace(handlers.seed(model.fn, jax.random.key(0))).get_trace(
+                *model.args, **model.kwargs
+            )
+        return CENSORED, ~np.asarray(base_distribution(traced[name]["fn"]).censored, bool)
+    if data.dtype.kind not in "iub":
+        return CONTINUOUS, None
+    if "Categorical" in family or "Ordered" in family:
+        return CATEGORIES, None
+    return (BINARY if data.size and np.isin(data, (0, 1)).all() and "Bernoulli" in family else COUNTS), None
+
+
+def _before(model: Any, name: str, there: np.ndarray, count: int, seed: int) -> np.ndarray | None:
+    try:
+        return _flat(predict_prior(model, draws=count, seed=seed).draws[name])[:, there.ravel()].astype(float)
+    except ModelError:
+        return None  # what has no prior to be drawn from is shown without
+
+
+def _along(model: Any, found: Prediction, over: str | None, there: np.ndarray) -> Any:
+    """The column that replicates are drawn along: the one that was asked for, else time."""
+    columns = found.facts.constants
+    if over is None:
+        times = [n for n, unit in model.analysis.known.units.items() if unit.startswith("days since")]
+        plain = [n.rpartition("['")[2].rstrip("']") or n for n in times]
+        over = next((n for n in plain if n in columns and columns[n].shape == there.shape[:1]), None)
+        if over is None:
+            return None
+    if over not in columns:
+        raise UnknownNameError("column", over, columns)
+    values = np.asarray(columns[over], float)
+    if not there.ndim or values.shape != there.shape[:1]:
+        raise DataError(f"over: {shown(over)} has shape {values.shape}, and the data {there.shape}")
+    spread = np.broadcast_to(values.reshape(-1, *(1,) * (there.ndim - 1)), there.shape)
+    return over, spread[there]
+
+
+def _left_out(run: Any, found: Prediction, out: Checks, there: np.ndarray) -> Checks:
+    """With Pareto k, and the weights of every replicate with each datum left out: of those draws that have
+    replicates, by importance (Gelfand, Dey and Chang 1992), smoothed by ArviZ."""
+    try:
+        elpd = run.elpd()
+    except GibbsiteError as problem:
+        return replace(out, note=f"{out.note}; without leave-one-out: {problem}")
+    names, k = [str(n) for n in elpd.pareto_k["datum"].values], np.asarray(elpd.pareto_k, float)
+    own = [i for i, n in enumerate(names) if n == out.site or n.startswith(f"{out.site}[")]
+    out = replace(out, pareto_k={names[i]: float(k[i]) for i in own}, good_k=float(elpd.good_k))
+    weights = elpd.log_weights
+    if weights is None or len(own) != out.data.size or elpd.given:
+        return replace(out, note=f"{out.note}; PIT of the data that the posterior has seen")
+    chains, steps = run.kept.sampled.read()[next(iter(run.draws))].shape[:2]
+    w = np.asarray(weights.transpose("chain", "draw", ...).values).reshape(chains, steps, -1)[..., own]
+    count = found.draws[out.site].shape[1]
+    at = np.linspace(0, steps - 1, count).round().astype(int)
+    some = w[:, at].reshape(-1, len(own))
+    some = np.exp(some - some.max(axis=0))
+    return replace(out, weights=some / some.sum(axis=0), note=f"{out.note}; PIT by leave-one-out")
+
+
+def _statistics(
+    found: Prediction, out: Checks, texts: Sequence[str], seen: Mapping[str, np.ndarray]
+) -> tuple[Statistic, ...]:
+    """The usual ones of the kind, and those that were written, as `run.derive` has them. Raises
+    `ExpressionError`."""
+    usual = _NAMED.get(out.kind, ("mean",)) if out.kind != CENSORED else ()  # whose ends are not all known
+    made = [Statistic(f"{n}({out.site})", float(_STATISTICS[n](out.data)), _STATISTICS[n](out.replicates))
+            for n in usual]  # fmt: skip
+    for text in texts:
+        if not isinstance(text, str):
+            raise OptionError(f"a statistic is a text such as 'max({out.site})', not {shown(text)}")
+        draws = {n: v for n, v in found.draws.items() if n in seen}
+        once = {n: np.asarray(seen[n])[None, None] for n in draws}
+        shapes = {n: Shape(v.shape[2:], (None,) * (v.ndim - 2)) for n, v in draws.items()}
+        steps = next(iter(draws.values())).shape[1]
+        of_draws = Derived().add(text, None, draws, steps, shapes)
+        of_data = Derived().add(text, None, once, 1, shapes)
+        if of_data.shape:
+            raise OptionError(
+                f"{text!r} is no number of a data set but {list(of_data.shape)} of them: mean(…)?"
+            )
+        made.insert(
+            0, Statistic(text, float(of_data.values[0, 0]), np.asarray(of_draws.values, float).ravel())
+        )
+    return tuple(made)

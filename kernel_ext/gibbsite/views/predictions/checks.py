@@ -1,0 +1,285 @@
+"""Predictive checks as plots, each described once: for a picture, a report, and the cards of a dashboard."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gibbsite.prediction.uses.checking import BINARY, CATEGORIES, CENSORED, COUNTS, Checks, Curve, Statistic
+from gibbsite.sampling.posterior.interval import chosen
+from gibbsite.views.host.static import svg_html
+from gibbsite.views.ink import svg
+from gibbsite.views.ink.colours import BAD, CHAINS, OTHERS
+from gibbsite.views.plots.picture import axes, rows_svg
+from gibbsite.views.plots.plot import INK, Axis, Band, Bars, Dots, Line, Plot, Rows, Rule, Stretches, reach
+from gibbsite.views.posterior.still import WIDTH, Picture
+from gibbsite.views.predictions.plots import counts, shares
+
+CARD = 150
+_MOST_GROUPS = 30
+_MOST_THRESHOLDS = 5
+_BINS = 30
+_MOST_DOTS = 2000
+_DRAWN, _PRIOR = CHAINS[0], OTHERS
+_LETTERS = 46  # that have room above a plot in two columns
+
+
+def plots_of_checks(checks: Checks, height: int = 230) -> list[Plot]:
+    """All plots that fit: the outcome's own, LOO-PIT, along a column, by group, statistics, Pareto k."""
+    out = [_outcome(checks)]
+    if checks.kind in (BINARY, CATEGORIES):
+        out += _calibrated(checks)
+    if checks.kind == COUNTS:
+        out.append(_rootogram(checks))
+    if checks.kind != CENSORED:
+        out.append(_uniform(checks))
+    if checks.over is not None:
+        out.append(_along(checks))
+    if checks.groups:
+        out.append(_grouped(checks))
+    out += [_statistic(s, i) for i, s in enumerate(checks.statistics)]
+    if checks.pareto_k:
+        out.append(_pareto(checks))
+    return [_at(plot, height) for plot in out]
+
+
+def _at(plot: Plot, height: int) -> Plot:
+    return replace(plot, height=max(height, plot.height) if plot.name == "check by" else height)
+
+
+def checks_rows(checks: Checks) -> Rows:
+    """The same in two columns."""
+    plots = plots_of_checks(checks)
+    return tuple(tuple(plots[i : i + 2]) for i in range(0, len(plots), 2))
+
+
+def legend_of(checks: Checks) -> str:
+    """What is drawn how, and what it rests on."""
+    prior = ", the prior's in grey" if checks.before is not None else ""
+    return f"{checks.site}: data in ink, replicates' {chosen()} in blue{prior} · {checks.note}"
+
+
+def check_card(plot: Plot, written: str = "") -> dict[str, Any]:
+    """A plot as a card of the page; `written` is the statistic that somebody wrote, and may forget."""
+    width = 290
+    drawn = axes(plot, width).render()
+    markup = f'<svg viewBox="0 0 {width} {plot.height}" font-family="{svg.FONT}">{drawn}</svg>'
+    told = {"label": plot.title, "words": plot.title, "wide": False, "derived": written, "rows": []}
+    return told | {"svg": markup}
+
+
+def plot_checks(checks: Checks) -> Picture:
+    """The picture of checks."""
+    markup, height = rows_svg(checks_rows(checks), WIDTH)
+    legend = legend_of(checks)
+    markup += svg.text(8, height + 12, legend)
+    return Picture(svg.document(WIDTH, height + 20, [markup]), f"{legend}\n{checks!r}")
+
+
+def checks_html(checks: Checks) -> str:
+    """The same for a page."""
+    found = plot_checks(checks)
+    return f'<div class="gibbsite-checks">{svg_html(found.svg, found.text.splitlines()[0], WIDTH)}</div>'
+
+
+def _outcome(checks: Checks) -> Plot:
+    if checks.kind == CENSORED:
+        found = checks.survival()
+        plot = _curve(found, "survival", f"{checks.site}: share that lives on", "time", step=True)
+        return plot
+    whole = checks.kind in (BINARY, CATEGORIES) or (checks.kind == COUNTS and _few(checks))
+    name = checks.site
+    plot = (counts if whole else shares)(name, checks.replicates, checks.data)
+    title = "how often each value" if whole else "share of values below"
+    plot = replace(plot, title=f"{name}: {title}")
+    if checks.before is None or whole:
+        return plot
+    x = np.asarray(plot.tables["replicates"]["x"])
+    below = np.stack([np.searchsorted(np.sort(v), x, side="right") / len(v) for v in checks.before])
+    low, high = chosen().of(below.T)
+    tables = {**plot.tables, "prior": {"x": x, "low": low, "high": high}}
+    marks = (Band("prior", colour=_PRIOR, alpha=0.3), *plot.marks)
+    return replace(plot, tables=tables, marks=marks)
+
+
+def _few(checks: Checks) -> bool:
+    return np.ptp(np.concatenate([checks.data, checks.replicates.ravel()])) < 40
+
+
+def _curve(found: Curve, name: str, title: str, label: str, step: bool = False) -> Plot:
+    """A line over the band where it should lie."""
+    tables = {"curve": {"x": found.x, "y": found.y, "low": found.low, "high": found.high}}
+    marks = (
+        Band("curve", colour=_DRAWN, alpha=0.25),
+        Line("curve", colour=INK, width=1.8, step=step),
+    )
+    y = reach(found.y, found.low, found.high)
+    return Plot(
+        f"check {name}", tables, marks, Axis(*reach(found.x, margin=0.02), label), Axis(*y), title=title
+    )
+
+
+def _uniform(checks: Checks) -> Plot:
+    what = "LOO-PIT" if checks.weights is not None else "PIT"
+    plot = _curve(checks.uniform, "pit", f"{what}: ECDF less uniform, 95 % band", what, step=True)
+    return replace(plot, x=Axis(0, 1, what), rules=(Rule(0.0),))
+
+
+def _calibrated(checks: Checks) -> list[Plot]:
+    top = int(max(checks.data.max(initial=0), checks.replicates.max(initial=0)))
+    out = []
+    for least in range(1, min(top, _MOST_THRESHOLDS) + 1):
+        event = f"{checks.site} = 1" if checks.kind == BINARY else f"{checks.site} ≥ {least}"
+        found = checks.calibration(least)
+        plot = _curve(
+            found, f"calibration {least}", f"{event}: how often, by its chance (95 % band)", "chance"
+        )
+        tables = {**plot.tables, "even": {"x": [0.0, 1.0], "y": [0.0, 1.0]}}
+        marks = (*plot.marks, Line("even", colour=INK, alpha=0.5, dash=(4, 3)))
+        out.append(replace(plot, tables=tables, marks=marks, x=Axis(0, 1, "chance"), y=Axis(0, 1)))
+    return out
+
+
+def _rootogram(checks: Checks) -> Plot:
+    """Frequencies on the scale of their square roots, where all of them scatter alike (Tukey 1977)."""
+    low, high = np.percentile(checks.replicates, [0.5, 99.5])
+    least, most = int(min(low, checks.data.min())), int(max(high, checks.data.max()))
+    wide = max(1, -(-(most - least + 1) // 40))
+    edges = np.arange(least, most + wide + 1, wide)
+    middle = edges[:-1] + (wide - 1) / 2
+    of_data = np.histogram(checks.data, edges)[0]
+    each = np.stack([np.histogram(v, edges)[0] for v in checks.replicates])
+    below, above = chosen().of(each.T.astype(float))
+    tables = {
+        "data": {"x": middle, "y": np.sqrt(of_data)},
+        "replicates": {
+            "x": middle, "low": np.sqrt(below), "high": np.sqrt(above), "mean": np.sqrt(each.mean(axis=0))
+        },
+    }  # fmt: skip
+    marks = (
+        Band("replicates", colour=_DRAWN, alpha=0.25),
+        Line("replicates", colour=_DRAWN, y="mean"),
+        Bars("data", colour=INK, alpha=0.35, wide=0.8 * wide),
+    )
+    top = float(np.sqrt(max(above.max(), of_data.max())))
+    ticks = tuple((float(np.sqrt(v)), f"{v:g}") for v in _round(top**2))
+    title = f"{checks.site}: rootogram"
+    x = Axis(least - 0.6 * wide, most + 0.6 * wide, checks.site)
+    return Plot("check root", tables, marks, x, Axis(0, 1.08 * top, ticks=ticks), title=title)
+
+
+def _round(top: float) -> list[float]:
+    step = 10 ** np.floor(np.log10(max(top, 1.0)))
+    return [0.0, *(v for v in (step / 4, step, 2 * step, 5 * step) if 1 <= v <= top)]
+
+
+def _along(checks: Checks) -> Plot:
+    """Replicates as ribbons over a column, data as dots; those of equal place together."""
+    assert checks.over is not None
+    name, x = checks.over
+    places, where = np.unique(x, return_inverse=True)
+    if len(places) > _BINS * 8:  # windows of equal length
+        edges = np.quantile(x, np.linspace(0, 1, 8 * _BINS + 1))
+        where = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, 8 * _BINS - 1)
+        used, where = np.unique(where, return_inverse=True)
+        places = np.array([x[where == i].mean() for i in range(len(used))])
+    wide, narrow = np.empty((2, len(places))), np.empty((2, len(places)))
+    middle = np.empty(len(places))
+    order = np.argsort(where, kind="stable")
+    ends = np.searchsorted(where[order], np.arange(len(places) + 1))
+    for i in range(len(places)):
+        values = checks.replicates[:, order[ends[i] : ends[i + 1]]].ravel()
+        wide[:, i], narrow[:, i] = np.percentile(values, [5.5, 94.5]), np.percentile(values, [25, 75])
+        middle[i] = np.median(values)
+    some = np.linspace(0, len(x) - 1, min(len(x), _MOST_DOTS)).round().astype(int)
+    tables = {
+        "ribbons": {
+            "x": places,
+            "low": wide[0],
+            "high": wide[1],
+            "in": narrow[0],
+            "out": narrow[1],
+            "y": middle,
+        },
+        "data": {"x": x[some], "y": checks.data[some]},
+    }
+    marks = (
+        Band("ribbons", colour=_DRAWN, alpha=0.18),
+        Band("ribbons", colour=_DRAWN, alpha=0.28, low="in", high="out"),
+        Line("ribbons", colour=_DRAWN),
+        Dots("data", colour=INK, alpha=0.7, size=4, tip=((name, "@x"), (checks.site, "@y"))),
+    )
+    y = Axis(*reach(wide, checks.data))
+    title = f"{checks.site} over {name}: 50 % and 89 % of replicates"
+    return Plot("check along", tables, marks, Axis(*reach(x, margin=0.02), name), y, title=title)
+
+
+def _grouped(checks: Checks) -> Plot:
+    """The mean of every group: of data as a dot, of replicates as a stroke; those farthest off where they are
+    many."""
+    rows = []
+    for group, at in checks.groups.items():
+        if at.any():
+            seen, means = float(checks.data[at].mean()), checks.replicates[:, at].mean(axis=1)
+            rows.append((str(group), seen, means, abs(seen - means.mean()) / (means.std() or 1.0)))
+    left = len(rows) - _MOST_GROUPS
+    if left > 0:
+        worst = sorted(range(len(rows)), key=lambda i: -rows[i][3])[:_MOST_GROUPS]
+        rows = [rows[i] for i in sorted(worst)]
+    y = np.arange(len(rows), 0, -1, dtype=float)
+    low, high = chosen().of(np.stack([r[2] for r in rows]))
+    tables = {"groups": {"x": [r[1] for r in rows], "y": y, "low": low, "high": high}}
+    marks = (
+        Stretches("groups", colour=_DRAWN, width=4, alpha=0.5),
+        Dots("groups", colour=INK, size=6, tip=(("", "@x"),)),
+    )
+    ticks = tuple(zip(y.tolist(), (r[0] for r in rows), strict=True))
+    more = f" ({_MOST_GROUPS} farthest off)" if left > 0 else ""
+    title = f"mean of {checks.site} by {checks.by}{more}"
+    x = Axis(*reach(low, high, [r[1] for r in rows]), checks.site)
+    return Plot("check by", tables, marks, x, Axis(0.4, len(rows) + 0.6, ticks=ticks), title=title,
+                height=70 + 17 * len(rows))  # fmt: skip
+
+
+def _statistic(found: Statistic, number: int) -> Plot:
+    values = found.draws[np.isfinite(found.draws)]
+    low, high = reach(values, [found.seen])
+    places = np.unique(values)
+    if 1 < len(places) <= _BINS:  # a bar for each value
+        middle, wide = places, float(np.diff(places).min())
+        count = (values[:, None] == places).sum(axis=0)
+    else:
+        edges = np.linspace(low, high, _BINS + 1)
+        middle, wide = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
+        count = np.histogram(values, edges)[0]
+    top = 1.08 * float(max(count.max(initial=1), 1))
+    tables = {"draws": {"x": middle, "y": count}, "data": {"x": [found.seen] * 2, "y": [0.0, top]}}
+    marks = (Bars("draws", colour=_DRAWN, alpha=0.45, wide=0.94 * wide), Line("data", colour=INK, width=2.2))
+    text = found.text if len(found.text) < _LETTERS else f"{found.text[: _LETTERS - 1]}…"
+    odd = min(found.p, 1 - found.p) < 0.01
+    title = (
+        f"{text}: data {found.seen:.4g}, p {found.p:.3f}"
+        if odd
+        else f"{text}: data {found.seen:.4g}, p {found.p:.2f}"
+    )
+    return Plot(f"check statistic {number}", tables, marks, Axis(low, high), Axis(0, top, ticks=()),
+                title=title, ground=BAD if odd else None)  # fmt: skip
+
+
+def _pareto(checks: Checks) -> Plot:
+    """Every datum's Pareto k, by name under the pointer; beyond the line it is not to be relied on."""
+    names, k = list(checks.pareto_k), np.array(list(checks.pareto_k.values()))
+    at = np.arange(len(k))
+    shown = np.argsort(-np.nan_to_num(k, nan=np.inf))[:_MOST_DOTS]
+    bad = ~(k[shown] <= checks.good_k)
+    finite = np.clip(np.nan_to_num(k, nan=2.0, posinf=2.0), -0.5, 2.0)
+    tables = {
+        n: {"x": at[shown][w], "y": finite[shown][w], "name": [names[i] for i in shown[w]]}
+        for n, w in (("good", ~bad), ("bad", bad))
+    }
+    tip = (("", "@name"), ("Pareto k", "@y"))
+    marks = (Dots("good", colour=_DRAWN, alpha=0.7, tip=tip), Dots("bad", colour=CHAINS[3], size=7, tip=tip))
+    y = Axis(*reach(finite, include=(0.0, checks.good_k)))
+    told = f"{int((~(k <= checks.good_k)).sum())} of {len(k)} above {checks.good_k:.2f}"
+    rules = (Rule(checks.good_k),)
+    return Plot("check pareto", tables, marks, Axis(-1, len(k), "datum"), y, rules, title=f"Pareto k: {told}")

@@ -1,0 +1,187 @@
+"""Predictive checks against closed forms, by hand, and of models that are wrong."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import DataError, ExpressionError, ModelError, OptionError, UnknownNameError
+from gibbsite.prediction.uses.checking import Checks
+from gibbsite.views.run_dashboard import Dashboard
+from scipy import stats
+
+RNG = np.random.default_rng(7)
+N = 60
+FRAME = pd.DataFrame({"town": RNG.choice(["Ada", "Box", "Cob"], N), "x": RNG.normal(size=N)})
+FRAME["y"] = FRAME.x + RNG.normal(size=N)
+
+
+def line(df):
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    with numpyro.plate("row", len(df)):
+        numpyro.sample("y", dist.Normal(b * df["x"], 1.0), obs=df["y"])
+
+
+@pytest.fixture(scope="module")
+def run():
+    return gb.model(line, FRAME).sample(draws=1000, warmup=100, chains=2)
+
+
+def test_each_datum_is_held_against_what_the_others_say(run):
+    found = run.checks(draws=2000, statistics=["top = max(y) - min(y)"], by=FRAME.town, prior=True)
+    assert found.kind == "continuous"
+    x, y = FRAME.x.to_numpy(), FRAME.y.to_numpy()
+    precision = 1 + np.sum(x**2) - x**2
+    mean = (np.sum(x * y) - x * y) / precision * x
+    exact = stats.norm.cdf(y, mean, np.sqrt(1 + x**2 / precision))
+    assert np.abs(found.pit - exact).max() < 4 * 0.5 / np.sqrt(1000)
+    band = found.uniform
+    assert np.all((band.low <= band.y) & (band.y <= band.high))
+    table = found.to_frame()
+    assert table.loc["top = max(y) - min(y)", "seen"] == pytest.approx(np.ptp(y), rel=1e-5)
+    mean_row = table.loc["mean(y)"]
+    slope = np.sum(x * y) / (1 + np.sum(x**2))
+    spread = np.sqrt(1 / N + x.mean() ** 2 / (1 + np.sum(x**2)))
+    assert mean_row["p"] == pytest.approx(stats.norm.sf(y.mean(), slope * x.mean(), spread), abs=0.06)
+    np.testing.assert_allclose(found.before.var(axis=0), 1 + x**2, rtol=0.25)
+    assert list(found.groups) == ["Ada", "Box", "Cob"]
+    assert sum(at.sum() for at in found.groups.values()) == N
+    assert len(found.pareto_k) == N
+    assert "PIT by leave-one-out" in found.note
+    picture = found.plot()
+    assert picture.svg.startswith("<svg")
+    assert "LOO-PIT" in picture.svg
+    assert "data in ink" in found._repr_mimebundle_()["text/html"]
+
+
+def test_what_cannot_be_checked(run):
+    for wrong, error in (
+        ({"site": "z"}, UnknownNameError),
+        ({"by": "village"}, UnknownNameError),
+        ({"over": "t"}, UnknownNameError),
+        ({"by": [1, 2]}, DataError),
+        ({"statistics": ["max(q)"]}, ExpressionError),
+        ({"statistics": ["y - 1"]}, OptionError),
+        ({"statistics": [3]}, OptionError),
+    ):
+        with pytest.raises(error):
+            run.checks(**wrong)
+
+    def nothing():
+        numpyro.sample("a", dist.Normal(0, 1))
+
+    with pytest.raises(ModelError, match="observes nothing"):
+        gb.model(nothing).sample(draws=50, warmup=50, chains=2).checks()
+
+
+def test_a_prior_is_checked_before_any_run():
+    found = gb.model(line, FRAME).checks(draws=500, over="x")
+    assert found.replicates.shape == (500, N)
+    np.testing.assert_allclose(found.over[1], FRAME.x, rtol=1e-6)
+
+
+def made(kind, **more):
+    facts = {"model_name": "m", "site": "y", "note": "", "kind": kind}
+    return Checks(**facts, **more)
+
+
+def test_chances_that_are_wrong_leave_the_band():
+    chance = RNG.uniform(0.02, 0.98, 600)
+    y = (RNG.random(600) < chance).astype(float)
+    right = np.stack([1 - chance, chance], axis=1)
+    sharp = np.clip(1.8 * (chance - 0.5) + 0.5, 0.01, 0.99)  # too sure of itself
+    wrong = np.stack([1 - sharp, sharp], axis=1)
+    outside = []
+    for chances in (right, wrong):
+        found = made("binary", data=y, replicates=np.zeros((2, 600)), chances=chances).calibration()
+        assert np.all(np.diff(found.y) >= 0)
+        outside.append(np.mean((found.y < found.low) | (found.y > found.high)))
+    assert outside[0] < 0.1 < outside[1]
+    # pools of adjacent violators, by hand
+    small = np.array([[0.9, 0.1], [0.7, 0.3], [0.5, 0.5], [0.2, 0.8]])
+    by_hand = made("binary", data=np.array([0.0, 1.0, 0.0, 1.0]), replicates=np.zeros((2, 4)), chances=small)
+    np.testing.assert_allclose(by_hand.calibration().y, [0, 0.5, 0.5, 1])
+
+
+def test_survival_is_that_of_kaplan_and_meier():
+    # Freireich et al. (1963), 6-MP: the first steps are in every textbook
+    time = np.array([6, 6, 6, 6, 7, 9, 10, 10, 11, 13, 16, 17, 19, 20, 22, 23, 25, 32, 32, 34, 35], float)
+    gone = np.array([1, 1, 1, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0], bool)
+    found = made("censored", data=time, replicates=np.tile(time, (3, 1)), gone=gone).survival()
+    at = dict(zip(found.x, found.y, strict=True))
+    for t, share in ((6, 0.857), (7, 0.807), (10, 0.753), (13, 0.690), (16, 0.627), (22, 0.538), (23, 0.448)):
+        assert at[t] == pytest.approx(share, abs=5e-4)
+
+
+@pytest.mark.slow
+def test_every_kind_of_outcome_has_its_plots():
+    x = FRAME.x.to_numpy()
+    cuts = np.array([-1.0, 0.5])
+
+    def counts(x, y):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Poisson(jnp.exp(a + 0 * x)), obs=y)
+
+    def yes(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Bernoulli(logits=b * x), obs=y)
+
+    def ordered(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.OrderedLogistic(b * x, cuts), obs=y)
+
+    def ends(x, y, alive):
+        rate = numpyro.sample("rate", dist.Gamma(1, 1))
+        base = dist.Exponential(jnp.full(len(y), rate))
+        numpyro.sample("y", dist.RightCensoredDistribution(base, censored=alive), obs=y)
+
+    times = RNG.exponential(2, N)
+    zeros = np.where(RNG.random(N) < 0.5, 0, RNG.poisson(6, N))
+    cases = (
+        (counts, (x, zeros), "counts", "rootogram"),
+        (yes, (x, (RNG.random(N) < 0.5).astype(int)), "binary", "by its chance"),
+        (ordered, (x, RNG.integers(0, 3, N)), "categories", "y ≥ 2"),
+        (ends, (x, np.minimum(times, 3), times > 3), "censored", "lives on"),
+    )
+    for fn, args, kind, word in cases:
+        found = gb.model(fn, *args).sample(draws=200, warmup=200, chains=2).checks()
+        assert found.kind == kind
+        assert word in found.plot().svg
+    # half of the counts are zero, which a Poisson distribution never has
+    found = gb.model(counts, x, zeros).sample(draws=200, warmup=200, chains=2).checks()
+    assert found.to_frame().loc["zeros(y)", "p"] == 0
+
+
+def test_the_dashboard_has_a_view_of_checks(run, tmp_path):
+    view = Dashboard(run)
+    status = view.widget._status
+
+    def heard(kind, **detail):
+        view.widget._control._receive(None, {"kind": kind, **detail}, [])
+        view.refresh()
+        return view.widget._status
+
+    status = heard("view", view="check")
+    assert status["view"] == "check"
+    cards = view.widget._posterior["cards"]
+    assert any(c["label"].startswith("LOO-PIT") for c in cards)
+    status = heard("derive", text="max(y)-1")
+    assert not status["expression_note"]
+    label = next(c["label"] for c in view.widget._posterior["cards"] if c["derived"] == "max(y)-1")
+    heard("focus", label=label)
+    assert view.widget._posterior["focus"] == [label]
+    assert view.widget._focus["item"]
+    status = heard("derive", text="max(q)")
+    assert "q" in status["expression_note"]["sentence"]
+    heard("forget", name="max(y)-1")
+    assert not any(c["derived"] for c in view.widget._posterior["cards"])
+    heard("save", format="svg")
+    assert "LOO-PIT" in view.widget._file["svg"]
+    heard("view", view="posterior")
+    assert any(c["label"] == "b" for c in view.widget._posterior["cards"])
+    page = run.report(tmp_path / "r.html", predictions={"what if": run.predict(do={"x": 1.0}, draws=50)})
+    text = page.read_text(encoding="utf-8")
+    assert "LOO-PIT" in text
+    assert "Prediction: what if" in text

@@ -1,0 +1,138 @@
+"""Data left out in earnest, by refits side by side, against what the others say of them on a grid or in
+closed form."""
+
+import gibbsite as gb
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
+from numpyro import handlers
+from numpyro.contrib.control_flow import scan
+from scipy import stats
+from scipy.special import logsumexp
+
+RNG = np.random.default_rng(11)
+ASKED = {"draws": 1000, "warmup": 300, "chains": 2}
+GRID = np.linspace(-8, 8, 4001)
+Y = np.array([-0.3, 0.2, 1.9, 2.4, 0.7], np.float32)
+
+
+def left_out(prior, each, groups):
+    """`log p(group | the others)`: of log densities at the grid, `[grid]` and `[grid, data]`."""
+    whole = logsumexp(prior + each.sum(1))
+    return whole - np.array([logsumexp(prior + each[:, groups != g].sum(1)) for g in np.unique(groups)])
+
+
+def test_single_data_of_a_mixture_with_weights_and_masks():
+    weights, there = np.array([1.5, 0.5, 1.0, 2.0, 1.0]), np.array([True, True, False, True, True])
+
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with numpyro.plate("n", len(y)):
+            z = numpyro.sample("z", dist.Bernoulli(0.3))
+            with handlers.scale(scale=weights), handlers.mask(mask=there):
+                numpyro.sample("y", dist.Normal(mu + 3.0 * z, 1.0), obs=y)
+
+    run = gb.model(model, Y).sample(**ASKED)
+    found = run.elpd(kfold=4)
+    each = [stats.norm.logpdf(Y, GRID[:, None] + 3 * z, 1) * weights for z in (0, 1)]
+    each = np.logaddexp(np.log(0.7) + each[0], np.log(0.3) + each[1])[:, there]
+    truth = left_out(stats.norm.logpdf(GRID), each, np.arange(4))
+    np.testing.assert_allclose(found.elpd_i, truth, atol=0.08)
+    assert found.n_folds == found.n_data_points == 4
+    assert list(found.elpd_i["datum"].values) == ["y[0]", "y[1]", "y[3]", "y[4]"]
+    assert not found.doubtful
+    # folds of several data: each is predicted by the data of other folds
+    halves = run.elpd(kfold=2)
+    fold = np.random.default_rng(0).permutation(np.arange(4) % 2)
+    posterior = [stats.norm.logpdf(GRID) + each[:, fold != fold[i]].sum(1) for i in range(4)]
+    truth = [logsumexp(p + each[:, i]) - logsumexp(p) for i, p in enumerate(posterior)]
+    np.testing.assert_allclose(halves.elpd_i, truth, atol=0.12)
+
+
+def test_a_group_is_left_out_with_its_effect():
+    frame = pd.DataFrame({"town": np.repeat(["Ada", "Box", "Cob"], 4), "y": RNG.normal(size=12)})
+    frame["y"] += np.repeat([1.0, -0.5, 0.3], 4)
+
+    def model(df):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with numpyro.plate("town", 3):
+            a = numpyro.sample("a", dist.Normal(mu, 1.0))
+        numpyro.sample("y", dist.Normal(a[df["town"]], 1.0), obs=df["y"])
+
+    run = gb.model(model, frame).sample(draws=3000, warmup=300, chains=2)
+    found = run.elpd(by="town")
+    covariance = 1.0 + np.equal.outer(frame.town.values, frame.town.values) + np.eye(12)
+    truth = []
+    for town in ("Ada", "Box", "Cob"):
+        rest = (frame.town != town).values
+        truth.append(
+            stats.multivariate_normal.logpdf(frame.y, cov=covariance)
+            - stats.multivariate_normal.logpdf(frame.y[rest], cov=covariance[np.ix_(rest, rest)])
+        )
+    np.testing.assert_allclose(found.elpd_i, truth, atol=0.15)
+    assert list(found.elpd_i["datum"].values) == ["Ada", "Box", "Cob"]
+    codes = run.elpd(by=frame.town.map({"Ada": 0, "Box": 1, "Cob": 2}).values)
+    np.testing.assert_array_equal(codes.elpd_i, found.elpd_i)
+    with pytest.raises(UnknownNameError):
+        run.elpd(by="village")
+    with pytest.raises(DataError, match="every row"):
+        run.elpd(by=[1, 2])
+    with pytest.raises(OptionError, match="12 data"):
+        run.elpd(kfold=13)
+    with pytest.raises(OptionError, match="one of"):
+        run.elpd(kfold=2, by="town")
+
+
+@pytest.mark.slow
+def test_data_of_bad_pareto_k_are_left_out_in_earnest():
+    y = np.append(RNG.normal(size=9), 9.0).astype(np.float32)
+
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 10))
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    def loose(y):
+        with numpyro.plate("n", len(y)):
+            a = numpyro.sample("a", dist.Normal(0, 3))
+            numpyro.sample("y", dist.Normal(a, 0.5), obs=y)
+
+    run = gb.model(loose, y).sample(**ASKED)
+    smoothed, found = run.elpd(), run.elpd(refit=True)
+    assert found.refitted
+    assert (np.asarray(found.pareto_k) <= found.good_k).all()
+    truth = stats.norm.logpdf(y, 0, np.sqrt(9.25))
+    np.testing.assert_allclose(found.elpd, truth.sum(), atol=0.6)
+    assert abs(found.elpd - truth.sum()) < abs(smoothed.elpd - truth.sum())
+    other = gb.model(model, y).sample(**ASKED)
+    told = repr(gb.compare(run, other))
+    assert "run.elpd(refit=True)" in told
+    assert "y[" in told
+    exact = gb.compare(run, other, kfold=10)
+    assert "10-fold" in repr(exact)
+    assert exact.entries[0].name == "loose"
+    # the mean's posterior without each datum is normal
+    precision = 9 + 1 / 100
+    mean = (y.sum() - y) / precision
+    each = stats.norm.logpdf(y, mean, np.sqrt(1 + 1 / precision))
+    np.testing.assert_allclose(exact.entries[1].elpd, each.sum(), atol=0.35)
+    apart = each - truth
+    np.testing.assert_allclose(exact.entries[1].dse, np.sqrt(10 * apart.var()), rtol=0.05)
+    with pytest.raises(DataError, match="different data"):
+        gb.compare(run, gb.model(model, y + 1).sample(draws=50, warmup=50, chains=2))
+
+
+def test_what_is_drawn_as_a_whole_is_not_taken_apart():
+    def walk(y):
+        def step(x, v):
+            x = numpyro.sample("x", dist.Normal(x, 1.0))
+            numpyro.sample("y", dist.Normal(x, 1.0), obs=v)
+            return x, None
+
+        scan(step, 0.0, y)
+
+    run = gb.model(walk, Y).sample(draws=50, warmup=50, chains=2)
+    with pytest.raises(ModelError, match="scan"):
+        run.elpd(kfold=2)
