@@ -26,6 +26,7 @@ FLOORS = {
     "kernels": {"trace", "density", "graph", "conditional", "elimination"},
     "sampling": {"trace", "density", "graph", "conditional", "elimination", "kernels"},
     "prediction": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
+    "structure": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
     "views": {
         "trace",
         "density",
