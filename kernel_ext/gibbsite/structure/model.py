@@ -59,15 +59,13 @@ class Changing:
         self.name = name or getattr(fn, "__name__", "model")
         self.posterior, self._schedule, self._whole = object(), None, None
         self._scheduling, self._prepared = threading.RLock(), {}
-        self.structured = Structured(fn, self.args, self.kwargs, self._static, self.name)
-        self.structured.carried = self._carried
-        self.structured.origin = self
         try:
+            self.structured = Structured(fn, self.args, self.kwargs, self._static, self.name)
+            self.structured.carried, self.structured.origin = self._carried, self
             self.structured.straight(self.structured.ways.drawn(np.random.default_rng(0)))
         except GibbsiteError as problem:
-            if refused is None:
+            if refused is None or "does not end" in str(problem):
                 raise
-            refused.add_note(f"Each of its values was tried as a model of its own: {problem}")
             raise refused from problem
         asked = ", ".join(self.structured.decisions)
         count = self.structured.all
