@@ -27,6 +27,7 @@ FLOORS = {
     "modelling": {"trace", "density", "conditional", "elimination", "kernels"},
     "sampling": {"trace", "density", "graph", "conditional", "elimination", "kernels"},
     "prediction": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
+    "structure": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
     "views": {
         "trace",
         "density",

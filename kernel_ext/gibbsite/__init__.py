@@ -52,6 +52,7 @@ _LAZY = {
 
 showing.use(lambda: import_module("gibbsite.views.shown"))
 above.offer("prediction", lambda: import_module("gibbsite.prediction.of_runs"))
+above.offer("structure", lambda: import_module("gibbsite.structure.run"))
 
 
 def __getattr__(name: str) -> Any:

@@ -43,6 +43,7 @@ from gibbsite.sampling import Run
 from gibbsite.sampling.options import Options
 from gibbsite.sampling.start import made
 from gibbsite.showing import Live
+from gibbsite.structure.model import Changing
 from gibbsite.trace.tape.tape import Tape
 
 _Method = TypeVar("_Method", bound=Callable)
@@ -416,6 +417,17 @@ class Model(Live):
         return f"<Model {self.name}: latent {latents}; observed {observed or 'nothing'}>"
 
 
+class ChangingModel(Changing, Model):
+    """A NumPyro model in which Python asks for the value of a discrete draw (`if`, `range`, the size of a
+    plate), bound to its arguments: for each such value it is another `Model`, and `sample(…)` draws from all
+    of them."""
+
+    _carried = staticmethod(carried_over)
+
+    def _static(self, fn: Callable) -> Model:
+        return Model(analysed(fn, self.args, self.kwargs, name=self.name, check_values=False))
+
+
 def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
     """Trace and analyse the NumPyro model `fn(*args, **kwargs)` at once.
 
@@ -425,6 +437,9 @@ def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
     `check_values=False` leaves out the look at what parameters and data can be. Either is the function's own
     argument where that has one of the name.
 
+    Where Python asks for the value of a discrete draw (`if`, `range`, the size of a plate), the model is a
+    `ChangingModel`, whose chains go between the structures that there are.
+
     Raises `ModelError` where the model cannot be analysed, `DataError` for data that do not fit it, and lets
     exceptions of the model itself pass through.
     """
@@ -433,8 +448,16 @@ def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
     source, name = kwargs.pop("_source", None), kwargs.pop("_name", None)
     if isinstance(fn, Model):
         source = source or fn._source
-        found = analysed(fn.fn, args or fn.args, kwargs or fn.kwargs, name=name, **options)
-        return Model(found, source)
+        found, old = args or fn.args, kwargs or fn.kwargs
+        if isinstance(fn, ChangingModel):
+            return ChangingModel(fn.fn, found, old, source=source, name=name)
+        return Model(analysed(fn.fn, found, old, name=name, **options), source)
     if not callable(fn):
         raise ModelError(f"a model is a function with NumPyro statements; got {type(fn).__name__}")
-    return Model(analysed(fn, args, kwargs, name=name, **options), source)
+    try:
+        return Model(analysed(fn, args, kwargs, name=name, **options), source)
+    except ModelError as error:
+        if error.entry != "value-of-a-latent" or options.get("missing") is not None:
+            raise
+        # Python asks for what is drawn: where that is discrete, each of its values gives a model
+        return ChangingModel(fn, args, kwargs, source=source, name=name, refused=error)

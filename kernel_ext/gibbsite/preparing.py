@@ -123,7 +123,8 @@ class Preparing:
         if (model := going.of()) is None:
             return
         try:
-            made_ahead(model.plan, lambda *at: self._tell(going, *at), going.let_go_on, **going.options)
+            if model.execution.ahead:
+                made_ahead(model.plan, lambda *at: self._tell(going, *at), going.let_go_on, **going.options)
             self._tell(going, "showing", False)
             self._last(going.options)
         except Exception:

@@ -33,19 +33,34 @@ from gibbsite.modelling.padding import kept_padding
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
-    """A model function, its arguments as arrays, and its density.
-
-    `known` holds labels and units of what was given; `missing` which elements of which observed sites were
-    missing, `imputed` those of them that are drawn; `notes` are sentences on what merely hurts. `checked`
-    says whether values that cannot be were looked for.
-    """
+class Bound:
+    """A model function and its arguments as arrays; `known` holds labels and units of what was given."""
 
     fn: Callable
     args: tuple
     kwargs: Mapping[str, Any]
     name: str
     known: Known
+
+
+def bound(fn: Callable, args: tuple, kwargs: Mapping[str, Any] | None, name: str | None) -> Bound:
+    """Bind a function to what people give. Raises `DataError` for what cannot be an array."""
+    known, parameters = Known(), parameters_of_function(fn)
+    texts = [*parameters, *(f"argument {i}" for i in range(len(parameters), len(args)))]
+    arrays = tuple(as_arrays(v, n, known) for v, n in zip(args, texts, strict=False))
+    named = {n: as_arrays(v, n, known) for n, v in (kwargs or {}).items()}
+    known.labels = {n: tuple(map(printed, labels)) for n, labels in known.labels.items()}
+    return Bound(fn, arrays, named, name or getattr(fn, "__name__", "model"), known)
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis(Bound):
+    """A model function, its arguments, and its density.
+
+    `missing`: which elements of which observed sites were missing, `imputed` those of them that are drawn;
+    `notes` are sentences on what merely hurts. `checked` says whether values that cannot be were looked for.
+    """
+
     density: Density
     missing: Mapping[str, np.ndarray]
     imputed: Mapping[str, np.ndarray]
@@ -94,14 +109,9 @@ def analysed(
 ) -> Analysis:
     """Look a model through; arguments as for `gibbsite.model`, and its errors."""
     handlers_alone.refuse_others()
-    called = name or getattr(fn, "__name__", "model")
     checked = sensible.flag("check_values", check_values)
-    known = Known()
-    parameters = parameters_of_function(fn)
-    texts = [*parameters, *(f"argument {i}" for i in range(len(parameters), len(args)))]
-    args = tuple(as_arrays(v, n, known) for v, n in zip(args, texts, strict=False))
-    named = {n: as_arrays(v, n, known) for n, v in (kwargs or {}).items()}
-    known.labels = {n: tuple(map(printed, texts)) for n, texts in known.labels.items()}
+    given = bound(fn, args, kwargs, name)
+    args, named, called, known = given.args, dict(given.kwargs), given.name, given.known
     check_arguments(fn, called, args, named)
     check_texts(fn, known.labels)
     gone: Mapping[str, np.ndarray] = {}

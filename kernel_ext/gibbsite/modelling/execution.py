@@ -39,6 +39,7 @@ class Execution:
     the latents that no observation can see: the one that they belong to.
     """
 
+    ahead = True  # whether its programs can be made before they are asked for
     stacked: Mapping[str, tuple[str, ...]] = {}
     follows: frozenset[str] = frozenset()
 
@@ -209,6 +210,10 @@ class Execution:
         except ScheduleError:
             return None
         return schedule if GROUPED_KERNELS.issuperset(u.kernel for u in schedule.updates) else None
+
+    def written_schedule(self) -> Schedule:
+        """The schedule of the model as written, all of its latents among the updates."""
+        return make_schedule(self, self.asked)
 
     def plan(self, schedule: Any = None) -> Plan:
         """The model and a schedule, ready to run."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, ScheduleError
-from gibbsite.ground import sensible
+from gibbsite.ground import above, sensible
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
 from gibbsite.sampling.engine.engine import Engine
@@ -88,8 +88,9 @@ def read_back(
         plan = plan_without_model(described, folder)
     else:
         checkpoint.same_versions(facts["versions"])
-        plan = checked_plan(planned(described), described)
-    run = Run(plan, None, settings)
+        plan = checked_plan(planned({**described, "structures": facts.get("structures")}), described)
+    kind = Run if facts.get("structures") is None else above.ask("structure").StructureRun
+    run = kind(plan, None, settings)
     if partial:
         wrong = read_whole(folder, facts["draws"], run.kept)
         if not wrong:
@@ -115,7 +116,8 @@ def read_back(
         store.expect(facts)
         run.attach_store(store)
     if planned is not None:
-        engine, place = engine_for(plan, settings, device, on)
+        makes = getattr(plan.origin, "engine_for", engine_for)  # a model whose structure changes has its own
+        engine, place = makes(plan, settings, device, on)
         _same_surroundings(engine, facts.get("surroundings"))
         run.give_engine(engine, place)
     return run
@@ -191,6 +193,10 @@ def verify(path: str | Path) -> Verified:
 
 def _plan_of(model: Any, described: dict[str, Any]) -> Plan:
     """The model's plan under its own schedule, or else the saved one."""
+    if described.get("structures") is not None:
+        if not callable(getattr(model, "plan_of", None)):
+            raise CheckpointError("the saved run is of a model whose structure changes; this one's does not")
+        return model.plan_of(described["structures"], described["schedule"])
     own = model.execution.asked
     try:
         return model.plan(described["schedule"] if own is None else None)

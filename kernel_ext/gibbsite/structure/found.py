@@ -1,0 +1,147 @@
+"""What a run found of structures: which, how probable, and how well that is known."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gibbsite.ground.later import later
+from gibbsite.sampling.watch.diagnostics import scalar_stat
+from gibbsite.sampling.watch.snapshot import ScalarStat
+from gibbsite.structure.present import Entry
+
+pd = later("pandas")
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Structure:
+    """One structure among the draws of a run: the share of draws that are in it, with its Monte Carlo
+    standard error, in all chains and in each; `given` are the values that Python asked for."""
+
+    name: str
+    given: Mapping[str, Any]
+    probability: float
+    error: float
+    by_chain: tuple[float, ...]
+    draws: int
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.probability:.3g} ± {self.error:.1g}>"
+
+
+class Structures:
+    """The structures that a run visited, the most probable first. `index` `[chain, draw]` tells which of them
+    each draw is in; by position, or by name: `structures["K = 2"]`."""
+
+    def __init__(self, found: Sequence[Structure], index: np.ndarray):
+        self._found, self.index = tuple(found), index
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Structure]:
+        return iter(self._found)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, str):
+            known = {s.name: s for s in self._found}
+            if at not in known:
+                raise KeyError(f"no draw is in a structure {at!r}; there are {', '.join(list(known)[:6])}")
+            return known[at]
+        return self._found[at]
+
+    def to_frame(self) -> Any:
+        """A table: a row per structure with its probability, its standard error, and one column per chain."""
+        rows = {
+            s.name: {
+                "probability": s.probability,
+                "error": s.error,
+                **{f"chain {c}": p for c, p in enumerate(s.by_chain)},
+            }
+            for s in self._found
+        }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def __repr__(self) -> str:
+        if not self._found:
+            return "no draws yet"
+        wide = max(len(s.name) for s in self._found[:_SHOWN])
+        lines = [f"{'structure':{max(wide, 9)}}  probability  error   in each chain"]
+        for s in self._found[:_SHOWN]:
+            each = "  ".join(f"{p:.3f}" for p in s.by_chain)
+            lines.append(f"{s.name:{max(wide, 9)}}  {s.probability:11.4f}  {s.error:.4f}  {each}")
+        if len(self) > _SHOWN:
+            rest = sum(s.probability for s in self._found[_SHOWN:])
+            lines.append(f"and {len(self) - _SHOWN} more, of {rest:.4f} in all")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return self.to_frame().to_html(float_format="{:.4f}".format)
+
+
+def found(index: np.ndarray, entries: Sequence[Entry]) -> Structures:
+    """The structures of draws `[chain, draw]`, numbers of `entries`."""
+    if not index.size:
+        return Structures((), index)
+    out = []
+    for i in np.unique(index):
+        here = index == i
+        entry = entries[int(i)]
+        stat = indicator(entry.name, here)
+        error = 0.0 if here.all() else stat.mcse
+        out.append(
+            (
+                int(i),
+                Structure(
+                    entry.name,
+                    dict(entry.way),
+                    float(here.mean()),
+                    float(error),
+                    tuple(float(p) for p in here.mean(axis=1)),
+                    int(here.sum()),
+                ),
+            )
+        )
+    out.sort(key=lambda at: (-at[1].probability, at[1].name))
+    order = np.full(max(i for i, _ in out) + 1, -1)
+    for rank, (i, _) in enumerate(out):
+        order[i] = rank
+    return Structures([s for _, s in out], order[index])
+
+
+def indicator(name: str, here: np.ndarray) -> ScalarStat:
+    """The measures of being in a structure, of draws `[chain, draw]`."""
+    return scalar_stat(f"[{name}]", f"[{name}]", (), here.astype(float))
+
+
+def conditional_stats(values: Mapping[str, np.ndarray]) -> Any:
+    """A row per scalar in draws `[chain, draw, …]` in which NaN says that it is absent: the share of draws
+    that have it, its mean, standard deviation and quantiles in those, and the Monte Carlo error of that mean
+    as one of a ratio: of `1[there] (x - mean) / P(there)`, of which the effective sample size and R-hat are,
+    too."""
+    rows = {}
+    for site, array in values.items():
+        for at in np.ndindex(array.shape[2:]):
+            x = np.asarray(array[(slice(None), slice(None), *at)], float)
+            there = np.isfinite(x)
+            label = f"{site}[{', '.join(map(str, at))}]" if at else site
+            held = x[there]
+            if not held.size:
+                continue
+            share, mean = float(there.mean()), float(held.mean())
+            stat = scalar_stat(label, site, at, np.where(there, x - mean, 0.0) / share)
+            low, middle, high = np.quantile(held, [0.055, 0.5, 0.945])
+            rows[label] = {
+                "present": share,
+                "mean": mean,
+                "sd": float(held.std(ddof=1)) if held.size > 1 else np.nan,
+                "eti89_lb": low,
+                "median": middle,
+                "eti89_ub": high,
+                "mcse_mean": stat.mcse,
+                "ess_bulk": stat.ess_bulk,
+                "r_hat": stat.rhat,
+            }
+    return pd.DataFrame.from_dict(rows, orient="index")

@@ -1,0 +1,225 @@
+"""A model whose Python control flow reads what it draws: what is its own of `ChangingModel`."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from gibbsite.errors import GibbsiteError, ModelError, OptionError
+from gibbsite.graph import DependencyGraph
+from gibbsite.modelling.analysis import bound
+from gibbsite.sampling.start import wait_interruptibly
+from gibbsite.showing import views
+from gibbsite.structure.moving import Structured, ways_from
+from gibbsite.structure.run import StructureRun
+from gibbsite.structure.union import union_graph
+from gibbsite.structure.ways import Way, named
+
+_SHOWN = 3
+"""Structures that are looked at where there may be any number: for pictures and lists."""
+
+
+class Unprepared:
+    """What asks for a model's programs before a run finds: nothing, as structures are made when chains come
+    to them. `asked` is the text of the model's own schedule."""
+
+    ahead, asked = False, None
+
+    def before_ready(self) -> None:
+        """Nothing."""
+
+
+class Changing:
+    """For `gibbsite.facade.ChangingModel`, in place of what `Model` says: a NumPyro model in which Python
+    asks for the value of a discrete draw, bound to its arguments.
+
+    For every such value the model is an ordinary one, a *structure*: `structure(K=3)` is it, with all that a
+    `Model` has. `sample(…)` draws from all of them: chains go between structures, of which each is analysed
+    and compiled when a chain first proposes it.
+    """
+
+    fn: Callable
+    args: tuple
+    kwargs: Mapping[str, Any]
+    name: str
+    _static: Callable[[Callable], Any]
+    _carried: Callable[[str, Any], str | None]
+
+    def __init__(
+        self,
+        fn: Callable,
+        args: tuple = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        source: str | None = None,
+        name: str | None = None,
+        refused: ModelError | None = None,
+    ):
+        """`refused`: what the model as a static one was refused with, which is raised where no structure can
+        be made of it either."""
+        self.analysis = bound(fn, args, kwargs, name)
+        self._source, self.posterior, self.execution = source, object(), Unprepared()
+        try:
+            self.structured = Structured(fn, self.args, self.kwargs, self._static, self.name)
+            self.structured.carried, self.structured.origin = self._carried, self
+            self.structured.straight(self.structured.ways.drawn(np.random.default_rng(0)))
+        except GibbsiteError as problem:
+            if refused is None or "does not end" in str(problem):
+                raise
+            raise refused from problem
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """With what the structure changes."""
+        asked, count = ", ".join(self.structured.decisions), self.structured.all
+        many = f"{len(count)} structures" if count is not None else "structures are found as chains go"
+        return (f"its structure changes with {asked}: {many}",)
+
+    def structure(self, values: Mapping[str, Any] | None = None, **more: Any) -> Any:
+        """The ordinary model of one structure, in which what Python asks for has these values:
+        `model.structure(K=3)`. Raises `OptionError` for values that leave something open or are none, and
+        `ModelError` where nothing is drawn there."""
+        way = self.structured.way_of({**(values or {}), **more})
+        found = self.structured.straight(way).model
+        if found is None:
+            raise ModelError(f"nothing is left to draw where {named(way)}")
+        return found
+
+    @property
+    def _looked_at(self) -> list[Way]:
+        if self.structured.all is not None:
+            return self.structured.all
+        numbers = np.random.default_rng(0)
+        found: dict[Way, None] = {}
+        for _ in range(100):
+            found[self.structured.ways.drawn(numbers)] = None
+            if len(found) == _SHOWN:
+                break
+        return sorted(found, key=len)
+
+    @property
+    def density(self) -> Any:
+        """None that holds for all structures: `structure(…)` has one. Raises `ModelError`."""
+        raise ModelError(
+            f"the structure of model {self.name!r} changes with {', '.join(self.structured.decisions)}: "
+            f"model.structure(…) is the ordinary model of one structure, which has what is asked for"
+        )
+
+    @property
+    def sites(self) -> Mapping[str, Any]:
+        """The sites of the structures that were looked at, by name, each as the first one has it."""
+        found: dict[str, Any] = {}
+        for way in self._looked_at:
+            model = self.structured.straight(way).model
+            found.update({n: s for n, s in (model.sites if model else {}).items() if n not in found})
+        return MappingProxyType(found)
+
+    @cached_property
+    def graph(self) -> DependencyGraph:
+        """The graphs of some structures as one, with gates: edges from what Python asks for to what is there,
+        or as large, for some of its values only."""
+        return union_graph([self.structured.straight(way) for way in self._looked_at])
+
+    def schedule(self, text: Any = None, **options: Any) -> "StructureSchedule":
+        """How chains go between structures, and what each is updated by: `Structure K > NUTS [mu g]`, where
+        what stands after `>` is for the sites that a structure has; without it, every structure has its own
+        default. Raises `ScheduleError`."""
+        inner = self.structured.inner_of(self.execution.asked if text is None else text)
+        return StructureSchedule(self.structured, tuple(self._looked_at), inner)
+
+    def with_schedule(self, schedule: Any) -> Any:
+        """The same model with another default schedule, checked now."""
+        text = getattr(schedule, "text", schedule)
+        self.structured.inner_of(text)
+        changed: Any = type(self)(self.fn, self.args, self.kwargs, source=self._source, name=self.name)
+        changed.execution.asked = text
+        return changed
+
+    def plan(self, schedule: Any = None) -> Any:
+        """The structures that are known and a schedule, ready to run."""
+        inner = self.structured.inner_of(self.execution.asked if schedule is None else schedule)
+        return self.structured.plan(self._looked_at, inner)
+
+    def plan_of(self, structures: Sequence[Mapping[str, Any]], schedule: str) -> Any:
+        """The plan of a saved run, which knows these structures."""
+        return self.structured.plan(ways_from(structures), self.structured.inner_of(schedule))
+
+    def engine_for(self, plan: Any, settings: Any, device: str | None, on: Any = None) -> Any:
+        """An engine for a plan of this model, yet to be compiled, and where it runs. Raises `OptionError` for
+        workers `on`, which such a run cannot have."""
+        if on is not None:
+            raise OptionError("on: chains that go between structures run on this machine")
+        return self.structured.engine_for(plan, settings, device)
+
+    def start(self, *, schedule: Any = None, **options: Any) -> StructureRun:
+        """Sample in the background: returns the run at once. Arguments as for `sample`."""
+        run = self._made(schedule, options)
+        run.start()
+        return run
+
+    def sample(
+        self, *, schedule: Any = None, on_start: Callable[[Any], Any] | None = None, **options: Any
+    ) -> StructureRun:
+        """Sample and wait for the end: `draws`, `warmup` (500), `chains`, `seed`, `device`, `chunk` as for
+        any model. `structures` are those to be known from the beginning, mappings of what Python asks for;
+        draws are the same whichever are. Raises `ArgumentError` for other options."""
+        run = self._made(schedule, options)
+        if on_start is not None:
+            on_start(run)
+        run.start()
+        wait_interruptibly(run)
+        return run
+
+    def _made(self, schedule: Any, options: Mapping[str, Any]) -> StructureRun:
+        began = time.monotonic()
+        inner = self.structured.inner_of(self.execution.asked if schedule is None else schedule)
+        run = self.structured.started(inner, **options)
+        run.told_analysing(time.monotonic() - began)
+        return run
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Not looked for."""
+        return ()
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        self.graph._ipython_display_(**kwargs)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        try:
+            return views().bundle_of(self)
+        except ImportError:
+            return {"text/plain": repr(self)}
+
+    def __repr__(self) -> str:
+        return f"<Model {self.name}: structure changes with {', '.join(self.structured.decisions)}>"
+
+
+class StructureSchedule:
+    """The ways and the moves in words; `text` is the schedule in one line."""
+
+    def __init__(self, structured: Structured, ways: tuple[Way, ...], inner: str | None):
+        self._structured, self._ways, self._inner = structured, ways, inner
+        self.text = structured.text(inner)
+
+    def __str__(self) -> str:
+        known = [self._structured.straight(way, self._inner) for way in self._ways]
+        some = "" if self._structured.all is not None else ", …: others are found as chains propose them"
+        lines = [f"{self.text}: a sweep within the structure, then a proposal of another"]
+        for s in known:
+            text = "nothing to draw" if s.schedule is None else s.schedule.text
+            lines.append(f"  where {s.name}:  {text}")
+            if s.gone:
+                lines.append(f"    moves: {', '.join(s.gone)} {s.marginal.gone}, then drawn exactly")  # type: ignore[union-attr]
+            if s.left:
+                lines.append(
+                    f"    moves: {', '.join(s.left)} kept where both structures have it, else from its prior"
+                )
+        lines.append(f"{len(known)} structures{some}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Schedule {self.text}>"

@@ -1,0 +1,260 @@
+"""A model whose structure changes → the structures that are known of it, plans over them, and runs."""
+
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density import Site
+from gibbsite.errors import ArgumentError, GibbsiteError, ModelError, OptionError, ScheduleError, nearest
+from gibbsite.ground import sensible
+from gibbsite.kernels.scheduling.plan import Block, Plan
+from gibbsite.sampling.engine.resources import Place, capacity, choose_device, planned
+from gibbsite.sampling.engines import surroundings_of
+from gibbsite.sampling.run import Settings
+from gibbsite.sampling.start import settings_for
+from gibbsite.structure.automaton import INDEX, Automaton
+from gibbsite.structure.engine import StructureEngine
+from gibbsite.structure.present import Entry
+from gibbsite.structure.run import StructureRun
+from gibbsite.structure.straight import Straight
+from gibbsite.structure.ways import Way, Ways, named
+
+MOST = 100
+"""Structures that one run may know: each is a part of its program, which takes seconds to compile."""
+AHEAD = 6
+"""Where there are no more structures than these, all are known from the beginning."""
+_MORE = 4  # structures that nobody asked for yet which become known with another
+_WARMUP = 500
+OPTIONS = ("draws", "warmup", "chains", "seed", "device", "chunk", "structures")
+
+
+class Structured:
+    """What is known of the structures of `fn(*args, **kwargs)`; `make(fn)` makes a static one a `Model`."""
+
+    def __init__(self, fn: Callable, args: tuple, kwargs: Mapping[str, Any], make: Callable, name: str):
+        self.ways, self._make, self.name = Ways(fn, args, kwargs), make, name
+        self._args, self._kwargs = args, dict(kwargs)
+        self._known: dict[tuple[Way, str | None], Straight] = {}
+        self._lock = threading.RLock()
+        self.origin: Any = None
+        asked = self.ways.node(())
+        if asked is None:
+            raise ModelError("the model asks for the value of no draw")
+        self.all = self.ways.all_of(AHEAD)
+
+    def straight(self, way: Way, inner: str | None = None) -> Straight:
+        """The structure of a way, made once. Raises what making its model raises, with the way."""
+        with self._lock:
+            if (way, inner) not in self._known:
+
+                def make(fn: Callable) -> Any:
+                    model = self._make(fn)
+                    return model if inner is None else model.with_schedule(self._restricted(inner, model))
+
+                try:
+                    self._known[way, inner] = Straight(
+                        way, self.ways.model(way), self._args, self._kwargs, make
+                    )
+                except GibbsiteError as problem:
+                    raise type(problem)(f"where {named(way)}: {problem}") from problem
+            return self._known[way, inner]
+
+    def _restricted(self, inner: str, model: Any) -> str:
+        """A schedule's text for the sites that one structure has."""
+        latents = [n for n, s in model.sites.items() if s.latent]
+        found = self.carried(inner, latents)
+        if found is None:
+            raise ScheduleError(
+                f"the schedule {inner!r} does not update all of {', '.join(latents)}: after `>` stand the "
+                f"updates of all sites that any structure has"
+            )
+        return found
+
+    carried: Callable[[str, Sequence[str]], str | None]
+
+    def way_of(self, values: Mapping[str, Any]) -> Way:
+        """The way with these values. Raises `OptionError` for values that are none of what is asked for, or
+        that leave something open."""
+        left, way = dict(values), ()
+        while (node := self.ways.node(way)) is not None:
+            if node.site not in left:
+                raise OptionError(
+                    f"the structure is open: {node.site!r} is asked for"
+                    f"{' where ' + named(way) if way else ''}; give its value too"
+                )
+            value = np.asarray(left.pop(node.site))
+            if not node.has(value) or value.shape not in ((), node.shape):
+                raise OptionError(f"{node.site!r} cannot be {sensible.shown(values[node.site])}")
+            flat = tuple(int(v) for v in np.broadcast_to(value, node.shape).ravel())
+            way = (*way, (node.site, flat if node.shape else flat[0]))
+        if left:
+            raise OptionError(f"{next(iter(left))!r} is not asked for where {named(way)}")
+        return way
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """The names of what is asked for, as far as it is known, those of indexed sites without indices."""
+        ways = self.all or [way for way, _ in self._known] or [self.ways.drawn(np.random.default_rng(0))]
+        return tuple(dict.fromkeys(re.sub(r"\[\d+\]$", "", n) for way in ways for n, _ in way))
+
+    # plans
+
+    def plan(self, ways: Sequence[Way], inner: str | None = None) -> Plan:
+        """A plan over the structures of `ways`. Raises `ModelError` for more than there may be."""
+        if len(ways) > MOST:
+            raise ModelError(
+                f"chains visit more than {MOST} structures, {named(ways[-1])} last: each is compiled, so a "
+                f"run knows no more. Make priors of the decisions tighter, or write what changes as a mask"
+            )
+        known = [self.straight(way, inner) for way in ways]
+        automaton = Automaton(self.ways, known, lambda wanted: self.learnt(ways, wanted, inner))
+        return self._planned(automaton, inner)
+
+    def _planned(self, automaton: Automaton, inner: str | None) -> Plan:
+        known = automaton.known
+        sites: dict[str, Site] = {}
+        for name, room in automaton.rooms.items():
+            models = [s.model for s in known if s.model is not None and name in s.model.sites]
+            if models:
+                like = models[0].sites[name]
+                latent = name in automaton.latents
+                sites[name] = replace(
+                    like,
+                    shape=room.shape,
+                    dtype=room.dtype,
+                    role="latent" if latent else "deterministic",
+                    support=None,
+                )
+            else:
+                sites[name] = _computed(name, room.shape, room.dtype)
+        if INDEX in sites:
+            raise ModelError(f"a site may not be called {INDEX!r}, which tells the structure of a draw")
+        sites[INDEX] = _computed(INDEX, (), np.dtype(np.int32))
+        observed = {n: v for s in known if s.model is not None for n, v in s.model.observed.items()}
+        observed = {n: v for n, v in observed.items() if not any(n in dict(s.way) for s in known)}
+        text = self.text(inner)
+        digest = hashlib.sha256(repr([s.way for s in known]).encode())
+        for s in known:
+            digest.update(b"-" if s.model is None else s.model.execution.fingerprint.encode())
+        label = " ".join(self.decisions)
+        return Plan(
+            kernel=automaton,  # type: ignore[arg-type]
+            inputs={"ways": tuple(s.inputs for s in known)},
+            blocks=(Block(label, "Structure", tuple(automaton.latents)),),
+            sites=sites,
+            observed=observed,
+            groups={},
+            fingerprint=digest.hexdigest()[:32],
+            cache_key=None,
+            model_name=self.name,
+            schedule_text=text,
+            density=next((s.model.density for s in known if s.model is not None), None),
+            origin=self.origin,
+        )
+
+    def text(self, inner: str | None = None) -> str:
+        """The schedule's text: `Structure K > NUTS [mu g]`."""
+        head = f"Structure {' '.join(self.decisions)}"
+        return head if inner is None else f"{head} > {inner}"
+
+    def inner_of(self, text: Any) -> str | None:
+        """What a schedule's text says of the inside of structures; None where it leaves that to them. Raises
+        `ScheduleError` for what is no schedule of this model."""
+        if text is None:
+            return None
+        like = f"Structure {' '.join(self.decisions)} > NUTS [mu]"
+        if not isinstance(text, str) or not (found := _TEXT.match(text)):
+            raise ScheduleError(
+                f"this model's structure changes, so its schedule begins with the structure's own update: "
+                f"{like!r}, not {sensible.shown(text)}"
+            )
+        names = re.findall(r"[^\s\[\],]+", found["sites"])
+        for name in names:
+            if name not in self.decisions:
+                raise ScheduleError(
+                    f"Python asks for {', '.join(self.decisions)}, not for {name!r}"
+                    f"{nearest(name, self.decisions)}: write {like!r}"
+                )
+        missing = [n for n in self.decisions if n not in names]
+        if missing:
+            raise ScheduleError(f"Python also asks for {missing[0]!r}: write {like!r}")
+        return found["inner"]
+
+    # runs
+
+    def started(self, inner: str | None = None, **options: Any) -> StructureRun:
+        """A run that has not begun. Options: `draws`, `warmup`, `chains`, `seed`, `device`, `chunk`, and
+        `structures`, mappings of what Python asks for: structures to be known from the beginning, which
+        changes no draw."""
+        for name in options:
+            if name not in OPTIONS:
+                raise ArgumentError(
+                    f"sampling a model whose structure changes has no option {name!r}"
+                    f"{nearest(name, OPTIONS)} (options: {', '.join(OPTIONS)}, schedule)"
+                )
+        ahead = [
+            self.way_of(sensible.by_name("structures", v)) for v in options.pop("structures", None) or ()
+        ]
+        device, chunk = options.pop("device", None), options.pop("chunk", None)
+        if options.get("warmup", "auto") == "auto":
+            options["warmup"] = _WARMUP
+        settings = replace(
+            settings_for(**options),
+            chunk=None if chunk is None else sensible.count("chunk", chunk, 1),
+            rescue=False,
+        )
+        sensible.text("device", device, "cpu")
+        first = self._first(settings)
+        ways = list(dict.fromkeys([*(self.all or ()), *first, *ahead]))
+        plan = self.plan(ways, inner)
+        engine, place = self.engine_for(plan, settings, device)
+        planned(plan, settings.chains, settings.draws, settings.warmup, False, 1, None)
+        run = StructureRun(plan, engine, settings, place=place)
+        run.first = np.array([ways.index(w) for w in first])
+        run.give_engine(engine, place)
+        return run
+
+    def _first(self, settings: Settings) -> list[Way]:
+        """The structures that chains start in, drawn from the prior, a random number generator for each."""
+        chains = range(settings.first_chain, settings.first_chain + settings.chains)
+        return [self.ways.drawn(np.random.default_rng([settings.seed, c])) for c in chains]
+
+    def learnt(self, ways: Sequence[Way], wanted: Sequence[Way], inner: str | None) -> Plan:
+        """A plan that knows more than `ways`: what is wanted, and others that are proposed often, up to twice
+        as many as are known: every program is compiled anew as a whole."""
+        more = list(dict.fromkeys(w for w in wanted if w not in ways))
+        room = min(max(0, min(len(ways), _MORE) - len(more)), MOST - len(ways) - len(more))
+        for way in [*more, *ways] if room > 0 else ():
+            if room <= 0:
+                break
+            near = self.ways.widest(way, {*ways, *more}, 1)
+            more += near
+            room -= len(near)
+        return self.plan([*ways, *more], inner)
+
+    def engine_for(self, plan: Plan, settings: Settings, device: str | None) -> tuple[StructureEngine, Place]:
+        """An engine, yet to be compiled, and where it runs."""
+        place = choose_device(device, plan, settings.chains)
+        share = (settings.first_chain, settings.all_chains or settings.chains)
+        room = capacity(plan, settings.chains)
+        shape = (settings.chains, settings.warmup, room, place.devices[:1], 1, None, share)
+        made = StructureEngine(plan, *shape, surroundings=surroundings_of(plan))
+        return made, place
+
+
+_TEXT = re.compile(r"^\s*Structure\s+(?P<sites>[^>]+?)\s*(?:>\s*(?P<inner>.+))?$", re.DOTALL)
+
+
+def _computed(name: str, shape: tuple[int, ...], dtype: Any) -> Site:
+    whole = np.dtype(dtype).kind in "iub"
+    return Site(name, shape, dtype, None, "deterministic", whole, (), shape, (), "Deterministic", None)
+
+
+def ways_from(told: Sequence[Mapping[str, Any]]) -> list[Way]:
+    """The ways that a checkpoint tells of, in its order."""
+    return [Entry.from_json(one).way for one in told]

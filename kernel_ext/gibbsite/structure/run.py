@@ -1,0 +1,254 @@
+"""A run whose chains go between structures."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from gibbsite.errors import GibbsiteError, ModelError, OptionError
+from gibbsite.kernels.nuts.told import Centring
+from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.sampling import checkpoint
+from gibbsite.sampling.engine.engine import Engine
+from gibbsite.sampling.engine.flight import Chunk
+from gibbsite.sampling.engine.leaving import Work
+from gibbsite.sampling.engine.resources import Place
+from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING
+from gibbsite.sampling.run import Run, Settings
+from gibbsite.sampling.storage.drawn import Drawn
+from gibbsite.sampling.storage.draws import Draws
+from gibbsite.sampling.watch.preview import Preview
+from gibbsite.structure.automaton import INDEX, Automaton, ChainState
+from gibbsite.structure.engine import StructureEngine
+from gibbsite.structure.found import Structures, conditional_stats, found
+from gibbsite.structure.present import Entry, seen
+from gibbsite.structure.watching import FixedWarmup, StructureMonitor
+
+_ATTEMPTS = 50
+
+
+class _NoClock:
+    """Blocks are not timed: every structure has its own."""
+
+    shares = None
+
+    def due(self, *_: Any) -> bool:
+        """Never."""
+        return False
+
+
+class StructureRun(Run):
+    """Chains over the structures of one model. `draws` have NaN where a site is absent; `structures` tells
+    which there are, with their probabilities. Draws are those of all structures there could be, whichever are
+    known when it begins."""
+
+    _engine: StructureEngine | None
+
+    def __init__(self, plan: Plan, engine: Engine | None, settings: Settings, **more: Any):
+        self._entries: list[Entry] = entries_of(plan.kernel) if isinstance(plan.kernel, Automaton) else []
+        self.first: np.ndarray = np.zeros(settings.chains, int)
+        super().__init__(plan, engine, settings, **more)
+        self._fresh()
+        self._warming = FixedWarmup(plan, settings.warmup, False, False)
+        self._clock = _NoClock()  # type: ignore[assignment]
+
+    def _fresh(self) -> None:
+        self._monitor = StructureMonitor(self._plan, self._chains, lambda: self._entries)
+        self._preview = Preview(self._plan)
+
+    def told_analysing(self, seconds: float) -> None:
+        """Show what making the plan took with what follows."""
+        self._stages.add(ANALYSING, seconds)
+
+    # running
+
+    def _prepare(self, engine: Any) -> None:
+        if self._state is not None:
+            return
+        self._notify()
+
+        def work(tell: Callable[[str, bool], None]) -> Any:
+            with engine.surroundings.carried(), jax.default_device(engine.devices[0]):
+                engine.compile(tell)
+                tell(STARTING, False)
+                if self._saved_state is not None:
+                    return engine.placed(checkpoint.unpack(engine.template, self._saved_state), by_chain=True)
+                return self._started(engine)
+
+        state = Work(work, f"gibbsite programs of {self.model_name}").result(self._stop, self._stages.enter)
+        if state is not None:
+            self._state = state
+        self._compile_seconds = engine.compile_seconds
+
+    def _started(self, engine: StructureEngine) -> ChainState:
+        """Chains in the structures that were drawn for them, or, where no draw of a structure's prior has a
+        density with the data, in others that are known."""
+        index = np.array(self.first)
+        state, level = engine.begin(self.settings.seed, 0, index)
+        possible = [i for i, s in enumerate(engine.kernel.known) if s.possible]
+        for attempt in range(1, _ATTEMPTS):
+            bad = ~np.isfinite(level)
+            if not bad.any():
+                return state
+            if attempt >= 5 and possible:
+                chance = np.random.default_rng([self.settings.seed, attempt])
+                index = np.where(bad, chance.choice(possible, len(index)), index)
+            other, there = engine.begin(self.settings.seed, attempt, index)
+            state = jax.tree.map(lambda a, b, bad=bad: _either(bad, a, b), other, state)
+            level = np.where(bad, there, level)
+        names = ", ".join(engine.kernel.known[i].name for i in np.unique(index[~np.isfinite(level)]))
+        raise ModelError(
+            f"chains find no start: where {names}, no draw from the prior has a density with the data. The "
+            f"data are impossible there, or priors are far from them"
+        )
+
+    def grown(self, state: ChainState) -> ChainState:
+        """Make known what chains propose, and give room for it: the state to go on from."""
+        engine, before = self._engine, self._plan.kernel
+        if engine is None or not isinstance(before, Automaton):
+            raise ModelError(f"the run of {self.model_name!r} goes on only with its model")
+        self._stages.enter(COMPILING)
+        self._notify()
+        wanted = before.wanted(state)
+        plan = before.learn(wanted)
+        after = plan.kernel
+        assert isinstance(after, Automaton)
+        engine.become(plan)
+        engine.compile()
+        self._compile_seconds += engine.compile_seconds
+        with self._lock:
+            self._plan, self._entries = plan, entries_of(after)
+            self.kept = with_room(plan, self.kept, self.settings)
+            raw = self.kept.sampled.read()
+            divergences = self._monitor.divergences
+            self._fresh()
+            self._monitor.divergences = divergences
+            self._monitor._draws = next((v.shape[1] for v in raw.values()), 0)
+        self._stages.enter(SAMPLING)
+        return after.widened(state)
+
+    # what it tells
+
+    @property
+    def _raw(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        raw = dict(self.kept.sampled.read())
+        index = raw.pop(INDEX, np.zeros((self._chains, 0), np.int32))
+        return index, raw
+
+    @property
+    def draws(self) -> Mapping[str, np.ndarray]:
+        """Completed draws after warm-up, `[chain, draw, *shape]` by site, the values that Python asked for
+        first: NaN where a site, or an element of it, is absent."""
+        index, raw = self._raw
+        return Drawn(seen(index, raw, self._entries))
+
+    @property
+    def structures(self) -> Structures:
+        """The structures that draws are in, the most probable first, each with its probability, the standard
+        error of that, and its share of each chain."""
+        return found(self._raw[0], self._entries)
+
+    def summary(self, var_names: str | Sequence[str] | None = None) -> Any:
+        """A table of every scalar in the draws that have it: the share that have, mean, standard deviation,
+        an interval of 89 %, and the Monte Carlo error of the mean. Raises `OptionError` of no draws, and
+        `UnknownNameError` for a name that is not there."""
+        draws = self.draws
+        if not self.kept.sampled.steps:
+            raise OptionError("summary: there are no draws after warm-up yet; run.resume() goes on")
+        names = [var_names] if isinstance(var_names, str) else var_names
+        chosen = dict(draws) if names is None else {n: draws[n] for n in names}
+        return conditional_stats({**chosen, **(self._numbers() if names is None else {})})
+
+    def to_datatree(self, **options: Any) -> Any:
+        """As a run's; NaN where a site is absent. `sample_stats.structure` numbers the structures, whose
+        names are its attribute `names`."""
+        for name in ("posterior_predictive", "log_likelihood"):
+            if options.get(name):
+                raise OptionError(
+                    f"{name} is computed for one structure at a time: condition the model on the values that "
+                    f"Python asks for, model.structure(…), and sample that"
+                )
+        tree = super().to_datatree(**options)
+        found = self.structures
+        stats = tree["sample_stats"].to_dataset()
+        named = (["chain", "draw"], found.index, {"names": [s.name for s in found]})
+        tree["sample_stats"] = type(tree)(stats.assign(structure=named))
+        return tree
+
+    def predict(self, *args: Any, **options: Any) -> Any:
+        """Not yet across structures. Raises `ModelError`."""
+        raise ModelError(
+            "predictions are drawn for one structure at a time: model.structure(…) is the ordinary model of "
+            "one; sample that, and predict from its run"
+        )
+
+    @property
+    def probs(self) -> Mapping[str, np.ndarray]:
+        """Not across structures: `structures` has their probabilities. Raises `ModelError`."""
+        raise ModelError("probabilities of discrete sites are those of one structure; see run.structures")
+
+    def elpd(self) -> Any:
+        """Not across structures. Raises `ModelError`."""
+        raise ModelError("elpd is computed for one structure at a time; the evidence is in run.structures")
+
+    def time_blocks(self) -> dict[str, float]:
+        """Not across structures. Raises `GibbsiteError`."""
+        raise GibbsiteError("every structure has blocks of its own, which are not timed apart")
+
+    @property
+    def centring(self) -> Centring:
+        """None: structures learn by themselves."""
+        return Centring({})
+
+    @property
+    def _aims(self) -> dict[int, float]:
+        return {}
+
+    def _facts(self, live: bool) -> dict[str, Any]:
+        return {**super()._facts(live), "structures": [e.as_json() for e in self._entries]}
+
+    def take_up(self, facts: Mapping[str, Any], state: dict[str, np.ndarray], going: bool = False) -> None:
+        """As a run's."""
+        self._entries = [Entry.from_json(told) for told in facts["structures"]]
+        super().take_up(facts, state, going)
+
+    def give_engine(self, engine: Engine, place: Place) -> None:
+        """As a run's."""
+        super().give_engine(engine, place)
+        if isinstance(engine, StructureEngine):
+            engine.grows_by(self.grown)
+
+
+def entries_of(automaton: Automaton) -> list[Entry]:
+    """What a run remembers of the known structures."""
+    return [
+        Entry(
+            s.way,
+            {n: p.shape for n, p in s.places.items()} | {n: shape for n, (shape, _) in s.computed.items()},
+        )
+        for s in automaton.known
+    ]
+
+
+def with_room(plan: Plan, kept: Draws, settings: Settings) -> Draws:
+    """The same draws in arrays with room for the sites of a plan that knows more."""
+    new = Draws(plan, kept.warmup, settings.draws, settings.keep_warmup)
+    for values, stats in ((kept.warm, kept.warm_stats), (kept.sampled, kept.sampled_stats)):
+        told = {n: np.moveaxis(v, 1, 0) for n, v in stats.read().items()}
+        if not stats.steps:
+            continue
+        old = {n: np.moveaxis(v, 1, 0) for n, v in values.read().items()}
+        wide = {}
+        for name, site in plan.sites.items():
+            lead = (stats.steps, settings.chains)
+            array = np.zeros((*lead, *site.shape), site.dtype)
+            if name in old:
+                array[(slice(None), slice(None), *map(slice, old[name].shape[2:]))] = old[name]
+            wide[name] = array
+        new.append(Chunk(wide, told), stats.steps)
+    return new
+
+
+def _either(chains: np.ndarray, new: Any, old: Any) -> Any:
+    return jax.numpy.where(chains.reshape(-1, *(1,) * (new.ndim - 1)), new, old)

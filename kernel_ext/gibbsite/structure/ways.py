@@ -1,0 +1,314 @@
+"""The ways through a model, and which of them is proposed from which: a tree that grows as it is asked.
+
+Proposals are read off one random number of 32 bits: every way that can be proposed from another has an
+interval of whole numbers of its own, which depends on nothing but the two. So what a chain draws does not
+depend on which ways are known already.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from numpyro import handlers
+from numpyro.primitives import Messenger
+
+from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.collect import base_distribution
+from gibbsite.errors import ModelError
+from gibbsite.structure.asking import Asked, decided, first_asked
+
+Way = tuple[tuple[str, Any], ...]
+"""The sites that were asked for with their values, in the order of asking."""
+
+ALL = 1 << 32
+MOST_DECISIONS = 200
+"""Values that one way may ask for. A program that goes on asking has not ended by then with a probability
+that no run will see, or does not end."""
+_FEW = 8
+# values of a range without end of which a new decision is drawn: what is left of its prior beyond is reached
+# step by step
+_LEFT_OUT = 2.0**-20
+_UNIFORM = 0.1
+_MOST_TERMS = 10_000
+
+
+def named(way: Way) -> str:
+    """`K = 3, c = 1`."""
+    return ", ".join(f"{n} = {_shown(v)}" for n, v in way)
+
+
+def _shown(value: Any) -> str:
+    return "[" + " ".join(map(str, value)) + "]" if isinstance(value, tuple) else str(value)
+
+
+class _Reached(Exception):
+    """A run has come to the site that was looked for."""
+
+    def __init__(self, fn: Any):
+        super().__init__()
+        self.fn = fn
+
+
+class _Until(Messenger):
+    """Ends a run at a site, with its distribution."""
+
+    def __init__(self, fn: Any, site: str):
+        super().__init__(fn)
+        self.site = site
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] == "sample" and msg["name"] == self.site:
+            raise _Reached(msg["fn"])
+
+
+class Ways:
+    """All ways through `fn(*args, **kwargs)`."""
+
+    def __init__(self, fn: Callable, args: tuple, kwargs: Mapping[str, Any]):
+        self.fn, self.args, self.kwargs = fn, args, dict(kwargs)
+        self._nodes: dict[Way, Asked | None] = {}
+        self._fills: dict[Way, tuple[list[Any], np.ndarray]] = {}
+        self._met: dict[Way, set[tuple[int, int]]] = {}
+        self.located = lru_cache(maxsize=None)(self._located)
+        self.span = lru_cache(maxsize=None)(self._span)
+
+    def values(self, way: Way) -> dict[str, Any]:
+        """The values of a way by site, as the model sees them."""
+        return {n: self._asked(way[:i]).array(v) for i, (n, v) in enumerate(way)}
+
+    def model(self, way: Way) -> Callable:
+        """The static model of a way."""
+        return decided(self.fn, self.values(way))
+
+    def node(self, before: Way) -> Asked | None:
+        """What is asked for after these; None where the model then runs through."""
+        if before not in self._nodes:
+            if len(before) > MOST_DECISIONS:
+                told = named(before[:3])
+                raise ModelError(
+                    f"the model asked for the values of more than {MOST_DECISIONS} draws, {told}, … to "
+                    f"{named(before[-2:-1])}: a loop or recursion that does not end? Let it end with "
+                    f"probability one, soon"
+                )
+            self._nodes[before] = first_asked(self.fn, self.args, self.kwargs, self._values(before))
+        return self._nodes[before]
+
+    def _asked(self, before: Way) -> Asked:
+        found = self.node(before)
+        assert found is not None
+        return found
+
+    def _values(self, before: Way) -> dict[str, Any]:
+        return {n: self._asked(before[:i]).array(v) for i, (n, v) in enumerate(before)}
+
+    def is_way(self, way: Way) -> bool:
+        """Whether that is a whole way through this model."""
+        for i, (name, value) in enumerate(way):
+            node = self.node(way[:i])
+            if node is None or node.site != name or not node.has(value):
+                return False
+        return self.node(way) is None
+
+    def fill(self, before: Way) -> tuple[list[Any], np.ndarray]:
+        """What a decision that was not there is drawn from in a proposal: its values, and their cumulated
+        probabilities: those of the prior, mixed with some uniform ones. Where the prior depends on other
+        draws, it is that at fixed ones: a proposal may be anything."""
+        if before not in self._fills:
+            node = self._asked(before)
+            self._fills[before] = self._filled(node, before)
+        return self._fills[before]
+
+    def _filled(self, node: Asked, before: Way) -> tuple[list[Any], np.ndarray]:
+        fn = self._distribution(node, before)
+
+        def mass(values: list[Any]) -> np.ndarray:
+            given = np.stack([np.asarray(v, node.dtype).reshape(node.shape) for v in values])
+            logs = np.asarray(fn.log_prob(given), np.float64)
+            found = np.exp(logs.reshape(len(values), -1).sum(axis=1))
+            return np.where(np.isfinite(found), found, 0.0)
+
+        if node.high is not None and (node.listed or node.high - node.low < _MOST_TERMS):
+            values = list(node.values())
+            prior = mass(values)
+            total = prior.sum()
+            prior = prior / total if total > 0 else np.full(len(values), 1 / len(values))
+            share = (1 - _UNIFORM) * prior + _UNIFORM / len(values)
+        else:
+            room, prior, values = 16, np.zeros(0), []
+            while room <= _MOST_TERMS and prior.sum() < 1 - _LEFT_OUT:
+                values = list(range(node.low, node.low + room))
+                prior, room = mass(values), room * 2
+            if prior.sum() <= 0:
+                prior = np.exp2(-np.arange(1.0, len(values) + 1))
+            last = int(np.flatnonzero(prior > 0)[-1]) + 1
+            values, share = values[:last], prior[:last] / prior.sum()
+        return values, np.cumsum(share) / share.sum()
+
+    def _distribution(self, node: Asked, before: Way) -> Any:
+        """The site's distribution, where other draws are fixed ones from the prior."""
+        run = _Until(decided(self.fn, self._values(before)), node.site)
+        with handlers_alone:
+            try:
+                handlers.seed(run, jax.random.key(0))(*self.args, **self.kwargs)
+            except _Reached as found:
+                return base_distribution(found.fn)
+        raise ModelError(
+            f"the site {node.site!r} is there in one run of the model and not in the next: take Python's "
+            f"random numbers, counters and global state out of it"
+        )
+
+    # proposals
+
+    def _options(self, node: Asked, value: Any) -> list[Any]:
+        """The values that one decision may change to, equally likely each; None: it stays."""
+        if node.shape:
+            flat = list(value)
+            return [
+                None if other is None else (*flat[:i], other, *flat[i + 1 :])
+                for i, v in enumerate(flat)
+                for other in self._neighbours(node, v)
+            ]
+        return self._neighbours(node, value)
+
+    @staticmethod
+    def _neighbours(node: Asked, v: int) -> list[Any]:
+        if node.high is not None and node.high - node.low < _FEW:
+            return [w for w in range(node.low, node.high + 1) if w != v]
+        return [
+            v - 1 if v > node.low else None,
+            v + 1 if node.high is None or v < node.high else None,
+        ]
+
+    def _changes(self, way: Way) -> Iterator[tuple[int, Any, int, int]]:
+        """All ways to change one decision: its place, the new value, and the interval of numbers that choose
+        it."""
+        each = ALL // len(way)
+        for i, (_, value) in enumerate(way):
+            options = self._options(self._asked(way[:i]), value)
+            if not options:
+                continue
+            width = each // len(options)
+            for k, new in enumerate(options):
+                yield i, new, i * each + k * width, width
+
+    def _located(self, way: Way, u: int) -> tuple[int, int, Way | None]:
+        """The interval around the number `u` from which one way is proposed: its beginning, its width and
+        that way; None where the proposal is to stay."""
+        at = 0
+        for i, new, low, width in self._changes(way):
+            if at <= u < low:
+                return at, low - at, None
+            at = low + width
+            if low <= u < at:
+                return (low, width, None) if new is None else self._followed(way, i, new, low, width, u)
+        return at, ALL - at, None
+
+    def _followed(
+        self, way: Way, i: int, new: Any, low: int, width: int, u: int
+    ) -> tuple[int, int, Way | None]:
+        """As `_located`, where the decision at `i` is `new`: what is asked for afterwards stays where it was
+        asked before, and is drawn else."""
+        kept, here = dict(way), (*way[:i], (way[i][0], new))
+        while (node := self.node(here)) is not None:
+            if node.site in kept and node.has(kept[node.site]):
+                here = (*here, (node.site, kept[node.site]))
+                continue
+            if width <= 1:  # there is no telling ways apart beyond this
+                return low, width, None
+            values, edges = self._edges(here, low, width)
+            k = int(np.searchsorted(edges, u, side="right")) - 1
+            here = (*here, (node.site, values[k]))
+            low, width = int(edges[k]), int(edges[k + 1] - edges[k])
+        return low, width, here
+
+    def _edges(self, here: Way, low: int, width: int) -> tuple[list[Any], np.ndarray]:
+        values, cumulated = self.fill(here)
+        inner = np.floor(cumulated[:-1] * width).astype(np.int64)
+        return values, low + np.concatenate([[0], inner, [width]])
+
+    def _span(self, way: Way, other: Way) -> tuple[int, int]:
+        """The interval of numbers that propose `other` from `way`, as its beginning and its width; that is 0
+        where none does."""
+        first = next((i for i, (a, b) in enumerate(zip(way, other, strict=False)) if a != b), None)
+        if first is None or way[first][0] != other[first][0]:
+            return 0, 0
+        value = other[first][1]
+        low, width = next(
+            ((at, share) for i, new, at, share in self._changes(way) if i == first and new == value), (0, 0)
+        )
+        if not width:
+            return 0, 0
+        kept = dict(way)
+        for k in range(first + 1, len(other)):
+            node, value = self._asked(other[:k]), other[k][1]
+            if node.site in kept and node.has(kept[node.site]):
+                if kept[node.site] != value:
+                    return 0, 0
+                continue
+            if width <= 1:
+                return 0, 0
+            values, edges = self._edges(other[:k], low, width)
+            if value not in values:
+                return 0, 0
+            at = values.index(value)
+            low, width = int(edges[at]), int(edges[at + 1] - edges[at])
+        return low, width
+
+    def stays(self, way: Way) -> list[tuple[int, int]]:
+        """The intervals of numbers from which the proposal is to stay, as far as they are known."""
+        found, at = [], 0
+        for _, new, low, width in self._changes(way):
+            if low > at:
+                found.append((at, low - at))
+            if new is None:
+                found.append((low, width))
+            at = low + width
+        found = [*found, (at, ALL - at)] if at < ALL else found
+        return [*found, *sorted(self._met.get(way, ()))]
+
+    def proposed(self, way: Way, u: int) -> Way | None:
+        """The way that the number `u` proposes from this one. None where that is to stay for want of numbers
+        to tell ways apart, which is noted among the `stays`."""
+        low, width, other = self.located(way, u)
+        if other is None:
+            self._met.setdefault(way, set()).add((low, width))
+        return other
+
+    def drawn(self, numbers: np.random.Generator) -> Way:
+        """A way from the prior, as far as proposals know it."""
+        here: Way = ()
+        while (node := self.node(here)) is not None:
+            values, cumulated = self.fill(here)
+            k = min(int(np.searchsorted(cumulated, numbers.random(), side="right")), len(values) - 1)
+            here = (*here, (node.site, values[k]))
+        return here
+
+    def all_of(self, most: int) -> list[Way] | None:
+        """All ways, where there are at most so many; None where there are more."""
+        found: list[Way] = []
+        stack: list[Way] = [()]
+        while stack:
+            before = stack.pop()
+            node = self.node(before)
+            if node is None:
+                found.append(before)
+            elif node.high is None or len(before) > most:
+                return None
+            else:
+                values = [v for v, _ in zip(node.values(), range(most + 1), strict=False)]
+                stack.extend((*before, (node.site, v)) for v in reversed(values))
+            if len(found) + len(stack) > most:
+                return None
+        return found
+
+    def widest(self, way: Way, known: set[Way], most: int) -> list[Way]:
+        """Ways that are proposed from this one most often and are not known, at most so many."""
+        found: dict[Way, int] = {}
+        for _, new, low, width in self._changes(way):
+            if new is not None:
+                _, share, other = self.located(way, low + width // 2)
+                if other is not None and other not in known:
+                    found[other] = share
+        return sorted(found, key=lambda w: -found[w])[:most]

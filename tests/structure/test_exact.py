@@ -1,0 +1,128 @@
+"""Chains between structures against exact answers."""
+
+import gibbsite
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from numpyro import deterministic, plate, sample
+from scipy import stats
+from scipy.special import betaln, gammaln, logsumexp
+
+# of a Monte Carlo error that is known to some percent: 1 of 30,000 such numbers lies beyond
+MOST_Z = 4.0
+
+
+def agrees(estimate: float, error: float, exact: float) -> None:
+    assert abs(estimate - exact) < MOST_Z * error, (estimate, error, exact, (estimate - exact) / error)
+
+
+def share(run, name: str) -> tuple[float, float]:
+    one = run.structures[name]
+    return one.probability, one.error
+
+
+def mean(run, label: str) -> tuple[float, float]:
+    row = run.summary().loc[label]
+    return float(row["mean"]), float(row["mcse_mean"])
+
+
+@pytest.fixture(scope="module")
+def spike():
+    """Spike and slab by `if` for two coefficients: all is Gaussian; one structure has nothing to draw."""
+    x = np.array([[1.0, 0.3], [0.2, -1.0], [-0.7, 0.5], [1.5, 0.1]])
+    y = np.array([1.1, 0.4, -0.9, 1.2])
+
+    def model(x, y):
+        total = 0.0
+        for i in range(2):
+            if sample(f"on[{i}]", dist.Bernoulli(0.3)):
+                b = sample(f"b[{i}]", dist.Normal(0.0, 2.0))
+            else:
+                b = deterministic(f"b[{i}]", 0.0)
+            total = total + b * x[:, i]
+        with plate("n", len(y)):
+            sample("y", dist.Normal(total, 0.5), obs=y)
+
+    return gibbsite.model(model, x, y), x, y
+
+
+def test_spike_and_slab(spike):
+    model, x, y = spike
+    assert len(model.structured.all) == 4
+    logs, means = {}, {}
+    for on in np.ndindex(2, 2):
+        keep = np.flatnonzero(on)
+        cov = 0.25 * np.eye(4) + 4.0 * x[:, keep] @ x[:, keep].T
+        prior = sum(np.log(0.3 if o else 0.7) for o in on)
+        logs[on] = stats.multivariate_normal(np.zeros(4), cov).logpdf(y) + prior
+        means[on] = np.zeros(2)
+        means[on][keep] = 4.0 * x[:, keep].T @ np.linalg.solve(cov, y)
+    total = logsumexp(list(logs.values()))
+    run = model.sample(draws=3000, warmup=100, chains=2, seed=0)
+    weights = {on: np.exp(v - total) for on, v in logs.items()}
+    for on, weight in weights.items():
+        agrees(*share(run, f"on[0] = {on[0]}, on[1] = {on[1]}"), weight)
+    # `b` is there in every structure, drawn or 0
+    assert np.isfinite(run.draws["b[0]"]).all()
+    for i in range(2):
+        exact = sum(w * means[on][i] for on, w in weights.items())
+        agrees(*mean(run, f"b[{i}]"), exact)
+    assert run.verdict.ok, run.verdict
+
+
+def test_model_choice_by_if():
+    """Poisson or geometric counts: a Bayes factor in closed form; both parameters are integrated out."""
+    y = np.array([0, 1, 3, 0, 2, 5, 1, 0, 4, 2])
+
+    def model(y):
+        if sample("poisson", dist.Bernoulli(0.5)):
+            rate = sample("rate", dist.Gamma(2.0, 1.0))
+            with plate("n", len(y)):
+                sample("y", dist.Poisson(rate), obs=y)
+        else:
+            p = sample("p", dist.Beta(2.0, 2.0))
+            with plate("n", len(y)):
+                sample("y", dist.GeometricProbs(p), obs=y)
+
+    n, s = len(y), y.sum()
+    log_poisson = gammaln(2 + s) - (2 + s) * np.log(1 + n) - gammaln(2) - gammaln(y + 1).sum()
+    log_geometric = betaln(2 + n, 2 + s) - betaln(2, 2)
+    exact = 1 / (1 + np.exp(log_geometric - log_poisson))
+    run = gibbsite.model(model, y).sample(draws=3000, warmup=50, chains=2, seed=1)
+    agrees(*share(run, "poisson = 1"), exact)
+    agrees(*mean(run, "rate"), (2 + s) / (1 + n))
+    agrees(*mean(run, "p"), (2 + n) / (4 + n + s))
+    assert np.isnan(run.draws["p"][run.draws["poisson"] == 1]).all()
+
+
+def test_change_points_of_a_small_number():
+    """0, 1 or 2 steps in a series; where they are is enumerated, heights are Gaussian."""
+    y = np.array([0.1, -0.2, 0.3, 1.9, 2.2, 1.8, 0.4])
+    n = len(y)
+
+    def model(y):
+        count = sample("count", dist.Categorical(probs=np.array([0.5, 0.3, 0.2])))
+        level = np.zeros(n)
+        if count:
+            with plate("steps", count):
+                at = sample("at", dist.Categorical(probs=np.full(n, 1 / n)))
+                height = sample("height", dist.Normal(0.0, 2.0))
+            after = np.arange(n)[:, None] >= at[None, :]
+            level = (after * height).sum(axis=1)
+        with plate("n", n):
+            sample("y", dist.Normal(level, 0.5), obs=y)
+
+    logs = []
+    for count, prior in enumerate([0.5, 0.3, 0.2]):
+        each = []
+        for at in np.ndindex(*(n,) * count):
+            after = (np.arange(n)[:, None] >= np.array(at, int)[None, :]).astype(float)
+            cov = 0.25 * np.eye(n) + 4.0 * after @ after.T
+            each.append(stats.multivariate_normal(np.zeros(n), cov).logpdf(y) - count * np.log(n))
+        logs.append(np.log(prior) + logsumexp(each))
+    weights = np.exp(np.array(logs) - logsumexp(logs))
+    run = gibbsite.model(model, y).sample(draws=4000, warmup=200, chains=2, seed=2)
+    for s in run.structures:
+        agrees(s.probability, s.error, weights[s.given["count"]])
+    assert run.draws["height"].shape == (2, 4000, 2)
+    assert np.isnan(run.draws["height"][run.draws["count"] == 1][:, 1]).all()

@@ -1,0 +1,91 @@
+"""Structures without end: they become known as chains propose them, and that changes no draw."""
+
+import gibbsite
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from gibbsite.errors import ArgumentError, OptionError, ScheduleError
+from numpyro import sample
+from scipy import stats
+
+X = 0.9
+
+
+def tails(x, p=0.65):
+    """As many statements as there are tails, and a Gaussian: evidences are in closed form."""
+    n = 0
+    while sample(f"flip[{n}]", dist.Bernoulli(p)) == 0:
+        n += 1
+    mu = sample("mu", dist.Normal(0.0, 0.5))
+    sample("x", dist.Normal(1.0 * n + mu, 0.6), obs=x)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return gibbsite.model(tails, X).sample(draws=1000, warmup=50, chains=2, seed=3)
+
+
+def same(a, b) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[n], b[n], equal_nan=True) for n in a)
+
+
+def test_a_geometric_recursion(run):
+    n = np.arange(60)
+    exact = 0.65 * 0.35**n * stats.norm(n, np.hypot(0.5, 0.6)).pdf(X)
+    exact /= exact.sum()
+    assert len(run.structures) >= 4
+    for s in run.structures:
+        k = len(s.given) - 1
+        if exact[k] > 0.005:
+            assert abs(s.probability - exact[k]) < 4 * s.error, (s, exact[k])
+    gone = 0.25 / (0.25 + 0.36)
+    table = run.summary()
+    mean = sum(w * gone * (X - k) for k, w in enumerate(exact))
+    assert abs(table.loc["mu", "mean"] - mean) < 4 * table.loc["mu", "mcse_mean"]
+    # a flip is there only after tails
+    flips = run.draws
+    assert np.array_equal(np.isnan(flips["flip[1]"]), flips["flip[0]"] == 1)
+    assert abs(table.loc["flip[1]", "present"] - (1 - exact[0])) < 0.05
+    assert run.verdict.ok, run.verdict
+
+
+def test_what_is_known_at_the_beginning_changes_no_draw(run, tmp_path):
+    known = [{f"flip[{i}]": int(i == n) for i in range(n + 1)} for n in (2, 1)]
+    other = gibbsite.model(tails, X).sample(
+        draws=600, warmup=50, chains=2, seed=3, structures=known, chunk=37
+    )
+    assert same(other.draws, {n: v[:, :600] for n, v in run.draws.items()})
+    # stopped, saved, loaded, resumed
+    other.save(tmp_path / "run")
+    loaded = gibbsite.load(tmp_path / "run")
+    assert same(loaded.draws, other.draws)
+    assert repr(loaded.structures) == repr(other.structures)
+    back = gibbsite.load(tmp_path / "run", model=gibbsite.model(tails, X))
+    back.resume(draws=400)
+    assert same(back.draws, run.draws)
+
+
+def test_the_tree_of_data_masks_what_is_absent(run):
+    tree = run.to_datatree()
+    assert np.isnan(tree["posterior"]["flip[2]"].values).any()
+    index = tree["sample_stats"]["structure"]
+    assert index.attrs["names"][0] == run.structures[0].name
+    assert (index.values == 0).mean() == pytest.approx(run.structures[0].probability)
+
+
+def test_what_is_no_option_or_schedule_is_told():
+    model = gibbsite.model(tails, X)
+    with pytest.raises(ArgumentError, match="no option 'thin'"):
+        model.sample(thin=2)
+    with pytest.raises(OptionError, match=r"'flip\[1\]' is asked for where flip\[0\] = 0"):
+        model.structure({"flip[0]": 0})
+    with pytest.raises(ScheduleError, match="Structure flip > "):
+        model.schedule("NUTS mu")
+    with pytest.raises(ScheduleError, match="not for 'mu'"):
+        model.schedule("Structure mu")
+    assert model.schedule("Structure flip > NUTS mu").text == "Structure flip > NUTS mu"
+    told = str(model.schedule())
+    assert "where flip[0] = 1:" in told and "mu integrated out, then drawn exactly" in told
+    one = model.structure({"flip[0]": 0, "flip[1]": 1})
+    assert one.conditional("mu").kind == "conjugate"
+    assert {"flip[0]", "mu", "x"} <= set(model.graph.nodes)

@@ -1,0 +1,101 @@
+"""Where Python asks, and which way is proposed from which."""
+
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from gibbsite.errors import ModelError
+from gibbsite.structure.asking import first_asked
+from gibbsite.structure.ways import ALL, Ways
+from numpyro import plate, sample
+
+
+def sums(x):
+    a = sample("a", dist.Bernoulli(0.5))
+    unasked = sample("d", dist.Bernoulli(0.3))
+    b = sample("b", dist.DiscreteUniform(0, 3))
+    m = sample("m", dist.Normal(0.0, 1.0)) if a * 2 > b else 0.0
+    sample("x", dist.Normal(m + unasked, 1.0), obs=x)
+
+
+def tails(x, p=0.6):
+    n = 0
+    while sample(f"flip[{n}]", dist.Bernoulli(p)) == 0:
+        n += 1
+    sample("x", dist.Normal(1.0 * n, sample("s", dist.Gamma(3.0, 3.0))), obs=x)
+
+
+def sizes(y):
+    count = sample("K", dist.Poisson(2.0)) + 1
+    with plate("k", count):
+        mu = sample("mu", dist.Normal(0.0, 1.0))
+    sample("y", dist.Normal(mu.sum(), 1.0), obs=y)
+
+
+def switches(y):
+    on = sample("on", dist.Bernoulli(0.4).expand([2]).to_event(1))
+    total = 0.0
+    for i in range(2):
+        total = total + (sample(f"b[{i}]", dist.Normal(0.0, 1.0)) if on[i] else 0.0)
+    sample("y", dist.Normal(total, 1.0), obs=y)
+
+
+def test_what_is_asked_for_is_found_through_arithmetic():
+    first = first_asked(sums, (1.0,), {}, {})
+    assert first is not None and first.site == "a"
+    second = first_asked(sums, (1.0,), {}, {"a": np.int32(1)})
+    assert second is not None and (second.site, second.low, second.high) == ("b", 0, 3)
+    assert first_asked(sums, (1.0,), {}, {"a": np.int32(1), "b": np.int32(0)}) is None
+    size = first_asked(sizes, (1.0,), {}, {})
+    assert size is not None and (size.site, size.low, size.high) == ("K", 0, None)
+    array = first_asked(switches, (1.0,), {}, {})
+    assert array is not None and (array.site, array.shape, array.listed) == ("on", (2,), True)
+
+
+def test_a_recursion_is_asked_step_by_step():
+    ways = Ways(tails, (1.0,), {})
+    assert ways.is_way((("flip[0]", 0), ("flip[1]", 1)))
+    assert not ways.is_way((("flip[0]", 0),))
+    assert ways.all_of(10) is None
+    assert len(Ways(sums, (1.0,), {}).all_of(10) or ()) == 8
+
+
+@pytest.mark.parametrize("fn", [sums, tails, sizes, switches])
+def test_every_number_proposes_one_way_whose_interval_is_known(fn):
+    """The intervals cover all numbers once, and `span` says of each what `located` finds."""
+    ways, numbers = Ways(fn, (1.0,), {}), np.random.default_rng(0)
+    for _ in range(3):
+        way, at, seen = ways.drawn(numbers), 0, set()
+        for _ in range(60):
+            low, width, other = ways.located(way, at)
+            assert low == at and width > 0
+            assert other not in seen or other is None
+            if other is not None:
+                seen.add(other)
+                assert ways.is_way(other)
+                assert ways.span(way, other) == (low, width)
+                assert ways.span(other, way)[1] > 0
+            at = low + width
+            if at == ALL:
+                break
+        assert seen
+        assert at <= ALL
+
+
+def test_continuous_draws_are_refused_as_before():
+    def positive(x):
+        a = sample("a", dist.Normal(0.0, 1.0))
+        sample("x", dist.Normal(1.0 if a > 0 else 2.0, 1.0), obs=x)
+
+    with pytest.raises(ModelError, match=r"`a > 0` needs the value of 'a'.*jnp.where"):
+        first_asked(positive, (1.0,), {}, {})
+
+
+def test_a_loop_that_does_not_end_is_told():
+    def endless(x):
+        n = 0
+        while sample(f"c[{n}]", dist.Bernoulli(0.5)) >= 0:
+            n += 1
+        sample("x", dist.Normal(0.0, 1.0), obs=x)
+
+    with pytest.raises(ModelError, match=r"more than 200 draws.*does not end"):
+        Ways(endless, (1.0,), {}).drawn(np.random.default_rng(0))
