@@ -133,8 +133,8 @@ def test_a_smooth_chain_is_right_in_single_precision_or_says_that_it_is_not(offs
     near = mean + np.linalg.cholesky(cov) @ np.random.default_rng(1).normal(size=64)
     near = jnp.asarray(near, jnp.float32)
     keys = jax.random.split(jax.random.key(0), 4000)
-    draws, lost = jax.jit(jax.vmap(lambda k: chain.told(k, {"x": near}, data)))(keys)
-    found = np.asarray(draws, np.float64)
+    draws, lost = jax.jit(jax.vmap(lambda k: chain.drawn(k, {"x": near}, data)))(keys)
+    found = np.asarray(draws["x"], np.float64)
     right = (
         np.max(np.abs(found.mean(0) - mean) / sd) * np.sqrt(4000) < 5
         and np.max(np.abs(found.std(0) / sd - 1)) * np.sqrt(8000) < 5

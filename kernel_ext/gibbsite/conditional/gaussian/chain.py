@@ -19,6 +19,7 @@ from gibbsite.conditional.factors.rounding import lost_by_holding
 from gibbsite.conditional.gaussian.chained import ChainedGaussian, Pieces, Strand, Stringing
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.gaussian.tridiagonal import tridiagonal
+from gibbsite.conditional.update import Drawn
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Accesses, Affine, Whole
 
@@ -104,10 +105,9 @@ class GaussianChain(GaussianConditional):
         gradient `at` a value of the site in the vectors' place, where there is one."""
         return self._chained.information(latents, data, None if at is None else {self.site: at})
 
-    def told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
-        """One exact joint draw of the site, pure in latent values and data arrays, and what rounding leaves
-        of it, in standard deviations: what values lose by being held as they are, and what entries of the
-        precision do.
+    def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
+        """One exact joint draw of the site, and what rounding leaves of it: what values lose by being held as
+        they are, and what entries of the precision do.
 
         The site's own value, where there is one, says where the mean is looked for: from close by, nothing is
         lost to numbers that cancel.
@@ -121,7 +121,7 @@ class GaussianChain(GaussianConditional):
         draw = self._split(start) + sample_chain(vector, diagonal, below, noise)
         own = jnp.diagonal(diagonal, axis1=-2, axis2=-1)
         lost = lost_by_holding(own, draw) + _lost_by_coupling(diagonal, below, self.chain.reach) ** 2
-        return self._joined(draw).astype(site.dtype), jnp.sqrt(lost)
+        return Drawn({self.site: self._joined(draw).astype(site.dtype)}, jnp.sqrt(lost))
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`information`, `diagonal` and `below`; see the class."""

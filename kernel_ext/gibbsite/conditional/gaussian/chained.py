@@ -23,6 +23,7 @@ from gibbsite.conditional.gaussian.tridiagonal import Tridiagonal, half_log_det,
 from gibbsite.conditional.reads.batch import batch_axes
 from gibbsite.conditional.reads.outer import exact_product
 from gibbsite.conditional.reads.same import index_id
+from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Affine, Component, Table
 
@@ -166,7 +167,7 @@ class Stringing:
         return f"{copies}{along}{beside}"
 
 
-class ChainedGaussian:
+class ChainedGaussian(Update):
     """The joint conditional of `sites`, certified Gaussian: a block tridiagonal precision and a border, as
     `layout` says."""
 
@@ -187,7 +188,6 @@ class ChainedGaussian:
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         return repr((type(self).__name__, self.sites, self.layout))
 
     def values(self, x: Pieces) -> dict[str, Any]:
@@ -283,12 +283,12 @@ class ChainedGaussian:
         inside = layout.vector({n: jnp.ones(shapes[n], zero.chain.dtype) for n in self.sites}).chain
         return found[turn, steps] + eye * (1.0 - inside)[..., None, :], below
 
-    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
-        """One exact joint draw, by site; pure in latent values and data arrays."""
+    def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
+        """One exact joint draw."""
         mean, factor = self.solved(latents, data)
         keys = jax.random.split(key)
         z = Pieces(*(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, mean, strict=True)))
-        return self.values(jax.tree.map(jnp.add, mean, factor.noise(z)))
+        return Drawn(self.values(jax.tree.map(jnp.add, mean, factor.noise(z))))
 
 
 def _curved(gradient: Callable[[Pieces], Pieces], zero: Pieces) -> Callable[[Pieces], Pieces]:
