@@ -25,6 +25,9 @@ class Marginal(Update):
     gone = "summed out"
     """What becomes of the sites, in words."""
 
+    near: tuple[str, ...] = ()
+    """Sites whose own values, where kernels know them, are of use: not for what they are, but for digits."""
+
     def __init__(self, density: Density, sites: Sequence[str]):
         self.sites = tuple(sites)
         self._written = density

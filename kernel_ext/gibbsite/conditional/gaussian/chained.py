@@ -212,7 +212,9 @@ class ChainedGaussian(Update):
     def solved(self, latents: Mapping[str, Any], data: Any, held: bool = True) -> tuple[Pieces, Strung]:
         """Mean and factorised precision at the values of the other sites.
 
-        Where `held`, derivatives are those of the determinant alone, of the first order.
+        Values of the sites themselves, where there are any, only say where the mean is looked for: from close
+        by, one step leads to it, and nothing is lost to numbers that cancel. Where `held`, derivatives are
+        those of the determinant alone, of the first order.
         """
         gradient, zero = self._gradient(latents, data), self._zero
         curved, dtype, p = _curved(gradient, zero), zero.chain.dtype, zero.border.size
@@ -242,6 +244,9 @@ class ChainedGaussian(Update):
         def step(x: Pieces) -> Pieces:
             return jax.tree.map(jnp.add, x, fixed(factor).solve(fixed(gradient(x))))
 
+        own = {n: jnp.where(jnp.isfinite(latents[n]), latents[n], 0) for n in self.sites if n in latents}
+        if len(own) == len(self.sites):
+            return step(lax.stop_gradient(self.layout.vector(own))), factor
         # the second step takes back what the first lost to rounding
         return step(step(zero)), factor
 
@@ -267,21 +272,25 @@ class ChainedGaussian(Update):
         layout, width = self.layout, self.layout.width
         turn = jnp.arange(layout.steps) % 3
 
-        def column(at: tuple[Any, Any]) -> Any:
-            unit, third = at
-            # every third step at once: what these reach does not overlap
-            chosen = jnp.where((turn == third)[:, None, None], unit, 0.0)
-            return curved(Pieces(jnp.broadcast_to(chosen, zero.chain.shape), zero.border)).chain
+        def columns(third: int) -> Any:
+            def column(unit: Any) -> Any:
+                # every third step at once: what these reach does not overlap
+                chosen = jnp.where((turn == third)[:, None, None], unit, 0.0)
+                return curved(Pieces(jnp.broadcast_to(chosen, zero.chain.shape), zero.border)).chain
 
-        eye = jnp.eye(width, dtype=zero.chain.dtype)
-        found = _side_by_side(column, (jnp.tile(eye, (3, 1)), jnp.repeat(jnp.arange(3), width)))
-        found = jnp.moveaxis(found.reshape(3, width, *zero.chain.shape), 1, -1)
-        steps = jnp.arange(layout.steps)
-        below = jnp.where((steps > 0)[:, None, None, None], found[(steps - 1) % 3, steps], 0.0)
+            return jnp.moveaxis(_side_by_side(column, eye), 0, -1)
+
+        def served(third: Any) -> Any:
+            # by masks and not by numbers: of a gather XLA pulls back one element after another
+            return sum(jnp.where((third == k)[:, None, None, None], found[k], 0.0) for k in range(3))
+
+        eye, steps = jnp.eye(width, dtype=zero.chain.dtype), jnp.arange(layout.steps)
+        found = [columns(k) for k in range(3)]
+        below = served(jnp.where(steps > 0, (steps - 1) % 3, -1))
         # places beyond the end of a strand meet nothing
         shapes = layout.shapes
         inside = layout.vector({n: jnp.ones(shapes[n], zero.chain.dtype) for n in self.sites}).chain
-        return found[turn, steps] + eye * (1.0 - inside)[..., None, :], below
+        return served(turn) + eye * (1.0 - inside)[..., None, :], below
 
     def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
         """One exact joint draw."""
