@@ -75,8 +75,8 @@ def chain(offset, tau):
     model = gb.model(smooth, y, np.float32(tau), check_values=False)
     data, near = tuple(model.density.arguments.arrays), jnp.asarray(mean, jnp.float32)
     keys = jax.random.split(jax.random.key(0), 20_000)
-    found = jax.jit(jax.vmap(lambda k: model.conditional("x").told(k, {"x": near}, data)))(keys)
-    draws, lost = (np.asarray(v, np.float64) for v in found)
+    found = jax.jit(jax.vmap(lambda k: model.conditional("x").drawn(k, {"x": near}, data)))(keys)
+    draws, lost = (np.asarray(v, np.float64) for v in (found.values["x"], found.rounding))
     ratio = draws.std(0) / sd
     told = f"smooth chain of 64, level {offset:g}, steps {tau:g}"
     row(

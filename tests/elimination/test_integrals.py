@@ -414,9 +414,36 @@ def test_what_cannot_be_integrated_out_says_why():
             ask({"a": 1.0, "b": 1.0, "z": np.zeros(12, int)})
 
 
+@pytest.mark.parametrize("name", ["walk", "dynamic_regression"])
+def test_what_the_sites_were_is_in_no_draw_and_no_density(name):
+    """It says where means are looked for."""
+    case = GAUSSIAN[name]
+    with jax.enable_x64(True):
+        model = gb.model(case.fn, *case.args)
+        marginal, data = model.marginal(*case.sites), tuple(model.density.arguments.arrays)
+        state = {n: jnp.asarray(v, float) for n, v in case.state.items()}
+        r = np.random.default_rng(5)
+        own = [{n: r.normal(0, sd, model.sites[n].shape) for n in case.sites} for sd in (1.0, 30.0)]
+
+        def at(near):
+            known = {**state, **near}
+            density = jax.value_and_grad(lambda s: marginal.logdensity_at({**near, **s}, data))(state)
+            return density, marginal.draw_at(jax.random.key(3), known, data)
+
+        expected, *found = [jax.jit(at)(near) for near in ({}, *own)]
+        for one in found:
+            for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(expected), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
+        gone = marginal.sample(jax.random.key(3), {**state, **own[0]})
+        again = marginal.sample(jax.random.key(3), {**state, **own[1]})
+        for n in case.sites:
+            np.testing.assert_array_equal(gone[n], again[n])
+
+
 @pytest.mark.parametrize("name", ["walk", pytest.param("crossed", marks=pytest.mark.slow)])
 def test_single_precision_keeps_six_digits(name):
-    """Also where innovations, or the noise, are a thousandth of what surrounds them."""
+    """Also where innovations, or the noise, are a thousandth of what surrounds them, and where it is known
+    what the sites were while they were not."""
     case = GAUSSIAN[name]
     args = (noise(200).cumsum(),) if name == "walk" else case.args
     small = {n: 1e-3 * v for n, v in list(case.state.items())[:1]}
@@ -427,9 +454,13 @@ def test_single_precision_keeps_six_digits(name):
             model = gb.model(case.fn, *(a.astype(kind) if a.dtype.kind == "f" else a for a in args))
             marginal, data = model.marginal(*case.sites), tuple(model.density.arguments.arrays)
             states = [{n: jnp.asarray(v, kind) for n, v in {**case.state, **s}.items()} for s in ({}, small)]
-            both = jax.jit(jax.value_and_grad(lambda s, m=marginal, d=data: m.logdensity_at(s, d)))
-            found.append([jax.tree.map(lambda x: np.asarray(x, float), both(s)) for s in states])
-    for at, (value, slope), (exact, true_slope) in zip(({}, small), *found, strict=True):
+            both = jax.jit(
+                jax.value_and_grad(lambda s, near, m=marginal, d=data: m.logdensity_at({**near, **s}, d))
+            )
+            own = marginal.sample(jax.random.key(0), states[0])
+            each = [both(s, near) for s in states for near in ({}, own)]
+            found.append([jax.tree.map(lambda x: np.asarray(x, float), e) for e in each])
+    for at, (value, slope), (exact, true_slope) in zip(({}, {}, small, small), *found, strict=True):
         assert abs(value - exact) < 2e-6 * abs(exact)
         for n, g in true_slope.items():  # by the logarithm, as chains move
             x = {**case.state, **at}[n]

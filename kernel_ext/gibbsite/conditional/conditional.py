@@ -5,15 +5,14 @@ from functools import cached_property
 from typing import Any
 
 from gibbsite.conditional.text import conditional_text
+from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 from gibbsite.density.notation.html import conditional_html
 from gibbsite.density.notation.latex import conditional_latex
 from gibbsite.errors import ModelError
-from gibbsite.ground.sensible import random_key
-from gibbsite.trace.passes.for_cpu import jitted
 
 
-class Conditional:
+class Conditional(Update):
     """The full conditional of one latent site.
 
     `kind` is "finite" (elements independent, or coupled and swept), "chain" (drawn jointly by forward
@@ -25,7 +24,7 @@ class Conditional:
 
     def __init__(self, density: Density, site: str, reason: str, cost: str = "", obstacle: Any = None):
         self.density = density
-        self.site = site
+        self.site, self.sites = site, (site,)
         self.reason = reason
         self.cost = cost
         self.obstacle = obstacle
@@ -47,6 +46,10 @@ class Conditional:
         """One application of the kernel, pure in complete latent values and data arrays."""
         raise self._not_drawn()
 
+    def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
+        """As `update`, by site."""
+        return Drawn({self.site: self.update(key, latents, data)})
+
     def _not_drawn(self) -> ModelError:
         return ModelError(f"{self.site!r} has no conditional that can be drawn from directly: {self.reason}")
 
@@ -54,23 +57,11 @@ class Conditional:
         """Draw the site given the rest of `state`, shape `site.shape`: one application of the kernel."""
         if self.kind == "none":
             raise self._not_drawn()
-        return self._sample(random_key(key), self._latents(state), self._data)
+        return super().sample(key, state)[self.site]
 
     def logits(self, state: Mapping[str, Any]) -> Any:
         """Normalised log probabilities over the support, element by element."""
         raise ModelError(f"{self.site!r} has no finite conditional: {self.reason}")
-
-    def _latents(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """What an exact draw reads of a state: every other latent."""
-        return self.density.state_values(state, without=(self.site,))
-
-    @property
-    def _data(self) -> tuple[Any, ...]:
-        return tuple(self.density.arguments.arrays)
-
-    @cached_property
-    def _sample(self) -> Any:
-        return jitted(self.update)
 
     @property
     def origins(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class IntegralMarginal(Marginal):
     def __init__(self, density: Density, sites: Sequence[str], order: Sequence[str] | None = None):
         super().__init__(density, sites)
         density = self.density
-        discrete = [u for u in self._units if density.sites[u].discrete]
+        discrete = self._summed = [u for u in self._units if density.sites[u].discrete]
         smooth = [u for u in self._units if u not in discrete]
         if order is not None:
             raise ModelError(
@@ -61,6 +61,16 @@ class IntegralMarginal(Marginal):
     def _count(self, unit: str) -> int:
         support = self.listed[unit]
         return support.size ** int(np.prod(support.elements, dtype=np.int64))
+
+    @property
+    def near(self) -> tuple[str, ...]:
+        """Those that are integrated out: what they were says where their means are looked for."""
+        return tuple(m for u in self._units if u not in self._summed for m in self._units[u])
+
+    def _given(self, latents: Latents) -> dict[str, Any]:
+        """As `_packed`, and what is known of where sites of `near` may be."""
+        packed = self.density.packed(latents)
+        return {n: v for n, v in packed.items() if n in self.density.latent_vars and n not in self._summed}
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -110,7 +120,7 @@ class IntegralMarginal(Marginal):
     def logdensity_at(
         self, latents: Latents, data: Any, apart: Latents | None = None, held: bool = True
     ) -> Any:
-        rest = self._packed(latents)
+        rest = self._given(latents)
         if not self.listed:
             return self._one(rest, data, apart, held)
         return jax.nn.logsumexp(self._of_each(rest, data, apart, held))
@@ -127,7 +137,7 @@ class IntegralMarginal(Marginal):
             found = self.tables.logdensity_at(places, data, apart, held) - total
         else:
             found = summed_terms(self.density, places, data, at_distances(self.density, apart or {})) - total
-        return jnp.where(jnp.isnan(found), -jnp.inf, found)
+        return _possible(found)
 
     def _of_each(self, rest: Latents, data: Any, apart: Latents | None = None, held: bool = True) -> Any:
         """Of all joint values of the listed sites, `[values]`."""
@@ -168,7 +178,7 @@ class IntegralMarginal(Marginal):
         return out if self.tables is None else {**out, **self.tables.settled_at({**rest, **out}, data)}
 
     def draw_at(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
-        rest = self._packed(latents)
+        rest = self._given(latents)
         key, key_listed, key_tables = jax.random.split(key, 3)
         values = {}
         if self.listed:
@@ -223,6 +233,16 @@ class IntegralMarginal(Marginal):
                 p = jnp.moveaxis(self._weights(unit, weight), 0, -1)
                 out.update(self._unpacked(unit, p.reshape((*support.elements, -1))))
         return out
+
+
+@jax.custom_jvp
+def _possible(log_density: Any) -> Any:
+    """−inf for what is undefined."""
+    return jnp.where(jnp.isnan(log_density), -jnp.inf, log_density)
+
+
+# a slope that asked whether the value is a number would compute the value again, in every fused loop
+_possible.defjvp(lambda primals, tangents: (_possible(*primals), *tangents))
 
 
 def _digits(number: int, support: FiniteSupport) -> np.ndarray:

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 
 from gibbsite.conditional.reads.group import updated_together
+from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density, rerolled
 from gibbsite.elimination.integrals.message import Latents, Moments
 from gibbsite.errors import ModelError
-from gibbsite.ground.sensible import flag, random_key
+from gibbsite.ground.sensible import flag
 
 
-class Marginal:
+class Marginal(Update):
     """The density of everything but `sites`, which are summed or integrated out; and their joint conditional.
 
     A `state` is a dict of constrained values that holds every other latent; extra entries are ignored. All
@@ -23,6 +24,9 @@ class Marginal:
 
     gone = "summed out"
     """What becomes of the sites, in words."""
+
+    near: tuple[str, ...] = ()
+    """Sites whose own values, where kernels know them, are of use: not for what they are, but for digits."""
 
     def __init__(self, density: Density, sites: Sequence[str]):
         self.sites = tuple(sites)
@@ -46,10 +50,6 @@ class Marginal:
             return self._jitted("with constants", self._with_constants)(self._latents(state), self._data)
         return self._jitted("logdensity", self._smooth)(self._latents(state), self._data)
 
-    def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
-        """One exact joint draw of the sites given the rest: arrays of `site.shape` by name."""
-        return self._jitted("draw", self.draw_at)(random_key(key), self._latents(state), self._data)
-
     def moments(self, state: Mapping[str, Any]) -> dict[str, Moments]:
         """Mean and variance of every element of the sites given the rest, `(mean, variance)` by name, each of
         `site.shape`; infinite where they are."""
@@ -71,16 +71,6 @@ class Marginal:
     @property
     def order(self) -> tuple[str, ...]:
         """The sites in the order in which they are eliminated."""
-        raise NotImplementedError
-
-    @property
-    def cost(self) -> str:
-        """The work of one evaluation, in words."""
-        raise NotImplementedError
-
-    @property
-    def signature(self) -> str:
-        """Equal for marginals that compile to the same program for any data."""
         raise NotImplementedError
 
     @property
@@ -122,6 +112,9 @@ class Marginal:
         """As `sample`."""
         raise NotImplementedError
 
+    def drawn(self, key: Any, latents: Latents, data: Any) -> Drawn:
+        return Drawn(self.draw_at(key, latents, data))
+
     def moments_at(self, latents: Latents, data: Any) -> dict[str, Moments]:
         """As `moments`."""
         raise NotImplementedError
@@ -160,10 +153,6 @@ class Marginal:
     def _latents(self, state: Mapping[str, Any]) -> dict[str, Any]:
         values = self.density.state_values(state, without=tuple(self._units))
         return {n: v for n, v in values.items() if n not in self._units}
-
-    @property
-    def _data(self) -> tuple[Any, ...]:
-        return tuple(self.density.arguments.arrays)
 
     def _jitted(self, name: str, fn: Callable[..., Any]) -> Any:
         if name not in self._programs:

@@ -52,9 +52,9 @@ class FiniteConditional(Conditional):
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         """One application of the kernel, pure in complete latent values and data arrays."""
-        return self._drawn(key, latents, data)[0]
+        return self._told(key, latents, data)[0]
 
-    def _drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+    def _told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         """Values, and whether each element had a table to be drawn from."""
         if self.chain is None:
             return sweep(self.tables, key, latents, data)
@@ -83,7 +83,8 @@ class FiniteConditional(Conditional):
         Raises `DataError` for an element that has no possible value; under `jit` and `vmap`, where that
         cannot be told, its logits are NaN.
         """
-        found = self._logits(self._latents(state, False), self._data)
+        free = self.sites if self.structure.independent or not self.structure.elements else ()
+        found = self._logits(self.density.state_values(state, without=free), self._data)
         if not is_traced(found):
             self._refuse(~np.isnan(np.asarray(found)).any(axis=-1))
         return found
@@ -119,14 +120,15 @@ class FiniteConditional(Conditional):
         ]
         return repr((self.kind, s.elements, s.n_colours, sorted(s.offsets), s.explicit, touches, arrays))
 
-    def _latents(self, state: Mapping[str, Any], joint: bool | None = None) -> dict[str, Any]:
-        joint = self.kind == "chain" if joint is None else joint
-        free = (self.site,) if joint or self.structure.independent or not self.structure.elements else ()
-        return self.density.state_values(state, without=free)
+    @property
+    def fresh(self) -> tuple[str, ...]:
+        """None where elements are swept, each given the others."""
+        alone = self.structure.independent or not self.structure.elements
+        return self.sites if alone or self.kind == "chain" else ()
 
     @cached_property
     def _sample(self) -> Any:
-        return jitted(self._drawn)
+        return jitted(self._told)
 
     @cached_property
     def _logits(self) -> Any:

@@ -124,14 +124,10 @@ class DynamicConditional(Conditional):
         """As that of the branch at `state`; `ModelError` where that is a slice."""
         return self._exact(state).distribution(state)
 
-    def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
-        """One application of the kernel, shape `site.shape`; starts from the site's own value where some
-        branch is a slice."""
-        return super().sample(key, state)
-
-    def _latents(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        exact = all(b.exact is not None for b in self.branches)
-        return self.density.state_values(state, without=(self.site,) if exact else ())
+    @property
+    def fresh(self) -> tuple[str, ...]:
+        """None where some branch is a slice, which starts from the site's own value."""
+        return self.sites if all(b.exact is not None for b in self.branches) else ()
 
     @property
     def signature(self) -> str:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
+from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.finite.finite import FiniteTables, finite_structure, sweep
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
@@ -75,11 +76,12 @@ class WindowTables(FiniteTables):
         return jnp.where(index < 0, now, self.start + self.stride * index.astype(now.dtype)).astype(now.dtype)
 
 
-class WindowDraw:
+class WindowDraw(Conditional):
     """The update of a discrete `site` of infinite support. Raises `Refused` where it has none."""
 
+    kind = "window"
+
     def __init__(self, density: Density, site: str):
-        self.density, self.site = density, site
         self.low = _lowest(density, site)
         self.tables = WindowTables(density, site)
         s = self.tables.structure
@@ -88,7 +90,14 @@ class WindowDraw:
             raise Refused(f"the elements of {site} are coupled without a pattern")
         n = sum(int(np.prod(t.term.shape, dtype=np.int64)) for t in s.single + s.joint)
         passes = "" if s.independent else f" × {s.n_colours} passes"
-        self.cost = f"2 windows × {WIDTH} values × {n} term elements{passes}"
+        cost = f"2 windows × {WIDTH} values × {n} term elements{passes}"
+        reason = "infinite support: drawn exactly from tables over windows placed at random around its value"
+        super().__init__(density, site, reason, cost)
+
+    @property
+    def fresh(self) -> tuple[str, ...]:
+        """None: windows are placed around the site's own value."""
+        return ()
 
     def update(self, key: Any, latents: Latents, data: Any) -> Any:
         """Long steps, then short ones; pure in complete latent values and data arrays."""

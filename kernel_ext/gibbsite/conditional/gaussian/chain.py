@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.factors.rounding import lost_by_holding
 from gibbsite.conditional.gaussian.chained import ChainedGaussian, Pieces, Strand, Stringing
 from gibbsite.conditional.gaussian.joint import GaussianConditional
-from gibbsite.conditional.gaussian.tridiagonal import tridiagonal
+from gibbsite.conditional.update import Drawn
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Accesses, Affine, Whole
 
@@ -90,69 +88,21 @@ class GaussianChain(GaussianConditional):
             f"{3 * self.width} gradients over {n} term elements, {self.steps} steps of width {self.width}"
         )
 
-    def _split(self, x: Any) -> Any:
-        """`[steps, blocks, width]`; places beyond the chain's end are zero."""
-        return self._chained.layout.vector({self.site: x}).chain
-
     def _joined(self, blocks: Any) -> Any:
         return self._chained.layout.values(Pieces(blocks, jnp.zeros(0)))[self.site]
 
-    def chain_information(
-        self, latents: Mapping[str, Any], data: Any, at: Any = None
-    ) -> tuple[Any, Any, Any]:
-        """Information vectors, diagonal blocks and blocks below the diagonal, as `natural` names them; the
-        gradient `at` a value of the site in the vectors' place, where there is one."""
-        return self._chained.information(latents, data, None if at is None else {self.site: at})
-
-    def told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
-        """One exact joint draw of the site, pure in latent values and data arrays, and what rounding leaves
-        of it, in standard deviations: what values lose by being held as they are, and what entries of the
-        precision do.
-
-        The site's own value, where there is one, says where the mean is looked for: from close by, nothing is
-        lost to numbers that cancel.
-        """
-        site = self.density.sites[self.site]
-        others = {n: v for n, v in latents.items() if n != self.site}
-        start = jnp.asarray(latents.get(self.site, jnp.zeros(site.shape)), site.dtype)
-        start = jnp.where(jnp.isfinite(start), start, 0)
-        vector, diagonal, below = self.chain_information(others, data, start)
-        noise = jax.random.normal(key, vector.shape, site.dtype)
-        draw = self._split(start) + sample_chain(vector, diagonal, below, noise)
-        own = jnp.diagonal(diagonal, axis1=-2, axis2=-1)
-        lost = lost_by_holding(own, draw) + _lost_by_coupling(diagonal, below, self.chain.reach) ** 2
-        return self._joined(draw).astype(site.dtype), jnp.sqrt(lost)
+    def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
+        """One exact joint draw of the site; its own value, where there is one, says where the mean is looked
+        for."""
+        return self._chained.drawn(key, latents, data)
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`information`, `diagonal` and `below`; see the class."""
         latents = self.density.state_values(state, without=(self.site,))
-        found = self.chain_information(latents, self._data)
+        found = self._chained.information(latents, self._data)
         return dict(zip(("information", "diagonal", "below"), found, strict=True))
 
     @property
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""
         return repr(("gaussian chain", self.site, self.batch, self.chain))
-
-
-def _lost_by_coupling(diagonal: Any, below: Any, reach: int) -> Any:
-    """The largest relative error of what is known of a chain's level: couplings of places add nothing to it,
-    but their rounding does. Of a component of a place at a time, `1^T P 1` is told from the rounding of P."""
-    whole = jnp.sum(diagonal + below + jnp.swapaxes(below, -1, -2), axis=0)
-    own = jnp.sum(jnp.diagonal(diagonal, axis1=-2, axis2=-1), axis=0)
-    blocks, width = own.shape
-    each = width // reach
-    level = jnp.sum(whole.reshape(blocks, reach, each, reach, each), axis=(1, 3))
-    level = jnp.diagonal(level, axis1=-2, axis2=-1)
-    lost = jnp.finfo(own.dtype).eps * jnp.sum(own.reshape(blocks, reach, each), axis=1)
-    return jnp.max(lost / jnp.maximum(level, lost))
-
-
-def sample_chain(vector: Any, diagonal: Any, below: Any, noise: Any) -> Any:
-    """A draw of the Gaussian with a block tridiagonal precision, shape `[steps, blocks, width]`.
-
-    `vector` and standard Normal `noise` have the draw's shape, `diagonal` and `below` one more axis of size
-    `width`; `below[t]` couples step `t` with step `t - 1`.
-    """
-    factor = tridiagonal(diagonal, below)
-    return factor.backward(factor.forward(vector[..., None]) + noise[..., None])[..., 0]

@@ -18,11 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gibbsite.conditional.factors.rounding import lost_by_holding
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.tridiagonal import Tridiagonal, half_log_det, tridiagonal
 from gibbsite.conditional.reads.batch import batch_axes
 from gibbsite.conditional.reads.outer import exact_product
 from gibbsite.conditional.reads.same import index_id
+from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Affine, Component, Table
 
@@ -53,30 +55,35 @@ class Pieces(NamedTuple):
 
 
 class Strung(NamedTuple):
-    """A factorised precision: of the chains, what a step of the border moves these by `[steps, blocks, width,
-    p]`, and the border's factor `[p, p]` given nothing of the chains."""
+    """A factorised precision: of the chains, whose blocks are `diagonal` and `below`; what a step of the
+    border moves these by `[steps, blocks, width, p]`; and the border's factor `[p, p]` given nothing of the
+    chains."""
 
+    diagonal: Any
+    below: Any
     chain: Tridiagonal
     moved: Any
     border: Any
     half_log_det: Any
 
-    def solve(self, b: Pieces) -> Pieces:
-        """The precision's inverse times a vector."""
-        inner = self.chain.solve(b.chain[..., None])[..., 0]
+    def solve(self, b: Pieces, noise: Pieces | None = None) -> Pieces:
+        """The precision's inverse times a vector; with standard Normal `noise`, a draw around that."""
+        y = self.chain.forward(b.chain[..., None])
+        inner = self.chain.backward(y if noise is None else y + noise.chain[..., None])[..., 0]
         if not self.border.size:
             return Pieces(inner, b.border)
         left = b.border + jnp.tensordot(b.chain, self.moved, 3)
-        border = jax.scipy.linalg.cho_solve((self.border, True), left)
+        left = jax.scipy.linalg.solve_triangular(self.border, left, lower=True)
+        left = left if noise is None else left + noise.border
+        border = jax.scipy.linalg.solve_triangular(self.border, left, trans="T", lower=True)
         return Pieces(inner + exact_product(self.moved, border), border)
 
-    def noise(self, z: Pieces) -> Pieces:
-        """A draw with mean zero, from standard Normal numbers."""
-        inner = self.chain.backward(z.chain[..., None])[..., 0]
-        if not self.border.size:
-            return Pieces(inner, z.border)
-        border = jax.scipy.linalg.solve_triangular(self.border, z.border, trans="T", lower=True)
-        return Pieces(inner + exact_product(self.moved, border), border)
+    def rounding(self, x: Pieces, reach: int) -> Any:
+        """What values of the chains lose by being held as they are, and what is lost in the precision's
+        entries, in standard deviations."""
+        own = jnp.diagonal(self.diagonal, axis1=-2, axis2=-1)
+        lost = lost_by_holding(own, x.chain) + _lost_by_coupling(self.diagonal, self.below, reach) ** 2
+        return jnp.sqrt(lost)
 
     def variances(self) -> Pieces:
         """Of each element."""
@@ -166,9 +173,11 @@ class Stringing:
         return f"{copies}{along}{beside}"
 
 
-class ChainedGaussian:
+class ChainedGaussian(Update):
     """The joint conditional of `sites`, certified Gaussian: a block tridiagonal precision and a border, as
     `layout` says."""
+
+    measured = True
 
     def __init__(self, density: Density, sites: Sequence[str], layout: Stringing):
         self.density, self.sites, self.layout = density, tuple(sites), layout
@@ -187,7 +196,6 @@ class ChainedGaussian:
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         return repr((type(self).__name__, self.sites, self.layout))
 
     def values(self, x: Pieces) -> dict[str, Any]:
@@ -212,8 +220,16 @@ class ChainedGaussian:
     def solved(self, latents: Mapping[str, Any], data: Any, held: bool = True) -> tuple[Pieces, Strung]:
         """Mean and factorised precision at the values of the other sites.
 
-        Where `held`, derivatives are those of the determinant alone, of the first order.
+        Values of the sites themselves, where there are any, only say where the mean is looked for. Where
+        `held`, derivatives are those of the determinant alone, of the first order.
         """
+        place, slope, factor = self._close(latents, data, held)
+        move = (jax.tree.map(lax.stop_gradient, factor) if held else factor).solve(slope)
+        return jax.tree.map(jnp.add, place, move), factor
+
+    def _close(self, latents: Mapping[str, Any], data: Any, held: bool) -> tuple[Pieces, Pieces, Strung]:
+        """A place from which one step leads to the mean, and nothing is lost to numbers that cancel: what the
+        sites are, where that is known; the slope there, and the factorised precision."""
         gradient, zero = self._gradient(latents, data), self._zero
         curved, dtype, p = _curved(gradient, zero), zero.chain.dtype, zero.border.size
 
@@ -237,13 +253,13 @@ class ChainedGaussian:
             found = _side_by_side(follows, (jnp.moveaxis(moved, -1, 0), eye))
             border = jnp.linalg.cholesky((found + found.T) / 2)
             log_det = log_det + jnp.sum(jnp.log(jnp.diagonal(border)))
-        factor = Strung(chain, moved, border, log_det)
-
-        def step(x: Pieces) -> Pieces:
-            return jax.tree.map(jnp.add, x, fixed(factor).solve(fixed(gradient(x))))
-
-        # the second step takes back what the first lost to rounding
-        return step(step(zero)), factor
+        factor = Strung(diagonal, below, chain, moved, border, log_det)
+        own = {n: jnp.where(jnp.isfinite(latents[n]), latents[n], 0) for n in self.sites if n in latents}
+        if len(own) == len(self.sites):
+            place = lax.stop_gradient(self.layout.vector(own))
+        else:  # what a step from far loses to rounding, the next takes back
+            place = fixed(factor).solve(fixed(gradient(zero)))
+        return place, fixed(gradient(place)), factor
 
     @property
     def _zero(self) -> Pieces:
@@ -252,43 +268,57 @@ class ChainedGaussian:
         chain = jnp.zeros((layout.steps, layout.blocks, layout.width), dtype)
         return Pieces(chain, jnp.zeros(sum(layout.sizes()), dtype))
 
-    def information(
-        self, latents: Mapping[str, Any], data: Any, at: Mapping[str, Any] | None = None
-    ) -> tuple[Any, Any, Any]:
-        """Of chains without a border: the information vector `[steps, blocks, width]`, or the slope `at`
-        values of the sites, the precision's blocks on the diagonal `[steps, blocks, width, width]`, and those
-        that couple a step with the one before."""
+    def information(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any, Any]:
+        """Of chains without a border: the information vector `[steps, blocks, width]`, the precision's blocks
+        on the diagonal `[steps, blocks, width, width]`, and those that couple a step with the one before."""
         gradient, zero = self._gradient(latents, data), self._zero
-        place = zero if at is None else self.layout.vector(at)
-        return gradient(place).chain, *self._blocks(_curved(gradient, zero), zero)
+        return gradient(zero).chain, *self._blocks(_curved(gradient, zero), zero)
 
     def _blocks(self, curved: Callable[[Pieces], Pieces], zero: Pieces) -> tuple[Any, Any]:
         """The precision's blocks on the diagonal and below."""
         layout, width = self.layout, self.layout.width
         turn = jnp.arange(layout.steps) % 3
 
-        def column(at: tuple[Any, Any]) -> Any:
-            unit, third = at
-            # every third step at once: what these reach does not overlap
-            chosen = jnp.where((turn == third)[:, None, None], unit, 0.0)
-            return curved(Pieces(jnp.broadcast_to(chosen, zero.chain.shape), zero.border)).chain
+        def columns(third: int) -> Any:
+            def column(unit: Any) -> Any:
+                # every third step at once: what these reach does not overlap
+                chosen = jnp.where((turn == third)[:, None, None], unit, 0.0)
+                return curved(Pieces(jnp.broadcast_to(chosen, zero.chain.shape), zero.border)).chain
 
-        eye = jnp.eye(width, dtype=zero.chain.dtype)
-        found = _side_by_side(column, (jnp.tile(eye, (3, 1)), jnp.repeat(jnp.arange(3), width)))
-        found = jnp.moveaxis(found.reshape(3, width, *zero.chain.shape), 1, -1)
-        steps = jnp.arange(layout.steps)
-        below = jnp.where((steps > 0)[:, None, None, None], found[(steps - 1) % 3, steps], 0.0)
+            return jnp.moveaxis(_side_by_side(column, eye), 0, -1)
+
+        def served(third: Any) -> Any:
+            # by masks and not by numbers: of a gather XLA pulls back one element after another
+            return sum(jnp.where((third == k)[:, None, None, None], found[k], 0.0) for k in range(3))
+
+        eye, steps = jnp.eye(width, dtype=zero.chain.dtype), jnp.arange(layout.steps)
+        found = [columns(k) for k in range(3)]
+        below = served(jnp.where(steps > 0, (steps - 1) % 3, -1))
         # places beyond the end of a strand meet nothing
         shapes = layout.shapes
         inside = layout.vector({n: jnp.ones(shapes[n], zero.chain.dtype) for n in self.sites}).chain
-        return found[turn, steps] + eye * (1.0 - inside)[..., None, :], below
+        return served(turn) + eye * (1.0 - inside)[..., None, :], below
 
-    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
-        """One exact joint draw, by site; pure in latent values and data arrays."""
-        mean, factor = self.solved(latents, data)
-        keys = jax.random.split(key)
-        z = Pieces(*(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, mean, strict=True)))
-        return self.values(jax.tree.map(jnp.add, mean, factor.noise(z)))
+    def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
+        """One exact joint draw."""
+        place, slope, factor = self._close(latents, data, held=True)
+        keys = jax.random.split(key) if self.layout.border else (key, key)
+        z = Pieces(*(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, place, strict=True)))
+        draw = jax.tree.map(jnp.add, place, factor.solve(slope, z))
+        return Drawn(self.values(draw), factor.rounding(draw, self.layout.reach))
+
+
+def _lost_by_coupling(diagonal: Any, below: Any, reach: int) -> Any:
+    """The largest relative error of what is known of a chain's level: couplings of places add nothing to it,
+    but their rounding does. Of a component of a place at a time, `1^T P 1` is told from the rounding of P."""
+    whole = jnp.sum(diagonal + below + jnp.swapaxes(below, -1, -2), axis=0)
+    own = jnp.sum(jnp.diagonal(diagonal, axis1=-2, axis2=-1), axis=0)
+    blocks, width = own.shape
+    each = width // reach
+    level = jnp.sum(whole.reshape(blocks, reach, each, reach, each), axis=(1, 3))
+    level = jnp.diagonal(level, axis1=-2, axis2=-1)
+    lost = jnp.finfo(own.dtype).eps * jnp.sum(own.reshape(blocks, reach, each), axis=1)
+    return jnp.max(lost / jnp.maximum(level, lost))
 
 
 def _curved(gradient: Callable[[Pieces], Pieces], zero: Pieces) -> Callable[[Pieces], Pieces]:

@@ -12,6 +12,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.factors.rounding import rounding_of
 from gibbsite.conditional.gaussian.curvature import Curvature, products
+from gibbsite.conditional.update import Drawn
 from gibbsite.density import Density
 
 
@@ -25,6 +26,7 @@ class GaussianConditional(Conditional):
     """
 
     kind = "conjugate"
+    measured = True
     precise: Callable[[], Any] | None = None
 
     def __init__(self, density: Density, site: str, batch: tuple[int, ...], degrees: Mapping[Any, int]):
@@ -98,14 +100,13 @@ class GaussianConditional(Conditional):
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         """One exact joint draw of the site, pure in latent values and data arrays."""
-        return self.told(key, latents, data)[0]
+        return self.drawn(key, latents, data).values[self.site]
 
-    def told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
-        """As `update`, and what rounding leaves of it, in standard deviations: what pivots lose, and what
-        values do by being held as they are."""
+    def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
+        """As `update`, and what rounding leaves of it: what pivots lose, and what values do by being held as
+        they are."""
         if self._keeps_digits is not None:
-            values, rounding = self._keeps_digits.told(key, latents, data)
-            return values[self.site], rounding
+            return self._keeps_digits.drawn(key, latents, data)
         site = self.density.sites[self.site]
         others = {n: v for n, v in latents.items() if n != self.site}
         vector, precision = self.information(others, data)
@@ -114,7 +115,7 @@ class GaussianConditional(Conditional):
         mean = cho_solve((factor, True), vector[..., None])
         draw = mean + solve_triangular(factor, noise, trans="T", lower=True)
         rounding = rounding_of(precision, factor, mean[..., 0])
-        return self._joined(draw[..., 0]).astype(site.dtype), rounding
+        return Drawn({self.site: self._joined(draw[..., 0]).astype(site.dtype)}, rounding)
 
     @cached_property
     def _keeps_digits(self) -> Any:

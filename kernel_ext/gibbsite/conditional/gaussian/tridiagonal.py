@@ -63,19 +63,21 @@ class Tridiagonal(NamedTuple):
     def covariances(self) -> tuple[Any, Any]:
         """The covariance of each step, and with the step before it (zero for the first), `[steps, blocks,
         width, width]`."""
-        eye = jnp.broadcast_to(jnp.eye(self.factor.shape[-1], dtype=self.factor.dtype), self.factor.shape[1:])
+        # what needs no neighbour is done for all steps at once
+        eye = jnp.broadcast_to(jnp.eye(self.factor.shape[-1], dtype=self.factor.dtype), self.factor.shape)
+        root = forward(self.factor, eye)
+        link = jnp.concatenate([self.link[1:], jnp.zeros_like(self.link[:1])])
+        gain = backward(self.factor, _transposed(link))  # what a unit of the next step moves each by
 
-        def step(carry: Any, at: Any) -> tuple[Any, Any]:
-            later, gain = carry  # what a unit of this step moves the next one by, less its sign
-            factor, link = at
-            inverse = forward(factor, eye)
-            down = backward(factor, _transposed(gain))  # [width, width of the next step]
-            beside = -_product(later, _transposed(down))
-            own = _product(_transposed(inverse), inverse) - _product(down, beside)
-            return ((own + _transposed(own)) / 2, link), ((own + _transposed(own)) / 2, beside)
+        def step(later: Any, at: Any) -> tuple[Any, Any]:
+            own, gain = at
+            beside = -_product(later, _transposed(gain))
+            own = own - _product(gain, beside)
+            own = (own + _transposed(own)) / 2
+            return own, (own, beside)
 
-        last = jnp.zeros_like(self.factor[0]), jnp.zeros_like(self.link[0])
-        _, (own, beside) = lax.scan(step, last, tuple(self), reverse=True)
+        alone = _product(_transposed(root), root)
+        _, (own, beside) = lax.scan(step, jnp.zeros_like(alone[0]), (alone, gain), reverse=True)
         # `beside` stands at the earlier of its two steps
         return own, jnp.concatenate([jnp.zeros_like(beside[:1]), beside[:-1]])
 

@@ -9,26 +9,33 @@ drawn given values of the Gaussian sites that belong to other values of theirs (
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.linear.integrated import IntegratedOut
 from gibbsite.conditional.linear.joint import JointGaussian, is_gaussian, joint_gaussian
 from gibbsite.conditional.linear.outer import outer_site
+from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 
 
-class CollapsedDraw:
+class CollapsedDraw(Update):
     """The update of `outer` sites with those of `gaussian` integrated out, and of these given them."""
+
+    measured = True
 
     def __init__(self, density: Density, outer: Sequence[str], gaussian: JointGaussian):
         self.density, self.gaussian = density, gaussian
         self.outer = tuple(outer_site(density, s) for s in outer)
-        self._integrated = IntegratedOut(density, outer, gaussian)
+        self.sites, self.eliminated = (*outer, *gaussian.sites), gaussian.sites
+        self._terms = [
+            t
+            for i, t in enumerate(density.terms)
+            if i not in gaussian.without and not density.maps.latents(t.atom).isdisjoint(self.sites)
+        ]
         self.evaluations = sum(s.evaluations for s in self.outer)
         inner = " and ".join(gaussian.sites)
         told = "; ".join(f"{s.site} is {s.told} with {inner} integrated out" for s in self.outer)
@@ -40,39 +47,39 @@ class CollapsedDraw:
     def logdensity(
         self, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
     ) -> Any:
-        """The log density of the outer sites, up to a constant, at latent values by site; a scalar."""
-        return self._integrated.logdensity(latents, data, auxiliary)
+        """The log density of the outer sites, up to a constant, at latent values by site: a scalar, −inf
+        where it is undefined.
 
-    def update(
-        self, key: Any, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """New values by site, pure in complete latent values and data arrays."""
-        return self.told(key, latents, data, auxiliary)[0]
+        It is the density at the Gaussian sites' mean, over the root of the determinant of their precision
+        (George and McCulloch 1997, "Approaches for Bayesian variable selection", §4.2).
+        """
+        mean, factor, _ = self.gaussian.solved(latents, data, auxiliary)
+        ev = self.density.evaluator({**latents, **self.gaussian.values(mean)}, data)
+        total = self.gaussian.replaced_at(ev, auxiliary or {}) - factor.half_log_det
+        for term in self._terms:
+            part = term.contribution(ev.full(term.atom), ev.full)
+            total = total + jnp.sum(jnp.broadcast_to(part, term.shape))
+        return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
-    def told(
+    @property
+    def fresh(self) -> tuple[str, ...]:
+        """The Gaussian sites."""
+        return self.eliminated
+
+    def drawn(
         self, key: Any, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], Any]:
-        """As `update`, and what rounding leaves of the Gaussian sites' draw."""
+    ) -> Drawn:
+        """One update of the outer sites, then a draw of the Gaussian ones."""
         key, *keys = jax.random.split(key, 1 + len(self.outer))
         drawn: dict[str, Any] = {}
         for site, k in zip(self.outer, keys, strict=True):
             here = {**latents, **drawn}
             drawn[site.site] = site.update(k, here, lambda x: self.logdensity(x, data, auxiliary))
-        found, rounding = self.gaussian.told(key, {**latents, **drawn}, data, auxiliary)
-        return {**drawn, **found}, rounding
-
-    def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
-        """One update from the values in `state`, by site."""
-        latents = self.density.state_values(state, without=self.gaussian.sites)
-        return self._sample(key, latents, tuple(self.density.arguments.arrays))
-
-    @cached_property
-    def _sample(self) -> Any:
-        return jax.jit(self.update)
+        found, rounding = self.gaussian.drawn(key, {**latents, **drawn}, data, auxiliary)
+        return Drawn({**drawn, **found}, rounding)
 
     @property
     def signature(self) -> str:
-        """Equal for blocks whose compiled programs are the same for any data they are given."""
         return repr(([s.signature for s in self.outer], self.gaussian.signature))
 
 

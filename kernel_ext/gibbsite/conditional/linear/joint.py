@@ -24,6 +24,7 @@ from gibbsite.conditional.linear.blocks import Row, Slopes
 from gibbsite.conditional.linear.layout import Layout, arranged
 from gibbsite.conditional.linear.rows import Rows
 from gibbsite.conditional.reads.moving import bounded_by
+from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator
 from gibbsite.density.terms import Term
@@ -49,13 +50,15 @@ class Solved(NamedTuple):
     rounding: Any
 
 
-class JointGaussian:
+class JointGaussian(Update):
     """The joint conditional of `sites`: a Gaussian whose precision and mean are read off the terms.
 
     Terms that are products of affine functions are summed as rows (`rows`); others, such as `b @ P @ b`, are
     differentiated. `replaced` are rows that stand for the terms numbered in `without`. `layout` says how the
-    precision is eliminated; `reason` and `cost` say it in words.
+    precision is eliminated.
     """
+
+    measured = True
 
     def __init__(
         self,
@@ -221,27 +224,12 @@ class JointGaussian:
         shapes = (layout.groups, layout.width), (layout.rest,), (layout.border,)
         return Vector(*(jax.random.normal(k, s, dtype) for k, s in zip(keys, shapes, strict=True)))
 
-    def update(
+    def drawn(
         self, key: Any, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """One exact joint draw, by site; pure in latent values and data arrays."""
-        return self.told(key, latents, data, auxiliary)[0]
-
-    def told(
-        self, key: Any, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], Any]:
-        """As `update`, and what rounding leaves of it: see `Solved`."""
+    ) -> Drawn:
+        """One exact joint draw."""
         mean, factor, rounding = self.solved(latents, data, auxiliary)
-        return self.values(jax.tree.map(jnp.add, mean, factor.noise(self.noise(key)))), rounding
-
-    def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
-        """One exact joint draw given the rest of `state`, by site."""
-        latents = self.density.state_values(state, without=self.sites)
-        return self._sample(key, latents, tuple(self.density.arguments.arrays))
-
-    @cached_property
-    def _sample(self) -> Any:
-        return jax.jit(self.update)
+        return Drawn(self.values(jax.tree.map(jnp.add, mean, factor.noise(self.noise(key)))), rounding)
 
     @cached_property
     def alike(self) -> bool | None:
@@ -252,7 +240,6 @@ class JointGaussian:
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         return repr((type(self).__name__, self.sites, self.layout, self.alike))
 
 

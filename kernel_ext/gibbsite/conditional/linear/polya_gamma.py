@@ -1,7 +1,6 @@
 """Linear predictors of logistic likelihoods, drawn jointly given Pólya-gamma variates of their own."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -13,16 +12,19 @@ from gibbsite.conditional.linear.blocks import Row
 from gibbsite.conditional.linear.collapsed import CollapsedDraw
 from gibbsite.conditional.linear.joint import JointGaussian, check_real, is_gaussian, is_plain
 from gibbsite.conditional.linear.logistic import Likelihood, logistic_terms
+from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 
 
-class PolyaGammaBlock:
+class PolyaGammaBlock(Update):
     """An update of `sites` that leaves their joint conditional invariant (Polson, Scott and Windle 2013).
 
     One variate is drawn for each element of each likelihood given the sites, and forgotten after the sites
     have been drawn given them: those of the linear predictors jointly, by `gaussian`, and others among the
     sites, such as the scales of effects, right before with these integrated out.
     """
+
+    measured = True
 
     def __init__(self, density: Density, sites: Sequence[str]):
         linear = tuple(s for s in sites if _linear(density, s))
@@ -40,16 +42,18 @@ class PolyaGammaBlock:
         self.density, self.sites = density, tuple(sites)
         self.gaussian = JointGaussian(density, linear, degrees, rows, frozenset(terms))
         self._draw = CollapsedDraw(density, outer, self.gaussian) if outer else self.gaussian
+        self.eliminated = self._draw.eliminated
         of = " and ".join(x.origin for x in self.likelihoods)
         self.reason = f"given Pólya-gamma variates of {of}, {self._draw.reason}"
         self.cost = f"a Pólya-gamma variate for each element of {of}, then {self._draw.cost}"
 
-    def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
-        """New values by site, pure in complete latent values and data arrays."""
-        return self.told(key, latents, data)[0]
+    @property
+    def fresh(self) -> tuple[str, ...]:
+        """None: variates are drawn given the sites."""
+        return ()
 
-    def told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[dict[str, Any], Any]:
-        """As `update`, and what rounding leaves of the Gaussian sites' draw."""
+    def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
+        """The variates, then the sites given them."""
         auxiliary = {}
         others = {n: v for n, v in latents.items() if n not in self.gaussian.sites}
         ev = self.density.evaluator(latents, data)
@@ -58,20 +62,10 @@ class PolyaGammaBlock:
             b, kappa = x.exponents(others, data)
             omega = polya_gamma(k, b, ev.full(x.psi), unit=x.unit, whole=x.whole)
             auxiliary[f"omega {x.origin}"], auxiliary[f"kappa {x.origin}"] = omega, kappa
-        return self._draw.told(key, latents, data, auxiliary)
-
-    def sample(self, key: Any, state: Mapping[str, Any]) -> dict[str, Any]:
-        """One update from the values in `state`, by site."""
-        latents = self.density.state_values(state)
-        return self._sample(key, latents, tuple(self.density.arguments.arrays))
-
-    @cached_property
-    def _sample(self) -> Any:
-        return jax.jit(self.update)
+        return self._draw.drawn(key, latents, data, auxiliary)
 
     @property
     def signature(self) -> str:
-        """Equal for blocks whose compiled programs are the same for any data they are given."""
         kinds = [(x.origin, x.unit, x.whole) for x in self.likelihoods]
         return repr((kinds, self._draw.signature))
 

@@ -47,7 +47,7 @@ class GaussianMessage:
 
     def draw(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
         """One exact joint draw."""
-        return self.gaussian.update(key, latents, data)
+        return self.gaussian.drawn(key, latents, data).values
 
     def moments(self, latents: Latents, data: Any) -> dict[str, Moments]:
         """Means and variances."""

@@ -1,16 +1,15 @@
 """Exact updates of sites with certified conjugate conditionals as a NumPyro kernel."""
 
-from typing import Any
-
-import jax.numpy as jnp
+from collections.abc import Callable
 
 from gibbsite.conditional.linear.choose import Together, together
+from gibbsite.conditional.update import Update
 from gibbsite.density import Density
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.blocks.finite import FiniteGibbs, Step, one_site
+from gibbsite.kernels.blocks.finite import Exact, conditionals
 
 
-class ConjugateGibbs(FiniteGibbs):
+class ConjugateGibbs(Exact):
     """Draw continuous sites from their certified conjugate conditionals, whole sites at a time.
 
     Works on any NumPyro model, on its own where every latent is conjugate, or as a block:
@@ -22,23 +21,19 @@ class ConjugateGibbs(FiniteGibbs):
     the expression that stands in the way.
     """
 
-    _kinds = ("conjugate",)
+    def __init__(self, model: Callable, density: Density | None = None, joint: bool | None = None):
+        super().__init__(model, density)
+        self._joint_wanted = joint
 
-    def _steps_of(self, density: Density) -> list[Step]:
-        alone = {unit: one_site(unit, self._conditionals[unit]) for unit in self._units}
+    def _found(self, density: Density) -> list[Update]:
+        alone = conditionals(self, density, ("conjugate",))
         if len(alone) < 2 or self._joint_wanted is False:
-            return list(alone.values())
+            return [*alone.values()]
         found = together(density, list(self._units))
         if self._joint_wanted and found.refused:
             raise ScheduleError(refusal(found))
         drawn = {s for j in found.joint for s in j.sites}
-        return [Step(density, j.update, j.told) for j in found.joint] + [
-            step for unit, step in alone.items() if unit not in drawn
-        ]
-
-    def _start(self, name: str) -> Any:
-        site = self._conditionals[name].density.sites[name]
-        return site.support.feasible_like(jnp.zeros(site.shape, site.dtype))
+        return [*found.joint, *(c for unit, c in alone.items() if unit not in drawn)]
 
 
 def refusal(found: Together) -> str:

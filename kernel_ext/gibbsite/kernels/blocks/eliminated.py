@@ -27,6 +27,9 @@ from gibbsite.kernels.composite import ends_early
 from gibbsite.kernels.grouped import Flat
 from gibbsite.kernels.learnt.apart import known_distances
 
+_NEAR = "near"
+"""Among a program's inputs, the values that eliminated sites had when a step began."""
+
 
 class EliminatedState(NamedTuple):
     """Constrained values of all sites of the block, the state of the inner kernel, and the key of the redraw.
@@ -68,8 +71,10 @@ class MarginalModel:
 
         def model(**kwargs: Any) -> None:
             latents = {n: numpyro.sample(n, Flat(density.sites[n], first.get(n))) for n in left}
-            data = kwargs[INPUTS_KWARG]["data"]
-            numpyro.factor("log marginal", marginal.logdensity_at(latents, data, known_distances()))
+            inputs = kwargs[INPUTS_KWARG]
+            latents.update(inputs.get(_NEAR, {}))
+            found = marginal.logdensity_at(latents, inputs["data"], known_distances())
+            numpyro.factor("log marginal", found)
 
         model.__name__ = self.name
         return model
@@ -126,20 +131,29 @@ class Eliminated(MCMCKernel):
         values = dict(self._inner.get_constrain_fn(model_args, dict(kwargs))(own))
         known = {n: v for n, v in values.items() if n in self._marginal.others}
         known.update(kwargs.get(GIBBS_SITES_KWARG, {}))
+        known.update(kwargs[INPUTS_KWARG].get(_NEAR, {}))
         drawn = self._marginal.draw_at(key, known, kwargs[INPUTS_KWARG]["data"])
         kept = {n: v for n, v in values.items() if n in own}
         return EliminatedState({**kept, **drawn}, inner, key_next)
 
     def sample(self, state: EliminatedState, model_args: Any, model_kwargs: Any) -> EliminatedState:
         """One step of the inner kernel, then the joint draw."""
-        kwargs = dict(model_kwargs or {})
+        kwargs = self._from(state, model_kwargs)
         key, key_next = jax.random.split(state.rng_key)
         inner = self._inner.sample(state.inner, model_args, kwargs)
         return self._redrawn(inner, key, key_next, model_args, kwargs)
 
+    def _from(self, state: EliminatedState, model_kwargs: Any) -> dict[str, Any]:
+        kwargs = dict(model_kwargs or {})
+        if self._marginal.near:
+            near = {n: state.z[n] for n in self._marginal.near}
+            kwargs[INPUTS_KWARG] = {**kwargs[INPUTS_KWARG], _NEAR: near}
+        return kwargs
+
     def refresh(self, state: EliminatedState, model_args: Any, model_kwargs: Any) -> EliminatedState:
         """The inner kernel's; the draw caches nothing."""
-        return state._replace(inner=self._inner.refresh(state.inner, model_args, model_kwargs))
+        inner = self._inner.refresh(state.inner, model_args, self._from(state, model_kwargs))
+        return state._replace(inner=inner)
 
     def window_ends(self, num_warmup: int) -> tuple[int, ...]:
         """The inner kernel's; none where it does not learn in windows."""

@@ -14,9 +14,10 @@ from gibbsite.conditional import conditional_of
 from gibbsite.conditional.finite.window import window_draw
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.group import updated_together
+from gibbsite.conditional.update import Update
 from gibbsite.density import Density, build_density
 from gibbsite.density.model.arguments import split_arguments
-from gibbsite.elimination import Marginal, joint_marginal
+from gibbsite.elimination import joint_marginal
 from gibbsite.errors import ScheduleError
 
 INPUTS_KWARG = "_gibbsite_inputs"
@@ -49,77 +50,32 @@ class GaussianGibbsState(NamedTuple):
 State = FiniteGibbsState | GaussianGibbsState
 
 
-class Step(NamedTuple):
-    """One draw: `draw(key, latents, data)` gives values by unit from latent values of `density`; where it has
-    `told`, that gives these and what rounding left of them."""
-
-    density: Density
-    draw: Callable[[Any, Mapping[str, Any], Any], dict[str, Any]]
-    told: Callable[[Any, Mapping[str, Any], Any], tuple[dict[str, Any], Any]] | None = None
-
-
-def one_site(unit: str, conditional: Any) -> Step:
-    """The draw of one unit from its own conditional."""
-
-    def draw(key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
-        return {unit: conditional.update(key, latents, data)}
-
-    if not hasattr(conditional, "told"):
-        return Step(conditional.density, draw)
-
-    def told(key: Any, latents: Mapping[str, Any], data: Any) -> tuple[dict[str, Any], Any]:
-        value, rounding = conditional.told(key, latents, data)
-        return {unit: value}, rounding
-
-    return Step(conditional.density, draw, told)
-
-
-def jointly(marginal: Marginal, units: Mapping[str, tuple[str, ...]]) -> Step:
-    """The exact joint draw of several units."""
-
-    def draw(key: Any, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
-        drawn = marginal.draw_at(key, latents, data)
-        return {
-            unit: drawn[unit] if unit in members else jnp.stack([drawn[m] for m in members])
-            for unit, members in units.items()
-        }
-
-    return Step(marginal.density, draw)
-
-
 def _known(density: Density, values: Mapping[str, Any]) -> dict[str, Any]:
     packed = density.packed(values)
     return {n: v for n, v in packed.items() if n in density.latent_vars}
 
 
-class FiniteGibbs(MCMCKernel):
-    """Draw discrete sites with finite support from their full conditionals, whole sites at a time.
-
-    Works on any NumPyro model, on its own where all latents are discrete, or as a block:
-
-        Gibbs([(FiniteGibbs(model), ["z"]), (NUTS(model), None)])
-
-    Several sites in one block are drawn jointly where their tables are small enough (`gibbsite.elimination`),
-    else in turn; `joint` True insists, also for one site whose elements are coupled, False forbids.
-    Independent elements are drawn in one pass, first-order chains by forward filtering and backward sampling,
-    other coupled elements in a sweep. Sites `s[0]`, …, `s[n-1]` of a Python loop that are all in one block
-    are updated as one array.
+class Exact(MCMCKernel):
+    """One `Update` after another: what blocks of exact draws have in common. Abstract: `_found` gives the
+    updates of a block's sites.
 
     `model` is a NumPyro model function. `density` may hand in an analysis made before; without it the model
-    is traced in `init`, from the arguments given there.
+    is traced in `init`, from the arguments given there. Sites `s[0]`, …, `s[n-1]` of a Python loop that are
+    all in one block are updated as one array.
     """
 
     sample_field = "z"  # type: ignore[assignment]
-    _kinds: tuple[str, ...] = ("finite", "chain")
 
-    def __init__(self, model: Callable, density: Density | None = None, joint: bool | None = None):
-        self._joint_wanted = joint
-        self._steps: list[Step] = []
+    def __init__(self, model: Callable, density: Density | None = None):
+        self._updates: list[Update] = []
         self._model = model
         self._traced = model
         self._density = density
-        self._conditionals: dict[str, Any] = {}
         self._units: dict[str, tuple[str, ...]] = {}
+
+    def _found(self, density: Density) -> list[Update]:
+        """The updates of the sites in `_units`, or `ScheduleError` with what stands in the way."""
+        raise NotImplementedError
 
     @property
     def model(self) -> Callable:
@@ -131,7 +87,7 @@ class FiniteGibbs(MCMCKernel):
     ) -> State:
         """Initial state; `init_params` are constrained values of the block's sites.
 
-        Raises `ScheduleError` for a site that has no finite conditional.
+        Raises `ScheduleError` for sites without such updates.
         """
         kwargs = dict(model_kwargs or {})
         given = set(kwargs.pop(GIBBS_SITES_KWARG, {}))
@@ -140,44 +96,21 @@ class FiniteGibbs(MCMCKernel):
             density = self._density = build_density(self._traced, tuple(model_args), kwargs)
         names = list(init_params) if init_params else [n for n in density.latents if n not in given]
         self._units = updated_together(density, names)
-        self._accept(density)
-        self._steps = self._steps_of(density)
+        self._updates = self._found(density)
         given_values = init_params or {}
         starts: dict[str, Any] = {}
         for unit, members in self._units.items():
             start = self._start(unit)
             starts.update(dict.fromkeys(members, start if unit in members else start[0]))
         z = {n: jnp.asarray(given_values.get(n, starts[n]), density.sites[n].dtype) for n in names}
-        if any(s.told is not None for s in self._steps):
+        if any(u.measured for u in self._updates):
             return GaussianGibbsState(z, rng_key, jnp.zeros(()))
         return FiniteGibbsState(z, rng_key)
 
-    def _accept(self, density: Density) -> None:
-        """Derives what each unit is drawn from, or raises."""
-        for name in self._units:
-            if name not in self._conditionals:
-                conditional = conditional_of(density, name)
-                if conditional.kind not in self._kinds:
-                    raise ScheduleError(f"{type(self).__name__} cannot update {name!r}: {conditional.reason}")
-                self._conditionals[name] = conditional
-
-    def _steps_of(self, density: Density) -> list[Step]:
-        """The draws of one update: one for all units where they are drawn jointly, else one for each."""
-        alone = [one_site(unit, self._conditionals[unit]) for unit in self._units]
-        if self._joint_wanted is False or (len(self._units) < 2 and not self._joint_wanted):
-            return alone
-        names = [m for members in self._units.values() for m in members]
-        found = joint_marginal(density, names, insist=bool(self._joint_wanted))
-        if not isinstance(found, str):
-            return [jointly(found, self._units)]
-        if self._joint_wanted:
-            raise ScheduleError(f"{' and '.join(self._units)} cannot be drawn jointly: {found}")
-        return alone
-
-    def _start(self, name: str) -> Any:
-        c = self._conditionals[name]
-        shape = c.structure.elements + c.support.shape[1:]
-        return jnp.broadcast_to(jnp.asarray(c.support[0]), shape)
+    def _start(self, unit: str) -> Any:
+        """A value that a unit may have."""
+        site = next(u.density.sites[unit] for u in self._updates if unit in u.density.sites)
+        return site.support.feasible_like(jnp.zeros(site.shape, site.dtype))  # type: ignore[union-attr]
 
     def sample(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> State:
         """One update of every site of the block, in the order of `state.z`."""
@@ -187,22 +120,15 @@ class FiniteGibbs(MCMCKernel):
         data = data_of(self._density, tuple(model_args), kwargs)
         key, *keys = jax.random.split(state.rng_key, 1 + len(self._units))
         z, rounding = dict(state.z), []
-        for step, k in zip(self._steps, keys, strict=False):
-            known = _known(step.density, {**latents, **z})
-            if step.told is None:
-                found = step.draw(k, known, data)
-            else:
-                found, lost = step.told(k, known, data)
-                rounding.append(lost)
-            for unit, drawn in found.items():
-                z.update(self._unpacked(unit, drawn))
+        for update, k in zip(self._updates, keys, strict=False):
+            values, lost = update.drawn(k, _known(update.density, {**latents, **z}), data)
+            rounding += [lost] if update.measured else []
+            for name, value in values.items():
+                members = self._units.get(name, (name,))
+                z.update({m: value if m == name else value[i] for i, m in enumerate(members)})
         if not isinstance(state, GaussianGibbsState):
             return FiniteGibbsState(z, key)
         return GaussianGibbsState(z, key, jnp.max(jnp.stack(rounding)).astype(state.rounding.dtype))
-
-    def _unpacked(self, unit: str, drawn: Any) -> dict[str, Any]:
-        members = self._units[unit]
-        return {m: drawn if unit in members else drawn[i] for i, m in enumerate(members)}
 
     def refresh(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> State:
         """Nothing is cached that depends on other sites."""
@@ -213,11 +139,11 @@ class FiniteGibbs(MCMCKernel):
         """Nothing is adapted: a warm-up may end at any step."""
         return states
 
-    def wrap_model(self, wrapper: Callable) -> "FiniteGibbs":
+    def wrap_model(self, wrapper: Callable) -> "Exact":
         """The same kernel over a wrapped model; the analysis stays that of the bare one."""
         kernel = copy.copy(self)
         kernel._model = wrapper(self._model)
-        kernel._conditionals, kernel._steps = {}, []
+        kernel._updates = []
         return kernel
 
     def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable:
@@ -225,7 +151,51 @@ class FiniteGibbs(MCMCKernel):
         return identity
 
 
-class WindowGibbs(FiniteGibbs):
+def conditionals(kernel: Exact, density: Density, kinds: tuple[str, ...]) -> dict[str, Any]:
+    """The conditionals of a block's units; `ScheduleError` for one that is of none of the `kinds`."""
+    found = {unit: conditional_of(density, unit) for unit in kernel._units}
+    for unit, conditional in found.items():
+        if conditional.kind not in kinds:
+            raise ScheduleError(f"{type(kernel).__name__} cannot update {unit!r}: {conditional.reason}")
+    return found
+
+
+class FiniteGibbs(Exact):
+    """Draw discrete sites with finite support from their full conditionals, whole sites at a time.
+
+    Works on any NumPyro model, on its own where all latents are discrete, or as a block:
+
+        Gibbs([(FiniteGibbs(model), ["z"]), (NUTS(model), None)])
+
+    Several sites in one block are drawn jointly where their tables are small enough (`gibbsite.elimination`),
+    else in turn; `joint` True insists, also for one site whose elements are coupled, False forbids.
+    Independent elements are drawn in one pass, first-order chains by forward filtering and backward sampling,
+    other coupled elements in a sweep.
+    """
+
+    def __init__(self, model: Callable, density: Density | None = None, joint: bool | None = None):
+        super().__init__(model, density)
+        self._joint_wanted = joint
+
+    def _found(self, density: Density) -> list[Update]:
+        alone = [*conditionals(self, density, ("finite", "chain")).values()]
+        if self._joint_wanted is False or (len(alone) < 2 and not self._joint_wanted):
+            return alone
+        names = [m for members in self._units.values() for m in members]
+        found = joint_marginal(density, names, insist=bool(self._joint_wanted))
+        if not isinstance(found, str):
+            return [found]
+        if self._joint_wanted:
+            raise ScheduleError(f"{' and '.join(self._units)} cannot be drawn jointly: {found}")
+        return alone
+
+    def _start(self, unit: str) -> Any:
+        assert self._density is not None
+        c: Any = conditional_of(self._density, unit)
+        return jnp.broadcast_to(jnp.asarray(c.support[0]), c.structure.elements + c.support.shape[1:])
+
+
+class WindowGibbs(Exact):
     """Draw integer sites of infinite support (Poisson, geometric, negative binomial) from tables over windows
     placed at random around their values: exact, nothing is cut off.
 
@@ -235,18 +205,11 @@ class WindowGibbs(FiniteGibbs):
     `init`, with what stands in the way.
     """
 
-    def _accept(self, density: Density) -> None:
-        """Nothing is asked of the sites but what `_steps_of` asks."""
-
-    def _steps_of(self, density: Density) -> list[Step]:
-        steps = []
+    def _found(self, density: Density) -> list[Update]:
+        out: list[Update] = []
         for unit in self._units:
             try:
-                steps.append(one_site(unit, window_draw(density, unit)))
+                out.append(window_draw(density, unit))
             except Refused as why:
                 raise ScheduleError(f"Window cannot update {unit!r}: {why}") from why
-        return steps
-
-    def _start(self, name: str) -> Any:
-        site = self._steps[list(self._units).index(name)].density.sites[name]
-        return site.support.feasible_like(jnp.zeros(site.shape, site.dtype))
+        return out

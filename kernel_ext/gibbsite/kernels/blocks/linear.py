@@ -3,36 +3,26 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
-
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.collapsed import collapsed_block
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
+from gibbsite.conditional.update import Update
 from gibbsite.density import Density
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.blocks.finite import FiniteGibbs, Step
+from gibbsite.kernels.blocks.finite import Exact
 
 
-class _Block(FiniteGibbs):
-    """All sites in one step, which `_derive` makes; abstract."""
+class _Block(Exact):
+    """All sites in one update, which `_derive` makes; abstract."""
 
-    _derive: Callable[[Density, Sequence[str]], Any]
+    _derive: Callable[[Density, Sequence[str]], Update]
 
-    def _accept(self, density: Density) -> None:
-        """Nothing is asked of the sites one by one."""
-
-    def _steps_of(self, density: Density) -> list[Step]:
+    def _found(self, density: Density) -> list[Update]:
         sites = tuple(self._units)
         try:
-            block = self._derive(density, sites)
+            return [self._derive(density, sites)]
         except Refused as why:
             raise ScheduleError(f"{type(self).__name__} cannot update {' and '.join(sites)}: {why}") from why
-        return [Step(density, block.update, block.told)]
-
-    def _start(self, name: str) -> Any:
-        assert self._density is not None
-        site = self._density.sites[name]
-        return site.support.feasible_like(jnp.zeros(site.shape, site.dtype))
 
 
 class PolyaGamma(_Block):

@@ -11,7 +11,7 @@ from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG, FiniteGibbs, FiniteGibbsState
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG, Exact, FiniteGibbsState
 from gibbsite.kernels.scheduling.parse import Update
 from gibbsite.kernels.scheduling.registry import Facts, find_kernel
 
@@ -62,12 +62,12 @@ def is_exact(update: Update) -> bool:
     return update.kernel in ("Gibbs", "Conjugate", "Collapsed", "PolyaGamma") and not update.eliminated
 
 
-def _kernel(facts: Facts, update: Update) -> FiniteGibbs:
+def _kernel(facts: Facts, update: Update) -> Exact:
     row, density = find_kernel(update.kernel), facts.density
     if row is None or not is_exact(update):
         raise ValueError(f"{update} is not an exact draw")
     kernel = row.build(facts, update.sites, dict(update.options))
-    assert isinstance(kernel, FiniteGibbs)
+    assert isinstance(kernel, Exact)
     start = {n: np.zeros(density.sites[n].shape, density.sites[n].dtype) for n in update.sites}
     kernel.init(jax.random.key(0), 0, start, (), {INPUTS_KWARG: facts.inputs})
     return kernel
