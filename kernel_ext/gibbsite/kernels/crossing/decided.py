@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import networkx as nx
 import numpy as np
-from numpyro.infer.gibbs import conditioned, prototype_trace
 
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.blind import blind_terms
@@ -20,18 +19,17 @@ from gibbsite.conditional.reads.moving import support_movers
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
 from gibbsite.errors import ModelError, ScheduleError
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.crossing.structure import together
+from gibbsite.kernels.scheduling.moves import LONG_ODDS, prior_states
 from gibbsite.kernels.scheduling.parse import Update
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.compiling import once
 
 _STATES = 64
 """Draws from the prior that are looked at. A site that may move in a share p of them passes for decided with
 probability (1 - p)^64; its joint update is right all the same."""
 _SEEN = 16
 """Of them must be possible, before a model is refused."""
-_LONG_ODDS = 12.0
-"""As `scheduling/moves.py` has them: moves against such odds happen once in 160,000 sweeps."""
 _MOST_ELEMENTS, _MOST_VALUES = 4096, 64
 _LOOKED_AT = 8
 """Elements of a site: those of one statement are alike."""
@@ -76,7 +74,7 @@ def _blocks(facts: Facts, density: Density, discrete: Collection[str]) -> dict[s
     near = {z: found for z in discrete if (found := _candidates(density, z))}
     if not near:
         return {}
-    states = _states(facts, density)
+    states = prior_states(facts, density, _STATES)
     graph = nx.Graph()
     hard: dict[str, bool] = {}
     for z, candidates in near.items():
@@ -142,17 +140,6 @@ def _has_zeros(density: Density, atom: Any) -> bool:
     return False
 
 
-def _states(facts: Facts, density: Density) -> dict[str, Any]:
-    """Draws of all latents from the prior, `[state, *shape]` by site."""
-    model = conditioned(facts.runtime_model)
-
-    def one(key: Any) -> dict[str, Any]:
-        trace = prototype_trace(model, key, (), {INPUTS_KWARG: facts.inputs})
-        return {n: trace[n]["value"] for n in density.latents}
-
-    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), _STATES))
-
-
 def _decided(
     density: Density, z: str, candidates: Mapping[str, tuple[Any, ...]], states: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], bool] | None:
@@ -186,7 +173,7 @@ def _decided(
         elements = jnp.arange(min(size, _LOOKED_AT))
         return jax.vmap(lambda i: jax.vmap(lambda v: at(i, v))(values))(elements)
 
-    found = np.asarray(jax.jit(lambda s: jax.lax.map(one, s))(dict(states)), np.float64)
+    found = np.asarray(once(lambda s: jax.lax.map(one, s), dict(states)), np.float64)
     # [state, element, value, term]
     deciding: list[str] = []
     hard = False
@@ -204,7 +191,7 @@ def _parted(logits: np.ndarray, by_zeros: bool) -> bool:
     state has two: no draw given the rest leads from one to another. `by_zeros`: the others being impossible,
     not against long odds alone."""
     top = logits.max(axis=-1)
-    likely = logits > (-np.inf if by_zeros else (top - _LONG_ODDS)[..., None])
+    likely = logits > (-np.inf if by_zeros else (top - LONG_ODDS)[..., None])
     known = np.isfinite(top)
     for e in range(logits.shape[1]):
         rows = likely[known[:, e], e].astype(int)

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import networkx as nx
 import numpy as np
-from numpyro.infer.gibbs import conditioned, prototype_trace
 
 from gibbsite.conditional import FiniteConditional
 from gibbsite.conditional.reads.group import updated_together
@@ -21,14 +20,15 @@ from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.elimination.tables.collect import Tables, summed
 from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError, ScheduleError
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.scheduling.moves import connected, frozen, possible_entries
+from gibbsite.kernels.scheduling.moves import connected, frozen, possible_entries, prior_states
 from gibbsite.kernels.scheduling.parse import Update
 from gibbsite.kernels.scheduling.unbounded import check_unbounded
 
 _SMALL_ENTRIES, _SMALL_TABLE, _SMALL_STEPS = 2**14, 2**8, 32
 _MOST_ENTRIES = 2**20
 """Entries of tables that are looked at for zeros."""
+_STATES = 3
+"""Draws from the prior beside which they are looked at."""
 
 Units = Mapping[str, tuple[str, ...]]
 
@@ -188,9 +188,6 @@ def _refusal(units: Units, why: str) -> ScheduleError:
 
 
 def _states(facts: Any, density: Density) -> Iterator[dict[str, Any]]:
-    model = conditioned(facts.runtime_model)
-    for seed in range(3):
-        kwargs = {INPUTS_KWARG: facts.inputs}
-        trace = prototype_trace(model, jax.random.key(seed), (), kwargs)
-        values = {n: s["value"] for n, s in trace.items() if s["type"] == "sample" and not s["is_observed"]}
-        yield {n: v for n, v in density.packed(values).items() if n in density.latent_vars}
+    drawn = prior_states(facts, density, _STATES)
+    for i in range(_STATES):
+        yield {n: v[i] for n, v in drawn.items()}

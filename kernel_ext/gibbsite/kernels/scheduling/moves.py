@@ -7,17 +7,36 @@ import jax
 import jax.numpy as jnp
 import networkx as nx
 import numpy as np
+from numpyro.infer.gibbs import conditioned, prototype_trace
 
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
 from gibbsite.elimination.tables.collect import Tables
 from gibbsite.elimination.tables.factor import Factor
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.trace.jaxpr.compiling import Quick, once
 
 _TRIES = 512
 _KEPT = 32
 _NEVER = 60.0
 """Moves that lower the log density by so much are not made."""
 _MOST_ELEMENTS = 512
+
+
+def prior_states(facts: Any, density: Density, count: int) -> dict[str, Any]:
+    """Draws from the prior of a model's latents, `[count, *shape]` by the names that `density` has for them;
+    once per density."""
+    key = "prior states"
+    if key not in density.cache or len(next(iter(density.cache[key].values()))) < count:
+        model = conditioned(facts.runtime_model)
+
+        def one(key: Any) -> dict[str, Any]:
+            trace = prototype_trace(model, key, (), {INPUTS_KWARG: facts.inputs})
+            drawn = {n: s["value"] for n, s in trace.items() if s["type"] == "sample"}
+            return {n: v for n, v in density.packed(drawn).items() if n in density.latent_vars}
+
+        density.cache[key] = once(jax.vmap(one), jax.random.split(jax.random.key(0), count))
+    return {n: v[:count] for n, v in density.cache[key].items()}
 
 
 LONG_ODDS = 12.0
@@ -42,7 +61,7 @@ def possible_entries(
             out += [possible, possible & (t > top - LONG_ODDS)]
         return out
 
-    run = jax.jit(indicators)
+    run = Quick(indicators)
     known: list[Any] = []
     for state in states:
         found = run({n: v for n, v in state.items() if n not in units}, data)
@@ -100,7 +119,7 @@ def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, An
         return found
 
     def over(fn: Any) -> Any:
-        return jax.jit(lambda many, rest: jax.lax.map(lambda n: fn(n, rest), many, batch_size=_KEPT))
+        return Quick(lambda many, rest: jax.lax.map(lambda n: fn(n, rest), many, batch_size=_KEPT))
 
     heights, all_free = over(height), over(free)
     rng = np.random.default_rng(0)
