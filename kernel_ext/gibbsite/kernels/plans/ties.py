@@ -20,9 +20,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gibbsite.conditional.dispatch import conditional_of
+from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.density import Density
 from gibbsite.density.observed import observed_values
-from gibbsite.kernels.plans.limits import FILLED, LEAST_TOLD, MOST_MISSING
+from gibbsite.kernels.plans.limits import FEW_DECIDED, FILLED, LEAST_TOLD, MOST_MISSING
 from gibbsite.trace.jaxpr.compat import Literal
 
 _SPREADS = ("scale", "concentration", "covariance_matrix", "precision_matrix", "scale_tril")
@@ -88,7 +90,7 @@ def _ties_of(density: Density) -> tuple[Tie, ...]:
         parents = [n for n in near if n != own] if own in near else []
         ties += [_of_prior(density, n, own, noise.get(n)) for n in parents]
         given = tuple(decided.get(own, ()))
-        ties += [Tie(n, given, own, 1.0, MOST_MISSING) for n in near if given]
+        ties += [Tie(n, given, own, 1.0, _most_decided(density, given, n, own)) for n in near if given]
     ties += [t.tie for t in noise.values()]
     found = {(t.site, t.given, t.where): t for t in ties}
     order = {n: i for i, n in enumerate(density.latents)}
@@ -108,6 +110,17 @@ def across(ties: Iterable[Tie], sites: Collection[str]) -> list[Tie]:
 def size_of(density: Density, names: Sequence[str]) -> int:
     """Numbers in sites together."""
     return sum(math.prod(density.sites[n].shape) for n in names)
+
+
+def _most_decided(density: Density, discrete: Sequence[str], name: str, own: str) -> float:
+    """The most time of what discrete sites decide: about what as many effects tell of their scale; but a
+    coefficient that a switch turns off is anywhere when it is turned on again, and where each is a parameter
+    of data by itself, a total and a share, the one makes up for any change of the other."""
+    read = [{*_latents(density, a)} for a in density.outputs["parameters"].get(own, {}).values()]
+    apart = any({*discrete} & r and name not in r for r in read) and any(name in r for r in read)
+    if (apart and name != own) or is_gaussian(conditional_of(density, name)):
+        return MOST_MISSING
+    return min(MOST_MISSING, FEW_DECIDED + size_of(density, discrete))
 
 
 @dataclass(frozen=True)
@@ -173,6 +186,7 @@ def _of_data(density: Density, name: str, near: Collection[str]) -> Iterator[tup
         if n in matrix and lacking:  # the values that it imputes speak for it
             most = max(most, 1.0 + LEAST_TOLD)
         through = f"{n} and {', '.join(level)} make each other likely in {name}" if n in matrix else ""
+        through += f", {size_of(density, [*lacking])} values of which lack" if through and lacking else ""
         free = density.sites[n].fn_name not in _BOUNDED and _all_met(density, name, lost, data)
         yield n, _Noise(Tie(n, level, name, least, most, free, through), data, lost)
 

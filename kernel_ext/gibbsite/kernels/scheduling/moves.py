@@ -14,13 +14,8 @@ from gibbsite.density import Density
 from gibbsite.elimination.tables.collect import Tables
 from gibbsite.elimination.tables.factor import Factor
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.plans.limits import KEPT_TRIES, LONG_ODDS, MOST_MOVED, NEVER, TRIES
 from gibbsite.trace.jaxpr.compiling import Quick, once
-
-_TRIES = 512
-_KEPT = 32
-_NEVER = 60.0
-"""Moves that lower the log density by so much are not made."""
-_MOST_ELEMENTS = 512
 
 
 def prior_states(facts: Any, density: Density, count: int) -> dict[str, Any]:
@@ -37,10 +32,6 @@ def prior_states(facts: Any, density: Density, count: int) -> dict[str, Any]:
 
         density.cache[key] = once(jax.vmap(one), jax.random.split(jax.random.key(0), count))
     return {n: v[:count] for n, v in density.cache[key].items()}
-
-
-LONG_ODDS = 12.0
-"""In logarithms: moves against such odds happen once in 160,000 sweeps."""
 
 
 def possible_entries(
@@ -95,7 +86,7 @@ def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, An
     """
     supports = {s: finite_support(density, s) for s in sites}
     elements = sum(int(np.prod(density.sites[s].shape, dtype=int)) for s in sites)
-    if elements > _MOST_ELEMENTS or any(f is None or f.values.ndim != 1 for f in supports.values()):
+    if elements > MOST_MOVED or any(f is None or f.values.ndim != 1 for f in supports.values()):
         return False
     values = {s: jnp.asarray(f.values) for s, f in supports.items() if f is not None}
 
@@ -105,7 +96,7 @@ def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, An
 
     def free(numbers: Any, rest: Any) -> Any:
         """Whether any other value of any single element is within reach."""
-        found, least = jnp.array(False), height(numbers, rest) - _NEVER
+        found, least = jnp.array(False), height(numbers, rest) - NEVER
         for s in sites:
             k, shape = len(values[s]), density.sites[s].shape
             flat = numbers[s].reshape(-1)
@@ -119,7 +110,7 @@ def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, An
         return found
 
     def over(fn: Any) -> Any:
-        return Quick(lambda many, rest: jax.lax.map(lambda n: fn(n, rest), many, batch_size=_KEPT))
+        return Quick(lambda many, rest: jax.lax.map(lambda n: fn(n, rest), many, batch_size=KEPT_TRIES))
 
     heights, all_free = over(height), over(free)
     rng = np.random.default_rng(0)
@@ -131,10 +122,10 @@ def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, An
             own = np.searchsorted(np.asarray(values[s]), np.asarray(state[s]))
             tried[s][0] = np.clip(own, 0, len(values[s]) - 1)
         found = np.asarray(heights(tried, rest))
-        at = np.flatnonzero((found > -np.inf) & (found > found.max() - _NEVER))[:_KEPT]
+        at = np.flatnonzero((found > -np.inf) & (found > found.max() - NEVER))[:KEPT_TRIES]
         if not len(at):
             continue
-        chosen = {s: t[np.resize(at, _KEPT)] for s, t in tried.items()}
+        chosen = {s: t[np.resize(at, KEPT_TRIES)] for s, t in tried.items()}
         if np.asarray(all_free(chosen, rest)).any():
             return False
         seen = True
@@ -147,9 +138,9 @@ def _tries(rng: np.random.Generator, shapes: Mapping[str, tuple[int, tuple[int, 
     out = {}
     for s, (k, shape) in shapes.items():
         n = int(np.prod(shape, dtype=int))
-        share = np.cumsum(rng.dirichlet(np.full(k, 0.5), _TRIES), axis=1)
-        mixed = (rng.uniform(size=(_TRIES, n, 1)) > share[:, None, :-1]).sum(-1)
-        even = rng.permuted(np.tile(np.resize(np.arange(k), n), (_TRIES // 4, 1)), axis=1)
+        share = np.cumsum(rng.dirichlet(np.full(k, 0.5), TRIES), axis=1)
+        mixed = (rng.uniform(size=(TRIES, n, 1)) > share[:, None, :-1]).sum(-1)
+        even = rng.permuted(np.tile(np.resize(np.arange(k), n), (TRIES // 4, 1)), axis=1)
         mixed[-len(even) :] = even
-        out[s] = mixed.reshape(_TRIES, *shape)
+        out[s] = mixed.reshape(TRIES, *shape)
     return out
