@@ -46,18 +46,21 @@ class Promises:
     def __init__(self, facts: Facts, ties: Sequence[Tie]):
         self.facts, self.ties, self.held = facts, tuple(ties), tuple(ties)
         self._counted: dict[Any, float] = {}
+        self._measured: dict[str, float] = {}
 
     def tried(self, spec: Spec, times: Any) -> "Promises":
-        """The same after a trial of a schedule, which found `times` by site: a tie is as slow as its site,
-        and as switches that hold it."""
+        """The same after a trial of a schedule, which found `times` by site: a site is as slow as switches
+        that hold it. A tie that is the only one on its site is known then; of several none is slower."""
         home, sites = {n: u for u in spec.updates for n in u.everything}, self.facts.density.sites
-        slow = {
-            t: max(times[n] for n in (t.site, *t.given) if n in times and (n == t.site or sites[n].discrete))
-            for t in self.ties
-            if t.site in times and t.cut_by(home)
-        }
-        found = Promises(self.facts, [t.tried(slow[t]) if t in slow else t for t in self.ties])
+        cut = [t for t in self.ties if t.site in times and t.cut_by(home)]
+        ties = []
+        for t in self.ties:
+            slow = [times[n] for n in (t.site, *t.given) if n in times and (n == t.site or sites[n].discrete)]
+            alone = sum(t.site == other.site for other in cut) == 1
+            ties.append(t.tried(max(slow), alone) if t in cut else t)
+        found = Promises(self.facts, ties)
         found._counted, found.held = self._counted, self.held
+        found._measured = {**self._measured, str(spec): max(times.values())}
         return found
 
     def work(self, spec: Spec) -> float:
@@ -80,10 +83,16 @@ class Promises:
         cut = [t for t in self.ties if t.cut_by(home)]
         slowest = max(cut, key=lambda t: (t.most * own[t.site], t.least), default=None)
         least = max([*own.values(), *(t.least * own[t.site] for t in cut)])
-        most = max([least, *worst.values()])
-        if slowest is None or slowest.most * own[slowest.site] < most:
+        waits: dict[str, float] = {}
+        for t in (t for t in cut if not t.known):
+            waits[t.site] = max(waits.get(t.site, 1.0), t.most * own[t.site])
+        # what is not known of several may come together
+        most = max([least, *worst.values(), 1 + sum(w - 1 for w in waits.values())])
+        if str(spec) in self._measured:
+            return self._measured[str(spec)], self._measured[str(spec)], slowest
+        if slowest is None or slowest.most * own[slowest.site] < max(*own.values(), *worst.values()):
             return least, most, None
-        return least, slowest.most * own[slowest.site], slowest
+        return least, max(most, slowest.most * own[slowest.site]), slowest
 
     def _most_by_gradients(self, update: Update) -> float | None:
         """The most time where gradients move what holds each other: a funnel, which no step size fits

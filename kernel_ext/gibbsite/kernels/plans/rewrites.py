@@ -89,7 +89,7 @@ def switches_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterato
 def scales_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
     """Scales of effects, drawn with the effects integrated out; then with the noise of their data."""
     effects = _around(facts, base, ties, lambda t, block: t.where in block)
-    noise = _around(facts, base, ties, lambda t, block: t.where not in block)
+    noise = _around(facts, base, ties, lambda t, block: t.where not in block and not t.level)
     if effects:
         yield _with_outer(base, effects)
     if noise:
@@ -106,17 +106,21 @@ def by_gradients(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec
     smooth = {n for u in base.updates if u.kernel in exact and _smooth(facts, u.sites) for n in u.sites}
     cut = [t for t in ties if not t.known and t.cut_by(_home(base))]
     held = [{n for n in (t.site, *t.given) if not facts.density.sites[n].discrete} for t in cut]
-    mine = {*last.sites} if last else {n for near in held for n in near} & smooth
-    while True:
-        near = {n for h in held if mine & h for n in h & (smooth | mine)}
-        # a block that is drawn jointly moves as one
-        near |= {n for u in base.updates if u.kernel in exact and near & {*u.sites} for n in u.sites}
-        if near <= mine:
-            break
-        mine |= near
-    grown = len(mine) > 1 and not (last and mine <= {*last.sites})
-    if grown and not _without_bound(mine, ties, last):
-        yield _moved(facts, base, last, mine)
+    near_all = {n for near in held for n in near} & smooth
+    offered: list[set[str]] = []
+    for seed in ({*last.sites}, {*last.sites} | near_all) if last else (near_all,):
+        mine = set(seed)
+        while True:
+            near = {n for h in held if mine & h for n in h & (smooth | mine)}
+            # a block that is drawn jointly moves as one
+            near |= {n for u in base.updates if u.kernel in exact and near & {*u.sites} for n in u.sites}
+            if near <= mine:
+                break
+            mine |= near
+        grown = len(mine) > 1 and not (last and mine <= {*last.sites})
+        if grown and mine not in offered and not _without_bound(mine, ties, last):
+            offered.append(mine)
+            yield _moved(facts, base, last, mine)
 
 
 def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.linear.joint import is_gaussian
+from gibbsite.conditional.reads.group import unit_of
 from gibbsite.density import Density
 from gibbsite.density.observed import observed_values
 from gibbsite.kernels.plans.limits import FEW_DECIDED, FILLED, LEAST_TOLD, MOST_MISSING
@@ -45,15 +46,19 @@ class Tie:
     unbounded: bool = False
     """Whether `site` is the noise of data that `given` can meet all of, and nothing keeps it from 0."""
     through: str = ""
+    level: bool = False
+    """Whether they meet in a parameter of data other than their noise."""
 
     @property
     def known(self) -> bool:
         """Whether the counts tell it."""
         return self.least == self.most
 
-    def tried(self, times: float) -> "Tie":
-        """The same with the time that a trial found."""
-        return replace(self, least=times, most=times)
+    def tried(self, times: float, alone: bool = True) -> "Tie":
+        """The same with the time that a trial found, of it `alone` or of it and others together."""
+        if alone:
+            return replace(self, least=times, most=times)
+        return replace(self, least=min(self.least, times), most=min(self.most, times))
 
     def cut_by(self, home: Mapping[str, object]) -> bool:
         """Whether the updates, by the sites that they draw, draw it apart from some of what holds it."""
@@ -116,11 +121,19 @@ def _most_decided(density: Density, discrete: Sequence[str], name: str, own: str
     """The most time of what discrete sites decide: about what as many effects tell of their scale; but a
     coefficient that a switch turns off is anywhere when it is turned on again, and where each is a parameter
     of data by itself, a total and a share, the one makes up for any change of the other."""
-    read = [{*_latents(density, a)} for a in density.outputs["parameters"].get(own, {}).values()]
+    parameters = density.outputs["parameters"].get(own, {})
+    read = [{*_latents(density, a)} for p, a in parameters.items() if p not in _SPREADS]
     apart = any({*discrete} & r and name not in r for r in read) and any(name in r for r in read)
-    if (apart and name != own) or is_gaussian(conditional_of(density, name)):
+    switched = any(_switches(density, g) for g in discrete) and is_gaussian(conditional_of(density, name))
+    if (apart and name != own) or switched:
         return MOST_MISSING
     return min(MOST_MISSING, FEW_DECIDED + size_of(density, discrete))
+
+
+def _switches(density: Density, name: str) -> bool:
+    """Whether a discrete site is one for all data, or several that all read, and not a label of each."""
+    structure = getattr(conditional_of(density, unit_of(density, name)), "structure", None)
+    return density.sites[name].shape == () or structure is None or not structure.independent
 
 
 @dataclass(frozen=True)
@@ -167,7 +180,7 @@ def _of_level(density: Density, name: str) -> Iterator[Tie]:
         told = f"{', '.join(near)} meet in the {_word(parameter)} of {name}"
         for n in near:
             others = tuple(m for m in near if m != n)
-            yield Tie(n, others, name, 1.0, 1.0 + LEAST_TOLD, through=told)
+            yield Tie(n, others, name, 1.0, 1.0 + LEAST_TOLD, through=told, level=True)
 
 
 def _of_data(density: Density, name: str, near: Collection[str]) -> Iterator[tuple[str, _Noise]]:
