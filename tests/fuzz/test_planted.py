@@ -139,7 +139,7 @@ def test_what_faults_were_planted_in_is_right(case):
 
 @pytest.mark.parametrize("case", [XOR, pytest.param(FIXED_SUM, marks=pytest.mark.slow)], ids=["xor", "sum"])
 def test_schedules_that_cannot_cross_are_found(case, monkeypatch):
-    monkeypatch.setattr("gibbsite.kernels.scheduling.policy.joint_blocks", lambda facts, units: {})
+    monkeypatch.setattr("gibbsite.kernels.plans.alone.joint_blocks", lambda facts, units: {})
     with pytest.raises(AssertionError, match="of the draws of each chain"):
         check_reach(case, 60)
 

@@ -14,7 +14,7 @@ from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis
 from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice
-from gibbsite.kernels.scheduling.policy import default_spec
+from gibbsite.kernels.plans.alone import each_alone
 from gibbsite.kernels.scheduling.registry import find_kernel, kernels
 from gibbsite.kernels.scheduling.schedule import make_schedule
 from helpers.models.geweke_models import (
@@ -90,12 +90,9 @@ def single(model, kernel):
     if kernel == "Metropolis":
         fits = [n for n in fits if around(n, jnp.ones(analysed.sites[n].shape)) is not None]
     parts = [f"{kernel}{OPTIONS.get(kernel, '').format(n)} {n}" for n in fits]
-    for u in default_spec(analysed.execution).updates:
+    for u in each_alone(analysed.execution).updates:
         rest = [n for n in u.sites if n not in fits]
-        parts += [f"Gibbs {n}" for n in u.eliminated if n not in fits]  # not out of two kernels
-        if u.kernel in ("Collapsed", "PolyaGamma"):  # what is left of its block it cannot update
-            parts += [f"{'Gibbs' if analysed.sites[n].discrete else 'Conjugate'} {n}" for n in rest]
-        elif rest:
+        if rest:
             parts.append(f"{u.kernel}{OPTIONS.get(u.kernel, '')} [{' '.join(rest)}]")
     proposals = {f"drift_of_{n}": lambda state, n=n: around(n, state[n]) for n in fits}
     return (" (*) ".join(parts), proposals) if fits else None

@@ -66,6 +66,26 @@ def ended(model, schedule, bad, topics=(), rhat=1.05, ess=50.0, draws=1000, stat
     )
 
 
+def effects(y, noise):
+    mu = numpyro.sample("mu", dist.Normal(0, 10))
+    v = numpyro.sample("v", dist.InverseGamma(1.0, 1.0))
+    with numpyro.plate("J", len(y)):
+        t = numpyro.sample("t", dist.Normal(mu, jnp.sqrt(v)))
+        numpyro.sample("y", dist.Normal(t, noise), obs=y)
+
+
+def test_what_was_weighed_is_weighed_again_by_how_long_a_run_remembers():
+    r = np.random.default_rng(3)
+    model = gb.model(effects, (r.normal(0, 1, 26) + r.normal(0, 8, 26)).astype("f4"), 8.0)
+    in_turn, without = "Conjugate [mu t] (*) Conjugate v", "Collapsed [v mu t]"
+    first, *_ = cures(ended(model, in_turn, ["v"], ess=130.0))  # of 4000
+    assert first.value == without and first.expects.startswith("v remembers 31 steps, where ")
+    found = cures(ended(model, in_turn, ["v"], ess=2000.0))  # two steps: nothing does better for the work
+    assert without not in [c.value for c in found]
+    found = cures(ended(model, without, ["v"], ess=130.0))  # nothing of it holds each other
+    assert not any(c.words.startswith("the schedule") for c in found)
+
+
 def codes(found):
     return [c.code("m") for c in found]
 

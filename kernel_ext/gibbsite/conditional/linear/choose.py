@@ -1,25 +1,15 @@
-"""Which sites are coupled, and which of them are drawn as one Gaussian."""
+"""Which sites are coupled, and which of them can be drawn as one Gaussian."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.linear.collapsed import collapsed_block
 from gibbsite.conditional.linear.joint import JointGaussian, is_gaussian, joint_gaussian
-from gibbsite.conditional.linear.logistic import Likelihood
-from gibbsite.conditional.linear.polya_gamma import PolyaGammaBlock, polya_gamma_block
 from gibbsite.density import Density
-from gibbsite.density.observed import observed_values
 
-# elements outside the groups up to which a joint draw is worth its dense factorisation unasked
-_MOST_DENSE = 300
-# Gaussians that one collapsed update may solve for unasked
-_MOST_SOLVED = 256
-# of the information of the variates, the part that the data must have for a chain to move well
-_LEAST_KEPT = 0.2
+# elements outside the groups of a joint draw that is taken unasked: 64 MB of their precision for each chain
+_MOST_DENSE = 4096
 
 
 @dataclass(frozen=True)
@@ -83,110 +73,21 @@ def gaussian_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[s
 
 def _grown(density: Density, names: Sequence[str]) -> tuple[str, ...]:
     """The first of `names`, and of the others those that can join it."""
-    if _worth(density, names):
+    if _is_one(density, names):
         return tuple(names)
     block = (names[0],)
     for name in names[1:]:
         wider = (*block, name)
-        if len(coupled(density, wider)) == 1 and _worth(density, wider):
+        if len(coupled(density, wider)) == 1 and _is_one(density, wider):
             block = wider
     return block
 
 
-def _worth(density: Density, names: Sequence[str]) -> bool:
+def _is_one(density: Density, names: Sequence[str]) -> bool:
     if len(coupled(density, names)) > 1:
         return False
     try:
         layout = joint_gaussian(density, names).layout
     except Refused:
         return False
-    dense = layout.rest + layout.border
-    largest = max(int(np.prod(density.sites[n].shape, dtype=np.int64)) for n in names)
-    return dense <= max(_MOST_DENSE, largest)
-
-
-def collapsed_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The blocks of one discrete site and of the Gaussian sites among `names` to integrate out for it, by
-    each of their sites.
-
-    They are for sites whose values go with coefficients of their own: a single switch or change point that
-    the terms of Gaussian sites read, or a few indicators that many data read at once. The assignments of a
-    mixture are drawn in one pass without.
-    """
-    out: dict[str, tuple[str, ...]] = {}
-    gaussian = [n for n in names if not density.sites[n].discrete and is_gaussian(conditional_of(density, n))]
-    joint = gaussian_blocks(density, gaussian)
-    for site in names:
-        if not density.sites[site].discrete or site in out:
-            continue
-        near = [n for n in gaussian if n not in out and len(coupled(density, (site, n))) == 1]
-        inner = dict.fromkeys(m for n in near for m in joint.get(n, (n,)))
-        block = (site, *(n for n in gaussian if n in inner))
-        if near and not inner.keys() & out.keys() and _small(density, site, block):
-            out.update(dict.fromkeys(block, block))
-    return out
-
-
-def _small(density: Density, site: str, names: tuple[str, ...]) -> bool:
-    """Whether a collapsed draw is there, is of use and costs little."""
-    conditional = conditional_of(density, site)
-    structure = getattr(conditional, "structure", None)
-    if structure is None or conditional.site != site:  # no list of values, or a member of a group
-        return False
-    try:
-        found = collapsed_block(density, names)
-    except Refused:
-        return False
-    if found.outer[0].elements > 1 and structure.independent:
-        return False
-    layout, solved = found.gaussian.layout, found.evaluations
-    return solved <= _MOST_SOLVED and solved * (layout.rest + layout.border) ** 2 <= _MOST_SOLVED * 100
-
-
-def logistic_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The blocks of coupled sites among `names` for which Pólya-gamma draws are better than gradients, by
-    each of their sites.
-
-    They are where there are groups of effects, which the joint draw takes in at little cost, where all that
-    is continuous in the predictors is drawn with them, and where the rates are not extreme: the variates then
-    know much more than the data do, and the chain creeps.
-    """
-    out: dict[str, tuple[str, ...]] = {}
-    linear = [n for n in names if _logistic(density, (n,)) or is_gaussian(conditional_of(density, n))]
-    for part in coupled(density, linear):
-        block = _logistic(density, part)
-        if (
-            block is not None
-            and block.gaussian.layout.groups
-            and not any(_shares(x, part) for x in block.likelihoods)
-            and all(_kept(x) > _LEAST_KEPT for x in block.likelihoods)
-        ):
-            out.update(dict.fromkeys(part, part))
-    return out
-
-
-def _logistic(density: Density, sites: tuple[str, ...]) -> PolyaGammaBlock | None:
-    try:
-        return polya_gamma_block(density, sites)
-    except Refused:
-        return None
-
-
-def _shares(likelihood: Likelihood, sites: tuple[str, ...]) -> bool:
-    """Whether a linear predictor reads continuous sites beside those of a block: drawn in turn, they walk."""
-    density = likelihood.density
-    read = set().union(*(density.maps.latents(a) for a in likelihood.atoms))
-    return any(not density.sites[n].discrete for n in read.difference(sites))
-
-
-def _kept(likelihood: Likelihood) -> float:
-    """Of the information of the variates, the part that is the data's, at the average rate; 0 if unknown."""
-    density, origin = likelihood.density, likelihood.origin
-    if origin not in observed_values(density) or not likelihood.free:
-        return 0.0
-    y = np.asarray(observed_values(density)[origin], np.float64)
-    rate = (np.nansum(y) + 0.5) / (likelihood.total + 1)
-    if not 0 < rate < 1:
-        return 0.0
-    psi = np.log(rate / (1 - rate))
-    return rate * (1 - rate) * (4.0 if abs(psi) < 1e-3 else 2 * psi / np.tanh(psi / 2))
+    return layout.rest + layout.border <= _MOST_DENSE

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import networkx as nx
 import numpy as np
-from numpyro.infer.gibbs import conditioned, prototype_trace
 
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.blind import blind_terms
@@ -20,21 +19,19 @@ from gibbsite.conditional.reads.moving import support_movers
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
 from gibbsite.errors import ModelError, ScheduleError
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.crossing.structure import together
+from gibbsite.kernels.plans.limits import (
+    DECIDED_STATES,
+    LEAST_SEEN,
+    LONG_ODDS,
+    LOOKED_AT,
+    MOST_CROSSING,
+    MOST_VALUES,
+)
+from gibbsite.kernels.scheduling.moves import prior_states
 from gibbsite.kernels.scheduling.parse import Update
 from gibbsite.trace.jaxpr.compat import Literal
-
-_STATES = 64
-"""Draws from the prior that are looked at. A site that may move in a share p of them passes for decided with
-probability (1 - p)^64; its joint update is right all the same."""
-_SEEN = 16
-"""Of them must be possible, before a model is refused."""
-_LONG_ODDS = 12.0
-"""As `scheduling/moves.py` has them: moves against such odds happen once in 160,000 sweeps."""
-_MOST_ELEMENTS, _MOST_VALUES = 4096, 64
-_LOOKED_AT = 8
-"""Elements of a site: those of one statement are alike."""
+from gibbsite.trace.jaxpr.compiling import once
 
 Facts = Any
 
@@ -76,7 +73,7 @@ def _blocks(facts: Facts, density: Density, discrete: Collection[str]) -> dict[s
     near = {z: found for z in discrete if (found := _candidates(density, z))}
     if not near:
         return {}
-    states = _states(facts, density)
+    states = prior_states(facts, density, DECIDED_STATES)
     graph = nx.Graph()
     hard: dict[str, bool] = {}
     for z, candidates in near.items():
@@ -111,7 +108,7 @@ def _candidates(density: Density, z: str) -> dict[str, tuple[Any, ...]]:
     """The continuous latents that may decide `z`, each with the terms that both enter: supports that move,
     and terms of steps or with zeros."""
     site = density.sites[z]
-    if int(np.prod(site.shape, dtype=np.int64)) > _MOST_ELEMENTS:
+    if int(np.prod(site.shape, dtype=np.int64)) > MOST_CROSSING:
         return {}
     found: dict[str, list[Any]] = {}
     terms = [t for t, _ in (*density.terms_of(z), *density.bounds_of(z))]
@@ -142,17 +139,6 @@ def _has_zeros(density: Density, atom: Any) -> bool:
     return False
 
 
-def _states(facts: Facts, density: Density) -> dict[str, Any]:
-    """Draws of all latents from the prior, `[state, *shape]` by site."""
-    model = conditioned(facts.runtime_model)
-
-    def one(key: Any) -> dict[str, Any]:
-        trace = prototype_trace(model, key, (), {INPUTS_KWARG: facts.inputs})
-        return {n: trace[n]["value"] for n in density.latents}
-
-    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), _STATES))
-
-
 def _decided(
     density: Density, z: str, candidates: Mapping[str, tuple[Any, ...]], states: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], bool] | None:
@@ -162,7 +148,7 @@ def _decided(
         support = finite_support(density, z)
     except ModelError:
         return None
-    if support is None or support.values.ndim > 1 or support.size > _MOST_VALUES:
+    if support is None or support.values.ndim > 1 or support.size > MOST_VALUES:
         return None
     shape = density.sites[z].shape
     terms = tuple(dict.fromkeys(t for ts in candidates.values() for t in ts))
@@ -183,10 +169,10 @@ def _decided(
             stack = jnp.stack(parts)
             return jnp.where(jnp.isnan(stack), -jnp.inf, stack)
 
-        elements = jnp.arange(min(size, _LOOKED_AT))
+        elements = jnp.arange(min(size, LOOKED_AT))
         return jax.vmap(lambda i: jax.vmap(lambda v: at(i, v))(values))(elements)
 
-    found = np.asarray(jax.jit(lambda s: jax.lax.map(one, s))(dict(states)), np.float64)
+    found = np.asarray(once(lambda s: jax.lax.map(one, s), dict(states)), np.float64)
     # [state, element, value, term]
     deciding: list[str] = []
     hard = False
@@ -204,11 +190,11 @@ def _parted(logits: np.ndarray, by_zeros: bool) -> bool:
     state has two: no draw given the rest leads from one to another. `by_zeros`: the others being impossible,
     not against long odds alone."""
     top = logits.max(axis=-1)
-    likely = logits > (-np.inf if by_zeros else (top - _LONG_ODDS)[..., None])
+    likely = logits > (-np.inf if by_zeros else (top - LONG_ODDS)[..., None])
     known = np.isfinite(top)
     for e in range(logits.shape[1]):
         rows = likely[known[:, e], e].astype(int)
-        if len(rows) < _SEEN:
+        if len(rows) < LEAST_SEEN:
             continue
         occurring = np.flatnonzero(rows.any(axis=0))
         together = (rows.T @ rows)[np.ix_(occurring, occurring)]

@@ -1,9 +1,11 @@
 """Candidates → the one that is run: by what is predicted, and by a trial where that does not tell.
 
-Times that are not known are taken to be the least they can be, and the most, and the candidate that loses
-least in the worse of both cases is preferred (minimax regret, Savage 1951). Where even that one may lose
-more than a factor of `limits.CLOSE`, and a run would pay for it, the exact draws in turn are tried. All
-that is compared are counts of operations: the same model has the same schedule on any machine.
+Every rewrite is tried upon what those before it left (a beam search). Times that are not known are taken to
+be the least they can be, and the most, and the candidate that loses least in the worse of both cases is
+preferred (minimax regret, Savage 1951). Where even that one may lose more than a factor of `limits.CLOSE`,
+and a run would pay for it, the exact draws in turn are tried. All that is compared are counts of operations:
+the same model has the same schedule on any machine. What an update takes is counted when it might be chosen;
+until then it counts for nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +14,10 @@ from dataclasses import dataclass, replace
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.errors import GibbsiteError
 from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.plans.alone import each_alone
 from gibbsite.kernels.plans.candidate import Candidate
 from gibbsite.kernels.plans.limits import (
+    BEAM,
     CLOSE,
     COMPILED,
     KEPT,
@@ -24,21 +28,21 @@ from gibbsite.kernels.plans.limits import (
     TRIAL,
 )
 from gibbsite.kernels.plans.promise import Promises
-from gibbsite.kernels.plans.rewrites import REWRITES
+from gibbsite.kernels.plans.rewrites import REWRITES, is_small, jointly_gaussian
 from gibbsite.kernels.plans.sweep import Sweep, is_exact
-from gibbsite.kernels.plans.ties import Tie, ties_of
+from gibbsite.kernels.plans.ties import Tie, size_of, ties_of
 from gibbsite.kernels.plans.trial import times_of
 from gibbsite.kernels.scheduling.parse import Spec, parse_schedule
 from gibbsite.kernels.scheduling.registry import Facts
 
 Legal = Callable[[Spec], object]
 """Raises a `GibbsiteError` for a schedule that does not fit the model."""
-_AS_RULED = "as the rules of the default schedule have it"
+_PLAINEST = "every site by itself"
 
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A schedule on the scales."""
+    """A schedule on the scales; `work` is at least that where it is not `derived`."""
 
     spec: Spec
     rewrite: str
@@ -46,103 +50,135 @@ class _Weighed:
     least: float
     most: float
     tie: Tie | None
+    derived: bool
 
     def cost(self, most: bool) -> float:
         """Operations for an effective draw."""
         return self.work * (self.most if most else self.least)
 
 
-def chosen(facts: Facts, base: Spec, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
-    """The schedule to run, of `base` and what can be made of it, and all that was weighed, the chosen first.
+class _Scales:
+    """What is offered for a model, and what was turned down, with the reason."""
+
+    def __init__(self, promises: Promises, offered: Mapping[str, tuple[Spec, str]]):
+        self.promises, self.offered = promises, dict(offered)
+        self.refused: list[Candidate] = []
+        self.tried: dict[str, float] = {}
+        self.tried_text = ""
+
+    def weighed(self) -> list[_Weighed]:
+        """All that is offered."""
+        return [_weighed(self.promises, *o) for o in self.offered.values()]
+
+    def turn_down(self, spec: Spec, why: Exception) -> None:
+        """Strike a schedule from what is offered."""
+        _, rewrite = self.offered.pop(str(spec))
+        self.refused.append(Candidate(str(spec), rewrite, refused=str(why).split("\n")[0]))
+
+    def derive(self, spec: Spec) -> bool:
+        """Count a schedule's work; whether it could be derived."""
+        try:
+            self.promises.work(spec)
+        except (GibbsiteError, Refused) as why:
+            self.turn_down(spec, why)
+            return False
+        return True
+
+    def try_out(self, spec: Spec) -> None:
+        """Run the exact draws of a schedule for a moment."""
+        facts = self.promises.facts
+        home = {n: u for u in spec.updates for n in u.everything}
+        cut = [t for t in self.promises.ties if t.cut_by(home) and t.site in facts.density.latent_vars]
+        named = {g for t in cut for g in t.given if facts.density.sites[g].discrete}
+        labels = {g for g in named if size_of(facts.density, (g,)) > 1}  # one of several for each of many
+        watched = tuple(dict.fromkeys([*(t.site for t in cut), *sorted(named - labels)]))
+        labelled = {t.site for t in cut if labels & {*t.given}}
+        self.tried = dict(times_of(Sweep(facts, spec.updates), facts.inputs, watched, labelled))
+        self.tried_text = str(spec)
+        self.promises = self.promises.tried(spec, self.tried)
+
+
+def chosen(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
+    """The schedule to run, and all that was weighed, the chosen first.
 
     Whether a candidate keeps the rules is asked when it would be chosen: deriving a block takes longer than
     weighing it. Those that do not are turned down, with the reason, and the rest is weighed again.
     """
-    ties = ties_of(facts.density)
-    offered, refused, found = _offered(facts, base, ties), [], {}
-    promises, may_try = Promises(facts, ties), True
-    while len(offered) > 1:
-        weighed, turned_down = _all_weighed(promises, offered)
-        if turned_down:
-            refused += turned_down
-            offered = [o for o in offered if str(o[0]) not in {c.text for c in turned_down}]
-            continue
+    base, promises = each_alone(facts), Promises(facts, ties_of(facts.density))
+    scales = _Scales(promises, _offered(promises, base))
+    while len(scales.offered) > 1:
+        weighed = scales.weighed()
         best, regret = _least_regret(weighed)
-        if may_try and regret > CLOSE and _pays(weighed, best) and _can_be_tried(facts, weighed[0]):
-            watched = tuple(dict.fromkeys(t.site for t in ties if t.site in facts.density.latent_vars))
-            found = dict(times_of(Sweep(facts, base.updates), facts.inputs, watched))
-            promises, may_try = promises.tried(found), False
+        if not best.derived:
+            scales.derive(best.spec)
             continue
-        try:
-            if best is not weighed[0]:
+        if not scales.tried and regret > CLOSE:
+            exact = _to_be_tried(facts, weighed)
+            if exact is not None and not exact.derived:
+                scales.derive(exact.spec)
+                continue
+            if exact is not None and _pays(weighed, best) and exact.work * _SWEPT < MOST_TRIED:
+                scales.try_out(exact.spec)
+                continue
+        if best.rewrite != _PLAINEST:
+            try:
                 legal(best.spec)
-        except GibbsiteError as why:
-            refused.append(_refused(best.spec, best.rewrite, why))
-            offered = [o for o in offered if o[0] is not best.spec]
-            continue
-        return best.spec, (*_told(weighed, best, _decided(best, regret, found), bool(found)), *refused)
-    only = Candidate(str(base), _AS_RULED, chosen=True, because="nothing else was offered")
-    return base, (only, *refused)
+            except GibbsiteError as why:
+                scales.turn_down(best.spec, why)
+                continue
+        return best.spec, (*_told(weighed, best, regret, scales), *scales.refused)
+    (last, _) = next(iter(scales.offered.values()))
+    only = Candidate(str(last), _PLAINEST, chosen=True, because="nothing else was offered")
+    return last, (only, *scales.refused)
 
 
-def checked(candidates: Sequence[Candidate], legal: Legal) -> tuple[Candidate, ...]:
-    """The same after every one was asked for as its text says: those that do not keep the rules are refused,
-    with the reason, and come last."""
-    asked = [c if c.chosen or c.refused else _asked(c, legal) for c in candidates]
-    return tuple(sorted(asked, key=lambda c: bool(c.refused)))
+def checked(facts: Facts, candidates: Sequence[Candidate], legal: Legal) -> tuple[Candidate, ...]:
+    """The same after every one was asked for as its text says, and its work counted: those that do not keep
+    the rules are refused, with the reason, and come last."""
+    promises = Promises(facts, ties_of(facts.density))
+    asked = [c if c.chosen or c.refused else _asked(promises, c, legal) for c in candidates]
+    first, rest = [c for c in asked if c.chosen], [c for c in asked if not c.chosen]
+    return (*first, *sorted(rest, key=lambda c: (bool(c.refused), -c.efficiency if not c.refused else 0.0)))
 
 
-def _asked(candidate: Candidate, legal: Legal) -> Candidate:
+def _asked(promises: Promises, candidate: Candidate, legal: Legal) -> Candidate:
+    spec = parse_schedule(candidate.text)
     try:
-        legal(parse_schedule(candidate.text))
-    except GibbsiteError as why:
+        legal(spec)
+        return replace(candidate, work=promises.work(spec))
+    except (GibbsiteError, Refused) as why:
         return replace(candidate, refused=str(why).split("\n")[0])
-    return candidate
 
 
-def _refused(spec: Spec, rewrite: str, why: Exception) -> Candidate:
-    return Candidate(str(spec), rewrite, refused=str(why).split("\n")[0])
-
-
-def _all_weighed(
-    promises: Promises, offered: Sequence[tuple[Spec, str]]
-) -> tuple[list[_Weighed], list[Candidate]]:
-    """What is offered on the scales, the default by the rules first, and what cannot be derived, with the
-    reason."""
-    weighed, refused = [_weighed(promises, *offered[0])], []
-    for spec, rewrite in offered[1:]:
-        try:
-            weighed.append(_weighed(promises, spec, rewrite))
-        except (GibbsiteError, Refused) as why:
-            refused.append(_refused(spec, rewrite, why))
-    return weighed, refused
-
-
-def _decided(best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
-    if found:
-        slow = max(found, key=found.__getitem__)
-        return f"drawn in turn, {slow} remembers {found[slow]:.1f} sweeps, as tried"
-    at_worst = f"; at worst {regret:.1f} times the work of another" if regret > 1.05 else ""
-    return f"as predicted{at_worst}"
-
-
-def _offered(facts: Facts, base: Spec, ties: Sequence[Tie]) -> list[tuple[Spec, str]]:
-    offered: dict[str, tuple[Spec, str]] = {str(base): (base, _AS_RULED)}
-    for name, rewrite in REWRITES.items() if any(_cut(base, t) for t in ties) else ():
-        for spec in rewrite(facts, base, ties):
+def _offered(promises: Promises, base: Spec) -> dict[str, tuple[Spec, str]]:
+    """The plainest schedule, and what the rewrites make of it where something is drawn apart from what holds
+    it, by text."""
+    offered: dict[str, tuple[Spec, str]] = {str(base): (base, _PLAINEST)}
+    beam = [base]
+    home = {n: u for u in base.updates for n in u.everything}
+    held = any(t.most > CLOSE and t.cut_by(home) for t in promises.ties)
+    for name, rewrite in REWRITES.items() if held else ():
+        made = [new for spec in beam for new in rewrite(promises.facts, spec, promises.ties)]
+        for spec in made:
             offered.setdefault(str(spec), (spec, name))
-    return list(offered.values())
-
-
-def _cut(spec: Spec, tie: Tie) -> bool:
-    """Whether a tie that may slow a sweep down runs between two updates."""
-    home = {n: i for i, u in enumerate(spec.updates) for n in u.everything}
-    return tie.most > CLOSE and tie.site in home and any(home.get(g) != home[tie.site] for g in tie.given)
+        if len(beam) + len(made) > BEAM:
+            weighed = [_weighed(promises, *offered[str(s)]) for s in (*beam, *made)]
+            beam = [w.spec for w in sorted(weighed, key=lambda w: w.cost(True))[:BEAM]]
+        else:
+            beam += made
+        if made and rewrite is jointly_gaussian:  # all that follows builds upon it
+            beam = made
+            joint = [u.sites for u in made[0].updates if u.kernel == "Conjugate" and len(u.sites) > 1]
+            if all(is_small(promises.facts, sites) for sites in joint):
+                del offered[str(base)]
+    return offered
 
 
 def _weighed(promises: Promises, spec: Spec, rewrite: str) -> _Weighed:
     least, most, tie = promises.times(spec)
-    return _Weighed(spec, rewrite, promises.work(spec), least, most, tie)
+    derived = promises.derived(spec)
+    work = promises.work(spec) if derived else promises.least_work(spec)
+    return _Weighed(spec, rewrite, work, least, most, tie, derived)
 
 
 def _least_regret(weighed: Sequence[_Weighed]) -> tuple[_Weighed, float]:
@@ -160,14 +196,20 @@ def _pays(weighed: Sequence[_Weighed], best: _Weighed) -> bool:
     return (saved * SWEEPS + compiled) / 2 > TRIAL
 
 
-def _can_be_tried(facts: Facts, plain: _Weighed) -> bool:
-    """Whether all of it are exact draws of sites that can be started anywhere, and a trial costs little."""
-    sweeps = STATES / 4 * (LEFT_OUT + KEPT)
-    fixed = not any(moving_support(facts, n) for u in plain.spec.updates for n in u.sites)
-    return fixed and all(map(is_exact, plain.spec.updates)) and plain.work * sweeps < MOST_TRIED
+_SWEPT = STATES / 4 * (LEFT_OUT + KEPT)
 
 
-def _told(weighed: Sequence[_Weighed], best: _Weighed, decided: str, tried: bool) -> list[Candidate]:
+def _to_be_tried(facts: Facts, weighed: Sequence[_Weighed]) -> _Weighed | None:
+    """The schedule that a trial tells most of: exact draws in turn of sites that can be started anywhere,
+    those that are Gaussian together as one."""
+    known = {n for u in weighed[0].spec.updates for n in u.everything}
+    if any(moving_support(facts, n) for n in known):
+        return None
+    plain = [w for w in weighed if all(is_exact(u) and u.kernel != "Collapsed" for u in w.spec.updates)]
+    return min((w for w in plain if w.tie), key=lambda w: len(w.spec.updates), default=None)
+
+
+def _told(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _Scales) -> list[Candidate]:
     """The candidates in words and numbers: the chosen first, the others by what they promise."""
     out = [
         Candidate(
@@ -175,11 +217,19 @@ def _told(weighed: Sequence[_Weighed], best: _Weighed, decided: str, tried: bool
             w.rewrite,
             w.work,
             (w.least, w.most),
-            w.most if tried and w is weighed[0] else None,
+            w.most if str(w.spec) == scales.tried_text else None,
             "" if w.tie is None else str(w.tie),
             chosen=w is best,
-            because=decided if w is best else "",
+            because=_decided(best, regret, scales.tried) if w is best else "",
         )
         for w in weighed
     ]
     return sorted(out, key=lambda c: (not c.chosen, -c.efficiency))
+
+
+def _decided(best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
+    if found:
+        slow = max(found, key=found.__getitem__)
+        return f"drawn in turn, {slow} remembers {found[slow]:.1f} sweeps, as tried"
+    at_worst = f"; at worst {regret:.1f} times the work of another" if regret > 1.05 else ""
+    return f"as predicted{at_worst}"

@@ -32,6 +32,9 @@ SLICE_ALONE_TIMES, SLICED = 2.0, 10
 # What K effects tell of their scale beyond what data do is at most a time of K + 1 under a weak prior; few
 # effects are no better off (five, noise 8: 26).
 LEAST_TOLD = 20
+# What discrete sites decide, drawn given them: times of 1.1 to 6.2 (a change point), 1.6 (a chain of 150),
+# 7 to 60 (components that overlap), above 500 (10,000 data of such); runs are told apart up to this.
+FEW_DECIDED, MOST_MISSING = 6.0, 50.0
 # Coefficients for each datum up to which the noise's time follows from their number (a half: 3 by the
 # count, 3 as measured; 60 of 100: 4 and 3.4; but 7 where the effects' scale is the same number).
 FILLED = 0.4
@@ -49,3 +52,23 @@ SWEEPS = 2500
 STATES, LEFT_OUT, KEPT = 16, 60, 100
 # Work beyond which nothing is tried: about two processor seconds.
 MOST_TRIED = 2e9
+
+# Whether draws in turn lead anywhere: tables are looked at up to so many entries, at draws from the prior. A
+# site that may move in a share p of them passes for stuck with probability (1 - p)^DECIDED_STATES.
+MOST_ENTRIES, STUCK_STATES, DECIDED_STATES = 2**20, 3, 64
+# Of these, so many must be possible before a model is refused.
+LEAST_SEEN = 16
+# In logarithms: moves against such odds happen once in 160,000 sweeps, and against those never.
+LONG_ODDS, NEVER = 12.0, 60.0
+# Where no table holds the values: random ones, those kept, elements that are moved one by one.
+TRIES, KEPT_TRIES, MOST_MOVED = 512, 32, 512
+# Elements and values of a site that continuous ones may decide; elements of it that are looked at.
+MOST_CROSSING, MOST_VALUES, LOOKED_AT = 4096, 64, 8
+# Values of integers without end that stand for all, as tables allow.
+WINDOWS = (64, 12, 5)
+
+# Schedules that are carried from one rewrite to the next.
+BEAM = 6
+# Numbers of a site that gradients do not feel which are sliced one by one where they are coupled: beyond,
+# a sweep of slices takes longer than what gradients of the rest miss.
+MOST_STEPPED = 32

@@ -5,7 +5,7 @@ is one program to compile, which is called again and again. Starts and keys are 
 model has the same schedule on any machine, and a run the same draws.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,11 +21,15 @@ _FEW = 8
 _SEED = 27
 
 
-def times_of(sweep: Sweep, inputs: Any, watched: Sequence[str]) -> Mapping[str, float]:
+def times_of(
+    sweep: Sweep, inputs: Any, watched: Sequence[str], labelled: Collection[str] = ()
+) -> Mapping[str, float]:
     """The integrated autocorrelation time of each of the `watched` sites, in sweeps: that of the slowest of
     its elements (of many, of eight), on the unconstrained scale; at least 1.
 
-    A site that is not finite somewhere, or that never moves, has as long a time as the trial can tell.
+    Chains are held against what all of them found together, so that those that have not met count as slow;
+    of `labelled` sites each against its own mean, as what discrete sites name may have another name in every
+    chain. A site that is not finite somewhere, or that never moves, has as long a time as the trial can tell.
     """
     chains = range(STATES)
 
@@ -55,7 +59,8 @@ def times_of(sweep: Sweep, inputs: Any, watched: Sequence[str]) -> Mapping[str, 
         keys, state, told = program(keys, state, inputs)
         for name in watched if i >= LEFT_OUT else ():
             kept[name].append(told[name])
-    return {n: _slowest(np.stack([np.asarray(x, np.float64) for x in v], axis=1)) for n, v in kept.items()}
+    draws = {n: np.stack([np.asarray(x, np.float64) for x in v], axis=1) for n, v in kept.items()}
+    return {n: _slowest(x - x.mean(1, keepdims=True) if n in labelled else x) for n, x in draws.items()}
 
 
 def _slowest(draws: np.ndarray) -> float:

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import networkx as nx
 import numpy as np
-from numpyro.infer.gibbs import conditioned, prototype_trace
 
 from gibbsite.conditional import FiniteConditional
 from gibbsite.conditional.reads.group import updated_together
@@ -21,14 +20,10 @@ from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.elimination.tables.collect import Tables, summed
 from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError, ScheduleError
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.scheduling.moves import connected, frozen, possible_entries
+from gibbsite.kernels.plans.limits import CLOSE, MOST_ENTRIES, OPERATION, STUCK_STATES, SWEEP
+from gibbsite.kernels.scheduling.moves import connected, frozen, possible_entries, prior_states
 from gibbsite.kernels.scheduling.parse import Update
 from gibbsite.kernels.scheduling.unbounded import check_unbounded
-
-_SMALL_ENTRIES, _SMALL_TABLE, _SMALL_STEPS = 2**14, 2**8, 32
-_MOST_ENTRIES = 2**20
-"""Entries of tables that are looked at for zeros."""
 
 Units = Mapping[str, tuple[str, ...]]
 
@@ -112,11 +107,10 @@ def _marginal(facts: Any, units: Units) -> TableMarginal | str:
 
 
 def _small(marginal: TableMarginal | str) -> bool:
+    """Whether a joint draw takes no more than what predictions are wrong by."""
     if isinstance(marginal, str):
         return False
-    plan = marginal.plan
-    few = plan.operations <= _SMALL_STEPS
-    return few and plan.entries <= _SMALL_ENTRIES and plan.widest <= _SMALL_TABLE
+    return OPERATION * marginal.plan.operations + marginal.plan.entries < CLOSE * SWEEP
 
 
 def _swept(facts: Any, units: Units) -> bool:
@@ -134,7 +128,7 @@ def _determined(facts: Any, density: Density, units: Units) -> dict[str, Update]
     """Joint updates of the units that meet in tables with zeros."""
     try:
         with jax.ensure_compile_time_eval():
-            tables = Tables(density, summed(density, list(units)), _MOST_ENTRIES)
+            tables = Tables(density, summed(density, list(units)), MOST_ENTRIES)
     except ModelError as problem:
         if frozen(density, list(units), _states(facts, density)):
             raise _refusal(units, str(problem)) from problem
@@ -173,7 +167,7 @@ def _hardly_connected(
         if mine.keys() & out.keys() or connected(table) or (len(mine) == 1 and not _swept(facts, mine)):
             continue
         found = _marginal(facts, mine)
-        if not isinstance(found, str) and found.plan.entries <= _MOST_ENTRIES:
+        if not isinstance(found, str) and found.plan.entries <= MOST_ENTRIES:
             out.update(dict.fromkeys(mine, _update(mine)))
     return out
 
@@ -188,9 +182,6 @@ def _refusal(units: Units, why: str) -> ScheduleError:
 
 
 def _states(facts: Any, density: Density) -> Iterator[dict[str, Any]]:
-    model = conditioned(facts.runtime_model)
-    for seed in range(3):
-        kwargs = {INPUTS_KWARG: facts.inputs}
-        trace = prototype_trace(model, jax.random.key(seed), (), kwargs)
-        values = {n: s["value"] for n, s in trace.items() if s["type"] == "sample" and not s["is_observed"]}
-        yield {n: v for n, v in density.packed(values).items() if n in density.latent_vars}
+    drawn = prior_states(facts, density, STUCK_STATES)
+    for i in range(STUCK_STATES):
+        yield {n: v[i] for n, v in drawn.items()}

@@ -1,11 +1,13 @@
 """Updates out of which sites are eliminated: whether they fit a model, and the schedule that eliminates
 sites."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from gibbsite.conditional.reads.group import updated_together
-from gibbsite.elimination import Marginal, joint_marginal, marginal_of
+from gibbsite.elimination import Marginal, TableMarginal, joint_marginal, marginal_of
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.scheduling.parse import REST, Spec, Update, at_caret
@@ -64,14 +66,18 @@ def drawn_jointly(facts: Facts, u: Update) -> Marginal | None:
     """The marginal behind an update: of the sites summed out of it, or of discrete sites drawn jointly."""
     if u.eliminated:
         return marginal_of(facts.density, u.eliminated)
-    wanted = dict(u.options).get("joint")
-    if u.kernel != "Gibbs" or wanted is False:
-        return None
-    units = updated_together(facts.density, u.sites)
-    if len(units) < 2 and not wanted:
-        return None
-    found = joint_marginal(facts.density, [m for ms in units.values() for m in ms], insist=bool(wanted))
+    found = joint_draw(facts, u.kernel, u.sites, dict(u.options))
     return None if isinstance(found, str) else found
+
+
+def joint_draw(
+    facts: Facts, kernel: str, sites: Sequence[str], options: Mapping[str, Any] = MappingProxyType({})
+) -> TableMarginal | str | None:
+    """The joint draw of a block of discrete sites or why there is none; None where none is wanted."""
+    units, wanted = updated_together(facts.density, sites), options.get("joint")
+    if kernel != "Gibbs" or wanted is False or (len(units) < 2 and not wanted):
+        return None
+    return joint_marginal(facts.density, [m for ms in units.values() for m in ms], insist=bool(wanted))
 
 
 def eliminating(facts: Facts, sites: Sequence[str], default: Sequence[Update]) -> Spec:

@@ -7,21 +7,31 @@ import jax
 import jax.numpy as jnp
 import networkx as nx
 import numpy as np
+from numpyro.infer.gibbs import conditioned, prototype_trace
 
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
 from gibbsite.elimination.tables.collect import Tables
 from gibbsite.elimination.tables.factor import Factor
-
-_TRIES = 512
-_KEPT = 32
-_NEVER = 60.0
-"""Moves that lower the log density by so much are not made."""
-_MOST_ELEMENTS = 512
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.plans.limits import KEPT_TRIES, LONG_ODDS, MOST_MOVED, NEVER, TRIES
+from gibbsite.trace.jaxpr.compiling import Quick, once
 
 
-LONG_ODDS = 12.0
-"""In logarithms: moves against such odds happen once in 160,000 sweeps."""
+def prior_states(facts: Any, density: Density, count: int) -> dict[str, Any]:
+    """Draws from the prior of a model's latents, `[count, *shape]` by the names that `density` has for them;
+    once per density."""
+    key = "prior states"
+    if key not in density.cache or len(next(iter(density.cache[key].values()))) < count:
+        model = conditioned(facts.runtime_model)
+
+        def one(key: Any) -> dict[str, Any]:
+            trace = prototype_trace(model, key, (), {INPUTS_KWARG: facts.inputs})
+            drawn = {n: s["value"] for n, s in trace.items() if s["type"] == "sample"}
+            return {n: v for n, v in density.packed(drawn).items() if n in density.latent_vars}
+
+        density.cache[key] = once(jax.vmap(one), jax.random.split(jax.random.key(0), count))
+    return {n: v[:count] for n, v in density.cache[key].items()}
 
 
 def possible_entries(
@@ -42,7 +52,7 @@ def possible_entries(
             out += [possible, possible & (t > top - LONG_ODDS)]
         return out
 
-    run = jax.jit(indicators)
+    run = Quick(indicators)
     known: list[Any] = []
     for state in states:
         found = run({n: v for n, v in state.items() if n not in units}, data)
@@ -76,7 +86,7 @@ def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, An
     """
     supports = {s: finite_support(density, s) for s in sites}
     elements = sum(int(np.prod(density.sites[s].shape, dtype=int)) for s in sites)
-    if elements > _MOST_ELEMENTS or any(f is None or f.values.ndim != 1 for f in supports.values()):
+    if elements > MOST_MOVED or any(f is None or f.values.ndim != 1 for f in supports.values()):
         return False
     values = {s: jnp.asarray(f.values) for s, f in supports.items() if f is not None}
 
@@ -86,7 +96,7 @@ def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, An
 
     def free(numbers: Any, rest: Any) -> Any:
         """Whether any other value of any single element is within reach."""
-        found, least = jnp.array(False), height(numbers, rest) - _NEVER
+        found, least = jnp.array(False), height(numbers, rest) - NEVER
         for s in sites:
             k, shape = len(values[s]), density.sites[s].shape
             flat = numbers[s].reshape(-1)
@@ -100,7 +110,7 @@ def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, An
         return found
 
     def over(fn: Any) -> Any:
-        return jax.jit(lambda many, rest: jax.lax.map(lambda n: fn(n, rest), many, batch_size=_KEPT))
+        return Quick(lambda many, rest: jax.lax.map(lambda n: fn(n, rest), many, batch_size=KEPT_TRIES))
 
     heights, all_free = over(height), over(free)
     rng = np.random.default_rng(0)
@@ -112,10 +122,10 @@ def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, An
             own = np.searchsorted(np.asarray(values[s]), np.asarray(state[s]))
             tried[s][0] = np.clip(own, 0, len(values[s]) - 1)
         found = np.asarray(heights(tried, rest))
-        at = np.flatnonzero((found > -np.inf) & (found > found.max() - _NEVER))[:_KEPT]
+        at = np.flatnonzero((found > -np.inf) & (found > found.max() - NEVER))[:KEPT_TRIES]
         if not len(at):
             continue
-        chosen = {s: t[np.resize(at, _KEPT)] for s, t in tried.items()}
+        chosen = {s: t[np.resize(at, KEPT_TRIES)] for s, t in tried.items()}
         if np.asarray(all_free(chosen, rest)).any():
             return False
         seen = True
@@ -128,9 +138,9 @@ def _tries(rng: np.random.Generator, shapes: Mapping[str, tuple[int, tuple[int, 
     out = {}
     for s, (k, shape) in shapes.items():
         n = int(np.prod(shape, dtype=int))
-        share = np.cumsum(rng.dirichlet(np.full(k, 0.5), _TRIES), axis=1)
-        mixed = (rng.uniform(size=(_TRIES, n, 1)) > share[:, None, :-1]).sum(-1)
-        even = rng.permuted(np.tile(np.resize(np.arange(k), n), (_TRIES // 4, 1)), axis=1)
+        share = np.cumsum(rng.dirichlet(np.full(k, 0.5), TRIES), axis=1)
+        mixed = (rng.uniform(size=(TRIES, n, 1)) > share[:, None, :-1]).sum(-1)
+        even = rng.permuted(np.tile(np.resize(np.arange(k), n), (TRIES // 4, 1)), axis=1)
         mixed[-len(even) :] = even
-        out[s] = mixed.reshape(_TRIES, *shape)
+        out[s] = mixed.reshape(TRIES, *shape)
     return out

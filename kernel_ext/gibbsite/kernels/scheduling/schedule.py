@@ -21,6 +21,7 @@ from gibbsite.kernels.crossing.decided import decided_apart
 from gibbsite.kernels.interleaved import Interleaved
 from gibbsite.kernels.plans.candidate import Candidate, told
 from gibbsite.kernels.plans.choice import checked, chosen
+from gibbsite.kernels.plans.reasons import because_summed, reason
 from gibbsite.kernels.scheduling.determined import stuck_apart
 from gibbsite.kernels.scheduling.elimination import check_eliminated, drawn_jointly
 from gibbsite.kernels.scheduling.parse import (
@@ -33,9 +34,8 @@ from gibbsite.kernels.scheduling.parse import (
     parse_schedule,
 )
 from gibbsite.kernels.scheduling.plan import Block, Plan
-from gibbsite.kernels.scheduling.policy import blocked_by, blocked_in_detail, default_spec, reason_for
 from gibbsite.kernels.scheduling.registry import Facts, KernelRow, find_kernel, kernels
-from gibbsite.kernels.scheduling.summing import summed_because
+from gibbsite.kernels.scheduling.words import blocked_by, blocked_in_detail
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Schedule:
         All but the chosen one are derived and held against the rules when this is read first, which takes
         longer than weighing them.
         """
-        return checked(self.weighed, lambda spec: _checked(self.facts, spec))
+        return checked(self.facts, self.weighed, lambda spec: _checked(self.facts, spec))
 
     @property
     def text(self) -> str:
@@ -102,10 +102,9 @@ class Schedule:
             cost = cost if joint is None else joint.cost
             times = f"{u.repeat} × ({cost})" if u.repeat > 1 else cost
             name = str(u).removesuffix(u.label).strip()
-            reason = reason_for(self.facts, u.kernel, u.sites, dict(u.options)) or row.reason
             blocked = blocked_by(self.facts, u.kernel, u.sites)
             detail = blocked_in_detail(self.facts, u.kernel, u.sites)
-            told = "; ".join(t for t in (stuck.get(u.sites[0], ""), reason) if t)
+            told = "; ".join(t for t in (stuck.get(u.sites[0], ""), reason(self.facts, u)) if t)
             rows.append(Row(u.sites, name, told, blocked, times, detail))
         return tuple(rows)
 
@@ -117,7 +116,7 @@ class Schedule:
             (*u.eliminated, "|", *u.sites),
             str(u).removesuffix(u.label).strip(),
             f"{' and '.join(u.eliminated)} {marginal.gone}, then drawn jointly"
-            f"{summed_because(self.facts, u)}. {marginal}",
+            f"{because_summed(self.facts, u)}. {marginal}",
             "",
             f"{times}({cost}), each of {marginal.cost}; one draw of about a gradient",
         )
@@ -127,13 +126,11 @@ class Schedule:
         reasons, costs = [], []
         for p in u.parts:
             row, name = _row(p.kernel), str(p).removesuffix(p.label).strip()
-            reasons.append(
-                f"{name}: {reason_for(self.facts, p.kernel, p.sites, dict(p.options)) or row.reason}"
-            )
+            reasons.append(f"{name}: {reason(self.facts, p, shared=True)}")
             costs.append(f"{name}: {row.cost(self.facts, p.sites, dict(p.options))}")
         times = f"{u.repeat} × " if u.repeat > 1 else ""
-        reason = f"{_row(u.kernel).reason}\n" + "\n".join(reasons)
-        return Row(u.sites, str(u), reason, "", times + "; ".join(costs))
+        told = f"{_row(u.kernel).reason}\n" + "\n".join(reasons)
+        return Row(u.sites, str(u), told, "", times + "; ".join(costs))
 
     @cached_property
     def levels(self) -> Mapping[str, tuple[str, ...]]:
@@ -275,7 +272,7 @@ def _default(facts: Facts) -> tuple[Spec, tuple[Candidate, ...]]:
     """The schedule that is chosen for a model, and what it was chosen from; once per density."""
     kept = facts.density.cache
     if "plan" not in kept:
-        kept["plan"] = chosen(facts, default_spec(facts), lambda spec: _checked(facts, spec))
+        kept["plan"] = chosen(facts, lambda spec: _checked(facts, spec))
     return kept["plan"]
 
 

@@ -13,10 +13,8 @@ from gibbsite.density.model.bounds import base_constraint
 from gibbsite.elimination.tables.collect import Summed, Tables
 from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError, ScheduleError
+from gibbsite.kernels.plans.limits import MOST_ENTRIES, WINDOWS
 from gibbsite.kernels.scheduling.moves import connected, possible_entries
-
-_WIDTHS = (64, 12, 5)
-_MOST_ENTRIES = 2**20
 
 
 def check_unbounded(density: Density, units: Sequence[str], states: Iterable[dict[str, Any]]) -> None:
@@ -51,11 +49,11 @@ def _listed(density: Density, unit: str) -> FiniteSupport | None:
 
 
 def _check(density: Density, names: Sequence[str], supports: Any, states: Sequence[dict[str, Any]]) -> None:
-    for width in _WIDTHS:
+    for width in WINDOWS:
         listed = {u: supports[u] or _window(density, u, states, width) for u in names}
         try:
             with jax.ensure_compile_time_eval():
-                tables = Tables(density, Summed(listed), _MOST_ENTRIES)
+                tables = Tables(density, Summed(listed), MOST_ENTRIES)
         except ModelError:
             continue
         if not any(len(f.sites) > 1 for f in tables.factors):

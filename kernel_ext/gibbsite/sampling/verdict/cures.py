@@ -14,6 +14,7 @@ from gibbsite.density.ordering import exchangeable, why_not
 from gibbsite.density.possible.covariates import far_from_zero
 from gibbsite.elimination import joint_marginal
 from gibbsite.errors import GibbsiteError
+from gibbsite.kernels.plans.limits import CLOSE
 from gibbsite.kernels.scheduling.edits import with_block, with_options
 from gibbsite.kernels.scheduling.parse import Update
 from gibbsite.sampling.verdict.cure import Case, Cure
@@ -94,6 +95,32 @@ def _centred_columns(case: Case) -> Iterator[Cure]:
             "centred",
             names,
         )
+
+
+def _planned(case: Case) -> Iterator[Cure]:
+    """What the model's schedule was chosen from, where this one draws in turn what holds each other, weighed
+    again by how long the run remembers: another one that at its worst has several times the effective draws
+    for the work."""
+    weighed = [c for c in case.model.schedule().candidates if not c.refused and np.isfinite(c.work)]
+    own = next((c for c in weighed if c.text == case.schedule.text), None)
+    known = [s for s in case.snapshot.scalars if np.isfinite(s.ess_bulk) and s.ess_bulk > 0]
+    if own is None or not own.slowest or not known or {"labels", "renamed", "modes"} & set(case.topics):
+        return
+    least = min(known, key=lambda s: s.ess_bulk)
+    times = case.snapshot.chains * case.snapshot.draws_done / least.ess_bulk
+    others = [c for c in weighed if c is not own]
+    best = min(others, key=lambda c: c.work * c.times[1], default=None)
+    if best is None or own.work * times < CLOSE * best.work * best.times[1]:
+        return
+    low, high = (f"{x:.0f}" for x in own.times)
+    predicted = low if low == high else f"{low} to {high}"
+    yield _scheduled(
+        f"the schedule {best.text}",
+        f"{least.label} remembers {times:.0f} steps, where {predicted} were predicted; this one takes "
+        f"{best.work / own.work:.2g} times the work a step and was predicted to remember {best.times[1]:.0f} "
+        f"at most: {own.work * times / (best.work * best.times[1]):.0f} times the effective draws",
+        best.text,
+    )
 
 
 def _drawn_jointly(case: Case) -> Iterator[Cure]:
@@ -238,6 +265,7 @@ _TABLE: tuple[Callable[[Case], Iterator[Cure]], ...] = (
     _centred_columns,
     _tempered,
     _ordered,
+    _planned,
     _drawn_jointly,
     _centred_otherwise,
     _moved_together,
