@@ -93,8 +93,10 @@ class _Scales:
         labels = {g for g in named if size_of(facts.density, (g,)) > 1}  # one of several for each of many
         watched = tuple(dict.fromkeys([*(t.site for t in cut), *sorted(named - labels)]))
         labelled = {t.site for t in cut if labels & {*t.given}}
-        self.tried = dict(times_of(Sweep(facts, spec.updates), facts.inputs, watched, labelled))
         self.tried_text = str(spec)
+        if not watched:
+            return
+        self.tried = dict(times_of(Sweep(facts, spec.updates), facts.inputs, watched, labelled))
         self.promises = self.promises.tried(spec, self.tried)
 
 
@@ -112,7 +114,7 @@ def chosen(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
         if not best.derived:
             scales.derive(best.spec)
             continue
-        if not scales.tried and regret > CLOSE:
+        if not scales.tried_text and regret > CLOSE:
             exact = _to_be_tried(facts, weighed)
             if exact is not None and not exact.derived:
                 scales.derive(exact.spec)
@@ -217,7 +219,7 @@ def _told(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _S
             w.rewrite,
             w.work,
             (w.least, w.most),
-            w.most if str(w.spec) == scales.tried_text else None,
+            w.most if scales.tried and str(w.spec) == scales.tried_text else None,
             "" if w.tie is None else str(w.tie),
             chosen=w is best,
             because=_decided(best, regret, scales.tried) if w is best else "",
