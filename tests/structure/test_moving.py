@@ -84,3 +84,5 @@ def test_data_that_a_structure_cannot_have_give_it_no_weight():
 
     run = gibbsite.model(model, -0.5).sample(draws=50, warmup=0, chains=2, seed=0)
     assert [s.name for s in run.structures] == ["c = 0"]
+    assert run.structures.impossible == ("c = 1",)
+    assert "data are impossible there: c = 1" in repr(run.structures)

@@ -1,12 +1,13 @@
 """What a run found of structures: which, how probable, and how well that is known."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gibbsite.ground.later import later
+from gibbsite.sampling.storage.draws import scalar_labels
 from gibbsite.sampling.watch.diagnostics import scalar_stat
 from gibbsite.sampling.watch.snapshot import ScalarStat
 from gibbsite.structure.present import Entry
@@ -33,10 +34,12 @@ class Structure:
 
 class Structures:
     """The structures that a run visited, the most probable first. `index` `[chain, draw]` tells which of them
-    each draw is in; by position, or by name: `structures["K = 2"]`."""
+    each draw is in; by position, or by name: `structures["K = 2"]`. `impossible` names those that were looked
+    at and have no weight: the data are none of theirs, or none of a hundred draws from their priors has a
+    density with them."""
 
-    def __init__(self, found: Sequence[Structure], index: np.ndarray):
-        self._found, self.index = tuple(found), index
+    def __init__(self, found: Sequence[Structure], index: np.ndarray, impossible: Sequence[str] = ()):
+        self._found, self.index, self.impossible = tuple(found), index, tuple(impossible)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -75,16 +78,18 @@ class Structures:
         if len(self) > _SHOWN:
             rest = sum(s.probability for s in self._found[_SHOWN:])
             lines.append(f"and {len(self) - _SHOWN} more, of {rest:.4f} in all")
+        if self.impossible:
+            lines.append(f"no weight, as the data are impossible there: {'; '.join(self.impossible)}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return self.to_frame().to_html(float_format="{:.4f}".format)
 
 
-def found(index: np.ndarray, entries: Sequence[Entry]) -> Structures:
+def found(index: np.ndarray, entries: Sequence[Entry], impossible: Sequence[str] = ()) -> Structures:
     """The structures of draws `[chain, draw]`, numbers of `entries`."""
     if not index.size:
-        return Structures((), index)
+        return Structures((), index, impossible)
     out = []
     for i in np.unique(index):
         here = index == i
@@ -108,7 +113,7 @@ def found(index: np.ndarray, entries: Sequence[Entry]) -> Structures:
     order = np.full(max(i for i, _ in out) + 1, -1)
     for rank, (i, _) in enumerate(out):
         order[i] = rank
-    return Structures([s for _, s in out], order[index])
+    return Structures([s for _, s in out], order[index], impossible)
 
 
 def indicator(name: str, here: np.ndarray) -> ScalarStat:
@@ -116,32 +121,46 @@ def indicator(name: str, here: np.ndarray) -> ScalarStat:
     return scalar_stat(f"[{name}]", f"[{name}]", (), here.astype(float))
 
 
-def conditional_stats(values: Mapping[str, np.ndarray]) -> Any:
-    """A row per scalar in draws `[chain, draw, …]` in which NaN says that it is absent: the share of draws
-    that have it, its mean, standard deviation and quantiles in those, and the Monte Carlo error of that mean
-    as one of a ratio: of `1[there] (x - mean) / P(there)`, of which the effective sample size and R-hat are,
-    too."""
+def conditional_stat(label: str, site: str, at: tuple[int, ...], x: np.ndarray) -> ScalarStat | None:
+    """The measures of a scalar's draws `[chain, draw]` in which NaN says that it is absent; None where it
+    always is. Mean and standard deviation are those of the draws that have it; the Monte Carlo error of the
+    mean is one of a ratio, of `1[there] (x - mean) / P(there)`, of which ESS and R-hat are, too."""
+    there = np.isfinite(x)
+    if there.all():
+        return scalar_stat(label, site, at, x)
+    held = x[there]
+    if not held.size:
+        return None
+    mean, sd = float(held.mean()), float(held.std(ddof=1)) if held.size > 1 else np.nan
+    stat = scalar_stat(label, site, at, np.where(there, x - mean, 0.0) / there.mean())
+    return replace(stat, mean=mean, sd=sd)
+
+
+def conditional_stats(values: Mapping[str, np.ndarray]) -> list[ScalarStat]:
+    """As `conditional_stat`, of every scalar in draws `[chain, draw, …]`."""
+    found = (
+        conditional_stat(label, site, at, np.asarray(values[site][(..., *at)], float))
+        for label, site, at in scalar_labels(values)
+    )
+    return [s for s in found if s is not None]
+
+
+def summarised(values: Mapping[str, np.ndarray]) -> Any:
+    """A table of `conditional_stats`, with the share of draws that have each scalar, and quantiles in
+    those."""
     rows = {}
-    for site, array in values.items():
-        for at in np.ndindex(array.shape[2:]):
-            x = np.asarray(array[(slice(None), slice(None), *at)], float)
-            there = np.isfinite(x)
-            label = f"{site}[{', '.join(map(str, at))}]" if at else site
-            held = x[there]
-            if not held.size:
-                continue
-            share, mean = float(there.mean()), float(held.mean())
-            stat = scalar_stat(label, site, at, np.where(there, x - mean, 0.0) / share)
-            low, middle, high = np.quantile(held, [0.055, 0.5, 0.945])
-            rows[label] = {
-                "present": share,
-                "mean": mean,
-                "sd": float(held.std(ddof=1)) if held.size > 1 else np.nan,
-                "eti89_lb": low,
-                "median": middle,
-                "eti89_ub": high,
-                "mcse_mean": stat.mcse,
-                "ess_bulk": stat.ess_bulk,
-                "r_hat": stat.rhat,
-            }
+    for s in conditional_stats(values):
+        x = np.asarray(values[s.site][(..., *s.index)], float)
+        low, middle, high = np.nanquantile(x, [0.055, 0.5, 0.945])
+        rows[s.label] = {
+            "present": float(np.isfinite(x).mean()),
+            "mean": s.mean,
+            "sd": s.sd,
+            "eti89_lb": low,
+            "median": middle,
+            "eti89_ub": high,
+            "mcse_mean": s.mcse,
+            "ess_bulk": s.ess_bulk,
+            "r_hat": s.rhat,
+        }
     return pd.DataFrame.from_dict(rows, orient="index")

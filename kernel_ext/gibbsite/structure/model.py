@@ -205,6 +205,12 @@ class StructureSchedule:
         self._structured, self._ways, self._inner = structured, ways, inner
         self.text = structured.text(inner)
 
+    @property
+    def rows(self) -> tuple[Any, ...]:
+        """The rows of the schedules of the structures that were looked at."""
+        known = [self._structured.straight(way, self._inner) for way in self._ways]
+        return tuple(row for s in known if s.schedule is not None for row in s.schedule.rows)
+
     def __str__(self) -> str:
         known = [self._structured.straight(way, self._inner) for way in self._ways]
         some = "" if self._structured.all is not None else ", …: others are found as chains propose them"

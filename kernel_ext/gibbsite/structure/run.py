@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from gibbsite.errors import GibbsiteError, ModelError, OptionError
+from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameError
+from gibbsite.ground.sensible import a_name
 from gibbsite.kernels.nuts.told import Centring
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling import checkpoint
@@ -17,11 +18,13 @@ from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.storage.drawn import Drawn
-from gibbsite.sampling.storage.draws import Draws
+from gibbsite.sampling.storage.draws import Draws, scalar_labels
+from gibbsite.sampling.watch.diagnostics import worst_first
 from gibbsite.sampling.watch.preview import Preview
+from gibbsite.sampling.watch.snapshot import ScalarStat
 from gibbsite.structure.automaton import INDEX, Automaton, ChainState
 from gibbsite.structure.engine import StructureEngine
-from gibbsite.structure.found import Structures, conditional_stats, found
+from gibbsite.structure.found import Structures, conditional_stats, found, summarised
 from gibbsite.structure.present import Entry, seen
 from gibbsite.structure.watching import FixedWarmup, StructureMonitor
 
@@ -147,7 +150,35 @@ class StructureRun(Run):
     def structures(self) -> Structures:
         """The structures that draws are in, the most probable first, each with its probability, the standard
         error of that, and its share of each chain."""
-        return found(self._raw[0], self._entries)
+        kernel = self._plan.kernel
+        known = kernel.known if isinstance(kernel, Automaton) else ()
+        return found(self._raw[0], self._entries, [s.name for s in known if s.impossible])
+
+    def diagnostics(self, site: str | None = None) -> list[ScalarStat]:
+        """The measures of every scalar (of `site`, or of all) in the draws that have it, worst first."""
+        draws = {**self.draws, **self._numbers()}
+        if site is not None and a_name("site", site, draws) not in draws:
+            raise UnknownNameError("site", site, draws)
+        return worst_first(conditional_stats(draws if site is None else {site: draws[site]}))
+
+    def _scalar(self, label: str) -> tuple[str, tuple[int, ...]]:
+        known = {n: (site, at) for n, site, at in scalar_labels(self._told_values)}
+        if label not in known:
+            raise UnknownNameError("parameter", label, known)
+        return known[label]
+
+    @property
+    def _told_values(self) -> dict[str, np.ndarray]:
+        """What a person may look at by its label: draws, what is derived, and indicators of structures."""
+        raw = self.kept.sampled.read()
+        judged = self._monitor.judge(raw) if raw else {}  # type: ignore[attr-defined]
+        return {**self.draws, **self._numbers(), **{n: v for n, v in judged.items() if n not in raw}}
+
+    def values(self, label: str) -> np.ndarray:
+        """All draws of one scalar, `[chain, draw]`: NaN where it is absent; `[K = 2]` is the indicator of a
+        structure."""
+        site, index = self._scalar(label)
+        return self._told_values[site][(..., *index)]
 
     def summary(self, var_names: str | Sequence[str] | None = None) -> Any:
         """A table of every scalar in the draws that have it: the share that have, mean, standard deviation,
@@ -158,7 +189,7 @@ class StructureRun(Run):
             raise OptionError("summary: there are no draws after warm-up yet; run.resume() goes on")
         names = [var_names] if isinstance(var_names, str) else var_names
         chosen = dict(draws) if names is None else {n: draws[n] for n in names}
-        return conditional_stats({**chosen, **(self._numbers() if names is None else {})})
+        return summarised({**chosen, **(self._numbers() if names is None else {})})
 
     def to_datatree(self, **options: Any) -> Any:
         """As a run's; NaN where a site is absent. `sample_stats.structure` numbers the structures, whose

@@ -11,12 +11,13 @@ import numpy as np
 from jax import random
 from numpyro import handlers
 from numpyro.distributions import MaskedDistribution
-from numpyro.infer.util import log_density
 from numpyro.primitives import Messenger
 
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.collect import log_probs, run_model
+from gibbsite.density.possible.data import check_support
 from gibbsite.elimination import Marginal, eliminable
-from gibbsite.errors import ModelError
+from gibbsite.errors import DataError, ModelError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.scheduling.schedule import Schedule
 from gibbsite.sampling.engine.initial import Asked as Starts
@@ -101,7 +102,7 @@ class Straight:
         self.places: dict[str, Place] = {}
         self.marginal: Marginal | None = None
         self.gone: tuple[str, ...] = ()
-        self._constant = 0.0
+        self._constant, self._allowed = 0.0, True
         if self.model is None:
             return
         density = self.model.density
@@ -109,6 +110,10 @@ class Straight:
             site = density.sites[name]
             kind = type(site.support).__name__ if site.discrete else str(site.support)
             self.places[name] = Place(site.shape, np.dtype(site.dtype), len(site.event_shape), kind)
+        try:  # the log density does not look at fixed supports of data
+            check_support(density)
+        except DataError:
+            self._allowed = False
         self.marginal, self.gone = self._summed()
         loops = [n for n in self.left if density.sites[n].in_scan]
         if loops:
@@ -146,10 +151,7 @@ class Straight:
                 continue
             try:
                 found = model.marginal(*names)
-                at = {n: v for n, v in self._first_draw().items() if n not in names}
-                self._constant = float(
-                    np.float64(found.logdensity(at, constants=True)) - np.float64(found.logdensity(at))
-                )
+                self._constant = self._constant_of(found)
             except ModelError:
                 continue  # too large a table, or no closed form after all: priors will do
             return found, names
@@ -162,9 +164,19 @@ class Straight:
         read = {n: set(density.maps.latents(priors[n])) for n in density.latents}
         return any(read[n] & set(gone) for n in density.latents if n not in gone)
 
-    def _first_draw(self) -> Values:
+    def _constant_of(self, marginal: Marginal) -> float:
+        """What the marginal leaves out, which is the same wherever it is looked at: at a draw from the prior
+        that has a density."""
+        for seed in range(_TRIES):
+            at = {n: v for n, v in self._drawn(seed).items() if n not in marginal.sites}
+            found = float(marginal.logdensity(at, constants=True)) - float(marginal.logdensity(at))
+            if np.isfinite(found):
+                return found
+        return -np.inf
+
+    def _drawn(self, seed: int) -> Values:
         with handlers_alone:
-            traced = handlers.trace(handlers.seed(self._fn, random.key(0))).get_trace(
+            traced = handlers.trace(handlers.seed(self._fn, random.key(seed))).get_trace(
                 *self._args, **self._kwargs
             )
         return {n: traced[n]["value"] for n in self.places}
@@ -174,13 +186,18 @@ class Straight:
     @cached_property
     def _fixed(self) -> Any:
         """The log density of a structure in which nothing is drawn."""
-        with handlers_alone:
-            return log_density(handlers.seed(self._fn, random.key(0)), self._args, self._kwargs, {})[0]
+        traced, lines = run_model(self._fn, self._args, self._kwargs, {})
+        seen = [m for m in traced.values() if m["type"] == "sample" and type(m["fn"]).__name__ != "Unit"]
+        inside = all(bool(np.all(m["fn"].support(m["value"]))) for m in seen)
+        total = sum(float(jnp.sum(v)) for v in log_probs(traced, lines).values())
+        return total if inside else -np.inf
 
     def logdensity(self, values: Values) -> Any:
         """The log of the joint density of the decisions, what is `left` and the data, with all constants."""
         if self.model is None:
-            return jnp.asarray(self._fixed)
+            return jnp.asarray(self._fixed, jnp.result_type(float))
+        if not self._allowed:
+            return jnp.asarray(-jnp.inf)
         if self.marginal is None:
             return self.model.density.log_joint(values)
         return self.marginal.logdensity(values) + self._constant
@@ -223,6 +240,11 @@ class Straight:
     def ready(self) -> None:
         """Have everything that a program needs which is traced: what kernels learn, and constants."""
         _ = self.computed, self.tuning, self._fixed if self.model is None else None
+
+    @property
+    def impossible(self) -> bool:
+        """Whether it was looked at, and found not `possible`."""
+        return bool({"_best", "_fixed"} & set(self.__dict__)) and not self.possible
 
     @cached_property
     def possible(self) -> bool:
