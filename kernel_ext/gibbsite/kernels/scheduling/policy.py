@@ -44,7 +44,7 @@ from gibbsite.kernels.crossing.decided import crossing_blocks
 from gibbsite.kernels.nuts.told import to_be_learnt
 from gibbsite.kernels.scheduling.determined import check_endless, joint_blocks
 from gibbsite.kernels.scheduling.parse import Spec, Update
-from gibbsite.kernels.scheduling.registry import Facts, apart, conjugate_reason, find_kernel, size
+from gibbsite.kernels.scheduling.registry import Facts, apart, find_kernel, size
 from gibbsite.kernels.scheduling.summing import summing_out
 from gibbsite.kernels.scheduling.ties import kept_together, ties_across, ties_within
 from gibbsite.kernels.scheduling.words import obstacle_in_words
@@ -148,11 +148,6 @@ def reason_for(
         joint = _joint(facts, kernel, sites, options)
         if joint is not None and not isinstance(joint, str):
             return joint.reason
-        if kernel == "Conjugate":
-            own = conjugate_reason(facts, sites)
-        else:
-            own = "; ".join(facts.conditional(s).reason for s in updated_together(facts.density, sites))
-        return "; ".join([own, *away])
     row = find_kernel(kernel)
     if row is not None and row.why is not None:
         return "; ".join([row.why(facts, sites), *away])
