@@ -1,12 +1,11 @@
 """An update → why it is drawn as it is: what was certified of its sites, and the ties it keeps or cuts."""
 
-from gibbsite.conditional.reads.group import updated_together
 from gibbsite.kernels.nuts.told import to_be_learnt
 from gibbsite.kernels.plans.alone import stepped
 from gibbsite.kernels.plans.ties import across, ties_of, within
 from gibbsite.kernels.scheduling.elimination import joint_draw
 from gibbsite.kernels.scheduling.parse import Update
-from gibbsite.kernels.scheduling.registry import Facts, conjugate_reason, find_kernel
+from gibbsite.kernels.scheduling.registry import Facts, find_kernel
 
 
 def reason(facts: Facts, update: Update, shared: bool = False) -> str:
@@ -51,9 +50,6 @@ def _own(facts: Facts, update: Update) -> str:
         joint = joint_draw(facts, kernel, sites, dict(update.options))
         if joint is not None and not isinstance(joint, str):
             return joint.reason
-        if kernel == "Conjugate":
-            return conjugate_reason(facts, sites)
-        return "; ".join(facts.conditional(s).reason for s in updated_together(facts.density, sites))
     if row.why is not None:
         return row.why(facts, sites)
     if kernel == "Slice":

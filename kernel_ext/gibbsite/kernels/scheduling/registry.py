@@ -23,6 +23,7 @@ from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.blind import endless_terms
 from gibbsite.conditional.reads.elements import element_density
 from gibbsite.conditional.reads.group import unit_of, updated_together
+from gibbsite.conditional.update import Update as Exactly
 from gibbsite.errors import OptionError, ScheduleError
 from gibbsite.kernels.blocks.ancestral import Ancestral
 from gibbsite.kernels.blocks.conjugate import ConjugateGibbs, refusal
@@ -263,20 +264,30 @@ def _jointly(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -
     return refusal(found) if found.refused else None
 
 
-def _conjugate_cost(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str:
+Found = Callable[[Facts, tuple[str, ...], Mapping[str, Any]], Sequence[Exactly]]
+
+
+def _exactly(found: Found) -> dict[str, Any]:
+    """What a row says of blocks whose exact updates are `found`."""
+    return {
+        "cost": lambda facts, sites, options: "; ".join(u.cost for u in found(facts, sites, options)),
+        "signature": lambda facts, sites: tuple(u.signature for u in found(facts, sites, {})),
+        "why": lambda facts, sites: "; ".join(u.reason for u in found(facts, sites, {})),
+    }
+
+
+def _conjugates(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> Sequence[Exactly]:
     found = together(facts.density, sites if options.get("joint", True) else ())
     drawn = {s for j in found.joint for s in j.sites}
-    return "; ".join(
-        [*(j.cost for j in found.joint), *(facts.conditional(s).cost for s in sites if s not in drawn)]
-    )
+    return [*found.joint, *(facts.conditional(s) for s in sites if s not in drawn)]
 
 
-def conjugate_reason(facts: Facts, sites: tuple[str, ...]) -> str:
-    """Why the sites of a conjugate block are drawn as they are."""
-    found = together(facts.density, sites)
-    drawn = {s for j in found.joint for s in j.sites}
-    alone = [facts.conditional(s).reason for s in sites if s not in drawn]
-    return "; ".join([*(j.reason for j in found.joint), *alone])
+def _conditionals(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> Sequence[Exactly]:
+    return [facts.conditional(s) for s in updated_together(facts.density, sites)]
+
+
+def _windows(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> Sequence[Exactly]:
+    return [window_draw(facts.density, s) for s in updated_together(facts.density, sites)]
 
 
 def _logistic(facts: Facts, site: str) -> str | None:
@@ -340,20 +351,6 @@ def _endless(facts: Facts, site: str) -> str | None:
     return None
 
 
-def _conjugate_signature(facts: Facts, sites: tuple[str, ...]) -> tuple[str, ...]:
-    joint = together(facts.density, sites).joint
-    return tuple(j.signature for j in joint) + _conditional_signature(facts, sites)
-
-
-def _conditional_signature(facts: Facts, sites: tuple[str, ...]) -> tuple[str, ...]:
-    units = updated_together(facts.density, sites)
-    return tuple(getattr(facts.conditional(s), "signature", s) for s in units)
-
-
-def _conditional_cost(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str:
-    return "; ".join(facts.conditional(s).cost for s in updated_together(facts.density, sites))
-
-
 def _all_latents(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
     """None where no continuous latent that observations see is left to other blocks."""
     left = [
@@ -386,34 +383,29 @@ for _row in (
         _conjugate,
         lambda facts, sites, options: ConjugateGibbs(facts.runtime_model, facts.density, **options),
         {"joint": (bool,)},
-        _conjugate_cost,
-        "certified conjugate",
+        reason="certified conjugate",
         aliases=("ConjGibbs",),
         together=_jointly,
-        signature=_conjugate_signature,
+        **_exactly(_conjugates),
     ),
     KernelRow(
         "PolyaGamma",
         _logistic,
         lambda facts, sites, options: PolyaGamma(facts.runtime_model, facts.density),
         {},
-        lambda facts, sites, options: polya_gamma_block(facts.density, sites).cost,
-        "logistic likelihood of a linear predictor",
+        reason="logistic likelihood of a linear predictor",
         aliases=("PG",),
         together=_logistic_block,
-        signature=lambda facts, sites: (polya_gamma_block(facts.density, sites).signature,),
-        why=lambda facts, sites: polya_gamma_block(facts.density, sites).reason,
+        **_exactly(lambda facts, sites, options: (polya_gamma_block(facts.density, sites),)),
     ),
     KernelRow(
         "Collapsed",
         _collapsible,
         lambda facts, sites, options: Collapsed(facts.runtime_model, facts.density),
         {},
-        lambda facts, sites, options: collapsed_block(facts.density, sites).cost,
-        "Gaussian sites integrated out",
+        reason="Gaussian sites integrated out",
         together=_collapsed_block,
-        signature=lambda facts, sites: (collapsed_block(facts.density, sites).signature,),
-        why=lambda facts, sites: collapsed_block(facts.density, sites).reason,
+        **_exactly(lambda facts, sites, options: (collapsed_block(facts.density, sites),)),
     ),
     KernelRow(
         "Crossing",
@@ -430,20 +422,17 @@ for _row in (
         _finite,
         _build_finite,
         {"joint": (bool,)},
-        _conditional_cost,
-        "listed support",
+        reason="listed support",
         aliases=("DiscGibbs", "FinGibbs", "Chain"),
-        signature=_conditional_signature,
+        **_exactly(_conditionals),
     ),
     KernelRow(
         "Window",
         _endless,
         lambda facts, sites, options: WindowGibbs(facts.runtime_model, facts.density),
         {},
-        lambda facts, sites, options: "; ".join(
-            window_draw(facts.density, s).cost for s in updated_together(facts.density, sites)
-        ),
-        "infinite support: drawn exactly from tables over windows placed at random around its value",
+        reason="infinite support",
+        **_exactly(_windows),
     ),
     KernelRow(
         "Interleave",
