@@ -27,7 +27,7 @@ from gibbsite.density.maps.access import (
 )
 from gibbsite.density.maps.provenance import Arg
 from gibbsite.density.maps.rules import RULES
-from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation
+from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation, shape_of
 from gibbsite.trace.jaxpr.primitives import ELEMENTWISE, PLACES, SELECTS, of_kind, of_table
 
 MOVES = PLACES
@@ -42,11 +42,6 @@ def place_of(density: Density, atom: Any, site: str) -> Access | None:
     (access,) = accesses
     whole = access.single and not access.latents() and access.window == full_window(shape_of(atom))
     return access if whole else None
-
-
-def shape_of(atom: Any) -> Shape:
-    """The shape of a variable or literal."""
-    return tuple(np.shape(atom.val)) if isinstance(atom, Literal) else tuple(atom.aval.shape)
 
 
 def filled(density: Density, eqn: JaxprEqn) -> Any | None:
