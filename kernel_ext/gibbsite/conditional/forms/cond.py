@@ -9,10 +9,11 @@ import numpy as np
 
 from gibbsite.conditional.forms.branches import apply_rule, depends
 from gibbsite.conditional.forms.forms import Unfit
-from gibbsite.conditional.forms.rules import RULES, Domain, Operands
+from gibbsite.conditional.forms.rules import Domain, Operands, rule_of
 from gibbsite.density.evaluation.evaluate import evaluate_lazily
 from gibbsite.density.program.flatten import flatten
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, bind_equation
+from gibbsite.trace.jaxpr.primitives import name_of
 
 _KNOWN_SIZE = 4096
 
@@ -50,8 +51,8 @@ def branch_values(branch: ClosedJaxpr, operands: Sequence[Any], domain: Domain) 
 
 
 def _applied(eqn: Any, values: list[Any], domain: Domain, known: Callable[[Any], Any]) -> Any:
-    if eqn.primitive.name not in RULES:
-        raise Unfit(f"computes {eqn.primitive.name} of it in a branch")
+    if rule_of(eqn) is None:
+        raise Unfit(f"computes {name_of(eqn)} of it in a branch")
     try:
         return apply_rule(Operands(eqn, values, domain, known))
     except Unfit as why:

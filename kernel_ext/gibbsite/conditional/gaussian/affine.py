@@ -24,6 +24,10 @@ from gibbsite.trace.jaxpr.primitives import (
     of_kind,
     whole_power,
 )
+from gibbsite.trace.jaxpr.walker import OnDemand
+
+_STILL = object()
+"""Stands for the slope of what does not change."""
 
 
 class NotPlain(Exception):
@@ -88,36 +92,27 @@ def slope_along(
     `direction` is of the site's rank, constant axes at size 1, too. Raises `NotPlain` where an operation on
     the way is not known to be linear.
     """
-    slopes: dict[Any, Any] = {density.latent_vars[site]: direction}
 
-    def moves(a: Any) -> bool:
-        return not isinstance(a, Literal) and degrees.get(a, 0) > 0 and site in density.maps.latents(a)
+    def leaf(a: Any) -> Any:
+        moves = not isinstance(a, Literal) and degrees.get(a, 0) > 0 and site in density.maps.latents(a)
+        return None if moves else _STILL
 
-    stack = [atom]
-    while stack:
-        var = stack[-1]
-        if var in slopes:
-            stack.pop()
-            continue
-        eqn = density.producer[var]
-        live = [moves(a) for a in eqn.invars]
-        missing = [a for a, on in zip(eqn.invars, live, strict=True) if on and a not in slopes]
-        if missing:
-            stack += missing
-            continue
+    def rule(eqn: Any, slopes: list[Any]) -> Any:
         together = linear_operands(eqn)
         fills = of_kind(eqn, GATHERS) and "FILL" in str(eqn.params["mode"])
         if not (together or is_product(eqn)) or fills or len(eqn.outvars) != 1:
             raise NotPlain
         operands = []
-        for i, (a, on) in enumerate(zip(eqn.invars, live, strict=True)):
-            if not on and i in together:  # a constant beside it
+        for i, (a, slope) in enumerate(zip(eqn.invars, slopes, strict=True)):
+            if slope is not _STILL:
+                operands.append(slope)
+            elif i in together:  # a constant beside it
                 operands.append(jnp.zeros((1,) * len(a.aval.shape), a.aval.dtype))
             else:
-                operands.append(slopes[a] if on else ev.lazy(a))
-        (slopes[var],) = evaluate_lazily(eqn, operands)
-        stack.pop()
-    return slopes[atom]
+                operands.append(ev.lazy(a))
+        return evaluate_lazily(eqn, operands)
+
+    return OnDemand(density.producer, leaf, rule, {density.latent_vars[site]: direction})(atom)
 
 
 def summed(x: Any, shape: Shape, axes: Shape) -> Any:

@@ -12,9 +12,9 @@ from gibbsite.conditional.reads.touch import resolved
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Access
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import ARRANGES, JOINS
+from gibbsite.trace.jaxpr.primitives import ARRANGES, COPIES, GATHERS, JOINS, WINDOWS, of_kind
 
-_COPIES = (ARRANGES - {"dynamic_slice"}) | JOINS | {"copy", "copy_p"}
+_COPIES = (ARRANGES - WINDOWS) | JOINS | COPIES
 
 
 def copies_of(density: Density, site: str) -> Mapping[Any, Access]:
@@ -23,12 +23,12 @@ def copies_of(density: Density, site: str) -> Mapping[Any, Access]:
         var = density.latent_vars[site]
         raw: dict[Any, Any] = {var: density.maps[var][site]}
         for eqn in density.closed.jaxpr.eqns:
-            if eqn.primitive.name not in _COPIES:
+            if not of_kind(eqn, _COPIES):
                 continue
             live = [a for a in eqn.invars if not isinstance(a, Literal) and site in density.maps[a]]
             if len(live) != 1 or live[0] not in raw:
                 continue
-            if eqn.primitive.name == "gather" and live[0] is not eqn.invars[0]:
+            if of_kind(eqn, GATHERS) and live[0] is not eqn.invars[0]:
                 continue
             accesses = density.maps[eqn.outvars[0]].get(site, ())
             if len(accesses) == 1 and accesses[0].single and not accesses[0].latents():
@@ -40,16 +40,5 @@ def copies_of(density: Density, site: str) -> Mapping[Any, Access]:
 
 def last_copies(density: Density, site: str, copies: Mapping[Any, Access], atom: Any) -> list[Any]:
     """The copies that are the last ones before computation, on the ways from the site to `atom`."""
-    found: dict[Any, None] = {}
-    seen: set[Any] = set()
-    stack = [atom]
-    while stack:
-        at = stack.pop()
-        if isinstance(at, Literal) or at in seen or site not in density.maps[at]:
-            continue
-        seen.add(at)
-        if at in copies:
-            found[at] = None
-        else:
-            stack += density.producer[at].invars
-    return list(found)
+    ways = density.behind(atom, ends=lambda a: a in copies or site not in density.maps[a])
+    return [a for a in ways if a in copies]

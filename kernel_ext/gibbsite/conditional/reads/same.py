@@ -51,7 +51,7 @@ def _numbers(density: Density) -> dict[Any, int]:
         return str(atom.aval), array.tobytes()
 
     for eqn in closed.jaxpr.eqns:
-        made = eqn.primitive.name, str(sorted(eqn.params.items())), tuple(map(operand, eqn.invars))
+        made = eqn.primitive, str(sorted(eqn.params.items())), tuple(map(operand, eqn.invars))
         for i, var in enumerate(eqn.outvars):
             numbers[var] = seen.setdefault((*made, i), len(seen))
     density.cache["numbers"] = numbers

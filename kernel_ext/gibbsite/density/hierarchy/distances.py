@@ -12,9 +12,18 @@ import jax.numpy as jnp
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.location_scale import LOGS, LocationScale, location_scales
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, Var, make_jaxpr_like
+from gibbsite.trace.jaxpr.primitives import (
+    CONVERTS,
+    COPIES,
+    LOGARITHMS,
+    SPREADS,
+    SUBTRACTS,
+    moved_from,
+    of_kind,
+)
 
-_SAME = frozenset(["convert_element_type", "copy"])
-_SPREAD = _SAME | {"broadcast_in_dim"}
+_SAME = CONVERTS, COPIES
+_SPREAD = *_SAME, SPREADS
 
 
 def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
@@ -24,7 +33,7 @@ def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
         found: dict[str, list[Any]] = {}
         sites = {n: f for n, f in location_scales(density).items() if f.around_its_location}
         for eqn in density.closed.jaxpr.eqns:
-            if eqn.primitive.name == "sub":
+            if of_kind(eqn, SUBTRACTS):
                 for name, form in sites.items():
                     if _is_distance(density, eqn, form):
                         found.setdefault(name, []).append(eqn.outvars[0])
@@ -64,7 +73,7 @@ def _is_distance(density: Density, eqn: JaxprEqn, form: LocationScale) -> bool:
     if form.form == LOGS:
         log = _behind(density, whole, _SAME)
         made = None if isinstance(log, Literal) else density.producer.get(log)
-        if site.fn_name != "LogNormal" or made is None or made.primitive.name != "log":
+        if site.fn_name != "LogNormal" or made is None or not of_kind(made, LOGARITHMS):
             return False
         (whole,) = made.invars
     if _behind(density, whole, _SAME) is not density.latent_vars[form.site]:
@@ -73,15 +82,11 @@ def _is_distance(density: Density, eqn: JaxprEqn, form: LocationScale) -> bool:
     return not isinstance(loc, Literal) and _behind(density, location, _SPREAD) is loc
 
 
-def _behind(density: Density, atom: Any, kinds: frozenset[str]) -> Any:
+def _behind(density: Density, atom: Any, kinds: tuple[frozenset[str], ...]) -> Any:
     """What an array is a copy of, at its own shape or stretched as NumPy stretches arrays."""
-    while not isinstance(atom, Literal) and (eqn := density.producer.get(atom)) is not None:
-        if eqn.primitive.name not in kinds or isinstance(eqn.invars[0], Literal):
-            break
-        ranks = (len(a.aval.shape) for a in (eqn.invars[0], atom))
-        if eqn.primitive.name == "broadcast_in_dim":
-            own, out = ranks
-            if eqn.params["broadcast_dimensions"] != tuple(range(out - own, out)):
-                break
-        atom = eqn.invars[0]
-    return atom
+
+    def keeps(eqn: JaxprEqn) -> bool:
+        own, out = (len(a.aval.shape) for a in (eqn.invars[0], eqn.outvars[0]))
+        return not of_kind(eqn, SPREADS) or eqn.params["broadcast_dimensions"] == tuple(range(out - own, out))
+
+    return moved_from(density.producer, atom, *kinds, while_=keeps)

@@ -26,11 +26,11 @@ from gibbsite.density.maps.access import (
     through,
 )
 from gibbsite.density.maps.provenance import Arg
-from gibbsite.density.maps.rules import RULES
+from gibbsite.density.maps.rules import rule_of
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation
-from gibbsite.trace.jaxpr.primitives import ARRANGES, ELEMENTWISE
+from gibbsite.trace.jaxpr.primitives import ARRANGES, COPIES, ELEMENTWISE, SELECTS, WINDOWS, of_kind
 
-MOVES = (ARRANGES - {"dynamic_slice"}) | {"copy"}
+MOVES = (ARRANGES - WINDOWS) | COPIES
 Read = Callable[[Any], Any]
 
 
@@ -51,7 +51,7 @@ def shape_of(atom: Any) -> Shape:
 
 def filled(density: Density, eqn: JaxprEqn) -> Any | None:
     """What `jnp.take` puts NaN in for where an index is out of bounds; None if the equation is no such."""
-    if eqn.primitive.name != "select_n" or density.maps.latents(eqn.invars[0]):
+    if not of_kind(eqn, SELECTS) or density.maps.latents(eqn.invars[0]):
         return None
     cases = eqn.invars[1:]
     kept = [a for a in cases if density.maps.latents(a)]
@@ -113,10 +113,9 @@ class Lift:
         inner = filled(self.density, eqn)
         if inner is not None:
             return self._at(inner, index)
-        kind = eqn.primitive.name
-        if kind in ELEMENTWISE and len(eqn.outvars) == 1:
+        if of_kind(eqn, ELEMENTWISE) and len(eqn.outvars) == 1:
             return self._elementwise(eqn, index)
-        return self._moved(eqn, index) if kind in MOVES else None
+        return self._moved(eqn, index) if of_kind(eqn, MOVES) else None
 
     def _leaf(self, atom: Any, index: tuple[Component, ...]) -> Callable[[Read], Any] | None:
         """The array itself, where it is read at one place, or where the site is."""
@@ -163,7 +162,7 @@ class Lift:
         rest = [Arg(shape_of(a), {}) if isinstance(a, Literal) else maps.args[a] for a in eqn.invars[1:]]
         if isinstance(operand, Literal) or any(a.accesses for a in rest):
             return None
-        (out,) = RULES[eqn.primitive.name](eqn, [Arg(shape, {"": of_site(shape)}), *rest], maps)
+        (out,) = rule_of(eqn)(eqn, [Arg(shape, {"": of_site(shape)}), *rest], maps)
         found = through(out.accesses.get("", ()), index, self.shape)
         if len(found) != 1 or not found[0].single or found[0].window != full_window(self.shape):
             return None

@@ -467,3 +467,8 @@ RULES: dict[str, Rule] = {
     "dot_general": _dot_general,
     "iota": _iota,
 }
+
+
+def rule_of(eqn: JaxprEqn) -> Rule:
+    """The rule of an equation's primitive."""
+    return RULES.get(eqn.primitive.name, default_rule)

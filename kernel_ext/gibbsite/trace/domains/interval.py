@@ -42,6 +42,11 @@ class Interval:
         return self.low > 0 or (self.low == 0 and self.open_low)
 
     @property
+    def bounded(self) -> bool:
+        """Whether both ends are numbers."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
     def empty(self) -> bool:
         """Whether there is nothing but NaN."""
         return self.low > self.high
@@ -368,6 +373,12 @@ def _of_type(eqn: JaxprEqn, found: Interval, i: int = 0) -> Interval:
         math.isfinite(found.high) and found.high > most
     )
     return Interval(least, most, False, False) if beyond else found
+
+
+def wraps(eqn: JaxprEqn, xs: Sequence[Interval]) -> bool:
+    """Whether a sum, difference or product of integers may leave its type's range."""
+    found = _RULES[eqn.primitive.name](eqn, *xs)
+    return _of_type(eqn, found) != found
 
 
 def _rule(name: str, fn: Callable[..., Interval]) -> Callable[[JaxprEqn, Sequence[Interval]], list[Interval]]:
