@@ -17,7 +17,19 @@ from gibbsite.density.maps.access import Read, Shape, of_site
 from gibbsite.density.maps.provenance import Provenance
 from gibbsite.density.program.linear import linear_in
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
-from gibbsite.trace.jaxpr.primitives import PASSES, REARRANGES
+from gibbsite.trace.jaxpr.primitives import (
+    CONVERTS,
+    DIVIDES,
+    JOINS,
+    MULTIPLIES,
+    PASSES,
+    REARRANGES,
+    SELECTS,
+    SPREADS,
+    TOTALS,
+    of_kind,
+    signs,
+)
 
 
 @dataclass(frozen=True)
@@ -136,7 +148,7 @@ def _piece(w: Weight, axis: int, start: int, size: int) -> Weight:
 
 def _transposed(w: Weight, eqn: JaxprEqn, at: int, out: Shape, operand: Shape) -> Weight:
     """The weight before any linear operation, by transposing it."""
-    if w.scalar is not None and eqn.primitive.name in REARRANGES:
+    if w.scalar is not None and of_kind(eqn, REARRANGES):
         return number(len(operand), w.scalar)
 
     def value(read: Read) -> Any:
@@ -186,36 +198,32 @@ class Decomposition:
         positions = linear_in(eqn, self._free)
         if positions is None:
             return None
-        name, out = eqn.primitive.name, tuple(eqn.outvars[0].aval.shape)
+        out, sum_of = tuple(eqn.outvars[0].aval.shape), signs(eqn)
 
         def back(at: int, weight: Weight) -> tuple[Any, Weight]:
             atom = eqn.invars[at]
             return atom, _summed_to(weight, out, tuple(atom.aval.shape))
 
-        if name in ("add", "add_any"):
-            return [back(i, w) for i in positions]
-        if name == "sub":
-            return [back(i, _negated(w) if i else w) for i in positions]
-        if name == "mul":
+        if sum_of:
+            return [back(i, _negated(w) if sum_of[i] < 0 else w) for i in positions]
+        if of_kind(eqn, MULTIPLIES):
             return [back(i, _times(w, eqn.invars[1 - i], out)) for i in positions]
-        if name == "div":
+        if of_kind(eqn, DIVIDES):
             return [back(i, _times(w, eqn.invars[1], out, invert=True)) for i in positions]
-        if name == "select_n":
+        if of_kind(eqn, SELECTS):
             return [back(i, _where(w, eqn.invars[0], i - 1, out)) for i in positions]
-        return [(eqn.invars[i], self._before(eqn, i, w, name, out)) for i in positions]
+        return [(eqn.invars[i], self._before(eqn, i, w, out)) for i in positions]
 
-    def _before(self, eqn: JaxprEqn, at: int, w: Weight, name: str, out: Shape) -> Weight:
+    def _before(self, eqn: JaxprEqn, at: int, w: Weight, out: Shape) -> Weight:
         """The weight of an operand of an equation that changes shapes at most."""
         operand = tuple(eqn.invars[at].aval.shape)
-        if name == "neg":
-            return _negated(w)
-        if name == "convert_element_type" or name in PASSES:
+        if of_kind(eqn, CONVERTS, PASSES):
             return w
-        if name == "reduce_sum":
+        if of_kind(eqn, TOTALS):
             return _sum_back(w, eqn.params["axes"], operand)
-        if name == "broadcast_in_dim":
+        if of_kind(eqn, SPREADS):
             return _broadcast_back(w, eqn, out, operand)
-        if name == "concatenate":
+        if of_kind(eqn, JOINS):
             axis = eqn.params["dimension"]
             start = sum(a.aval.shape[axis] for a in eqn.invars[:at])
             return _piece(w, axis, start, operand[axis])

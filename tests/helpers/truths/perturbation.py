@@ -207,7 +207,7 @@ VARIANTS = {"reduced": 24, "cumulative": 16, "elementwise": 0}
 
 
 @cache
-def everything(wide: bool = False) -> ClosedJaxpr:
+def everything() -> ClosedJaxpr:
     """Each step in several variants, each function and mix, beside each other: a flat program of an array of
     `N` numbers and one of indices."""
     rng = np.random.default_rng(0)
@@ -217,9 +217,7 @@ def everything(wide: bool = False) -> ClosedJaxpr:
         out = [step(x, i) for step in made] + [f(x) for f in FUNCTIONS]
         return out + [mix(x, x[::-1], i) for mix in MIXES]
 
-    with jax.enable_x64(wide):
-        x = jnp.zeros(N, float)
-        return flatten(jax.make_jaxpr(program)(x, jnp.asarray(INDEX)))
+    return flatten(jax.make_jaxpr(program)(jnp.zeros(N), jnp.asarray(INDEX)))
 
 
 def values(closed: ClosedJaxpr, *inputs: Any) -> dict[Any, np.ndarray]:

@@ -227,7 +227,7 @@ def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(kinds.ELEMENTWISE - kinds.BARRIERS, _elementwise),
-    **dict.fromkeys(kinds.TURNS, _transpose),
+    **dict.fromkeys(kinds.TRANSPOSES, _transpose),
     **dict.fromkeys(kinds.SQUEEZES, _squeeze),
     **dict.fromkeys(kinds.SPREADS, _broadcast),
     **dict.fromkeys(kinds.RESHAPES, _reshape),

@@ -258,7 +258,7 @@ _RULES: dict[str, Callable[[JaxprEqn, list[Any]], list[Any]]] = {
     **dict.fromkeys(kinds.SOLVES, _triangular_solve),
     **dict.fromkeys(kinds.CONTRACTS, _dot_general),
     **dict.fromkeys(kinds.SPREADS, _broadcast),
-    **dict.fromkeys(kinds.TURNS, _transpose),
+    **dict.fromkeys(kinds.TRANSPOSES, _transpose),
     **dict.fromkeys(kinds.SQUEEZES, _squeeze),
     **dict.fromkeys(kinds.RESHAPES, _reshape),
     **dict.fromkeys(kinds.SLICES, _slice),

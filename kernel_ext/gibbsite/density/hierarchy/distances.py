@@ -59,16 +59,13 @@ def _is_distance(density: Density, eqn: JaxprEqn, form: LocationScale) -> bool:
     return not isinstance(loc, Literal) and _behind(density, location, _SAME | kinds.SPREADS) is loc
 
 
-def _behind(density: Density, atom: Any, kinds: frozenset[str]) -> Any:
+def _behind(density: Density, atom: Any, moves: frozenset[str]) -> Any:
     """What an array is a copy of, at its own shape or stretched as NumPy stretches arrays."""
-    return moved_from(density.producer, atom, kinds, while_=_unstretched)
 
+    def keeps(eqn: JaxprEqn) -> bool:
+        own, out = (len(a.aval.shape) for a in (eqn.invars[0], eqn.outvars[0]))
+        return not of_kind(eqn, kinds.SPREADS) or eqn.params["broadcast_dimensions"] == tuple(
+            range(out - own, out)
+        )
 
-def _unstretched(eqn: JaxprEqn) -> bool:
-    """Whether an equation stretches an array as NumPy does, if at all, and copies no number."""
-    if isinstance(eqn.invars[0], Literal):
-        return False
-    own, out = (len(a.aval.shape) for a in (eqn.invars[0], eqn.outvars[0]))
-    return not of_kind(eqn, kinds.SPREADS) or eqn.params["broadcast_dimensions"] == tuple(
-        range(out - own, out)
-    )
+    return moved_from(density.producer, atom, moves, while_=keeps)

@@ -6,41 +6,44 @@ from typing import Any
 import jax.numpy as jnp
 
 from gibbsite.trace.jaxpr.compat import JaxprEqn
-from gibbsite.trace.jaxpr.primitives import PASSES, REARRANGES, SPREADS
+from gibbsite.trace.jaxpr.primitives import (
+    ADDS,
+    CONVERTS,
+    DIVIDES,
+    JOINS,
+    SUBTRACTS,
+    TAKEN_APART,
+    is_product,
+    linear_operands,
+    of_kind,
+)
 
-ADD = frozenset(["add", "add_any", "sub", "concatenate"])
+ADD = ADDS | SUBTRACTS | JOINS
 """Linear in all operands together: those that no latent reaches are added, too."""
-_ALWAYS = ADD | REARRANGES | PASSES | SPREADS | {"neg", "reduce_sum"}
 
 
 def linear_in(eqn: JaxprEqn, free: Callable[[Any], bool]) -> list[int] | None:
     """The positions of the operands that depend on a latent, where the equation is linear in these together;
     None where it is not. `free` tells which atoms depend on no latent."""
-    name, out = eqn.primitive.name, eqn.outvars[0].aval
+    out = eqn.outvars[0].aval
     floating = jnp.issubdtype(out.dtype, jnp.floating)
-    if not floating and not _adds_up(eqn):
+    if not of_kind(eqn, TAKEN_APART) or not (floating or _adds_up(eqn)) or len(eqn.outvars) > 1:
         return None
     live = [i for i, a in enumerate(eqn.invars) if not free(a)]
-    if name in _ALWAYS:
-        return live if name in ADD or len(eqn.invars) == 1 else None
-    if name in ("mul", "dot_general"):
+    if is_product(eqn):
         return live if len(live) == 1 else None
-    if name == "div":
-        return live if floating and live == [0] else None
-    if name == "select_n":
-        return None if 0 in live else live
-    if name == "convert_element_type":
+    if of_kind(eqn, CONVERTS):
         source = eqn.invars[0].aval.dtype
         number_like = jnp.issubdtype(source, jnp.floating) or jnp.issubdtype(source, jnp.integer)
         return live if number_like and (floating or source == out.dtype) else None
-    return None
+    whole = of_kind(eqn, DIVIDES) and not floating
+    return live if not whole and set(live) <= set(linear_operands(eqn)) else None
 
 
 def _adds_up(eqn: JaxprEqn) -> bool:
     """Whether an equation on integers is linear in numbers too: narrow and unsigned ones wrap around, and
     products of any do."""
-    aval = eqn.outvars[0].aval
-    return wide(aval.dtype) and eqn.primitive.name not in ("mul", "dot_general")
+    return wide(eqn.outvars[0].aval.dtype) and not is_product(eqn)
 
 
 def wide(dtype: Any) -> bool:

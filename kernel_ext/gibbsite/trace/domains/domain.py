@@ -7,7 +7,7 @@ So are branches (the join of them all) and loops (a fixed point, widened where i
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, scan_inputs
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, closed_call_body, scan_inputs
 from gibbsite.trace.jaxpr.primitives import BRANCHES, SCANS, copied, of_kind
 from gibbsite.trace.jaxpr.walker import Rule, walk
 
@@ -33,8 +33,8 @@ class Domain(Protocol[T]):
         """Of elements of the operands `parts`, picked by `places`."""
         ...
 
-    def unknown(self, eqn: JaxprEqn, operands: Sequence[T]) -> T:
-        """Of the results of an equation that there is no rule for."""
+    def computed(self, eqn: JaxprEqn, operands: Sequence[T]) -> T:
+        """Of the results of an equation that computes them, and that there is no rule for."""
         ...
 
 
@@ -44,6 +44,9 @@ def results(domain: Domain[T], eqn: JaxprEqn, operands: Sequence[T]) -> list[T]:
     rule = domain.rules.get(eqn.primitive.name)
     if rule is not None:
         return list(rule(eqn, xs))
+    body = closed_call_body(eqn)
+    if body is not None:
+        return outputs(domain, body, xs)
     if of_kind(eqn, BRANCHES):
         ways = [outputs(domain, b, xs[1:]) for b in eqn.params["branches"]]
         return [domain.moved(eqn, way, xs[:1]) for way in zip(*ways, strict=True)]
@@ -53,7 +56,7 @@ def results(domain: Domain[T], eqn: JaxprEqn, operands: Sequence[T]) -> list[T]:
     for i in range(len(eqn.outvars)):
         at = copied(eqn, i)
         places = [] if len(eqn.outvars) > 1 else [x for j, x in enumerate(xs) if j not in at]
-        outs.append(domain.moved(eqn, [xs[j] for j in at], places) if at else domain.unknown(eqn, xs))
+        outs.append(domain.moved(eqn, [xs[j] for j in at], places) if at else domain.computed(eqn, xs))
     return outs
 
 
@@ -75,5 +78,5 @@ def _scanned(domain: Domain[T], eqn: JaxprEqn, xs: list[T]) -> list[T]:
         if after == carry:
             return [*carry, *outs[n_carry:]]
         carry = after
-    carry = [domain.unknown(eqn, xs)] * n_carry
+    carry = [domain.computed(eqn, xs)] * n_carry
     return [*carry, *outputs(domain, body, [*consts, *carry, *rows])[n_carry:]]

@@ -1,0 +1,54 @@
+"""Of which degree an array is as a polynomial in inputs: linear, affine and quadratic are read off it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gibbsite.trace.jaxpr.compat import JaxprEqn
+from gibbsite.trace.jaxpr.primitives import (
+    CONVERTS,
+    FLAT,
+    ROUNDS,
+    is_product,
+    linear_operands,
+    of_kind,
+    whole_power,
+)
+
+Degree = float
+NONE: Degree = math.inf
+"""Of what is no polynomial."""
+
+
+class Degrees:
+    """The domain: the largest degree of any element, 0 of what is free of the inputs."""
+
+    def __init__(self) -> None:
+        # what reads degrees takes slopes equation by equation, which loops have none of
+        self.rules: Mapping[str, Any] = {"scan": lambda eqn, ds: [NONE if any(ds) else 0] * len(eqn.outvars)}
+
+    def of_constant(self, value: Any) -> Degree:
+        return 0
+
+    def join(self, parts: Sequence[Degree]) -> Degree:
+        return max(parts)
+
+    def moved(self, eqn: JaxprEqn, parts: Sequence[Degree], places: Sequence[Degree]) -> Degree:
+        cut = any(parts) and of_kind(eqn, FLAT, ROUNDS)
+        return NONE if any(places) or cut else max(parts)
+
+    def computed(self, eqn: JaxprEqn, operands: Sequence[Degree]) -> Degree:
+        power = whole_power(eqn)
+        if not any(operands) or power == 0:
+            return 0
+        if power is not None:
+            return power * operands[0] if power > 0 else NONE
+        if is_product(eqn):
+            return sum(operands)
+        linear = linear_operands(eqn)
+        alone = not any(d for i, d in enumerate(operands) if i not in linear)
+        cut = of_kind(eqn, CONVERTS) and eqn.outvars[0].aval.dtype.kind != "f"
+        return max(operands[i] for i in linear) if linear and alone and not cut else NONE
+
+
+DEGREES = Degrees()
