@@ -11,19 +11,11 @@ import jax.numpy as jnp
 
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.location_scale import LOGS, LocationScale, location_scales
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, Var, make_jaxpr_like
-from gibbsite.trace.jaxpr.primitives import (
-    CONVERTS,
-    COPIES,
-    LOGARITHMS,
-    SPREADS,
-    SUBTRACTS,
-    moved_from,
-    of_kind,
-)
 
-_SAME = CONVERTS, COPIES
-_SPREAD = *_SAME, SPREADS
+_SAME = op.CONVERTS, op.COPIES
+_SPREAD = *_SAME, op.SPREADS
 
 
 def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
@@ -33,7 +25,7 @@ def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
         found: dict[str, list[Any]] = {}
         sites = {n: f for n, f in location_scales(density).items() if f.around_its_location}
         for eqn in density.closed.jaxpr.eqns:
-            if of_kind(eqn, SUBTRACTS):
+            if op.of_kind(eqn, op.SUBTRACTS):
                 for name, form in sites.items():
                     if _is_distance(density, eqn, form):
                         found.setdefault(name, []).append(eqn.outvars[0])
@@ -73,7 +65,7 @@ def _is_distance(density: Density, eqn: JaxprEqn, form: LocationScale) -> bool:
     if form.form == LOGS:
         log = _behind(density, whole, _SAME)
         made = None if isinstance(log, Literal) else density.producer.get(log)
-        if site.fn_name != "LogNormal" or made is None or not of_kind(made, LOGARITHMS):
+        if site.fn_name != "LogNormal" or made is None or not op.of_kind(made, op.LOGARITHMS):
             return False
         (whole,) = made.invars
     if _behind(density, whole, _SAME) is not density.latent_vars[form.site]:
@@ -87,6 +79,8 @@ def _behind(density: Density, atom: Any, kinds: tuple[frozenset[str], ...]) -> A
 
     def keeps(eqn: JaxprEqn) -> bool:
         own, out = (len(a.aval.shape) for a in (eqn.invars[0], eqn.outvars[0]))
-        return not of_kind(eqn, SPREADS) or eqn.params["broadcast_dimensions"] == tuple(range(out - own, out))
+        return not op.of_kind(eqn, op.SPREADS) or eqn.params["broadcast_dimensions"] == tuple(
+            range(out - own, out)
+        )
 
-    return moved_from(density.producer, atom, *kinds, while_=keeps)
+    return op.moved_from(density.producer, atom, *kinds, while_=keeps)
