@@ -16,24 +16,8 @@ from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation
-from gibbsite.trace.jaxpr.primitives import (
-    BOTH,
-    BRANCHES,
-    CONTRACTS,
-    ELEMENTWISE,
-    GATHERS,
-    JOINS,
-    MULTIPLIES,
-    REARRANGES,
-    RUNNING_TOTALS,
-    SELECTS,
-    SLICES,
-    SPREADS,
-    TOTALS,
-    WINDOWS,
-    of_kind,
-)
 from gibbsite.trace.jaxpr.walker import back, behind, made_by
 
 _BOUNDED = (
@@ -51,8 +35,8 @@ _BOUNDED = (
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-_ARRANGING = REARRANGES | SPREADS | TOTALS | RUNNING_TOTALS | SLICES
-_LINEAR = GATHERS | CONTRACTS | WINDOWS  # in one operand, where they know the others
+_ARRANGING = op.REARRANGES | op.SPREADS | op.TOTALS | op.RUNNING_TOTALS | op.SLICES
+_LINEAR = op.GATHERS | op.CONTRACTS | op.WINDOWS  # in one operand, where they know the others
 
 
 def needed_elements(density: Density) -> dict[str, np.ndarray]:
@@ -102,25 +86,25 @@ class _Pass:
         if self._known(eqn.invars[i]) or not any(o is not None and o.any() for o in outs):
             return None
         shape = tuple(eqn.invars[i].aval.shape)
-        if of_kind(eqn, BRANCHES) and self._known(eqn.invars[0]):
+        if op.of_kind(eqn, op.BRANCHES) and self._known(eqn.invars[0]):
             return np.full(shape, self._taken_reads(eqn, i, outs))
-        if len(outs) > 1 or not of_kind(eqn, ELEMENTWISE, JOINS):
+        if len(outs) > 1 or not op.of_kind(eqn, op.ELEMENTWISE, op.JOINS):
             others = {j: a for j, a in enumerate(eqn.invars) if j != i}
-            alone = all(map(self._known, others.values())) and (i == 0 or of_kind(eqn, CONTRACTS))
-            linear = of_kind(eqn, _ARRANGING) or (of_kind(eqn, _LINEAR) and alone)
+            alone = all(map(self._known, others.values())) and (i == 0 or op.of_kind(eqn, op.CONTRACTS))
+            linear = op.of_kind(eqn, _ARRANGING) or (op.of_kind(eqn, _LINEAR) and alone)
             if len(outs) > 1 or not linear:
                 return np.ones(shape, bool)
             return _transposed(eqn, i, outs[0], {j: self._value(a) for j, a in others.items()})
         out = outs[0]
-        if of_kind(eqn, JOINS):
+        if op.of_kind(eqn, op.JOINS):
             axis = eqn.params["dimension"]
             start = sum(a.aval.shape[axis] for a in eqn.invars[:i])
             return np.take(out, range(start, start + shape[axis]), axis)
-        if of_kind(eqn, SELECTS) and i > 0 and self._known(eqn.invars[0]):
+        if op.of_kind(eqn, op.SELECTS) and i > 0 and self._known(eqn.invars[0]):
             out = out & (self._value(eqn.invars[0]).astype(int) == i - 1)
-        elif of_kind(eqn, MULTIPLIES) and self._known(eqn.invars[1 - i]):
+        elif op.of_kind(eqn, op.MULTIPLIES) and self._known(eqn.invars[1 - i]):
             out = out & (self._value(eqn.invars[1 - i]) != 0)
-        elif of_kind(eqn, BOTH) and eqn.invars[i].aval.dtype == bool and self._known(eqn.invars[1 - i]):
+        elif op.of_kind(eqn, op.BOTH) and eqn.invars[i].aval.dtype == bool and self._known(eqn.invars[1 - i]):
             out = out & self._value(eqn.invars[1 - i])
         if not shape:
             return out.any()
@@ -140,7 +124,7 @@ def _transposed(eqn: JaxprEqn, i: int, out: Any, others: Mapping[int, Any]) -> n
     """Through an operation that is linear in operand `i`: back along its transpose, in counts of needs."""
     shape = tuple(eqn.invars[i].aval.shape)
     changed: dict[str, Any] = {}
-    if of_kind(eqn, CONTRACTS):
+    if op.of_kind(eqn, op.CONTRACTS):
         changed = {"preferred_element_type": np.dtype(np.float32)}
     elif eqn.params.get("mode") is jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS:
         changed = {"mode": jax.lax.GatherScatterMode.CLIP}  # what comes of it where the promise is not kept
@@ -155,7 +139,7 @@ def _transposed(eqn: JaxprEqn, i: int, out: Any, others: Mapping[int, Any]) -> n
 
 def _counted(eqn: JaxprEqn, other: Any) -> Any:
     """A factor by whether it is zero; indices as they are."""
-    return jnp.asarray(other != 0, np.float32) if of_kind(eqn, CONTRACTS) else jnp.asarray(other)
+    return jnp.asarray(other != 0, np.float32) if op.of_kind(eqn, op.CONTRACTS) else jnp.asarray(other)
 
 
 def flat_elements(density: Density) -> dict[str, np.ndarray]:

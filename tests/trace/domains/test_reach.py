@@ -1,12 +1,18 @@
 """What is said not to be reached, not to be needed or not to be felt does not move, and has no slope."""
 
+import gibbsite as gb
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.density.needed import needed_by
 from gibbsite.trace.jaxpr import primitives
 from gibbsite.trace.jaxpr.compat import Literal, bind_equation
 from gibbsite.trace.jaxpr.primitives import FLAT, smooth_operands
 from gibbsite.trace.jaxpr.walker import back, behind, made_by, reached
+from helpers.models.programs import random_program
 from helpers.truths.perturbation import INDEX, N, everything, truth, values
 
 SEEDS = range(12)
@@ -57,3 +63,27 @@ def test_what_no_gradient_passes_has_no_slope(monkeypatch):
     assert used >= FLAT
     monkeypatch.setattr(primitives, "FLAT", FLAT | {"exp"})
     assert slopes(closed, found)["exp"]
+
+
+@pytest.mark.slow
+def test_elements_that_are_not_needed_move_nothing():
+    """Of the random programs' arrays; an element is left out where the data alone say so."""
+    left_out = moved = 0
+    for seed in (0, 3, 5, 8, 13, 21):
+        program, (z, y, index, _, other) = random_program(seed)
+
+        def model(program=program, z=z, y=y, index=index):
+            x = numpyro.sample("y", dist.Normal(0, 1).expand(y.shape).to_event(2))
+            numpyro.deterministic("out", program(z, x, index)[:4])
+
+        density = gb.model(model).density
+        atom = density.outputs["deterministic"]["out"]
+        needed = needed_by(density, [atom]).get(density.latent_vars["y"], np.zeros(y.shape, bool))
+        before, others, all_moved = (
+            np.asarray(density.evaluator({"y": jnp.asarray(v)}).full(atom))
+            for v in (y, np.where(needed, y, other), other)
+        )
+        np.testing.assert_array_equal(before, others)
+        left_out += int((~needed).sum())
+        moved += int((before != all_moved).sum())
+    assert left_out >= 5 and moved > 5

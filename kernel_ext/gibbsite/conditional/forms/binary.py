@@ -13,21 +13,8 @@ import numpy as np
 from gibbsite.conditional.forms.branches import Branches, depends
 from gibbsite.conditional.reads.same import same_values
 from gibbsite.density import Density
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import (
-    CONVERTS,
-    GATHERS,
-    JOINS,
-    MOVES,
-    MULTIPLIES,
-    NEGATIONS,
-    REARRANGES,
-    SELECTS,
-    SPREADS,
-    SUBTRACTS,
-    moved_from,
-    of_kind,
-)
 
 
 class Gates:
@@ -51,7 +38,7 @@ class Gates:
             made = None if isinstance(eqn.invars[i], Literal) else self._density.producer.get(eqn.invars[i])
             if depends(values[i]) or not isinstance(values[j], Branches):
                 continue
-            if made is None or not of_kind(made, MULTIPLIES):
+            if made is None or not op.of_kind(made, op.MULTIPLIES):
                 continue
             for gate, other in (made.invars, made.invars[::-1]):
                 found = (
@@ -97,11 +84,11 @@ def _complement(density: Density, atom: Any) -> tuple[Any, bool]:
     """`z` and whether `atom` is `1 - z`."""
     flipped = False
     while (eqn := density.producer.get(atom)) is not None:
-        if of_kind(eqn, CONVERTS):
+        if op.of_kind(eqn, op.CONVERTS):
             atom = eqn.invars[0]
-        elif of_kind(eqn, SUBTRACTS) and not isinstance(eqn.invars[1], Literal):
+        elif op.of_kind(eqn, op.SUBTRACTS) and not isinstance(eqn.invars[1], Literal):
             atom, flipped = eqn.invars[1], not flipped
-        elif of_kind(eqn, NEGATIONS):
+        elif op.of_kind(eqn, op.NEGATIONS):
             atom, flipped = eqn.invars[0], not flipped
         else:
             break
@@ -126,9 +113,9 @@ def gates_of(density: Density, site: str) -> frozenset[str]:
 
 def _gated(density: Density, eqn: Any) -> list[tuple[Any, Any]]:
     """Arrays of zeros and ones, and what is nothing where they are zero, or where they are one."""
-    if of_kind(eqn, MULTIPLIES):
+    if op.of_kind(eqn, op.MULTIPLIES):
         return [(a, b) for a, b in (eqn.invars, eqn.invars[::-1]) if is_binary(density, a)]
-    if of_kind(eqn, SELECTS) and is_binary(density, eqn.invars[0]):
+    if op.of_kind(eqn, op.SELECTS) and is_binary(density, eqn.invars[0]):
         gate, *cases = eqn.invars
         return [(gate, c) for c in cases if all(o is c or _known(density, o) for o in cases)]
     return []
@@ -166,18 +153,18 @@ def _binary(density: Density, atom: Any) -> bool:
     eqn = density.producer.get(atom)
     if eqn is None:
         return False
-    if of_kind(eqn, SUBTRACTS):
+    if op.of_kind(eqn, op.SUBTRACTS):
         one, other = eqn.invars
         return isinstance(one, Literal) and bool(np.all(one.val == 1)) and is_binary(density, other)
-    if of_kind(eqn, GATHERS) and "FILL" in str(eqn.params.get("mode")):
+    if op.of_kind(eqn, op.GATHERS) and "FILL" in str(eqn.params.get("mode")):
         return False
-    if of_kind(eqn, JOINS):  # as a chain's first value stands before the others
+    if op.of_kind(eqn, op.JOINS):  # as a chain's first value stands before the others
         return all(is_binary(density, a) or _known(density, a) for a in eqn.invars)
-    return of_kind(eqn, MOVES, CONVERTS) and is_binary(density, eqn.invars[0])
+    return op.of_kind(eqn, op.MOVES, op.CONVERTS) and is_binary(density, eqn.invars[0])
 
 
 def _known(density: Density, atom: Any) -> bool:
-    atom = moved_from(density.producer, atom, SPREADS, REARRANGES, CONVERTS)
+    atom = op.moved_from(density.producer, atom, op.SPREADS, op.REARRANGES, op.CONVERTS)
     if isinstance(atom, Literal):
         return _zeros_and_ones(atom.val)
     consts = density.closed.jaxpr.constvars

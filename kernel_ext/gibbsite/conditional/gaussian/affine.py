@@ -13,17 +13,8 @@ from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.maps.access import Shape
 from gibbsite.density.terms import Term
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import (
-    DIVIDES,
-    GATHERS,
-    MULTIPLIES,
-    NEGATES,
-    is_product,
-    linear_operands,
-    of_kind,
-    whole_power,
-)
 from gibbsite.trace.jaxpr.walker import OnDemand
 
 _STILL = object()
@@ -55,16 +46,16 @@ def peeled(density: Density, degrees: Mapping[Any, int], term: Term) -> Peeled |
         degree = [0 if isinstance(a, Literal) else degrees.get(a, 0) for a in eqn.invars]
         if any(d and tuple(a.aval.shape) != term.shape for a, d in zip(eqn.invars, degree, strict=True)):
             return None
-        if whole_power(eqn) == 2:
+        if op.whole_power(eqn) == 2:
             left = right = eqn.invars[0]
             break
-        divides = of_kind(eqn, DIVIDES)
-        if of_kind(eqn, MULTIPLIES) and degree == [1, 1]:
+        divides = op.of_kind(eqn, op.DIVIDES)
+        if op.of_kind(eqn, op.MULTIPLIES) and degree == [1, 1]:
             left, right = eqn.invars
             break
-        if of_kind(eqn, NEGATES):
+        if op.of_kind(eqn, op.NEGATES):
             atom, sign = eqn.invars[0], -sign
-        elif of_kind(eqn, MULTIPLIES, DIVIDES) and 0 in degree and not (divides and degree[1]):
+        elif op.of_kind(eqn, op.MULTIPLIES, op.DIVIDES) and 0 in degree and not (divides and degree[1]):
             free = degree.index(0)
             factors.append((eqn.invars[free], divides))
             atom = eqn.invars[1 - free]
@@ -98,9 +89,9 @@ def slope_along(
         return None if moves else _STILL
 
     def rule(eqn: Any, slopes: list[Any]) -> Any:
-        together = linear_operands(eqn)
-        fills = of_kind(eqn, GATHERS) and "FILL" in str(eqn.params["mode"])
-        if not (together or is_product(eqn)) or fills or len(eqn.outvars) != 1:
+        together = op.linear_operands(eqn)
+        fills = op.of_kind(eqn, op.GATHERS) and "FILL" in str(eqn.params["mode"])
+        if not (together or op.is_product(eqn)) or fills or len(eqn.outvars) != 1:
             raise NotPlain
         operands = []
         for i, (a, slope) in enumerate(zip(eqn.invars, slopes, strict=True)):

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from gibbsite.density.maps.access import Shape, clipped
-from gibbsite.trace.jaxpr import primitives as kinds
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import JaxprEqn, bind_equation
 
 IN_BOUNDS = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
@@ -226,14 +226,14 @@ def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(kinds.ELEMENTWISE - kinds.BARRIERS, _elementwise),
-    **dict.fromkeys(kinds.TRANSPOSES, _transpose),
-    **dict.fromkeys(kinds.SQUEEZES, _squeeze),
-    **dict.fromkeys(kinds.SPREADS, _broadcast),
-    **dict.fromkeys(kinds.RESHAPES, _reshape),
-    **dict.fromkeys(kinds.REVERSES, _rev),
-    **dict.fromkeys(kinds.TOTALS | kinds.PRODUCTS | kinds.EXTREMES, _reduce),
-    **dict.fromkeys(kinds.GATHERS, _gather),
-    **dict.fromkeys(kinds.FACTORS, _cholesky),
-    **dict.fromkeys(kinds.SOLVES, _triangular_solve),
+    **dict.fromkeys(op.ELEMENTWISE - op.BARRIERS, _elementwise),
+    **dict.fromkeys(op.TRANSPOSES, _transpose),
+    **dict.fromkeys(op.SQUEEZES, _squeeze),
+    **dict.fromkeys(op.SPREADS, _broadcast),
+    **dict.fromkeys(op.RESHAPES, _reshape),
+    **dict.fromkeys(op.REVERSES, _rev),
+    **dict.fromkeys(op.TOTALS | op.PRODUCTS | op.EXTREMES, _reduce),
+    **dict.fromkeys(op.GATHERS, _gather),
+    **dict.fromkeys(op.FACTORS, _cholesky),
+    **dict.fromkeys(op.SOLVES, _triangular_solve),
 }

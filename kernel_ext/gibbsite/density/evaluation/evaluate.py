@@ -15,7 +15,7 @@ from gibbsite.density.evaluation.copies import RULES as COPY_RULES
 from gibbsite.density.evaluation.copies import Copies, copies_of
 from gibbsite.density.evaluation.gathers import gathered, looked_up_nowhere
 from gibbsite.density.evaluation.sizes import at_full_size, materialise
-from gibbsite.trace.jaxpr import primitives as kinds
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation, shape_of
 from gibbsite.trace.jaxpr.primitives import of_kind, of_table
 from gibbsite.trace.jaxpr.values import FEW
@@ -65,7 +65,7 @@ class Evaluator:
         rule = of_table(eqn, COPY_RULES)
         if rule is not None and any(isinstance(x, Copies) for x in xs):
             return rule(eqn, xs)
-        if of_kind(eqn, kinds.GATHERS):
+        if of_kind(eqn, op.GATHERS):
             plain = [self.lazy(a) for a in eqn.invars]
             return copies_of(eqn, *plain) if looked_up_nowhere(eqn, *plain) is None else None
         return None
@@ -90,22 +90,22 @@ def _folded(eqn: JaxprEqn, xs: list[Any]) -> list[np.ndarray] | None:
     """The outputs of an equation on known integers, done while the program is made; None for any other."""
     if len(eqn.outvars) != 1 or not all(isinstance(x, np.ndarray) and x.dtype.kind in "biu" for x in xs):
         return None
-    aval, of_elements = eqn.outvars[0].aval, of_table(eqn, kinds.OF_ELEMENTS)
+    aval, of_elements = eqn.outvars[0].aval, of_table(eqn, op.OF_ELEMENTS)
     if not isinstance(aval.dtype, np.dtype) or aval.dtype.kind not in "biu":  # keys have dtypes of JAX's own
         return None
     out: Any = None
     if of_elements is not None:
         with np.errstate(all="ignore"):
             out = of_elements(*xs)
-    elif of_kind(eqn, kinds.COUNTS):
+    elif of_kind(eqn, op.COUNTS):
         axis, rank = eqn.params["dimension"], len(aval.shape)
         if aval.shape[axis] <= FEW:
             out = np.arange(aval.shape[axis]).reshape([-1 if a == axis else 1 for a in range(rank)])
-    elif of_kind(eqn, kinds.SPREADS, kinds.SQUEEZES):
+    elif of_kind(eqn, op.SPREADS, op.SQUEEZES):
         (out,) = evaluate_lazily(eqn, xs)
-    elif of_kind(eqn, kinds.RESHAPES, kinds.SLICES) and xs[0].size == 1:
+    elif of_kind(eqn, op.RESHAPES, op.SLICES) and xs[0].size == 1:
         out = xs[0].reshape((1,) * len(aval.shape))
-    elif of_kind(eqn, kinds.JOINS):
+    elif of_kind(eqn, op.JOINS):
         axis, sizes = eqn.params["dimension"], [a.aval.shape for a in eqn.invars]
         rest = np.broadcast_shapes(*[(*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in xs])
         if int(np.prod(rest)) <= FEW:
@@ -234,7 +234,7 @@ def _reduce(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     (x,), operand = xs, shape_of(eqn.invars[0])
     axes = tuple(a % len(operand) for a in eqn.params["axes"])
     copies = 1
-    if of_kind(eqn, kinds.TOTALS):
+    if of_kind(eqn, op.TOTALS):
         copies = int(np.prod([operand[a] for a in axes if x.shape[a] == 1], dtype=np.int64))
     (out,) = bind_equation(eqn, [x])
     return [out * jnp.asarray(copies, out.dtype) if copies != 1 else out]
@@ -252,18 +252,18 @@ def _concatenate(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 
 _RULES: dict[str, Callable[[JaxprEqn, list[Any]], list[Any]]] = {
-    **dict.fromkeys(kinds.ELEMENTWISE - kinds.BARRIERS, _elementwise),
-    **dict.fromkeys(kinds.TOTALS | kinds.EXTREMES | kinds.ALL_OR_ANY, _reduce),
-    **dict.fromkeys(kinds.DECOMPOSES, _matrix),
-    **dict.fromkeys(kinds.SOLVES, _triangular_solve),
-    **dict.fromkeys(kinds.CONTRACTS, _dot_general),
-    **dict.fromkeys(kinds.SPREADS, _broadcast),
-    **dict.fromkeys(kinds.TRANSPOSES, _transpose),
-    **dict.fromkeys(kinds.SQUEEZES, _squeeze),
-    **dict.fromkeys(kinds.RESHAPES, _reshape),
-    **dict.fromkeys(kinds.SLICES, _slice),
-    **dict.fromkeys(kinds.JOINS, _concatenate),
-    **dict.fromkeys(kinds.GATHERS, gathered),
+    **dict.fromkeys(op.ELEMENTWISE - op.BARRIERS, _elementwise),
+    **dict.fromkeys(op.TOTALS | op.EXTREMES | op.ALL_OR_ANY, _reduce),
+    **dict.fromkeys(op.DECOMPOSES, _matrix),
+    **dict.fromkeys(op.SOLVES, _triangular_solve),
+    **dict.fromkeys(op.CONTRACTS, _dot_general),
+    **dict.fromkeys(op.SPREADS, _broadcast),
+    **dict.fromkeys(op.TRANSPOSES, _transpose),
+    **dict.fromkeys(op.SQUEEZES, _squeeze),
+    **dict.fromkeys(op.RESHAPES, _reshape),
+    **dict.fromkeys(op.SLICES, _slice),
+    **dict.fromkeys(op.JOINS, _concatenate),
+    **dict.fromkeys(op.GATHERS, gathered),
 }
 
 

@@ -9,18 +9,8 @@ from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.lifted import MOVES, Lift, Read, filled, shape_of
 from gibbsite.density.maps.access import Shape
 from gibbsite.density.possible.ranges import positive
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
-from gibbsite.trace.jaxpr.primitives import (
-    ADDS,
-    CONVERTS,
-    DIVIDES,
-    MULTIPLIES,
-    NEGATES,
-    SELECTS,
-    SUBTRACTS,
-    of_kind,
-    signs,
-)
 
 
 class Affine:
@@ -43,27 +33,30 @@ class Affine:
 
     def takes(self, eqn: JaxprEqn, here: Any, lift: Lift) -> bool:
         """Whether the value keeps the form after `eqn`, which reads it as `here`: then it is part of it."""
-        if of_kind(eqn, MOVES):
+        if op.of_kind(eqn, MOVES):
             return eqn.invars[0] is here
-        if of_kind(eqn, CONVERTS):
+        if op.of_kind(eqn, op.CONVERTS):
             return eqn.outvars[0].aval.dtype == here.aval.dtype
-        if of_kind(eqn, SELECTS):
+        if op.of_kind(eqn, op.SELECTS):
             return filled(self.density, eqn) is here
-        if of_kind(eqn, NEGATES):
+        if op.of_kind(eqn, op.NEGATES):
             self._sign = -self._sign
             return True
-        if not of_kind(eqn, ADDS, SUBTRACTS, MULTIPLIES, DIVIDES) or eqn.invars[0] is eqn.invars[1]:
+        if (
+            not op.of_kind(eqn, op.ADDS, op.SUBTRACTS, op.MULTIPLIES, op.DIVIDES)
+            or eqn.invars[0] is eqn.invars[1]
+        ):
             return False
         first = eqn.invars[0] is here
         other = eqn.invars[1 if first else 0]
         if self.site in self.density.maps.latents(other):
             return False
-        if of_kind(eqn, MULTIPLIES, DIVIDES):
-            divides = of_kind(eqn, DIVIDES)
+        if op.of_kind(eqn, op.MULTIPLIES, op.DIVIDES):
+            divides = op.of_kind(eqn, op.DIVIDES)
             return (first or not divides) and self._times("div" if divides else "mul", other, lift)
         if self._stretched or self._ends_at(other):
             return False
-        own, others = signs(eqn) if first else signs(eqn)[::-1]
+        own, others = op.signs(eqn) if first else op.signs(eqn)[::-1]
         self._sign *= own
         self._plus(other, others, lift)
         self._shifted = bool(self.location | self.scale)
@@ -99,8 +92,8 @@ class Affine:
             self._steps.append(("add" if sign * self._sign > 0 else "sub", part))
             return
         eqn = None if isinstance(other, Literal) else self.density.producer.get(other)
-        if eqn is not None and of_kind(eqn, ADDS, SUBTRACTS):
-            for atom, own in zip(eqn.invars, signs(eqn), strict=True):
+        if eqn is not None and op.of_kind(eqn, op.ADDS, op.SUBTRACTS):
+            for atom, own in zip(eqn.invars, op.signs(eqn), strict=True):
                 self._plus(atom, sign * own, lift)
 
     def reader(self, shape: Shape) -> Callable[[Read], tuple[Any, Any]]:

@@ -11,11 +11,10 @@ import jax.numpy as jnp
 
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.location_scale import LOGS, LocationScale, location_scales
-from gibbsite.trace.jaxpr import primitives as kinds
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
-from gibbsite.trace.jaxpr.primitives import moved_from, of_kind
 
-_SAME = kinds.CONVERTS | kinds.COPIES
+_SAME = op.CONVERTS | op.COPIES
 
 
 def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
@@ -25,7 +24,7 @@ def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
         found: dict[str, list[Any]] = {}
         sites = {n: f for n, f in location_scales(density).items() if f.around_its_location}
         for eqn in density.closed.jaxpr.eqns:
-            if of_kind(eqn, kinds.SUBTRACTS):
+            if op.of_kind(eqn, op.SUBTRACTS):
                 for name, form in sites.items():
                     if _is_distance(density, eqn, form):
                         found.setdefault(name, []).append(eqn.outvars[0])
@@ -50,13 +49,13 @@ def _is_distance(density: Density, eqn: JaxprEqn, form: LocationScale) -> bool:
     if form.form == LOGS:
         log = _behind(density, whole, _SAME)
         made = None if isinstance(log, Literal) else density.producer.get(log)
-        if site.fn_name != "LogNormal" or made is None or not of_kind(made, kinds.LOGARITHMS):
+        if site.fn_name != "LogNormal" or made is None or not op.of_kind(made, op.LOGARITHMS):
             return False
         (whole,) = made.invars
     if _behind(density, whole, _SAME) is not density.latent_vars[form.site]:
         return False
     loc = density.outputs["parameters"][form.site]["loc"]
-    return not isinstance(loc, Literal) and _behind(density, location, _SAME | kinds.SPREADS) is loc
+    return not isinstance(loc, Literal) and _behind(density, location, _SAME | op.SPREADS) is loc
 
 
 def _behind(density: Density, atom: Any, moves: frozenset[str]) -> Any:
@@ -64,8 +63,8 @@ def _behind(density: Density, atom: Any, moves: frozenset[str]) -> Any:
 
     def keeps(eqn: JaxprEqn) -> bool:
         own, out = (len(a.aval.shape) for a in (eqn.invars[0], eqn.outvars[0]))
-        return not of_kind(eqn, kinds.SPREADS) or eqn.params["broadcast_dimensions"] == tuple(
+        return not op.of_kind(eqn, op.SPREADS) or eqn.params["broadcast_dimensions"] == tuple(
             range(out - own, out)
         )
 
-    return moved_from(density.producer, atom, moves, while_=keeps)
+    return op.moved_from(density.producer, atom, moves, while_=keeps)
