@@ -253,3 +253,29 @@ def test_no_machine_paths():
 def test_nothing_is_compiled_when_tests_are_collected(compiled_at_collection):
     """Of the files that were collected with this one. All workers of a suite import all of them."""
     assert not compiled_at_collection, "arrays: `helpers.startup.arrays`; distributions: made in the test"
+
+
+# What may ask for the name of a primitive, beside the table and the interpreter: rules in tables of their
+# own, and records for people. The list only shrinks.
+NAMES_OF_PRIMITIVES = {
+    "conditional/forms/rules.py",
+    "density/writing/axes.py",
+    "density/writing/elements.py",
+    "density/writing/expression.py",
+    "elimination/tables/safe.py",
+    "kernels/plans/work.py",
+    "trace/jaxpr/compat.py",
+    "trace/recording/equations.py",
+}
+THE_TABLE = {"trace/jaxpr/primitives.py", "trace/jaxpr/walker.py"}
+
+
+def test_what_primitives_are_is_asked_of_one_table():
+    """Kinds and fields of its rows are asked for elsewhere: a primitive that JAX adds is entered once."""
+    asking = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if path.parent.name != "domains"
+        and re.search(r"\bprimitive\.name\b", path.read_text(encoding="utf-8"))
+    }
+    assert not asking - NAMES_OF_PRIMITIVES - THE_TABLE

@@ -9,11 +9,12 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.density import rerolled
 from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
-from gibbsite.density.hierarchy.distances import distances, reading
+from gibbsite.density.hierarchy.distances import distances
 from gibbsite.density.hierarchy.lifted import place_of
 from gibbsite.density.hierarchy.location_scale import ELEMENTS, FACTOR, LOGS, RECURSION, WALK, location_scales
 from gibbsite.density.maps.access import component_array
 from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
+from gibbsite.trace.passes.parts import given as given_variables
 from helpers.models.hierarchies import GROUP, HIERARCHIES, LOOPED, X, Y, prior_state
 from helpers.models.zoo import ZOO
 
@@ -100,7 +101,9 @@ def test_what_is_taken_for_a_distance_is_one(name):
     tree = jax.tree.structure(density.outputs)
     before = jax.tree.unflatten(tree, jaxpr_as_fun(density.closed)(*given))["log_prob"]
     for site, variables in found.items():
-        other = jaxpr_as_fun(reading(density, variables))(*given, *(read(v) + 1 for v in variables))
+        other = jaxpr_as_fun(given_variables(density.closed, variables))(
+            *given, *(read(v) + 1 for v in variables)
+        )
         after = jax.tree.unflatten(tree, other)["log_prob"]
         assert [n for n in before if not np.array_equal(before[n], after[n])] == [site]
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from gibbsite.density.density import Density
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.walker import reached
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,11 @@ def _read_by_others(density: Density, name: str) -> bool:
     names = density.arguments.names
     if density.sites[name].given not in names or not _latents(density, density.outputs["log_prob"][name]):
         return True
-    reached = {density.data_vars[names.index(density.sites[name].given or "")]}
-    for eqn in density.closed.jaxpr.eqns:
-        if any(a in reached for a in eqn.invars if not isinstance(a, Literal)):
-            reached.update(eqn.outvars)
+    given = density.data_vars[names.index(density.sites[name].given or "")]
+    found = reached(density.closed.jaxpr, [given])
     kinds = ("log_prob", "inside", "parameters")
     others = (v for kind in kinds for n, v in density.outputs[kind].items() if n != name)
-    return any(a in reached for a in jax.tree.leaves(list(others)) if not isinstance(a, Literal))
+    return any(a in found for a in jax.tree.leaves(list(others)) if not isinstance(a, Literal))
 
 
 def _is_weighted(density: Density, name: str) -> bool:

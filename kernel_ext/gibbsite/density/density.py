@@ -1,6 +1,6 @@
 """The density of a model: named sites and additive terms, each with its index maps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
@@ -24,6 +24,7 @@ from gibbsite.errors import DataError, UnknownNameError
 from gibbsite.ground.sensible import by_name, shown
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun
 from gibbsite.trace.jaxpr.surroundings import Surroundings
+from gibbsite.trace.jaxpr.walker import behind
 from gibbsite.trace.passes.for_cpu import jitted
 
 
@@ -88,6 +89,10 @@ class Density:
         jaxpr = self.closed.jaxpr
         atoms = [*(a for eqn in jaxpr.eqns for a in eqn.invars), *jaxpr.outvars]
         return frozenset(a for a in atoms if not isinstance(a, Literal))
+
+    def behind(self, *atoms: Any, ends: Callable[[Any], bool] = lambda atom: False) -> Iterator[Any]:
+        """The variables that `atoms` are computed from, as `walker.behind`."""
+        return behind(self.producer, atoms, ends)
 
     def terms_of(self, site: str) -> list[tuple[Term, Accesses]]:
         """The terms that depend on a latent site, with the index maps of their arrays."""

@@ -8,6 +8,7 @@ from gibbsite.density.maps.access import Access, Accesses, Affine, Table
 from gibbsite.density.passes.reroll import rerolled
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.primitives import name_of
 from gibbsite.trace.jaxpr.source_line import Line, equation_line, line_at
 
 if TYPE_CHECKING:
@@ -118,18 +119,9 @@ def _wide(density: "Density", site: str, atom: Any) -> bool:
 
 
 def _walk(density: "Density", site: str, atom: Any) -> Iterator[Widening]:
-    seen: set[Any] = set()
-    stack = [atom]
-    while stack:
-        atom = stack.pop()
-        if isinstance(atom, Literal) or atom in seen or not _wide(density, site, atom):
+    for var in density.behind(atom, ends=lambda a: not _wide(density, site, a)):
+        eqn = density.producer.get(var)
+        if eqn is None or not _wide(density, site, var) or any(_wide(density, site, a) for a in eqn.invars):
             continue
-        seen.add(atom)
-        eqn = density.producer.get(atom)
-        if eqn is None:
-            continue
-        inputs = [a for a in eqn.invars if _wide(density, site, a)]
-        if not inputs:
-            place = equation_line(eqn)
-            yield Widening(str(eqn.primitive), line_at(*place) if place else None)
-        stack += inputs
+        place = equation_line(eqn)
+        yield Widening(name_of(eqn), line_at(*place) if place else None)

@@ -16,8 +16,9 @@ from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation
-from gibbsite.trace.jaxpr.primitives import ELEMENTWISE, REARRANGES, SPREADS
+from gibbsite.trace.jaxpr.walker import back, behind, made_by
 
 _BOUNDED = (
     constraints.interval,
@@ -34,8 +35,8 @@ _BOUNDED = (
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-_ARRANGING = REARRANGES | SPREADS | {"reduce_sum", "cumsum", "slice"}
-_LINEAR = frozenset(["gather", "dynamic_slice", "dot_general"])  # in one operand, where they know the others
+_ARRANGING = op.REARRANGES | op.SPREADS | op.TOTALS | op.RUNNING_TOTALS | op.SLICES
+_LINEAR = op.GATHERS | op.CONTRACTS | op.WINDOWS  # in one operand, where they know the others
 
 
 def needed_elements(density: Density) -> dict[str, np.ndarray]:
@@ -77,44 +78,33 @@ class _Pass:
 
     def back(self, roots: Iterable[Any]) -> dict[Any, Any]:
         """Which elements of which arrays are needed."""
-        need: dict[Any, Any] = {}
-
-        def add(atom: Any, more: Any) -> None:
-            need[atom] = need[atom] | more if atom in need else more
-
-        for atom in roots:
-            if not self._known(atom):
-                add(atom, np.ones(atom.aval.shape, bool))
-        for eqn in reversed(self._density.closed.jaxpr.eqns):
-            outs = [need.get(v) for v in eqn.outvars]
-            if any(o is not None and o.any() for o in outs):
-                for i, atom in enumerate(eqn.invars):
-                    if not self._known(atom):
-                        add(atom, self._through(eqn, i, outs))
-        return need
+        whole = {a: np.ones(a.aval.shape, bool) for a in roots if not self._known(a)}
+        return back(self._density.closed.jaxpr, whole, self._through, np.logical_or)
 
     def _through(self, eqn: JaxprEqn, i: int, outs: list[Any]) -> Any:
         """Which elements of operand `i` the needed elements of an equation's results need."""
-        name, shape = eqn.primitive.name, tuple(eqn.invars[i].aval.shape)
-        if name == "cond" and self._known(eqn.invars[0]):
+        if self._known(eqn.invars[i]) or not any(o is not None and o.any() for o in outs):
+            return None
+        shape = tuple(eqn.invars[i].aval.shape)
+        if op.of_kind(eqn, op.BRANCHES) and self._known(eqn.invars[0]):
             return np.full(shape, self._taken_reads(eqn, i, outs))
-        if len(outs) > 1 or (name not in ELEMENTWISE and name != "concatenate"):
+        if len(outs) > 1 or not op.of_kind(eqn, op.ELEMENTWISE, op.JOINS):
             others = {j: a for j, a in enumerate(eqn.invars) if j != i}
-            alone = all(map(self._known, others.values())) and (i == 0 or name == "dot_general")
-            linear = name in _ARRANGING or (name in _LINEAR and alone)
+            alone = all(map(self._known, others.values())) and (i == 0 or op.of_kind(eqn, op.CONTRACTS))
+            linear = op.of_kind(eqn, _ARRANGING) or (op.of_kind(eqn, _LINEAR) and alone)
             if len(outs) > 1 or not linear:
                 return np.ones(shape, bool)
             return _transposed(eqn, i, outs[0], {j: self._value(a) for j, a in others.items()})
         out = outs[0]
-        if name == "concatenate":
+        if op.of_kind(eqn, op.JOINS):
             axis = eqn.params["dimension"]
             start = sum(a.aval.shape[axis] for a in eqn.invars[:i])
             return np.take(out, range(start, start + shape[axis]), axis)
-        if name == "select_n" and i > 0 and self._known(eqn.invars[0]):
+        if op.of_kind(eqn, op.SELECTS) and i > 0 and self._known(eqn.invars[0]):
             out = out & (self._value(eqn.invars[0]).astype(int) == i - 1)
-        elif name == "mul" and self._known(eqn.invars[1 - i]):
+        elif op.of_kind(eqn, op.MULTIPLIES) and self._known(eqn.invars[1 - i]):
             out = out & (self._value(eqn.invars[1 - i]) != 0)
-        elif name == "and" and eqn.invars[i].aval.dtype == bool and self._known(eqn.invars[1 - i]):
+        elif op.of_kind(eqn, op.BOTH) and eqn.invars[i].aval.dtype == bool and self._known(eqn.invars[1 - i]):
             out = out & self._value(eqn.invars[1 - i])
         if not shape:
             return out.any()
@@ -126,19 +116,15 @@ class _Pass:
         branches = eqn.params["branches"]
         at = int(np.clip(self._value(eqn.invars[0]), 0, len(branches) - 1))
         jaxpr = branches[at].jaxpr
-        live = {v for v, o in zip(jaxpr.outvars, outs, strict=True) if o is not None and o.any()}
-        live = {v for v in live if not isinstance(v, Literal)}
-        for inner in reversed(jaxpr.eqns):
-            if live & set(inner.outvars):
-                live |= {a for a in inner.invars if not isinstance(a, Literal)}
-        return jaxpr.invars[i - 1] in live
+        wanted = [v for v, o in zip(jaxpr.outvars, outs, strict=True) if o is not None and o.any()]
+        return jaxpr.invars[i - 1] in set(behind(made_by(jaxpr), wanted))
 
 
 def _transposed(eqn: JaxprEqn, i: int, out: Any, others: Mapping[int, Any]) -> np.ndarray:
     """Through an operation that is linear in operand `i`: back along its transpose, in counts of needs."""
     shape = tuple(eqn.invars[i].aval.shape)
     changed: dict[str, Any] = {}
-    if eqn.primitive.name == "dot_general":
+    if op.of_kind(eqn, op.CONTRACTS):
         changed = {"preferred_element_type": np.dtype(np.float32)}
     elif eqn.params.get("mode") is jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS:
         changed = {"mode": jax.lax.GatherScatterMode.CLIP}  # what comes of it where the promise is not kept
@@ -153,7 +139,7 @@ def _transposed(eqn: JaxprEqn, i: int, out: Any, others: Mapping[int, Any]) -> n
 
 def _counted(eqn: JaxprEqn, other: Any) -> Any:
     """A factor by whether it is zero; indices as they are."""
-    return jnp.asarray(other != 0, np.float32) if eqn.primitive.name == "dot_general" else jnp.asarray(other)
+    return jnp.asarray(other != 0, np.float32) if op.of_kind(eqn, op.CONTRACTS) else jnp.asarray(other)
 
 
 def flat_elements(density: Density) -> dict[str, np.ndarray]:

@@ -16,20 +16,9 @@ import numpy as np
 from gibbsite.density.maps.access import Read, Shape, of_site
 from gibbsite.density.maps.provenance import Provenance
 from gibbsite.density.program.linear import linear_in
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
-from gibbsite.trace.jaxpr.primitives import (
-    CONVERTS,
-    DIVIDES,
-    JOINS,
-    MULTIPLIES,
-    PASSES,
-    REARRANGES,
-    SELECTS,
-    SPREADS,
-    TOTALS,
-    of_kind,
-    signs,
-)
+from gibbsite.trace.jaxpr.walker import made_by
 
 
 @dataclass(frozen=True)
@@ -148,7 +137,7 @@ def _piece(w: Weight, axis: int, start: int, size: int) -> Weight:
 
 def _transposed(w: Weight, eqn: JaxprEqn, at: int, out: Shape, operand: Shape) -> Weight:
     """The weight before any linear operation, by transposing it."""
-    if w.scalar is not None and of_kind(eqn, REARRANGES):
+    if w.scalar is not None and op.of_kind(eqn, op.REARRANGES):
         return number(len(operand), w.scalar)
 
     def value(read: Read) -> Any:
@@ -172,7 +161,7 @@ class Decomposition:
 
     def __init__(self, closed: ClosedJaxpr, provenance: Provenance):
         self.provenance = provenance
-        self.producer = {v: e for e in closed.jaxpr.eqns for v in e.outvars}
+        self.producer = made_by(closed.jaxpr)
 
     def terms(self, origin: str, atom: Any) -> Iterator[Term]:
         """The terms of the sum of all elements of `atom`."""
@@ -198,7 +187,7 @@ class Decomposition:
         positions = linear_in(eqn, self._free)
         if positions is None:
             return None
-        out, sum_of = tuple(eqn.outvars[0].aval.shape), signs(eqn)
+        out, sum_of = tuple(eqn.outvars[0].aval.shape), op.signs(eqn)
 
         def back(at: int, weight: Weight) -> tuple[Any, Weight]:
             atom = eqn.invars[at]
@@ -206,24 +195,24 @@ class Decomposition:
 
         if sum_of:
             return [back(i, _negated(w) if sum_of[i] < 0 else w) for i in positions]
-        if of_kind(eqn, MULTIPLIES):
+        if op.of_kind(eqn, op.MULTIPLIES):
             return [back(i, _times(w, eqn.invars[1 - i], out)) for i in positions]
-        if of_kind(eqn, DIVIDES):
+        if op.of_kind(eqn, op.DIVIDES):
             return [back(i, _times(w, eqn.invars[1], out, invert=True)) for i in positions]
-        if of_kind(eqn, SELECTS):
+        if op.of_kind(eqn, op.SELECTS):
             return [back(i, _where(w, eqn.invars[0], i - 1, out)) for i in positions]
         return [(eqn.invars[i], self._before(eqn, i, w, out)) for i in positions]
 
     def _before(self, eqn: JaxprEqn, at: int, w: Weight, out: Shape) -> Weight:
         """The weight of an operand of an equation that changes shapes at most."""
         operand = tuple(eqn.invars[at].aval.shape)
-        if of_kind(eqn, CONVERTS, PASSES):
+        if op.of_kind(eqn, op.CONVERTS, op.PASSES):
             return w
-        if of_kind(eqn, TOTALS):
+        if op.of_kind(eqn, op.TOTALS):
             return _sum_back(w, eqn.params["axes"], operand)
-        if of_kind(eqn, SPREADS):
+        if op.of_kind(eqn, op.SPREADS):
             return _broadcast_back(w, eqn, out, operand)
-        if of_kind(eqn, JOINS):
+        if op.of_kind(eqn, op.JOINS):
             axis = eqn.params["dimension"]
             start = sum(a.aval.shape[axis] for a in eqn.invars[:at])
             return _piece(w, axis, start, operand[axis])

@@ -14,9 +14,10 @@ from gibbsite.conditional.forms.walk import known_value
 from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.terms import Term
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import Literal
 
-_RESHAPING = ("squeeze", "reshape", "broadcast_in_dim", "expand_dims", "transpose", "copy")
+_RESHAPING = op.REARRANGES - op.REVERSES, op.SPREADS, op.COPIES
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,15 @@ class MatrixTerms:
     def free(self, atom: Any) -> bool:
         return isinstance(atom, Literal) or self.site not in self.density.maps.latents(atom)
 
-    def made_by(self, atom: Any, *names: str) -> Any:
+    def made_by(self, atom: Any, *kinds: frozenset[str]) -> Any:
         """The equation that computes `atom`, if it is one of these primitives."""
         eqn = None if self.free(atom) else self.density.producer.get(atom)
-        return eqn if eqn is not None and eqn.primitive.name in names else None
+        return eqn if op.of_kind(eqn, *kinds) else None
 
     def squared(self, term: Term) -> Any:
         """The array whose elementwise square a term is, or None."""
-        eqn = self.made_by(term.atom, "square", "integer_pow")
-        return None if eqn is None or eqn.params.get("y", 2) != 2 else eqn.invars[0]
+        eqn = None if self.free(term.atom) else self.density.producer.get(term.atom)
+        return eqn.invars[0] if eqn is not None and op.whole_power(eqn) == 2 else None
 
     def is_squared_solve(self, term: Term, inverse: bool = False) -> bool:
         """`(L^-1 b) ** 2`, or `(T^-1 b) ** 2`, elementwise, rows weighted alike."""
@@ -61,7 +62,7 @@ class MatrixTerms:
     def is_squared_product(self, term: Term) -> bool:
         """`(A^-1 L) ** 2` elementwise for a triangular `A` that is free of the site, weighted alike."""
         atom = self.squared(term)
-        solve = None if atom is None else self.made_by(atom, "triangular_solve")
+        solve = None if atom is None else self.made_by(atom, op.SOLVES)
         if solve is None or not self.free(solve.invars[0]) or not solve.params["left_side"]:
             return False
         alike = term.weight.scalar is not None or all(n == 1 for n in term.weight.shape)
@@ -75,7 +76,7 @@ class MatrixTerms:
         while atom is not None and (moved := self.made_by(atom, *_RESHAPING)) is not None:
             path.append(moved)
             atom = moved.invars[0]
-        solve = None if atom is None else self.made_by(atom, "triangular_solve")
+        solve = None if atom is None else self.made_by(atom, op.SOLVES)
         if solve is None or not self.free(solve.invars[1]):
             return None
         is_factor = self.is_inverse_factor if inverse else self.is_factor
@@ -90,12 +91,12 @@ class MatrixTerms:
     def is_log_diagonal(self, atom: Any, inverse: bool = False) -> bool:
         """`log(diag(L))`, or `log(diag(T))`, one entry per row along the last axis."""
         is_factor = self.is_inverse_factor if inverse else self.is_factor
-        log = self.made_by(atom, "log")
-        gather = log and self.made_by(log.invars[0], "gather")
+        log = self.made_by(atom, op.LOGARITHMS)
+        gather = log and self.made_by(log.invars[0], op.GATHERS)
         if not gather:
             return False
         source, indices = gather.invars
-        transposed = self.made_by(source, "transpose")
+        transposed = self.made_by(source, op.TRANSPOSES)
         if transposed is not None:
             rank = len(source.aval.shape)
             if transposed.params["permutation"] != (*range(rank - 2), rank - 1, rank - 2):
@@ -122,10 +123,10 @@ class MatrixTerms:
     def is_inverse_factor(self, atom: Any) -> bool:
         """`T`, lower triangular, with `T T^t` the inverse of the site."""
         atom = self._unwrapped(atom)
-        solve = None if atom is None else self.made_by(atom, "triangular_solve")
+        solve = None if atom is None else self.made_by(atom, op.SOLVES)
         if solve is None or not _plain_solve(solve) or not self._is_identity(solve.invars[1]):
             return False
-        turned = self.made_by(self._unwrapped(solve.invars[0]), "transpose")
+        turned = self.made_by(self._unwrapped(solve.invars[0]), op.TRANSPOSES)
         rank = len(solve.invars[0].aval.shape)
         if turned is None or turned.params["permutation"] != (*range(rank - 2), rank - 1, rank - 2):
             return False
@@ -135,7 +136,7 @@ class MatrixTerms:
 
     def _unwrapped(self, atom: Any) -> Any:
         """What an array of matrices is a plain copy of; None where matrices are torn apart."""
-        while (moved := self.made_by(atom, "squeeze", "broadcast_in_dim")) is not None:
+        while (moved := self.made_by(atom, op.SQUEEZES, op.SPREADS)) is not None:
             if moved.invars[0].aval.shape[-2:] != atom.aval.shape[-2:] or not self._keeps_matrices(moved):
                 return None
             atom = moved.invars[0]
@@ -144,17 +145,17 @@ class MatrixTerms:
     def _factored(self, atom: Any) -> Any:
         """The array whose Cholesky factor `atom` is, or None."""
         atom = self._unwrapped(atom)
-        masked = None if atom is None else self.made_by(atom, "select_n")
+        masked = None if atom is None else self.made_by(atom, op.SELECTS)
         if masked is not None:
             which, upper, atom = masked.invars
             if len(masked.invars) != 3 or not self.free(upper) or not self._is_lower_mask(which):
                 return None
-        factor = None if atom is None else self.made_by(atom, "cholesky")
+        factor = None if atom is None else self.made_by(atom, op.FACTORS)
         return None if factor is None else factor.invars[0]
 
     def _has_zeros_above(self, atom: Any) -> bool:
         """Whether the upper triangle of a factor is set to zero."""
-        masked = self.made_by(self._unwrapped(atom), "select_n")
+        masked = self.made_by(self._unwrapped(atom), op.SELECTS)
         upper = None if masked is None else known_value(self.density, masked.invars[1])
         mask = None if masked is None else self._mask(masked.invars[0])
         return (
@@ -166,7 +167,7 @@ class MatrixTerms:
 
     def _reversed(self, atom: Any) -> Any:
         """What `atom` reverses both matrix axes of, or None."""
-        eqn = self.made_by(atom, "rev")
+        eqn = self.made_by(atom, op.REVERSES)
         rank = len(atom.aval.shape)
         backwards = eqn is not None and tuple(sorted(eqn.params["dimensions"])) == (rank - 2, rank - 1)
         return eqn.invars[0] if eqn is not None and backwards else None
@@ -177,7 +178,7 @@ class MatrixTerms:
 
     def _keeps_matrices(self, eqn: Any) -> bool:
         rank, out = len(eqn.invars[0].aval.shape), len(eqn.outvars[0].aval.shape)
-        if eqn.primitive.name == "squeeze":
+        if op.of_kind(eqn, op.SQUEEZES):
             return max(d % rank for d in eqn.params["dimensions"]) < rank - 2
         return eqn.params["broadcast_dimensions"][-2:] == (out - 2, out - 1)
 
@@ -188,7 +189,7 @@ class MatrixTerms:
     def _mask(self, atom: Any) -> np.ndarray | None:
         """A known matrix, perhaps the same for a batch of them."""
         eqn = self.density.producer.get(atom) if self.free(atom) and not isinstance(atom, Literal) else None
-        if eqn is not None and eqn.primitive.name == "broadcast_in_dim":
+        if eqn is not None and op.of_kind(eqn, op.SPREADS):
             rank = len(atom.aval.shape)
             if eqn.params["broadcast_dimensions"] != (rank - 2, rank - 1):
                 return None
@@ -199,15 +200,15 @@ class MatrixTerms:
     def is_site(self, atom: Any, backwards: bool = False) -> bool:
         """The site itself, or matrices gathered from it, with both matrix axes reversed if `backwards`;
         `(X + X^T) / 2` is the same."""
-        half = self.made_by(atom, "div", "mul")
+        half = self.made_by(atom, op.DIVIDES, op.MULTIPLIES)
         if half is not None:
             by = known_value(self.density, half.invars[1])
-            sums = self.made_by(half.invars[0], "add")
-            right = {"div": 2.0, "mul": 0.5}[half.primitive.name]
+            sums = self.made_by(half.invars[0], op.ADDS)
+            right = 2.0 if op.of_kind(half, op.DIVIDES) else 0.5
             if by is None or by.size != 1 or float(by.flat[0]) != right or sums is None:
                 return False
             x, y = sums.invars
-            flipped = self.made_by(y, "transpose")
+            flipped = self.made_by(y, op.TRANSPOSES)
             rank = len(x.aval.shape)
             swap = (*range(rank - 2), rank - 1, rank - 2)
             if flipped is None or flipped.invars[0] is not x or flipped.params["permutation"] != swap:
@@ -218,7 +219,7 @@ class MatrixTerms:
             return atom is not None and self.is_site(atom)
         if atom is self.density.latent_vars[self.site]:
             return True
-        gather = self.made_by(atom, "gather")
+        gather = self.made_by(atom, op.GATHERS)
         if gather is None or gather.invars[0] is not self.density.latent_vars[self.site]:
             return False
         if not self.free(gather.invars[1]):
@@ -237,17 +238,17 @@ def _plain_solve(eqn: Any) -> bool:
 
 def _followed(eqn: Any, axis: int) -> int | None:
     """Where an axis goes in a rearrangement; None where that is not plain to see."""
-    name, p = eqn.primitive.name, eqn.params
-    if name == "squeeze":
+    p = eqn.params
+    if op.of_kind(eqn, op.SQUEEZES):
         gone = [d % len(eqn.invars[0].aval.shape) for d in p["dimensions"]]
         return None if axis in gone else axis - sum(d < axis for d in gone)
-    if name == "broadcast_in_dim":
+    if op.of_kind(eqn, op.SPREADS):
         return p["broadcast_dimensions"][axis]
-    if name == "transpose":
+    if op.of_kind(eqn, op.TRANSPOSES):
         return p["permutation"].index(axis)
-    if name in ("reshape", "expand_dims"):
+    if op.of_kind(eqn, op.REARRANGES):
         operand, out = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
         before = int(np.prod(operand[:axis], dtype=np.int64))
         ahead = [int(np.prod(out[:a], dtype=np.int64)) for a in range(len(out))]
         return next((a for a, n in enumerate(ahead) if n == before and out[a] == operand[axis]), None)
-    return axis if name == "copy" else None
+    return axis

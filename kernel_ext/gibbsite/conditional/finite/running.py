@@ -17,6 +17,7 @@ from gibbsite.density import Density
 from gibbsite.density.maps.access import Affine, full_window
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
+from gibbsite.trace.jaxpr.primitives import CONTRACTS, TOTALS, of_kind
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,7 @@ def running_sums(
     """The sums through which the terms read the site; None where one of them reads it otherwise."""
     sums: dict[Any, RunningSum] = {}
     others: dict[Any, None] = {}
-    seen: set[Any] = set()
-    stack = [t.atom for t in terms]
-    while stack:
-        atom = stack.pop()
-        if isinstance(atom, Literal) or atom in seen:
-            continue
-        seen.add(atom)
+    for atom in density.behind(*(t.atom for t in terms), ends=lambda a: a in sums or a in others):
         if site not in density.maps[atom]:
             others[atom] = None
             continue
@@ -64,19 +59,17 @@ def running_sums(
         found = _as_sum(density, site, eqn, elements)
         if found is not None:
             sums[atom] = found
-        else:
-            stack += eqn.invars
     return RunningSums(site, terms, tuple(sums.values()), tuple(others))
 
 
 def _as_sum(density: Density, site: str, eqn: JaxprEqn, elements: tuple[int, ...]) -> RunningSum | None:
-    if eqn.primitive.name == "reduce_sum":
+    if of_kind(eqn, TOTALS):
         along = _along(density, site, eqn.invars[0], elements)
         axes = tuple(a % len(eqn.invars[0].aval.shape) for a in eqn.params["axes"])
         if along is None or not set(along) <= set(axes):
             return None
         return RunningSum(eqn.outvars[0], eqn.invars[0], along, axes)
-    if eqn.primitive.name == "dot_general":
+    if of_kind(eqn, CONTRACTS):
         contract, batch = eqn.params["dimension_numbers"]
         if batch[0] or len(contract[0]) != 1:
             return None

@@ -20,8 +20,7 @@ from gibbsite.conditional.reads.touch import Touch
 from gibbsite.density import Density
 from gibbsite.density.maps.access import Access, Shape, component_array, full_window
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
-
-_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+from gibbsite.trace.jaxpr.primitives import compares
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,20 +77,15 @@ def _of_term(density: Density, site: str, touch: Touch, support: np.ndarray) -> 
     if support.ndim != 1 or len(touch.accesses) != 1:
         return None
     found: dict[Any, Comparison] = {}
-    seen: set[Any] = set()
-    stack = [touch.term.atom]
-    while stack:
-        atom = stack.pop()
-        if isinstance(atom, Literal) or atom in seen or site not in density.maps[atom]:
+    ends = lambda a: a in found or site not in density.maps[a]  # noqa: E731
+    for atom in density.behind(touch.term.atom, ends=ends):
+        if site not in density.maps[atom]:
             continue
-        seen.add(atom)
         eqn = density.producer.get(atom)
         if eqn is None:
             return None
         comparison = _comparison(density, site, eqn, support)
-        if comparison is None:
-            stack += eqn.invars
-        else:
+        if comparison is not None:
             found[atom] = comparison
     together = list(found.values())
     if not together or len({_cut_key(c) for c in together}) != 1:
@@ -107,14 +101,13 @@ def _cut_key(c: Comparison) -> Any:
 
 
 def _comparison(density: Density, site: str, eqn: JaxprEqn, support: np.ndarray) -> Comparison | None:
-    name = eqn.primitive.name
-    if name not in _MIRRORED:
+    if not compares(eqn):
         return None
     reads = [not isinstance(a, Literal) and site in density.maps[a] for a in eqn.invars]
     if sum(reads) != 1:
         return None
     operand, threshold = eqn.invars if reads[0] else reversed(eqn.invars)
-    name = name if reads[0] else _MIRRORED[name]
+    name = compares(eqn, swapped=not reads[0])
     levels = _levels(density, site, operand, support)
     if levels is None:
         return None
@@ -126,17 +119,8 @@ def _levels(density: Density, site: str, operand: Any, support: np.ndarray) -> n
     accesses = density.maps[operand].get(site, ())
     if len(accesses) != 1 or not accesses[0].single or set(density.maps[operand]) != {site}:
         return None
-    seen: set[Any] = set()
-    stack = [operand]
-    while stack:
-        atom = stack.pop()
-        if isinstance(atom, Literal) or atom in seen:
-            continue
-        seen.add(atom)
-        if atom in density.producer:
-            stack += density.producer[atom].invars
-        elif atom in density.data_vars:
-            return None  # its order could differ for other data
+    if any(a in density.data_vars for a in density.behind(operand)):
+        return None  # its order could differ for other data
     latent = density.sites[site]
 
     def at(value: Any) -> Any:

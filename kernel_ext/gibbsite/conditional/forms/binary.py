@@ -13,10 +13,8 @@ import numpy as np
 from gibbsite.conditional.forms.branches import Branches, depends
 from gibbsite.conditional.reads.same import same_values
 from gibbsite.density import Density
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import CONVERTS, MOVES
-
-_COPYING = MOVES | CONVERTS
 
 
 class Gates:
@@ -40,7 +38,7 @@ class Gates:
             made = None if isinstance(eqn.invars[i], Literal) else self._density.producer.get(eqn.invars[i])
             if depends(values[i]) or not isinstance(values[j], Branches):
                 continue
-            if made is None or made.primitive.name != "mul":
+            if made is None or not op.of_kind(made, op.MULTIPLIES):
                 continue
             for gate, other in (made.invars, made.invars[::-1]):
                 found = (
@@ -86,11 +84,11 @@ def _complement(density: Density, atom: Any) -> tuple[Any, bool]:
     """`z` and whether `atom` is `1 - z`."""
     flipped = False
     while (eqn := density.producer.get(atom)) is not None:
-        if eqn.primitive.name == "convert_element_type":
+        if op.of_kind(eqn, op.CONVERTS):
             atom = eqn.invars[0]
-        elif eqn.primitive.name == "sub" and not isinstance(eqn.invars[1], Literal):
+        elif op.of_kind(eqn, op.SUBTRACTS) and not isinstance(eqn.invars[1], Literal):
             atom, flipped = eqn.invars[1], not flipped
-        elif eqn.primitive.name == "not":
+        elif op.of_kind(eqn, op.NEGATIONS):
             atom, flipped = eqn.invars[0], not flipped
         else:
             break
@@ -115,9 +113,9 @@ def gates_of(density: Density, site: str) -> frozenset[str]:
 
 def _gated(density: Density, eqn: Any) -> list[tuple[Any, Any]]:
     """Arrays of zeros and ones, and what is nothing where they are zero, or where they are one."""
-    if eqn.primitive.name == "mul":
+    if op.of_kind(eqn, op.MULTIPLIES):
         return [(a, b) for a, b in (eqn.invars, eqn.invars[::-1]) if is_binary(density, a)]
-    if eqn.primitive.name == "select_n" and is_binary(density, eqn.invars[0]):
+    if op.of_kind(eqn, op.SELECTS) and is_binary(density, eqn.invars[0]):
         gate, *cases = eqn.invars
         return [(gate, c) for c in cases if all(o is c or _known(density, o) for o in cases)]
     return []
@@ -155,22 +153,18 @@ def _binary(density: Density, atom: Any) -> bool:
     eqn = density.producer.get(atom)
     if eqn is None:
         return False
-    name = eqn.primitive.name
-    if name == "sub":
+    if op.of_kind(eqn, op.SUBTRACTS):
         one, other = eqn.invars
         return isinstance(one, Literal) and bool(np.all(one.val == 1)) and is_binary(density, other)
-    if name == "gather" and "FILL" in str(eqn.params.get("mode")):
+    if op.of_kind(eqn, op.GATHERS) and "FILL" in str(eqn.params.get("mode")):
         return False
-    if name == "concatenate":  # as a chain's first value stands before the others
+    if op.of_kind(eqn, op.JOINS):  # as a chain's first value stands before the others
         return all(is_binary(density, a) or _known(density, a) for a in eqn.invars)
-    return name in _COPYING and is_binary(density, eqn.invars[0])
+    return op.of_kind(eqn, op.MOVES, op.CONVERTS) and is_binary(density, eqn.invars[0])
 
 
 def _known(density: Density, atom: Any) -> bool:
-    while not isinstance(atom, Literal) and (eqn := density.producer.get(atom)) is not None:
-        if eqn.primitive.name not in ("broadcast_in_dim", "reshape", "convert_element_type"):
-            return False
-        atom = eqn.invars[0]
+    atom = op.moved_from(density.producer, atom, op.SPREADS, op.REARRANGES, op.CONVERTS)
     if isinstance(atom, Literal):
         return _zeros_and_ones(atom.val)
     consts = density.closed.jaxpr.constvars

@@ -13,12 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.forms.forms import ONE, Form, Power, Unfit, as_power, from_power, mapped, selected
-from gibbsite.conditional.forms.rules import RULES, Operands, ranked
+from gibbsite.conditional.forms.rules import Operands, ranked, rule_of
 from gibbsite.density.evaluation.evaluate import evaluate_lazily
-from gibbsite.trace.jaxpr.primitives import ARRANGES
+from gibbsite.trace.jaxpr.primitives import ARRANGES, JOINS, SELECTS, STACKS, TOTALS, of_kind
 
 _MOST_CASES = 16
-_JOINING = frozenset(["concatenate", "stack", "reduce_sum"])
 
 
 @dataclass(frozen=True)
@@ -83,22 +82,21 @@ def apply_rule(o: Operands) -> Any:
 
     Raises `Unfit`.
     """
-    name = o.eqn.primitive.name
-    if name == "concatenate" and _differ(o.values):
+    if of_kind(o.eqn, JOINS) and _differ(o.values):
         kept_apart = _beside(o)
         if kept_apart is not None:
             return kept_apart
-    if name in ARRANGES and isinstance(o.values[0], Form):
+    if of_kind(o.eqn, ARRANGES) and isinstance(o.values[0], Form):
         o = replace(o, values=[_by_power(o.values[0]), *o.values[1:]])
     at = next((i for i, v in enumerate(o.values) if isinstance(v, Branches)), None)
     if at is None:
         return _plain(o)
     several = sum(v.count for v in o.values if isinstance(v, Branches)) > _MOST_CASES
-    if several or name in _JOINING:
+    if several or of_kind(o.eqn, JOINS, STACKS, TOTALS):
         return _plain(replace(o, values=[merged(v) for v in o.values]))
     branches = o.values[at]
     which = branches.which
-    if name in ARRANGES:
+    if of_kind(o.eqn, ARRANGES):
         if at != 0 or any(depends(v) for v in o.values[1:]):
             raise Unfit("is indexed by it")
         known = _known_places(o, which)
@@ -181,9 +179,9 @@ def _in_case(o: Operands, which: Any, i: int) -> Operands:
 def _plain(o: Operands) -> Any:
     if not any(depends(v) for v in o.values):
         return evaluate_lazily(o.eqn, o.values)[0]
-    if o.eqn.primitive.name == "select_n":
-        return _select(o)
-    return RULES[o.eqn.primitive.name](o)
+    rule = _select if of_kind(o.eqn, SELECTS) else rule_of(o.eqn)
+    assert rule is not None
+    return rule(o)
 
 
 def _select(o: Operands) -> Any:

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 
 from gibbsite.conditional.forms.branches import apply_rule, depends
 from gibbsite.conditional.forms.forms import Unfit
-from gibbsite.conditional.forms.rules import RULES, Domain, Operands
-from gibbsite.density.evaluation.evaluate import evaluate_lazily, producers
+from gibbsite.conditional.forms.rules import Domain, Operands, rule_of
+from gibbsite.density.evaluation.evaluate import evaluate_lazily
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal
+from gibbsite.trace.jaxpr.primitives import name_of
 from gibbsite.trace.jaxpr.values import FEW, Values
+from gibbsite.trace.jaxpr.walker import made_by
 from gibbsite.trace.passes.flatten import flatten
 
 
@@ -22,7 +24,7 @@ def branch_values(branch: ClosedJaxpr, operands: Sequence[Any], domain: Domain) 
     flat = flatten(branch)
     env: dict[Any, Any] = dict(zip(flat.jaxpr.constvars, map(jnp.asarray, flat.consts), strict=True))
     consts = dict(zip(flat.jaxpr.constvars, flat.consts, strict=True))
-    known = Values(producers(flat), consts, by_jax=True, most=FEW).value
+    known = Values(made_by(flat.jaxpr), consts, by_jax=True, most=FEW).value
     env.update(zip(flat.jaxpr.invars, operands, strict=True))
 
     def read(atom: Any) -> Any:
@@ -38,8 +40,8 @@ def branch_values(branch: ClosedJaxpr, operands: Sequence[Any], domain: Domain) 
 
 
 def _applied(eqn: Any, values: list[Any], domain: Domain, known: Callable[[Any], Any]) -> Any:
-    if eqn.primitive.name not in RULES:
-        raise Unfit(f"computes {eqn.primitive.name} of it in a branch")
+    if rule_of(eqn) is None:
+        raise Unfit(f"computes {name_of(eqn)} of it in a branch")
     try:
         return apply_rule(Operands(eqn, values, domain, known))
     except Unfit as why:

@@ -324,3 +324,8 @@ RULES: dict[str, Callable[[Operands], Any]] = {
     "stack": _join,
     "reduce_sum": _reduce_sum,
 }
+
+
+def rule_of(eqn: Any) -> Callable[[Operands], Any] | None:
+    """The rule of an equation's primitive, if it has one."""
+    return RULES.get(eqn.primitive.name)

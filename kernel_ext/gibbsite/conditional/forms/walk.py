@@ -13,7 +13,7 @@ from gibbsite.conditional.forms.binary import Gates
 from gibbsite.conditional.forms.branches import Branches, apply_rule, branched, depends, merged
 from gibbsite.conditional.forms.cond import branch_values
 from gibbsite.conditional.forms.forms import ONE, Form, Key, Unfit, is_number, site_form
-from gibbsite.conditional.forms.rules import RULES, Domain, Operands
+from gibbsite.conditional.forms.rules import Domain, Operands, rule_of
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
@@ -21,6 +21,7 @@ from gibbsite.density.maps.access import Accesses
 from gibbsite.density.terms import Term
 from gibbsite.density.writing.expression import Expression
 from gibbsite.trace.jaxpr.compat import Literal, bind_equation, equation_frames
+from gibbsite.trace.jaxpr.primitives import ADDS, BRANCHES, MULTIPLIES, SELECTS, of_kind
 from gibbsite.trace.jaxpr.source_line import is_foreign
 
 _KNOWN_SIZE = 4096
@@ -161,11 +162,11 @@ class FormEvaluator:
         known, none where it is a product with a known zero."""
         if not self._assumed:
             return eqn.invars
-        if eqn.primitive.name == "select_n" and self._free(eqn.invars[0]):
+        if of_kind(eqn, SELECTS) and self._free(eqn.invars[0]):
             which = self._known(eqn.invars[0])
             if which is not None and which.size and np.all(which == which.flat[0]):
                 return [eqn.invars[1 + int(which.flat[0])]]
-        if eqn.primitive.name == "mul":
+        if of_kind(eqn, MULTIPLIES):
             for a in eqn.invars:
                 value = self._known(a) if self._free(a) else None
                 if value is not None and value.size and np.all(value == 0):
@@ -190,10 +191,10 @@ class FormEvaluator:
             # all that depended on the site was decided away: compute as usual
             return evaluate_lazily(eqn, values)[eqn.outvars.index(var)]
         blame = Blame(self._density)
-        if eqn.primitive.name not in RULES and eqn.primitive.name != "cond":
+        if rule_of(eqn) is None and not of_kind(eqn, BRANCHES):
             raise blame.refuse(eqn, origin, f"is no linear combination of statistics of {self._site}")
         try:
-            if eqn.primitive.name == "cond":
+            if of_kind(eqn, BRANCHES):
                 out = self._cond(eqn, values)[eqn.outvars.index(var)]
             else:
                 out = self._gated(eqn, values) or apply_rule(Operands(eqn, values, self._domain, self._known))
@@ -210,8 +211,9 @@ class FormEvaluator:
         """Probabilities times zeros and ones, as the choices that they are."""
         if not self._domain.unit:
             return None
-        gated = {"mul": self._gates.product, "add": self._gates.total}.get(eqn.primitive.name)
-        return None if gated is None else gated(eqn, values)
+        if of_kind(eqn, MULTIPLIES):
+            return self._gates.product(eqn, values)
+        return self._gates.total(eqn, values) if of_kind(eqn, ADDS) else None
 
     def _cond(self, eqn: Any, values: list[Any]) -> list[Any]:
         """Every output as its branches; of the one branch where the choice is known."""

@@ -13,17 +13,12 @@ from gibbsite.density import Density
 from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.maps.access import Shape
 from gibbsite.density.terms import Term
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import (
-    DIVIDES,
-    GATHERS,
-    MULTIPLIES,
-    NEGATES,
-    is_product,
-    linear_operands,
-    of_kind,
-    whole_power,
-)
+from gibbsite.trace.jaxpr.walker import OnDemand
+
+_STILL = object()
+"""Stands for the slope of what does not change."""
 
 
 class NotPlain(Exception):
@@ -51,16 +46,16 @@ def peeled(density: Density, degrees: Mapping[Any, int], term: Term) -> Peeled |
         degree = [0 if isinstance(a, Literal) else degrees.get(a, 0) for a in eqn.invars]
         if any(d and tuple(a.aval.shape) != term.shape for a, d in zip(eqn.invars, degree, strict=True)):
             return None
-        if whole_power(eqn) == 2:
+        if op.whole_power(eqn) == 2:
             left = right = eqn.invars[0]
             break
-        divides = of_kind(eqn, DIVIDES)
-        if of_kind(eqn, MULTIPLIES) and degree == [1, 1]:
+        divides = op.of_kind(eqn, op.DIVIDES)
+        if op.of_kind(eqn, op.MULTIPLIES) and degree == [1, 1]:
             left, right = eqn.invars
             break
-        if of_kind(eqn, NEGATES):
+        if op.of_kind(eqn, op.NEGATES):
             atom, sign = eqn.invars[0], -sign
-        elif of_kind(eqn, MULTIPLIES, DIVIDES) and 0 in degree and not (divides and degree[1]):
+        elif op.of_kind(eqn, op.MULTIPLIES, op.DIVIDES) and 0 in degree and not (divides and degree[1]):
             free = degree.index(0)
             factors.append((eqn.invars[free], divides))
             atom = eqn.invars[1 - free]
@@ -88,36 +83,27 @@ def slope_along(
     `direction` is of the site's rank, constant axes at size 1, too. Raises `NotPlain` where an operation on
     the way is not known to be linear.
     """
-    slopes: dict[Any, Any] = {density.latent_vars[site]: direction}
 
-    def moves(a: Any) -> bool:
-        return not isinstance(a, Literal) and degrees.get(a, 0) > 0 and site in density.maps.latents(a)
+    def leaf(a: Any) -> Any:
+        moves = not isinstance(a, Literal) and degrees.get(a, 0) > 0 and site in density.maps.latents(a)
+        return None if moves else _STILL
 
-    stack = [atom]
-    while stack:
-        var = stack[-1]
-        if var in slopes:
-            stack.pop()
-            continue
-        eqn = density.producer[var]
-        live = [moves(a) for a in eqn.invars]
-        missing = [a for a, on in zip(eqn.invars, live, strict=True) if on and a not in slopes]
-        if missing:
-            stack += missing
-            continue
-        together = linear_operands(eqn)
-        fills = of_kind(eqn, GATHERS) and "FILL" in str(eqn.params["mode"])
-        if not (together or is_product(eqn)) or fills or len(eqn.outvars) != 1:
+    def rule(eqn: Any, slopes: list[Any]) -> Any:
+        together = op.linear_operands(eqn)
+        fills = op.of_kind(eqn, op.GATHERS) and "FILL" in str(eqn.params["mode"])
+        if not (together or op.is_product(eqn)) or fills or len(eqn.outvars) != 1:
             raise NotPlain
         operands = []
-        for i, (a, on) in enumerate(zip(eqn.invars, live, strict=True)):
-            if not on and i in together:  # a constant beside it
+        for i, (a, slope) in enumerate(zip(eqn.invars, slopes, strict=True)):
+            if slope is not _STILL:
+                operands.append(slope)
+            elif i in together:  # a constant beside it
                 operands.append(jnp.zeros((1,) * len(a.aval.shape), a.aval.dtype))
             else:
-                operands.append(slopes[a] if on else ev.lazy(a))
-        (slopes[var],) = evaluate_lazily(eqn, operands)
-        stack.pop()
-    return slopes[atom]
+                operands.append(ev.lazy(a))
+        return evaluate_lazily(eqn, operands)
+
+    return OnDemand(density.producer, leaf, rule, {density.latent_vars[site]: direction})(atom)
 
 
 def summed(x: Any, shape: Shape, axes: Shape) -> Any:

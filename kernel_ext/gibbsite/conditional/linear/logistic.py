@@ -23,7 +23,7 @@ from gibbsite.density import Density
 from gibbsite.density.terms import Term
 from gibbsite.trace.jaxpr.compat import Literal
 from gibbsite.trace.jaxpr.compiling import once
-from gibbsite.trace.jaxpr.primitives import ELEMENTWISE
+from gibbsite.trace.jaxpr.primitives import ELEMENTWISE, of_kind
 
 LAWS = frozenset(
     "BernoulliLogits BernoulliProbs BinomialLogits BinomialProbs GeometricLogits GeometricProbs "
@@ -141,7 +141,7 @@ def _common(
         out = [atom]
         while True:
             eqn = density.producer.get(out[-1])
-            if eqn is None or eqn.primitive.name not in ELEMENTWISE:
+            if eqn is None or not of_kind(eqn, ELEMENTWISE):
                 return out
             live = [
                 a
@@ -165,22 +165,18 @@ def _common(
 def _frontier(density: Density, sites: Sequence[str], term: Term, degrees: dict[Any, int]) -> list[Any]:
     """The arrays, affine in the sites, that a term is a function of element by element."""
     found: dict[Any, None] = {}
-    stack, seen = [term.atom], set()
-    while stack:
-        atom = stack.pop()
-        if isinstance(atom, Literal) or atom in seen or density.maps.latents(atom).isdisjoint(sites):
+    free = lambda a: density.maps.latents(a).isdisjoint(sites)  # noqa: E731
+    for atom in density.behind(term.atom, ends=lambda a: a in found or free(a)):
+        if free(atom):
             continue
-        seen.add(atom)
         where = f"the density of {term.origin}"
         if tuple(atom.aval.shape) != term.shape:
             raise Refused(f"{where} is no function of one linear predictor element by element")
         if degree_of_all(density, tuple(sites), atom, degrees) == 1:
             found[atom] = None
             continue
-        eqn = density.producer.get(atom)
-        if eqn is None or eqn.primitive.name not in ELEMENTWISE:
+        if not of_kind(density.producer.get(atom), ELEMENTWISE):
             raise Refused(f"{where} is no function of a linear predictor of {' and '.join(sites)}")
-        stack += eqn.invars
     return list(found)
 
 
@@ -213,15 +209,5 @@ def _checked(found: Likelihood) -> Any:
 
 def _reads_only(density: Density, term: Term, atoms: Sequence[Any]) -> bool:
     """Whether a term depends on latents through `atoms` alone."""
-    stack, seen = [term.atom], set(atoms)
-    inputs = set(density.latent_vars.values())
-    while stack:
-        atom = stack.pop()
-        if isinstance(atom, Literal) or atom in seen:
-            continue
-        seen.add(atom)
-        if atom in inputs:
-            return False
-        eqn = density.producer.get(atom)
-        stack += eqn.invars if eqn is not None else []
-    return True
+    read = set(density.behind(term.atom, ends=lambda a: a in atoms)) - set(atoms)
+    return read.isdisjoint(density.latent_vars.values())

@@ -1,12 +1,11 @@
 """Terms of the density that gradients cannot feel a site in: it enters through comparisons alone."""
 
-from collections.abc import Iterable
+from typing import Any
 
 from gibbsite.density import Density
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
-from gibbsite.trace.jaxpr.primitives import STEPS
-
-_STEPS = STEPS | {"argmax", "argmin", "reduce_or", "reduce_and", "reduce_xor", "stop_gradient"}
+from gibbsite.trace.jaxpr.primitives import LOOPS, of_kind, smooth_operands
+from gibbsite.trace.jaxpr.walker import reached
 
 
 def blind_terms(density: Density, site: str) -> tuple[str, ...]:
@@ -26,16 +25,18 @@ def blind_terms(density: Density, site: str) -> tuple[str, ...]:
 def endless_terms(density: Density, site: str) -> tuple[str, ...]:
     """The sites and factors whose terms read a continuous latent through a loop of unknown length, which
     cannot be differentiated backwards; in program order."""
-    if not any(eqn.primitive.name == "while" for eqn in density.closed.jaxpr.eqns):
+    loops = [eqn for eqn in density.closed.jaxpr.eqns if of_kind(eqn, LOOPS)]
+    if not loops:
         return ()
     key = ("endless", site)
     if key not in density.cache:
-        felt, through = _felt(density, site), set()
-        for eqn in density.closed.jaxpr.eqns:
-            mine = [a for a in eqn.invars if not isinstance(a, Literal) and a in felt]
-            looped = eqn.primitive.name == "while" and any(a.aval.dtype.kind == "f" for a in mine)
-            if looped or any(a in through for a in mine):
-                through.update(o for o in eqn.outvars if o in felt)
+        felt = _felt(density, site)
+
+        def mine(eqn: JaxprEqn) -> list[Any]:
+            return [a for a in eqn.invars if not isinstance(a, Literal) and a in felt]
+
+        ends = [o for e in loops if any(a.aval.dtype.kind == "f" for a in mine(e)) for o in e.outvars]
+        through = reached(density.closed.jaxpr, ends, mine) & felt
         found = [t.origin for t, _ in density.terms_of(site) if t.atom in through]
         density.cache[key] = tuple(dict.fromkeys(found))
     return density.cache[key]
@@ -43,18 +44,4 @@ def endless_terms(density: Density, site: str) -> tuple[str, ...]:
 
 def _felt(density: Density, site: str) -> set[object]:
     """The variables that a gradient with respect to `site` may reach."""
-    felt: set[object] = {density.latent_vars[site]}
-    for eqn in density.closed.jaxpr.eqns:
-        if any(not isinstance(a, Literal) and a in felt for a in _smooth(eqn)):
-            felt.update(eqn.outvars)
-    return felt
-
-
-def _smooth(eqn: JaxprEqn) -> Iterable[object]:
-    """The operands through which a gradient may pass."""
-    kind = eqn.primitive.name
-    if kind in _STEPS:
-        return ()
-    if kind == "convert_element_type" and eqn.outvars[0].aval.dtype.kind in "iub":
-        return ()
-    return eqn.invars[1:] if kind == "select_n" else eqn.invars
+    return reached(density.closed.jaxpr, [density.latent_vars[site]], smooth_operands)

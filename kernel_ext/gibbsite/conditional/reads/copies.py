@@ -38,16 +38,5 @@ def copies_of(density: Density, site: str) -> Mapping[Any, Access]:
 
 def last_copies(density: Density, site: str, copies: Mapping[Any, Access], atom: Any) -> list[Any]:
     """The copies that are the last ones before computation, on the ways from the site to `atom`."""
-    found: dict[Any, None] = {}
-    seen: set[Any] = set()
-    stack = [atom]
-    while stack:
-        at = stack.pop()
-        if isinstance(at, Literal) or at in seen or site not in density.maps[at]:
-            continue
-        seen.add(at)
-        if at in copies:
-            found[at] = None
-        else:
-            stack += density.producer[at].invars
-    return list(found)
+    ways = density.behind(atom, ends=lambda a: a in copies or site not in density.maps[a])
+    return [a for a in ways if a in copies]

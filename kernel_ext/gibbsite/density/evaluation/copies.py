@@ -14,22 +14,8 @@ import numpy as np
 from jax import lax
 
 from gibbsite.density.maps.access import Shape, clipped
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import JaxprEqn, bind_equation
-from gibbsite.trace.jaxpr.primitives import (
-    BARRIERS,
-    ELEMENTWISE,
-    EXTREMES,
-    FACTORS,
-    GATHERS,
-    PRODUCTS,
-    RESHAPES,
-    REVERSES,
-    SOLVES,
-    SPREADS,
-    SQUEEZES,
-    TOTALS,
-    TURNS,
-)
 
 IN_BOUNDS = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 
@@ -240,14 +226,14 @@ def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(ELEMENTWISE - BARRIERS, _elementwise),
-    **dict.fromkeys(TURNS, _transpose),
-    **dict.fromkeys(SQUEEZES, _squeeze),
-    **dict.fromkeys(SPREADS, _broadcast),
-    **dict.fromkeys(RESHAPES, _reshape),
-    **dict.fromkeys(REVERSES, _rev),
-    **dict.fromkeys(TOTALS | PRODUCTS | EXTREMES, _reduce),
-    **dict.fromkeys(GATHERS, _gather),
-    **dict.fromkeys(FACTORS, _cholesky),
-    **dict.fromkeys(SOLVES, _triangular_solve),
+    **dict.fromkeys(op.ELEMENTWISE - op.BARRIERS, _elementwise),
+    **dict.fromkeys(op.TRANSPOSES, _transpose),
+    **dict.fromkeys(op.SQUEEZES, _squeeze),
+    **dict.fromkeys(op.SPREADS, _broadcast),
+    **dict.fromkeys(op.RESHAPES, _reshape),
+    **dict.fromkeys(op.REVERSES, _rev),
+    **dict.fromkeys(op.TOTALS | op.PRODUCTS | op.EXTREMES, _reduce),
+    **dict.fromkeys(op.GATHERS, _gather),
+    **dict.fromkeys(op.FACTORS, _cholesky),
+    **dict.fromkeys(op.SOLVES, _triangular_solve),
 }

@@ -14,29 +14,10 @@ from jax import lax
 from gibbsite.density.evaluation.copies import RULES as COPY_RULES
 from gibbsite.density.evaluation.copies import Copies, copies_of
 from gibbsite.density.evaluation.gathers import gathered, looked_up_nowhere
-from gibbsite.density.evaluation.sizes import at_full_size, aval_shape, materialise
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
-from gibbsite.trace.jaxpr.primitives import (
-    ALL_OR_ANY,
-    BARRIERS,
-    CONTRACTS,
-    COUNTS,
-    DECOMPOSES,
-    ELEMENTWISE,
-    EXTREMES,
-    GATHERS,
-    JOINS,
-    OF_ELEMENTS,
-    RESHAPES,
-    SLICES,
-    SOLVES,
-    SPREADS,
-    SQUEEZES,
-    TOTALS,
-    TURNS,
-    of_kind,
-    of_table,
-)
+from gibbsite.density.evaluation.sizes import at_full_size, materialise
+from gibbsite.trace.jaxpr import primitives as op
+from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation, shape_of
+from gibbsite.trace.jaxpr.primitives import of_kind, of_table
 from gibbsite.trace.jaxpr.values import FEW
 from gibbsite.trace.jaxpr.walker import OnDemand
 
@@ -69,7 +50,7 @@ class Evaluator:
 
     def full(self, atom: Any) -> Any:
         """The value of `atom` at its whole shape."""
-        return materialise(self.lazy(atom), aval_shape(atom))
+        return materialise(self.lazy(atom), shape_of(atom))
 
     def _results(self, eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
         waiting = self._put_off(eqn, xs)
@@ -84,7 +65,7 @@ class Evaluator:
         rule = of_table(eqn, COPY_RULES)
         if rule is not None and any(isinstance(x, Copies) for x in xs):
             return rule(eqn, xs)
-        if of_kind(eqn, GATHERS):
+        if of_kind(eqn, op.GATHERS):
             plain = [self.lazy(a) for a in eqn.invars]
             return copies_of(eqn, *plain) if looked_up_nowhere(eqn, *plain) is None else None
         return None
@@ -94,7 +75,7 @@ def _leaf(atom: Any) -> Any | None:
     """What is known of itself; what has no element needs nothing, not even what is unknown."""
     if isinstance(atom, Literal):
         return np.asarray(atom.val, getattr(atom.aval, "dtype", None))
-    shape = aval_shape(atom)
+    shape = shape_of(atom)
     return np.zeros(shape, atom.aval.dtype) if 0 in shape else None
 
 
@@ -109,22 +90,22 @@ def _folded(eqn: JaxprEqn, xs: list[Any]) -> list[np.ndarray] | None:
     """The outputs of an equation on known integers, done while the program is made; None for any other."""
     if len(eqn.outvars) != 1 or not all(isinstance(x, np.ndarray) and x.dtype.kind in "biu" for x in xs):
         return None
-    aval, of_elements = eqn.outvars[0].aval, of_table(eqn, OF_ELEMENTS)
+    aval, of_elements = eqn.outvars[0].aval, of_table(eqn, op.OF_ELEMENTS)
     if not isinstance(aval.dtype, np.dtype) or aval.dtype.kind not in "biu":  # keys have dtypes of JAX's own
         return None
     out: Any = None
     if of_elements is not None:
         with np.errstate(all="ignore"):
             out = of_elements(*xs)
-    elif of_kind(eqn, COUNTS):
+    elif of_kind(eqn, op.COUNTS):
         axis, rank = eqn.params["dimension"], len(aval.shape)
         if aval.shape[axis] <= FEW:
             out = np.arange(aval.shape[axis]).reshape([-1 if a == axis else 1 for a in range(rank)])
-    elif of_kind(eqn, SPREADS, SQUEEZES):
+    elif of_kind(eqn, op.SPREADS, op.SQUEEZES):
         (out,) = evaluate_lazily(eqn, xs)
-    elif of_kind(eqn, RESHAPES, SLICES) and xs[0].size == 1:
+    elif of_kind(eqn, op.RESHAPES, op.SLICES) and xs[0].size == 1:
         out = xs[0].reshape((1,) * len(aval.shape))
-    elif of_kind(eqn, JOINS):
+    elif of_kind(eqn, op.JOINS):
         axis, sizes = eqn.params["dimension"], [a.aval.shape for a in eqn.invars]
         rest = np.broadcast_shapes(*[(*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in xs])
         if int(np.prod(rest)) <= FEW:
@@ -142,21 +123,21 @@ def _elementwise(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
         return bind_equation(eqn, xs)
     shape = np.broadcast_shapes(*ranked)
     # predicates may be scalars
-    grown = [x.ndim or aval_shape(a) for x, a in zip(xs, eqn.invars, strict=True)]
+    grown = [x.ndim or shape_of(a) for x, a in zip(xs, eqn.invars, strict=True)]
     xs = [jnp.broadcast_to(x, shape) if g and x.shape != shape else x for x, g in zip(xs, grown, strict=True)]
     return bind_equation(eqn, xs)
 
 
 def _matrix(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     """A factorisation: once for all matrices of a batch that are the same."""
-    (x,), shape = xs, aval_shape(eqn.invars[0])
+    (x,), shape = xs, shape_of(eqn.invars[0])
     return bind_equation(eqn, [materialise(x, shape, {len(shape) - 1, len(shape) - 2})])
 
 
 def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    (a, b), shape = xs, aval_shape(eqn.invars[1])
+    (a, b), shape = xs, shape_of(eqn.invars[1])
     rank = len(shape)
-    a = materialise(a, aval_shape(eqn.invars[0]), {rank - 1, rank - 2})
+    a = materialise(a, shape_of(eqn.invars[0]), {rank - 1, rank - 2})
     b = materialise(b, shape, {rank - 2 if eqn.params["left_side"] else rank - 1})
     shared = [d for d in range(rank - 2) if a.shape[d] == 1 and b.shape[d] != 1]
     b = materialise(b, shape, {d for d in range(rank - 2) if a.shape[d] != 1})
@@ -185,7 +166,7 @@ def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 def _dot_general(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     """Rows and columns that are all the same are multiplied once; so are matrices of a batch."""
-    (left, right), (l_shape, r_shape) = xs, map(aval_shape, eqn.invars)
+    (left, right), (l_shape, r_shape) = xs, map(shape_of, eqn.invars)
     (l_sum, r_sum), (l_batch, r_batch) = eqn.params["dimension_numbers"]
     varies = [(i, j) for i, j in zip(l_batch, r_batch, strict=True) if left.shape[i] != right.shape[j]]
     left = materialise(left, l_shape, {*l_sum, *(i for i, _ in varies)})
@@ -210,7 +191,7 @@ def _squeeze(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 
 def _reshape(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    (x,), operand, out = xs, aval_shape(eqn.invars[0]), tuple(eqn.outvars[0].aval.shape)
+    (x,), operand, out = xs, shape_of(eqn.invars[0]), tuple(eqn.outvars[0].aval.shape)
     if eqn.params.get("dimensions") is not None or 0 in operand:
         return at_full_size(eqn, xs)
     target, broaden = list(out), set()
@@ -236,7 +217,7 @@ def _reshape(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 
 def _slice(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    (x,), operand, out = xs, aval_shape(eqn.invars[0]), tuple(eqn.outvars[0].aval.shape)
+    (x,), operand, out = xs, shape_of(eqn.invars[0]), tuple(eqn.outvars[0].aval.shape)
     if 0 in out:
         return at_full_size(eqn, xs)
     strides = eqn.params["strides"] or (1,) * len(out)
@@ -250,10 +231,10 @@ def _slice(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 
 def _reduce(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    (x,), operand = xs, aval_shape(eqn.invars[0])
+    (x,), operand = xs, shape_of(eqn.invars[0])
     axes = tuple(a % len(operand) for a in eqn.params["axes"])
     copies = 1
-    if of_kind(eqn, TOTALS):
+    if of_kind(eqn, op.TOTALS):
         copies = int(np.prod([operand[a] for a in axes if x.shape[a] == 1], dtype=np.int64))
     (out,) = bind_equation(eqn, [x])
     return [out * jnp.asarray(copies, out.dtype) if copies != 1 else out]
@@ -261,7 +242,7 @@ def _reduce(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 def _concatenate(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     axis = eqn.params["dimension"]
-    xs = [materialise(x, aval_shape(a), {axis}) for x, a in zip(xs, eqn.invars, strict=True)]
+    xs = [materialise(x, shape_of(a), {axis}) for x, a in zip(xs, eqn.invars, strict=True)]
     rest = np.broadcast_shapes(*[(*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in xs])
     return [
         lax.concatenate(
@@ -271,18 +252,18 @@ def _concatenate(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
 
 
 _RULES: dict[str, Callable[[JaxprEqn, list[Any]], list[Any]]] = {
-    **dict.fromkeys(ELEMENTWISE - BARRIERS, _elementwise),
-    **dict.fromkeys(TOTALS | EXTREMES | ALL_OR_ANY, _reduce),
-    **dict.fromkeys(DECOMPOSES, _matrix),
-    **dict.fromkeys(SOLVES, _triangular_solve),
-    **dict.fromkeys(CONTRACTS, _dot_general),
-    **dict.fromkeys(SPREADS, _broadcast),
-    **dict.fromkeys(TURNS, _transpose),
-    **dict.fromkeys(SQUEEZES, _squeeze),
-    **dict.fromkeys(RESHAPES, _reshape),
-    **dict.fromkeys(SLICES, _slice),
-    **dict.fromkeys(JOINS, _concatenate),
-    **dict.fromkeys(GATHERS, gathered),
+    **dict.fromkeys(op.ELEMENTWISE - op.BARRIERS, _elementwise),
+    **dict.fromkeys(op.TOTALS | op.EXTREMES | op.ALL_OR_ANY, _reduce),
+    **dict.fromkeys(op.DECOMPOSES, _matrix),
+    **dict.fromkeys(op.SOLVES, _triangular_solve),
+    **dict.fromkeys(op.CONTRACTS, _dot_general),
+    **dict.fromkeys(op.SPREADS, _broadcast),
+    **dict.fromkeys(op.TRANSPOSES, _transpose),
+    **dict.fromkeys(op.SQUEEZES, _squeeze),
+    **dict.fromkeys(op.RESHAPES, _reshape),
+    **dict.fromkeys(op.SLICES, _slice),
+    **dict.fromkeys(op.JOINS, _concatenate),
+    **dict.fromkeys(op.GATHERS, gathered),
 }
 
 

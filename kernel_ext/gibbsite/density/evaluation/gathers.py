@@ -7,8 +7,8 @@ import numpy as np
 from jax import lax
 
 from gibbsite.density.evaluation.copies import IN_BOUNDS
-from gibbsite.density.evaluation.sizes import at_full_size, aval_shape, materialise
-from gibbsite.trace.jaxpr.compat import JaxprEqn
+from gibbsite.density.evaluation.sizes import at_full_size, materialise
+from gibbsite.trace.jaxpr.compat import JaxprEqn, shape_of
 
 
 def looked_up_nowhere(eqn: JaxprEqn, operand: Any, indices: Any) -> Any | None:
@@ -130,7 +130,7 @@ def gathered(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     nowhere = looked_up_nowhere(eqn, operand, indices)
     if nowhere is not None:
         return [nowhere]
-    o_shape, i_shape = aval_shape(eqn.invars[0]), aval_shape(eqn.invars[1])
+    o_shape, i_shape = shape_of(eqn.invars[0]), shape_of(eqn.invars[1])
     dims, sizes = eqn.params["dimension_numbers"], list(eqn.params["slice_sizes"])
     if 0 in o_shape or 0 in i_shape or 0 in sizes:
         return at_full_size(eqn, xs)

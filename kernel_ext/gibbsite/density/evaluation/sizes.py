@@ -3,15 +3,9 @@
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 from gibbsite.density.maps.access import Shape
-from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation
-
-
-def aval_shape(atom: Any) -> Shape:
-    """The shape of a variable or literal."""
-    return tuple(np.shape(atom.val)) if isinstance(atom, Literal) else tuple(atom.aval.shape)
+from gibbsite.trace.jaxpr.compat import JaxprEqn, bind_equation, shape_of
 
 
 def materialise(x: Any, shape: Shape, axes: Any = None) -> Any:
@@ -22,4 +16,4 @@ def materialise(x: Any, shape: Shape, axes: Any = None) -> Any:
 
 def at_full_size(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     """An equation applied to operands at their full size."""
-    return bind_equation(eqn, [materialise(x, aval_shape(a)) for x, a in zip(xs, eqn.invars, strict=True)])
+    return bind_equation(eqn, [materialise(x, shape_of(a)) for x, a in zip(xs, eqn.invars, strict=True)])

@@ -15,7 +15,7 @@ from numpyro import handlers
 from gibbsite.density.handlers.loose import LooseParam
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import feasible, log_probs
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.walker import behind, made_by
 
 
 def with_constants(fn: Callable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable:
@@ -37,11 +37,8 @@ def with_constants(fn: Callable, args: tuple[Any, ...], kwargs: Mapping[str, Any
 
     if arrays:
         jaxpr = jax.make_jaxpr(density)([leaves[i] for i in arrays]).jaxpr
-        reached = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
-        for eqn in reversed(jaxpr.eqns):
-            if reached & set(eqn.outvars):
-                reached |= {a for a in eqn.invars if not isinstance(a, Literal)}
-        read = {i for i, v in zip(arrays, jaxpr.invars, strict=True) if v in reached}
+        live = set(behind(made_by(jaxpr), jaxpr.outvars))
+        read = {i for i, v in zip(arrays, jaxpr.invars, strict=True) if v in live}
         paths = jax.tree_util.tree_flatten_with_path(loose)[0]
         names = [str(paths[i][0][0].key) for i in sorted(read)]  # type: ignore[union-attr]
         if names:

@@ -9,10 +9,8 @@ from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.lifted import MOVES, Lift, Read, filled, shape_of
 from gibbsite.density.maps.access import Shape
 from gibbsite.density.possible.ranges import positive
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
-
-_SUMS = frozenset(["add", "add_any", "sub"])
-_PRODUCTS = frozenset(["mul", "div"])
 
 
 class Affine:
@@ -35,29 +33,32 @@ class Affine:
 
     def takes(self, eqn: JaxprEqn, here: Any, lift: Lift) -> bool:
         """Whether the value keeps the form after `eqn`, which reads it as `here`: then it is part of it."""
-        kind = eqn.primitive.name
-        if kind in MOVES:
+        if op.of_kind(eqn, MOVES):
             return eqn.invars[0] is here
-        if kind == "convert_element_type":
+        if op.of_kind(eqn, op.CONVERTS):
             return eqn.outvars[0].aval.dtype == here.aval.dtype
-        if kind == "select_n":
+        if op.of_kind(eqn, op.SELECTS):
             return filled(self.density, eqn) is here
-        if kind == "neg":
+        if op.of_kind(eqn, op.NEGATES):
             self._sign = -self._sign
             return True
-        if kind not in _SUMS | _PRODUCTS or eqn.invars[0] is eqn.invars[1]:
+        if (
+            not op.of_kind(eqn, op.ADDS, op.SUBTRACTS, op.MULTIPLIES, op.DIVIDES)
+            or eqn.invars[0] is eqn.invars[1]
+        ):
             return False
         first = eqn.invars[0] is here
         other = eqn.invars[1 if first else 0]
         if self.site in self.density.maps.latents(other):
             return False
-        if kind in _PRODUCTS:
-            return (first or kind == "mul") and self._times(kind, other, lift)
+        if op.of_kind(eqn, op.MULTIPLIES, op.DIVIDES):
+            divides = op.of_kind(eqn, op.DIVIDES)
+            return (first or not divides) and self._times("div" if divides else "mul", other, lift)
         if self._stretched or self._ends_at(other):
             return False
-        if kind == "sub" and not first:
-            self._sign = -self._sign
-        self._plus(other, -1 if kind == "sub" and first else 1, lift)
+        own, others = op.signs(eqn) if first else op.signs(eqn)[::-1]
+        self._sign *= own
+        self._plus(other, others, lift)
         self._shifted = bool(self.location | self.scale)
         return True
 
@@ -91,10 +92,9 @@ class Affine:
             self._steps.append(("add" if sign * self._sign > 0 else "sub", part))
             return
         eqn = None if isinstance(other, Literal) else self.density.producer.get(other)
-        if eqn is not None and eqn.primitive.name in _SUMS:
-            signs = (sign, -sign if eqn.primitive.name == "sub" else sign)
-            for atom, s in zip(eqn.invars, signs, strict=True):
-                self._plus(atom, s, lift)
+        if eqn is not None and op.of_kind(eqn, op.ADDS, op.SUBTRACTS):
+            for atom, own in zip(eqn.invars, op.signs(eqn), strict=True):
+                self._plus(atom, sign * own, lift)
 
     def reader(self, shape: Shape) -> Callable[[Read], tuple[Any, Any]]:
         """Computes `a` and `b`, arrays of the site's shape, from the values of the jaxpr's variables."""

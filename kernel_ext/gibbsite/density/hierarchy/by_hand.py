@@ -18,6 +18,7 @@ from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.affine import Affine, Read
 from gibbsite.density.hierarchy.lifted import Lift, place_of, shape_of
 from gibbsite.density.hierarchy.location_scale import in_program_order
+from gibbsite.density.possible.elements import equations_behind
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
 
 _FAMILIES = frozenset(["Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbel"])
@@ -91,18 +92,11 @@ def _readers(density: Density, name: str) -> dict[Any, list[JaxprEqn]]:
         if origin != name
         for atom in jax.tree.leaves(atoms, is_leaf=lambda a: isinstance(a, Literal))
     ]
-    seen: set[int] = set()
     readers: dict[Any, list[JaxprEqn]] = {}
-    while wanted:
-        atom = wanted.pop()
-        eqn = None if isinstance(atom, Literal) else density.producer.get(atom)
-        if eqn is None or id(eqn) in seen:
-            continue
-        seen.add(id(eqn))
+    for eqn in equations_behind(density, wanted):
         for operand in eqn.invars:
             if not isinstance(operand, Literal):
                 readers.setdefault(operand, []).append(eqn)
-                wanted.append(operand)
     return readers
 
 

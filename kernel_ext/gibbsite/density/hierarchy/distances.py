@@ -11,18 +11,10 @@ import jax.numpy as jnp
 
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.location_scale import LOGS, LocationScale, location_scales
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
-from gibbsite.trace.jaxpr.primitives import (
-    CONVERTS,
-    COPIES,
-    LOGARITHMS,
-    SPREADS,
-    SUBTRACTS,
-    moved_from,
-    of_kind,
-)
 
-_SAME = CONVERTS | COPIES
+_SAME = op.CONVERTS | op.COPIES
 
 
 def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
@@ -32,7 +24,7 @@ def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
         found: dict[str, list[Any]] = {}
         sites = {n: f for n, f in location_scales(density).items() if f.around_its_location}
         for eqn in density.closed.jaxpr.eqns:
-            if of_kind(eqn, SUBTRACTS):
+            if op.of_kind(eqn, op.SUBTRACTS):
                 for name, form in sites.items():
                     if _is_distance(density, eqn, form):
                         found.setdefault(name, []).append(eqn.outvars[0])
@@ -57,23 +49,22 @@ def _is_distance(density: Density, eqn: JaxprEqn, form: LocationScale) -> bool:
     if form.form == LOGS:
         log = _behind(density, whole, _SAME)
         made = None if isinstance(log, Literal) else density.producer.get(log)
-        if site.fn_name != "LogNormal" or made is None or not of_kind(made, LOGARITHMS):
+        if site.fn_name != "LogNormal" or made is None or not op.of_kind(made, op.LOGARITHMS):
             return False
         (whole,) = made.invars
     if _behind(density, whole, _SAME) is not density.latent_vars[form.site]:
         return False
     loc = density.outputs["parameters"][form.site]["loc"]
-    return not isinstance(loc, Literal) and _behind(density, location, _SAME | SPREADS) is loc
+    return not isinstance(loc, Literal) and _behind(density, location, _SAME | op.SPREADS) is loc
 
 
-def _behind(density: Density, atom: Any, kinds: frozenset[str]) -> Any:
+def _behind(density: Density, atom: Any, moves: frozenset[str]) -> Any:
     """What an array is a copy of, at its own shape or stretched as NumPy stretches arrays."""
-    return moved_from(density.producer, atom, kinds, while_=_unstretched)
 
+    def keeps(eqn: JaxprEqn) -> bool:
+        own, out = (len(a.aval.shape) for a in (eqn.invars[0], eqn.outvars[0]))
+        return not op.of_kind(eqn, op.SPREADS) or eqn.params["broadcast_dimensions"] == tuple(
+            range(out - own, out)
+        )
 
-def _unstretched(eqn: JaxprEqn) -> bool:
-    """Whether an equation stretches an array as NumPy does, if at all, and copies no number."""
-    if isinstance(eqn.invars[0], Literal):
-        return False
-    own, out = (len(a.aval.shape) for a in (eqn.invars[0], eqn.outvars[0]))
-    return not of_kind(eqn, SPREADS) or eqn.params["broadcast_dimensions"] == tuple(range(out - own, out))
+    return op.moved_from(density.producer, atom, moves, while_=keeps)

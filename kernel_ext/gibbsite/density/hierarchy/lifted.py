@@ -26,9 +26,9 @@ from gibbsite.density.maps.access import (
     through,
 )
 from gibbsite.density.maps.provenance import Arg
-from gibbsite.density.maps.rules import RULES
-from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation
-from gibbsite.trace.jaxpr.primitives import ELEMENTWISE, PLACES, SELECTS, of_kind, of_table
+from gibbsite.density.maps.rules import rule_of
+from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal, bind_equation, shape_of
+from gibbsite.trace.jaxpr.primitives import ELEMENTWISE, PLACES, SELECTS, of_kind
 
 MOVES = PLACES
 Read = Callable[[Any], Any]
@@ -42,11 +42,6 @@ def place_of(density: Density, atom: Any, site: str) -> Access | None:
     (access,) = accesses
     whole = access.single and not access.latents() and access.window == full_window(shape_of(atom))
     return access if whole else None
-
-
-def shape_of(atom: Any) -> Shape:
-    """The shape of a variable or literal."""
-    return tuple(np.shape(atom.val)) if isinstance(atom, Literal) else tuple(atom.aval.shape)
 
 
 def filled(density: Density, eqn: JaxprEqn) -> Any | None:
@@ -162,7 +157,7 @@ class Lift:
         rest = [Arg(shape_of(a), {}) if isinstance(a, Literal) else maps.args[a] for a in eqn.invars[1:]]
         if isinstance(operand, Literal) or any(a.accesses for a in rest):
             return None
-        (out,) = of_table(eqn, RULES)(eqn, [Arg(shape, {"": of_site(shape)}), *rest], maps)
+        (out,) = rule_of(eqn)(eqn, [Arg(shape, {"": of_site(shape)}), *rest], maps)
         found = through(out.accesses.get("", ()), index, self.shape)
         if len(found) != 1 or not found[0].single or found[0].window != full_window(self.shape):
             return None

@@ -29,7 +29,15 @@ from gibbsite.density.maps.access import (
 )
 from gibbsite.density.maps.provenance import Arg, Provenance, blurred, merged
 from gibbsite.trace.jaxpr.compat import JaxprEqn
-from gibbsite.trace.jaxpr.primitives import BARRIERS, CUMULATIVE, ELEMENTWISE, MATRIX, REDUCTIONS, of_kind
+from gibbsite.trace.jaxpr.primitives import (
+    BARRIERS,
+    CUMULATIVE,
+    ELEMENTWISE,
+    MATRIX,
+    REDUCTIONS,
+    of_kind,
+    of_table,
+)
 from gibbsite.trace.jaxpr.values import small
 
 Rule = Callable[[JaxprEqn, list[Arg], Provenance], list[Arg]]
@@ -472,3 +480,8 @@ RULES: dict[str, Rule] = {
     "dot_general": _dot_general,
     "iota": _iota,
 }
+
+
+def rule_of(eqn: JaxprEqn) -> Rule:
+    """The rule of an equation's primitive."""
+    return of_table(eqn, RULES, default_rule)

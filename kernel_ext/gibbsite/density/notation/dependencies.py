@@ -34,17 +34,9 @@ def reads(density: Density, atoms: Iterable[Any], names: dict[Any, str], skip: A
     jaxpr's equations, latest first reversed, so that the result is stable.
     """
     found: dict[str, None] = {}
-    seen: set[Any] = set()
-    stack = [a for a in atoms if not isinstance(a, Literal)]
-    while stack:
-        atom = stack.pop()
-        if atom in seen or atom is skip:
-            continue
-        seen.add(atom)
-        if atom in names:
+    for atom in density.behind(*atoms, ends=lambda a: a in names or a is skip):
+        if atom in names and atom is not skip:
             found[names[atom]] = None
-        elif atom in density.producer:
-            stack += [a for a in density.producer[atom].invars if not isinstance(a, Literal)]
     return list(found)
 
 

@@ -18,31 +18,18 @@ from gibbsite.density.maps.access import Accesses, Whole
 from gibbsite.density.maps.provenance import Provenance
 from gibbsite.density.passes.program import Program
 from gibbsite.density.program.linear import ADD, linear_in, wide
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import (
     ClosedJaxpr,
     JaxprEqn,
     Literal,
     bind_equation,
 )
-from gibbsite.trace.jaxpr.primitives import (
-    ADDS,
-    CONTRACTS,
-    CONVERTS,
-    DIVIDES,
-    JOINS,
-    MULTIPLIES,
-    PASSES,
-    REARRANGES,
-    SELECTS,
-    SPREADS,
-    SUBTRACTS,
-    TOTALS,
-    of_kind,
-)
+from gibbsite.trace.jaxpr.primitives import of_kind
 from gibbsite.trace.passes.flatten import Builder
 from gibbsite.trace.passes.parts import traced
 
-_SHAPES = SPREADS | JOINS | CONTRACTS | REARRANGES
+_SHAPES = op.SPREADS | op.JOINS | op.CONTRACTS | op.REARRANGES
 """Linear in their operands, through which a number can be moved and an array cannot."""
 
 
@@ -58,13 +45,13 @@ class _By:
     case: int = 0
 
     def __call__(self, x: Any, by: Any = None) -> Any:
-        if self.kind is CONVERTS:
+        if self.kind is op.CONVERTS:
             return x.astype(self.how.outvars[0].aval.dtype)
         by = jnp.broadcast_to(by, x.shape)
-        if self.kind is SELECTS:
+        if self.kind is op.SELECTS:
             cases = [jnp.zeros_like(x)] * (len(self.how.invars) - 1)
             return lax.select_n(by, *cases[: self.case], x, *cases[self.case + 1 :])
-        return lax.mul(x, by) if self.kind is MULTIPLIES else lax.div(x, by)
+        return lax.mul(x, by) if self.kind is op.MULTIPLIES else lax.div(x, by)
 
 
 def distributed(program: Program) -> Program:
@@ -106,7 +93,7 @@ class _Sums:
         if eqn is None:
             return frozenset()
         parts = linear_in(eqn, self.free)
-        adds = parts is not None and of_kind(eqn, TOTALS, CONTRACTS, ADDS, SUBTRACTS)
+        adds = parts is not None and of_kind(eqn, op.TOTALS, op.CONTRACTS, op.ADDS, op.SUBTRACTS)
         told = self._apart(eqn) if adds or products(eqn) else frozenset()
         inner = self.multiplied(eqn) if parts is None else parts
         return told.union(*(self.sums(eqn.invars[i]) for i in inner))
@@ -127,17 +114,17 @@ class _Sums:
 
     def multiplied(self, eqn: JaxprEqn) -> list[int]:
         """The operands within which a product, quotient or choice by latents is better done."""
-        if not of_kind(eqn, MULTIPLIES, DIVIDES, SELECTS):
+        if not of_kind(eqn, op.MULTIPLIES, op.DIVIDES, op.SELECTS):
             return []
         if not jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating):
             return []
-        if of_kind(eqn, SELECTS):
+        if of_kind(eqn, op.SELECTS):
             which = self.maps.latents(eqn.invars[0])
             live = [i for i, a in enumerate(eqn.invars) if i and not self.free(a)]
             return live if any(self.sums(eqn.invars[i]) - which for i in live) else []
         a, b = eqn.invars
         found = [0] if self.sums(a) - self.maps.latents(b) else []
-        if of_kind(eqn, MULTIPLIES) and self.sums(b) - self.maps.latents(a):
+        if of_kind(eqn, op.MULTIPLIES) and self.sums(b) - self.maps.latents(a):
             found.append(1)
         return found if len(found) == 1 else []  # of two sums neither
 
@@ -162,7 +149,7 @@ def _open(accesses: Accesses) -> int:
 
 def products(eqn: JaxprEqn) -> bool:
     """Whether an equation is a product of vectors, or a batch of such."""
-    if not of_kind(eqn, CONTRACTS):
+    if not of_kind(eqn, op.CONTRACTS):
         return False
     (left, _), (batch, _) = eqn.params["dimension_numbers"]
     dtype = eqn.outvars[0].aval.dtype
@@ -232,19 +219,19 @@ class _Distribution(_Sums):
             return self._nonlinear(eqn, atom, left)
         if any(by.by is not None and by.by.aval.shape for by in left):
             shape = eqn.outvars[0].aval.shape
-            alike = of_kind(eqn, TOTALS) or all(eqn.invars[i].aval.shape == shape for i in parts)
+            alike = of_kind(eqn, op.TOTALS) or all(eqn.invars[i].aval.shape == shape for i in parts)
             if of_kind(eqn, _SHAPES) or not alike:
                 return self._at(self._same(atom), left)
-        if left and of_kind(eqn, PASSES, CONVERTS):
-            convert = () if of_kind(eqn, PASSES) else (_By(eqn, CONVERTS),)
+        if left and of_kind(eqn, op.PASSES, op.CONVERTS):
+            convert = () if of_kind(eqn, op.PASSES) else (_By(eqn, op.CONVERTS),)
             return self._new(eqn.invars[0], (*convert, *left))
         inner = left
-        if of_kind(eqn, TOTALS):
+        if of_kind(eqn, op.TOTALS):
             inner = tuple(self._kept(by, eqn.params["axes"]) for by in left)
-        elif left and of_kind(eqn, CONTRACTS):  # of mixed types it converts, too
-            inner = (_By(eqn, CONVERTS), *left)
+        elif left and of_kind(eqn, op.CONTRACTS):  # of mixed types it converts, too
+            inner = (_By(eqn, op.CONVERTS), *left)
         adds = range(len(eqn.invars)) if of_kind(eqn, ADD) else parts
-        adds = range(1, len(eqn.invars)) if of_kind(eqn, SELECTS) else adds
+        adds = range(1, len(eqn.invars)) if of_kind(eqn, op.SELECTS) else adds
         now = [self._new(a, inner) if i in adds else self._same(a) for i, a in enumerate(eqn.invars)]
         if all(n is o for n, o in zip(now, map(self._same, eqn.invars), strict=True)):
             return self._same(atom)
@@ -260,21 +247,21 @@ class _Distribution(_Sums):
         sides = self.multiplied(eqn)
         if not sides:
             return self._at(self._same(atom), left)
-        if of_kind(eqn, SELECTS):
+        if of_kind(eqn, op.SELECTS):
             which = self._number(eqn.invars[0], eqn)
-            cases = [(_By(eqn, SELECTS, which, i), a) for i, a in enumerate(eqn.invars[1:])]
+            cases = [(_By(eqn, op.SELECTS, which, i), a) for i, a in enumerate(eqn.invars[1:])]
             first, *more = [self._new(a, (by, *left)) for by, a in cases]
             for part in more:
                 first = self._emit(eqn, lax.add, first, part)
             return first
         (side,) = sides
-        kind = MULTIPLIES if of_kind(eqn, MULTIPLIES) else DIVIDES
+        kind = op.MULTIPLIES if of_kind(eqn, op.MULTIPLIES) else op.DIVIDES
         return self._new(eqn.invars[side], (_By(eqn, kind, self._number(eqn.invars[1 - side], eqn)), *left))
 
     def _number(self, atom: Any, eqn: JaxprEqn) -> Any:
         """A multiplier; where it is a number that was repeated, that number."""
         made = None if isinstance(atom, Literal) else self._producer.get(atom)
-        if made is not None and of_kind(made, SPREADS) and not made.invars[0].aval.shape:
+        if made is not None and of_kind(made, op.SPREADS) and not made.invars[0].aval.shape:
             atom = made.invars[0]
         return self._same(atom)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from gibbsite.density.passes.pipeline import FLAT, PASSES, Pass
 from gibbsite.density.passes.program import Program
+from gibbsite.trace.jaxpr.primitives import name_of
 from gibbsite.trace.jaxpr.source_line import equation_line, line_at
 from gibbsite.trace.passes.replaced import bodies
 
@@ -84,7 +85,7 @@ def _counted(program: Program) -> Counter[tuple[Any, str]]:
     waiting = [program.closed.jaxpr]
     while waiting:
         for eqn in waiting.pop().eqns:
-            found[equation_line(eqn), str(eqn.primitive)] += 1
+            found[equation_line(eqn), name_of(eqn)] += 1
             waiting += [body.jaxpr for parts in bodies(eqn).values() for body in parts]
     return found
 

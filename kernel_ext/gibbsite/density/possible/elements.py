@@ -59,18 +59,10 @@ def fitted(kept: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 def equations_behind(density: Density, atoms: list[Any]) -> Iterator[Any]:
     """Every equation that the atoms are computed by, once."""
-    stack, seen = [a for a in atoms if not isinstance(a, Literal)], set()
-    while stack:
-        eqn = density.producer.get(stack.pop())
-        if eqn is not None and id(eqn) not in seen:
-            seen.add(id(eqn))
-            yield eqn
-            stack += [a for a in eqn.invars if not isinstance(a, Literal)]
+    made = (density.producer[a] for a in density.behind(*atoms) if a in density.producer)
+    yield from {id(eqn): eqn for eqn in made}.values()
 
 
 def sources(density: Density, atoms: list[Any]) -> set[Any]:
     """The inputs of the jaxpr that the atoms are computed from."""
-    found = {a for a in atoms if not isinstance(a, Literal)}
-    for eqn in equations_behind(density, atoms):
-        found |= {a for a in eqn.invars if not isinstance(a, Literal)}
-    return {v for v in found if v not in density.producer}
+    return {v for v in density.behind(*atoms) if v not in density.producer}

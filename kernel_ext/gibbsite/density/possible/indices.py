@@ -11,6 +11,7 @@ from gibbsite.density.model.sites import Site
 from gibbsite.density.possible.elements import known_numbers, sources
 from gibbsite.errors import DataError
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.primitives import GATHERS, of_kind
 from gibbsite.trace.jaxpr.source_line import equation_line, line_at
 
 
@@ -19,7 +20,7 @@ def check_indices(density: Density) -> None:
     is read there counts; raises `DataError` with the line."""
     numbers = known_numbers(density, {})
     for eqn in density.closed.jaxpr.eqns:
-        if eqn.primitive.name != "gather" or eqn.params["mode"].name != "PROMISE_IN_BOUNDS":
+        if not of_kind(eqn, GATHERS) or eqn.params["mode"].name != "PROMISE_IN_BOUNDS":
             continue
         if isinstance(eqn.invars[1], Literal) or density.maps.latents(eqn.invars[1]):
             continue

@@ -5,6 +5,7 @@ Data count by their least and largest values, and NaN in them makes NaN of whate
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -52,15 +53,9 @@ def _intervals(density: Density, name: str, known: Callable[[Any], Interval | No
         def leaf(atom: Any) -> Interval | None:
             if isinstance(atom, Literal):
                 return of_array(atom.val)
-            if atom not in found:
-                first = of_array(given[atom]) if atom in given else known(atom)
-                if first is None:
-                    return None
-                found[atom] = first
-            return found[atom]
+            return of_array(given[atom]) if atom in given else known(atom)
 
-        rule = lambda eqn, xs: results(INTERVALS, eqn, xs)  # noqa: E731
-        density.cache[name] = OnDemand(density.producer, leaf, rule)
+        density.cache[name] = OnDemand(density.producer, leaf, partial(results, INTERVALS), found)
     return density.cache[name]
 
 

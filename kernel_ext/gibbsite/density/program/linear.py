@@ -5,20 +5,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import JaxprEqn
-from gibbsite.trace.jaxpr.primitives import (
-    ADDS,
-    CONVERTS,
-    DIVIDES,
-    JOINS,
-    SUBTRACTS,
-    TAKEN_APART,
-    is_product,
-    linear_operands,
-    of_kind,
-)
 
-ADD = ADDS | SUBTRACTS | JOINS
+ADD = op.ADDS | op.SUBTRACTS | op.JOINS
 """Linear in all operands together: those that no latent reaches are added, too."""
 
 
@@ -27,23 +17,23 @@ def linear_in(eqn: JaxprEqn, free: Callable[[Any], bool]) -> list[int] | None:
     None where it is not. `free` tells which atoms depend on no latent."""
     out = eqn.outvars[0].aval
     floating = jnp.issubdtype(out.dtype, jnp.floating)
-    if not of_kind(eqn, TAKEN_APART) or not (floating or _adds_up(eqn)) or len(eqn.outvars) > 1:
+    if not op.of_kind(eqn, op.TAKEN_APART) or not (floating or _adds_up(eqn)) or len(eqn.outvars) > 1:
         return None
     live = [i for i, a in enumerate(eqn.invars) if not free(a)]
-    if is_product(eqn):
+    if op.is_product(eqn):
         return live if len(live) == 1 else None
-    if of_kind(eqn, CONVERTS):
+    if op.of_kind(eqn, op.CONVERTS):
         source = eqn.invars[0].aval.dtype
         number_like = jnp.issubdtype(source, jnp.floating) or jnp.issubdtype(source, jnp.integer)
         return live if number_like and (floating or source == out.dtype) else None
-    whole = of_kind(eqn, DIVIDES) and not floating
-    return live if not whole and set(live) <= set(linear_operands(eqn)) else None
+    whole = op.of_kind(eqn, op.DIVIDES) and not floating
+    return live if not whole and set(live) <= set(op.linear_operands(eqn)) else None
 
 
 def _adds_up(eqn: JaxprEqn) -> bool:
     """Whether an equation on integers is linear in numbers too: narrow and unsigned ones wrap around, and
     products of any do."""
-    return wide(eqn.outvars[0].aval.dtype) and not is_product(eqn)
+    return wide(eqn.outvars[0].aval.dtype) and not op.is_product(eqn)
 
 
 def wide(dtype: Any) -> bool:

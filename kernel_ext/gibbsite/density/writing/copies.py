@@ -10,6 +10,7 @@ from gibbsite.density.writing.indices import Index, Span, Sym, added, bounds, mo
 from gibbsite.density.writing.operators import ATOM
 from gibbsite.density.writing.printer import Printer
 from gibbsite.density.writing.text import Opaque, Text, shape_of
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import Literal
 
 Indices = tuple[Index, ...]
@@ -178,14 +179,14 @@ def filled_gather(p: Printer, select: Any) -> tuple[Any, Any] | None:
     value = p.values.constant(other)
     eqn = None if isinstance(picked, Literal) else p.producer.get(picked)
     found: Any = None if isinstance(test, Literal) else p.producer.get(test)
-    if found is not None and found.primitive.name == "broadcast_in_dim":
+    if op.of_kind(found, op.SPREADS):
         found = p.producer.get(found.invars[0])
-    for name in ("reduce_and", "and", "ge"):
-        if found is None or found.primitive.name != name:
+    for kind in (op.CONJUNCTIONS, op.BOTH, op.AT_LEAST):
+        if not op.of_kind(found, kind):
             return None
-        if name != "ge":
+        if kind is not op.AT_LEAST:
             found = None if isinstance(found.invars[0], Literal) else p.producer.get(found.invars[0])
-    if eqn is None or eqn.primitive.name != "gather" or found.invars[0] is not eqn.invars[1]:
+    if eqn is None or not op.of_kind(eqn, op.GATHERS) or found.invars[0] is not eqn.invars[1]:
         return None
     if value is None or not value.size or not np.array_equal(value, np.full_like(value, value.flat[0]), True):
         return None
@@ -300,10 +301,10 @@ def scatter_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
 
     def update(inside: Indices) -> Text:
         found = p.write(new, tuple(i for i, a in zip(inside, axes, strict=True) if a is not None))
-        if eqn.primitive.name == "scatter":
+        if op.of_kind(eqn, op.SCATTERS):
             return found
         before = tuple(moved(i, s) for i, s in zip(inside, at, strict=True))
-        return p.infix("add" if eqn.primitive.name == "scatter-add" else "mul", p.write(x, before), found)
+        return p.infix("add" if op.of_kind(eqn, op.SCATTERS_SUMS) else "mul", p.write(x, before), found)
 
     return _updated(p, x, index, at, sizes, update)
 

@@ -11,6 +11,7 @@ from gibbsite.density.writing.operators import ATOM, CALLS, INFIX
 from gibbsite.density.writing.printer import Printer
 from gibbsite.density.writing.text import Opaque, Text, shape_of
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.primitives import ADDS, BELOW, CONVERTS, COPIES, DIVIDES, moved_from, of_kind
 
 Indices = tuple[Index, ...]
 Rule = Callable[[Printer, Any, Any, Indices], Text]
@@ -62,7 +63,7 @@ def _divided_again(p: Printer, eqn: Any, index: Indices, numerator: Text) -> Tex
     """`m` for `k/(k/m)`: NumPyro turns the mean of counts into a rate, and is asked for the mean again."""
     below = eqn.invars[1]
     made = None if isinstance(below, Literal) else p.producer.get(below)
-    if made is None or made.primitive.name != "div":
+    if made is None or not of_kind(made, DIVIDES):
         return None
     top, bottom = (p.write(a, own(a, own(below, index))) for a in made.invars)
     return bottom if top == numerator else None
@@ -134,11 +135,7 @@ def select_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
 
 
 def _stripped(p: Printer, atom: Any) -> Any:
-    while not isinstance(atom, Literal) and (eqn := p.producer.get(atom)) is not None:
-        if eqn.primitive.name not in ("convert_element_type", "copy"):
-            break
-        atom = eqn.invars[0]
-    return atom
+    return moved_from(p.producer, atom, CONVERTS, COPIES)
 
 
 def _is_wrapped(p: Printer, test: Any, plain: Any, wrapped: Any) -> bool:
@@ -146,7 +143,7 @@ def _is_wrapped(p: Printer, test: Any, plain: Any, wrapped: Any) -> bool:
     lt, add = (
         p.producer.get(_stripped(p, a)) if not isinstance(a, Literal) else None for a in (test, wrapped)
     )
-    if lt is None or add is None or (lt.primitive.name, add.primitive.name) != ("lt", "add"):
+    if lt is None or add is None or not (of_kind(lt, BELOW) and of_kind(add, ADDS)):
         return False
     base = _stripped(p, plain)
     return _same(_stripped(p, lt.invars[0]), base) and _same(_stripped(p, add.invars[0]), base)

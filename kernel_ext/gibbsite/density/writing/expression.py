@@ -17,6 +17,7 @@ from gibbsite.density.writing.printer import Printer
 from gibbsite.density.writing.rules import RULES
 from gibbsite.density.writing.text import Opaque, Text, shape_of
 from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.walker import behind
 from gibbsite.trace.passes.flatten import Builder
 
 LONG = 140
@@ -147,19 +148,8 @@ class Expression(Printer):
 
     def _behind(self, atom: Any) -> set[str]:
         """The named arrays that `atom` is computed from."""
-        found: set[str] = set()
-        seen: set[Any] = set()
-        stack = [atom]
-        while stack:
-            a = stack.pop()
-            if isinstance(a, Literal) or a in seen:
-                continue
-            seen.add(a)
-            if a in self._names and a is not atom:
-                found.add(self._names[a])
-            elif a in self.producer:
-                stack += self.producer[a].invars
-        return found
+        named = lambda a: a in self._names and a is not atom  # noqa: E731
+        return {self._names[a] for a in behind(self.producer, [atom], named) if named(a)}
 
     def place(self, atom: Any, index: tuple[Index, ...]) -> Index:
         """The element of an integer array as an index into another array."""

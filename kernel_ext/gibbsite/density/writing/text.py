@@ -2,12 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from gibbsite.density.writing.operators import ATOM
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.trace.jaxpr.compat import shape_of as shape_of
 
 
 @dataclass(frozen=True)
@@ -21,11 +18,6 @@ class Text:
 
 class Opaque(Exception):
     """An array that has no short form."""
-
-
-def shape_of(atom: Any) -> tuple[int, ...]:
-    """The shape of a variable or literal."""
-    return tuple(np.shape(atom.val)) if isinstance(atom, Literal) else tuple(atom.aval.shape)
 
 
 def longest(texts: Sequence[Text]) -> tuple[int, ...]:

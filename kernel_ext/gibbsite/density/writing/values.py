@@ -1,6 +1,5 @@
 """Values of a density's arrays that are known when it is written down: constants, supports, ranges."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from gibbsite.density.density import Density
 from gibbsite.density.possible.ranges import of_support
 from gibbsite.trace.domains.domain import results
-from gibbsite.trace.domains.interval import ANY, INTERVALS, Interval, of_array
+from gibbsite.trace.domains.interval import ANY, INTERVALS, Interval, of_array, wraps
 from gibbsite.trace.jaxpr.compat import Literal
 from gibbsite.trace.jaxpr.primitives import ADDS, JOINS, MULTIPLIES, NEGATES, SUBTRACTS, of_kind
 from gibbsite.trace.jaxpr.values import Values as Known
@@ -48,18 +47,17 @@ class Values:
         if not isinstance(dtype, np.dtype) or dtype.kind not in "iub":
             return None
         found = self._intervals(atom)
-        certain = math.isfinite(found.low) and math.isfinite(found.high)
-        return (int(found.low), int(found.high)) if certain else None
+        return (int(found.low), int(found.high)) if found.bounded else None
 
     def wraps(self, eqn: Any) -> bool:
         """Whether a sum, difference or product of integers may leave its type's range, and wrap around."""
         dtype = np.dtype(eqn.outvars[0].aval.dtype)
         if not of_kind(eqn, ADDS, SUBTRACTS, MULTIPLIES, NEGATES) or dtype.kind not in "iu":
             return False
-        if any(self.bounds(x) is None for x in eqn.invars):
+        ends = [self._intervals(a) for a in eqn.invars]
+        if not all(e.bounded for e in ends):
             return dtype.itemsize < 4 or dtype.kind == "u"
-        info = np.iinfo(dtype)
-        return self.bounds(eqn.outvars[0]) == (int(float(info.min)), int(float(info.max)))
+        return wraps(eqn, ends)
 
     def component(self, atom: Any, k: int) -> Ends | None:
         """The bounds of `atom[..., k]`, an array of index vectors."""

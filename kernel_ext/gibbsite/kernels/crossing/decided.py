@@ -18,6 +18,7 @@ from gibbsite.conditional.reads.blind import blind_terms
 from gibbsite.conditional.reads.moving import support_movers
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
+from gibbsite.density.possible.elements import equations_behind
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.kernels.crossing.structure import together
 from gibbsite.kernels.plans.limits import (
@@ -125,18 +126,8 @@ def _candidates(density: Density, z: str) -> dict[str, tuple[Any, ...]]:
 
 def _has_zeros(density: Density, atom: Any) -> bool:
     """Whether −∞ is written into what an array is computed from: `where(…, 0, -inf)`."""
-    seen, todo = set(), [atom]
-    while todo:
-        a = todo.pop()
-        if isinstance(a, Literal):
-            if np.ndim(a.val) == 0 and np.asarray(a.val).dtype.kind == "f" and a.val == -np.inf:
-                return True
-            continue
-        if a in seen or a not in density.producer:
-            continue
-        seen.add(a)
-        todo += density.producer[a].invars
-    return False
+    literals = (a.val for e in equations_behind(density, [atom]) for a in e.invars if isinstance(a, Literal))
+    return any(np.ndim(x) == 0 and np.asarray(x).dtype.kind == "f" and x == -np.inf for x in literals)
 
 
 def _decided(

@@ -19,6 +19,7 @@ from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import label_of
 from gibbsite.sampling.watch.diagnostics import scalar_stat
 from gibbsite.sampling.watch.snapshot import Notice
+from gibbsite.trace.jaxpr.primitives import MAXIMA, of_kind
 
 TOPIC = "renamed"
 _MOST_COMPONENTS = 8
@@ -100,7 +101,7 @@ def _mixes(density: Density) -> bool:
     """Whether components are mixed in a way that one sees: then it is worth compiling what NumPy cannot
     evaluate."""
     return any(density.sites[n].discrete for n in density.latents) or any(
-        eqn.primitive.name in ("reduce_max", "reduce_logsumexp") for eqn in density.closed.jaxpr.eqns
+        of_kind(eqn, MAXIMA) for eqn in density.closed.jaxpr.eqns
     )
 
 

@@ -4,16 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gibbsite.trace.jaxpr import primitives as op
 from gibbsite.trace.jaxpr.compat import JaxprEqn
-from gibbsite.trace.jaxpr.primitives import (
-    CONVERTS,
-    FLAT,
-    ROUNDS,
-    is_product,
-    linear_operands,
-    of_kind,
-    whole_power,
-)
 
 Degree = float
 NONE: Degree = math.inf
@@ -34,20 +26,20 @@ class Degrees:
         return max(parts)
 
     def moved(self, eqn: JaxprEqn, parts: Sequence[Degree], places: Sequence[Degree]) -> Degree:
-        cut = any(parts) and of_kind(eqn, FLAT, ROUNDS)
+        cut = any(parts) and op.of_kind(eqn, op.FLAT, op.ROUNDS)
         return NONE if any(places) or cut else max(parts)
 
     def computed(self, eqn: JaxprEqn, operands: Sequence[Degree]) -> Degree:
-        power = whole_power(eqn)
+        power = op.whole_power(eqn)
         if not any(operands) or power == 0:
             return 0
         if power is not None:
             return power * operands[0] if power > 0 else NONE
-        if is_product(eqn):
+        if op.is_product(eqn):
             return sum(operands)
-        linear = linear_operands(eqn)
+        linear = op.linear_operands(eqn)
         alone = not any(d for i, d in enumerate(operands) if i not in linear)
-        cut = of_kind(eqn, CONVERTS) and eqn.outvars[0].aval.dtype.kind != "f"
+        cut = op.of_kind(eqn, op.CONVERTS) and eqn.outvars[0].aval.dtype.kind != "f"
         return max(operands[i] for i in linear) if linear and alone and not cut else NONE
 
 

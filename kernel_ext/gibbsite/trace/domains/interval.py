@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.trace.jaxpr.compat import JaxprEqn
-from gibbsite.trace.jaxpr.primitives import COMPARES, LOGICAL, whole_power
+from gibbsite.trace.jaxpr.primitives import COMPARES, LOGICAL, of_table, whole_power
 
 End = tuple[float, bool]
 """A bound, and whether it is open."""
@@ -40,6 +40,11 @@ class Interval:
     def positive(self) -> bool:
         """Whether every element but NaN is above 0."""
         return self.low > 0 or (self.low == 0 and self.open_low)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether both ends are numbers."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def empty(self) -> bool:
@@ -368,6 +373,12 @@ def _of_type(eqn: JaxprEqn, found: Interval, i: int = 0) -> Interval:
         math.isfinite(found.high) and found.high > most
     )
     return Interval(least, most, False, False) if beyond else found
+
+
+def wraps(eqn: JaxprEqn, xs: Sequence[Interval]) -> bool:
+    """Whether a sum, difference or product of integers may leave its type's range."""
+    found = of_table(eqn, _RULES)(eqn, *xs)
+    return _of_type(eqn, found) != found
 
 
 def _rule(name: str, fn: Callable[..., Interval]) -> Callable[[JaxprEqn, Sequence[Interval]], list[Interval]]:

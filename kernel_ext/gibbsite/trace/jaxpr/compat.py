@@ -125,6 +125,11 @@ def closed_call_body(eqn: Any) -> ClosedJaxpr | None:
     return body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ())
 
 
+def shape_of(atom: Any) -> tuple[int, ...]:
+    """The shape of a variable or literal."""
+    return tuple(np.shape(atom.val)) if isinstance(atom, Literal) else tuple(atom.aval.shape)
+
+
 def has_own_derivative(eqn: Any) -> bool:
     """Whether an equation calls a function that has a derivative of its own."""
     return eqn.primitive.name.startswith("custom_")

@@ -28,17 +28,21 @@ REARRANGES = _names("reshape squeeze expand_dims transpose rev")
 """Every element of the operand once, elsewhere."""
 SPREADS = _names("broadcast_in_dim")
 """Every element of the operand, once or more often."""
-PICKS = _names("slice gather dynamic_slice")
+SLICES, WINDOWS = _names("slice"), _names("dynamic_slice")
+PICKS = SLICES | WINDOWS | _names("gather")
 """Some elements of the first operand, at places that the parameters or further operands say."""
-JOINS = _names("concatenate")
+JOINS, STACKS = _names("concatenate"), _names("stack")
 """The elements of all operands, side by side."""
-PLACES = REARRANGES | SPREADS | _names("slice gather") | COPIES
-"""Elements of the first operand, at places that are known or that an array of indices says."""
 ARRANGES = REARRANGES | SPREADS | PICKS
 """Every element of the output is an element of the first operand (or a fill value of a gather), unchanged."""
+PLACES = (ARRANGES - WINDOWS) | COPIES
+"""Elements of the first operand, at places that are known or that an array of indices says."""
 MOVES = ARRANGES | PASSES
 """As `ARRANGES`, or the operand as it is."""
+BOTH, NEGATIONS, CONJUNCTIONS = _names("and"), _names("not"), _names("reduce_and")
+BELOW, AT_LEAST = _names("lt"), _names("ge")
 COMPARES = _names("lt le gt ge eq ne")
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 LOGICAL = _names("and or xor not")
 STEPS = COMPARES | LOGICAL | _names("sign floor ceil round is_finite")
 """Element by element, with a derivative of zero wherever there is one."""
@@ -67,21 +71,22 @@ REDUCTIONS = _names(
     "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin"
 )
 TOTALS, PRODUCTS = _names("reduce_sum"), _names("reduce_prod")
-CUMULATIVE = _names("cumsum cumprod cummax cummin cumlogsumexp")
+MAXIMA, ALL_OR_ANY = _names("reduce_max"), _names("reduce_and reduce_or")
+RUNNING_TOTALS = _names("cumsum")
+CUMULATIVE = RUNNING_TOTALS | _names("cumprod cummax cummin cumlogsumexp")
 MATRIX = _names(
     "cholesky triangular_solve lu qr eigh svd householder_product lu_pivots_to_permutation cholesky_update "
     "tridiagonal_solve schur hessenberg geqrf"
 )
 """On batches of matrices: an element of the output may depend on all of its own matrix."""
 FACTORS, SOLVES, CONTRACTS = _names("cholesky"), _names("triangular_solve"), _names("dot_general")
-GATHERS, SCATTERS = _names("gather"), _names("scatter")
+GATHERS, SCATTERS, SCATTERS_SUMS = _names("gather"), _names("scatter"), _names("scatter-add")
 LOGARITHMS = _names("log")
+SQUEEZES, TRANSPOSES, REVERSES = _names("squeeze"), _names("transpose"), _names("rev")
 BRANCHES, SCANS, LOOPS = _names("cond"), _names("scan"), _names("while")
-STACKS, PADS, SLICES = _names("stack"), _names("pad"), _names("slice")
+PADS, RESHAPES, COUNTS = _names("pad"), _names("reshape"), _names("iota")
 BARRIERS = _names("optimization_barrier")
-TURNS, SQUEEZES, RESHAPES, REVERSES = _names("transpose"), _names("squeeze"), _names("reshape"), _names("rev")
-COUNTS = _names("iota")
-EXTREMES, ALL_OR_ANY = _names("reduce_max reduce_min"), _names("reduce_and reduce_or")
+EXTREMES = MAXIMA | _names("reduce_min")
 DECOMPOSES = FACTORS | _names("lu qr eigh svd")
 LAPACK = (DECOMPOSES | SOLVES) | _names(
     "eig geqp3 geqrf hessenberg householder_product ormqr schur tridiagonal tridiagonal_solve"
@@ -96,6 +101,11 @@ TAKEN_APART = (
 
 
 # What one asks of an equation.
+
+
+def name_of(eqn: JaxprEqn) -> str:
+    """What JAX calls the primitive, for people."""
+    return eqn.primitive.name
 
 
 def of_kind(eqn: JaxprEqn | None, *kinds: frozenset[str]) -> bool:
@@ -118,6 +128,12 @@ def copied(eqn: JaxprEqn, out: int = 0) -> tuple[int, ...]:
     if name in SCATTERS:
         return (0, 2)
     return (0,) if name in MOVES or name in ("tile", "split") else ()
+
+
+def compares(eqn: JaxprEqn, swapped: bool = False) -> str:
+    """ "lt", "le", "gt" or "ge" for what orders two numbers, with its operands `swapped`; "" for all else."""
+    name = eqn.primitive.name
+    return "" if name not in _MIRRORED else _MIRRORED[name] if swapped else name
 
 
 def signs(eqn: JaxprEqn) -> tuple[int, ...]:

@@ -81,9 +81,11 @@ class OnDemand(Generic[T]):
         return self._known(atom)  # type: ignore[return-value]
 
     def _known(self, atom: Any) -> T | None:
-        if not isinstance(atom, Literal) and atom in self.found:
-            return self.found[atom]
-        return self._leaf(atom)
+        if isinstance(atom, Literal):
+            return self._leaf(atom)
+        if atom not in self.found and (value := self._leaf(atom)) is not None:
+            self.found[atom] = value
+        return self.found.get(atom)
 
 
 def back(
@@ -108,6 +110,11 @@ def back(
             if more is not None:
                 found[atom] = join(found[atom], more) if atom in found else more
     return found
+
+
+def made_by(jaxpr: Jaxpr) -> dict[Any, JaxprEqn]:
+    """Which equation computes each variable."""
+    return {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
 
 
 def behind(

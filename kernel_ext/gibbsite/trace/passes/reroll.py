@@ -26,6 +26,7 @@ from gibbsite.trace.jaxpr.compat import (
     Literal,
     Var,
     bind_equation,
+    shape_of,
 )
 from gibbsite.trace.jaxpr.primitives import JOINS, SLICES, of_kind
 from gibbsite.trace.passes.flatten import Builder
@@ -46,10 +47,6 @@ class _Kind:
     operands: list[list[Any]] = field(default_factory=list)
     member: bool = False
     varying: bool = False
-
-
-def _shape(atom: Any) -> tuple[int, ...]:
-    return tuple(np.shape(atom.val)) if isinstance(atom, Literal) else tuple(atom.aval.shape)
 
 
 def _params_key(eqn: JaxprEqn, sliding: bool) -> Any:
@@ -114,14 +111,14 @@ class Reroll:
         tokens, flags = [], []
         for atom in eqn.invars:
             if isinstance(atom, Literal):
-                tokens.append(("literal", str(atom.aval.dtype), _shape(atom)))
+                tokens.append(("literal", str(atom.aval.dtype), shape_of(atom)))
             else:
                 ref = self._refs[atom]
                 tokens.append(ref[:2])
                 flags.append(self._flags[ref[0]])
         member = any(m for m, _ in flags)
         constant = not flags and sum(v.aval.size for v in eqn.outvars) <= _SMALL
-        sliding = of_kind(eqn, SLICES) and _shape(eqn.invars[0]) != tuple(eqn.outvars[0].aval.shape)
+        sliding = of_kind(eqn, SLICES) and shape_of(eqn.invars[0]) != tuple(eqn.outvars[0].aval.shape)
         varying = member or constant or sliding or any(v for _, v in flags)
         params = _params_key(eqn, sliding)
         if not varying or params is None or eqn.effects:
@@ -155,7 +152,7 @@ class Reroll:
 
         None where their shapes differ and an order is asked for; without one, such values are summed first.
         """
-        if len({_shape(a) for a in atoms}) > 1:
+        if len({shape_of(a) for a in atoms}) > 1:
             if ordered:
                 return None
             sums = [self._call(jnp.sum, self.read(a))[0] for a in atoms]
@@ -203,7 +200,7 @@ class Reroll:
             members = [self._read((key, o, int(i))) for i in at]
             return self._call(_stacked, *members)[0]
         batch = self._batches[key, o]
-        n = _shape(batch)[0]
+        n = shape_of(batch)[0]
         if np.array_equal(at, np.arange(n)):
             return batch
         return self._call(lambda b: _along_first(b, at), batch)[0]
