@@ -115,7 +115,8 @@ def _result(
     if folder is None and (needed := each * count * leading[0]) > _FILLED * available_memory():
         raise ResourceError(
             f"{count} draws of {leading[0]} chains take {readable(needed)}, and "
-            f"{readable(available_memory())} are free: ask for fewer by draws=, or have them written to files by to='a folder'"
+            f"{readable(available_memory())} are free: ask for fewer by draws=, or write them to files "
+            "by to='a folder'"
         )
     room = None if folder is None else in_files(folder)
     at = np.linspace(0, leading[1] - 1, count).round().astype(int) if not prior else np.arange(count)

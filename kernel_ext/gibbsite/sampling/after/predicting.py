@@ -28,7 +28,8 @@ class Predicting:
         there
         are none), keep their draws; new ones are drawn given them. `do` sets arguments, columns or sites;
         `given` conditions on values of observed sites. `draws` is how many per chain, evenly spaced (all, or
-        as many as fit into 2 GiB); with `to`, a new folder, all of them are written to files there, piece by piece.
+        as many as fit into 2 GiB); with `to`, a new folder, all of them are written to
+        files there, piece by piece.
 
         Returns a `Prediction`: `.draws`, `.probs`, `.to_frame()`, `.plot()`, `.to_datatree()`, `.derive(…)`,
         and
