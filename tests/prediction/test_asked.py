@@ -8,10 +8,19 @@ import numpyro.distributions as dist
 import pandas as pd
 import polars as pl
 import pytest
-from gibbsite.errors import DataError, ExpressionError, ModelError, OptionError, UnknownNameError
+from gibbsite.errors import (
+    DataError,
+    ExpressionError,
+    ModelError,
+    OptionError,
+    ResourceError,
+    StoreError,
+    UnknownNameError,
+)
 from gibbsite.prediction import verbs
 from gibbsite.prediction.drawn import program
 from helpers.predicted import agrees, flat
+from numpyro.contrib.control_flow import scan
 
 RNG = np.random.default_rng(3)
 
@@ -281,3 +290,35 @@ def test_rows_keep_what_is_theirs_and_other_rows_do_not(monkeypatch):
     few = run.predict(x=np.zeros(5), y=None, there=np.ones(5, bool))
     assert few.draws["y"].shape[:2] == (2, 100)
     assert "100 of 400 draws per chain" in few.note
+
+
+def carried(y):
+    phi = numpyro.sample("phi", dist.Uniform(-1, 1))
+
+    def step(before, value):
+        numpyro.sample("y", dist.Normal(phi * before, 1.0), obs=value)
+        return value, None
+
+    scan(step, 0.0, y)
+
+
+def test_a_loop_that_hands_its_data_on_cannot_be_forecast():
+    y = RNG.normal(size=12)
+    run = gb.model(carried, y).sample(draws=40, warmup=40, chains=2)
+    with pytest.raises(DataError, match=r"'y' cannot be forecast.*hands y on.*returns"):
+        run.predict(y=np.append(y, [np.nan, np.nan]))
+
+
+def test_many_draws_are_written_to_files(run, monkeypatch, tmp_path):
+    here = run.predict(new_rows())
+    monkeypatch.setattr(program, "_CHUNK", 16 * 5 * 8)
+    monkeypatch.setattr(verbs, "MOST_BYTES", 1)
+    there = run.predict(new_rows(), to=tmp_path / "p")
+    np.testing.assert_array_equal(there.draws["y"], here.draws["y"])
+    assert np.load(tmp_path / "p" / "y.npy", mmap_mode="r").shape == (600, 3)
+    pd.testing.assert_frame_equal(there.to_frame(), here.to_frame())
+    with pytest.raises(StoreError, match="holds something"):
+        run.predict(new_rows(), to=tmp_path / "p")
+    monkeypatch.setattr(verbs, "available_memory", lambda: 1000)
+    with pytest.raises(ResourceError, match="draws="):
+        run.predict(new_rows(), draws=300)

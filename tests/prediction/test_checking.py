@@ -141,7 +141,7 @@ def test_every_kind_of_outcome_has_its_plots():
     zeros = np.where(RNG.random(N) < 0.5, 0, RNG.poisson(6, N))
     cases = (
         (counts, (x, zeros), "counts", "rootogram"),
-        (yes, (x, (RNG.random(N) < 0.5).astype(int)), "binary", "by its chance"),
+        (yes, (x, (RNG.random(N) < 0.5).astype(int)), "binary", "share by its chance"),
         (ordered, (x, RNG.integers(0, 3, N)), "categories", "y ≥ 2"),
         (ends, (x, np.minimum(times, 3), times > 3), "censored", "lives on"),
     )
@@ -166,7 +166,7 @@ def test_the_dashboard_has_a_view_of_checks(run, tmp_path):
     status = heard("view", view="check")
     assert status["view"] == "check"
     cards = view.widget._posterior["cards"]
-    assert any(c["label"].startswith("LOO-PIT") for c in cards)
+    assert any(c["words"].startswith("LOO-PIT") for c in cards)
     status = heard("derive", text="max(y)-1")
     assert not status["expression_note"]
     label = next(c["label"] for c in view.widget._posterior["cards"] if c["derived"] == "max(y)-1")

@@ -11,17 +11,26 @@ from gibbsite.sampling.posterior.interval import Interval
 
 pd = later("pandas")
 
+_AT_ONCE = 2**24  # numbers
+
 Labels = Sequence[Sequence[str] | None]
 
 
 def columns_of(values: np.ndarray, interval: Interval) -> dict[str, np.ndarray]:
     """Over chains and draws of `[chain, draw, *shape]`: mean, standard deviation and interval of every
     element, in the order of `shape`; called as ArviZ calls them (`eti89_lb`)."""
-    flat = values.reshape(-1, int(np.prod(values.shape[2:], dtype=int))).astype(float)
-    low, high = interval.of(flat.T)
+    flat = values.reshape(-1, int(np.prod(values.shape[2:], dtype=int)))
+    count, size = flat.shape
+    mean, sd, low, high = np.full((4, size), np.nan)
+    step = max(1, _AT_ONCE // max(count, 1))  # in double precision, sorted: not all of many at a time
+    for start in range(0, size, step):
+        some = slice(start, start + step)
+        part = flat[:, some].astype(float)
+        mean[some] = part.mean(axis=0)
+        sd[some] = part.std(axis=0, ddof=1) if count > 1 else np.nan
+        low[some], high[some] = interval.of(part.T)
     share = f"{interval.kind}{round(100 * interval.prob)}"
-    sd = flat.std(axis=0, ddof=1) if len(flat) > 1 else np.full(flat.shape[1], np.nan)
-    return {"mean": flat.mean(axis=0), "sd": sd, f"{share}_lb": low, f"{share}_ub": high}
+    return {"mean": mean, "sd": sd, f"{share}_lb": low, f"{share}_ub": high}
 
 
 def frame_of(

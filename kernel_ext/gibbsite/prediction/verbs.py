@@ -1,23 +1,27 @@
 """`run.predict` and `model.predict`: from what is asked to a `Prediction`."""
 
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from gibbsite.errors import DataError, ModelError
+from gibbsite.errors import DataError, ModelError, ResourceError
 from gibbsite.ground import sensible
 from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of
 from gibbsite.prediction.asked.planned import Planned, outcomes_of, planned
 from gibbsite.prediction.asked.set_sites import Held, held_of
-from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn
+from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn, in_files
 from gibbsite.prediction.note import thinned, told
 from gibbsite.prediction.prediction import Facts, Prediction
 from gibbsite.sampling.after.predict import ungrouped
+from gibbsite.sampling.engine.resources import available_memory, readable
 
+_FILLED = 0.8  # of the free memory
 _FEW = 100  # draws' worth below which a mean's error is a tenth of the spread, and is told
 
 
@@ -30,6 +34,7 @@ def predict(
     given: Mapping[str, Any] | None = None,
     draws: int | None = None,
     seed: int = 0,
+    to: Any = None,
 ) -> Prediction:
     """A run's prediction; see `Run.predict`."""
     origin = run.model
@@ -44,7 +49,8 @@ def predict(
     asked, held = held_of(origin, asked_of(origin, table, dict(arguments or {})), do, given)
     plan = planned(origin, asked, prior=False, fixed=held.fixed, given=held.given)
     flat, leading = ungrouped(run.plan, run.draws), next(iter(run.draws.values())).shape[:2]
-    return _result(origin, asked, held, plan, flat, leading, wanted, seed, id(run))
+    folder = None if to is None else sensible.a_path("to", to)
+    return _result(origin, asked, held, plan, flat, leading, wanted, seed, id(run), folder)
 
 
 def predict_prior(
@@ -79,6 +85,7 @@ def _result(
     wanted: int | None,
     seed: int,
     pairs: Any,
+    folder: Path | None = None,
 ) -> Prediction:
     sensible.count("seed", seed, 0)
     recipe, sites = plan.ask.recipe, plan.density.sites
@@ -104,13 +111,20 @@ def _result(
     }
     ask = replace(ask, recipe=replace(recipe, series=frozenset(n for n in recipe.series if n in one)))
     each = bytes_per_draw(ask, one, held.values)
-    count, words = thinned(leading, wanted, each, MOST_BYTES)
+    count, words = thinned(leading, wanted, each, MOST_BYTES if folder is None else sys.maxsize)
+    if folder is None and (needed := each * count * leading[0]) > _FILLED * available_memory():
+        raise ResourceError(
+            f"{count} draws of {leading[0]} chains take {readable(needed)}, and "
+            f"{readable(available_memory())} are free: ask for fewer by draws=, or write them to files "
+            "by to='a folder'"
+        )
+    room = None if folder is None else in_files(folder)
     at = np.linspace(0, leading[1] - 1, count).round().astype(int) if not prior else np.arange(count)
     rows = (np.arange(leading[0])[:, None] * leading[1] + at).ravel()
     values = {n: _series(np.asarray(flat[n]), recipe, n)[rows] for n in one}
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2), len(rows))
     kept = origin.density.cache.setdefault("predictions", {})
-    found = drawn(ask, keys, values, held.values, kept, each)
+    found = drawn(ask, keys, values, held.values, kept, each, room)
     shape = (leading[0], count)
     arrays = {n: v.reshape(*shape, *v.shape[1:]) for n, v in found.values.items()}
     known = {
@@ -191,9 +205,16 @@ def _resampled(
 def _check_finite(arrays: Mapping[str, np.ndarray], plan: Planned, asked: Asked) -> None:
     for name in plan.data:
         v = arrays.get(name)
-        if v is not None and v.dtype.kind == "f" and np.isnan(v).any() and asked.new:
+        if v is not None and v.dtype.kind == "f" and asked.new and v.size and np.isnan(v.min()):
             leaves = leaves_of(plan.origin, asked.values)
             gaps = [n for n in asked.new if n in leaves and np.isnan(np.asarray(leaves[n], float)).any()]
+            site = plan.density.sites.get(name)
+            if site is not None and site.in_scan and gaps:
+                raise DataError(
+                    f"{name!r} cannot be forecast: the loop (`scan`) hands {', '.join(sorted(gaps))} on from "
+                    "step to step as given, and what is to come is not known (NaN). Have it hand on what "
+                    f"`numpyro.sample({name!r}, …)` returns, which is the datum where there is one"
+                )
             raise DataError(
                 f"{name!r} comes out as no number in {100 * float(np.isnan(v).mean()):.3g} % of what was "
                 f"drawn: {', '.join(sorted(gaps)) or 'an argument'} lacks values (NaN), and they enter it. "

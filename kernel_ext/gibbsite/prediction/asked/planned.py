@@ -79,7 +79,8 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     if check:
         raise DataError(
             f"the model reads {', '.join(sorted(check))} beyond what it observes there, so that the new data "
-            f"need {'it' if len(check) == 1 else 'them'}"
+            f"need {'it' if len(check) == 1 else 'them'}; or have the model go on with what `sample` "
+            "returns, which is the datum where there is one"
         )
     check_indices(density)
     places = Places(origin, density, asked.labels, rows)

@@ -1,9 +1,13 @@
 """A recipe at every draw: compiled once for shapes, run in chunks of draws, within a bound of memory."""
 
+import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jax
 import numpy as np
@@ -13,6 +17,7 @@ from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density.given.anew import ANEW
 from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.errors import StoreError
 from gibbsite.prediction.drawn.asking import Asking
 from gibbsite.prediction.drawn.forward import Forward, Recipe
 from gibbsite.trace.passes.for_cpu import jitted
@@ -22,6 +27,7 @@ MOST_BYTES = 2 * 2**30
 thinned."""
 _AT_ONCE = 32 * 2**20  # bytes of results that are computed side by side: what stays in a processor's caches
 _CHUNK = 256 * 2**20  # bytes of results per call of the program: what is held twice for a moment
+_A_MOMENT = 2.0  # seconds
 _WIDEST = 16
 """Draws side by side: at 500 rows 16 take the time of 64, and compile in three fifths of theirs; one by one
 they take the least at 10 000 rows, and a third more at 500."""
@@ -95,11 +101,44 @@ def bytes_per_draw(ask: Ask, values: Mapping[str, Any], held: Mapping[str, Any])
     return sum(prod(v.shape) * v.dtype.itemsize for v in [*out.values(), *probs.values()]) or 4
 
 
+def in_files(folder: Path) -> Callable[[str, tuple[int, ...], Any], np.ndarray]:
+    """Arrays on disk, `<site>.npy` in `folder`, which NumPy reads piece by piece. Raises `StoreError` for a
+    folder that holds something, or cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise StoreError(f"to: {folder} holds something already; name a new folder")
+    except OSError as problem:
+        if isinstance(problem, StoreError):
+            raise
+        raise StoreError(f"to: {folder} cannot be written to: {problem}") from problem
+
+    def made(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        return np.lib.format.open_memmap(folder / f"{quote(name, safe='')}.npy", "w+", dtype, shape)
+
+    return made
+
+
+def _tell(done: int, count: int, began: float, told: bool) -> bool:
+    """How far it is, on one line where somebody sits before it, of what takes longer than a moment."""
+    long = time.monotonic() - began > _A_MOMENT and done < count
+    if sys.stderr.isatty() and (long or told):
+        end = "" if done < count else "\n"
+        print(f"\rpredictions at {done} of {count} draws", end=end, file=sys.stderr, flush=True)
+    return told or long
+
+
 def drawn(
-    ask: Ask, keys: Any, values: Mapping[str, Any], held: Mapping[str, Any], kept: dict[Any, Any], each: int
+    ask: Ask,
+    keys: Any,
+    values: Mapping[str, Any],
+    held: Mapping[str, Any],
+    kept: dict[Any, Any],
+    each: int,
+    room: Callable[[str, tuple[int, ...], Any], np.ndarray] | None = None,
 ) -> Drawn:
     """Run at all `keys` and `values`, leading axis draws; programs are kept in `kept`. `each` is the result's
-    bytes per draw."""
+    bytes per draw; `room` gives the array of a site, shape and type, that is written to (default: memory)."""
     count = len(keys)
     side = max(1, min(_WIDEST, _AT_ONCE // each))
     chunk = -(-max(1, min(count, _CHUNK // each)) // side) * side  # so that one program does
@@ -108,6 +147,7 @@ def drawn(
     first: dict[str, np.ndarray] = {}
     sums: dict[str, np.ndarray] = {}
     weights = np.zeros(count)
+    began, told = time.monotonic(), False
     for start in range(0, count, chunk):
         stop = min(start + chunk, count)
         take = np.minimum(
@@ -120,15 +160,17 @@ def drawn(
         n = stop - start
         for name, v in out.items():
             array = np.asarray(v)
-            if chunk >= count:  # all at once: as it came
+            if chunk >= count and room is None:  # all at once: as it came
                 first[name] = array[:n]
                 continue
             if name not in first:
-                first[name] = np.empty((count, *array.shape[1:]), array.dtype)
+                shape = (count, *array.shape[1:])
+                first[name] = np.empty(shape, array.dtype) if room is None else room(name, shape, array.dtype)
             first[name][start:stop] = array[:n]
         for name, v in probs.items():
             sums[name] = sums.get(name, 0.0) + np.asarray(v)[:n].sum(axis=0, dtype=float)
         weights[start:stop] = np.asarray(weight)[:n]
+        told = _tell(stop, count, began, told)
     return Drawn(first, {n: v / count for n, v in sums.items()}, weights)
 
 

@@ -18,6 +18,7 @@ class Predicting:
         given: Mapping[str, Any] | None = None,
         draws: int | None = None,
         seed: int = 0,
+        to: Any = None,
         **arguments: Any,
     ) -> Any:
         """What the model says of other data: its own arguments with new values, by name or as a new table.
@@ -26,7 +27,9 @@ class Predicting:
         drawn. Data are always drawn. Elements of plates that the run knows, by label (or by place, where
         there
         are none), keep their draws; new ones are drawn given them. `do` sets arguments, columns or sites;
-        `given` conditions on values of observed sites. `draws` is how many per chain, evenly spaced (all).
+        `given` conditions on values of observed sites. `draws` is how many per chain, evenly spaced (all, or
+        as many as fit into 2 GiB); with `to`, a new folder, all of them are written to
+        files there, piece by piece.
 
         Returns a `Prediction`: `.draws`, `.probs`, `.to_frame()`, `.plot()`, `.to_datatree()`, `.derive(…)`,
         and
@@ -35,7 +38,7 @@ class Predicting:
         another kind and categories that no plate has, `ModelError` for what cannot be had: a run without its
         model, sites not kept, new elements of what is drawn as a whole.
         """
-        options = {"do": do, "given": given, "draws": draws, "seed": seed}
+        options = {"do": do, "given": given, "draws": draws, "seed": seed, "to": to}
         return ask("prediction").predict(self, table, arguments, **options)
 
     def effects(self, name: str, values: Any = None, *, site: str | None = None, **options: Any) -> Any:

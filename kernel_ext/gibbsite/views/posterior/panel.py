@@ -221,18 +221,16 @@ class CheckPanel:
         if state == self._sent:
             return
         self._sent = state
-        plots = {p.title: p for p in plots_of_checks(self.now, CARD)}
-        written = {
-            plot_title: s for s in self._statistics for plot_title in plots if plot_title.startswith(f"{s}:")
-        }
+        plots = {p.name: p for p in plots_of_checks(self.now, CARD)}
+        written = {f"check {s}": s for s in self._statistics}
         widget._posterior = {
             "check": True,
-            "cards": [check_card(p, written.get(t, "")) for t, p in plots.items()],
+            "cards": [check_card(p, written.get(n, "")) for n, p in plots.items()],
             "focus": [self._focus] if self._focus in plots else [],
             "legend": legend_of(self.now),
             "more": "",
         }
-        large = {p.title: p for p in plots_of_checks(self.now, LARGE)}.get(self._focus)
+        large = {p.name: p for p in plots_of_checks(self.now, LARGE)}.get(self._focus)
         rows: Rows = ((large,),) if large is not None else ()
         widget.push_all(bokeh.columns(rows))
         widget.patch_all(bokeh.props(rows))

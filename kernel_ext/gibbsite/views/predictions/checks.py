@@ -37,7 +37,7 @@ def plots_of_checks(checks: Checks, height: int = 230) -> list[Plot]:
         out.append(_along(checks))
     if checks.groups:
         out.append(_grouped(checks))
-    out += [_statistic(s, i) for i, s in enumerate(checks.statistics)]
+    out += [_statistic(s) for s in checks.statistics]
     if checks.pareto_k:
         out.append(_pareto(checks))
     return [_at(plot, height) for plot in out]
@@ -64,7 +64,7 @@ def check_card(plot: Plot, written: str = "") -> dict[str, Any]:
     width = 290
     drawn = axes(plot, width).render()
     markup = f'<svg viewBox="0 0 {width} {plot.height}" font-family="{svg.FONT}">{drawn}</svg>'
-    told = {"label": plot.title, "words": plot.title, "wide": False, "derived": written, "rows": []}
+    told = {"label": plot.name, "words": plot.title, "wide": False, "derived": written, "rows": []}
     return told | {"svg": markup}
 
 
@@ -121,8 +121,8 @@ def _curve(found: Curve, name: str, title: str, label: str, step: bool = False) 
 
 def _uniform(checks: Checks) -> Plot:
     what = "LOO-PIT" if checks.weights is not None else "PIT"
-    plot = _curve(checks.uniform, "pit", f"{what}: ECDF less uniform, 95 % band", what, step=True)
-    return replace(plot, x=Axis(0, 1, what), rules=(Rule(0.0),))
+    plot = _curve(checks.uniform, "pit", f"{what} less uniform", what, step=True)
+    return replace(plot, x=Axis(0, 1, f"{what}: all within the band in 95 %"), rules=(Rule(0.0),))
 
 
 def _calibrated(checks: Checks) -> list[Plot]:
@@ -131,12 +131,12 @@ def _calibrated(checks: Checks) -> list[Plot]:
     for least in range(1, min(top, _MOST_THRESHOLDS) + 1):
         event = f"{checks.site} = 1" if checks.kind == BINARY else f"{checks.site} ≥ {least}"
         found = checks.calibration(least)
-        plot = _curve(
-            found, f"calibration {least}", f"{event}: how often, by its chance (95 % band)", "chance"
-        )
+        plot = _curve(found, f"calibration {least}", f"{event}: share by its chance", "chance")
         tables = {**plot.tables, "even": {"x": [0.0, 1.0], "y": [0.0, 1.0]}}
         marks = (*plot.marks, Line("even", colour=INK, alpha=0.5, dash=(4, 3)))
-        out.append(replace(plot, tables=tables, marks=marks, x=Axis(0, 1, "chance"), y=Axis(0, 1)))
+        out.append(
+            replace(plot, tables=tables, marks=marks, x=Axis(0, 1, "chance (95 % band)"), y=Axis(0, 1))
+        )
     return out
 
 
@@ -164,7 +164,8 @@ def _rootogram(checks: Checks) -> Plot:
     top = float(np.sqrt(max(above.max(), of_data.max())))
     ticks = tuple((float(np.sqrt(v)), f"{v:g}") for v in _round(top**2))
     title = f"{checks.site}: rootogram"
-    x = Axis(least - 0.6 * wide, most + 0.6 * wide, checks.site)
+    places = tuple((float(v), f"{v:g}") for v in middle[:: -(-len(middle) // 8)])
+    x = Axis(least - 0.6 * wide, most + 0.6 * wide, checks.site, places)
     return Plot("check root", tables, marks, x, Axis(0, 1.08 * top, ticks=ticks), title=title)
 
 
@@ -210,8 +211,15 @@ def _along(checks: Checks) -> Plot:
         Dots("data", colour=INK, alpha=0.7, size=4, tip=((name, "@x"), (checks.site, "@y"))),
     )
     y = Axis(*reach(wide, checks.data))
-    title = f"{checks.site} over {name}: 50 % and 89 % of replicates"
-    return Plot("check along", tables, marks, Axis(*reach(x, margin=0.02), name), y, title=title)
+    title = f"{checks.site} over {name}"
+    return Plot(
+        "check along",
+        tables,
+        marks,
+        Axis(*reach(x, margin=0.02), f"{name} (bands: 50 % and 89 %)"),
+        y,
+        title=title,
+    )
 
 
 def _grouped(checks: Checks) -> Plot:
@@ -241,7 +249,7 @@ def _grouped(checks: Checks) -> Plot:
                 height=70 + 17 * len(rows))  # fmt: skip
 
 
-def _statistic(found: Statistic, number: int) -> Plot:
+def _statistic(found: Statistic) -> Plot:
     values = found.draws[np.isfinite(found.draws)]
     low, high = reach(values, [found.seen])
     places = np.unique(values)
@@ -262,7 +270,7 @@ def _statistic(found: Statistic, number: int) -> Plot:
         if odd
         else f"{text}: data {found.seen:.4g}, p {found.p:.2f}"
     )
-    return Plot(f"check statistic {number}", tables, marks, Axis(low, high), Axis(0, top, ticks=()),
+    return Plot(f"check {found.text}", tables, marks, Axis(low, high), Axis(0, top, ticks=()),
                 title=title, ground=BAD if odd else None)  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def counts(name: str, values: np.ndarray, data: np.ndarray | None) -> Plot:
     top = float(max(high.max(), 0.0 if "data" not in tables else np.max(tables["data"]["y"])))
     told = "data as bars, " if data is not None else ""
     title = f"{name}: how often each value · {told}replicates' mean and {chosen()} in blue"
-    every = max(1, len(x) // 12)
+    every = -(-len(x) // 10)
     ticks = tuple((float(v), str(v)) for v in x[::every])
     x_axis = Axis(float(x[0]) - 0.6, float(x[-1]) + 0.6, name, ticks)
     return Plot(f"check {name}", tables, tuple(marks), x_axis, Axis(0, 1.08 * top), title=title, height=260)
