@@ -54,13 +54,11 @@ def endless(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
     found = []
     for name, x in draws.items():
         info = plan.sites.get(name)
-        if info is None or info.role != "latent" or info.fn_name != "ImproperUniform":
+        if info is None or info.role != "latent" or info.support is None:
             continue
-        if (
-            info.support is None
-            or base_constraint(info.support) not in _POSITIVE
-            or x.shape[0] * x.shape[1] < _ENOUGH
-        ):
+        if base_constraint(info.support) not in _POSITIVE or info.fn_name != "ImproperUniform":
+            continue
+        if x.shape[0] * x.shape[1] < _ENOUGH:
             continue
         flat = np.sort(x.reshape(x.shape[0] * x.shape[1], -1)[:, :_MOST_COMPONENTS].astype(np.float64), 0)
         with np.errstate(all="ignore"):
