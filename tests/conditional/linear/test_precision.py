@@ -9,28 +9,19 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional import conditional_of
 from gibbsite.conditional.linear.joint import joint_gaussian
-from helpers.claims.in_double import off
+from helpers.claims.in_double import (
+    GROUP,
+    around,
+    energies_of_rows,
+    line,
+    lines,
+    matrix,
+    odds_of_a_switch,
+    off,
+)
 
 RNG = np.random.default_rng(0)
-GROUP = (np.arange(60) % 12).astype(np.int32)
 YEARS = np.repeat([2018.0, 2019.0, 2020.0], 10)
-
-
-def line(x, y):
-    a = numpyro.sample("a", dist.ImproperUniform(dist.constraints.real, (), ()))
-    b = numpyro.sample("b", dist.ImproperUniform(dist.constraints.real, (), ()))
-    with numpyro.plate("n", len(y)):
-        numpyro.sample("y", dist.Normal(a + b * x, 0.1), obs=y)
-
-
-def lines(x, y, group):
-    m = numpyro.sample("m", dist.Normal(0, 1e4))
-    k = numpyro.sample("k", dist.Normal(0, 100.0))
-    with numpyro.plate("groups", 12):
-        a = numpyro.sample("a", dist.Normal(m, 1000.0))
-        b = numpyro.sample("b", dist.Normal(k, 1.0))
-    with numpyro.plate("n", len(y)):
-        numpyro.sample("y", dist.Normal(a[group] + b[group] * x, 0.1), obs=y)
 
 
 def powers(x, y):
@@ -48,17 +39,6 @@ def crossed(y, group):
     v = numpyro.sample("v", dist.Normal(0, 1000.0).expand([5]))
     with numpyro.plate("n", len(y)):
         numpyro.sample("y", dist.Normal(a + u[group] + v[np.arange(60) // 12], 1.0), obs=y)
-
-
-def matrix(x, y):
-    b = numpyro.sample("b", dist.Normal(0, 1000.0).expand([x.shape[1]]).to_event(1))
-    numpyro.sample("y", dist.Normal(x @ b, 0.1), obs=y)
-
-
-def around(offset, scale=1.0, rows=40):
-    """A covariate of spread 1 that lies `offset` from zero, in units of `scale`, and data of a line in it."""
-    x = RNG.normal(size=rows)
-    return (offset + x) * scale, 3 + 0.2 * x + 0.1 * RNG.normal(size=rows)
 
 
 def right(found, spread=0.003, mean=0.02):
@@ -84,7 +64,7 @@ def test_lines_of_groups_in_years():
 @pytest.mark.parametrize("offset", [0.0, 1.0, 1e2, 1e3, 1e4, 1e5])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_a_covariate_far_from_zero_in_any_unit(offset, scale):
-    x, y = around(offset, scale)
+    x, y = around(RNG, offset * scale, scale)
     right(off(line, (x, y), ("a", "b")))
     if scale == 1.0:
         right(off(line, (x, y), ("a", "b"), near=False)._replace(rounding=0.0))
@@ -111,7 +91,7 @@ def test_powers():
 @pytest.mark.slow
 def test_what_cannot_be_held_says_so():
     """At a million spreads from zero the figures of the slope are those that the level needs."""
-    x, y = around(1e6)
+    x, y = around(RNG, 1e6)
     found = off(line, (x, y), ("a", "b"))
     assert found.mean > 0.02 and found.rounding > 0.2
 
@@ -135,7 +115,7 @@ def test_a_matrix_with_years_among_its_columns():
 
 
 def test_columns_that_are_apart_are_factorised_once():
-    x, y = around(0.0)
+    x, y = around(RNG, 0.0)
     model = gb.model(line, np.float32(x), np.float32(y))
     assert joint_gaussian(model.density, ("a", "b")).alike is False
     model = gb.model(line, np.float32(YEARS), np.float32(YEARS))
@@ -178,7 +158,17 @@ def test_a_run_over_years_with_unknown_noise_agrees_with_quadrature():
 
 
 def test_a_run_that_single_precision_cannot_hold_is_not_green():
-    x, y = around(3e6)
+    x, y = around(RNG, 3e6)
     run = gb.model(line, np.float32(x), np.float32(y)).sample(draws=500, warmup=100, seed=0)
     assert not run.verdict.ok and "single precision does not hold the draws of Conjugate" in str(run.verdict)
     assert "subtract from columns" in str(run.advice()) or "Centre" in str(run.advice())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [10**4, 10**6])
+def test_long_sums_keep_what_odds_and_energies_need(rows):
+    """Twice the spacing of numbers of their size (.06 of a million rows), where it counts: in nats."""
+    least = 2 * np.spacing(np.float32(1.4 * rows))
+    assert max(odds_of_a_switch(rows, labels) for labels in (False, True)) < least
+    spread, slope = energies_of_rows(rows)
+    assert spread < least and slope < 1e-4

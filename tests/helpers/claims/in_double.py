@@ -1,4 +1,4 @@
-"""Jointly Gaussian sites in double precision, and what the draws in single precision are off by."""
+"""Models that single precision may not hold, and what their draws and odds are off by against double."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,85 @@ import gibbsite as gb
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 from gibbsite.conditional.linear.joint import joint_gaussian
 from jax.flatten_util import ravel_pytree
+from numpyro.infer.util import log_density
+from scipy import stats
+
+GROUP = (np.arange(60) % 12).astype(np.int32)
+"""Of twelve, for each of the rows of `lines`."""
+
+
+def line(x, y):
+    a = numpyro.sample("a", dist.ImproperUniform(dist.constraints.real, (), ()))
+    b = numpyro.sample("b", dist.ImproperUniform(dist.constraints.real, (), ()))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(a + b * x, 0.1), obs=y)
+
+
+def lines(x, y, group):
+    m = numpyro.sample("m", dist.Normal(0, 1e4))
+    k = numpyro.sample("k", dist.Normal(0, 100.0))
+    with numpyro.plate("groups", 12):
+        a = numpyro.sample("a", dist.Normal(m, 1000.0))
+        b = numpyro.sample("b", dist.Normal(k, 1.0))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(a[group] + b[group] * x, 0.1), obs=y)
+
+
+def matrix(x, y):
+    b = numpyro.sample("b", dist.Normal(0, 1000.0).expand([x.shape[1]]).to_event(1))
+    numpyro.sample("y", dist.Normal(x @ b, 0.1), obs=y)
+
+
+def around(rng, offset, spread=1.0, rows=40):
+    """A covariate and data of a line in it."""
+    x = rng.normal(size=rows)
+    return offset + spread * x, 3 + 0.2 * x + 0.1 * rng.normal(size=rows)
+
+
+def odds_of_a_switch(rows, labels, seed=0):
+    """By how much the log odds of a switch of all rows are off, given them, or with labels of each summed
+    out."""
+
+    def model(y, by):
+        g = numpyro.sample("g", dist.Bernoulli(0.5))
+        with numpyro.plate("n", len(y)):
+            z = numpyro.sample("z", dist.Bernoulli(0.3)) if labels else 0.0
+            numpyro.sample("y", dist.Normal(by * g + 2.0 * z, 1.0), obs=y)
+
+    rng, by = np.random.default_rng(seed), np.float32(rows**-0.5)
+    y = (rng.normal(size=rows) + 2 * labels * (rng.random(rows) < 0.3)).astype(np.float32)
+    made, wide = gb.model(model, y, by, check_values=False), y.astype(np.float64)
+    share = [(0, 0.7), (2, 0.3)] if labels else [(0, 1.0)]
+    exact = [np.log(sum(w * stats.norm.pdf(wide, float(by) * g + z) for z, w in share)) for g in (0, 1)]
+    if labels:
+        marginal = made.marginal("z")
+        found = [float(marginal.logdensity({"g": np.int32(g)})) for g in (0, 1)]
+    else:
+        found = np.asarray(made.conditional("g").logits({}), np.float64).ravel()
+    return abs(found[1] - found[0] - (exact[1] - exact[0]).sum())
+
+
+def energies_of_rows(rows, seed=0):
+    """Of log densities of many rows, around their maximum: what they are off by, spread over places; and the
+    largest error of a gradient, in standard deviations of the posterior."""
+
+    def model(y):
+        m = numpyro.sample("m", dist.Normal(0, 10.0))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.StudentT(5.0, m, 1.0), obs=y)
+
+    y = (3 + np.random.default_rng(seed).normal(size=rows)).astype(np.float32)
+    both = jax.jit(jax.vmap(jax.value_and_grad(lambda m: log_density(model, (y,), {}, {"m": m})[0])))
+    at = np.float32(3 + np.linspace(-3, 3, 8) * rows**-0.5)
+    level, slope = (np.asarray(v, np.float64) for v in both(at))
+    wide, places = y.astype(np.float64), at.astype(np.float64)
+    exact = [stats.t.logpdf(wide - m, 5).sum() + stats.norm.logpdf(m, 0, 10) for m in places]
+    slopes = [(6 * (wide - m) / (5 + (wide - m) ** 2)).sum() - m / 100 for m in places]
+    return float(np.std(level - exact)), float(np.max(np.abs(slope - slopes))) * rows**-0.5
 
 
 class Off(NamedTuple):

@@ -1,10 +1,12 @@
-"""What had one value in all draws of all chains is told, where its prior lets it vary."""
+"""What R-hat cannot see is told: discrete sites of one value in all draws of all chains, where their prior
+lets them vary, and scales whose posterior has no end at zero."""
 
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pytest
 from gibbsite.kernels.scheduling.parse import update
 
 
@@ -57,3 +59,20 @@ def test_a_number_that_never_moved_is_no_convergence():
         draws=100, warmup=10, seed=0, chains=2, schedule=[update("Metropolis", "x", proposal=stay)]
     )
     assert run.verdict.state == "not yet" and "have not moved for 99 draws: x" in str(run.verdict)
+
+
+@pytest.mark.parametrize("power", [1.0, 0.0])
+def test_a_scale_whose_posterior_has_no_end_at_zero_is_told(power):
+    """Effects under `tau^-1` have infinite mass at zero, under a flat scale a proper posterior."""
+
+    def effects(y):
+        tau = sample("tau", dist.ImproperUniform(dist.constraints.positive, (), ()))
+        numpyro.factor("prior", -power * jnp.log(tau))
+        with numpyro.plate("J", 4):
+            t = sample("t", dist.Normal(0.0, tau))
+            sample("y", dist.Normal(t, 1.0), obs=y)
+
+    run = gb.model(effects, np.float32([0.1, -0.2, 0.05, 0.3])).sample(draws=500, seed=0)
+    told = [n for n in run.snapshot().warnings if n.topic == "improper"]
+    assert len(told) == power and all(n.sites == ("tau",) for n in told)
+    assert not power or (not run.verdict.ok and "has no end at zero" in str(run.verdict))

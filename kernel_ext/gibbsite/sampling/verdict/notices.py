@@ -5,8 +5,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpyro.distributions import biject_to
+from numpyro.distributions import biject_to, constraints
 
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.sampling.storage.draws import label_of
 from gibbsite.sampling.watch.diagnostics import bfmi, rank_rhat, sorted_rhat
@@ -17,6 +18,10 @@ _STUCK = 500
 _NEVER = 50
 """Draws of a run in which a site of all chains has moved in none: no kernel that works rests so long."""
 _LOW_BFMI = 0.3
+_POSITIVE = (constraints.positive, constraints.nonnegative, constraints.softplus_positive)
+_ENOUGH = 400
+_LEAST_POWER = 0.25
+"""Half of the least power of a positive number that conjugate densities have at zero."""
 _MOST_COMPONENTS = 20
 _MOST_DRAWS = 2000
 _MOST_LENGTHS = 8
@@ -36,6 +41,42 @@ def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice
             "divergences",
         )
     ]
+
+
+def endless(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
+    """A notice of positive latents without a proper prior whose draws `[chain, draw, *shape]` go on to ever
+    smaller numbers: the posterior has infinite mass there, and what ends it is the smallest number that a
+    kernel can write. Chains agree on that.
+
+    Near zero a proper posterior is a power `x^(c - 1)` with c above 0, most often a multiple of 1/2; the
+    mean distance of logarithms from that of a larger draw is then 1/c (Hill 1975).
+    """
+    found = []
+    for name, x in draws.items():
+        info = plan.sites.get(name)
+        if info is None or info.role != "latent" or info.support is None:
+            continue
+        if base_constraint(info.support) not in _POSITIVE or info.fn_name != "ImproperUniform":
+            continue
+        if x.shape[0] * x.shape[1] < _ENOUGH:
+            continue
+        flat = np.sort(x.reshape(x.shape[0] * x.shape[1], -1)[:, :_MOST_COMPONENTS].astype(np.float64), 0)
+        with np.errstate(all="ignore"):
+            logs = np.log(flat)
+            beyond = logs[len(logs) // 2] - logs[: len(logs) // 2].mean(axis=0)
+        if not (bad := beyond > 1 / _LEAST_POWER).any():
+            continue
+        k = int(np.argmax(bad))
+        found.append(
+            Notice(
+                f"the posterior of {name} has no end at zero: half of its draws are below "
+                f"{flat[len(flat) // 2, k]:.1g}, and the least is {flat[0, k]:.1g}",
+                "its prior is improper, and the data do not rule zero out: give it a proper prior",
+                "improper",
+                (name,),
+            )
+        )
+    return found
 
 
 def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Notice]]:

@@ -11,6 +11,7 @@ CONVERGED, PRIOR = "converged", "prior"
 OF_THE_PRIOR = "the model observes nothing, and these are draws of its prior"
 RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100
+_REASONS = ("stuck", "labels", "signs", "modes", "precision", "improper")
 # fewer divergent transitions than this share are told, but stop nobody
 _DIVERGENT = 0.001
 _GOING = {"compiling": "being compiled", "warmup": "still warming up", "sampling": "still sampling"}
@@ -24,8 +25,9 @@ class Verdict:
     all chains have one labelling.
 
     Converged: every R-hat is at most 1.01 and every bulk ESS at least 100 per chain (Vehtari and others
-    2021), no chain is stuck, joint draws lose less than a fifth of a standard deviation to rounding, and
-    fewer than one transition in a thousand diverged. Predictions and other values computed from the draws are
+    2021; superchains count as chains), no chain is stuck, no scale under an improper
+    prior goes on to zero, joint draws lose less than a fifth of a standard deviation to rounding, and fewer
+    than one transition in a thousand diverged. Predictions and other values computed from the draws are
     not judged: what they are computed from is. Prior: the same of a model
     that observes nothing, whose draws are of its prior.
     """
@@ -69,7 +71,7 @@ def judged(
         return Verdict("not yet", (_GOING[status],))
     if not scalars:
         return Verdict("not yet", ("there are no draws",))
-    reasons = [n.text for n in notices if n.topic in ("stuck", "labels", "signs", "modes", "precision")]
+    reasons = [n.text for n in notices if n.topic in _REASONS]
     told = any(n.topic in ("labels", "signs") for n in notices)
     over = [s for s in scalars if s.rhat > RHAT_LIMIT]
     if over and not told:

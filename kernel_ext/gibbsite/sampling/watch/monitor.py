@@ -13,6 +13,7 @@ from gibbsite.sampling.verdict import hints
 from gibbsite.sampling.verdict.notices import (
     disagreement,
     divergence_notice,
+    endless,
     missing_information,
     stuck_chains,
     told_by_labels,
@@ -147,7 +148,7 @@ class Monitor:
             self.stuck = {c: k for c, k in self.stuck.items() if k.partition("[")[0] not in named}
             # those of chains that had not met would not agree now, unless they are few
             good = bool(of) and not apart and not any(s.ess_bulk < _ENOUGH for s in of)
-            found += never_at_stake(self._plan, self.moments, values)
+            found += never_at_stake(self._plan, self.moments, values) + endless(self._plan, values)
             if not any(n.topic in ("labels", "signs", "modes") for n in found):
                 found += one_labelling(self._plan, values)
         # that a shape is awkward matters where the draws are not good all the same; and chains whose labels
