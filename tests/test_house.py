@@ -26,7 +26,18 @@ FLOORS = {
     "kernels": {"trace", "density", "graph", "conditional", "elimination"},
     "sampling": {"trace", "density", "graph", "conditional", "elimination", "kernels"},
     "prediction": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
+    "checking": {
+        "trace",
+        "density",
+        "graph",
+        "conditional",
+        "elimination",
+        "kernels",
+        "sampling",
+        "prediction",
+    },
     "views": {
+        "checking",
         "trace",
         "density",
         "graph",

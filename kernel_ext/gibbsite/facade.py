@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite import sampling
+from gibbsite.checking import Check
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.conditional.reads.value_labels import value_labels
@@ -46,6 +47,7 @@ from gibbsite.elimination import Marginal, eliminable, marginal_of
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name
 from gibbsite.ground import sensible
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.ground.sensible import by_name, shown
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
@@ -148,25 +150,42 @@ class Model(Live):
                 f"model {self.name!r} has no latent sites: every `sample` statement is observed, so there is "
                 f"nothing to infer. Leave at least one site without `obs=` (or with a value of None)"
             )
-        padded = kept_padding(fn, self.density)
+        failed, density = notes_in(self.density.cache), self.density
+        padded = attempted("padding", lambda: kept_padding(fn, density), lambda: None, failed)
         if padded is not None:
             self.fn, self.density = padded, build_density(padded, self.args, self.kwargs)
-        check_forgotten(fn, self.name, self.density, self.args, self.kwargs)
-        check_missing(self.density)
-        check_proper(self.density)
-        check_categories(self.density, known.labels)
-        self.notes: tuple[str, ...] = (
-            *order_notes(known),
-            *unit_notes(self.density, known.units),
-            *spelt_notes(self.density.sites),
+        self._look(fn, known, check_values)
+
+    def _look(self, written: Callable, known: Known, check_values: bool) -> None:
+        """Look at what the data and parameters are, and note what people had better know."""
+        failed = notes_in(self.density.cache)
+
+        def looked(what: str, look: Callable[[], Any]) -> tuple[str, ...]:
+            return tuple(attempted(what, look, tuple, failed) or ())
+
+        density, given = self.density, (self.args, self.kwargs)
+        looked("unread arguments", lambda: check_forgotten(written, self.name, density, *given))
+        looked("missing values", lambda: check_missing(density))
+        looked("improper densities", lambda: check_proper(density))
+        looked("categories", lambda: check_categories(density, known.labels))
+        self._notes: tuple[str, ...] = (
+            *looked("the order of data", lambda: order_notes(known)),
+            *looked("units", lambda: unit_notes(density, known.units)),
+            *looked("names", lambda: spelt_notes(density.sites)),
             *self.unread,
             *(
                 f"{n} is not drawn forward, but by its log density: its draws do not follow that ({why})"
-                for n, why in self.density.doubted.items()
+                for n, why in density.doubted.items()
             ),
         )
         if check_values:
-            self.notes += impossible_values(self.fn, self.density, known.labels)
+            values = looked("impossible values", lambda: impossible_values(self.fn, density, known.labels))
+            self._notes += values
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on the data, on what merely hurts, and on what was not understood and is opaque."""
+        return (*self._notes, *notes_in(self.density.cache))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model function, with the bound arguments unless others are given."""
@@ -180,7 +199,8 @@ class Model(Live):
     @property
     def unread(self) -> tuple[str, ...]:
         """A sentence for each argument of the function that nothing in it reads; they are among `notes`."""
-        return tuple(unused(self.name, self.fn))
+        failed = notes_in(self.density.cache)
+        return tuple(attempted("unread arguments", lambda: unused(self.name, self.fn), list, failed))
 
     @property
     def source(self) -> str:
@@ -515,7 +535,8 @@ class Model(Live):
     @cached_property
     def grouped(self) -> GroupedModel | None:
         """The model with every group of alike sites as one array, for runs; None where it has none."""
-        return grouped_model(self)
+        notes = notes_in(self.density.cache)
+        return attempted("a loop as arrays", lambda: grouped_model(self), lambda: None, notes)
 
     def schedule(self, text: Any = None, **options: Any) -> Schedule:
         """Which kernel updates which sites, in which order and why; checked against the model.
@@ -623,6 +644,21 @@ class Model(Live):
             return one if self._schedule is None else one.with_schedule(self._schedule)
 
         return of_runs.many(self, datasets, by, made, options)
+
+    def check(self, seconds: float = 60, *, seed: int = 0, wait: bool = True) -> Check:
+        """Whether the sampler of this model is right, in about so many seconds: `model.check(seconds=60)`.
+
+        In the order of their cost: every derived conditional, and every sum or integral, against NumPyro's
+        joint density; `sample` against `log_prob` of every distribution; index maps by perturbation; the
+        whole schedule on parameters and data drawn from the model (Geweke 2004; Gandy and Scott 2021); chains
+        from dispersed discrete starts; simulation-based calibration (Talts et al. 2018) with what time is
+        left. Returns the `Check`: `.ok`, `.findings`, `.report(path)`; without `wait` at once, and `.stop()`
+        ends it. An interrupt does, too, and keeps what was found. Compiling is most of the time: of large
+        models give it more. Raises `OptionError` for what are no seconds, or no seed.
+        """
+        seconds, seed = sensible.seconds("seconds", seconds), sensible.count("seed", seed, 0)
+        check = Check(self, seconds, seed).start()
+        return check.wait() if sensible.flag("wait", wait) else check
 
     def predict(self, table: Any = None, /, **options: Any) -> Any:
         """What the prior says, before any data: `model.predict(draws=1000, seed=0)`.

@@ -35,10 +35,11 @@ from gibbsite.density.model.known_arrays import known_arrays
 from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.program.distribute import distributed
 from gibbsite.density.program.flatten import flatten
-from gibbsite.density.terms import Decomposition, bound_terms
+from gibbsite.density.terms import Decomposition, Term, bound_terms, whole_term
 from gibbsite.density.told.latent import told_latent
 from gibbsite.density.told.spot import spot_of
 from gibbsite.errors import DataError, GibbsiteError, ModelError
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.trace.jaxpr.source_line import user_line_of_exception
 
 _DYNAMIC = (*TRACER_ERRORS, TypeError)
@@ -82,7 +83,11 @@ def _with_doubts(density: Density, fn: Callable) -> Density:
     args, kwargs = density.arguments.rebuild(density.arguments.arrays)
     with jax.ensure_compile_time_eval():  # a kernel's `init` may be traced, and the model with it
         found = doubted(fn, args, kwargs, forward)
-    return replace(density, doubted=found, cache={}) if found else density
+    if not found:
+        return density
+    kept: dict[Any, Any] = {}
+    notes_in(kept).extend(notes_in(density.cache))
+    return replace(density, doubted=found, cache=kept)
 
 
 def _needed_values(fn: Callable, arguments: Arguments) -> frozenset[int]:
@@ -164,6 +169,13 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
                 f"it first, and keep what is missing out with `numpyro.handlers.mask`"
             ) from error
         raise
+    except ValueError as error:
+        if "setting an array element" in str(error):
+            raise ModelError(
+                f"a draw is put into an array of NumPy{_where(error)}, which holds numbers only. Make it an "
+                f"array of JAX, and keep what the assignment gives: `a = jnp.zeros(…)`, `a = a.at[i].set(…)`"
+            ).at(_place(error), "assignment-to-an-element") from error
+        raise
     except AssertionError as error:
         if "size of plate" in str(error):
             raise DataError(
@@ -173,7 +185,8 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
             name = re.search(r"`(.*?)`", str(error))
             raise ModelError(
                 f"the site {name.group(1) if name else '?'!r} is sampled twice under one name"
-                f"{_where(error)}; give each statement a name of its own"
+                f"{_where(error)}; give each statement a name of its own. A function that is called "
+                f"several times is called within `numpyro.handlers.scope(prefix=…)`, another prefix each time"
             ).at(_place(error), "sampled-twice") from error
         raise
     return found[0]
@@ -256,18 +269,40 @@ def _assemble(
     closed: Any, outputs: Any, facts: ModelFacts, arguments: Arguments, user_arrays: dict[str, Any]
 ) -> Density:
     latents = sorted(n for n, s in facts.sites.items() if s.latent)  # dictionaries flatten in sorted order
-    flat = flatten(closed, data=len(closed.jaxpr.invars) - len(latents))
+    notes: list[str] = []
+    rows = len(closed.jaxpr.invars) - len(latents)
+    flat = attempted("taking calls apart", lambda: flatten(closed, data=rows), lambda: closed, notes)
     latent_vars = dict(zip(latents, flat.jaxpr.invars[: len(latents)], strict=True))
     data_vars = tuple(flat.jaxpr.invars[len(latents) :])
     shapes = {n: facts.sites[n].shape for n in latents}
     inputs = {v: (n, of_site(shapes[n])) for n, v in latent_vars.items()}
     maps = index_maps(flat, inputs, shapes)
-    apart = distributed(flat, maps, list(outputs["log_prob"].values()))
+    wanted = list(outputs["log_prob"].values())
+    apart = attempted("a product of sums", lambda: distributed(flat, maps, wanted), lambda: flat, notes)
     if apart is not flat:
         flat, maps = apart, index_maps(apart, inputs, shapes)
     atoms = jax.tree.map(lambda i: flat.jaxpr.outvars[i], outputs)
     walk_back = Decomposition(flat, maps)
-    terms = tuple(t for origin, atom in atoms["log_prob"].items() for t in walk_back.terms(origin, atom))
+
+    def terms_of(origin: str, atom: Any) -> tuple[Term, ...]:
+        return attempted(
+            f"the sum that the density of {origin} is",
+            lambda: tuple(walk_back.terms(origin, atom)),
+            lambda: whole_term(origin, atom, maps),
+            notes,
+        )
+
+    def moving() -> tuple[Term, ...]:
+        """All indicators that read another latent than their own."""
+        found = (t for n, a in atoms["inside"].items() for t in whole_term(n, a, maps))
+        return tuple(t for t in found if maps.latents(t.atom) - {t.origin})
+
+    terms = tuple(t for origin, atom in atoms["log_prob"].items() for t in terms_of(origin, atom))
+    inside = atoms["inside"]
+    bounds = attempted(
+        "supports that move", lambda: bound_terms(walk_back, maps, inside, shapes), moving, notes
+    )
+    notes += maps.notes
     order = list(facts.sites)
     density = Density(
         sites=facts.sites,
@@ -285,16 +320,25 @@ def _assemble(
         outputs=atoms,
         maps=maps,
         terms=terms,
-        bounds=bound_terms(walk_back, maps, atoms["inside"], shapes),
+        bounds=bounds,
         constants=user_arrays,
     )
+    notes_in(density.cache).extend(notes)
     if not atoms["supports"]:
         return density
     # a kernel's `init` may be traced, and the model with it: bounds are read off the data at once
     with jax.ensure_compile_time_eval():
         read = density.evaluator({}).full
-        sites = with_known_supports(facts.sites, atoms["supports"], lambda a: bool(maps.latents(a)), read)
-    return replace(density, sites=sites)
+        sites = facts.sites
+        known = attempted(
+            "supports that data bound",
+            lambda: with_known_supports(
+                facts.sites, atoms["supports"], lambda a: bool(maps.latents(a)), read
+            ),
+            lambda: sites,
+            notes_in(density.cache),
+        )
+    return replace(density, sites=known)
 
 
 def _groups(facts: ModelFacts) -> dict[str, tuple[str, ...]]:

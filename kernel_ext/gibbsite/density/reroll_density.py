@@ -14,6 +14,7 @@ from gibbsite.density.maps.index_maps import index_maps
 from gibbsite.density.model.sites import Site
 from gibbsite.density.program.reroll import Reroll, finished
 from gibbsite.density.terms import Decomposition, bound_terms
+from gibbsite.ground.opaque import FAILED, attempted, notes_in
 from gibbsite.trace.jaxpr.compat import Literal
 
 if TYPE_CHECKING:
@@ -34,7 +35,15 @@ def rerolled(density: "Density") -> "Density":
         with jax.ensure_compile_time_eval():
             groups = {**_numbered(density), **density.groups}
             groups = {g: names for g, names in groups.items() if _alike(density, names)}
-            density.cache["rerolled"] = _rewritten(density, groups) if groups else density
+            notes = notes_in(density.cache)
+            found = attempted(
+                "a loop as arrays",
+                lambda: _rewritten(density, groups) if groups else density,
+                lambda: density,
+                notes,
+            )
+            found.cache[FAILED] = notes  # of both there is one list
+            density.cache["rerolled"] = found
     return density.cache["rerolled"]
 
 

@@ -1,8 +1,9 @@
 """Rewrite a jaxpr so that calls disappear and loops over time become maps over time.
 
 The index-map analysis and the evaluators work on one flat list of equations. Calls (`jit`, custom
-derivatives, `remat`) are inlined; a `scan` whose carry only hands on values that are known without running
-the loop is replaced by the batched body (`descan`). Whatever cannot be rewritten stays as it is.
+derivatives, `remat`) are inlined, but for those with gradients by a rule of their own alone; a `scan` whose
+carry only hands on values that are known without running the loop is replaced by the batched body
+(`descan`). Whatever cannot be rewritten stays as it is.
 """
 
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from gibbsite.trace.jaxpr.compat import (
     closed_call_body,
     dce_jaxpr,
     make_jaxpr_like,
+    only_by_its_own_slope,
     platform_default,
 )
 from gibbsite.trace.jaxpr.source_line import equation_line
@@ -87,7 +89,7 @@ class Builder:
 
     def equation(self, eqn: JaxprEqn, operands: list[Any]) -> list[Any]:
         body = closed_call_body(eqn)
-        if body is not None:
+        if body is not None and not only_by_its_own_slope(eqn):
             return self.splice(self.placed(body, eqn), operands)
         portable = platform_default(eqn)
         if portable is not None:

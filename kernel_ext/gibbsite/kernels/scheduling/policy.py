@@ -39,6 +39,7 @@ from gibbsite.conditional.reads.blind import blind_terms, endless_terms
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.errors import ScheduleError
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.crossing.decided import crossing_blocks
 from gibbsite.kernels.nuts.told import to_be_learnt
@@ -64,23 +65,29 @@ def default_spec(facts: Facts) -> Spec:
     latents = [n for n, s in facts.sites.items() if s.role == "latent"]
     if set(facts.generated) >= set(latents):
         return Spec((Update("Ancestral", tuple(latents)),))
-    crossing = crossing_blocks(facts, [n for n in latents if facts.sites[n].discrete])
+    crossing = _tried(
+        "sites that decide each other",
+        lambda: crossing_blocks(facts, [n for n in latents if facts.sites[n].discrete]),
+        facts,
+    )
     units = updated_together(facts.density, [n for n in latents if n not in crossing])
     kinds = {n: facts.conditional(n).kind for n in units}
     conjugate = [n for n, k in kinds.items() if k == "conjugate"]
-    logistic = logistic_blocks(facts.density, [n for n in units if n in facts.density.latent_vars])
+    named = [n for n in units if n in facts.density.latent_vars]
+    logistic = _tried("logistic predictors", lambda: logistic_blocks(facts.density, named), facts)
     conjugate += [n for n in logistic if n not in conjugate]
     stepped = [n for n in units if not facts.sites[units[n][0]].discrete and _stepped(facts, n)]
-    tied = kept_together(facts.density, conjugate, stepped)
+    tied = _tried("hierarchies", lambda: kept_together(facts.density, conjugate, stepped), facts)
     exact = [n for n in conjugate if n not in tied and n not in logistic]
     # a chain is drawn as a whole by its recursion, which is worth more than its coefficients integrated out
     switches = [n for n in units if n in facts.sites and kinds[n] == "finite"]
-    integrated = collapsed_blocks(facts.density, switches + exact)
-    jointly = gaussian_blocks(facts.density, [n for n in exact if n not in integrated])
+    integrated = _tried("integrals", lambda: collapsed_blocks(facts.density, switches + exact), facts)
+    rest = [n for n in exact if n not in integrated]
+    jointly = _tried("joint Gaussian draws", lambda: gaussian_blocks(facts.density, rest), facts)
     alone = {n: (n,) for n in exact if n not in integrated and is_gaussian(facts.conditional(n))}
     gaussian = {**alone, **jointly, **{n: b for n, b in logistic.items() if not tied.keys() & set(b)}}
     tables = {n: m for n, m in units.items() if kinds[n] in ("finite", "chain") and n not in integrated}
-    blocks = joint_blocks(facts, tables)
+    blocks = _tried("joint draws of discrete sites", lambda: joint_blocks(facts, tables), facts)
     check_endless(
         facts, {n: m for n, m in units.items() if facts.sites[m[0]].discrete and n not in integrated}
     )
@@ -109,7 +116,32 @@ def default_spec(facts: Facts) -> Spec:
     updates = discrete + closed
     if gradients:
         updates.append(Update("NUTS", tuple(gradients)))
-    return Spec(tuple(summing_out(facts, updates)))
+    notes = notes_in(facts.density.cache)
+    return attempted(
+        "summing discrete sites out",
+        lambda: Spec(tuple(summing_out(facts, updates))),
+        lambda: Spec(tuple(updates)),
+        notes,
+    )
+
+
+def plainest_spec(facts: Facts) -> Spec:
+    """What needs no analysis: each discrete site by the first kernel that fits, continuous ones by NUTS where
+    that fits, else by slices."""
+    latents = [n for n, s in facts.sites.items() if s.role == "latent"]
+    discrete = [n for n in latents if facts.sites[n].discrete]
+    gradients = find_kernel("NUTS")
+    assert gradients is not None
+    sliced = [n for n in latents if n not in discrete and gradients.fits(facts, n) is not None]
+    rest = tuple(n for n in latents if n not in (*discrete, *sliced))
+    updates = [Update(_integers(facts, n, ("Gibbs",)), (n,)) for n in discrete]
+    updates += [Update("Slice", (n,)) for n in sliced]
+    return Spec((*updates, Update("NUTS", rest)) if rest else tuple(updates))
+
+
+def _tried(what: str, analysis: Callable[[], Any], facts: Facts) -> Any:
+    """What an analysis offers; nothing where it fails unforeseen."""
+    return attempted(what, analysis, dict, notes_in(facts.density.cache))
 
 
 def _stepped(facts: Facts, site: str) -> str | None:
@@ -126,8 +158,8 @@ def _stepped(facts: Facts, site: str) -> str | None:
     return f"the terms of {', '.join(blind)} read it through comparisons alone, which have no gradient"
 
 
-def _integers(facts: Facts, name: str) -> str:
-    for kernel in ("Window", "RandomWalk", "Independence"):
+def _integers(facts: Facts, name: str, before: tuple[str, ...] = ()) -> str:
+    for kernel in (*before, "Window", "RandomWalk", "Independence"):
         row = find_kernel(kernel)
         if row is not None and row.fits(facts, name) is None:
             return kernel

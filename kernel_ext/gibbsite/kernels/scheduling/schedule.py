@@ -14,6 +14,7 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from gibbsite.elimination import marginal_of
 from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.ground.sensible import shown
 from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
@@ -33,7 +34,13 @@ from gibbsite.kernels.scheduling.parse import (
     parse_schedule,
 )
 from gibbsite.kernels.scheduling.plan import Block, Plan
-from gibbsite.kernels.scheduling.policy import blocked_by, blocked_in_detail, default_spec, reason_for
+from gibbsite.kernels.scheduling.policy import (
+    blocked_by,
+    blocked_in_detail,
+    default_spec,
+    plainest_spec,
+    reason_for,
+)
 from gibbsite.kernels.scheduling.registry import Facts, KernelRow, find_kernel, kernels
 from gibbsite.kernels.scheduling.summing import summed_because
 
@@ -275,7 +282,19 @@ def _default(facts: Facts) -> tuple[Spec, tuple[Candidate, ...]]:
     """The schedule that is chosen for a model, and what it was chosen from; once per density."""
     kept = facts.density.cache
     if "plan" not in kept:
-        kept["plan"] = chosen(facts, default_spec(facts), lambda spec: _checked(facts, spec))
+        notes = notes_in(kept)
+        base = attempted("the rules", lambda: default_spec(facts), lambda: plainest_spec(facts), notes)
+        kept["plan"] = attempted(
+            "a choice between schedules",
+            lambda: chosen(facts, base, lambda spec: _checked(facts, spec)),
+            lambda: (base, ()),
+            notes,
+        )
+        if notes:  # what failed may have left the rules with half of what they know
+            try:
+                _checked(facts, kept["plan"][0])
+            except ScheduleError:
+                kept["plan"] = plainest_spec(facts), ()
     return kept["plan"]
 
 
