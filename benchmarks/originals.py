@@ -140,8 +140,8 @@ class Recorder:
                     setattr(module, name, stand_in)
 
 
-def lifted(path: Path, data: Path) -> tuple[list[Lifted], list[str]]:
-    """The programs of a file, and what was absent."""
+def lifted(path: Path, data: Path) -> Iterator[Lifted | str]:
+    """The programs of a file as they are come to, and in words what is absent."""
     import socket
     import urllib.request
 
@@ -172,7 +172,7 @@ def lifted(path: Path, data: Path) -> tuple[list[Lifted], list[str]]:
     recorder = Recorder()
     recorder.install()
     lines = [_plain(x) for x in path.read_text().splitlines()]
-    tree, absent = ast.parse("\n".join(lines)), []
+    tree, absent, told = ast.parse("\n".join(lines)), [], 0
     space: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
     sys.argv = [path.name]
     sys.path.insert(0, str(path.parent))
@@ -197,7 +197,9 @@ def lifted(path: Path, data: Path) -> tuple[list[Lifted], list[str]]:
             if "internet" in str(error) or isinstance(error, FileNotFoundError | OSError):
                 absent.append(f"data (line {statement.lineno})")
             # what follows a fit fails where the fit was lifted instead: the models after it are what counts
-    return recorder.found, list(dict.fromkeys(absent))
+        yield from recorder.found[told:]
+        told = len(recorder.found)
+    yield from dict.fromkeys(absent)
 
 
 def _plain(line: str) -> str:
@@ -210,7 +212,7 @@ def _is_main(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test)
 
 
-def published(entry: Path) -> tuple[list[Lifted], list[str]]:
+def published(entry: Path) -> Iterator[Lifted | str]:
     """The program of an entry of posteriordb."""
     from originals_stan import MODELS
 
@@ -218,14 +220,15 @@ def published(entry: Path) -> tuple[list[Lifted], list[str]]:
         data = json.loads(packed.read(packed.namelist()[0]))
     (stan,) = entry.glob("*.stan")
     if stan.stem not in MODELS:
-        return [], [f"no model for {stan.stem}"]
+        yield f"no model for {stan.stem}"
+        return
     mean, square = (json.loads((entry / f"mean_{what}value.json").read_text()) for what in ("", "squared_"))
     means = {}
     squares = dict(zip(square["names"], square["mean_squared_value"], strict=True))
     for name, m, e in zip(mean["names"], mean["mean_value"], mean["mcse_mean"], strict=True):
         means[name] = (m, e, max(squares[name] - m**2, 0.0) ** 0.5)
     fn, arguments = MODELS[stan.stem](data)
-    return [Lifted(entry.name, 0, fn, (), arguments, means)], []
+    yield Lifted(entry.name, 0, fn, (), arguments, means)
 
 
 def told(error: BaseException) -> str:
@@ -291,10 +294,13 @@ def compared(run: Any, means: dict[str, tuple[float, float, float]]) -> dict[str
 
 def one_file(path: Path, data: Path, options: argparse.Namespace) -> None:
     """A worker: every program of a file, a line of JSON each."""
-    found, absent = published(path) if path.is_dir() else lifted(path, data)
+    absent: list[str] = []
+    for one in published(path) if path.is_dir() else lifted(path, data):
+        if isinstance(one, str):
+            absent.append(one)
+        else:
+            print(json.dumps(tried(one, options.draws, options.seconds)), flush=True)
     print(json.dumps({"absent": absent}), flush=True)
-    for one in found:
-        print(json.dumps(tried(one, options.draws, options.seconds)), flush=True)
 
 
 def asked(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -420,6 +426,12 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         if missing:
             lines += ["", "Absent:", ""]
             lines += [f"- {name}: {'; '.join(what)}" for name, what in missing.items()]
+        here = next((f for f in options.folders if f.name == folder), None)
+        done = {r["file"] for r in rows}
+        left = [] if here is None else [str(p.relative_to(here)) for p in files_of(here)]
+        left = [name for name in left if f"{folder}/{name}" not in done]
+        if left:
+            lines += ["", f"Not reached when this page was made: {', '.join(left)}."]
         lines.append("")
     return "\n".join(lines)
 

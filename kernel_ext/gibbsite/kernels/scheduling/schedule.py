@@ -279,12 +279,13 @@ def make_schedule(
 
 
 def _default(facts: Facts) -> tuple[Spec, tuple[Candidate, ...]]:
-    """The schedule that is chosen for a model, and what it was chosen from; once per density."""
-    kept = facts.density.cache
-    if "plan" not in kept:
+    """The schedule that is chosen for a model, and what it was chosen from; once per density. Array sites and
+    sites as written have one each: supports that move are followed in the one form alone."""
+    kept, key = facts.density.cache, ("plan", type(facts))
+    if key not in kept:
         notes = notes_in(kept)
         base = attempted("the rules", lambda: default_spec(facts), lambda: plainest_spec(facts), notes)
-        kept["plan"] = attempted(
+        kept[key] = attempted(
             "a choice between schedules",
             lambda: chosen(facts, base, lambda spec: _checked(facts, spec)),
             lambda: (base, ()),
@@ -292,10 +293,10 @@ def _default(facts: Facts) -> tuple[Spec, tuple[Candidate, ...]]:
         )
         if notes:  # what failed may have left the rules with half of what they know
             try:
-                _checked(facts, kept["plan"][0])
+                _checked(facts, kept[key][0])
             except ScheduleError:
-                kept["plan"] = plainest_spec(facts), ()
-    return kept["plan"]
+                kept[key] = plainest_spec(facts), ()
+    return kept[key]
 
 
 def _built(facts: Facts, u: Update, name: str, arguments: dict[str, Any]) -> MCMCKernel:
