@@ -71,14 +71,14 @@ def _numbers(fn: Any, x: Any) -> str:
         there[(slice(None), *at)] = _grid(mine, count)
     points = jnp.asarray(there, x.dtype)
 
-    def at(points: Any, known: Any) -> Any:
+    def looked_at(points: Any, known: Any) -> Any:
         value = through(points)
         inside = jnp.isfinite(value) & fn.support(value)
         value = jnp.where(inside, value, known)
         height = fn.log_prob(value) + through.log_abs_det_jacobian(points, value)
         return jnp.where(inside & ~jnp.isnan(height), height, -jnp.inf)
 
-    heights = np.asarray(once(at, points, x[:1]), np.float64)
+    heights = np.asarray(once(looked_at, points, x[:1]), np.float64)
     worst = 1.0
     for at in some:
         mine, grid = u[(slice(None), *at)], np.asarray(points, np.float64)[(slice(None), *at)]
