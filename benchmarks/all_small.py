@@ -50,12 +50,14 @@ PARTS = {
     "default_models",
     "default_sides",
     "default_table",
+    "originals",
+    "originals_stan",
     "regret_models",
     "slicstan",
     "slicstan_models",
     "slicstan_pymc",
     Path(__file__).stem,
-}  # used by the others
+}  # used by the others, or of other people's files
 
 
 def main() -> int:

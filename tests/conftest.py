@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import pytest
+from gibbsite.ground import opaque
 
 ROOT = Path(__file__).parent.parent
 
@@ -50,6 +51,13 @@ def _compiled(event: str, seconds: float, **_: Any) -> None:
 
 
 jax.monitoring.register_event_duration_secs_listener(_compiled)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def analyses_fail_as_they_fail() -> Generator[None]:
+    """What becomes a note for people is an error for tests."""
+    with opaque.strict():
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

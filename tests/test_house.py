@@ -28,7 +28,18 @@ FLOORS = {
     "sampling": {"trace", "density", "graph", "conditional", "elimination", "kernels"},
     "prediction": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
     "structure": {"trace", "density", "graph", "conditional", "elimination", "kernels", "sampling"},
+    "checking": {
+        "trace",
+        "density",
+        "graph",
+        "conditional",
+        "elimination",
+        "kernels",
+        "sampling",
+        "prediction",
+    },
     "views": {
+        "checking",
         "trace",
         "density",
         "graph",

@@ -8,6 +8,7 @@ from gibbsite.errors import GibbsiteError
 from gibbsite.ground import above
 
 if TYPE_CHECKING:
+    from gibbsite.checking import Check
     from gibbsite.facade import Model, model
     from gibbsite.kernels.blocks.finite import FiniteGibbs
     from gibbsite.prediction.of_runs import compare, contrast, decide
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from gibbsite.trace.tape.track import track
 
 __all__ = [
+    "Check",
     "FiniteGibbs",
     "GibbsiteError",
     "Model",
@@ -35,6 +37,7 @@ __version__ = "0.1.0"
 
 # imported when first used, so that `%load_ext gibbsite` does not have to wait for JAX
 _LAZY = {
+    "Check": "gibbsite.checking",
     "FiniteGibbs": "gibbsite.kernels.blocks.finite",
     "Model": "gibbsite.facade",
     "Run": "gibbsite.sampling",

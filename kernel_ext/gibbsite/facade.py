@@ -13,6 +13,7 @@ from typing import Any, TypeVar, Unpack
 import numpy as np
 
 from gibbsite import sampling
+from gibbsite.checking import Check
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.density import Density, Site
 from gibbsite.density.build import parameters_of_function
@@ -24,6 +25,7 @@ from gibbsite.elimination import Marginal, eliminable, marginal_of
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name
 from gibbsite.ground import sensible
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.ground.sensible import by_name, shown
 from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.kernels.scheduling.schedule import Schedule
@@ -98,8 +100,8 @@ class Model(Live):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what merely hurts: see the class."""
-        return self.analysis.notes
+        """Sentences on the data, on what merely hurts, and on what was not understood and is opaque."""
+        return (*self.analysis.notes, *notes_in(self.density.cache))
 
     @property
     def density(self) -> Density:
@@ -118,7 +120,8 @@ class Model(Live):
     @property
     def unread(self) -> tuple[str, ...]:
         """A sentence for each argument of the function that nothing in it reads; they are among `notes`."""
-        return tuple(unused(self.name, self.fn))
+        failed = notes_in(self.density.cache)
+        return tuple(attempted("unread arguments", lambda: unused(self.name, self.fn), list, failed))
 
     @property
     def source(self) -> str:
@@ -396,6 +399,21 @@ class Model(Live):
         found = analysed(fn or own.fn, args, kwargs, name=own.name, check_values=own.checked)
         found.known.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
         return Model(found, self._source).with_schedule(self.execution.asked)
+
+    def check(self, seconds: float = 60, *, seed: int = 0, wait: bool = True) -> Check:
+        """Whether the sampler of this model is right, in about so many seconds: `model.check(seconds=60)`.
+
+        In the order of their cost: every derived conditional, and every sum or integral, against NumPyro's
+        joint density; `sample` against `log_prob` of every distribution; index maps by perturbation; the
+        whole schedule on parameters and data drawn from the model (Geweke 2004; Gandy and Scott 2021); chains
+        from dispersed discrete starts; simulation-based calibration (Talts et al. 2018) with what time is
+        left. Returns the `Check`: `.ok`, `.findings`, `.report(path)`; without `wait` at once, and `.stop()`
+        ends it. An interrupt does, too, and keeps what was found. Compiling is most of the time: of large
+        models give it more. Raises `OptionError` for what are no seconds, or no seed.
+        """
+        seconds, seed = sensible.seconds("seconds", seconds), sensible.count("seed", seed, 0)
+        check = Check(self, seconds, seed).start()
+        return check.wait() if sensible.flag("wait", wait) else check
 
     def predict(self, table: Any = None, /, **options: Any) -> Any:
         """What the prior says, before any data: `model.predict(draws=1000, seed=0)`.

@@ -6,7 +6,7 @@ from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
-LINE = re.compile(r"(?:^|[=(;]\s*|\s)%(sample|predict|graph|conditional|schedule|trace)\s+([^\n]*)$")
+LINE = re.compile(r"(?:^|[=(;]\s*|\s)%(sample|check|predict|graph|conditional|schedule|trace)\s+([^\n]*)$")
 # what may follow a flag
 VALUES = {
     "--device": ("auto", "cpu", "cpu:all", "gpu", "tpu"),

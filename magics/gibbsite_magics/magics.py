@@ -18,7 +18,7 @@ from gibbsite_magics.notebook.ahead import Ahead
 from gibbsite_magics.notebook.data import Taken, forgotten
 from gibbsite_magics.said import register, show_first, ungrammatical
 from gibbsite_magics.settings import evaluated, settings
-from gibbsite_magics.show import begin, show, watch
+from gibbsite_magics.show import begin, follow, show, watch
 from gibbsite_magics.target import explain_run, name_to_bind
 
 
@@ -219,6 +219,33 @@ class Gibbsite(Magics):
             return self._plainly(lambda: begin(self._shell, partial(model.start, **options), args.quiet))
         sample, name = partial(model.sample, **options), name_to_bind(self._shell, "sample")
         return self._plainly(lambda: watch(self._shell, sample, name, quiet=args.quiet))
+
+    @magic_arguments()
+    @argument("model", help="the name of a model")
+    @argument("--seconds", type=float, default=60.0, help="how long it may take (60)")
+    @argument("--seed", "-s", type=count, help=default("random seed", "seed", seed))
+    @argument("--report", type=unquoted, help="a file to write the findings to, as HTML")
+    @argument("--background", "-b", action="store_true", help="return at once; .stop() ends it")
+    @line_magic
+    def check(self, line: str) -> Any:
+        """Check that the sampler of a model is right: `%check mixture --seconds 60`.
+
+        Conditionals, sums, distributions and index maps against the model's own density; the whole schedule
+        on data drawn from the model; calibration. Findings appear as they come; an interrupt keeps them.
+        Returns the `Check`.
+        """
+        __tracebackhide__ = True
+        args = parse_argstring(self.check, line)
+        model = self._model(args.model)
+        self._ahead.make_way(model)
+        seed = self.seed if args.seed is None else args.seed
+        check = self._plainly(lambda: model.check(args.seconds, seed=seed, wait=False))
+        follow(self._shell, check)
+        if not args.background:
+            check.wait().wait()  # an interrupt stops it; what is under way is waited for
+        if args.report:
+            check.wait().report(args.report)
+        return check
 
     @magic_arguments()
     @argument("target", help="the name of a run, or of a model: of its last run")

@@ -63,3 +63,28 @@ def watch(shell: Any, sample: Any, name: str | None, quiet: bool = False) -> Any
     if quiet and not run.verdict.ok:
         print(f"{run.model_name}: {run.verdict}", file=sys.stderr)
     return run
+
+
+def follow(shell: Any, check: Any) -> None:
+    """Show the findings of a check as they come: a table in a front end, lines in a terminal."""
+    if not has_front_end(shell):
+        told: list[str] = []
+
+        def say(check: Any) -> None:
+            for finding in check.findings:
+                if (line := str(finding)) not in told:
+                    told.append(line)
+                    print(line, flush=True)
+
+        check.subscribe(say)
+        return
+    handle: Any = display(check, display_id=True)
+    # at the end the cell's own output has it all
+    check.subscribe(lambda c: handle.update(c if c.status == "running" else Line(c.verdict)))
+
+
+class Line(str):
+    """A line of text as a display."""
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -18,6 +18,7 @@ from gibbsite.conditional.linear.joint import alike_columns
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, rerolled
 from gibbsite.errors import ModelError
+from gibbsite.ground.opaque import attempted, notes_in
 
 
 @dataclass(frozen=True)
@@ -87,18 +88,27 @@ def _derive(density: Density, name: str) -> Conditional:
     if not site.latent:
         raise ModelError(f"{name!r} is {site.role}, not latent: it has no conditional to draw from")
     obstacle: Refused | None = None
+    failed: list[str] = []
     for kind in KINDS:
-        if not kind.fits(density, name):
-            continue
         try:
-            found = kind.derive(density, name)
+            found = attempted(
+                f"{kind.name}, as the conditional of {name},",
+                lambda kind=kind: kind.derive(density, name) if kind.fits(density, name) else None,
+                lambda: None,
+                failed,
+                (Refused,),
+            )
         except Refused as why:
             # where elements only meet, what stops the update of all together is the real obstacle
             if obstacle is None or isinstance(obstacle, Coupled):
                 obstacle = why
         else:
             if found is not None:
+                notes_in(density.cache).extend(failed)
                 return found
+    notes_in(density.cache).extend(f for f in failed if f not in notes_in(density.cache))
+    if failed:
+        return Conditional(density, name, failed[0], obstacle=obstacle or Refused(failed[0]))
     if obstacle is not None:
         return Conditional(density, name, f"not conjugate: {obstacle}", obstacle=obstacle)
     return Conditional(

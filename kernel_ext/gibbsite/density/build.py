@@ -36,6 +36,7 @@ from gibbsite.density.passes.program import Program
 from gibbsite.density.told.latent import told_latent
 from gibbsite.density.told.spot import spot_of
 from gibbsite.errors import DataError, GibbsiteError, ModelError
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.trace.jaxpr.source_line import user_line_of_exception
 
 _DYNAMIC = (*TRACER_ERRORS, TypeError)
@@ -78,7 +79,11 @@ def _with_doubts(density: Density, fn: Callable) -> Density:
     args, kwargs = density.arguments.rebuild(density.arguments.arrays)
     with jax.ensure_compile_time_eval():  # a kernel's `init` may be traced, and the model with it
         found = doubted(fn, args, kwargs, forward)
-    return replace(density, doubted=found, cache={}) if found else density
+    if not found:
+        return density
+    kept: dict[Any, Any] = {}
+    notes_in(kept).extend(notes_in(density.cache))
+    return replace(density, doubted=found, cache=kept)
 
 
 def _needed_values(fn: Callable, arguments: Arguments) -> frozenset[int]:
@@ -160,6 +165,13 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
                 f"it first, and keep what is missing out with `numpyro.handlers.mask`"
             ) from error
         raise
+    except ValueError as error:
+        if "setting an array element" in str(error):
+            raise ModelError(
+                f"a draw is put into an array of NumPy{_where(error)}, which holds numbers only. Make it an "
+                f"array of JAX, and keep what the assignment gives: `a = jnp.zeros(…)`, `a = a.at[i].set(…)`"
+            ).at(_place(error), "assignment-to-an-element") from error
+        raise
     except AssertionError as error:
         if "size of plate" in str(error):
             raise DataError(
@@ -169,7 +181,8 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
             name = re.search(r"`(.*?)`", str(error))
             raise ModelError(
                 f"the site {name.group(1) if name else '?'!r} is sampled twice under one name"
-                f"{_where(error)}; give each statement a name of its own"
+                f"{_where(error)}; give each statement a name of its own. A function that is called "
+                f"several times is called within `numpyro.handlers.scope(prefix=…)`, another prefix each time"
             ).at(_place(error), "sampled-twice") from error
         raise
     return found[0]
@@ -253,7 +266,8 @@ def _assemble(
 ) -> Density:
     latents = sorted(n for n, s in facts.sites.items() if s.latent)  # dictionaries flatten in sorted order
     traced = Program(closed, {n: facts.sites[n].shape for n in latents}, tree)
-    program = analysable(traced)
+    notes: list[str] = []
+    program = analysable(traced, notes)
     density = Density(
         sites=facts.sites,
         plates=facts.plates,
@@ -266,17 +280,23 @@ def _assemble(
         arguments=arguments,
         constants=user_arrays,
         traced=traced,
-        **program.analysed(facts.sites),
+        **program.analysed(facts.sites, notes),
     )
+    notes_in(density.cache).extend(notes)
     supports = density.outputs["supports"]
     if not supports:
         return density
     # a kernel's `init` may be traced, and the model with it: bounds are read off the data at once
     with jax.ensure_compile_time_eval():
         read = density.evaluator({}).full
-        maps = density.maps
-        sites = with_known_supports(facts.sites, supports, lambda a: bool(maps.latents(a)), read)
-    return replace(density, sites=sites)
+        maps, sites = density.maps, facts.sites
+        known = attempted(
+            "supports that data bound",
+            lambda: with_known_supports(sites, supports, lambda a: bool(maps.latents(a)), read),
+            lambda: sites,
+            notes_in(density.cache),
+        )
+    return replace(density, sites=known)
 
 
 def _groups(facts: ModelFacts) -> dict[str, tuple[str, ...]]:

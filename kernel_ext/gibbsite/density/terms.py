@@ -219,6 +219,14 @@ class Decomposition:
         return _transposed(w, eqn, at, out, operand)
 
 
+def whole_term(origin: str, atom: Any, maps: Provenance) -> tuple[Term, ...]:
+    """An output as one term; none where no latent enters it."""
+    if isinstance(atom, Literal) or not maps.latents(atom):
+        return ()
+    shape = tuple(atom.aval.shape)
+    return (Term(origin, atom, shape, number(len(shape), 1.0)),)
+
+
 def bound_terms(
     walk_back: Decomposition, maps: Provenance, inside: Mapping[str, Any], shapes: Mapping[str, Shape]
 ) -> tuple[Term, ...]:

@@ -118,7 +118,7 @@ class Interleaved(MCMCKernel):
                 unknown = {n: v for n, v in here.items() if n not in free}
                 made = unconstrain_fn(kernel.model, model_args, around, here) if unknown else {}
                 here = {n: free.get(n, made.get(n)) for n in sites}
-            moved = kernel.sample(_put(kernel, inner[i], here, model_args, around), model_args, around)
+            moved = kernel.sample(put(kernel, inner[i], here, model_args, around), model_args, around)
             now = getattr(moved, kernel.sample_field)  # type: ignore[arg-type]
             found = kernel.get_constrain_fn(model_args, around)(now)
             values.update({n: jnp.asarray(found[n], values[n].dtype) for n in sites})
@@ -169,7 +169,7 @@ class Interleaved(MCMCKernel):
         return identity
 
 
-def _put(kernel: Any, state: Any, here: Mapping[str, Any], args: Any, kwargs: Any) -> Any:
+def put(kernel: Any, state: Any, here: Mapping[str, Any], args: Any, kwargs: Any) -> Any:
     """The state of a kernel at other values of its sites, with everything that it caches made anew."""
     if isinstance(kernel, LearntNUTS):
         return kernel.moved_to(state, here, args, kwargs)

@@ -27,6 +27,7 @@ from gibbsite.density.possible.data import check_missing
 from gibbsite.density.told.arguments import check_arguments
 from gibbsite.errors import ModelError
 from gibbsite.ground import sensible
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.modelling.forgotten import check_forgotten, unused
 from gibbsite.modelling.missing import checked_way, without_missing
 from gibbsite.modelling.padding import kept_padding
@@ -118,22 +119,27 @@ def analysed(
     if (missing := checked_way(missing)) is not None:
         fn, args, named, gone = without_missing(fn, args, named, missing, known.labels)
     sampled, density = _traced(fn, called, args, named)
-    check_forgotten(fn, called, density, args, named)
-    check_missing(density)
-    check_proper(density)
-    check_categories(density, known.labels)
+    failed = notes_in(density.cache)
+
+    def looked(what: str, look: Callable[[], Any]) -> tuple[str, ...]:
+        return tuple(attempted(what, look, tuple, failed) or ())
+
+    looked("unread arguments", lambda: check_forgotten(fn, called, density, args, named))
+    looked("missing values", lambda: check_missing(density))
+    looked("improper densities", lambda: check_proper(density))
+    looked("categories", lambda: check_categories(density, known.labels))
     notes = [
-        *order_notes(known),
-        *unit_notes(density, known.units),
-        *spelt_notes(density.sites),
-        *unused(called, sampled),
+        *looked("the order of data", lambda: order_notes(known)),
+        *looked("units", lambda: unit_notes(density, known.units)),
+        *looked("names", lambda: spelt_notes(density.sites)),
+        *looked("unread arguments", lambda: unused(called, sampled)),
         *(
             f"{n} is not drawn forward, but by its log density: its draws do not follow that ({why})"
             for n, why in density.doubted.items()
         ),
     ]
     if checked:
-        notes += impossible_values(sampled, density, known.labels)
+        notes += looked("impossible values", lambda: impossible_values(sampled, density, known.labels))
     imputed = gone if missing == "impute" else {}
     return Analysis(sampled, args, named, called, known, density, gone, imputed, tuple(notes), checked)
 
@@ -151,5 +157,6 @@ def _traced(fn: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> tup
             f"model {name!r} has no latent sites: every `sample` statement is observed, so there is "
             f"nothing to infer. Leave at least one site without `obs=` (or with a value of None)"
         )
-    padded = kept_padding(fn, density)
+    failed = notes_in(density.cache)
+    padded = attempted("padding", lambda: kept_padding(fn, density), lambda: None, failed)
     return (fn, density) if padded is None else (padded, build_density(padded, args, kwargs))

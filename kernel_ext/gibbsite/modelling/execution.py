@@ -22,6 +22,7 @@ from gibbsite.density.levels import generated_latents
 from gibbsite.density.observed import observed_values
 from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ScheduleError
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
 from gibbsite.kernels.scheduling.elimination import drawn_jointly, eliminating
@@ -171,7 +172,8 @@ class Execution:
     @cached_property
     def grouped(self) -> GroupedModel | None:
         """The model with every group of alike sites as one array, for runs; None where it has none."""
-        return grouped_model(self)
+        notes = notes_in(self.density.cache)
+        return attempted("a loop as arrays", lambda: grouped_model(self), lambda: None, notes)
 
     # schedules
 

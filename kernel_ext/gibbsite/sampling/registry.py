@@ -28,6 +28,14 @@ def remember(run: Any) -> None:
         _RECENT.append(run)
 
 
+def forget(run: Any) -> None:
+    """Leave a run out of `runs`: one that people did not ask for, and whoever did stops it."""
+    with _lock:
+        _ALL[:] = [r for r in _ALL if r() is not run]
+        if run in _RECENT:
+            _RECENT.remove(run)
+
+
 def runs() -> Runs:
     """The runs of this process, oldest first: those going on, the last few made, and all that something still
     refers to. A list that shows itself as a table, with what changed from run to run."""

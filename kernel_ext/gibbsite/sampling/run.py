@@ -704,6 +704,11 @@ class Run(Looking):
         return Drawn(self.kept.sampled.read() or empty_like(self._plan, self._chains, self.settings.keep))
 
     @property
+    def reached(self) -> tuple[Any, Any]:
+        """The kernel, and the state of all chains where they stand; of a run that has begun."""
+        return self._ready_engine().kernel, self._state
+
+    @property
     def moves(self) -> tuple[Move, ...]:
         """Which chains started again, or went on from another one's place in warm-up, and out of what: at
         most what log weight beside the other mode (`.log_weight`; None where there was no density)."""

@@ -6,11 +6,13 @@ Each kind of object has a row in `_KINDS`: its HTML, and its text for terminals.
 from collections.abc import Callable
 from typing import Any
 
+from gibbsite.checking import Check
 from gibbsite.graph import DependencyGraph
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.checking import Checks
 from gibbsite.sampling import Run
 from gibbsite.sampling.verdict.history import Runs
+from gibbsite.views.check import check_html, write_check
 from gibbsite.views.graph.save import save_graph
 from gibbsite.views.graph.widget import graph_html, show_graph
 from gibbsite.views.host.display import bundle, in_notebook
@@ -34,6 +36,7 @@ __all__ = [
     "plot_run",
     "save_graph",
     "watch",
+    "write_check",
     "write_report",
 ]
 
@@ -52,6 +55,7 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], str], Callable[[Any],
     (lambda thing: isinstance(thing, Prediction), prediction_html, prediction_text),
     (lambda thing: isinstance(thing, Checks), checks_html, repr),
     (lambda thing: isinstance(thing, Runs), history_html, repr),
+    (lambda thing: isinstance(thing, Check), check_html, repr),
     (lambda thing: hasattr(thing, "graph"), lambda model: graph_html(model.graph), _model_text),
 )
 

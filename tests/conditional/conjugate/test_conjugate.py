@@ -7,12 +7,12 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.checking.perturbation import QUICK
 from gibbsite.conditional.conjugate.dynamic import DynamicConditional
 from gibbsite.errors import ModelError
 from helpers.truths.conjugate_pairs import NEAR_MISSES, PAIRS
 from helpers.truths.conjugate_table import NIMBLE
 from helpers.truths.matrix_pairs import MATRIX_PAIRS
-from helpers.truths.perturbation import QUICK
 from helpers.truths.targets import TARGETS, check_moments, run_chains
 from numpyro.infer.util import log_density
 

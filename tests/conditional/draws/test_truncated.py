@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gibbsite.checking.perturbation import QUICK
 from gibbsite.conditional.draws.truncated import TruncatedBeta, TruncatedGaussian, TruncatedPowerGamma
-from helpers.truths.perturbation import QUICK
 
 DRAWS, FEW = 20_000, 3000
 # parameters outside the untruncated family: a, b, low, high by power, where `b < 0`

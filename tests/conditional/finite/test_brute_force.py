@@ -7,9 +7,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.checking.perturbation import QUICK
 from gibbsite.conditional.chains.chain import sample_chain
 from helpers.models.zoo import ZOO
-from helpers.truths.perturbation import QUICK
 from numpyro.infer.util import log_density
 
 DISCRETE = [(name, site) for name, case in ZOO.items() for site in case.structure]

@@ -9,9 +9,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.checking.perturbation import QUICK
 from helpers.models.distributions import LEFT_OUT, MAKERS
 from helpers.startup.arrays import array
-from helpers.truths.perturbation import QUICK
 from numpyro.distributions import constraints
 from numpyro.infer.util import log_density
 

@@ -8,10 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gibbsite.checking.perturbation import QUICK
 from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import log_density
-
-from helpers.truths.perturbation import QUICK
 
 MOST = 5_000
 

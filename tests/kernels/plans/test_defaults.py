@@ -406,3 +406,16 @@ def test_the_scales_of_many_lines_are_drawn_given_these_where_a_trial_tells_so(p
     work of one that integrates the lines out. With vaguer priors it is the other way round."""
     y = np.random.default_rng(0).normal(size=(40, points))
     assert [r.kernel for r in gb.model(two_scales, y).schedule().rows] == ["Conjugate"] * 3
+
+
+def test_counts_without_end_beside_a_support_that_moves():
+    """Arrays of sites are chosen for by themselves: what fits them need not fit the sites as written."""
+
+    def model(y):
+        n = numpyro.sample("n", dist.Poisson(3.0))
+        s = numpyro.sample("s", dist.Gamma(2.0, 2.0))
+        top = numpyro.sample("top", dist.Uniform(0.0, s))
+        numpyro.sample("y", dist.Normal(1.0 * n, s + top).expand([len(y)]).to_event(1), obs=y)
+
+    schedule = gb.model(model, Y).schedule()
+    assert {n for u in schedule.updates if u.kernel == "Slice" for n in u.sites} == {"s", "top"}

@@ -128,6 +128,12 @@ class GaussianConditional(Conditional):
         vector, precision = self.information(latents, self._data)
         return {"information": vector, "precision": precision}
 
+    def height(self, x: Any, state: Mapping[str, Any]) -> Any:
+        """The log density at `x` given the rest of `state`, up to a constant: a scalar."""
+        found, v = self.natural(state), self._split(x)
+        curved = jnp.einsum("bi,bij,bj->", v, found["precision"], v)
+        return jnp.sum(found["information"] * v) - 0.5 * curved
+
     @property
     def signature(self) -> str:
         """Equal for conditionals whose compiled programs are the same for any data they are given."""

@@ -16,6 +16,7 @@ from numpyro.distributions.transforms import biject_to
 from numpyro.distributions.util import sum_rightmost
 
 from gibbsite.ground.later import later
+from gibbsite.trace.jaxpr.compiling import once
 
 stats = later("scipy.stats")
 
@@ -38,7 +39,8 @@ def disagreement(fn: Any, key: Any) -> str:
     try:
         size = int(np.prod(fn.batch_shape, dtype=np.int64))
         many = max(DRAWS, min(_MANY, _MOST_NUMBERS // max(size, 1)))
-        x = jnp.asarray(fn.sample(key, (DRAWS if fn.event_shape else many,)))
+        count = (DRAWS if fn.event_shape else many,)
+        x = once(lambda key: jnp.asarray(fn.sample(key, count)), key)
         if fn.support.is_discrete:
             return "" if fn.event_shape else _integers(fn, np.asarray(x))
         return _numbers(fn, x) if not fn.event_shape else _vectors(fn, x)
@@ -55,7 +57,7 @@ def _some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 def _numbers(fn: Any, x: Any) -> str:
     through = biject_to(fn.support)
-    u = np.asarray(through.inv(x), np.float64)
+    u = np.asarray(once(lambda x: through.inv(x), x), np.float64)
     if not np.isfinite(u).all():
         return "some of its draws lie outside of its support"
     size = int(np.prod(fn.batch_shape, dtype=np.int64))
@@ -68,11 +70,15 @@ def _numbers(fn: Any, x: Any) -> str:
             return "all of its draws are the same"
         there[(slice(None), *at)] = _grid(mine, count)
     points = jnp.asarray(there, x.dtype)
-    value = through(points)
-    inside = jnp.isfinite(value) & fn.support(value)
-    value = jnp.where(inside, value, x[:1])
-    height = fn.log_prob(value) + through.log_abs_det_jacobian(points, value)
-    heights = np.asarray(jnp.where(inside & ~jnp.isnan(height), height, -jnp.inf), np.float64)
+
+    def looked_at(points: Any, known: Any) -> Any:
+        value = through(points)
+        inside = jnp.isfinite(value) & fn.support(value)
+        value = jnp.where(inside, value, known)
+        height = fn.log_prob(value) + through.log_abs_det_jacobian(points, value)
+        return jnp.where(inside & ~jnp.isnan(height), height, -jnp.inf)
+
+    heights = np.asarray(once(looked_at, points, x[:1]), np.float64)
     worst = 1.0
     for at in some:
         mine, grid = u[(slice(None), *at)], np.asarray(points, np.float64)[(slice(None), *at)]
@@ -112,8 +118,12 @@ def _integers(fn: Any, x: np.ndarray) -> str:
             return "some of its draws lie outside of its support"
         there = jnp.asarray(values, x.dtype).reshape(-1, *(1,) * len(fn.batch_shape))
         there = jnp.broadcast_to(there, (len(values), *fn.batch_shape))
-        inside = fn.support(there)
-        lp = jnp.where(inside, fn.log_prob(jnp.where(inside, there, jnp.asarray(x[:1]))), -jnp.inf)
+
+        def heights(there: Any, known: Any) -> Any:
+            inside = fn.support(there)
+            return jnp.where(inside, fn.log_prob(jnp.where(inside, there, known)), -jnp.inf)
+
+        lp = once(heights, there, jnp.asarray(x[:1]))
         lp = np.asarray(lp, np.float64)[(slice(None), *at)]
         lp = np.where(np.isnan(lp), -np.inf, lp)
         if not np.isfinite(lp).any():
@@ -140,7 +150,7 @@ def _integers(fn: Any, x: np.ndarray) -> str:
 
 def _vectors(fn: Any, x: Any) -> str:
     through = biject_to(fn.support)
-    u = through.inv(x)
+    u = once(lambda x: through.inv(x), x)
     if not bool(jnp.isfinite(u).all()):
         return "some of its draws lie outside of its support"
     inner = u.ndim - 1 - len(fn.batch_shape)  # axes of one unconstrained event
@@ -150,7 +160,7 @@ def _vectors(fn: Any, x: Any) -> str:
         jacobian = through.log_abs_det_jacobian(u, value)
         return jnp.sum(fn.log_prob(value) + sum_rightmost(jacobian, jacobian.ndim - len(fn.batch_shape)))
 
-    slope = np.asarray(jax.lax.map(jax.grad(height), u, batch_size=32), np.float64)
+    slope = np.asarray(once(lambda u: jax.lax.map(jax.grad(height), u, batch_size=32), u), np.float64)
     at = np.asarray(u, np.float64)
     worst, count = 1.0, 0
     for element in _some(fn.batch_shape):
@@ -160,14 +170,23 @@ def _vectors(fn: Any, x: Any) -> str:
             return "its log density has no gradient at some of its draws"
         if inner and (np.ptp(v, axis=0) == 0).any():
             return "all of its draws are the same"
-        v = (v - np.median(v, axis=0)) / (scale := v.std(axis=0))
-        s = s * scale
-        for f, df in _STEIN:
-            g = f(v) * s + df(v)
-            spread = g.std(axis=0) / np.sqrt(len(g))
-            z = np.abs(g.mean(axis=0)) / np.maximum(spread, 1e-12)
-            worst, count = min(worst, float(2 * stats.norm.sf(z.max()))), count + z.size
+        p, tests = stein(v, s)
+        worst, count = min(worst, p), count + tests
     return "" if worst * count > _LIMIT else "the mean of Stein's operator over its draws is not 0"
+
+
+def stein(draws: np.ndarray, slopes: np.ndarray) -> tuple[float, int]:
+    """The smallest p-value of all tests of the mean of Stein's operator over `draws` `[n, coordinates]`, none
+    of them constant, with the gradients of the log density there; and how many tests there are."""
+    scale = draws.std(axis=0)
+    v, s = (draws - np.median(draws, axis=0)) / scale, slopes * scale
+    worst = 1.0
+    for f, df in _STEIN:
+        g = f(v) * s + df(v)
+        spread = g.std(axis=0) / np.sqrt(len(g))
+        z = np.abs(g.mean(axis=0)) / np.maximum(spread, 1e-12)
+        worst = min(worst, float(2 * stats.norm.sf(z.max())))
+    return worst, len(_STEIN) * draws.shape[1]
 
 
 _STEIN = [

@@ -13,12 +13,19 @@ from gibbsite.density.maps.access import WHOLE, Access, Accesses, Component, Tab
 from gibbsite.density.maps.provenance import Arg, Provenance, merged
 from gibbsite.density.maps.rules import RULES as STRAIGHT
 from gibbsite.density.maps.rules import Rule, default_rule, moved, shape_of
+from gibbsite.ground.opaque import attempted
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, scan_inputs
 from gibbsite.trace.jaxpr.walker import walk
 from gibbsite.trace.passes.flatten import flatten
 
 Maps = Mapping[str, Accesses]
 _ROUNDS = 3
+
+
+def opaque_if_failed(rule: Rule, eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
+    """What a rule says; where it fails unforeseen, what is said of a primitive without one."""
+    what = f"how `{eqn.primitive.name}` reads its operands"
+    return attempted(what, lambda: rule(eqn, args, p), lambda: default_rule(eqn, args, p), p.notes)
 
 
 def _cond(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
@@ -75,7 +82,7 @@ def _one_of_all(x: Arg) -> Arg:
 
 
 def _scratch(p: Provenance) -> Provenance:
-    return Provenance({}, p.site_shapes)
+    return Provenance({}, p.site_shapes, notes=p.notes)
 
 
 def _noted(eqn: JaxprEqn, outs: list[Arg], p: Provenance) -> list[Arg]:
@@ -112,7 +119,7 @@ def _body(closed: ClosedJaxpr, operands: list[Arg], p: Provenance) -> list[Arg]:
 
     def guarded(rule: Rule) -> Any:
         def run(eqn: JaxprEqn, args: list[Arg]) -> list[Arg]:
-            outs = rule(eqn, args, p)
+            outs = opaque_if_failed(rule, eqn, args, p)
             # variables inside a body cannot be read from outside, so their indices stay unknown
             return [
                 Arg(o.shape, _closed_maps(o.accesses), v, o.known)

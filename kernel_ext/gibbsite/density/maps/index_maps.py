@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.maps.access import Accesses, Shape
-from gibbsite.density.maps.control import RULES
+from gibbsite.density.maps.control import RULES, opaque_if_failed
 from gibbsite.density.maps.provenance import Arg, Provenance
 from gibbsite.density.maps.rules import default_rule
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Var
@@ -48,7 +48,7 @@ def index_maps(
 
     def guarded(rule: Any) -> Any:
         def run(eqn: JaxprEqn, operands: list[Arg]) -> list[Arg]:
-            outs = rule(eqn, operands, result)
+            outs = opaque_if_failed(rule, eqn, operands, result)
             return [
                 Arg(tuple(v.aval.shape), o.accesses, v, o.known)
                 for v, o in zip(eqn.outvars, outs, strict=True)

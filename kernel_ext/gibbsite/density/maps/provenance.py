@@ -29,12 +29,14 @@ class Arg:
 class Provenance:
     """The index maps of every variable of a flat jaxpr.
 
-    `blockers` lists the equations that lost precision, with the sites that they blurred.
+    `blockers` lists the equations that lost precision, with the sites that they blurred; `notes` what failed
+    unforeseen.
     """
 
     args: dict[Any, Arg]
     site_shapes: Mapping[str, Shape]
     blockers: list[tuple[JaxprEqn, frozenset[str]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def __getitem__(self, atom: Any) -> Mapping[str, Accesses]:
         """Site name → accesses of the variable or literal `atom`."""

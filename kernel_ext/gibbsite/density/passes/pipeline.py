@@ -8,6 +8,7 @@ from gibbsite.density.passes.distribute import distributed
 from gibbsite.density.passes.program import Program
 from gibbsite.density.passes.reroll import rolled
 from gibbsite.density.passes.soften import soft
+from gibbsite.ground.opaque import attempted
 from gibbsite.trace.passes.flatten import flatten
 from gibbsite.trace.passes.for_cpu import rows
 from gibbsite.trace.passes.lapack import loops
@@ -74,10 +75,14 @@ PASSES = (
 """All of them."""
 
 
-def analysable(program: Program) -> Program:
-    """A program as it is analysed, after all passes of models that are traced.
+def analysable(program: Program, notes: list[str]) -> Program:
+    """A program as it is analysed, after all passes of models that are traced; `notes` takes what was left
+    out of these.
 
     Those of `FLAT` are done in one sweep, which ends where each of them alone, over and over, would.
     """
-    flat = flatten(program.closed, data=len(program.data_vars))
-    return distributed(program.rewritten(flat))
+    closed, data = program.closed, len(program.data_vars)
+    flat = attempted(
+        "taking calls apart", lambda: program.rewritten(flatten(closed, data=data)), lambda: program, notes
+    )
+    return attempted("a product of sums", lambda: distributed(flat), lambda: flat, notes)

@@ -10,7 +10,8 @@ import jax
 from gibbsite.density.maps.access import Shape, of_site
 from gibbsite.density.maps.index_maps import index_maps
 from gibbsite.density.maps.provenance import Provenance
-from gibbsite.density.terms import Decomposition, bound_terms
+from gibbsite.density.terms import Decomposition, Term, bound_terms, whole_term
+from gibbsite.ground.opaque import attempted
 from gibbsite.trace.jaxpr.compat import ClosedJaxpr
 
 if TYPE_CHECKING:
@@ -55,18 +56,39 @@ class Program:
         inputs = {v: (n, of_site(self.latents[n])) for n, v in self.latent_vars.items()}
         return index_maps(self.closed, inputs, self.latents)
 
-    def analysed(self, order: Iterable[str]) -> dict[str, Any]:
-        """What a `Density` says of its program, its latents in this order (other names are passed over)."""
-        outputs, variables = self.arranged(self.closed.jaxpr.outvars), self.latent_vars
-        walk_back = Decomposition(self.closed, self.maps)
+    def analysed(self, order: Iterable[str], notes: list[str]) -> dict[str, Any]:
+        """What a `Density` says of its program, its latents in this order (other names are passed over);
+        `notes` takes what it could not."""
+        outputs, variables, maps = self.arranged(self.closed.jaxpr.outvars), self.latent_vars, self.maps
+        walk_back, inside = Decomposition(self.closed, maps), outputs["inside"]
+        notes += [n for n in maps.notes if n not in notes]
+
+        def terms_of(origin: str, atom: Any) -> tuple[Term, ...]:
+            return attempted(
+                f"the sum that the density of {origin} is",
+                lambda: tuple(walk_back.terms(origin, atom)),
+                lambda: whole_term(origin, atom, maps),
+                notes,
+            )
+
+        def moving() -> tuple[Term, ...]:
+            """All indicators that read another latent than their own."""
+            found = (t for n, a in inside.items() for t in whole_term(n, a, maps))
+            return tuple(t for t in found if maps.latents(t.atom) - {t.origin})
+
         return {
             "closed": self.closed,
             "latent_vars": {n: variables[n] for n in order if n in variables},
             "data_vars": self.data_vars,
             "outputs": outputs,
             "maps": self.maps,
-            "terms": tuple(t for n, a in outputs["log_prob"].items() for t in walk_back.terms(n, a)),
-            "bounds": bound_terms(walk_back, self.maps, outputs["inside"], self.latents),
+            "terms": tuple(t for n, a in outputs["log_prob"].items() for t in terms_of(n, a)),
+            "bounds": attempted(
+                "supports that move",
+                lambda: bound_terms(walk_back, maps, inside, self.latents),
+                moving,
+                notes,
+            ),
         }
 
 

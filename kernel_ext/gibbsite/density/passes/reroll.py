@@ -11,6 +11,7 @@ from numpyro.distributions import constraints
 
 from gibbsite.density.model.sites import Site
 from gibbsite.density.passes.program import Program, program_of
+from gibbsite.ground.opaque import FAILED, attempted, notes_in
 from gibbsite.trace.jaxpr.compat import Literal
 from gibbsite.trace.passes.reroll import Reroll
 
@@ -30,8 +31,15 @@ def rerolled(density: "Density") -> "Density":
     """
     if "rerolled" not in density.cache:
         with jax.ensure_compile_time_eval():
-            groups = _groups(density)
-            density.cache["rerolled"] = _rewritten(density, groups) if groups else density
+            groups, notes = _groups(density), notes_in(density.cache)
+            found = attempted(
+                "a loop as arrays",
+                lambda: _rewritten(density, groups) if groups else density,
+                lambda: density,
+                notes,
+            )
+            found.cache[FAILED] = notes  # of both there is one list
+            density.cache["rerolled"] = found
     return density.cache["rerolled"]
 
 
@@ -137,7 +145,7 @@ def _rewritten(density: "Density", groups: Mapping[str, tuple[str, ...]]) -> "De
         transforms={n: t for n in sites if (t := density.transforms.get(first.get(n, n)))},
         members=latent,
         cache={},
-        **rolled(program, joined).analysed(sites),
+        **rolled(program, joined).analysed(sites, notes_in(density.cache)),
     )
 
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from gibbsite.density.passes.program import Program, program_of
+from gibbsite.ground.opaque import notes_in
 from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
 from gibbsite.trace.passes.flatten import flatten
 
@@ -38,7 +39,12 @@ def _softened(density: "Density") -> "Density":
     given = density.arguments
     penalty = jnp.asarray(PENALTY, jnp.float32)
     arguments = replace(given, names=(*given.names, "penalty"), arrays=(*given.arrays, penalty))
-    return replace(density, arguments=arguments, cache={}, **program.analysed(density.latent_vars))
+    return replace(
+        density,
+        arguments=arguments,
+        cache={},
+        **program.analysed(density.latent_vars, notes_in(density.cache)),
+    )
 
 
 def soft(program: Program) -> Program:

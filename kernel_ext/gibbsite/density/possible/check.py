@@ -19,6 +19,7 @@ from gibbsite.errors import DataError, ModelError
 
 _TOLERATED = 1 / 3  # of a parameter's elements on draws from the prior: a prior may be cut off by its use
 _ALWAYS = 0.95  # of the draws: a matrix that is positive definite but for rounding still is now and then
+_WAY_OUT = ". On purpose, or far from where the data are? `check_values=False` leaves this look out"
 # NumPyro moves the probabilities of these to the nearest that can be
 _CLAMPED = ("Bernoulli", "Binomial", "Geometric")
 
@@ -38,7 +39,8 @@ def impossible_values(fn: Callable, density: Density, labels: Mapping[str, Seque
             site = density.sites[one.site]
             kind = ModelError if one.drawn else DataError
             name = one.parameter.rpartition("/")[2]
-            raise kind(told_parameter(site, one)).at(site.line, "impossible-parameter", name)
+            told = told_parameter(site, one) + _WAY_OUT * one.drawn
+            raise kind(told).at(site.line, "impossible-parameter", name)
     counted = [n for s in density.sites.values() if (n := told_counts(density, s)) is not None]
     return (
         *(_note(density, one) for one in found),

@@ -71,7 +71,10 @@ def _cure(spot: Spot) -> str:
     if name in ("range", "plate", "numpyro.plate") or re.search(r"\b(expand|arange|zeros|ones|full)\b", code):
         return fixed
     if name in ("int", "float", "bool"):
-        return "leave the conversion out: arrays are computed with as they are"
+        return (
+            f"leave the conversion out where arrays are computed with it; where it is a length (of a "
+            f"`range`, a plate, an array), {fixed}"
+        )
     if name in ("max", "min"):
         return f"`jnp.{name}imum(a, b)` compares element by element"
     if function in _SPECIAL and module:
@@ -90,9 +93,17 @@ def _cure(spot: Spot) -> str:
         )
     if sliced := _SLICED.match(code):
         return f"a slice has a fixed length: take all of {sliced.group(1)!r}, and `jnp.where` what counts"
+    if picked and _functions(spot.values.get(picked.group(1))):
+        index, several = picked.group(2), picked.group(1)
+        return f"a latent picks one of several functions by `jax.lax.switch({index}, {several}, …)`"
     if picked:
         return f"a latent picks from arrays only: `jnp.asarray({picked.group(1)})[…]`"
     return f"use `jnp` functions and `jnp.where`, or {fixed}"
+
+
+def _functions(value: object) -> bool:
+    """Whether it is a list of functions."""
+    return isinstance(value, list | tuple) and bool(value) and all(map(callable, value))
 
 
 def _is_condition(text: str) -> bool:

@@ -112,6 +112,11 @@ class Eliminated(MCMCKernel):
         """The kernel on the marginal."""
         return self._inner
 
+    @property
+    def eliminated(self) -> tuple[str, ...]:
+        """The sites that are drawn after it."""
+        return self._marginal.sites
+
     def init(
         self, rng_key: Any, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any
     ) -> EliminatedState:

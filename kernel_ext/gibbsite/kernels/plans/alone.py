@@ -23,9 +23,13 @@ cells under smooth and rough priors, 1 to 191 counts a cell; stochastic volatili
 gradients cannot be had.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from gibbsite.conditional.reads.blind import blind_terms, endless_terms
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.errors import ScheduleError
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.crossing.decided import crossing_blocks
 from gibbsite.kernels.plans.limits import MOST_STEPPED
@@ -44,10 +48,12 @@ def each_alone(facts: Facts) -> Spec:
     latents = [n for n, s in facts.sites.items() if s.role == "latent"]
     if set(facts.generated) >= set(latents):
         return Spec((Update("Ancestral", tuple(latents)),))
-    crossing = crossing_blocks(facts, [n for n in latents if facts.sites[n].discrete])
+    coupled = [n for n in latents if facts.sites[n].discrete]
+    crossing = _tried("sites that decide each other", lambda: crossing_blocks(facts, coupled), facts)
     units = updated_together(facts.density, [n for n in latents if n not in crossing])
     kinds = {n: facts.conditional(n).kind for n in units}
-    blocks = joint_blocks(facts, {n: m for n, m in units.items() if kinds[n] in ("finite", "chain")})
+    tables = {n: m for n, m in units.items() if kinds[n] in ("finite", "chain")}
+    blocks = _tried("joint draws of discrete sites", lambda: joint_blocks(facts, tables), facts)
     check_endless(facts, {n: m for n, m in units.items() if facts.sites[m[0]].discrete})
     discrete = [Update("Crossing", block) for n, block in crossing.items() if n == block[0]]
     closed, gradients = [], []
@@ -68,6 +74,25 @@ def each_alone(facts: Facts) -> Spec:
     return Spec((*discrete, *closed, *([Update("NUTS", tuple(gradients))] if gradients else [])))
 
 
+def plainest(facts: Facts) -> Spec:
+    """What needs no analysis: each discrete site by the first kernel that fits, continuous ones by NUTS where
+    that fits, else by slices."""
+    latents = [n for n, s in facts.sites.items() if s.role == "latent"]
+    discrete = [n for n in latents if facts.sites[n].discrete]
+    gradients = find_kernel("NUTS")
+    assert gradients is not None
+    sliced = [n for n in latents if n not in discrete and gradients.fits(facts, n) is not None]
+    rest = tuple(n for n in latents if n not in (*discrete, *sliced))
+    updates = [Update(_integers(facts, n, ("Gibbs",)), (n,)) for n in discrete]
+    updates += [Update("Slice", (n,)) for n in sliced]
+    return Spec((*updates, Update("NUTS", rest)) if rest else tuple(updates))
+
+
+def _tried(what: str, analysis: Callable[[], Any], facts: Facts) -> Any:
+    """What an analysis offers; nothing where it fails unforeseen."""
+    return attempted(what, analysis, dict, notes_in(facts.density.cache))
+
+
 def stepped(facts: Facts, site: str) -> str | None:
     """Why gradients would be wrong or blind for a continuous site, or cannot be had."""
     moving = moving_support(facts, site)
@@ -82,8 +107,8 @@ def stepped(facts: Facts, site: str) -> str | None:
     return f"the terms of {', '.join(blind)} read it through comparisons alone, which have no gradient"
 
 
-def _integers(facts: Facts, name: str) -> str:
-    for kernel in ("Window", "RandomWalk", "Independence"):
+def _integers(facts: Facts, name: str, before: tuple[str, ...] = ()) -> str:
+    for kernel in (*before, "Window", "RandomWalk", "Independence"):
         row = find_kernel(kernel)
         if row is not None and row.fits(facts, name) is None:
             return kernel

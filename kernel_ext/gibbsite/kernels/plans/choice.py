@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.errors import GibbsiteError
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.kernels.blocks.supports import moving_support
 from gibbsite.kernels.plans.alone import each_alone
 from gibbsite.kernels.plans.candidate import Candidate
@@ -28,7 +29,7 @@ from gibbsite.kernels.plans.limits import (
     TRIAL,
 )
 from gibbsite.kernels.plans.promise import Promises
-from gibbsite.kernels.plans.rewrites import REWRITES, is_small, jointly_gaussian
+from gibbsite.kernels.plans.rewrites import REWRITES, Rewrite, is_small, jointly_gaussian
 from gibbsite.kernels.plans.sweep import Sweep, is_exact
 from gibbsite.kernels.plans.ties import Tie, size_of, ties_of
 from gibbsite.kernels.plans.trial import times_of
@@ -160,7 +161,7 @@ def _offered(promises: Promises, base: Spec) -> dict[str, tuple[Spec, str]]:
     home = {n: u for u in base.updates for n in u.everything}
     held = any(t.most > CLOSE and t.cut_by(home) for t in promises.ties)
     for name, rewrite in REWRITES.items() if held else ():
-        made = [new for spec in beam for new in rewrite(promises.facts, spec, promises.ties)]
+        made = _made(rewrite, name, promises, beam)
         for spec in made:
             offered.setdefault(str(spec), (spec, name))
         if len(beam) + len(made) > BEAM:
@@ -174,6 +175,17 @@ def _offered(promises: Promises, base: Spec) -> dict[str, tuple[Spec, str]]:
             if all(is_small(promises.facts, sites) for sites in joint):
                 del offered[str(base)]
     return offered
+
+
+def _made(rewrite: Rewrite, name: str, promises: Promises, beam: Sequence[Spec]) -> list[Spec]:
+    """What a rewrite makes of schedules; nothing where it fails unforeseen."""
+    facts = promises.facts
+    return attempted(
+        f"the rewrite {name!r}",
+        lambda: [new for spec in beam for new in rewrite(facts, spec, promises.ties)],
+        list,
+        notes_in(facts.density.cache),
+    )
 
 
 def _weighed(promises: Promises, spec: Spec, rewrite: str) -> _Weighed:

@@ -14,11 +14,13 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from gibbsite.elimination import marginal_of
 from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.ground.sensible import shown
 from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
 from gibbsite.kernels.crossing.decided import decided_apart
 from gibbsite.kernels.interleaved import Interleaved
+from gibbsite.kernels.plans.alone import plainest
 from gibbsite.kernels.plans.candidate import Candidate, told
 from gibbsite.kernels.plans.choice import checked, chosen
 from gibbsite.kernels.plans.reasons import because_summed, reason
@@ -269,11 +271,23 @@ def make_schedule(
 
 
 def _default(facts: Facts) -> tuple[Spec, tuple[Candidate, ...]]:
-    """The schedule that is chosen for a model, and what it was chosen from; once per density."""
-    kept = facts.density.cache
-    if "plan" not in kept:
-        kept["plan"] = chosen(facts, lambda spec: _checked(facts, spec))
-    return kept["plan"]
+    """The schedule that is chosen for a model, and what it was chosen from; once per density. Array sites and
+    sites as written have one each: supports that move are followed in the one form alone."""
+    kept, key = facts.density.cache, ("plan", type(facts))
+    if key not in kept:
+        notes = notes_in(kept)
+        kept[key] = attempted(
+            "a choice between schedules",
+            lambda: chosen(facts, lambda spec: _checked(facts, spec)),
+            lambda: (plainest(facts), ()),
+            notes,
+        )
+        if notes:  # what failed may have left the rules with half of what they know
+            try:
+                _checked(facts, kept[key][0])
+            except ScheduleError:
+                kept[key] = plainest(facts), ()
+    return kept[key]
 
 
 def _built(facts: Facts, u: Update, name: str, arguments: dict[str, Any]) -> MCMCKernel:

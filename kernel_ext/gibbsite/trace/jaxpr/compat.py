@@ -135,6 +135,28 @@ def has_own_derivative(eqn: Any) -> bool:
     return eqn.primitive.name.startswith("custom_")
 
 
+def only_by_its_own_slope(eqn: Any) -> bool:
+    """Whether an equation is differentiated backwards by a rule of its own, and in no other way: a call of a
+    `custom_vjp` function with a loop of unknown length in it, as an adaptive solver is."""
+    if not eqn.primitive.name.startswith("custom_vjp_call"):
+        return False
+    body = closed_call_body(eqn)
+    return body is not None and _has_while(body.jaxpr)
+
+
+def _has_while(jaxpr: Any) -> bool:
+    """Whether a `while` stands in a jaxpr, at any depth."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "while":
+            return True
+        for value in eqn.params.values():
+            several = value if isinstance(value, tuple | list) else (value,)
+            inner = (v.jaxpr if isinstance(v, ClosedJaxpr) else v for v in several)
+            if any(_has_while(v) for v in inner if isinstance(v, Jaxpr)):
+                return True
+    return False
+
+
 def scan_inputs(params: Mapping[str, Any]) -> tuple[int, int]:
     """How many inputs of a `scan` are constants, and how many are carried; the others are scanned over.
 

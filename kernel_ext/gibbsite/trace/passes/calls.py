@@ -4,16 +4,26 @@ from typing import Any
 
 from jax import lax
 
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Var, closed_call_body, platform_default
+from gibbsite.trace.jaxpr.compat import (
+    ClosedJaxpr,
+    JaxprEqn,
+    Var,
+    closed_call_body,
+    only_by_its_own_slope,
+    platform_default,
+)
 from gibbsite.trace.jaxpr.primitives import BARRIERS, STACKS, of_kind
 from gibbsite.trace.passes.parts import jaxpr_of_parts, traced
 
 
 def inlined(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
-    """What a call runs (`jit`, custom derivatives, `remat`), or the usual branch of a choice by platform."""
+    """What a call runs (`jit`, custom derivatives, `remat`; not what has gradients by a rule
+    of its own alone), or the usual branch of a choice by platform."""
     body = closed_call_body(eqn)
-    if body is not None or (portable := platform_default(eqn)) is None:
-        return body
+    if body is not None:
+        return None if only_by_its_own_slope(eqn) else body
+    if (portable := platform_default(eqn)) is None:
+        return None
     jaxpr, choice = portable.jaxpr, Var(eqn.invars[0].aval)
     taken = jaxpr_of_parts(jaxpr.constvars, [choice, *jaxpr.invars], jaxpr.outvars, jaxpr.eqns)
     return ClosedJaxpr(taken, portable.consts)

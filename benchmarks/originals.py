@@ -1,0 +1,454 @@
+"""Programs that other people wrote, as they wrote them: accepted, scheduled, run, held against references.
+
+    python benchmarks/originals.py FOLDER [FOLDER …] [--draws 250] [--seconds 60] [--out docs/gallery.md]
+    python benchmarks/originals.py FOLDER --only NAME --draws 0        # accepted and scheduled alone
+
+A folder holds Python files (notebooks as their cells' code), or entries of posteriordb: a Stan program, data
+and published moments each, whose models `originals_stan.py` has from their mathematics. Nothing of it is
+copied. A file's top-level statements are taken from its syntax tree and run one by one; whatever it hands to
+`MCMC` or `SVI` is lifted with the arguments that it is run on, and sampled by the defaults here instead. What
+cannot be run (packages and data that are absent) is named. One process per file.
+"""
+
+import argparse
+import ast
+import collections
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+STATEMENT_SECONDS = 40
+CHAINS = 2
+MCSE, SPREAD = 4.0, 0.15
+"""Means within so many standard errors (of both), and standard deviations within this share, agree."""
+
+
+@dataclass
+class Lifted:
+    """A model function with the arguments it was run on, and where it stands."""
+
+    name: str
+    line: int
+    fn: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    means: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    """Published mean, standard error and standard deviation by element."""
+
+
+class Late(BaseException):
+    """A statement that takes too long."""
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise `Late` after so many seconds."""
+
+    def late(*_: Any) -> None:
+        raise Late
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Recorder:
+    """Stands where NumPyro's `MCMC` and `SVI` stand, and keeps what they are run on."""
+
+    def __init__(self) -> None:
+        self.found: list[Lifted] = []
+        self.line, self.names = 0, collections.Counter[str]()
+        self._seen: set[Any] = set()
+
+    def keep(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """One program more, unless it is one of those found."""
+        import jax
+
+        if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves((args, kwargs))):
+            return  # a fit inside of `vmap` or `lax.map`: its data are no numbers
+        shapes = jax.tree.map(lambda a: getattr(a, "shape", a), (args, kwargs))
+        key = (id(getattr(fn, "__code__", fn)), str(shapes))
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        base = getattr(fn, "__name__", type(fn).__name__)
+        self.names[base] += 1
+        name = base if self.names[base] == 1 else f"{base} {self.names[base]}"
+        kwargs = {n: v for n, v in kwargs.items() if n not in ("init_params", "extra_fields")}
+        self.found.append(Lifted(name, self.line, fn, args, kwargs))
+
+    def install(self) -> None:
+        """Take the places of NumPyro's classes."""
+        import jax
+        import numpyro.infer as infer
+        from numpyro.infer import mcmc, svi
+
+        recorder = self
+
+        class MCMC:
+            def __init__(self, sampler: Any, *_: Any, **__: Any):
+                self.sampler, self.drawn = sampler, None
+
+            def run(self, rng_key: Any, *args: Any, **kwargs: Any) -> None:
+                fn = getattr(self.sampler, "model", None) or getattr(self.sampler, "_model", None)
+                inner = getattr(self.sampler, "inner_kernel", None)
+                fn = fn if inner is None else inner.model
+                if fn is None:
+                    return  # a density of its own, no model
+                recorder.keep(fn, args, kwargs)
+                kept = {n: v for n, v in kwargs.items() if n not in ("init_params", "extra_fields")}
+                self.drawn = infer.Predictive(fn, num_samples=20)(jax.random.key(0), *args, **kept)
+
+            warmup = run
+
+            def get_samples(self, *_: Any, **__: Any) -> Any:
+                return self.drawn
+
+            def print_summary(self, *_: Any, **__: Any) -> None:
+                """Nothing to say."""
+
+        class SVI:
+            def __init__(self, model: Any, guide: Any, optim: Any, loss: Any, **static: Any):
+                self.model, self.static = model, static
+
+            def run(self, rng_key: Any, steps: int, *args: Any, **kwargs: Any) -> Any:
+                own = {n: v for n, v in kwargs.items() if n not in ("progress_bar", "init_state")}
+                recorder.keep(self.model, args, {**self.static, **own})
+                raise RuntimeError("nothing is optimised here")
+
+            def init(self, rng_key: Any, *args: Any, **kwargs: Any) -> Any:
+                return self.run(rng_key, 0, *args, **kwargs)
+
+        for module in (infer, mcmc, svi):
+            for name, stand_in in (("MCMC", MCMC), ("SVI", SVI)):
+                if hasattr(module, name):
+                    setattr(module, name, stand_in)
+
+
+def lifted(path: Path, data: Path) -> Iterator[Lifted | str]:
+    """The programs of a file as they are come to, and in words what is absent."""
+    import socket
+    import urllib.request
+
+    import matplotlib
+
+    matplotlib.use("Agg")
+    socket.setdefaulttimeout(3)
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise OSError("data on the internet")
+
+    urllib.request.urlretrieve = urllib.request.urlopen = refused  # type: ignore[assignment]
+    try:
+        import pandas as pd
+
+        read = pd.read_csv
+
+        def from_folder(source: Any, *args: Any, **kwargs: Any) -> Any:
+            text = str(source)
+            if "://" in text:
+                return refused()
+            near = data / Path(text).name
+            return read(near if not Path(text).exists() and near.exists() else source, *args, **kwargs)
+
+        pd.read_csv = from_folder  # type: ignore[assignment]
+    except ImportError:
+        pass
+    recorder = Recorder()
+    recorder.install()
+    lines = [_plain(x) for x in path.read_text().splitlines()]
+    tree, absent, told = ast.parse("\n".join(lines)), [], 0
+    space: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
+    sys.argv = [path.name]
+    sys.path.insert(0, str(path.parent))
+    flat = [s for top in tree.body for s in (top.body if _is_main(top) else [top])]
+    import linecache
+
+    linecache.cache[str(path)] = (0, None, [f"{x}\n" for x in lines], str(path))
+    for statement in flat:
+        if isinstance(statement, ast.Assert):
+            continue
+        recorder.line = statement.lineno
+        module = ast.Module([statement], [])
+        try:
+            with at_most(STATEMENT_SECONDS), redirect_stdout(io.StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                exec(compile(module, str(path), "exec"), space)
+        except ModuleNotFoundError as error:
+            absent.append(f"package {error.name}")
+        except Late:
+            absent.append(f"line {statement.lineno}: longer than {STATEMENT_SECONDS} seconds")
+        except BaseException as error:
+            if "internet" in str(error) or isinstance(error, FileNotFoundError | OSError):
+                absent.append(f"data (line {statement.lineno})")
+            # what follows a fit fails where the fit was lifted instead: the models after it are what counts
+        yield from recorder.found[told:]
+        told = len(recorder.found)
+    yield from dict.fromkeys(absent)
+
+
+def _plain(line: str) -> str:
+    """A line of a cell without what only notebooks know."""
+    code = line.lstrip()
+    return line[: len(line) - len(code)] + "pass" if code.startswith(("!", "%")) else line
+
+
+def _is_main(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test)
+
+
+def published(entry: Path) -> Iterator[Lifted | str]:
+    """The program of an entry of posteriordb."""
+    from originals_stan import MODELS
+
+    with zipfile.ZipFile(entry / "data.json.zip") as packed:
+        data = json.loads(packed.read(packed.namelist()[0]))
+    (stan,) = entry.glob("*.stan")
+    if stan.stem not in MODELS:
+        yield f"no model for {stan.stem}"
+        return
+    mean, square = (json.loads((entry / f"mean_{what}value.json").read_text()) for what in ("", "squared_"))
+    means = {}
+    squares = dict(zip(square["names"], square["mean_squared_value"], strict=True))
+    for name, m, e in zip(mean["names"], mean["mean_value"], mean["mcse_mean"], strict=True):
+        means[name] = (m, e, max(squares[name] - m**2, 0.0) ** 0.5)
+    fn, arguments = MODELS[stan.stem](data)
+    yield Lifted(entry.name, 0, fn, (), arguments, means)
+
+
+def told(error: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def tried(one: Lifted, draws: int, seconds: float) -> dict[str, Any]:
+    """What came of one program."""
+    import gibbsite as gb
+
+    out: dict[str, Any] = {"name": one.name, "line": one.line}
+    began = time.process_time()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = gb.model(one.fn, *one.args, **one.kwargs)
+            out["schedule"] = model.schedule().text
+            out["notes"] = list(model.notes)
+        out["analysed"] = round(time.process_time() - began, 1)
+        if not draws:
+            return out
+        run = model.start(draws=draws, warmup=max(draws, 200), chains=CHAINS, seed=0)
+        run.wait(seconds)
+        if run.going:
+            run.stop()
+            run.wait(seconds)
+            out["cut"] = True
+        steps = len(next(iter(run.draws.values()))[0]) if run.draws else 0
+        out["draws"] = steps
+        if steps > 10:
+            table = run.summary()
+            column = next(c for c in table.columns if c.startswith("ess"))
+            out["ess"] = float(table[column].astype(float).min())
+            out["rhat"] = float(table["r_hat"].astype(float).max())
+            out["verdict"] = str(run.verdict)
+            out["state"] = run.verdict.state
+            out.update(compared(run, one.means) if one.means else {})
+    except gb.GibbsiteError as error:
+        out["refused"] = told(error)
+    except Exception as error:
+        out["crashed"] = told(error)
+    return out
+
+
+def compared(run: Any, means: dict[str, tuple[float, float, float]]) -> dict[str, Any]:
+    """The largest difference of means from published ones, in standard errors of both, and of spreads."""
+    import arviz_stats
+    import numpy as np
+
+    worst, spread, seen = 0.0, 0.0, 0
+    for label, (mean, error, sd) in means.items():
+        name, _, index = label.partition("[")
+        if name not in run.draws:
+            continue
+        at = tuple(int(i) - 1 for i in index.rstrip("]").split(",")) if index else ()
+        x = np.asarray(run.draws[name], np.float64)[(..., *at)]
+        own = float(np.asarray(arviz_stats.ess(x))) if x.std() else 1.0
+        z = abs(x.mean() - mean) / np.hypot(error, x.std() / np.sqrt(max(own, 1.0)))
+        worst, spread, seen = max(worst, float(z)), max(spread, abs(float(x.std() / sd) - 1)), seen + 1
+    return {"z": round(worst, 1), "sd": round(spread, 2), "compared": seen}
+
+
+def one_file(path: Path, data: Path, options: argparse.Namespace) -> None:
+    """A worker: every program of a file, a line of JSON each."""
+    absent: list[str] = []
+    for one in published(path) if path.is_dir() else lifted(path, data):
+        if isinstance(one, str):
+            absent.append(one)
+        else:
+            print(json.dumps(tried(one, options.draws, options.seconds)), flush=True)
+    print(json.dumps({"absent": absent}), flush=True)
+
+
+def asked(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--draws", type=int, default=250)
+    parser.add_argument("--seconds", type=float, default=60, help="of a run, before it is cut")
+    parser.add_argument("--file-seconds", type=float, default=900, help="of all programs of a file")
+    parser.add_argument("--only", default="", help="files whose name holds this")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--keep", type=Path, help="results as lines of JSON, taken up again")
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Python files below a folder, and entries of posteriordb."""
+    entries = sorted(p.parent for p in folder.glob("*/mean_value.json"))
+    return entries or sorted(folder.rglob("*.py"))
+
+
+def gather(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The results of all files."""
+    rows: list[dict[str, Any]] = []
+    if options.keep and options.keep.exists():
+        rows = [json.loads(line) for line in options.keep.read_text().splitlines()]
+    done = {row["file"] for row in rows}
+    for folder in options.folders:
+        for path in files_of(folder):
+            label = f"{folder.name}/{path.relative_to(folder)}"
+            if options.only not in label or label in done:
+                continue
+            command = [sys.executable, str(Path(__file__).resolve()), str(folder), "--worker", str(path)]
+            command += ["--draws", str(options.draws), "--seconds", str(options.seconds)]
+            with subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as worker:
+                try:
+                    out, error = worker.communicate(timeout=options.file_seconds)
+                except subprocess.TimeoutExpired:
+                    worker.kill()
+                    out, error = worker.communicate()
+                    error = f"given up after {options.file_seconds:g} seconds"
+            new = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+            if worker.returncode or not new:
+                new.append({"name": "–", "died": " ".join(error.split())[-300:]})
+            new = [{"file": label, **row} for row in new]
+            rows += new
+            if options.keep:
+                with options.keep.open("a") as kept:
+                    kept.writelines(json.dumps(row) + "\n" for row in new)
+            for row in new:
+                if "name" in row:
+                    print(f"{label}:{row.get('line', 0)} {row['name']}: {outcome(row)}", flush=True)
+    return rows
+
+
+def outcome(row: dict[str, Any]) -> str:
+    """What came of a program, in words."""
+    for kind in ("died", "crashed", "refused"):
+        if kind in row:
+            return f"{kind}: {row[kind]}"
+    if "state" not in row:
+        return "accepted; not run" if "draws" not in row else f"accepted; {row['draws']} draws"
+    return f"{row['verdict']} ({row['draws']} draws{', cut' if row.get('cut') else ''})"
+
+
+def agrees(row: dict[str, Any]) -> bool:
+    """Whether the published moments are met."""
+    return row.get("z", 99) <= MCSE and row.get("sd", 99) <= SPREAD
+
+
+def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
+    """`docs/gallery.md`."""
+    programs = [r for r in rows if "name" in r and r["name"] != "–"]
+    accepted = [r for r in programs if "schedule" in r]
+    run = [r for r in programs if "state" in r]
+    good = [r for r in run if r["state"] == "converged"]
+    known = [r for r in run if r.get("compared")]
+    sound = [r for r in known if agrees(r)]
+    silent = [r for r in known if r["state"] == "converged" and not agrees(r)]
+    crashed = [r for r in programs if "crashed" in r]
+    lines = [
+        "# Gallery: programs that other people wrote",
+        "",
+        "Made by `python benchmarks/originals.py FOLDER …`: NumPyro's examples and notebooks and "
+        "*Statistical Rethinking*, lifted by their syntax trees and run as they are written, and "
+        "models of posteriordb from their mathematics. Failures are in it by name. Nothing of theirs is in "
+        "this repository.",
+        "",
+        f"Runs: {CHAINS} chains of {options.draws} draws after a warm-up of {max(options.draws, 200)}, "
+        f"cut after {options.seconds:g} seconds: far fewer than the defaults, so that “not converged” often "
+        f"says just that.",
+        "",
+        "| what | of how many |",
+        "|---|---|",
+        f"| programs lifted | {len(programs)} |",
+        f"| accepted and scheduled | {len(accepted)} of {len(programs)} |",
+        f"| raw errors | {len(crashed)} of {len(programs)} |",
+        f"| run, with draws | {len(run)} of {len(accepted)} |",
+        f"| “converged” in these few draws | {len(good)} of {len(run)} |",
+        f"| means within {MCSE:g} standard errors of published ones, and sds within {SPREAD:.0%} "
+        f"| {len(sound)} of {len(known)} |",
+        f"| “converged” and yet off published moments | {len(silent)} of {len(known)} |",
+        "",
+    ]
+    for folder in dict.fromkeys(r["file"].split("/")[0] for r in rows):
+        lines += [f"## {folder}", "", "| program | schedule | outcome |", "|---|---|---|"]
+        for r in (r for r in programs if r["file"].startswith(f"{folder}/")):
+            where = r["file"].split("/", 1)[1] + (f":{r['line']}" if r.get("line") else "")
+            said = outcome(r)
+            if r.get("compared"):
+                said += f"; published moments: {r['z']:g} standard errors, sds {r['sd']:.0%}"
+                said += "" if agrees(r) else " (**off**)"
+            cells = (f"{where} {r['name']}", r.get("schedule", "–"), said)
+            lines.append("| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |")
+        missing = {
+            r["file"].split("/", 1)[1]: r.get("absent") or [r.get("died", "")]
+            for r in rows
+            if r["file"].startswith(f"{folder}/") and (r.get("absent") or "died" in r)
+        }
+        if missing:
+            lines += ["", "Absent:", ""]
+            lines += [f"- {name}: {'; '.join(what)}" for name, what in missing.items()]
+        here = next((f for f in options.folders if f.name == folder), None)
+        done = {r["file"] for r in rows}
+        left = [] if here is None else [str(p.relative_to(here)) for p in files_of(here)]
+        left = [name for name in left if f"{folder}/{name}" not in done]
+        if left:
+            lines += ["", f"Not reached when this page was made: {', '.join(left)}."]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run, print, and write the page; 1 where a program met a raw error."""
+    rows = gather(options)
+    text = page(rows, options)
+    if options.out:
+        options.out.write_text(text, encoding="utf-8")
+    print("\n".join(line for line in text.splitlines() if line.startswith("| "))[:2000])
+    return int(any("crashed" in r for r in rows))
+
+
+if __name__ == "__main__":
+    given = asked()
+    if given.worker:
+        one_file(given.worker, given.folders[0] / "data", given)
+    else:
+        sys.exit(main(given))

@@ -1,0 +1,51 @@
+"""`sample` against `log_prob` of every distribution in the model."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpyro
+
+from gibbsite.checking.finding import NO_PLACE, Finding
+from gibbsite.checking.truth import Place, sites_of
+from gibbsite.density.forward.agrees import disagreement
+from gibbsite.density.model.collect import base_distribution
+
+_BLIND = "joint behaviour of integers that are drawn as vectors, and weights of modes without mass between"
+
+
+def distributions(model: Any, at: Sequence[Place], seed: int, going: Callable[[], bool]) -> Finding:
+    """Draws of each class of distribution against its log density, with the parameters of one site."""
+    if not at:
+        return Finding("distributions", "open", NO_PLACE)
+    wrong, looked = [], 0
+    classes: set[type] = set()
+    for i, (name, site) in enumerate(sites_of(model, at[0].values).items()):
+        if not going():
+            break
+        if site["type"] != "sample":
+            continue
+        fn = base_distribution(site["fn"])
+        if type(fn).__name__ in ("Unit", "Delta", "ImproperUniform") or fn.support is None:
+            continue
+        if type(fn) in classes:
+            continue
+        classes.add(type(fn))
+        with numpyro.validation_enabled(False):
+            why = disagreement(fn, jax.random.fold_in(jax.random.key(seed), i))
+        looked += 1
+        if why == "it has no `sample`":
+            continue
+        if why:
+            wrong.append(f"{name} ({type(fn).__name__}): {why}")
+    if not wrong:
+        text = f"draws of {looked} classes follow their log density"
+        return Finding("distributions", "right", text, _BLIND)
+    # kernels take latents from `log_prob`; what a dummy `sample` spoils is what is drawn forward
+    doubted = set(model.density.doubted)
+    harmless = all(w.split(" ")[0] in doubted for w in wrong)
+    text = "; ".join(wrong)
+    if harmless:
+        return Finding("distributions", "doubtful", f"{text}; drawn by the log density", _BLIND)
+    told = f"{text}. Predictions and starts use `sample`, kernels `log_prob`: mend the class"
+    return Finding("distributions", "wrong", told, _BLIND)

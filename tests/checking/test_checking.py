@@ -1,0 +1,242 @@
+"""What `Model.check` asks: right models pass, planted faults are found by the test that is meant for them."""
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.checking.check import Check
+from gibbsite.checking.conditionals import conditionals
+from gibbsite.checking.dependence import dependence
+from gibbsite.checking.distributions import distributions
+from gibbsite.checking.invariance import invariance
+from gibbsite.checking.marginals import marginals
+from gibbsite.checking.reach import reach
+from gibbsite.checking.replicates import NotReplicated, replicated
+from gibbsite.checking.truth import places
+from gibbsite.conditional.conjugate.families import Family
+from gibbsite.conditional.reads.reduce import reduce_onto
+from gibbsite.density.density import Density
+from gibbsite.density.maps import control
+from gibbsite.density.maps.rules import Arg, shape_of
+from gibbsite.elimination.marginal import Marginal
+from gibbsite.kernels.blocks import metropolis
+from gibbsite.kernels.learnt.coordinates import Coordinates
+from gibbsite.sampling import engines
+
+Y = np.array([0.3, -1.2, 2.0, 0.7])
+
+
+def always():
+    return True
+
+
+def levels(y):
+    tau = numpyro.sample("tau", dist.Gamma(3.0, 2.0))
+    with numpyro.plate("n", len(y)):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 2.0))
+        numpyro.sample("y", dist.Normal(mu, tau**-0.5), obs=y)
+
+
+def mixture(y):
+    w = numpyro.sample("w", dist.Beta(2.0, 2.0))
+    with numpyro.plate("n", len(y)):
+        z = numpyro.sample("z", dist.Bernoulli(w))
+        numpyro.sample("y", dist.Normal(2.0 * z - 1.0, 1.0), obs=y)
+
+
+def scales(y):
+    s = numpyro.sample("s", dist.HalfNormal(2.0))
+    m = numpyro.sample("m", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.StudentT(5.0, m, s).expand([len(y)]).to_event(1), obs=y)
+
+
+def coins(y):
+    a = numpyro.sample("a", dist.Bernoulli(0.4))
+    b = numpyro.sample("b", dist.Bernoulli(0.5))
+    numpyro.sample("y", dist.Bernoulli(jnp.where(a != b, 1.0, 0.0)), obs=y)
+
+
+class Bent(dist.Distribution):
+    """Draws that its density does not have."""
+
+    support = dist.constraints.real
+
+    def __init__(self):
+        super().__init__(())
+
+    def sample(self, key, sample_shape=()):
+        return jax.random.normal(key, sample_shape)
+
+    def log_prob(self, x):
+        return -0.5 * ((x - 3.0) / 0.5) ** 2
+
+
+def bent(y):
+    x = numpyro.sample("x", Bent())
+    numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
+
+
+@pytest.fixture(autouse=True)
+def compiled_anew():
+    """Programs are of kernels as they are now, faults included."""
+    engines._ENGINES.clear()
+    yield
+    engines._ENGINES.clear()
+
+
+def state_of(test, fn, y=Y):
+    model = gb.model(fn, y)
+    at = places(model, 2)
+    if test is dependence:
+        return dependence(model, at)
+    if test is marginals:
+        return marginals(model, at, 0)
+    return test(model, at, 0, always)
+
+
+@pytest.mark.parametrize(
+    ("test", "fn"),
+    [(conditionals, levels), (conditionals, mixture), (marginals, mixture), (dependence, mixture)],
+)
+def test_what_is_right_passes(test, fn):
+    found = state_of(test, fn)
+    assert found.state == "right", found
+
+
+def test_a_wrong_variance_is_found(monkeypatch):
+    sample = Family.sample
+
+    def wider(self, key, stats, bounds, shape, event):
+        x = sample(self, key, stats, bounds, shape, event)
+        return 1.15 * x if self.name == "Normal" else x
+
+    monkeypatch.setattr(Family, "sample", wider)
+    found = state_of(conditionals, levels)
+    assert found.state == "wrong" and "mu (conjugate): its draws" in found.text, found
+
+
+def test_a_dropped_term_is_found(monkeypatch):
+    terms_of = Density.terms_of
+    monkeypatch.setattr(Density, "terms_of", lambda self, site: terms_of(self, site)[:1])
+    found = state_of(conditionals, levels)
+    assert found.state == "wrong" and "ratios" in found.text, found
+
+
+def test_a_neighbours_data_are_found(monkeypatch):
+    def neighbours(*args):
+        return jnp.roll(reduce_onto(*args), 1)
+
+    monkeypatch.setattr("gibbsite.conditional.forms.walk.reduce_onto", neighbours)
+    found = state_of(conditionals, levels)
+    assert found.state == "wrong" and "mu" in found.text, found
+
+
+def test_wrong_tables_are_found(monkeypatch):
+    def neighbours(*args):
+        return jnp.roll(reduce_onto(*args), 1, 0)
+
+    monkeypatch.setattr("gibbsite.conditional.reads.reduce.reduce_onto", neighbours)
+    monkeypatch.setattr("gibbsite.conditional.finite.finite.reduce_onto", neighbours)
+    found = state_of(conditionals, mixture)
+    assert found.state == "wrong" and "z (finite)" in found.text, found
+
+
+def test_a_wrong_sum_is_found(monkeypatch):
+    smooth = Marginal._smooth
+    monkeypatch.setattr(Marginal, "_smooth", lambda self, *a: 0.9 * smooth(self, *a))
+    assert state_of(marginals, mixture).state == "wrong"
+
+
+def test_a_wrong_index_map_is_found(monkeypatch):
+    def nothing(eqn, args, p):
+        return [Arg(shape_of(eqn, i), {}) for i in range(len(eqn.outvars))]
+
+    monkeypatch.setitem(control.RULES, "convert_element_type", nothing)
+    assert state_of(dependence, mixture).state == "wrong"
+
+
+def test_a_class_that_draws_something_else_is_found():
+    found = state_of(distributions, bent)
+    assert found.state == "wrong" and "Bent" in found.text and "x" in found.text, found
+
+
+def whole(fn, y, text=None, count=2048):
+    """What the tests of the whole schedule find."""
+    model = gb.model(fn, y)
+    model = model if text is None else model.with_schedule(text)
+    check = Check(model, 600.0, 0)
+    check._replicates = replicated(model, count, 0)
+    return check
+
+
+def swept(check):
+    replicates, sweeps = check._made()
+    return invariance(sweeps, replicates, float("inf"), always)
+
+
+def test_a_right_schedule_keeps_what_belongs_together():
+    found = swept(whole(scales, Y))
+    assert found.state == "right", found
+
+
+@pytest.mark.slow
+def test_a_wrong_determinant_is_found(monkeypatch):
+    constrained = Coordinates.constrained
+
+    def without(self, v):
+        values, total = constrained(self, v)
+        return values, 0.0 * total
+
+    monkeypatch.setattr(Coordinates, "constrained", without)
+    found = swept(whole(scales, Y))
+    assert found.state == "wrong", found
+
+
+def test_a_wrong_ratio_is_found(monkeypatch):
+    decide = metropolis._decide
+    monkeypatch.setattr(metropolis, "_decide", lambda k, z, there, r: decide(k, z, there, 0.5 * r))
+    found = swept(whole(scales, Y, "Independence s (*) Independence m"))
+    assert found.state == "wrong", found
+
+
+def test_a_schedule_that_cannot_cross_is_found():
+    check = whole(coins, np.array(1), "Gibbs a (*) Gibbs b", count=64)
+    replicates, sweeps = check._made()
+    found = reach(sweeps, replicates, check.model, always)
+    assert found.state == "wrong" and "a, b" in found.text, found
+    # each of its steps is right, and what belongs together stays so
+    assert swept(check).state != "wrong"
+
+
+def test_what_cannot_be_replicated_is_told():
+    def with_factor(y):
+        numpyro.factor("f", -(numpyro.sample("x", dist.Normal()) ** 2))
+        numpyro.sample("y", dist.Normal(0, 1), obs=y)
+
+    with pytest.raises(NotReplicated, match="factor 'f'"):
+        replicated(gb.model(with_factor, Y), 8, 0)
+
+
+def test_a_check_of_no_time_says_so(tmp_path):
+    check = gb.model(mixture, Y).check(seconds=0)
+    assert not check.ok and {f.state for f in check.findings} == {"open"}
+    assert "not reached within 0 seconds" in repr(check)
+    assert check.status == "finished" and "Schedule" in check.report(tmp_path / "c.html").read_text()
+    with pytest.raises(gb.GibbsiteError, match="seconds"):
+        gb.model(mixture, Y).check(seconds="soon")
+
+
+@pytest.mark.slow
+def test_all_of_it(tmp_path):
+    """All tests to the end, stopped in the last."""
+    check = gb.model(mixture, Y).check(seconds=1e6, wait=False)
+    check.subscribe(lambda c: c.stop() if c.findings[-1].test == "calibration" else None)
+    check.wait(600)
+    assert check.ok and check.status == "stopped", check
+    states = {f.test: f.state for f in check.findings}
+    assert states["the whole schedule"] == states["calibration"] == "right", check
+    assert "<svg" in check.report(tmp_path / "check.html").read_text()
+    assert all(check.model is not run.model for run in gb.runs())

@@ -1,0 +1,98 @@
+"""What an error advises works when it is followed."""
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+
+def test_a_length_that_is_drawn():
+    def ranged(y):
+        k = numpyro.sample("k", dist.Categorical(jnp.ones(3) / 3))
+        numpyro.sample("y", dist.Normal(sum(1.0 for _ in range(int(k))), 1.0), obs=y)
+
+    with pytest.raises(
+        gb.GibbsiteError, match=r"where it is a length \(of a `range`.*take the largest length"
+    ):
+        gb.model(ranged, 1.0)
+
+    def masked(y):
+        k = numpyro.sample("k", dist.Categorical(jnp.ones(3) / 3))
+        numpyro.sample("y", dist.Normal(jnp.where(jnp.arange(3) < k, 1.0, 0.0).sum(), 1.0), obs=y)
+
+    assert gb.model(masked, 1.0).conditional("k").kind == "finite"
+
+
+def test_a_function_that_is_drawn():
+    several = [lambda m: m, lambda m: -m]
+
+    def picked(y):
+        k = numpyro.sample("k", dist.Bernoulli(0.5))
+        m = numpyro.sample("m", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(several[k](m), 1.0), obs=y)
+
+    with pytest.raises(gb.GibbsiteError, match=r"by `jax\.lax\.switch\(k, several, …\)`"):
+        gb.model(picked, 1.0)
+
+    def switched(y):
+        k = numpyro.sample("k", dist.Bernoulli(0.5))
+        m = numpyro.sample("m", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(jax.lax.switch(k, several, m), 1.0), obs=y)
+
+    model = gb.model(switched, 1.0)
+    assert model.conditional("k").kind == "finite"
+    state = {"k": 1, "m": 0.5}
+    expected = np.log(0.5) + dist.Normal(0, 1).log_prob(0.5) + dist.Normal(-0.5, 1).log_prob(1.0)
+    assert np.allclose(model.density.log_joint(state), expected, rtol=1e-5)
+
+
+def test_a_function_that_is_called_twice():
+    def level():
+        return numpyro.sample("std", dist.Normal(0, 1))
+
+    def twice(y):
+        numpyro.sample("y", dist.Normal(level() + level(), 1.0), obs=y)
+
+    with pytest.raises(gb.GibbsiteError, match=r"numpyro\.handlers\.scope\(prefix=…\)"):
+        gb.model(twice, 1.0)
+
+    def scoped(y):
+        with numpyro.handlers.scope(prefix="a"):
+            a = level()
+        with numpyro.handlers.scope(prefix="b"):
+            b = level()
+        numpyro.sample("y", dist.Normal(a + b, 1.0), obs=y)
+
+    assert set(gb.model(scoped, 1.0).density.latents) == {"a/std", "b/std"}
+
+
+def test_draws_in_an_array_of_numpy():
+    def inplace(y):
+        a = np.zeros(2)
+        for i in range(2):
+            a[i] = numpyro.sample(f"a{i}", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(a.sum(), 1.0), obs=y)
+
+    with pytest.raises(gb.GibbsiteError, match=r"array of NumPy .*a = a\.at\[i\]\.set"):
+        gb.model(inplace, 1.0)
+
+    def kept(y):
+        a = jnp.zeros(2)
+        for i in range(2):
+            a = a.at[i].set(numpyro.sample(f"a{i}", dist.Normal(0, 1)))
+        numpyro.sample("y", dist.Normal(a.sum(), 1.0), obs=y)
+
+    assert gb.model(kept, 1.0).density.latents == ("a0", "a1")
+
+
+def test_a_refusal_of_what_the_prior_draws_names_the_way_on():
+    def negative(y):
+        scale = numpyro.sample("scale", dist.Normal(0, 1).expand([4]).to_event(1))
+        numpyro.sample("y", dist.Normal(jnp.zeros(4), scale).to_event(1), obs=y)
+
+    with pytest.raises(gb.GibbsiteError, match="`check_values=False` leaves this look out"):
+        gb.model(negative, np.ones(4))
+    assert gb.model(negative, np.ones(4), check_values=False).density.latents == ("scale",)
