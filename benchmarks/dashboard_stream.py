@@ -29,7 +29,7 @@ import dataclasses, threading, time
 import numpy as np
 import gibbsite as gb
 from gibbsite.demo import DEMOS
-from gibbsite.sampling.storage.draws import Chunk
+from gibbsite.storage.draws import Chunk
 from gibbsite.sampling import Run, Settings
 from gibbsite.views import run_dashboard
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from default_models import Case
 from default_table import Found
-from gibbsite.sampling.watch.diagnostics import all_stats, scalar_stat
+from gibbsite.diagnostics.measures.convergence import all_stats, scalar_stat
 from jax.flatten_util import ravel_pytree
 from numpyro.handlers import reparam
 from numpyro.infer import MCMC, NUTS

@@ -24,8 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from gibbsite.diagnostics.measures.convergence import all_stats
 from gibbsite.sampling.engine.resources import choose_device
-from gibbsite.sampling.watch.diagnostics import all_stats
 from numpyro.contrib.control_flow import scan
 
 SIGMA = np.array([15.0, 10, 16, 11, 9, 11, 10, 18], np.float32)

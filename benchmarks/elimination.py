@@ -30,8 +30,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from gibbsite.trace.jaxpr.compiling import compiled as as_sampled
-from gibbsite.trace.passes.for_cpu import for_cpu
+from gibbsite.programs.jaxpr.compiling import compiled as as_sampled
+from gibbsite.programs.passes.for_cpu import for_cpu
 from jax.scipy.special import logsumexp
 from numpyro.contrib.control_flow import scan
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from default_sides import by_nutpie, nutpie
-from gibbsite.sampling.watch.diagnostics import scalar_stat
+from gibbsite.diagnostics.measures.convergence import scalar_stat
 from numpyro.infer import MCMC, NUTS
 from scipy import stats
 

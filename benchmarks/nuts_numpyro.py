@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from gibbsite.sampling.watch.diagnostics import all_stats
+from gibbsite.diagnostics.measures.convergence import all_stats
 from numpyro.infer import MCMC, NUTS
 
 CHAINS, WARMUP = 4, 1000

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from default_models import Case, cases
 from default_sides import CHAINS, forms
-from gibbsite.sampling.watch.diagnostics import all_stats
+from gibbsite.diagnostics.measures.convergence import all_stats
 from numpyro.infer import NUTS
 
 MODELS = ("eight schools", "unequal groups with t effects", "group counts", "correlated logistic")

@@ -16,7 +16,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from gibbsite.sampling import run as run_module
-from gibbsite.sampling.storage import arrays
+from gibbsite.storage import arrays
 
 DRAWS, CHAINS, ROUNDS = 20_000, 4, 3
 

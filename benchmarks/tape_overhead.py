@@ -11,7 +11,7 @@ import gibbsite
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gibbsite.trace.recording.context import Values
+from gibbsite.tape.recording.context import Values
 from timing import interleaved
 
 

@@ -23,7 +23,7 @@ import numpyro
 import numpyro.distributions as dist
 from classics import data, seeds
 from default_models import cases
-from gibbsite.sampling.watch.diagnostics import all_stats
+from gibbsite.diagnostics.measures.convergence import all_stats
 
 CHAINS, DRAWS = 4, 1000
 

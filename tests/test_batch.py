@@ -14,8 +14,8 @@ import pytest
 from gibbsite.__main__ import main
 from gibbsite.batch import made_model
 from gibbsite.errors import CheckpointError, GibbsiteError, UnknownNameError
-from gibbsite.sampling import checkpoint
-from gibbsite.sampling.outside import outside
+from gibbsite.sampling.read_only import outside
+from gibbsite.storage import checkpoint
 from gibbsite.watching import Watch, served
 
 FIT = """

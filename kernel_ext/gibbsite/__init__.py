@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from gibbsite import showing
 from gibbsite.errors import GibbsiteError
-from gibbsite.ground import above
+from gibbsite.ground import services as above
 
 if TYPE_CHECKING:
     from gibbsite.checking import Check
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gibbsite.kernels.blocks.finite import FiniteGibbs
     from gibbsite.prediction.of_runs import compare, contrast, decide
     from gibbsite.sampling import Run, joined, load, runs, verify
-    from gibbsite.trace.tape.tape import Tape
-    from gibbsite.trace.tape.track import track
+    from gibbsite.tape.tape import Tape
+    from gibbsite.tape.track import track
 
 __all__ = [
     "Check",
@@ -41,7 +41,7 @@ _LAZY = {
     "FiniteGibbs": "gibbsite.kernels.blocks.finite",
     "Model": "gibbsite.facade",
     "Run": "gibbsite.sampling",
-    "Tape": "gibbsite.trace.tape.tape",
+    "Tape": "gibbsite.tape.tape",
     "compare": "gibbsite.prediction.of_runs",
     "contrast": "gibbsite.prediction.of_runs",
     "decide": "gibbsite.prediction.of_runs",
@@ -49,7 +49,7 @@ _LAZY = {
     "load": "gibbsite.sampling",
     "model": "gibbsite.facade",
     "runs": "gibbsite.sampling",
-    "track": "gibbsite.trace.tape.track",
+    "track": "gibbsite.tape.track",
     "verify": "gibbsite.sampling",
 }
 

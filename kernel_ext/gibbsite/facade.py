@@ -17,18 +17,15 @@ from gibbsite.checking import Check
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.density import Density, Site
 from gibbsite.density.build import parameters_of_function
-from gibbsite.density.given.objects import Labels
 from gibbsite.density.named import Named
-from gibbsite.density.notation.model_tape import tape_of_model
 from gibbsite.density.ordering import exchangeable, put_in_order
 from gibbsite.elimination import Marginal, eliminable, marginal_of
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name
-from gibbsite.ground import sensible
+from gibbsite.ground import arguments as sensible
+from gibbsite.ground.arguments import by_name, shown
 from gibbsite.ground.opaque import attempted, notes_in
-from gibbsite.ground.sensible import by_name, shown
-from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.kernels.scheduling.schedule import Schedule
+from gibbsite.inputs.objects import Labels
 from gibbsite.modelling.analysis import Analysis, analysed
 from gibbsite.modelling.execution import Execution
 from gibbsite.modelling.forgotten import unused
@@ -40,13 +37,16 @@ from gibbsite.modelling.transform import (
     intervened,
     shifted,
 )
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.plans.schedule.schedule import Schedule
 from gibbsite.prediction import of_runs
+from gibbsite.printing.statements.model_tape import tape_of_model
 from gibbsite.sampling import Run
 from gibbsite.sampling.options import Options
 from gibbsite.sampling.start import made
 from gibbsite.showing import Live
 from gibbsite.structure.model import Changing
-from gibbsite.trace.tape.tape import Tape
+from gibbsite.tape.tape import Tape
 
 _Method = TypeVar("_Method", bound=Callable)
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from gibbsite.errors import OptionError
-from gibbsite.ground import sensible
-from gibbsite.sampling.outside import Outside, outside, stores
+from gibbsite.ground import arguments as sensible
+from gibbsite.sampling.read_only import Outside, outside, stores
 from gibbsite.views.run.content import gather
 from gibbsite.views.run.words import text
 from gibbsite.views.status_page import standing, status_page

@@ -79,7 +79,7 @@ class Gibbsite(Magics):
 
     @observe("compile_cache")
     def _compile_cache_changed(self, change: dict[str, Any]) -> None:
-        from gibbsite.trace.jaxpr.kept import choose
+        from gibbsite.programs.jaxpr.kept import choose
 
         choose(change["new"])
 
@@ -90,7 +90,7 @@ class Gibbsite(Magics):
 
     @observe("interval", "interval_kind")
     def _interval_changed(self, change: dict[str, Any]) -> None:
-        from gibbsite.sampling.posterior.interval import choose
+        from gibbsite.sampling.derived.interval import choose
 
         choose(self.interval, None if self.interval_kind is None else str(self.interval_kind))
 

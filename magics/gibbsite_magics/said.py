@@ -17,7 +17,7 @@ def show_first(shell: Any, error: BaseException, filename: str) -> BaseException
     """Let IPython show the error so: the first time in short where it concerns a line of the user's, and
     whole when `%tb` asks. An error that arose in the user's own code, outside of any library, stays as it
     is."""
-    from gibbsite.density.told.spot import spot_of, spot_of_message
+    from gibbsite.explain.spot import spot_of, spot_of_message
 
     ours = isinstance(error, GibbsiteError)
     spot = spot_of_message(error) if ours else None
@@ -60,7 +60,7 @@ def ungrammatical(shell: Any, error: SyntaxError) -> GrammarError:
 
 def _from_below(error: BaseException) -> bool:
     """Whether an exception arose in a library that runs the model."""
-    from gibbsite.trace.jaxpr.source_line import is_foreign
+    from gibbsite.programs.jaxpr.source_line import is_foreign
 
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

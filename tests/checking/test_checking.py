@@ -19,11 +19,11 @@ from gibbsite.checking.truth import places
 from gibbsite.conditional.conjugate.families import Family
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density.density import Density
-from gibbsite.density.maps import control
-from gibbsite.density.maps.rules import Arg, shape_of
 from gibbsite.elimination.marginal import Marginal
 from gibbsite.kernels.blocks import metropolis
 from gibbsite.kernels.learnt.coordinates import Coordinates
+from gibbsite.programs.maps import control
+from gibbsite.programs.maps.rules import Arg, shape_of
 from gibbsite.sampling import engines
 
 Y = np.array([0.3, -1.2, 2.0, 0.7])

@@ -8,13 +8,13 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.density import rerolled
-from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
-from gibbsite.density.hierarchy.distances import distances
-from gibbsite.density.hierarchy.lifted import place_of
+from gibbsite.density.hierarchy.broadcast_parameters import place_of
 from gibbsite.density.hierarchy.location_scale import ELEMENTS, FACTOR, LOGS, RECURSION, WALK, location_scales
-from gibbsite.density.maps.access import component_array
-from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
-from gibbsite.trace.passes.parts import given as given_variables
+from gibbsite.density.hierarchy.non_centred import non_centred_by_hand
+from gibbsite.density.hierarchy.residuals import distances
+from gibbsite.programs.jaxpr.compat import jaxpr_as_fun
+from gibbsite.programs.maps.access import component_array
+from gibbsite.programs.passes.parts import given as given_variables
 from helpers.models.hierarchies import GROUP, HIERARCHIES, LOOPED, X, Y, prior_state
 from helpers.models.zoo import ZOO
 

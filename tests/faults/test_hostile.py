@@ -10,9 +10,8 @@ import numcodecs
 import numpy as np
 import pytest
 from gibbsite.errors import CheckpointError
-from gibbsite.sampling import checkpoint
-from gibbsite.sampling.outside import outside
-from gibbsite.sampling.storage import arrays
+from gibbsite.sampling.read_only import outside
+from gibbsite.storage import arrays, checkpoint
 from gibbsite.views.report import report_html
 from gibbsite.views.status_page import status_page
 from helpers.models.sampling_models import rates

@@ -17,9 +17,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.diagnostics.verdict.history import Runs
 from gibbsite.errors import ModelError
-from gibbsite.sampling.outside import outside
-from gibbsite.sampling.verdict.history import Runs
+from gibbsite.sampling.read_only import outside
 from gibbsite.views import shown
 from gibbsite.views.graph.picture import graph_svg
 from gibbsite.views.posterior.still import plot_run

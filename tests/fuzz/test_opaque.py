@@ -7,9 +7,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.density.maps import control
 from gibbsite.elimination.marginal import summed_terms
 from gibbsite.ground import opaque
+from gibbsite.programs.maps import control
 from jax.experimental.ode import odeint
 
 Y = np.array([0.3, -1.2, 2.0])
@@ -44,7 +44,7 @@ FAULTS = (
     "gibbsite.conditional.conjugate.certify.statistics",
     "gibbsite.conditional.chains.discrete.finite_structure",
     *(
-        "gibbsite.kernels.scheduling.policy." + n
+        "gibbsite.plans.schedule.policy." + n
         for n in (
             "crossing_blocks",
             "logistic_blocks",
@@ -53,8 +53,8 @@ FAULTS = (
             "gaussian_blocks",
         )
     ),
-    *("gibbsite.kernels.scheduling.policy." + n for n in ("joint_blocks", "summing_out", "_stepped")),
-    "gibbsite.kernels.scheduling.schedule.chosen",
+    *("gibbsite.plans.schedule.policy." + n for n in ("joint_blocks", "summing_out", "_stepped")),
+    "gibbsite.plans.schedule.schedule.chosen",
 )
 
 
@@ -158,7 +158,7 @@ def test_a_solver_goes_to_nuts():
         "gibbsite.density.build.Decomposition.terms",
         "gibbsite.conditional.chains.discrete.finite_structure",
         "gibbsite.conditional.conjugate.certify.statistics",
-        "gibbsite.kernels.scheduling.schedule.chosen",
+        "gibbsite.plans.schedule.schedule.chosen",
     ],
 )
 def test_what_is_opaque_is_sampled_rightly(fault, monkeypatch):

@@ -99,7 +99,7 @@ def at_the_mode(key, d):
 
 
 PLANTED = {
-    "out of range": (WRAPPED, "gibbsite.density.writing.copies._in_range", lambda *args: True),
+    "out of range": (WRAPPED, "gibbsite.printing.elements.copies._in_range", lambda *args: True),
     "masks forgotten": (PADDED, "gibbsite.density.terms.Term.contribution", unweighted),
     "padding": (PADDED, "gibbsite.modelling.padding.flat_elements", lambda density: {}),
     "point masses": (POINT, "gibbsite.density.model.collect.check_atoms", lambda *args: None),
@@ -109,7 +109,7 @@ PLANTED = {
     "a neighbour's pairs": (RING, "gibbsite.conditional.finite.finite.reduce_onto", neighbours),
     "a rate below zero": (RISING, "gibbsite.conditional.draws.truncated.sample_bent", anywhere),
     "a precision below zero": (BENT, "gibbsite.conditional.draws.truncated.sample_bent", anywhere),
-    "narrow numbers": (NARROW, "gibbsite.density.program.linear._adds_up", lambda eqn: True),
+    "narrow numbers": (NARROW, "gibbsite.programs.domains.linear._adds_up", lambda eqn: True),
     "an interval": (CUT, "gibbsite.conditional.draws.truncated.sample_log_concave", at_the_mode),
 }
 RIGHT = (WRAPPED, PADDED, POINT, IMPROPER, SWITCHED, RING, NARROW, RISING, BENT, CUT)
@@ -139,7 +139,7 @@ def test_what_faults_were_planted_in_is_right(case):
 
 @pytest.mark.parametrize("case", [XOR, pytest.param(FIXED_SUM, marks=pytest.mark.slow)], ids=["xor", "sum"])
 def test_schedules_that_cannot_cross_are_found(case, monkeypatch):
-    monkeypatch.setattr("gibbsite.kernels.plans.alone.joint_blocks", lambda facts, units: {})
+    monkeypatch.setattr("gibbsite.plans.candidates.alone.joint_blocks", lambda facts, units: {})
     with pytest.raises(AssertionError, match="of the draws of each chain"):
         check_reach(case, 60)
 

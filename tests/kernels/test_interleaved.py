@@ -6,7 +6,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.kernels.interleaved import Interleaved
-from gibbsite.kernels.scheduling.edits import with_kernel
+from gibbsite.plans.schedule.edits import with_kernel
 from helpers.models.hierarchies import EFFECT, ERROR, eight_schools
 from helpers.truths.geweke import joint_distribution_test
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from gibbsite import errors
-from gibbsite.trace.jaxpr import kept
+from gibbsite.programs.jaxpr import kept
 from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell

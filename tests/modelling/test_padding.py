@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.density.needed import flat_elements, needed_elements
+from gibbsite.density.liveness import flat_elements, needed_elements
 from gibbsite.errors import ModelError
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan

@@ -11,10 +11,10 @@ import gibbsite as gb
 import numpy as np
 import pytest
 from gibbsite.errors import GibbsiteError, StoreError
-from gibbsite.sampling import checkpoint
+from gibbsite.ground.lock import writer
 from gibbsite.sampling import run as run_module
-from gibbsite.sampling.signals import termination
-from gibbsite.sampling.storage.lock import writer
+from gibbsite.sampling.interrupts import termination
+from gibbsite.storage import checkpoint
 from helpers import TESTS
 from helpers.readers.said import said
 

@@ -15,7 +15,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.progress import progress_line
 from gibbsite.sampling.engine import engine as engine_module
-from gibbsite.sampling.engine.leaving import Work
+from gibbsite.sampling.engine.abandonable import Work
 from gibbsite.sampling.engine.stages import COMPILING, STARTING, TRACING, Stages, Ticker
 from gibbsite.sampling.watch.pace import Pace
 from numpyro.primitives import _PYRO_STACK

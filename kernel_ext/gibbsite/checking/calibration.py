@@ -20,8 +20,8 @@ from gibbsite.checking.replicates import Replicates
 from gibbsite.checking.uniform import ecdf_p
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.errors import GibbsiteError
+from gibbsite.programs.passes.for_cpu import jitted
 from gibbsite.sampling.registry import forget
-from gibbsite.trace.passes.for_cpu import jitted
 
 TEST = "calibration"
 WARMUP, DRAWS, CHAINS = 200, 100, 4

@@ -20,8 +20,8 @@ from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import ConjugateConditional
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.density.forward.agrees import stein
-from gibbsite.ground.later import later
-from gibbsite.trace.jaxpr.compiling import Quick
+from gibbsite.ground.lazy_import import later
+from gibbsite.programs.jaxpr.compiling import Quick
 
 stats = later("scipy.stats")
 

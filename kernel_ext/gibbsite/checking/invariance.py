@@ -19,8 +19,8 @@ from gibbsite.checking.finding import LEVEL, Finding
 from gibbsite.checking.replicates import INPUTS, Replicates, own_values, placed
 from gibbsite.checking.truth import some
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.ground.later import later
-from gibbsite.trace.passes.for_cpu import jitted
+from gibbsite.ground.lazy_import import later
+from gibbsite.programs.passes.for_cpu import jitted
 
 stats = later("scipy.stats")
 

@@ -12,7 +12,7 @@ from numpyro.distributions import biject_to
 from gibbsite.checking.finding import NO_PLACE, Finding
 from gibbsite.checking.truth import Place, arrays, log_terms
 from gibbsite.errors import GibbsiteError
-from gibbsite.trace.jaxpr.compiling import Quick
+from gibbsite.programs.jaxpr.compiling import Quick
 
 _MOST = 4096
 """Joint values of discrete sites that are summed over."""

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.density.maps.access import Access, Affine, Table, Whole, component_array
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, bind_equation
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Literal, bind_equation
+from gibbsite.programs.maps.access import Access, Affine, Table, Whole, component_array
 
 # a program runs a dozen times on a few numbers: nearly all of the time would go into making it fast
 QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}

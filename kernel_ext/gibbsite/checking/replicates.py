@@ -23,8 +23,8 @@ from gibbsite.kernels.blocks.eliminated import Eliminated
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.composite import Repeat
 from gibbsite.kernels.interleaved import Interleaved, put
-from gibbsite.kernels.scheduling.plan import Plan
 from gibbsite.kernels.tempered.block import Tempered
+from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values
 
 INPUTS = INPUTS_KWARG

@@ -13,7 +13,7 @@ from numpyro.infer.initialization import init_to_sample, init_to_uniform
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.trace.jaxpr.compiling import Quick
+from gibbsite.programs.jaxpr.compiling import Quick
 
 _TRIES = 20
 _near_zero: Any = init_to_uniform(radius=1)

@@ -7,7 +7,7 @@ of the rank, and exactly how often the smallest of them is as small where ranks 
 
 import numpy as np
 
-from gibbsite.ground.later import later
+from gibbsite.ground.lazy_import import later
 
 stats = later("scipy.stats")
 

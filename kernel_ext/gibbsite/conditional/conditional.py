@@ -7,9 +7,9 @@ from typing import Any
 from gibbsite.conditional.text import conditional_text
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
-from gibbsite.density.notation.html import conditional_html
-from gibbsite.density.notation.latex import conditional_latex
 from gibbsite.errors import ModelError
+from gibbsite.printing.statements.html import conditional_html
+from gibbsite.printing.statements.latex import conditional_latex
 
 
 class Conditional(Update):

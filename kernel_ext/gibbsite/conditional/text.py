@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gibbsite.density import Density
-from gibbsite.density.notation.notation import GIVEN, PROPORTIONAL, TIMES, product, subscript
-from gibbsite.density.notation.statement import Statement, element_index, factor_text
-from gibbsite.density.writing.indices import Sym
+from gibbsite.printing.elements.indices import Sym
+from gibbsite.printing.statements.notation import GIVEN, PROPORTIONAL, TIMES, product, subscript
+from gibbsite.printing.statements.statement import Statement, element_index, factor_text
 
 
 def _own_letters(density: Density, origin: str, taken: Sequence[str]) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from gibbsite.density import Density
-from gibbsite.ground.sensible import random_key
-from gibbsite.trace.passes.for_cpu import jitted
+from gibbsite.ground.arguments import random_key
+from gibbsite.programs.passes.for_cpu import jitted
 
 
 class Drawn(NamedTuple):

@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 
+from gibbsite.density.ancestral import generated_latents
 from gibbsite.density.density import Density
 from gibbsite.density.forward.own import doubted
-from gibbsite.density.levels import generated_latents
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.model.bounds import (
     bounds_inside,
@@ -33,11 +33,11 @@ from gibbsite.density.model.known_arrays import known_arrays
 from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.passes.pipeline import analysable
 from gibbsite.density.passes.program import Program
-from gibbsite.density.told.latent import told_latent
-from gibbsite.density.told.spot import spot_of
 from gibbsite.errors import DataError, GibbsiteError, ModelError
+from gibbsite.explain.latent import told_latent
+from gibbsite.explain.spot import spot_of
 from gibbsite.ground.opaque import attempted, notes_in
-from gibbsite.trace.jaxpr.source_line import user_line_of_exception
+from gibbsite.programs.jaxpr.source_line import user_line_of_exception
 
 _DYNAMIC = (*TRACER_ERRORS, TypeError)
 _ARRAY = re.compile(r"\bdata\[(\d+)\]")

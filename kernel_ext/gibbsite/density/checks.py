@@ -9,10 +9,10 @@ import numpy as np
 from numpyro.distributions import biject_to, constraints
 
 from gibbsite.density.density import Density
+from gibbsite.density.liveness import flat_elements, loose_sites, needed_by
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.density.needed import flat_elements, loose_sites, needed_by
 from gibbsite.errors import ModelError
-from gibbsite.trace.jaxpr.compat import is_traced
+from gibbsite.programs.jaxpr.compat import is_traced
 
 _ALIKE = 16
 _AT_RANDOM = 16

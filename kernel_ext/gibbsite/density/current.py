@@ -23,8 +23,8 @@ import jax
 import numpy as np
 
 from gibbsite.density.density import Density
-from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.walker import reached
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.walker import reached
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,7 @@ from typing import Literal as Literal_
 import jax
 import jax.numpy as jnp
 
-from gibbsite.density.evaluation.evaluate import Evaluator, producers
 from gibbsite.density.explain import Explanation, explain
-from gibbsite.density.maps.access import Accesses
-from gibbsite.density.maps.provenance import Provenance
 from gibbsite.density.model.arguments import Arguments
 from gibbsite.density.model.bounds import all_inside
 from gibbsite.density.model.sites import Plate, Site
@@ -21,11 +18,14 @@ from gibbsite.density.passes.reroll import latent_groups
 from gibbsite.density.passes.stages import Stages, stages
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
-from gibbsite.ground.sensible import by_name, shown
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun
-from gibbsite.trace.jaxpr.surroundings import Surroundings
-from gibbsite.trace.jaxpr.walker import behind
-from gibbsite.trace.passes.for_cpu import jitted
+from gibbsite.ground.arguments import by_name, shown
+from gibbsite.programs.evaluation.evaluate import Evaluator, producers
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun
+from gibbsite.programs.jaxpr.surroundings import Surroundings
+from gibbsite.programs.jaxpr.walker import behind
+from gibbsite.programs.maps.access import Accesses
+from gibbsite.programs.maps.provenance import Provenance
+from gibbsite.programs.passes.for_cpu import jitted
 
 
 @dataclass(frozen=True, eq=False)

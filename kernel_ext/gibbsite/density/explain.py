@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gibbsite.density.maps.access import Access, Accesses, Affine, Table
 from gibbsite.density.passes.reroll import rerolled
 from gibbsite.density.terms import Term
-from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import name_of
-from gibbsite.trace.jaxpr.source_line import Line, equation_line, line_at
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.primitives import name_of
+from gibbsite.programs.jaxpr.source_line import Line, equation_line, line_at
+from gibbsite.programs.maps.access import Access, Accesses, Affine, Table
 
 if TYPE_CHECKING:
     from gibbsite.density.density import Density

@@ -17,7 +17,7 @@ from numpyro.distributions import Distribution, Independent, constraints
 from numpyro.primitives import Messenger
 
 from gibbsite.density.density import Density
-from gibbsite.density.hierarchy.exchange import Unchanged, ways
+from gibbsite.density.hierarchy.exchangeability import Unchanged, ways
 from gibbsite.errors import ModelError
 
 _ORDERED = {
@@ -112,8 +112,9 @@ def why_not(density: Density, name: str) -> str:
 def exchangeable(density: Density, site: str) -> bool:
     """Whether the model stays the same when the components that `site` has an element for are renamed.
 
-    Then an order among them changes nothing but their names: see `gibbsite.density.hierarchy.exchange`. Where
-    something else has that length by chance, or the site's elements belong to data, the answer is no.
+    Then an order among them changes nothing but their names: see
+    `gibbsite.density.hierarchy.exchangeability`. Where something else has that length by chance, or the
+    site's elements belong to data, the answer is no.
     """
     k = density.site(site).shape[0]
     around, swapped = np.roll(range(k), 1), np.array([1, 0, *range(2, k)])  # all orders are made of these

@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.density.maps.access import Read, Shape, of_site
-from gibbsite.density.maps.provenance import Provenance
-from gibbsite.density.program.linear import linear_in
-from gibbsite.trace.jaxpr import primitives as op
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
-from gibbsite.trace.jaxpr.walker import made_by
+from gibbsite.programs.domains.linear import linear_in
+from gibbsite.programs.jaxpr import primitives as op
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
+from gibbsite.programs.jaxpr.walker import made_by
+from gibbsite.programs.maps.access import Read, Shape, of_site
+from gibbsite.programs.maps.provenance import Provenance
 
 
 @dataclass(frozen=True)

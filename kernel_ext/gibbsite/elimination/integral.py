@@ -12,7 +12,7 @@ from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.choose import coupled
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.density import Density
-from gibbsite.density.hierarchy.distances import at_distances
+from gibbsite.density.hierarchy.residuals import at_distances
 from gibbsite.elimination.cost import count
 from gibbsite.elimination.integrals.message import Latents, Message, Moments
 from gibbsite.elimination.integrals.parts import messages_of

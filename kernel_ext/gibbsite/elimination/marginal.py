@@ -11,7 +11,7 @@ from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density, rerolled
 from gibbsite.elimination.integrals.message import Latents, Moments
 from gibbsite.errors import ModelError
-from gibbsite.ground.sensible import flag
+from gibbsite.ground.arguments import flag
 
 
 class Marginal(Update):

@@ -17,7 +17,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.elimination.marginal import Marginal
-from gibbsite.trace.jaxpr.compiling import Quick
+from gibbsite.programs.jaxpr.compiling import Quick
 
 DRAWS = 256
 MOST_COORDINATES = 64

@@ -18,13 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.density.maps.access import Access, component_array, full_window
 from gibbsite.elimination.plan import Plan
 from gibbsite.elimination.tabled import TableMarginal
 from gibbsite.elimination.tables.collect import Tables
 from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.maps.access import Access, component_array, full_window
 
 _DEEPEST = 40.0
 """In logs: e^-40 is 4e-18, far below what adds to a probability of 1 in float32, and times cavities down to

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gibbsite.density import Density
-from gibbsite.density.given.objects import Known
-from gibbsite.density.notation.dependencies import dependencies
-from gibbsite.density.notation.statement import distribution_text
 from gibbsite.graph.context import removed_edges
 from gibbsite.graph.model_graph import DependencyGraph
 from gibbsite.graph.nodes import Node, PlateBox
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.inputs.objects import Known
+from gibbsite.printing.statements.dependencies import dependencies
+from gibbsite.printing.statements.statement import distribution_text
+from gibbsite.programs.jaxpr.compat import Literal
 
 _MOST_NAMED = 4
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Density
-from gibbsite.density.needed import needed_by
-from gibbsite.density.notation.dependencies import named_values
+from gibbsite.density.liveness import needed_by
 from gibbsite.errors import DataError
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.printing.statements.dependencies import named_values
+from gibbsite.programs.jaxpr.compat import Literal
 
 Edge = tuple[str, str]
 

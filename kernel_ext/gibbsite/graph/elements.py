@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Access, Whole, component_array
 from gibbsite.errors import DataError
+from gibbsite.programs.maps.access import Access, Whole, component_array
 
 MOST_ELEMENTS = 4_000_000
 Indices = tuple[tuple[int, ...], ...]

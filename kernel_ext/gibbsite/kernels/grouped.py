@@ -20,16 +20,16 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional import Conditional, conditional_of
-from gibbsite.conditional.reads.moving import support_movers
+from gibbsite.conditional.reads.moving_support import support_movers
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, Site, rerolled
-from gibbsite.density.hierarchy.distances import at_distances
+from gibbsite.density.hierarchy.residuals import at_distances
 from gibbsite.density.model.bounds import computed_bounds
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.learnt.apart import known_distances
 from gibbsite.kernels.learnt.moving import followed
-from gibbsite.trace.jaxpr.compat import is_traced, jaxpr_as_fun
-from gibbsite.trace.passes.parts import given
+from gibbsite.kernels.learnt.residuals import known_distances
+from gibbsite.programs.jaxpr.compat import is_traced, jaxpr_as_fun
+from gibbsite.programs.passes.parts import given
 
 GROUPED_KERNELS = frozenset({"Gibbs", "Conjugate", "PolyaGamma", "Collapsed", "NUTS", "HMC"})
 """Kernels that ask a model for nothing but its logdensity and the supports of its sites."""

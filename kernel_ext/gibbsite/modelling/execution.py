@@ -16,21 +16,21 @@ from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.conditional.reads.value_labels import value_labels
 from gibbsite.density import Density, Site
+from gibbsite.density.ancestral import generated_latents
 from gibbsite.density.current import current
 from gibbsite.density.handlers.scopes import ScopedScans
-from gibbsite.density.levels import generated_latents
 from gibbsite.density.observed import observed_values
 from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ScheduleError
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
-from gibbsite.kernels.scheduling.elimination import drawn_jointly, eliminating
-from gibbsite.kernels.scheduling.parse import Spec
-from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.kernels.scheduling.schedule import Schedule, make_schedule
 from gibbsite.modelling.analysis import Analysis, analysed
 from gibbsite.modelling.transform import observed_arrays, unmarked, without
+from gibbsite.plans.schedule.elimination import drawn_jointly, eliminating
+from gibbsite.plans.schedule.parse import Spec
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.plans.schedule.schedule import Schedule, make_schedule
 
 
 class Execution:

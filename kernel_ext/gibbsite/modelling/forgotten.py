@@ -7,7 +7,7 @@ from typing import Any
 
 from gibbsite.density.density import Density
 from gibbsite.errors import DataError
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.compat import Literal
 
 
 def unused(name: str, fn: Callable[..., Any]) -> list[str]:

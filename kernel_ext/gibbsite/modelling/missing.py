@@ -24,12 +24,12 @@ from numpyro.distributions import (
 from numpyro.primitives import Messenger
 
 from gibbsite.density.build import build_density, parameters_of_function
-from gibbsite.density.given.anew import ANEW
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.model.collect import event_dim_of, run_model, weights_of
-from gibbsite.density.told.shapes import family_called
 from gibbsite.errors import DataError, OptionError
-from gibbsite.ground.sensible import shown
+from gibbsite.explain.shapes import family_called
+from gibbsite.ground.arguments import shown
+from gibbsite.inputs.other_data import ANEW
 
 WAYS = ("impute", "mask", "drop")
 

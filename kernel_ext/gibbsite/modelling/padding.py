@@ -15,8 +15,8 @@ from numpyro.distributions import Distribution, ExpandedDistribution, Independen
 from numpyro.primitives import Messenger
 
 from gibbsite.density import Density
-from gibbsite.density.given.anew import ANEW
-from gibbsite.density.needed import flat_elements
+from gibbsite.density.liveness import flat_elements
+from gibbsite.inputs.other_data import ANEW
 
 
 def kept_padding(fn: Callable, density: Density) -> Callable | None:

@@ -21,10 +21,10 @@ from numpyro.infer.reparam import LocScaleReparam, Reparam, TransformReparam
 from numpyro.primitives import Messenger
 
 from gibbsite.density import Density, Site
-from gibbsite.density.hierarchy.by_hand import non_centred_by_hand
 from gibbsite.density.hierarchy.location_scale import bounded_around_latents, location_scales
+from gibbsite.density.hierarchy.non_centred import non_centred_by_hand
 from gibbsite.errors import DataError, ModelError, nearest
-from gibbsite.ground.sensible import shown
+from gibbsite.ground.arguments import shown
 from gibbsite.kernels.learnt.coordinates import declared
 
 AUTO, NON_CENTRED, CENTRED, BASE = "auto", "non-centred", "centred", "base"

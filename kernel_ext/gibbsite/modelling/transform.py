@@ -13,9 +13,9 @@ from numpyro.primitives import Messenger
 from gibbsite.density import Density
 from gibbsite.density.handlers.given import Given
 from gibbsite.density.handlers.scopes import ScopedScans
-from gibbsite.density.possible.covariates import columns, far_from_zero
 from gibbsite.errors import DataError, ModelError
-from gibbsite.kernels.scheduling.parse import Spec, parse_schedule
+from gibbsite.plans.schedule.parse import Spec, parse_schedule
+from gibbsite.validation.covariates import columns, far_from_zero
 
 
 class Intervene(Messenger):

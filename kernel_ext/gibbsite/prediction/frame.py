@@ -6,8 +6,8 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from gibbsite.ground.later import later
-from gibbsite.sampling.posterior.interval import Interval
+from gibbsite.ground.lazy_import import later
+from gibbsite.sampling.derived.interval import Interval
 
 pd = later("pandas")
 

@@ -10,12 +10,12 @@ import numpy as np
 from gibbsite.density.model.names import variable_name
 from gibbsite.density.named import Named
 from gibbsite.errors import UnknownNameError
-from gibbsite.ground.later import later
-from gibbsite.ground.sensible import a_name
+from gibbsite.ground.arguments import a_name
+from gibbsite.ground.lazy_import import later
 from gibbsite.prediction.frame import columns_of, frame_of
-from gibbsite.sampling.posterior.derived import Derived, Quantity
-from gibbsite.sampling.posterior.expression import Shape
-from gibbsite.sampling.posterior.interval import Interval, chosen
+from gibbsite.sampling.derived.derived import Derived, Quantity
+from gibbsite.sampling.derived.expression import Shape
+from gibbsite.sampling.derived.interval import Interval, chosen
 from gibbsite.showing import Shown, views
 
 arviz_base, xr = later("arviz_base"), later("xarray")

@@ -1,12 +1,6 @@
 """`Plan` → `Run`: chains in chunks on a device, warm-up, diagnostics, checkpoints."""
 
-from gibbsite.sampling.ahead import made_ahead
-from gibbsite.sampling.joined import joined
-from gibbsite.sampling.load import Verified, load, verify
-from gibbsite.sampling.registry import runs
-from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.start import sample, start, wait_interruptibly
-from gibbsite.sampling.watch.snapshot import (
+from gibbsite.diagnostics.measures.snapshot import (
     BlockStat,
     Efficiency,
     History,
@@ -15,6 +9,12 @@ from gibbsite.sampling.watch.snapshot import (
     Snapshot,
     TraceView,
 )
+from gibbsite.sampling.joined import joined
+from gibbsite.sampling.load import Verified, load, verify
+from gibbsite.sampling.prepare import made_ahead
+from gibbsite.sampling.registry import runs
+from gibbsite.sampling.run import Run, Settings
+from gibbsite.sampling.start import sample, start, wait_interruptibly
 
 __all__ = [
     "BlockStat",

@@ -5,12 +5,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.surroundings import Surroundings
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.resources import Place, capacity, choose_device, choose_shards
 from gibbsite.sampling.remote.engine import RemoteEngine
 from gibbsite.sampling.run import Settings
-from gibbsite.trace.jaxpr.surroundings import Surroundings
 
 _KEPT_ENGINES = 32
 _ENGINES: OrderedDict[Any, Engine] = OrderedDict()

@@ -14,7 +14,7 @@ from pathlib import Path
 import jax
 
 from gibbsite.errors import CheckpointError, OptionError
-from gibbsite.ground import sensible
+from gibbsite.ground import arguments as sensible
 
 _TOLD = re.compile(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*")
 # number and count, by batch system: tasks of one Slurm job step, a Slurm array from 0, an Indexed Job of

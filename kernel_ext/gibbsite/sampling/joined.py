@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import CheckpointError, OptionError
-from gibbsite.ground import sensible
-from gibbsite.ground.later import later
+from gibbsite.ground import arguments as sensible
+from gibbsite.ground.lazy_import import later
 from gibbsite.sampling.hosts import parts
 from gibbsite.sampling.load import load
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, ScheduleError
-from gibbsite.ground import above, sensible
-from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling import checkpoint
+from gibbsite.ground import arguments as sensible
+from gibbsite.ground import services as above
+from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.storage import journal
-from gibbsite.sampling.storage.described import plan_without_model
-from gibbsite.sampling.storage.facts import checked_facts, checked_settings
-from gibbsite.sampling.storage.reading import (
+from gibbsite.storage import checkpoint, journal
+from gibbsite.storage.described import plan_without_model
+from gibbsite.storage.facts import checked_facts, checked_settings
+from gibbsite.storage.reading import (
     add_later,
     damages,
     read_description,
@@ -28,7 +28,7 @@ from gibbsite.sampling.storage.reading import (
     read_whole,
     warn_of,
 )
-from gibbsite.sampling.storage.store import Store
+from gibbsite.storage.store import Store
 
 
 def load(

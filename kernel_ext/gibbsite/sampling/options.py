@@ -7,11 +7,11 @@ from typing import Any, TypedDict
 import numpy as np
 
 from gibbsite.errors import OptionError, UnknownNameError
-from gibbsite.ground import sensible
-from gibbsite.ground.sensible import shown
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.ground import arguments as sensible
+from gibbsite.ground.arguments import shown
+from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.remote.pieces import checked
-from gibbsite.sampling.storage.draws import empty_like
+from gibbsite.storage.draws import empty_like
 
 
 class Options(TypedDict, total=False):

@@ -10,8 +10,8 @@ import weakref
 from collections import deque
 from typing import Any
 
+from gibbsite.diagnostics.verdict.history import Runs
 from gibbsite.ground.process import Wait, after_fork, at_end
-from gibbsite.sampling.verdict.history import Runs
 
 # A run that nobody else holds is kept while it is going, and as one of the last that ended: what a notebook's
 # name was taken from by an interrupt is among them.

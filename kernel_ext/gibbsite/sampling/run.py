@@ -14,44 +14,44 @@ from typing import Any
 import jax
 import numpy as np
 
+from gibbsite.diagnostics.measures.preview import Preview
+from gibbsite.diagnostics.modes.moves import Move, moves_from, noticed
+from gibbsite.diagnostics.modes.renamed import TOPIC as RENAMED
+from gibbsite.diagnostics.modes.renamed import notices_from
+from gibbsite.diagnostics.predictive import predict
+from gibbsite.diagnostics.predictive.likelihood import without_labels
+from gibbsite.diagnostics.predictive.probabilities import Probabilities, probabilities
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionError, ResourceError, StoreError
-from gibbsite.ground import sensible
-from gibbsite.kernels.nuts.told import Centring, aimed_at, learnt_centring
-from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling import checkpoint
-from gibbsite.sampling.after import predict
-from gibbsite.sampling.after.likelihood import without_labels
-from gibbsite.sampling.after.probabilities import Probabilities, probabilities
+from gibbsite.ground import arguments as sensible
+from gibbsite.kernels.nuts.report import Centring, aimed_at, learnt_centring
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.sampling.derived.derived import Derived
+from gibbsite.sampling.engine.abandonable import Work
 from gibbsite.sampling.engine.engine import INPUTS, Engine
-from gibbsite.sampling.engine.flight import Flight
+from gibbsite.sampling.engine.in_flight import Flight
 from gibbsite.sampling.engine.initial import superchains
-from gibbsite.sampling.engine.leaving import Work
+from gibbsite.sampling.engine.not_finite import first_undefined, undefined_error
 from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING, WARMING, Stages, Ticker
 from gibbsite.sampling.engine.starting import Start, Starting
 from gibbsite.sampling.engine.timing import BlockClock, block_seconds
-from gibbsite.sampling.engine.undefined import first_undefined, undefined_error
-from gibbsite.sampling.modes.moves import Move, moves_from, noticed
-from gibbsite.sampling.modes.renamed import TOPIC as RENAMED
-from gibbsite.sampling.modes.renamed import notices_from
-from gibbsite.sampling.posterior.derived import Derived
 from gibbsite.sampling.registry import remember
 from gibbsite.sampling.remote.engine import RemoteEngine
 from gibbsite.sampling.remote.pieces import WorkersLost
-from gibbsite.sampling.storage.committing import Committing, Packed
-from gibbsite.sampling.storage.datatree import to_datatree
-from gibbsite.sampling.storage.drawn import Drawn
-from gibbsite.sampling.storage.draws import Chunk, Draws, empty_like
-from gibbsite.sampling.storage.store import Store
-from gibbsite.sampling.storage.summaries import PREFIX
-from gibbsite.sampling.warm.followed import KEY as FOLLOWED
+from gibbsite.sampling.warm.trace import KEY as FOLLOWED
 from gibbsite.sampling.warm.warming import Warming
-from gibbsite.sampling.watch.looking import Looking
+from gibbsite.sampling.watch.inspection import Looking
 from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.sampling.watch.pace import Pace
-from gibbsite.sampling.watch.preview import Preview
 from gibbsite.sampling.watch.until import Until
 from gibbsite.showing import watch
+from gibbsite.storage import checkpoint
+from gibbsite.storage.committing import Committing, Packed
+from gibbsite.storage.datatree import to_datatree
+from gibbsite.storage.drawn import Drawn
+from gibbsite.storage.draws import Chunk, Draws, empty_like
+from gibbsite.storage.store import Store
+from gibbsite.storage.summaries import PREFIX
 
 # streaming to disk may take this share of a processor: what an append costs, some milliseconds, comes several
 # times a second then

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from gibbsite.errors import ArgumentError, nearest
-from gibbsite.ground import sensible
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.ground import arguments as sensible
+from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling import options
-from gibbsite.sampling.again import taken_up, under_way
 from gibbsite.sampling.engine.initial import checked_starts
 from gibbsite.sampling.engine.resources import planned
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import this_host
+from gibbsite.sampling.interrupts import interrupts, termination
+from gibbsite.sampling.resume import taken_up, under_way
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.signals import interrupts, termination
-from gibbsite.sampling.storage.store import Store
 from gibbsite.sampling.watch.until import Until
+from gibbsite.storage.store import Store
 
 _log = logging.getLogger("gibbsite")
 # how long a second interrupt waits for the chunk that is under way

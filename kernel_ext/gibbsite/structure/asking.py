@@ -14,9 +14,9 @@ from numpyro.primitives import Messenger
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution, run_model
 from gibbsite.density.model.tracers import TRACER_ERRORS
-from gibbsite.density.told.latent import told_latent
-from gibbsite.density.told.spot import spot_of
 from gibbsite.errors import GibbsiteError, ModelError
+from gibbsite.explain.latent import told_latent
+from gibbsite.explain.spot import spot_of
 
 MOST_LISTED = 64
 """Values of an array site, all combinations of its elements, up to which each is a way."""

@@ -10,13 +10,13 @@ import numpy as np
 from jax import lax
 
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.compiling import compiled
+from gibbsite.programs.passes.for_cpu import lowered_for_cpu
 from gibbsite.sampling.engine.engine import Engine
-from gibbsite.sampling.engine.flight import Chunk, Flight
+from gibbsite.sampling.engine.in_flight import Chunk, Flight
 from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.structure.automaton import Automaton, ChainState
-from gibbsite.trace.jaxpr.compiling import compiled
-from gibbsite.trace.passes.for_cpu import lowered_for_cpu
 
 
 class Leg(Flight):

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.ground.later import later
-from gibbsite.sampling.storage.draws import scalar_labels
-from gibbsite.sampling.watch.diagnostics import scalar_stat
-from gibbsite.sampling.watch.snapshot import ScalarStat
+from gibbsite.diagnostics.measures.convergence import scalar_stat
+from gibbsite.diagnostics.measures.snapshot import ScalarStat
+from gibbsite.ground.lazy_import import later
+from gibbsite.storage.draws import scalar_labels
 from gibbsite.structure.present import Entry
 
 pd = later("pandas")

@@ -11,8 +11,8 @@ import numpy as np
 
 from gibbsite.density import Site
 from gibbsite.errors import ArgumentError, GibbsiteError, ModelError, OptionError, ScheduleError, nearest
-from gibbsite.ground import sensible
-from gibbsite.kernels.scheduling.plan import Block, Plan
+from gibbsite.ground import arguments as sensible
+from gibbsite.plans.schedule.plan import Block, Plan
 from gibbsite.sampling.engine.resources import Place, capacity, choose_device, planned
 from gibbsite.sampling.engines import surroundings_of
 from gibbsite.sampling.run import Settings

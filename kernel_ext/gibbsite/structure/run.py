@@ -6,22 +6,22 @@ from typing import Any
 import jax
 import numpy as np
 
+from gibbsite.diagnostics.measures.convergence import worst_first
+from gibbsite.diagnostics.measures.preview import Preview
+from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameError
-from gibbsite.ground.sensible import a_name
-from gibbsite.kernels.nuts.told import Centring
-from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling import checkpoint
+from gibbsite.ground.arguments import a_name
+from gibbsite.kernels.nuts.report import Centring
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.sampling.engine.abandonable import Work
 from gibbsite.sampling.engine.engine import Engine
-from gibbsite.sampling.engine.flight import Chunk
-from gibbsite.sampling.engine.leaving import Work
+from gibbsite.sampling.engine.in_flight import Chunk
 from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.storage.drawn import Drawn
-from gibbsite.sampling.storage.draws import Draws, scalar_labels
-from gibbsite.sampling.watch.diagnostics import worst_first
-from gibbsite.sampling.watch.preview import Preview
-from gibbsite.sampling.watch.snapshot import ScalarStat
+from gibbsite.storage import checkpoint
+from gibbsite.storage.drawn import Drawn
+from gibbsite.storage.draws import Draws, scalar_labels
 from gibbsite.structure.automaton import INDEX, Automaton, ChainState
 from gibbsite.structure.engine import StructureEngine
 from gibbsite.structure.found import Structures, conditional_stats, found, summarised

@@ -15,16 +15,16 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import log_probs, run_model
-from gibbsite.density.possible.data import check_support
 from gibbsite.elimination import Marginal, eliminable
 from gibbsite.errors import DataError, ModelError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.scheduling.schedule import Schedule
+from gibbsite.plans.schedule.schedule import Schedule
+from gibbsite.programs.jaxpr.compiling import once
 from gibbsite.sampling.engine.initial import Asked as Starts
 from gibbsite.sampling.engine.initial import first_values
 from gibbsite.structure.tuned import WARMUP, all_frozen, diverging, learns, placed_all
 from gibbsite.structure.ways import Way, named
-from gibbsite.trace.jaxpr.compiling import once
+from gibbsite.validation.data import check_support
 
 Values = dict[str, Any]
 _TRIES = 100

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Site
-from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.storage.draws import Draws, Part
+from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.warm.warming import Warming
 from gibbsite.sampling.watch.monitor import Monitor
+from gibbsite.storage.draws import Draws, Part
 from gibbsite.structure.automaton import INDEX
 from gibbsite.structure.present import Entry, seen
 

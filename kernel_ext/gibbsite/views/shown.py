@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from gibbsite.checking import Check
+from gibbsite.diagnostics.verdict.history import Runs
 from gibbsite.graph import DependencyGraph
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.checking import Checks
 from gibbsite.sampling import Run
-from gibbsite.sampling.verdict.history import Runs
 from gibbsite.views.check import check_html, write_check
 from gibbsite.views.graph.save import save_graph
 from gibbsite.views.graph.widget import graph_html, show_graph

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from html import escape
 
-from gibbsite.sampling.outside import Outside
+from gibbsite.sampling.read_only import Outside
 from gibbsite.views.report import report_html
 from gibbsite.views.run.words import duration
 

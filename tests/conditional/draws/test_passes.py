@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.conditional.draws import bent, gamma, logconcave
+from gibbsite.conditional.draws import concave_convex as bent
+from gibbsite.conditional.draws import gamma, logconcave
 from gibbsite.conditional.draws import slice as slices
 from gibbsite.conditional.draws.passes import looped, passes_of, rounds
 from gibbsite.conditional.draws.truncated import TruncatedBeta, TruncatedGaussian, TruncatedPowerGamma

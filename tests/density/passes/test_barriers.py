@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.density.possible.ranges import range_of
+from gibbsite.density.intervals import range_of
 
 Y = np.random.default_rng(0).normal(3, 1, 20).astype(np.float32)
 

@@ -8,7 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.density.passes import distribute
-from gibbsite.trace.jaxpr.primitives import DIVIDES, SELECTS
+from gibbsite.programs.jaxpr.primitives import DIVIDES, SELECTS
 from helpers.readers.in_numpy import in_numpy
 from helpers.truths.perturbation import misses, moves
 from numpyro.infer.util import log_density

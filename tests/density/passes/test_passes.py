@@ -11,8 +11,8 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.density.passes.pipeline import PASSES, analysable
 from gibbsite.density.passes.reroll import latent_groups
-from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
-from gibbsite.trace.jaxpr.compiling import once
+from gibbsite.programs.jaxpr.compat import jaxpr_as_fun
+from gibbsite.programs.jaxpr.compiling import once
 from helpers.models.zoo import ZOO, Case
 
 BY_NAME = {p.name: p for p in PASSES}

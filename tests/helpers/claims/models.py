@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from gibbsite.conditional.gaussian.joint import GaussianConditional
-from gibbsite.density.notation.statement import Statement
+from gibbsite.printing.statements.statement import Statement
 from numpyro.distributions import biject_to
 from numpyro.infer.util import log_density
 from scipy import stats

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from gibbsite.sampling import checkpoint
-from gibbsite.sampling.storage import journal
+from gibbsite.storage import checkpoint, journal
 
 
 def committed(folder: Path) -> int:

@@ -9,14 +9,14 @@ from typing import Any
 
 import jax
 import numpy as np
-from gibbsite.trace.jaxpr.compat import (
+from gibbsite.programs.jaxpr.compat import (
     ClosedJaxpr,
     bind_equation,
     closed_call_body,
     platform_default,
     scan_inputs,
 )
-from gibbsite.trace.jaxpr.walker import walk
+from gibbsite.programs.jaxpr.walker import walk
 from scipy import special
 
 

@@ -14,8 +14,8 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 from gibbsite.density import rerolled
-from gibbsite.density.notation.statement import arguments_of
-from gibbsite.density.writing.expression import argument_names
+from gibbsite.printing.elements.expression import argument_names
+from gibbsite.printing.statements.statement import arguments_of
 from scipy import special
 
 from helpers.readers.in_numpy import in_numpy

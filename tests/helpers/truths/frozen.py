@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 import numpy as np
-from gibbsite.kernels.learnt.bending import Bends
 from gibbsite.kernels.learnt.metric import Metric
+from gibbsite.kernels.learnt.power_transform import Bends
 from gibbsite.kernels.nuts.block import LearntNUTS
 
 from helpers.truths.geweke import joint_distribution_test

@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gibbsite.trace.jaxpr.compat import bind_equation, closed_call_body
-from gibbsite.trace.jaxpr.walker import walk
+from gibbsite.programs.jaxpr.compat import bind_equation, closed_call_body
+from gibbsite.programs.jaxpr.walker import walk
 
 
 def op_by_op(fn, *args):

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gibbsite.checking.perturbation import Move, misses, moves, watcher
-from gibbsite.density.maps.access import of_site
-from gibbsite.density.maps.index_maps import index_maps
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr
-from gibbsite.trace.passes.flatten import flatten
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr
+from gibbsite.programs.maps.access import of_site
+from gibbsite.programs.maps.index_maps import index_maps
+from gibbsite.programs.passes.flatten import flatten
 
 from helpers.models.program_functions import FUNCTIONS
 from helpers.models.programs import MIXES, STEPS, N, random_program

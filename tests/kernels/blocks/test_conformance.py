@@ -17,8 +17,8 @@ from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
-from gibbsite.kernels.scheduling.registry import find_kernel, kernels
 from gibbsite.kernels.tempered.block import Tempered
+from gibbsite.plans.schedule.registry import find_kernel, kernels
 from helpers.truths.targets import TARGETS, check_moments, run_chains
 from numpyro.infer import HMC, NUTS, Gibbs
 

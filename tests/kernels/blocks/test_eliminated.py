@@ -10,7 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.scheduling.parse import update
+from gibbsite.plans.schedule.parse import update
 from numpyro.infer.util import log_density
 
 X = np.array([-1.3, -0.7, 1.9], np.float32)

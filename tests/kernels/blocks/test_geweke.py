@@ -14,9 +14,9 @@ from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis
 from gibbsite.kernels.blocks.random_walk import RandomWalk
 from gibbsite.kernels.blocks.reflective import ReflectiveSlice
 from gibbsite.kernels.blocks.slice import Slice
-from gibbsite.kernels.plans.alone import each_alone
-from gibbsite.kernels.scheduling.registry import find_kernel, kernels
-from gibbsite.kernels.scheduling.schedule import make_schedule
+from gibbsite.plans.candidates.alone import each_alone
+from gibbsite.plans.schedule.registry import find_kernel, kernels
+from gibbsite.plans.schedule.schedule import make_schedule
 from helpers.models.geweke_models import (
     DATA,
     bernoulli_mixture,

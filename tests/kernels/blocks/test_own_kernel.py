@@ -8,7 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.scheduling import registry
+from gibbsite.plans.schedule import registry
 from helpers.truths.targets import TARGETS, check_moments, run_chains
 
 PAGE = Path(__file__).parents[3] / "docs" / "kernels.md"

@@ -6,7 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.kernels.scheduling.schedule import make_schedule
+from gibbsite.plans.schedule.schedule import make_schedule
 from helpers.models.geweke_models import effects, logits
 from helpers.truths.sbc import least_p, ranks
 

@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 import pytest
 from arviz_stats import ess
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.scheduling.schedule import make_schedule
+from gibbsite.plans.schedule.schedule import make_schedule
 from helpers.truths.geweke import joint_distribution_test
 from scipy import stats
 

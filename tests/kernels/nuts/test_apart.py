@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.elimination import joint_marginal
 from gibbsite.kernels.blocks.eliminated import MarginalModel
-from gibbsite.kernels.nuts.problem import problem
+from gibbsite.kernels.nuts.potential import problem
 from numpyro.distributions.transforms import ExpTransform, SigmoidTransform
 from numpyro.handlers import mask, scale
 

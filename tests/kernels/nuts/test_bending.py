@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.kernels.learnt.bending import Bends, bent, bent_from, bent_to, learnt_bends, straight
 from gibbsite.kernels.learnt.metric import divergence
-from gibbsite.kernels.nuts.told import Centring
+from gibbsite.kernels.learnt.power_transform import Bends, bent, bent_from, bent_to, learnt_bends, straight
+from gibbsite.kernels.nuts.report import Centring
 from helpers.models.hierarchies import EFFECT, ERROR, eight_schools
 
 POWERS = (1.0, 0.5, -0.5, -1.0)

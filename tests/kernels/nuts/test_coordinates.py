@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gibbsite.kernels.learnt.centring import centred_from, centred_to
-from gibbsite.kernels.nuts.problem import problem
+from gibbsite.kernels.nuts.potential import problem
 from gibbsite.kernels.nuts.tuning import Rows, moved, unmoved
 from helpers.models.hierarchies import EFFECT, ERROR, HIERARCHIES, eight_schools
 from numpyro.infer.gibbs import with_conditioning

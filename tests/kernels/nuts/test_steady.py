@@ -6,7 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.sampling.watch.diagnostics import all_stats
+from gibbsite.diagnostics.measures.convergence import all_stats
 
 
 def group_counts(g, y, n):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gibbsite.kernels.nuts import tree as module
-from gibbsite.kernels.nuts.over_chains import AXIS
+from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.kernels.nuts.tree import chance, grown
 from jax import lax, random
 from numpyro.infer.hmc_util import build_tree, velocity_verlet

@@ -8,7 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.kernels.learnt.metric import unit_metric
-from gibbsite.kernels.nuts.problem import problem
+from gibbsite.kernels.nuts.potential import problem
 from gibbsite.kernels.nuts.tuning import Rows, refit, untuned
 
 N = 12

@@ -9,10 +9,10 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.diagnostics.measures.convergence import scalar_stat
 from gibbsite.errors import OptionError, ScheduleError
 from gibbsite.kernels.tempered.ladder import even_rungs, first_rungs, swaps
 from gibbsite.kernels.tempered.reference import Reference
-from gibbsite.sampling.watch.diagnostics import scalar_stat
 from helpers.startup.arrays import array
 from jax import random
 

@@ -13,7 +13,7 @@ from gibbsite.conditional import conditional_of
 from gibbsite.density.passes.soften import impossibilities, softened
 from gibbsite.errors import ModelError
 from gibbsite.sampling.engine.starting import Starting
-from gibbsite.sampling.warm.lost import _below
+from gibbsite.sampling.warm.dead_chains import _below
 from helpers.startup.arrays import array
 
 RNG = np.random.default_rng

@@ -8,9 +8,9 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.sampling import run as running
-from gibbsite.sampling.engine import flight as flying
-from gibbsite.sampling.storage.draws import Draws
+from gibbsite.sampling.engine import in_flight as flying
 from gibbsite.sampling.watch.pace import Pace
+from gibbsite.storage.draws import Draws
 
 STEP, TAKE = 1.0, 10.0  # seconds of a step, and of taking in a chunk
 

@@ -5,7 +5,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.sampling.watch.diagnostics import scalar_stat
+from gibbsite.diagnostics.measures.convergence import scalar_stat
 from scipy import stats
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, 20).astype(np.float32)

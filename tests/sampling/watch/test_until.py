@@ -3,8 +3,8 @@
 import gibbsite as gb
 import numpy as np
 import pytest
+from gibbsite.diagnostics.measures.convergence import scalar_stat
 from gibbsite.errors import OptionError
-from gibbsite.sampling.watch.diagnostics import scalar_stat
 from gibbsite.sampling.watch.until import Until
 from helpers.models.sampling_models import rates
 

@@ -10,8 +10,8 @@ import pytest
 from bokeh.document import Document
 from bokeh.models import GlyphRenderer
 from gibbsite.errors import ExpressionError, OptionError, UnknownNameError
-from gibbsite.sampling.posterior.interval import Interval
-from gibbsite.sampling.posterior.marginals import Forest, Marginal, Strip, elements, marginal, with_prior
+from gibbsite.sampling.derived.interval import Interval
+from gibbsite.sampling.derived.marginals import Forest, Marginal, Strip, elements, marginal, with_prior
 from gibbsite.views.plots import bokeh
 from gibbsite.views.plots.picture import axes
 from gibbsite.views.posterior.gather import gather_posterior

@@ -15,10 +15,10 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from bokeh.document import Document
+from gibbsite.diagnostics.modes import found, moves, renamed
+from gibbsite.diagnostics.verdict import notices, rounding, stake
+from gibbsite.diagnostics.verdict.advice import advice, sections
 from gibbsite.errors import ModelError, UnknownNameError
-from gibbsite.sampling.modes import found, moves, renamed
-from gibbsite.sampling.verdict import notices, rounding, stake
-from gibbsite.sampling.verdict.advice import advice, sections
 from gibbsite.sampling.warm import warming
 from gibbsite.views import dashboard
 from gibbsite.views.host import wire

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 from gibbsite import showing
-from gibbsite.sampling.verdict.history import Runs
+from gibbsite.diagnostics.verdict.history import Runs
 from gibbsite.views import shown
 from gibbsite.views.host import bokeh as hosted
 from gibbsite.views.run.history_widget import RunsWidget

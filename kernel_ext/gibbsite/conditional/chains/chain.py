@@ -19,8 +19,8 @@ from gibbsite.conditional.draws.categorical import draw_index, invert
 from gibbsite.conditional.finite.finite import FiniteStructure, FiniteTables
 from gibbsite.conditional.finite.frontier import Frontier, frontier
 from gibbsite.conditional.reads.reduce import reduce_onto
-from gibbsite.conditional.reads.touch import Touch
-from gibbsite.density.maps.access import Access, Affine, Window
+from gibbsite.conditional.reads.term_access import Touch
+from gibbsite.programs.maps.access import Access, Affine, Window
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from gibbsite.conditional.finite.finite import (
     sweep,
 )
 from gibbsite.conditional.reads.support import finite_support
-from gibbsite.conditional.reads.touch import Touch
+from gibbsite.conditional.reads.term_access import Touch
 from gibbsite.density import Density
 from gibbsite.density.explain import widenings
-from gibbsite.density.maps.access import Component, Table
 from gibbsite.errors import DataError
-from gibbsite.ground.sensible import random_key
-from gibbsite.trace.jaxpr.compat import is_traced
-from gibbsite.trace.passes.for_cpu import jitted
+from gibbsite.ground.arguments import random_key
+from gibbsite.programs.jaxpr.compat import is_traced
+from gibbsite.programs.maps.access import Component, Table
+from gibbsite.programs.passes.for_cpu import jitted
 
 _MOST_ORDER = 3
 """Of what is called a chain: further back reads what is coupled far apart."""

@@ -21,8 +21,8 @@ from gibbsite.conditional.forms.limits import Limit, limited_interval, limits_of
 from gibbsite.conditional.forms.support import Support, limited, support_of
 from gibbsite.conditional.forms.walk import Assumed, statistics
 from gibbsite.density import Density
-from gibbsite.trace.jaxpr.compat import staged
-from gibbsite.trace.passes.for_cpu import jitted
+from gibbsite.programs.jaxpr.compat import staged
+from gibbsite.programs.passes.for_cpu import jitted
 
 
 class ConjugateConditional(Conditional):

@@ -12,10 +12,10 @@ import numpy as np
 
 from gibbsite.conditional.forms.walk import known_value
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.density.terms import Term
-from gibbsite.trace.jaxpr import primitives as op
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.programs.evaluation.evaluate import Evaluator, evaluate_lazily
+from gibbsite.programs.jaxpr import primitives as op
+from gibbsite.programs.jaxpr.compat import Literal
 
 _RESHAPING = op.REARRANGES - op.REVERSES, op.SPREADS, op.COPIES
 

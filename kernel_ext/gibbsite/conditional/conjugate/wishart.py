@@ -24,12 +24,12 @@ from gibbsite.conditional.draws.gamma import drawn_here
 from gibbsite.conditional.forms.degree import degree_of
 from gibbsite.conditional.forms.walk import Blame, Refused, known_value
 from gibbsite.conditional.reads.batch import batch_axes
-from gibbsite.conditional.reads.moving import bounded_by
-from gibbsite.conditional.reads.outer import outer_onto, sum_onto
+from gibbsite.conditional.reads.moving_support import bounded_by
+from gibbsite.conditional.reads.outer_products import outer_onto, sum_onto
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Access
 from gibbsite.density.terms import Term
-from gibbsite.trace.passes.for_cpu import jitted
+from gibbsite.programs.maps.access import Access
+from gibbsite.programs.passes.for_cpu import jitted
 
 Kind = str | Columns
 

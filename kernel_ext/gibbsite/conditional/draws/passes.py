@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from gibbsite.trace.jaxpr.compat import JaxprEqn, scope_of
+from gibbsite.programs.jaxpr.compat import JaxprEqn, scope_of
 
 _TOLD = re.compile(r"passes_(\d+)_hundredths")
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
-from gibbsite.conditional.draws.bent import Bent, log_mass_of, sample_bent
+from gibbsite.conditional.draws.concave_convex import Bent, log_mass_of, sample_bent
 from gibbsite.conditional.draws.gamma import share
 from gibbsite.conditional.draws.logconcave import LogConcave, log_mass, sample_log_concave
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import networkx as nx
 import numpy as np
 
-from gibbsite.conditional.reads.touch import Touch, element_indices
+from gibbsite.conditional.reads.term_access import Touch, element_indices
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Access, Affine
+from gibbsite.programs.maps.access import Access, Affine
 
 Shape = tuple[int, ...]
 MAX_COLOURS = 16

@@ -14,10 +14,10 @@ from gibbsite.conditional.finite.running import RunningTables, running_sums
 from gibbsite.conditional.finite.threshold import threshold_logits, thresholds
 from gibbsite.conditional.reads.reduce import onto_elements, reduce_onto
 from gibbsite.conditional.reads.support import FiniteSupport
-from gibbsite.conditional.reads.touch import COUPLED, DENSE, SINGLE, Touch, touches
+from gibbsite.conditional.reads.term_access import COUPLED, DENSE, SINGLE, Touch, touches
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import Evaluator
-from gibbsite.density.maps.access import component_array
+from gibbsite.programs.evaluation.evaluate import Evaluator
+from gibbsite.programs.maps.access import component_array
 
 _UNROLL = 24
 _UNROLL_EQUATIONS = 20_000

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gibbsite.conditional.reads.copies import copies_of, last_copies
-from gibbsite.conditional.reads.cut import maps_after
-from gibbsite.conditional.reads.touch import Touch
+from gibbsite.conditional.reads.subprogram import maps_after
+from gibbsite.conditional.reads.term_access import Touch
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Access, Affine
+from gibbsite.programs.maps.access import Access, Affine
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from gibbsite.conditional.chains.discrete import FiniteConditional
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.density import Density
-from gibbsite.density.hierarchy.exchange import deciding, whole
+from gibbsite.density.hierarchy.exchangeability import deciding, whole
 
 LEAST = 7.0
 """By how much the logdensity must rise: what is left has a thousandth of the mass."""

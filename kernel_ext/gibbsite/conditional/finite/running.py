@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Affine, full_window
 from gibbsite.density.terms import Term
-from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
-from gibbsite.trace.jaxpr.primitives import CONTRACTS, TOTALS, of_kind
+from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
+from gibbsite.programs.jaxpr.primitives import CONTRACTS, TOTALS, of_kind
+from gibbsite.programs.maps.access import Affine, full_window
 
 
 @dataclass(frozen=True)

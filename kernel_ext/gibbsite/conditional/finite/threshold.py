@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.factors.sums import sum_by
-from gibbsite.conditional.reads.cut import maps_after
-from gibbsite.conditional.reads.touch import Touch
+from gibbsite.conditional.reads.subprogram import maps_after
+from gibbsite.conditional.reads.term_access import Touch
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Access, Shape, component_array, full_window
-from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
-from gibbsite.trace.jaxpr.primitives import compares
+from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
+from gibbsite.programs.jaxpr.primitives import compares
+from gibbsite.programs.maps.access import Access, Shape, component_array, full_window
 
 
 @dataclass(frozen=True, eq=False)

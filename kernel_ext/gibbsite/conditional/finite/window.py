@@ -24,7 +24,7 @@ from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.density import Density, rerolled
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
-from gibbsite.trace.jaxpr.compat import is_traced
+from gibbsite.programs.jaxpr.compat import is_traced
 
 WIDTH = 64
 

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.forms.branches import Branches, depends
-from gibbsite.conditional.reads.same import same_values
+from gibbsite.conditional.reads.equal_indices import same_values
 from gibbsite.density import Density
-from gibbsite.trace.jaxpr import primitives as op
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr import primitives as op
+from gibbsite.programs.jaxpr.compat import Literal
 
 
 class Gates:

@@ -14,8 +14,8 @@ import numpy as np
 
 from gibbsite.conditional.forms.forms import ONE, Form, Power, Unfit, as_power, from_power, mapped, selected
 from gibbsite.conditional.forms.rules import Operands, ranked, rule_of
-from gibbsite.density.evaluation.evaluate import evaluate_lazily
-from gibbsite.trace.jaxpr.primitives import ARRANGES, JOINS, SELECTS, STACKS, TOTALS, of_kind
+from gibbsite.programs.evaluation.evaluate import evaluate_lazily
+from gibbsite.programs.jaxpr.primitives import ARRANGES, JOINS, SELECTS, STACKS, TOTALS, of_kind
 
 _MOST_CASES = 16
 

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 from gibbsite.conditional.forms.branches import apply_rule, depends
 from gibbsite.conditional.forms.forms import Unfit
 from gibbsite.conditional.forms.rules import Domain, Operands, rule_of
-from gibbsite.density.evaluation.evaluate import evaluate_lazily
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr, Literal
-from gibbsite.trace.jaxpr.primitives import name_of
-from gibbsite.trace.jaxpr.values import FEW, Values
-from gibbsite.trace.jaxpr.walker import made_by
-from gibbsite.trace.passes.flatten import flatten
+from gibbsite.programs.evaluation.evaluate import evaluate_lazily
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Literal
+from gibbsite.programs.jaxpr.primitives import name_of
+from gibbsite.programs.jaxpr.values import FEW, Values
+from gibbsite.programs.jaxpr.walker import made_by
+from gibbsite.programs.passes.flatten import flatten
 
 
 def branch_values(branch: ClosedJaxpr, operands: Sequence[Any], domain: Domain) -> list[Any]:

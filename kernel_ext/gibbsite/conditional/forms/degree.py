@@ -6,10 +6,10 @@ from typing import Any
 from gibbsite.conditional.forms.walk import Blame, Refused
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
-from gibbsite.trace.domains.degree import DEGREES, NONE
-from gibbsite.trace.domains.domain import results
-from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.walker import OnDemand
+from gibbsite.programs.domains.degree import DEGREES, NONE
+from gibbsite.programs.domains.domain import results
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.walker import OnDemand
 
 
 def certify_quadratic(density: Density, *sites: str) -> Mapping[Any, int]:

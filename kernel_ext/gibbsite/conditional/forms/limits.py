@@ -16,10 +16,10 @@ import numpy as np
 from gibbsite.conditional.forms.forms import ONE, Form, X
 from gibbsite.conditional.forms.rules import Domain
 from gibbsite.conditional.forms.walk import Assumed, FormEvaluator, Refused
-from gibbsite.conditional.reads.moving import bounded_by
+from gibbsite.conditional.reads.moving_support import bounded_by
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import Evaluator
-from gibbsite.density.maps.access import Access, component_array
+from gibbsite.programs.evaluation.evaluate import Evaluator
+from gibbsite.programs.maps.access import Access, component_array
 
 _BOUNDS = {"Uniform": {"low": 1.0, "high": -1.0}, "Pareto": {"scale": 1.0}}
 

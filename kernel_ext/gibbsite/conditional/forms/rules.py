@@ -29,9 +29,9 @@ from gibbsite.conditional.forms.forms import (
     raised,
     scaled,
 )
-from gibbsite.density.evaluation.evaluate import evaluate_lazily
-from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import ARRANGES, CONVERTS, PASSES
+from gibbsite.programs.evaluation.evaluate import evaluate_lazily
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.primitives import ARRANGES, CONVERTS, PASSES
 
 # below this a bound on a probability is a guard against log(0), not part of the model
 CLAMP = 1e-6

@@ -9,7 +9,7 @@ from numpyro.distributions import constraints
 
 from gibbsite.conditional.forms.rules import Domain
 from gibbsite.conditional.forms.walk import Refused, known_value
-from gibbsite.conditional.reads.moving import support_movers
+from gibbsite.conditional.reads.moving_support import support_movers
 from gibbsite.density import Density
 
 Bounds = tuple[Any, Any]

@@ -16,13 +16,13 @@ from gibbsite.conditional.forms.forms import ONE, Form, Key, Unfit, is_number, s
 from gibbsite.conditional.forms.rules import Domain, Operands, rule_of
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
-from gibbsite.density.maps.access import Accesses
 from gibbsite.density.terms import Term
-from gibbsite.density.writing.expression import Expression
-from gibbsite.trace.jaxpr.compat import Literal, bind_equation, equation_frames
-from gibbsite.trace.jaxpr.primitives import ADDS, BRANCHES, MULTIPLIES, SELECTS, of_kind
-from gibbsite.trace.jaxpr.source_line import is_foreign
+from gibbsite.printing.elements.expression import Expression
+from gibbsite.programs.evaluation.evaluate import Evaluator, evaluate_lazily
+from gibbsite.programs.jaxpr.compat import Literal, bind_equation, equation_frames
+from gibbsite.programs.jaxpr.primitives import ADDS, BRANCHES, MULTIPLIES, SELECTS, of_kind
+from gibbsite.programs.jaxpr.source_line import is_foreign
+from gibbsite.programs.maps.access import Accesses
 
 _KNOWN_SIZE = 4096
 _LETTERS = "ijklmnop"

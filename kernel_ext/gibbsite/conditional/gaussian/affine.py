@@ -10,12 +10,12 @@ import numpy as np
 
 from gibbsite.conditional.factors.sums import exact_product, long_product
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import Evaluator, evaluate_lazily
-from gibbsite.density.maps.access import Shape
 from gibbsite.density.terms import Term
-from gibbsite.trace.jaxpr import primitives as op
-from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.walker import OnDemand
+from gibbsite.programs.evaluation.evaluate import Evaluator, evaluate_lazily
+from gibbsite.programs.jaxpr import primitives as op
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.walker import OnDemand
+from gibbsite.programs.maps.access import Shape
 
 _STILL = object()
 """Stands for the slope of what does not change."""

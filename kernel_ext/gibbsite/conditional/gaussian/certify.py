@@ -6,7 +6,7 @@ from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.chain import GaussianChain, chain_axis
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.reads.batch import batch_axes
-from gibbsite.conditional.reads.moving import bounded_by
+from gibbsite.conditional.reads.moving_support import bounded_by
 from gibbsite.density import Density
 
 # a dense factorisation beyond this is slower than gradients

@@ -18,7 +18,7 @@ from gibbsite.conditional.gaussian.chained import ChainedGaussian, Pieces, Stran
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.update import Drawn
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Accesses, Affine, Whole
+from gibbsite.programs.maps.access import Accesses, Affine, Whole
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from gibbsite.conditional.factors.rounding import lost_by_holding
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.tridiagonal import Tridiagonal, half_log_det, tridiagonal
 from gibbsite.conditional.reads.batch import batch_axes
-from gibbsite.conditional.reads.outer import exact_product
-from gibbsite.conditional.reads.same import index_id
+from gibbsite.conditional.reads.equal_indices import index_id
+from gibbsite.conditional.reads.outer_products import exact_product
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Affine, Component, Table
+from gibbsite.programs.maps.access import Affine, Component, Table
 
 # elements of a step up to which its factorisation costs less than a dense one of the whole
 MOST_WIDE = 64

@@ -28,11 +28,11 @@ from gibbsite.conditional.gaussian.affine import (
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import Evaluator
-from gibbsite.density.evaluation.same_index import same_index
-from gibbsite.density.maps.access import Access, Shape, component_array, full_window
 from gibbsite.density.terms import Term
 from gibbsite.errors import ModelError
+from gibbsite.programs.evaluation.evaluate import Evaluator
+from gibbsite.programs.evaluation.same_index import same_index
+from gibbsite.programs.maps.access import Access, Shape, component_array, full_window
 
 # products of slopes that are formed element by element before they are summed onto a site's blocks
 _FORMED = 2**20

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from gibbsite.conditional.linear.layout import BORDER, GROUPS, REST, Layout, Part
 from gibbsite.conditional.reads.reduce import reduce_onto
-from gibbsite.density.evaluation.evaluate import Evaluator
-from gibbsite.density.maps.access import Access, Shape, component_array
+from gibbsite.programs.evaluation.evaluate import Evaluator
+from gibbsite.programs.maps.access import Access, Shape, component_array
 
 Coefficient = Callable[[Evaluator, Mapping[str, Any]], Any]
 """Computes an array free of the sites, constant axes at size 1, from an evaluator and auxiliary values."""

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.linear.collapsed_sites import outer_site
 from gibbsite.conditional.linear.joint import JointGaussian, is_gaussian, joint_gaussian
-from gibbsite.conditional.linear.outer import outer_site
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 

@@ -18,17 +18,17 @@ from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.affine import NotPlain, peeled, weight_of
 from gibbsite.conditional.gaussian.chain import GaussianChain
 from gibbsite.conditional.gaussian.joint import GaussianConditional
-from gibbsite.conditional.linear.alike import alike
 from gibbsite.conditional.linear.arrow import Bordered, Vector
 from gibbsite.conditional.linear.blocks import Row, Slopes
+from gibbsite.conditional.linear.collinear import alike
 from gibbsite.conditional.linear.layout import Layout, arranged
 from gibbsite.conditional.linear.rows import Rows
-from gibbsite.conditional.reads.moving import bounded_by
+from gibbsite.conditional.reads.moving_support import bounded_by
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import Evaluator
 from gibbsite.density.terms import Term
-from gibbsite.trace.jaxpr.compat import staged
+from gibbsite.programs.evaluation.evaluate import Evaluator
+from gibbsite.programs.jaxpr.compat import staged
 
 # a mean that its last step moved by less than this many standard deviations is there
 _CLOSE = 0.01

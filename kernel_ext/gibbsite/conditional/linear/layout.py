@@ -17,9 +17,9 @@ from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.certify import MAX_COUPLED
 from gibbsite.conditional.linear.arrow import Vector
 from gibbsite.conditional.reads.batch import batch_axes
-from gibbsite.conditional.reads.same import index_id
+from gibbsite.conditional.reads.equal_indices import index_id
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Shape
+from gibbsite.programs.maps.access import Shape
 
 # entries of the border's slopes along the terms, which are held in memory
 _MOST_ROWS = 2**20

@@ -18,12 +18,12 @@ import numpy as np
 
 from gibbsite.conditional.forms.degree import certify_rest, degree_of_all
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.reads.same import same_values
+from gibbsite.conditional.reads.equal_indices import same_values
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
-from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.compiling import once
-from gibbsite.trace.jaxpr.primitives import ELEMENTWISE, of_kind
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.compiling import once
+from gibbsite.programs.jaxpr.primitives import ELEMENTWISE, of_kind
 
 LAWS = frozenset(
     "BernoulliLogits BernoulliProbs BinomialLogits BinomialProbs GeometricLogits GeometricProbs "

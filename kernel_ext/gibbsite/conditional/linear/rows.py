@@ -25,8 +25,8 @@ from gibbsite.conditional.linear.arrow import Bordered, Vector, arrow
 from gibbsite.conditional.linear.blocks import Blocks, Row, Slopes, copy_read, sum_onto_copies
 from gibbsite.conditional.linear.layout import BORDER, GROUPS, REST, Layout, Part
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import Evaluator
-from gibbsite.density.maps.access import Access, Shape
+from gibbsite.programs.evaluation.evaluate import Evaluator
+from gibbsite.programs.maps.access import Access, Shape
 
 
 @dataclass(frozen=True, eq=False)

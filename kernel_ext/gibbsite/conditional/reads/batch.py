@@ -3,7 +3,7 @@
 from typing import Any
 
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Whole
+from gibbsite.programs.maps.access import Whole
 
 
 def batch_axes(density: Density, site: str) -> tuple[int, ...]:

@@ -8,11 +8,11 @@ row.
 from collections.abc import Mapping
 from typing import Any
 
-from gibbsite.conditional.reads.touch import resolved
+from gibbsite.conditional.reads.term_access import resolved
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Access
-from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.jaxpr.primitives import GATHERS, JOINS, PLACES, of_kind
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.primitives import GATHERS, JOINS, PLACES, of_kind
+from gibbsite.programs.maps.access import Access
 
 
 def copies_of(density: Density, site: str) -> Mapping[Any, Access]:

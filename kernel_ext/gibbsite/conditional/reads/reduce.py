@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.factors.sums import sum_by
-from gibbsite.density.maps.access import Access, Affine, Read, Shape, component_array, full_window
+from gibbsite.programs.maps.access import Access, Affine, Read, Shape, component_array, full_window
 
 
 def _sum_axes(x: Any, shape: Shape, axes: tuple[int, ...]) -> Any:

@@ -8,8 +8,8 @@ import numpy as np
 
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Table
 from gibbsite.errors import ModelError
+from gibbsite.programs.maps.access import Table
 
 
 def value_labels(

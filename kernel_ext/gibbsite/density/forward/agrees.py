@@ -15,8 +15,8 @@ import numpy as np
 from numpyro.distributions.transforms import biject_to
 from numpyro.distributions.util import sum_rightmost
 
-from gibbsite.ground.later import later
-from gibbsite.trace.jaxpr.compiling import once
+from gibbsite.ground.lazy_import import later
+from gibbsite.programs.jaxpr.compiling import once
 
 stats = later("scipy.stats")
 

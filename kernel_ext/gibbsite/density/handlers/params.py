@@ -12,10 +12,10 @@ import numpy as np
 import numpyro
 from numpyro import handlers
 
-from gibbsite.density.handlers.loose import LooseParam
+from gibbsite.density.handlers.unset_params import LooseParam
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import feasible, log_probs
-from gibbsite.trace.jaxpr.walker import behind, made_by
+from gibbsite.programs.jaxpr.walker import behind, made_by
 
 
 def with_constants(fn: Callable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable:

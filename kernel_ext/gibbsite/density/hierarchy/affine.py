@@ -6,11 +6,11 @@ from typing import Any
 import jax.numpy as jnp
 
 from gibbsite.density.density import Density
-from gibbsite.density.hierarchy.lifted import MOVES, Lift, Read, filled, shape_of
-from gibbsite.density.maps.access import Shape
-from gibbsite.density.possible.ranges import positive
-from gibbsite.trace.jaxpr import primitives as op
-from gibbsite.trace.jaxpr.compat import JaxprEqn, Literal
+from gibbsite.density.hierarchy.broadcast_parameters import MOVES, Lift, Read, filled, shape_of
+from gibbsite.density.intervals import positive
+from gibbsite.programs.jaxpr import primitives as op
+from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
+from gibbsite.programs.maps.access import Shape
 
 
 class Affine:

@@ -15,7 +15,7 @@ from numpyro.distributions import constraints
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.factors import Whitening, of_normal, of_walk
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.compat import Literal
 
 ELEMENTS, LOGS, FACTOR, WALK, RECURSION = "elements", "logs", "factor", "walk", "recursion"
 _BOTH = ("loc", "scale")

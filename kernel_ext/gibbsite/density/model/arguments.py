@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.density.given.ranges import check_range
 from gibbsite.errors import DataError
-from gibbsite.trace.jaxpr.compat import is_traced
+from gibbsite.inputs.ranges import check_range
+from gibbsite.programs.jaxpr.compat import is_traced
 
 
 def _is_array(leaf: Any) -> bool:

@@ -18,8 +18,8 @@ from numpyro.distributions import Distribution, TransformedDistribution, constra
 from numpyro.primitives import Messenger
 
 from gibbsite.density.handlers.given import GIVEN
-from gibbsite.density.handlers.loose import LooseParam
 from gibbsite.density.handlers.scopes import ScopedScans
+from gibbsite.density.handlers.unset_params import LooseParam
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.atoms import check_atoms
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
@@ -28,11 +28,11 @@ from gibbsite.density.model.listed import listed
 from gibbsite.density.model.names import check_apart, checked_name
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.model.tracers import TRACER_ERRORS
-from gibbsite.density.told.arguments import check_numbers
-from gibbsite.density.told.explained import explained, placed
-from gibbsite.density.told.shapes import told_crossed, told_data_shapes, told_misfit
 from gibbsite.errors import DataError, GibbsiteError, ModelError
-from gibbsite.trace.jaxpr.source_line import calling_line
+from gibbsite.explain.arguments import check_numbers
+from gibbsite.explain.explained import explained, placed
+from gibbsite.explain.shapes import told_crossed, told_data_shapes, told_misfit
+from gibbsite.programs.jaxpr.source_line import calling_line
 
 FIXED = "_gibbsite_fixed"
 """Of the message of a `numpyro.param`: whether a substitution gives its value."""

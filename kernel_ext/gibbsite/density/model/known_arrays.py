@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gibbsite.trace.jaxpr.compat import is_traced
+from gibbsite.programs.jaxpr.compat import is_traced
 
 
 def known_arrays(fn: Callable, taken: Collection[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpyro.distributions import constraints
 
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.trace.jaxpr.compat import is_traced
+from gibbsite.programs.jaxpr.compat import is_traced
 
 MOST_COUNTS = 4096
 """Vectors of counts that are listed at most."""

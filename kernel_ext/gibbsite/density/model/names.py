@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 
 from gibbsite.errors import ModelError
-from gibbsite.ground.sensible import shown
+from gibbsite.ground.arguments import shown
 
 _MOST = 200
 _SCOPED = re.compile(r"[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*(?:/[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*)*")

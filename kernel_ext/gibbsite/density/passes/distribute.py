@@ -14,20 +14,20 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from gibbsite.density.maps.access import Accesses, Whole
-from gibbsite.density.maps.provenance import Provenance
 from gibbsite.density.passes.program import Program
-from gibbsite.density.program.linear import ADD, linear_in, wide
-from gibbsite.trace.jaxpr import primitives as op
-from gibbsite.trace.jaxpr.compat import (
+from gibbsite.programs.domains.linear import ADD, linear_in, wide
+from gibbsite.programs.jaxpr import primitives as op
+from gibbsite.programs.jaxpr.compat import (
     ClosedJaxpr,
     JaxprEqn,
     Literal,
     bind_equation,
 )
-from gibbsite.trace.jaxpr.primitives import of_kind
-from gibbsite.trace.passes.flatten import Builder
-from gibbsite.trace.passes.parts import traced
+from gibbsite.programs.jaxpr.primitives import of_kind
+from gibbsite.programs.maps.access import Accesses, Whole
+from gibbsite.programs.maps.provenance import Provenance
+from gibbsite.programs.passes.flatten import Builder
+from gibbsite.programs.passes.parts import traced
 
 _SHAPES = op.SPREADS | op.JOINS | op.CONTRACTS | op.REARRANGES
 """Linear in their operands, through which a number can be moved and an array cannot."""

@@ -9,13 +9,13 @@ from gibbsite.density.passes.program import Program
 from gibbsite.density.passes.reroll import rolled
 from gibbsite.density.passes.soften import soft
 from gibbsite.ground.opaque import attempted
-from gibbsite.trace.passes.flatten import flatten
-from gibbsite.trace.passes.for_cpu import rows
-from gibbsite.trace.passes.lapack import loops
-from gibbsite.trace.passes.local import LOCAL, Local
-from gibbsite.trace.passes.parts import traced
-from gibbsite.trace.passes.replaced import Choice, changes, replayed
-from gibbsite.trace.passes.slopes import slopes
+from gibbsite.programs.passes.flatten import flatten
+from gibbsite.programs.passes.for_cpu import rows
+from gibbsite.programs.passes.lapack import loops
+from gibbsite.programs.passes.local import LOCAL, Local
+from gibbsite.programs.passes.parts import traced
+from gibbsite.programs.passes.replaced import Choice, changes, replayed
+from gibbsite.programs.passes.slopes import slopes
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from gibbsite.density.maps.access import Shape, of_site
-from gibbsite.density.maps.index_maps import index_maps
-from gibbsite.density.maps.provenance import Provenance
 from gibbsite.density.terms import Decomposition, Term, bound_terms, whole_term
 from gibbsite.ground.opaque import attempted
-from gibbsite.trace.jaxpr.compat import ClosedJaxpr
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr
+from gibbsite.programs.maps.access import Shape, of_site
+from gibbsite.programs.maps.index_maps import index_maps
+from gibbsite.programs.maps.provenance import Provenance
 
 if TYPE_CHECKING:
     from gibbsite.density.density import Density

@@ -12,8 +12,8 @@ from numpyro.distributions import constraints
 from gibbsite.density.model.sites import Site
 from gibbsite.density.passes.program import Program, program_of
 from gibbsite.ground.opaque import FAILED, attempted, notes_in
-from gibbsite.trace.jaxpr.compat import Literal
-from gibbsite.trace.passes.reroll import Reroll
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.passes.reroll import Reroll
 
 if TYPE_CHECKING:
     from gibbsite.density.density import Density

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from gibbsite.density.passes.program import Program, program_of
 from gibbsite.ground.opaque import notes_in
-from gibbsite.trace.jaxpr.compat import jaxpr_as_fun
-from gibbsite.trace.passes.flatten import flatten
+from gibbsite.programs.jaxpr.compat import jaxpr_as_fun
+from gibbsite.programs.passes.flatten import flatten
 
 if TYPE_CHECKING:
     from gibbsite.density.density import Density

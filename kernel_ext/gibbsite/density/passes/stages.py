@@ -7,9 +7,9 @@ from typing import Any
 
 from gibbsite.density.passes.pipeline import FLAT, PASSES, Pass
 from gibbsite.density.passes.program import Program
-from gibbsite.trace.jaxpr.primitives import name_of
-from gibbsite.trace.jaxpr.source_line import equation_line, line_at
-from gibbsite.trace.passes.replaced import bodies
+from gibbsite.programs.jaxpr.primitives import name_of
+from gibbsite.programs.jaxpr.source_line import equation_line, line_at
+from gibbsite.programs.passes.replaced import bodies
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from gibbsite.density import Density
 from gibbsite.elimination.integrals.conjugate import conjugate_message, moments_of, place_of
 from gibbsite.elimination.integrals.gaussian import GaussianMessage
 from gibbsite.elimination.integrals.message import Latents, Moments
-from gibbsite.trace.jaxpr.compat import staged
+from gibbsite.programs.jaxpr.compat import staged
 
 
 class ScaledMessage:

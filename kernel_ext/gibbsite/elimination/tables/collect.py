@@ -10,10 +10,9 @@ import numpy as np
 
 from gibbsite.conditional.finite.finite import FiniteStructure, FiniteTables
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
-from gibbsite.conditional.reads.touch import SINGLE, Touch
+from gibbsite.conditional.reads.term_access import SINGLE, Touch
 from gibbsite.density import Density
-from gibbsite.density.hierarchy.distances import at_distances
-from gibbsite.density.maps.access import Access, Shape
+from gibbsite.density.hierarchy.residuals import at_distances
 from gibbsite.density.terms import Term
 from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, Source
 from gibbsite.elimination.tables.fill import Tabulated, contribution
@@ -21,6 +20,7 @@ from gibbsite.elimination.tables.gates import Reads, at_value, gate_of, in_conte
 from gibbsite.elimination.tables.pieces import Piece, pieces_of, term_accesses
 from gibbsite.elimination.tables.safe import guarded
 from gibbsite.errors import ModelError
+from gibbsite.programs.maps.access import Access, Shape
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from gibbsite.conditional.reads.copies import copies_of, last_copies
-from gibbsite.conditional.reads.cut import maps_after
+from gibbsite.conditional.reads.subprogram import maps_after
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Access, Shape, through
 from gibbsite.elimination.tables.pieces import Piece, flat_index, inside
+from gibbsite.programs.maps.access import Access, Shape, through
 
 
 def copies_to_fill(

@@ -17,10 +17,10 @@ import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import Evaluator
 from gibbsite.elimination.tables.copied import copies_to_fill
 from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, Source, TooLarge
 from gibbsite.elimination.tables.pieces import Piece
+from gibbsite.programs.evaluation.evaluate import Evaluator
 
 _UNROLL = 24
 

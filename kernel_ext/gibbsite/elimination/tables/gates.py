@@ -16,10 +16,10 @@ import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Access
-from gibbsite.density.needed import needed_by
+from gibbsite.density.liveness import needed_by
 from gibbsite.density.terms import Term
 from gibbsite.elimination.tables.factor import Factor, Latents, Source
+from gibbsite.programs.maps.access import Access
 
 _MOST_VALUES = 8
 _MOST_SITES = 8

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.conditional.reads.touch import resolved
+from gibbsite.conditional.reads.term_access import resolved
 from gibbsite.density import Density
-from gibbsite.density.maps.access import Access, Shape, Whole, component_array, constant
 from gibbsite.density.terms import Term
 from gibbsite.elimination.tables.factor import MAX_ENTRIES, TooLarge
+from gibbsite.programs.maps.access import Access, Shape, Whole, component_array, constant
 
 Box = tuple[tuple[int, int], ...]
 

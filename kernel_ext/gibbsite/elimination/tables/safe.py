@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gibbsite.density import Density
-from gibbsite.density.evaluation.evaluate import materialise
+from gibbsite.programs.evaluation.evaluate import materialise
 
 
 def _guarded(value: Callable[..., Any], slopes: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from gibbsite.ground.later import later
+from gibbsite.ground.lazy_import import later
 
 optimize, sparse = later("scipy.optimize"), later("scipy.sparse")
 

@@ -25,7 +25,7 @@ from gibbsite.elimination import Marginal
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.composite import ends_early
 from gibbsite.kernels.grouped import Flat
-from gibbsite.kernels.learnt.apart import known_distances
+from gibbsite.kernels.learnt.residuals import known_distances
 
 _NEAR = "near"
 """Among a program's inputs, the values that eliminated sites had when a step began."""

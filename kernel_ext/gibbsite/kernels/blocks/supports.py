@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gibbsite.conditional.reads.moving import bounded_by, support_movers
+from gibbsite.conditional.reads.moving_support import bounded_by, support_movers
 
 
 def moving_support(facts: Any, site: str) -> str | None:

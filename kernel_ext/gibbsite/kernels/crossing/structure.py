@@ -10,7 +10,7 @@ import numpy as np
 from gibbsite.conditional.finite.finite import finite_structure
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
-from gibbsite.conditional.reads.touch import SINGLE, Touch, touches
+from gibbsite.conditional.reads.term_access import SINGLE, Touch, touches
 from gibbsite.density import Density
 from gibbsite.errors import ModelError
 

@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions.transforms import ExpTransform, IdentityTransform, IndependentTransform
 
-from gibbsite.conditional.draws.within import transform_to
+from gibbsite.conditional.draws.safe_bijectors import transform_to
 from gibbsite.density import Density
-from gibbsite.density.hierarchy.by_hand import ByHand, non_centred_by_hand
 from gibbsite.density.hierarchy.factors import Whitening
 from gibbsite.density.hierarchy.location_scale import LocationScale, location_scales
-from gibbsite.kernels.learnt.bending import Bends, bent_from, bent_to, straight
+from gibbsite.density.hierarchy.non_centred import ByHand, non_centred_by_hand
 from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor, offset
 from gibbsite.kernels.learnt.moving import Moving, moving_supports
+from gibbsite.kernels.learnt.power_transform import Bends, bent_from, bent_to, straight
 
 Centred = LocationScale | ByHand
 _FEW = 4

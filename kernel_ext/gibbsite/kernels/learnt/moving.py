@@ -17,9 +17,9 @@ from jax.scipy.special import ndtr, ndtri
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
 
-from gibbsite.conditional.reads.moving import bounded_by, support_movers
+from gibbsite.conditional.reads.moving_support import bounded_by, support_movers
 from gibbsite.density import Density
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.compat import Literal
 
 _INTERVALS = (
     constraints.interval,

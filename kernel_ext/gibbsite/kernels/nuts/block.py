@@ -12,16 +12,16 @@ from numpyro.infer import HMC
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 from numpyro.util import is_prng_key
 
-from gibbsite.conditional.draws.within import transform_to
+from gibbsite.conditional.draws.safe_bijectors import transform_to
 from gibbsite.density import Density, build_density
 from gibbsite.errors import OptionError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.learnt.bending import straight
 from gibbsite.kernels.learnt.coordinates import Form
 from gibbsite.kernels.learnt.metric import MOST_RANK, SMALL, unit_metric
-from gibbsite.kernels.nuts import over_chains
-from gibbsite.kernels.nuts.pool import pooled
-from gibbsite.kernels.nuts.problem import Problem, problem
+from gibbsite.kernels.learnt.power_transform import straight
+from gibbsite.kernels.nuts import collectives as over_chains
+from gibbsite.kernels.nuts.pooled_adaptation import pooled
+from gibbsite.kernels.nuts.potential import Problem, problem
 from gibbsite.kernels.nuts.state import NutsState, averages_after, first_state
 from gibbsite.kernels.nuts.tree import chance, grown
 from gibbsite.kernels.nuts.tuning import FIRST_TARGET, MOST_TARGET, as_vector, astray, unmoved

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 
-from gibbsite.kernels.nuts import over_chains
+from gibbsite.kernels.nuts import collectives as over_chains
 
 _NOISE = 32
 """Leaves whose random numbers are drawn at once."""

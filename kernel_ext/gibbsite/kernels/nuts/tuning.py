@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gibbsite.kernels.learnt.bending import Bends, bent, learnt_bends, straight
 from gibbsite.kernels.learnt.centring import Fit, learnt
 from gibbsite.kernels.learnt.coordinates import Coordinates, Form, Surroundings
 from gibbsite.kernels.learnt.metric import Metric, divergence, fisher_diagonal, low_rank, unit_metric
+from gibbsite.kernels.learnt.power_transform import Bends, bent, learnt_bends, straight
 
 _LEAST_DRAWS = 50
 """Draws of all chains from which a degree of centring can be told."""

@@ -13,13 +13,13 @@ from gibbsite.conditional.draws.slice import slice_element
 from gibbsite.errors import OptionError
 from gibbsite.kernels.base import SiteKernel, SiteState, StepInfo, step_info
 from gibbsite.kernels.blocks.target import Target, Values
-from gibbsite.kernels.nuts import over_chains
+from gibbsite.kernels.nuts import collectives as over_chains
 from gibbsite.kernels.nuts.state import averages_after, averages_at
 from gibbsite.kernels.nuts.tree import chance, grown
 from gibbsite.kernels.nuts.windows import ring_length, window_ends
 from gibbsite.kernels.tempered.ladder import even_rungs, first_rungs, swaps
 from gibbsite.kernels.tempered.reference import MOST, Reference
-from gibbsite.trace.passes.slopes import with_slopes
+from gibbsite.programs.passes.slopes import with_slopes
 
 EXPLORERS = ("NUTS", "Slice")
 _TARGET = 0.8

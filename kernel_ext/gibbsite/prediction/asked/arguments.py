@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.build import parameters_of_function
-from gibbsite.density.given.objects import Known, Labels
-from gibbsite.density.given.table import Table
-from gibbsite.density.given.tables import as_arrays
 from gibbsite.density.model.arguments import split_arguments
 from gibbsite.density.model.names import printed
 from gibbsite.errors import DataError, OptionError, UnknownNameError
-from gibbsite.ground.sensible import shown
+from gibbsite.ground.arguments import shown
+from gibbsite.inputs.objects import Known, Labels
+from gibbsite.inputs.table import Table
+from gibbsite.inputs.tables import as_arrays
 
 _SINCE = re.compile(r"days since (\S+)")
 

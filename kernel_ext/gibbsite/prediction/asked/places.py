@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Density, Site
-from gibbsite.density.given.objects import Labels
-from gibbsite.density.given.tables import plate_labels
 from gibbsite.errors import DataError
+from gibbsite.inputs.objects import Labels
+from gibbsite.inputs.tables import plate_labels
 from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
 
 

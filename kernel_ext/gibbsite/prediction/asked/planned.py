@@ -11,20 +11,20 @@ import numpy as np
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import current, weighted_latents
-from gibbsite.density.given.anew import ANEW
+from gibbsite.density.known_elements import constant_value, sources
 from gibbsite.density.model.arguments import Arguments, split_arguments
-from gibbsite.density.notation.statement import distribution_text
-from gibbsite.density.possible.elements import constant_value, sources
-from gibbsite.density.possible.indices import check_indices
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, GibbsiteError, ModelError
+from gibbsite.inputs.other_data import ANEW
 from gibbsite.prediction.asked.arguments import Asked, bound_arguments, call_of, leaves_of
 from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, read_leaves, rows_of
 from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
 from gibbsite.prediction.drawn.joint import GAUSSIAN, PROCESSES
 from gibbsite.prediction.drawn.program import Ask
-from gibbsite.trace.jaxpr.compat import Literal
+from gibbsite.printing.statements.statement import distribution_text
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.validation.indices import check_indices
 
 
 @dataclass(frozen=True)

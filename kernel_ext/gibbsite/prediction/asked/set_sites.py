@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.current import current
-from gibbsite.density.given.table import Table
-from gibbsite.density.possible.elements import sources
+from gibbsite.density.known_elements import sources
 from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
-from gibbsite.ground.sensible import by_name, shown
+from gibbsite.ground.arguments import by_name, shown
+from gibbsite.inputs.table import Table
 from gibbsite.prediction.asked.arguments import Asked, leaves_of
 
 

@@ -11,18 +11,18 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gibbsite.density.current import scored_elements
+from gibbsite.diagnostics.predictive.likelihood import without_labels
+from gibbsite.diagnostics.predictive.predict import log_likelihood
+from gibbsite.diagnostics.verdict.elpd import elpd_of, observation_names, scored
 from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
-from gibbsite.ground import sensible
-from gibbsite.ground.later import later
-from gibbsite.ground.sensible import shown
+from gibbsite.ground import arguments as sensible
+from gibbsite.ground.arguments import shown
+from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.batched.classes import Class, Set, arrays_of, same_program
 from gibbsite.prediction.batched.many import together
 from gibbsite.prediction.batched.masked import COUNTED, counting
-from gibbsite.sampling.after.likelihood import without_labels
-from gibbsite.sampling.after.predict import log_likelihood
-from gibbsite.sampling.verdict.elpd import elpd_of, observation_names, scored
 
 xr, arviz_stats = later("xarray"), later("arviz_stats")
 

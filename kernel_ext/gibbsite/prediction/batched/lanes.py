@@ -18,15 +18,15 @@ import numpy as np
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.kernels.nuts.windows import FINAL, window_ends
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.compiling import compiled
+from gibbsite.programs.passes.for_cpu import lowered_for_cpu
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.initial import bad_chains
 from gibbsite.sampling.engine.resources import Place, bytes_per_draw
 from gibbsite.sampling.engines import surroundings_of
 from gibbsite.sampling.run import Settings
 from gibbsite.sampling.warm.warming import EARLIEST, RHAT
-from gibbsite.trace.jaxpr.compiling import compiled
-from gibbsite.trace.passes.for_cpu import lowered_for_cpu
 
 _TRIES = 30  # of starts that have no density; what has none by then is told by a run of its own
 _CHAINS = 128  # side by side on a CPU: 64 to 256 take the same time for each in regressions of 50 rows

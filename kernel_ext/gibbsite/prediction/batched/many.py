@@ -9,24 +9,24 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from gibbsite.density.model.names import variable_name
+from gibbsite.diagnostics.measures.convergence import all_stats
+from gibbsite.diagnostics.measures.snapshot import ScalarStat
+from gibbsite.diagnostics.verdict.verdict import Verdict, judged
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameError
-from gibbsite.ground.later import later
-from gibbsite.ground.sensible import shown
+from gibbsite.ground.arguments import shown
+from gibbsite.ground.lazy_import import later
 from gibbsite.prediction.asked.arguments import asked_of
 from gibbsite.prediction.batched.classes import Class, Made, Set, classes_of, set_of
 from gibbsite.prediction.batched.lanes import Lane, Lanes, rhats
 from gibbsite.prediction.frame import columns_of
+from gibbsite.sampling.derived.interval import chosen
 from gibbsite.sampling.engine.resources import choose_device, planned
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.options import kept
-from gibbsite.sampling.posterior.interval import chosen
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.start import known_options, settings_for
-from gibbsite.sampling.storage.datatree import named_stats
-from gibbsite.sampling.storage.draws import label_of
-from gibbsite.sampling.verdict.verdict import Verdict, judged
-from gibbsite.sampling.watch.diagnostics import all_stats
-from gibbsite.sampling.watch.snapshot import ScalarStat
+from gibbsite.storage.datatree import named_stats
+from gibbsite.storage.draws import label_of
 
 pd, xr = later("pandas"), later("xarray")
 

@@ -14,13 +14,13 @@ import numpy as np
 import numpyro
 
 from gibbsite.conditional.draws.gamma import own_gammas
-from gibbsite.density.given.anew import ANEW
 from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.errors import StoreError
+from gibbsite.inputs.other_data import ANEW
 from gibbsite.prediction.drawn.asking import Asking
 from gibbsite.prediction.drawn.forward import Forward, Recipe
-from gibbsite.trace.passes.for_cpu import jitted
+from gibbsite.programs.passes.for_cpu import jitted
 
 MOST_BYTES = 2 * 2**30
 """What the draws of one prediction may take in memory, unless their number is asked for: beyond it they are

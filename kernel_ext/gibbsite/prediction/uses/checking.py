@@ -17,18 +17,18 @@ from numpyro import handlers
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution
+from gibbsite.diagnostics.verdict.elpd import scored
 from gibbsite.errors import DataError, GibbsiteError, ModelError, OptionError, UnknownNameError
-from gibbsite.ground import sensible
-from gibbsite.ground.later import later
-from gibbsite.ground.sensible import a_name, shown
+from gibbsite.ground import arguments as sensible
+from gibbsite.ground.arguments import a_name, shown
+from gibbsite.ground.lazy_import import later
 from gibbsite.prediction.frame import frame_of
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.contrasting import groups_of
 from gibbsite.prediction.verbs import predict, predict_prior
-from gibbsite.sampling.posterior.derived import Derived
-from gibbsite.sampling.posterior.expression import Shape
-from gibbsite.sampling.posterior.interval import chosen
-from gibbsite.sampling.verdict.elpd import scored
+from gibbsite.sampling.derived.derived import Derived
+from gibbsite.sampling.derived.expression import Shape
+from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
 
 ecdf_utils, optimize = later("arviz_stats.ecdf_utils"), later("scipy.optimize")

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.diagnostics.verdict.elpd import difference
+from gibbsite.diagnostics.verdict.predictions import SMALL, other_data
 from gibbsite.errors import DataError, OptionError
-from gibbsite.ground.sensible import shown
+from gibbsite.ground.arguments import shown
 from gibbsite.prediction.frame import frame_of
-from gibbsite.sampling.verdict.elpd import difference
-from gibbsite.sampling.verdict.predictions import SMALL, other_data
 
 _BAD_K = 0.7  # beyond it PSIS is not to be relied on (Vehtari et al. 2024, §3.2.4)
 _CLEAR = 2.0  # standard errors

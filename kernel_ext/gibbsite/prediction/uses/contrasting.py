@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import DataError, OptionError, UnknownNameError
-from gibbsite.ground.sensible import shown
+from gibbsite.ground.arguments import shown
 from gibbsite.prediction.frame import columns_of, frame_of
 from gibbsite.prediction.prediction import Prediction
-from gibbsite.sampling.posterior.interval import chosen
+from gibbsite.sampling.derived.interval import chosen
 
 KINDS = ("difference", "ratio", "risk ratio")
 

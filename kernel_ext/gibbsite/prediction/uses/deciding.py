@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.diagnostics.measures.convergence import scalar_stat
 from gibbsite.errors import OptionError
-from gibbsite.ground.sensible import shown
+from gibbsite.ground.arguments import shown
 from gibbsite.prediction.frame import columns_of, frame_of
 from gibbsite.prediction.prediction import Prediction
-from gibbsite.sampling.posterior.interval import chosen
-from gibbsite.sampling.watch.diagnostics import scalar_stat
+from gibbsite.sampling.derived.interval import chosen
 
 
 class Decision:

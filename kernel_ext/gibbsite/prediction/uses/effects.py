@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import OptionError, UnknownNameError
-from gibbsite.ground.sensible import shown
+from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.frame import columns_of, frame_of
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.verbs import predict
-from gibbsite.sampling.posterior.interval import chosen
+from gibbsite.sampling.derived.interval import chosen
 
 _GRID, _TAIL = 9, 2.5
 _FEW = 8  # values that are all looked at

@@ -15,19 +15,19 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.kernels.nuts.over_chains import AXIS
+from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.kernels.nuts.windows import FINAL
-from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.engine.flight import Flight
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.compiling import compiled
+from gibbsite.programs.jaxpr.surroundings import Surroundings
+from gibbsite.programs.passes.for_cpu import for_cpu, lowered_for_cpu
+from gibbsite.sampling.engine.abandonable import beside
 from gibbsite.sampling.engine.forward import forward
+from gibbsite.sampling.engine.in_flight import Flight
 from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values, logdensity_at_start
-from gibbsite.sampling.engine.leaving import beside
+from gibbsite.sampling.engine.progress import UnderWay
 from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.sampling.engine.timing import lowered_blocks
-from gibbsite.sampling.engine.under_way import UnderWay
-from gibbsite.trace.jaxpr.compiling import compiled
-from gibbsite.trace.jaxpr.surroundings import Surroundings
-from gibbsite.trace.passes.for_cpu import for_cpu, lowered_for_cpu
 
 INPUTS = "_gibbsite_inputs"
 _LONGEST_PATH = 4

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from numpyro import handlers
 
 from gibbsite.errors import ModelError
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.plans.schedule.plan import Plan
 
 # tells the key of predictions from those that kernels make of the same one
 _PREDICTIONS = 0x7072

@@ -20,7 +20,7 @@ from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError, OptionError, UnknownNameError
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.plans.schedule.plan import Plan
 
 
 def model_of(kernel: Any) -> Any:

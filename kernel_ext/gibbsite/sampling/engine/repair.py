@@ -12,7 +12,7 @@ from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density
 from gibbsite.density.passes.soften import impossibilities, softened
 from gibbsite.errors import ModelError
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.plans.schedule.plan import Plan
 
 PASSES = 60
 # a pass under a low penalty wanders, one under a high penalty goes downhill: rounds of both

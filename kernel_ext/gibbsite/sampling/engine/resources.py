@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 from gibbsite.errors import OptionError, ResourceError, UnknownNameError
+from gibbsite.ground.arguments import shown
 from gibbsite.ground.memory import available_memory, readable
-from gibbsite.ground.sensible import shown
-from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.storage.draws import empty_like
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.storage.draws import empty_like
 
 _BUFFER_BYTES = 64 * 2**20
 _MAX_CAPACITY = 1024

@@ -12,17 +12,17 @@ import numpy as np
 
 from gibbsite.conditional.finite.relabel import relabelled
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.density.possible.certain import undecided
-from gibbsite.density.possible.check import told_start
+from gibbsite.diagnostics.modes.mass import DOUBT, Bounds
+from gibbsite.diagnostics.modes.moves import RESTARTED, Move, told_restarts
 from gibbsite.errors import ModelError
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.sampling.engine.dead_chains import FAR, far_below, level_of, slopeless
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.initial import RADIUS, bad_chains, check_start
-from gibbsite.sampling.engine.lost import FAR, far_below, level_of, slopeless
 from gibbsite.sampling.engine.repair import Repair, repairable
-from gibbsite.sampling.modes.mass import DOUBT, Bounds
-from gibbsite.sampling.modes.moves import RESTARTED, Move, told_restarts
-from gibbsite.sampling.modes.scout import STEPS, masses, weightless
+from gibbsite.sampling.warm.scout import STEPS, masses, weightless
+from gibbsite.validation.certain import undecided
+from gibbsite.validation.check import told_start
 
 TRIES = 100
 """How often a chain's start is drawn anew, as often as NumPyro's `find_valid_initial_params` does."""

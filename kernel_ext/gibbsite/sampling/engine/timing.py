@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer.gibbs import with_conditioning
 
-from gibbsite.kernels.nuts.over_chains import AXIS
-from gibbsite.trace.passes.for_cpu import lowered_for_cpu
+from gibbsite.kernels.nuts.collectives import AXIS
+from gibbsite.programs.passes.for_cpu import lowered_for_cpu
 
 _ROUNDS = 5
 _SECONDS = 0.05

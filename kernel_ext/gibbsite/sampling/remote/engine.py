@@ -16,16 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.errors import ModelError
-from gibbsite.sampling import checkpoint
+from gibbsite.programs.jaxpr.compiling import compiled
+from gibbsite.programs.passes.for_cpu import for_cpu
+from gibbsite.sampling.engine.abandonable import beside
 from gibbsite.sampling.engine.engine import Engine, _traced
-from gibbsite.sampling.engine.flight import Flight
-from gibbsite.sampling.engine.leaving import beside
+from gibbsite.sampling.engine.in_flight import Flight
 from gibbsite.sampling.engine.stages import COMPILING
 from gibbsite.sampling.remote.pieces import Piece, Pieces, checked
 from gibbsite.sampling.remote.worker import Program
-from gibbsite.sampling.storage.draws import Chunk
-from gibbsite.trace.jaxpr.compiling import compiled
-from gibbsite.trace.passes.for_cpu import for_cpu
+from gibbsite.storage import checkpoint
+from gibbsite.storage.draws import Chunk
 
 MOST_PIECES = 64
 """Pieces of a chunk: many more would wait for the one process that sends them."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import GibbsiteError, OptionError
-from gibbsite.ground.sensible import shown
+from gibbsite.ground.arguments import shown
 from gibbsite.sampling.remote.worker import Answer, Program, stepped
 
 _log = logging.getLogger("gibbsite")

@@ -23,9 +23,9 @@ import jax
 import numpy as np
 
 from gibbsite.ground.process import after_fork
-from gibbsite.sampling import checkpoint
-from gibbsite.trace.jaxpr.compiling import compiled
-from gibbsite.trace.jaxpr.surroundings import Surroundings
+from gibbsite.programs.jaxpr.compiling import compiled
+from gibbsite.programs.jaxpr.surroundings import Surroundings
+from gibbsite.storage import checkpoint
 
 _KEPT = 8
 _programs: OrderedDict[str, Callable[..., Any]] = OrderedDict()

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.kernels.nuts.settled import settling
-from gibbsite.kernels.nuts.told import Centring
+from gibbsite.diagnostics.measures.snapshot import Notice
+from gibbsite.diagnostics.modes.moves import Move, moves_from, told_lost
+from gibbsite.kernels.nuts.report import Centring
+from gibbsite.kernels.nuts.warmup_convergence import settling
 from gibbsite.kernels.nuts.windows import FINAL, LEAST, window_ends
-from gibbsite.kernels.scheduling.plan import Plan
+from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
-from gibbsite.sampling.modes.moves import Move, moves_from, told_lost
-from gibbsite.sampling.warm.followed import Followed
-from gibbsite.sampling.warm.lost import found_again
-from gibbsite.sampling.watch.snapshot import Notice
+from gibbsite.sampling.warm.dead_chains import found_again
+from gibbsite.sampling.warm.trace import Followed
 
 EARLIEST = 150
 """Steps before which no warm-up ends by itself."""

@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from gibbsite.kernels.scheduling.plan import Plan
-from gibbsite.sampling.modes.found import Modes, modes_found, noticed_modes
-from gibbsite.sampling.modes.renamed import one_labelling
-from gibbsite.sampling.storage.draws import Draws, label_of
-from gibbsite.sampling.verdict import hints
-from gibbsite.sampling.verdict.notices import (
+from gibbsite.diagnostics.measures.convergence import fair_share, scalar_stat, some_stats, worst_first
+from gibbsite.diagnostics.measures.moments import Moments
+from gibbsite.diagnostics.measures.snapshot import History, Notice, ScalarStat
+from gibbsite.diagnostics.modes.found import Modes, modes_found, noticed_modes
+from gibbsite.diagnostics.modes.renamed import one_labelling
+from gibbsite.diagnostics.verdict import hints
+from gibbsite.diagnostics.verdict.notices import (
     disagreement,
     divergence_notice,
     endless,
@@ -18,11 +19,10 @@ from gibbsite.sampling.verdict.notices import (
     stuck_chains,
     told_by_labels,
 )
-from gibbsite.sampling.verdict.rounding import Rounding, rounding_notices
-from gibbsite.sampling.verdict.stake import never_at_stake
-from gibbsite.sampling.watch.diagnostics import fair_share, scalar_stat, some_stats, worst_first
-from gibbsite.sampling.watch.moments import Moments
-from gibbsite.sampling.watch.snapshot import History, Notice, ScalarStat
+from gibbsite.diagnostics.verdict.rounding import Rounding, rounding_notices
+from gibbsite.diagnostics.verdict.stake import never_at_stake
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.storage.draws import Draws, label_of
 
 _WATCHED_PER_SITE = 24
 _JUDGED_PER_SITE = 200

@@ -4,8 +4,8 @@ import shutil
 import time
 from typing import Any
 
+from gibbsite.diagnostics.measures.snapshot import Notice, Stored
 from gibbsite.ground.memory import readable
-from gibbsite.sampling.watch.snapshot import Notice, Stored
 
 
 def stored(store: Any, left: float) -> Stored | None:

@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.errors import OptionError
-from gibbsite.ground.sensible import shown
-from gibbsite.sampling.watch.snapshot import ScalarStat
+from gibbsite.ground.arguments import shown
 
 _MEASURES = {
     "ess": lambda s: min(s.ess_bulk, s.ess_tail),

@@ -7,7 +7,7 @@ from typing import Any
 
 from gibbsite.errors import DataError, ModelError
 from gibbsite.graph import element_blanket, element_text
-from gibbsite.kernels.scheduling.edits import merged, with_kernel
+from gibbsite.plans.schedule.edits import merged, with_kernel
 
 
 @dataclass(frozen=True)

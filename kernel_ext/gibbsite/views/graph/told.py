@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gibbsite.errors import GibbsiteError
-from gibbsite.kernels.scheduling.registry import kernels
+from gibbsite.plans.schedule.registry import kernels
 from gibbsite.views.graph.steps import Step, steps_of
 
 _MOST_STANDS = 8

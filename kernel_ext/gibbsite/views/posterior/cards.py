@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gibbsite.sampling.posterior.marginals import Forest, Marginal, Shown, Strip
+from gibbsite.sampling.derived.marginals import Forest, Marginal, Shown, Strip
 from gibbsite.views.ink import svg
 from gibbsite.views.plots import picture
 from gibbsite.views.posterior.gather import Posterior

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gibbsite.sampling.posterior.interval import Interval, chosen
-from gibbsite.sampling.posterior.marginals import Marginal, Shown, elements, marginal, with_prior
-from gibbsite.sampling.storage.draws import label_of
+from gibbsite.sampling.derived.interval import Interval, chosen
+from gibbsite.sampling.derived.marginals import Marginal, Shown, elements, marginal, with_prior
+from gibbsite.storage.draws import label_of
 from gibbsite.views.run.content import MAX_CHAINS, RunLike
 
 MOST_SITES = 36

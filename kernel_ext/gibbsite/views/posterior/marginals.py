@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gibbsite.sampling.posterior.marginals import Forest, Marginal, Shown, Strip
+from gibbsite.sampling.derived.marginals import Forest, Marginal, Shown, Strip
 from gibbsite.views.ink.colours import BAD, CHAINS, OTHERS
 from gibbsite.views.plots.plot import (
     Axis,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gibbsite.errors import OptionError
-from gibbsite.ground.sensible import shown
+from gibbsite.ground.arguments import shown
 from gibbsite.views.host.display import bundle
 from gibbsite.views.host.names import name_of
 from gibbsite.views.host.static import svg_html

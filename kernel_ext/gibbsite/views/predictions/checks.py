@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.prediction.uses.checking import BINARY, CATEGORIES, CENSORED, COUNTS, Checks, Curve, Statistic
-from gibbsite.sampling.posterior.interval import chosen
+from gibbsite.sampling.derived.interval import chosen
 from gibbsite.views.host.static import svg_html
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import BAD, CHAINS, OTHERS

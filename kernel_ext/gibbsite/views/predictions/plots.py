@@ -8,7 +8,7 @@ yes or no: how often each value. Rows without data of their own: every row's mea
 import numpy as np
 
 from gibbsite.prediction.prediction import Prediction
-from gibbsite.sampling.posterior.interval import chosen
+from gibbsite.sampling.derived.interval import chosen
 from gibbsite.views.ink.colours import BAD, CHAINS
 from gibbsite.views.plots.plot import INK, Axis, Band, Bars, Dots, Line, Plot, Rows, Stretches, reach
 

@@ -4,7 +4,7 @@ import re
 from functools import cache
 from html import escape
 
-from gibbsite.sampling.verdict.advice import sections
+from gibbsite.diagnostics.verdict.advice import sections
 
 _CODE = re.compile(r"`([^`]+)`")
 _STRESS = re.compile(r"\*([^*]+)\*")

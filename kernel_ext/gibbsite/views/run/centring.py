@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.sampling.storage.draws import label_of
+from gibbsite.storage.draws import label_of
 from gibbsite.views.ink import svg
 
 HEIGHT = 14

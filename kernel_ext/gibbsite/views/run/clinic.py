@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from gibbsite.diagnostics.verdict.compare import Comparison, compare
+from gibbsite.diagnostics.verdict.cure import Cure
+from gibbsite.diagnostics.verdict.cures import cures
 from gibbsite.errors import GibbsiteError
-from gibbsite.sampling.verdict.compare import Comparison, compare
-from gibbsite.sampling.verdict.cure import Cure
-from gibbsite.sampling.verdict.cures import cures
 from gibbsite.views.host.names import name_of
 from gibbsite.views.run.content import ENDED, status_of
 from gibbsite.views.run.words import fixed, number, progress, whole

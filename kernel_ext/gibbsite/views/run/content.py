@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gibbsite.sampling.watch import series
+from gibbsite.diagnostics.measures import series
 
 RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100

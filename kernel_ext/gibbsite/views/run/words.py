@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from gibbsite.sampling.engine.stages import COMPILING
-from gibbsite.sampling.storage.names import element_name
+from gibbsite.storage.names import element_name
 from gibbsite.views.run.content import ENDED, ESS_PER_CHAIN, RHAT_LIMIT, Content, status_of
 
 

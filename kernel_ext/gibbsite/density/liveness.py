@@ -1,0 +1,167 @@
+"""Which elements of the latent sites enter the density at all: a pass back from it that knows the data.
+
+The index maps tell what an array may read; here a mask, a weight of zero and an index that no latent
+reaches count by their values. Elements that nothing needs are flat directions: of padded sequences, the
+padding.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import constraints
+
+from gibbsite.density.density import Density
+from gibbsite.density.model.bounds import base_constraint
+from gibbsite.programs.jaxpr import primitives as op
+from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal, bind_equation
+from gibbsite.programs.jaxpr.walker import back, behind, made_by
+
+_BOUNDED = (
+    constraints.interval,
+    constraints.unit_interval,
+    constraints.simplex,
+    constraints.circular,
+    constraints.boolean,
+    constraints.integer_interval,
+    constraints.multinomial,
+    constraints.corr_cholesky,
+    constraints.corr_matrix,
+    constraints.sphere,
+)
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+_ARRANGING = op.REARRANGES | op.SPREADS | op.TOTALS | op.RUNNING_TOTALS | op.SLICES
+_LINEAR = op.GATHERS | op.CONTRACTS | op.WINDOWS  # in one operand, where they know the others
+
+
+def needed_elements(density: Density) -> dict[str, np.ndarray]:
+    """For each latent site, which of its elements any term of the log density may depend on, at the bound
+    data; a dependence is left out only where a known zero or a known choice cuts it off."""
+    if "needed" not in density.cache:
+        roots = [*density.outputs["log_prob"].values(), *(t.atom for t in density.bounds)]
+        need = needed_by(density, roots)
+        density.cache["needed"] = {
+            n: np.broadcast_to(need.get(v, False), density.sites[n].shape)
+            for n, v in density.latent_vars.items()
+        }
+    return density.cache["needed"]
+
+
+def needed_by(density: Density, roots: Iterable[Any], given: Mapping[str, Any] = _NOTHING) -> dict[Any, Any]:
+    """For each array that `roots` may depend on, which of its elements they do, at the bound data and with
+    the `given` values of some latent sites."""
+    with jax.ensure_compile_time_eval():
+        return _Pass(density, dict(given)).back(roots)
+
+
+class _Pass:
+    """One pass back through the flat program; `given` latents count as known, as data do."""
+
+    def __init__(self, density: Density, given: dict[str, Any]):
+        self._density, self._given = density, frozenset(given)
+        sites = density.sites
+        values = {
+            n: jnp.broadcast_to(jnp.asarray(v, sites[n].dtype), sites[n].shape) for n, v in given.items()
+        }
+        self._read = density.evaluator(values).full
+
+    def _known(self, atom: Any) -> bool:
+        return isinstance(atom, Literal) or self._density.maps.latents(atom) <= self._given
+
+    def _value(self, atom: Any) -> np.ndarray:
+        return np.asarray(atom.val if isinstance(atom, Literal) else self._read(atom))
+
+    def back(self, roots: Iterable[Any]) -> dict[Any, Any]:
+        """Which elements of which arrays are needed."""
+        whole = {a: np.ones(a.aval.shape, bool) for a in roots if not self._known(a)}
+        return back(self._density.closed.jaxpr, whole, self._through, np.logical_or)
+
+    def _through(self, eqn: JaxprEqn, i: int, outs: list[Any]) -> Any:
+        """Which elements of operand `i` the needed elements of an equation's results need."""
+        if self._known(eqn.invars[i]) or not any(o is not None and o.any() for o in outs):
+            return None
+        shape = tuple(eqn.invars[i].aval.shape)
+        if op.of_kind(eqn, op.BRANCHES) and self._known(eqn.invars[0]):
+            return np.full(shape, self._taken_reads(eqn, i, outs))
+        if len(outs) > 1 or not op.of_kind(eqn, op.ELEMENTWISE, op.JOINS):
+            others = {j: a for j, a in enumerate(eqn.invars) if j != i}
+            alone = all(map(self._known, others.values())) and (i == 0 or op.of_kind(eqn, op.CONTRACTS))
+            linear = op.of_kind(eqn, _ARRANGING) or (op.of_kind(eqn, _LINEAR) and alone)
+            if len(outs) > 1 or not linear:
+                return np.ones(shape, bool)
+            return _transposed(eqn, i, outs[0], {j: self._value(a) for j, a in others.items()})
+        out = outs[0]
+        if op.of_kind(eqn, op.JOINS):
+            axis = eqn.params["dimension"]
+            start = sum(a.aval.shape[axis] for a in eqn.invars[:i])
+            return np.take(out, range(start, start + shape[axis]), axis)
+        if op.of_kind(eqn, op.SELECTS) and i > 0 and self._known(eqn.invars[0]):
+            out = out & (self._value(eqn.invars[0]).astype(int) == i - 1)
+        elif op.of_kind(eqn, op.MULTIPLIES) and self._known(eqn.invars[1 - i]):
+            out = out & (self._value(eqn.invars[1 - i]) != 0)
+        elif op.of_kind(eqn, op.BOTH) and eqn.invars[i].aval.dtype == bool and self._known(eqn.invars[1 - i]):
+            out = out & self._value(eqn.invars[1 - i])
+        if not shape:
+            return out.any()
+        repeated = tuple(a for a, n in enumerate(shape) if n == 1)  # operands of size 1 broadcast
+        return out.any(axis=repeated, keepdims=True) if shape != out.shape else out
+
+    def _taken_reads(self, eqn: JaxprEqn, i: int, outs: list[Any]) -> bool:
+        """Whether the branch that a known index takes reads operand `i` for a result that is needed."""
+        branches = eqn.params["branches"]
+        at = int(np.clip(self._value(eqn.invars[0]), 0, len(branches) - 1))
+        jaxpr = branches[at].jaxpr
+        wanted = [v for v, o in zip(jaxpr.outvars, outs, strict=True) if o is not None and o.any()]
+        return jaxpr.invars[i - 1] in set(behind(made_by(jaxpr), wanted))
+
+
+def _transposed(eqn: JaxprEqn, i: int, out: Any, others: Mapping[int, Any]) -> np.ndarray:
+    """Through an operation that is linear in operand `i`: back along its transpose, in counts of needs."""
+    shape = tuple(eqn.invars[i].aval.shape)
+    changed: dict[str, Any] = {}
+    if op.of_kind(eqn, op.CONTRACTS):
+        changed = {"preferred_element_type": np.dtype(np.float32)}
+    elif eqn.params.get("mode") is jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS:
+        changed = {"mode": jax.lax.GatherScatterMode.CLIP}  # what comes of it where the promise is not kept
+
+    def forward(x: Any) -> Any:
+        operands = [x if j == i else _counted(eqn, others[j]) for j in range(len(eqn.invars))]
+        return bind_equation(eqn, operands, **changed)[0]
+
+    back = jax.linear_transpose(forward, jax.ShapeDtypeStruct(shape, np.float32))
+    return np.asarray(back(jnp.asarray(out, np.float32))[0]) > 0
+
+
+def _counted(eqn: JaxprEqn, other: Any) -> Any:
+    """A factor by whether it is zero; indices as they are."""
+    return jnp.asarray(other != 0, np.float32) if op.of_kind(eqn, op.CONTRACTS) else jnp.asarray(other)
+
+
+def flat_elements(density: Density) -> dict[str, np.ndarray]:
+    """For the sites that have any: which elements nothing needs although their support is not bounded.
+
+    Their density is constant on a set without end. A model has such where it masks or weighs a latent site,
+    or where its prior is improper; others are not looked at.
+    """
+    found = {n: ~needed_elements(density)[n] for n in loose_sites(density)}
+    return {n: free for n, free in found.items() if free.any()}
+
+
+def loose_sites(density: Density) -> tuple[str, ...]:
+    """The sites whose prior may say nothing, on a support that is not bounded."""
+    return tuple(
+        n
+        for n in density.latents
+        if (density.sites[n].fn_name == "ImproperUniform" or density.outputs["weights"].get(n))
+        and not _bounded(density.sites[n].support)
+    )
+
+
+def _bounded(support: Any) -> bool:
+    support = base_constraint(support)
+    return any(support is c or (isinstance(c, type) and isinstance(support, c)) for c in _BOUNDED)

@@ -1,0 +1,1 @@
+"""Draws, as they come → running moments, convergence measures, ranks, and what plots of them need."""

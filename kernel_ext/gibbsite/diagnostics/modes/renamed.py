@@ -1,0 +1,173 @@
+"""The draws of a run → whether all chains have one labelling of components that the model lets be renamed.
+
+Of a posterior that is symmetric, a number and what it becomes under other labels have the same distribution:
+one is the larger in half of the draws. Where a run says otherwise, with draws enough to know, its chains have
+left out modes that weigh as much as the one they are in, and agree in that. No R-hat tells.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density import Density
+from gibbsite.density.hierarchy.exchangeability import Exchange, Unchanged, component_axes, ways
+from gibbsite.density.ordering import why_not
+from gibbsite.diagnostics.measures.convergence import scalar_stat
+from gibbsite.diagnostics.measures.snapshot import Notice
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.primitives import MAXIMA, of_kind
+from gibbsite.storage.draws import label_of
+
+TOPIC = "renamed"
+_MOST_COMPONENTS = 8
+_MOST_ELEMENTS = 256
+_MOST_DRAWS = 2000
+_FEW_DRAWS = 250
+# numbers that are put through the density to see whether it is symmetric: a tenth of a second of NumPy
+_MOST_WORK = 2_000_000
+_ERRORS = 6.0
+"""Standard errors by which a share has to miss one half: once in 10⁹, and in 10⁵ where ESS is put at twice
+what it is. All draws in one order are told from 36 effective ones on."""
+
+
+def latent_draws(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The draws `[chain, draw, *shape]` of a run under the names of the sites of its density as well."""
+    held = dict(draws)
+    for group, members in plan.groups.items():
+        if group in held:
+            stack = held[group]
+            held.update({m: stack[:, :, i] for i, m in enumerate(members)})
+    if plan.density is not None:
+        for array, members in plan.density.members.items():
+            if array not in held and all(m in held for m in members):
+                held[array] = np.stack([held[m] for m in members], axis=2)
+    return held
+
+
+def one_labelling(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
+    """A notice where components may be renamed, and all draws `[chain, draw, *shape]` of all chains keep to
+    one of their orders."""
+    density = plan.density
+    if density is None or not draws:
+        return []
+    held = latent_draws(plan, draws)
+    unseen = {*plan.generated, *plan.hidden}
+    smooth = {
+        n: held[n]
+        for n in density.latents
+        if n in held and n not in unseen and not density.sites[n].discrete and held[n].dtype.kind == "f"
+    }
+    seen = _Seen(density)
+    for way in _exchanges(density, smooth):
+        apart = [n for n in smooth if n in way.moves and _one_sided(smooth, way, n)]
+        if apart and seen.allows and seen.unchanged(way):
+            return [_told(density, way, apart, [n for n in smooth if n in way.moves])]
+    return []
+
+
+def notices_from(saved: Sequence[Sequence[Any]]) -> tuple[Notice, ...]:
+    """The notices of a stored run, of which a run without its model can see nothing: text, hint and sites."""
+    return tuple(Notice(text, hint, TOPIC, tuple(sites)) for text, hint, sites in saved)
+
+
+class _Seen:
+    """The symmetry of a density, looked for in `_MOST_WORK` of its numbers and no more."""
+
+    def __init__(self, density: Density):
+        self._density = density
+        sizes = [int(np.prod(s.shape, dtype=np.int64)) for s in density.sites.values()]
+        self._left = max(1, _MOST_WORK // max(1, sum(sizes)))
+
+    @property
+    def allows(self) -> bool:
+        return self._left > 0
+
+    def unchanged(self, way: Exchange) -> bool:
+        """Whether the exchange leaves the density as it is; what is known of it is kept with the density."""
+        if "unchanged" not in self._density.cache:
+            self._density.cache["unchanged"] = Unchanged(self._density, _mixes(self._density)), {}
+        unchanged, known = self._density.cache["unchanged"]
+        key = repr(way)
+        if key not in known:
+            self._left -= 1
+            known[key] = unchanged.by(way)
+        return known[key]
+
+
+def _mixes(density: Density) -> bool:
+    """Whether components are mixed in a way that one sees: then it is worth compiling what NumPy cannot
+    evaluate."""
+    return any(density.sites[n].discrete for n in density.latents) or any(
+        of_kind(eqn, MAXIMA) for eqn in density.closed.jaxpr.eqns
+    )
+
+
+def _exchanges(density: Density, smooth: Mapping[str, Any]) -> Iterator[Exchange]:
+    """Two components in each other's place, of every number of components that there may be."""
+    lengths = {n for name in smooth for n in density.sites[name].shape if component_axes(density, name, n)}
+    alike: dict[Any, int] = {}
+    for name in smooth:
+        key = density.sites[name].shape, density.sites[name].fn_name
+        alike[key] = alike.get(key, 0) + 1
+    for k in sorted(n for n in lengths | {*alike.values()} if 2 <= n <= _MOST_COMPONENTS):
+        found = [w for w in ways(density, range(k)) if w.labels or w.families or any(w.axes.values())]
+        for i, j in itertools.combinations(range(k), 2):
+            order = list(range(k))
+            order[i], order[j] = j, i
+            yield from (replace(way, order=tuple(order)) for way in found)
+
+
+def _one_sided(draws: Mapping[str, np.ndarray], way: Exchange, name: str) -> bool:
+    """Whether an element of a site and what it becomes are not the larger in half of the draws each."""
+    shape = draws[name].shape[2:]
+    other, places, whole = way.source(name, shape)
+    if other not in draws or draws[other].shape[2:] != shape:
+        return False
+    own = np.arange(len(places))
+    changed = own if other != name or whole is not None else own[places != own]
+    if not len(changed):
+        return False
+    some = changed[np.unique(np.linspace(0, len(changed) - 1, _MOST_ELEMENTS).round().astype(int))]
+    few = _over(draws, name, other, some, places[some], whole, _FEW_DRAWS)
+    worst = int(np.argmax(np.abs(_share(few) - 0.5)))
+    element = some[worst : worst + 1]
+    over = _over(draws, name, other, element, places[element], whole, _MOST_DRAWS)[..., 0]
+    ess = scalar_stat(label_of(name, ()), name, (), over).ess_bulk
+    return bool(ess > 0 and abs(_share(over[..., None])[0] - 0.5) > _ERRORS * 0.5 / np.sqrt(ess))
+
+
+def _over(
+    draws: Mapping[str, np.ndarray],
+    name: str,
+    other: str,
+    elements: np.ndarray,
+    places: np.ndarray,
+    whole: float | None,
+    most: int,
+) -> np.ndarray:
+    """By how much elements are larger than what they become `[chain, draw, element]`, of `most` draws."""
+    step = -(-draws[name].shape[1] // most)
+    here, there = ((draws[n][:, ::step], at) for n, at in ((name, elements), (other, places)))
+    a, b = (x.reshape(*x.shape[:2], -1)[..., at].astype(np.float64) for x, at in (here, there))
+    return a - (b if whole is None else whole - b)
+
+
+def _share(over: np.ndarray) -> np.ndarray:
+    return (over > 0).mean(axis=(0, 1)) + 0.5 * (over == 0).mean(axis=(0, 1))
+
+
+def _told(density: Density, way: Exchange, apart: Sequence[str], moved: Sequence[str]) -> Notice:
+    names = list(dict.fromkeys([*(n for n in apart if n not in (way.mirrored or ())), *apart]))
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    fits = [n for n in names if way.axes.get(n) and not why_not(density, n)]
+    order = f'put them in order (`model.ordered("{fits[0]}")`), or ' if fits else ""
+    return Notice(
+        f"all chains have one labelling of components that can be renamed ({listed}): the posterior has "
+        f"modes of the same weight under other labels, which no chain visited",
+        f"{order}look only at what does not depend on labels, or cross between them: Tempered(NUTS …)",
+        TOPIC,
+        tuple(moved),
+    )

@@ -1,0 +1,143 @@
+"""A density in flat unconstrained coordinates: where volumes are compared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.draws.safe_bijectors import transform_to
+from gibbsite.conditional.reads.moving_support import bounded_by, support_movers
+from gibbsite.density import Density
+from gibbsite.density.model.bounds import all_inside
+from gibbsite.elimination import Marginal, joint_marginal
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.compat import jaxpr_as_fun
+from gibbsite.programs.passes.for_cpu import jitted
+
+_IMPROPER = ("ImproperUniform", "Unit")
+_BATCH = 256
+"""Points that are evaluated at once: one compiled program for any number of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The latents that a run's kernels move, as flat unconstrained numbers `[point, size]`, and the
+    logdensity there, Jacobians included.
+
+    `smooth` are the continuous sites in order with their unconstrained shapes; `listed` the discrete ones,
+    which `marginal` sums out where that can be done: where it cannot, the density is that of given values.
+    `absent` are latents that no data see and no kernel moves: they integrate to one and are left out.
+    """
+
+    density: Density
+    smooth: Mapping[str, tuple[int, ...]]
+    listed: tuple[str, ...]
+    absent: frozenset[str]
+    marginal: Marginal | None
+    data: tuple[Any, ...]
+    _programs: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def size(self) -> int:
+        """How many continuous numbers there are."""
+        return sum(int(np.prod(shape, dtype=np.int64)) for shape in self.smooth.values())
+
+    @property
+    def proper(self) -> bool:
+        """Whether the priors surely have a mass of one, and the density of the data is told."""
+        sites, weights = self.density.sites, self.density.outputs["weights"]
+        return self.marginal is None and all(
+            sites[n].fn_name not in _IMPROPER and not weights.get(n) for n in (*self.smooth, *self.listed)
+        )
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The discrete sites whose values the logdensity is asked for with."""
+        return () if self.marginal is not None else self.listed
+
+    def free(self, values: Mapping[str, Any]) -> np.ndarray:
+        """Coordinates `[point, size]` of constrained values `[point, *shape]` by site."""
+        values = self.density.packed(values) if not set(self.smooth) <= set(values) else values
+        flat = []
+        for name in self.smooth:
+            v = np.asarray(values[name])
+            x = np.asarray(transform_to(self.density.sites[name].support)._inverse(jnp.asarray(v)))
+            flat.append(x.reshape(len(v), -1).astype(np.float64))
+        return np.concatenate(flat, axis=1) if flat else np.zeros((len(next(iter(values.values()))), 0))
+
+    def discrete(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The values of `given` sites, `[point, *shape]`."""
+        return {n: np.asarray(values[n]) for n in self.given}
+
+    def logdensity(self, x: np.ndarray, z: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Log density of the coordinates `[point, size]` (with `given` sites at `z`), and the part of it that
+        is the data's and factors': both `[point]`; −∞ where there is none."""
+        if "both" not in self._programs:
+            self._programs["both"] = jitted(jax.vmap(self._both, in_axes=(0, 0, None)))
+        found = []
+        for at in range(0, len(x), _BATCH):
+            rows = np.arange(at, at + _BATCH).clip(max=len(x) - 1)
+            part = {n: v[rows] for n, v in z.items()}
+            out = self._programs["both"](jnp.asarray(x[rows]), part, self.data)
+            found.append(np.asarray(out, np.float64)[: len(x) - at].T)
+        level, fit = np.concatenate(found, axis=1)
+        return np.where(np.isnan(level), -np.inf, level), fit
+
+    def _both(self, x: jax.Array, z: Mapping[str, Any], data: Any) -> jax.Array:
+        values, moved, at = dict(z), jnp.zeros(()), 0
+        for name, shape in self.smooth.items():
+            size = int(np.prod(shape, dtype=np.int64))
+            part = x[at : at + size].reshape(shape)
+            at += size
+            transform = transform_to(self.density.sites[name].support)
+            values[name] = transform(part).astype(self.density.sites[name].dtype)
+            moved = moved + jnp.sum(transform.log_abs_det_jacobian(part, values[name]))
+        if self.marginal is not None:
+            return jnp.stack([self.marginal.logdensity_at(values, data) + moved, jnp.zeros(())])
+        density = self.density
+        for name in self.absent:
+            values[name] = jnp.zeros(density.sites[name].shape, density.sites[name].dtype)
+        names = sorted(density.latent_vars)
+        out = jaxpr_as_fun(density.closed)(*[values[n] for n in names], *data)
+        found = jax.tree.unflatten(jax.tree.structure(density.outputs), out)
+        inside = all_inside({n: v for n, v in found["inside"].items() if n not in self.absent})
+        sums = {n: jnp.sum(v) for n, v in found["log_prob"].items() if n not in self.absent}
+        seen = sum((v for n, v in sums.items() if n not in values), start=jnp.zeros(()))
+        total = sum((v for n, v in sums.items() if n in values), start=seen)
+        return jnp.stack([jnp.where(inside, total + moved, -jnp.inf), seen])
+
+
+def space_of(plan: Plan, names: Any, summed: bool = True) -> Space | None:
+    """The space of the latents `names` that a plan's kernels move; None where the support of one moves with
+    others, or is not known. `summed`: sum discrete sites out where that can be done."""
+    density = plan.density
+    if density is None:
+        return None
+    key = ("space of modes", tuple(sorted(names)), summed)
+    if key not in density.cache:
+        density.cache[key] = _made(plan, density, frozenset(names), summed)
+    return density.cache[key]
+
+
+def _made(plan: Plan, density: Density, names: frozenset[str], summed: bool) -> Space | None:
+    own = [n for n in density.latents if n in names]
+    smooth: dict[str, tuple[int, ...]] = {}
+    listed = []
+    for name in own:
+        site = density.sites[name]
+        if site.discrete:
+            listed.append(name)
+            continue
+        if site.support is None or support_movers(density, name) or bounded_by(density, name):
+            return None
+        transform = transform_to(site.support)
+        smooth[name] = tuple(transform.inverse_shape(site.shape))
+    absent = frozenset(density.latents) - names
+    marginal = None
+    if listed and summed and not absent:
+        found = joint_marginal(density, listed, insist=False)
+        marginal = None if isinstance(found, str) else found
+    return Space(density, smooth, tuple(listed), absent, marginal, tuple(plan.inputs["data"]))

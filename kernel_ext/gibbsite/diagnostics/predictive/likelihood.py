@@ -1,0 +1,127 @@
+"""What each datum adds to the log density at the draws of a run, with discrete sites summed out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.reads.support import finite_support
+from gibbsite.density import Density
+from gibbsite.diagnostics.predictive.predict import log_likelihood
+from gibbsite.diagnostics.predictive.probabilities import all_latents, density_of, summed_out
+from gibbsite.elimination import CHANGED, Pointwise, TableMarginal, marginal_of
+from gibbsite.errors import ModelError
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.passes.for_cpu import jitted
+
+_AT_ONCE = 16
+_TOLERANCE = 0.01
+"""By how much keeping likelihoods from falling may change a log density: 1 % of a probability."""
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """`values`: what each datum adds to the log density, `[chain, draw, *batch_shape]` by observed site; with
+    the discrete sites `summed` summed out, and given the draws of those in `given`, which data read."""
+
+    values: Mapping[str, np.ndarray]
+    summed: tuple[str, ...]
+    given: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """What the likelihood is given, in words."""
+        if not self.summed:
+            return "all latents"
+        are = "is" if len(self.summed) == 1 else "are"
+        rest = f", {', '.join(self.given)} at their draws" if self.given else ""
+        return f"the other data and the other latents; {', '.join(self.summed)} {are} summed out{rest}"
+
+
+def without_labels(
+    plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int, strict: bool = False
+) -> Likelihood:
+    """`log p(y_i | the other data, the other latents)` of every datum at every draw, with all discrete sites
+    of listed values summed out, or those that can be. `1 / p(y_i | the other data)` is the mean of its
+    inverse over the draws, whatever was summed out (Gelfand, Dey and Chang 1992); but labels that were drawn
+    with the very datum never show what it would be under others.
+
+    `strict` raises `ModelError` where that cannot be done for all data. Raises `ModelError` where the run has
+    no model, or lacks draws of a site that is read.
+    """
+    density = density_of(plan)
+    problem = None
+    for sites in _candidates(plan, density):
+        try:
+            marginal = marginal_of(density, sites)
+            assert isinstance(marginal, TableMarginal)  # the sites are discrete
+            found = Pointwise(marginal, _data(plan, marginal.density))
+        except ModelError as error:
+            problem = problem or error
+            continue
+        for reason in found.unread.values() if strict else ():
+            raise ModelError(
+                f"{reason}: its pointwise likelihood with them summed out is not computed; "
+                f"log_likelihood=True gives it at their draws"
+            )
+        values = _evaluated(found, plan, draws)
+        changed = float(np.max(values.pop(CHANGED)))
+        if not changed <= _TOLERANCE:
+            problem = problem or ModelError(
+                f"likelihoods of single data outweigh all else that is known of {', '.join(sites)} by more "
+                f"than single precision holds; log_likelihood=True gives them at their draws"
+            )
+            continue
+        names = {n: _members(plan, marginal.density, n) for n in values}
+        flat = {m: v if m == n else v[:, :, i] for n, v in values.items() for i, m in enumerate(names[n])}
+        gone = marginal.sites
+        given = [
+            _read_by(plan, density, m, () if n in found.unread else gone) for n in names for m in names[n]
+        ]
+        return Likelihood(flat, gone, tuple(dict.fromkeys(s for sites in given for s in sites)))
+    if strict and problem is not None:
+        raise problem
+    read = [_read_by(plan, density, n, ()) for n in plan.observed]
+    values = log_likelihood(plan, kwargs, draws, seed)
+    return Likelihood(values, (), tuple(dict.fromkeys(s for sites in read for s in sites)))
+
+
+def _candidates(plan: Plan, density: Density) -> Iterator[tuple[str, ...]]:
+    """Sites to sum out, best first: all that can be, those that blocks sum out, those that data read."""
+    listed = [n for n in density.latents if density.sites[n].discrete and finite_support(density, n)]
+    blocks = {n for names in summed_out(plan) for n in names}
+    read = {s for n in plan.observed for s in _read_by(plan, density, n, ())}
+    sets = (tuple(listed), tuple(n for n in listed if n in blocks), tuple(n for n in listed if n in read))
+    yield from dict.fromkeys(sites for sites in sets if sites)
+
+
+def _data(plan: Plan, density: Density) -> list[str]:
+    """The observed sites of a density that are data, as it names them."""
+    named = density.outputs["observed"]
+    return [n for n in named if all(m in plan.observed for m in _members(plan, density, n))]
+
+
+def _members(plan: Plan, density: Density, name: str) -> tuple[str, ...]:
+    """The model's own sites behind one of a density, which may have them as one array."""
+    groups = {} if plan.origin is None or name in plan.origin.sites else plan.origin.density.groups
+    return density.members.get(name) or groups.get(name, (name,))
+
+
+def _read_by(plan: Plan, density: Density, name: str, gone: tuple[str, ...]) -> list[str]:
+    """The discrete latents that an observed site reads, as the density names them, but for those gone."""
+    owner = next((n for n in density.sites if name in _members(plan, density, n)), name)
+    atom = density.outputs["log_prob"][owner]
+    read = () if isinstance(atom, Literal) else density.maps.latents(atom)
+    return [n for n in density.latents if n in read and density.sites[n].discrete and n not in gone]
+
+
+def _evaluated(found: Pointwise, plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    data = tuple(plan.inputs["data"])
+    states = {n: jnp.asarray(v) for n, v in all_latents(plan, draws).items()}
+    out = jitted(lambda states: jax.lax.map(lambda s: found(s, data), states, batch_size=_AT_ONCE))(states)
+    shape = next(iter(draws.values())).shape[:2]
+    return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}

@@ -1,0 +1,104 @@
+"""What the model says at given draws: new data, and how likely the observed ones are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from numpyro import handlers
+from numpyro.primitives import Messenger
+
+from gibbsite.density.handlers.given import Redrawn
+from gibbsite.density.model.alone import handlers_alone
+from gibbsite.errors import ModelError
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.passes.for_cpu import jitted
+from gibbsite.storage.draws import empty_like
+
+_AT_ONCE = 64
+
+
+def ungrouped(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Draws of latent sites by the model's own names, leading axis chain × draw."""
+    flat = {}
+    for name, v in draws.items():
+        v = v.reshape(-1, *v.shape[2:])
+        stacked = plan.groups.get(name, ())
+        if _latent(plan, name):
+            members = stacked or plan.members.get(name)
+            flat.update({name: v} if members is None else {m: v[:, i] for i, m in enumerate(members)})
+    return flat
+
+
+def _latent(plan: Plan, name: str) -> bool:
+    members = plan.groups.get(name, (name,))
+    return plan.sites[members[0]].role == "latent"
+
+
+def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -> dict[str, np.ndarray]:
+    if plan.model is None:
+        raise ModelError("this run was loaded without its model; give it: gibbsite.load(path, model=…)")
+    missing = [n for n in empty_like(plan, 1) if _latent(plan, n) and n not in draws]
+    if missing:
+        raise ModelError(
+            f"this takes draws of every latent site, and {', '.join(missing)} {'was' * (len(missing) == 1)}"
+            f"{'were' * (len(missing) > 1)} not kept; sample with keep= naming them, too"
+        )
+    flat = ungrouped(plan, draws)
+    shape = next(iter(draws.values())).shape[:2]
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), shape[0] * shape[1])
+
+    def all_draws(keys: Any, values: Any) -> Any:
+        return jax.lax.map(lambda kv: fn(*kv), (keys, values), batch_size=_AT_ONCE)
+
+    with handlers_alone:
+        lowered = jitted(all_draws).lower(keys, flat)
+    out = lowered.compile()(keys, flat)
+    return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
+
+
+class _as_observed(Messenger):
+    """Draws observed sites in the shape of their data: without a plate, `sample("y", Normal(mu, 1), obs=y)`
+    says the same of every element of `y`, and NumPyro would draw one."""
+
+    def __init__(self, fn: Any, shapes: Mapping[str, tuple[int, ...]]):
+        super().__init__(fn)
+        self._shapes = shapes
+
+    def process_message(self, msg: Any) -> None:
+        """Expands the distribution."""
+        shape = self._shapes.get(msg["name"]) if msg["type"] == "sample" else None
+        if shape is not None and msg["value"] is None:
+            fn = msg["fn"]
+            batch = np.broadcast_shapes(fn.batch_shape, shape[: len(shape) - fn.event_dim])
+            msg["fn"] = fn if batch == fn.batch_shape else fn.expand(batch)
+
+
+def posterior_predictive(
+    plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int
+) -> dict[str, np.ndarray]:
+    """One data set drawn at every draw: `[chain, draw, *shape of the data]` by site that is data; what the
+    model is conditioned on stays (`gibbsite.density.current`)."""
+    shapes = {n: np.shape(v) for n, v in plan.observed.items()}
+
+    def one(key: Any, values: Any) -> Any:
+        model = _as_observed(Redrawn(handlers.substitute(plan.model, data=values), shapes), shapes)
+        traced = handlers.trace(handlers.seed(model, key)).get_trace(**kwargs)
+        return {n: traced[n]["value"] for n in plan.observed if n in traced}
+
+    return _at_draws(plan, draws, one, seed)
+
+
+def log_likelihood(
+    plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int
+) -> dict[str, np.ndarray]:
+    """What every datum adds to the log density at every draw, weights and masks included: `[chain, draw,
+    *batch_shape]` by site."""
+
+    def one(key: Any, values: Any) -> Any:
+        model = handlers.seed(handlers.substitute(plan.model, data=values), key)
+        traced = handlers.trace(model).get_trace(**kwargs)
+        sites = ((n, traced[n]) for n in plan.observed if n in traced)
+        return {n: (1 if s["scale"] is None else s["scale"]) * s["fn"].log_prob(s["value"]) for n, s in sites}
+
+    return _at_draws(plan, draws, one, seed)

@@ -1,0 +1,101 @@
+"""Probabilities of discrete sites from the draws of the others: means of exact ones, not counts.
+
+At every draw the probability of each value is known given the rest, and its mean over the draws is the
+Rao-Blackwell estimate of the posterior probability (Gelfand and Smith 1990): never further from it than the
+share of draws with that value, and finer where a value is rare.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional import conditional_of
+from gibbsite.density import Density
+from gibbsite.diagnostics.predictive.predict import ungrouped
+from gibbsite.elimination import Marginal, marginal_of
+from gibbsite.errors import ModelError
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.passes.for_cpu import jitted
+
+
+class Probabilities(dict[str, np.ndarray]):
+    """`P(site = value)` by site, `[*shape, K]`, its values in the order of the support."""
+
+    PREFIX = "probabilities of "
+
+    def pack(self) -> dict[str, np.ndarray]:
+        """As arrays for a checkpoint."""
+        return {f"{self.PREFIX}{n}": v for n, v in self.items()}
+
+    @classmethod
+    def unpack(cls, arrays: Mapping[str, np.ndarray]) -> "Probabilities":
+        """What `pack` made."""
+        found = {n: v for n, v in arrays.items() if n.startswith(cls.PREFIX)}
+        return cls({n.removeprefix(cls.PREFIX): v for n, v in found.items()})
+
+
+def summed_out(plan: Plan) -> list[tuple[str, ...]]:
+    """The sites that blocks sum out, by block."""
+    return [b.eliminated for b in plan.blocks if b.eliminated]
+
+
+def probabilities(plan: Plan, draws: Mapping[str, np.ndarray]) -> Probabilities:
+    """The probabilities of all discrete sites with listed values.
+
+    Those that a block sums out have them with one another summed out too; others given all the rest. Raises
+    `ModelError` where the run has no model, or lacks draws of a site that is read.
+    """
+    density = density_of(plan)
+    groups = [m for m in (marginal_of(density, names) for names in summed_out(plan)) if _has_discrete(m)]
+    gone = {n for marginal in groups for n in marginal.sites}
+    found: list[Callable[[dict[str, Any]], dict[str, Any]]] = [_of_marginal(m, plan) for m in groups]
+    for name in density.latents:
+        if name not in gone and density.sites[name].discrete:
+            conditional = conditional_of(density, name)
+            if conditional.kind in ("finite", "chain"):
+                found.append(lambda state, c=conditional, n=name: {n: jnp.exp(c.logits(state))})
+    if not found:
+        raise ModelError("the model has no discrete latent whose values can be listed")
+
+    def at(state: Any) -> dict[str, Any]:
+        return {n: p for f in found for n, p in f(state).items()}
+
+    def total(states: Any) -> dict[str, Any]:
+        first = jax.tree.map(lambda v: v[0], states)
+        rest = jax.tree.map(lambda v: v[1:], states)
+        return jax.lax.scan(lambda sums, s: (jax.tree.map(jnp.add, sums, at(s)), None), at(first), rest)[0]
+
+    states = {n: jnp.asarray(v) for n, v in all_latents(plan, draws).items()}
+    count = len(next(iter(states.values())))
+    return Probabilities({n: np.asarray(v) / count for n, v in jitted(total)(states).items()})
+
+
+def all_latents(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Draws of all latents, one after another. Raises `ModelError` where some were not kept."""
+    states = ungrouped(plan, draws)
+    packed = density_of(plan).packed(states)
+    missing = [n for n in density_of(plan).latents if n not in packed]
+    if missing or not len(next(iter(draws.values()))[0]):
+        what = f"draws of {', '.join(missing)} were not kept" if missing else "there are no draws yet"
+        raise ModelError(f"probabilities are computed from draws of every latent site, and {what}")
+    return states
+
+
+def _has_discrete(marginal: Marginal) -> bool:
+    """Whether it sums anything out, and does not only integrate."""
+    return marginal.gone != "integrated out"
+
+
+def _of_marginal(marginal: Marginal, plan: Plan) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    data = tuple(plan.inputs["data"])
+    return lambda state: marginal.probs_at(state, data)
+
+
+def density_of(plan: Plan) -> Density:
+    """What the kernel was derived from. Raises `ModelError` for a run without its model."""
+    if plan.density is None:
+        raise ModelError("this run was loaded without its model; give it: gibbsite.load(path, model=…)")
+    return plan.density

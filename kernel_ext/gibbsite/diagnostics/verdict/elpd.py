@@ -1,0 +1,140 @@
+"""How well a run's posterior predicts what it has not seen: by ArviZ."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gibbsite.density.current import scored_elements
+from gibbsite.diagnostics.predictive.likelihood import without_labels
+from gibbsite.errors import ModelError
+from gibbsite.ground.lazy_import import later
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+
+xr = later("xarray")
+
+_NAME = "all"
+_LEAST_TAIL = 5
+_LEAST_DRAWS = 25
+"""A fifth of the draws is the tail, and fewer than five are none (Vehtari et al. 2024)."""
+
+
+def elpd_of(run: Any) -> Any:
+    """ArviZ's leave-one-out cross-validation over all data together, `elpd_i` in the order of the sites.
+
+    A datum is an element of an observed site that counts (`gibbsite.density.current`): not one that is masked
+    or missing, nor what the model was conditioned on; one with a weight adds its weighted density, as to the
+    posterior that it is left out of. Discrete sites are summed out (`without_labels`); `given` names those
+    that could not be, each drawn with the very datum that is left out, so that `warning` is set.
+
+    Raises `ModelError` for a run without draws, without observed sites, or without its model.
+    """
+    missing = (
+        "its model" if run.model is None else "observed sites" if not run.plan.observed else
+        "draws" if not run.kept.sampled.steps else ""
+    )  # fmt: skip
+    if missing:
+        raise ModelError(f"the run of {run.model_name!r} lacks {missing}: nothing can be predicted by it")
+    plan, count = run.plan, run.kept.sampled.steps * run.settings.chains
+    if count < _LEAST_DRAWS:
+        raise ModelError(f"leave-one-out takes {_LEAST_DRAWS} draws at least, and the run has {count}")
+    found = without_labels(plan, {INPUTS_KWARG: plan.inputs}, run.draws, run.settings.seed)
+    flat = _columns(found.values, scored(run))
+    if not flat.shape[-1]:
+        raise ModelError(f"the run of {run.model_name!r} lacks observed sites that count: all are masked out")
+    out = _loo(run.to_datatree(), flat)
+    names = observation_names(run)
+    out.elpd_i = xr.DataArray(np.asarray(out.elpd_i), dims="datum", coords={"datum": names})
+    out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
+    out.summed, out.given = found.summed, found.given
+    out.warning = bool(out.warning) or bool(found.given)
+    return out
+
+
+def scored(run: Any) -> dict[str, np.ndarray]:
+    """Which elements of the log density of each observed site are data, in the model's order of sites."""
+    density = run.model.density
+    return {n: scored_elements(density, n) for n in density.sites if n in run.plan.observed}
+
+
+def observation_names(run: Any) -> list[str]:
+    """What each datum is called, in the order of `elpd_i`: `y[Hennepin]`, `y[17]`."""
+    out = []
+    for name, there in scored(run).items():
+        labels = run.model.element_labels(name)
+        for at in np.argwhere(there):
+            told = [
+                str(i) if m is None or len(m) != n else m[i]
+                for i, m, n in zip(at, labels, there.shape, strict=False)
+            ]
+            out.append(f"{name}[{', '.join(told)}]" if told else name)
+    return out
+
+
+def difference(first: Any, second: Any) -> tuple[float, float]:
+    """The second's elpd less the first's, of the same data in the same order, and its standard error: of the
+    sum of differences, which are paired (Vehtari, Gelman and Gabry 2017, eq. 24)."""
+    each = np.ravel(np.asarray(second.elpd_i, float)) - np.ravel(np.asarray(first.elpd_i, float))
+    return float(each.sum()), float(np.sqrt(len(each) * np.var(each)))  # as ArviZ has it
+
+
+def _columns(values: Mapping[str, np.ndarray], there: Mapping[str, np.ndarray]) -> np.ndarray:
+    """`[chain, draw, datum]`, in double precision."""
+    kept = [np.asarray(values[n], float)[:, :, mask] for n, mask in there.items()]
+    return np.concatenate([v.reshape(*v.shape[:2], -1) for v in kept], axis=2)
+
+
+def _loo(tree: Any, flat: np.ndarray) -> Any:
+    """ArviZ's result for the columns of `flat`, `[chain, draw, datum]`.
+
+    Columns whose largest importance ratios are all the same have no tail for a Pareto distribution to be
+    fitted to (what no latent enters, or only discrete ones): their ratios are as good as they are.
+    """
+    from arviz_stats.loo.loo import loo
+
+    draws, reff = flat.reshape(-1, flat.shape[-1]), _relative_efficiency(tree)
+
+    def smoothed(columns: np.ndarray) -> Any:
+        tree["log_likelihood"] = xr.DataTree(xr.Dataset({_NAME: (("chain", "draw", "datum"), columns)}))
+        with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+            warnings.simplefilter("ignore", UserWarning)  # the result says it, too
+            return loo(tree, var_name=_NAME, pointwise=True, reff=reff)
+
+    # ArviZ refuses a tail of equal values; a tail has five draws at least
+    tied = np.flatnonzero((draws == draws.min(axis=0)).sum(axis=0) >= _LEAST_TAIL)
+    without = []
+    for i in tied:
+        try:
+            smoothed(flat[..., [i]])
+        except ValueError:
+            without.append(i)
+    if not without:
+        return smoothed(flat)
+    tailed = np.ones(len(draws.T), bool)
+    tailed[without] = False
+    count = np.log(len(draws))
+    each, shapes = count - logsumexp(-draws, axis=0), np.full(len(tailed), -np.inf)
+    # a result to write into: of all that is smoothed, or of any numbers where nothing is
+    found = smoothed(
+        flat[..., tailed] if tailed.any() else np.arange(float(len(draws))).reshape(*flat.shape[:2], 1)
+    )
+    if tailed.any():
+        each[tailed], shapes[tailed] = found.elpd_i.values, found.pareto_k.values
+    found.elpd_i, found.pareto_k = xr.DataArray(each, dims="datum"), xr.DataArray(shapes, dims="datum")
+    found.elpd, found.se = float(each.sum()), float(np.sqrt(len(each) * np.var(each)))
+    found.p = float((logsumexp(draws, axis=0) - count - each).sum())
+    found.n_data_points, found.log_weights = len(each), None
+    found.warning = bool((shapes > found.good_k).any())
+    return found
+
+
+def _relative_efficiency(tree: Any) -> float:
+    """Effective draws per draw, the mean over all scalars, as ArviZ has it; computed once."""
+    if tree["posterior"].sizes["chain"] == 1:
+        return 1.0
+    sizes = tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"]
+    ess = tree["posterior"].to_dataset().azstats.ess(method="mean")
+    each = np.concatenate([np.ravel(v.values) for v in ess.data_vars.values()])
+    return float(np.nanmean(each) / sizes) if np.isfinite(each).any() else 1.0

@@ -1,0 +1,158 @@
+"""The runs of a process side by side: what changed from one to the next, and how they did."""
+
+import difflib
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from gibbsite.diagnostics.verdict.compare import Comparison, compare
+from gibbsite.errors import GibbsiteError
+from gibbsite.showing import Live
+from gibbsite.storage.checkpoint import data_hash
+
+_ENDED = ("finished", "stopped", "failed")
+_SETTINGS = ("draws", "asked_warmup", "chains", "seed", "thin")
+_SHORT = 46  # characters of a line of source that are told
+_MOST_LINES = 2
+_HEADS = ("", "model", "changed", "schedule", "draws", "verdict", "seconds", "ESS/s", "elpd (LOO)")
+_hashes: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run in a history; `changed` says how it differs from the one before it, `elpd` is ArviZ's, or
+    None where it was not asked for."""
+
+    run: Any
+    model: str
+    changed: str
+    schedule: str
+    draws: str
+    verdict: str
+    seconds: float
+    ess_per_second: float | None
+    elpd: Any = None
+
+    def cells(self, number: int) -> tuple[str, ...]:
+        """The row as words, in the order of `Runs.heads`."""
+        ess = "–" if self.ess_per_second is None else _whole(self.ess_per_second)
+        return (
+            str(number), self.model, self.changed, self.schedule, self.draws, self.verdict,
+            f"{self.seconds:.1f}", ess, elpd_text(self.elpd),
+        )  # fmt: skip
+
+
+class Runs(list[Any], Live):
+    """Runs, oldest first: a list that shows itself as a table.
+
+    `entries` is the table; `with_elpd()` fills its last column; `compare()` sets two runs side by side.
+    """
+
+    heads = _HEADS
+
+    @property
+    def entries(self) -> list[Entry]:
+        """A row for every run."""
+        return [_entry(run, before) for run, before in zip(self, [None, *self], strict=False)]
+
+    def with_elpd(self) -> "Runs":
+        """The same runs, with the expected log predictive density of each that has a likelihood and has
+        ended, by ArviZ's leave-one-out cross-validation (Vehtari, Gelman and Gabry 2017)."""
+        for run in self:
+            if run.status in _ENDED:
+                try:
+                    run.elpd()
+                except GibbsiteError:  # no likelihood, no draws or no model: the column stays empty
+                    continue
+        return self
+
+    def compare(self, first: int = -2, second: int = -1) -> Comparison:
+        """Two runs by their places: see `Run.compare`."""
+        return compare(self[first], self[second])
+
+    def plot(self, first: int = -2, second: int = -1, *labels: str) -> Any:
+        """The posteriors of two runs, by their places, in the same plots: see `Run.plot`."""
+        return self[first].plot(*labels, beside=self[second])
+
+    def __repr__(self) -> str:
+        rows = [self.heads, *(e.cells(i) for i, e in enumerate(self.entries))]
+        if len(rows) == 1:
+            return "<no runs yet>"
+        widths = [max(len(row[k]) for row in rows) for k in range(len(self.heads))]
+        lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return "\n".join(lines)
+
+
+def _whole(value: float) -> str:
+    """Digits that mean something, none of them as a power of ten."""
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}".replace(",", "\u202f")
+
+
+def elpd_text(elpd: Any) -> str:
+    """`-31.2 ± 1.4`, with a star where ArviZ warns of it, and what labels it is given where these could
+    not be summed out; a dash where there is none."""
+    if elpd is None:
+        return "–"
+    given = getattr(elpd, "given", ())
+    told = f" given its labels ({', '.join(given)})" if given else " *" * bool(elpd.warning)
+    return f"{elpd.elpd:.1f} ± {elpd.se:.1f}{told}"
+
+
+def _entry(run: Any, before: Any) -> Entry:
+    snapshot, s = run.snapshot(1), run.settings
+    going = run.status not in _ENDED
+    return Entry(
+        run=run,
+        model=run.model_name,
+        changed="" if before is None else "; ".join(changes(before, run)) or "nothing",
+        schedule=run.schedule_text,
+        draws=f"{s.chains} × {snapshot.draws_done}" + (f" of {snapshot.draws_total}" if going else ""),
+        verdict=run.status if going else str(run.verdict).partition(";")[0],
+        seconds=run.elapsed,
+        ess_per_second=snapshot.efficiency.ess_per_second,
+        elpd=run.known_elpd,
+    )
+
+
+def changes(before: Any, after: Any) -> list[str]:
+    """How a run differs from an earlier one: its model's source, its data, its schedule, what was asked."""
+    found = []
+    if before.model_name != after.model_name:
+        found.append(f"another model ({before.model_name} before)")
+    elif _source(before) != _source(after):
+        found.append(_difference(_source(before), _source(after)))
+    elif before.fingerprint != after.fingerprint:
+        found.append("model changed")
+    if not found and _data(before) != _data(after):
+        found.append("data")
+    if not found and before.schedule_text != after.schedule_text:
+        found.append("schedule")
+    pairs = ((n, getattr(before.settings, n), getattr(after.settings, n)) for n in _SETTINGS)
+    found += [f"{n.removeprefix('asked_')} {old} → {new}" for n, old, new in pairs if old != new]
+    return found
+
+
+def _source(run: Any) -> str:
+    return "" if run.model is None else str(run.model.source)
+
+
+def _data(run: Any) -> str:
+    """Of runs without their models the data are not at hand, and count as the same."""
+    plan = run.plan
+    if run.model is None:
+        return ""
+    if plan not in _hashes:
+        _hashes[plan] = data_hash(plan)
+    return _hashes[plan]
+
+
+def _difference(old: str, new: str) -> str:
+    """The lines of source that differ, the first of them."""
+    lines = [
+        f"{line[0]} {line[1:].strip()}"
+        for line in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0)
+        if line[:1] in "+-" and line[:3] not in ("+++", "---") and line[1:].strip()
+    ]
+    shown = [line if len(line) <= _SHORT else line[: _SHORT - 1] + "…" for line in lines[:_MOST_LINES]]
+    more = len(lines) - len(shown)
+    return " ".join(shown) + (f" … {more} more lines" if more else "")

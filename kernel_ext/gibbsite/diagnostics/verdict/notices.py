@@ -1,0 +1,267 @@
+"""What is wrong with a run, in words, and what to try."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from numpyro.distributions import biject_to, constraints
+
+from gibbsite.density.model.bounds import base_constraint
+from gibbsite.diagnostics.measures.convergence import bfmi, rank_rhat, sorted_rhat
+from gibbsite.diagnostics.measures.moments import Moments
+from gibbsite.diagnostics.measures.snapshot import Notice, ScalarStat
+from gibbsite.plans.schedule.plan import Plan
+from gibbsite.storage.draws import label_of
+
+_STUCK = 500
+_NEVER = 50
+"""Draws of a run in which a site of all chains has moved in none: no kernel that works rests so long."""
+_LOW_BFMI = 0.3
+_POSITIVE = (constraints.positive, constraints.nonnegative, constraints.softplus_positive)
+_ENOUGH = 400
+_LEAST_POWER = 0.25
+"""Half of the least power of a positive number that conjugate densities have at zero."""
+_MOST_COMPONENTS = 20
+_MOST_DRAWS = 2000
+_MOST_LENGTHS = 8
+_OPPOSED = 1.3
+"""R-hat of what has one sign in some chains and the other in others, well away from zero."""
+
+
+def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice]:
+    """Of divergent transitions among all chains' draws."""
+    if not divergent:
+        return []
+    share = 100 * divergent / max(1, draws)
+    return [
+        Notice(
+            f"{divergent} divergent transition{'s' * (divergent > 1)} ({share:.1f} % of draws)",
+            hint or "other coordinates, or other priors",
+            "divergences",
+        )
+    ]
+
+
+def endless(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
+    """A notice of positive latents without a proper prior whose draws `[chain, draw, *shape]` go on to ever
+    smaller numbers: the posterior has infinite mass there, and what ends it is the smallest number that a
+    kernel can write. Chains agree on that.
+
+    Near zero a proper posterior is a power `x^(c - 1)` with c above 0, most often a multiple of 1/2; the
+    mean distance of logarithms from that of a larger draw is then 1/c (Hill 1975).
+    """
+    found = []
+    for name, x in draws.items():
+        info = plan.sites.get(name)
+        if info is None or info.role != "latent" or info.support is None:
+            continue
+        if base_constraint(info.support) not in _POSITIVE or info.fn_name != "ImproperUniform":
+            continue
+        if x.shape[0] * x.shape[1] < _ENOUGH:
+            continue
+        flat = np.sort(x.reshape(x.shape[0] * x.shape[1], -1)[:, :_MOST_COMPONENTS].astype(np.float64), 0)
+        with np.errstate(all="ignore"):
+            logs = np.log(flat)
+            beyond = logs[len(logs) // 2] - logs[: len(logs) // 2].mean(axis=0)
+        if not (bad := beyond > 1 / _LEAST_POWER).any():
+            continue
+        k = int(np.argmax(bad))
+        found.append(
+            Notice(
+                f"the posterior of {name} has no end at zero: half of its draws are below "
+                f"{flat[len(flat) // 2, k]:.1g}, and the least is {flat[0, k]:.1g}",
+                "its prior is improper, and the data do not rule zero out: give it a proper prior",
+                "improper",
+                (name,),
+            )
+        )
+    return found
+
+
+def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Notice]]:
+    """Chains in which a latent scalar has kept its value for 500 draws, or all chains for a whole run: the
+    label by chain, and a notice for each site. Discrete scalars may rest where all chains agree: of them
+    those count that rest in all chains, at different values, in the chains that are not with the most."""
+    stuck: dict[int, str] = {}
+    notices = []
+    for site, m in moments.sites.items():
+        info = plan.sites.get(site) or plan.sites[plan.groups[site][0]]
+        if info.role != "latent" or m.unmoved.size == 0 or {site, info.name} & set(plan.generated):
+            continue
+        still = m.unmoved >= _STUCK
+        if m.draws >= _NEVER:
+            still = still | m.never_moved.all(axis=0)
+        if info.discrete:
+            still = (m.unmoved >= _STUCK).all(axis=0) & m.apart()
+        elif site in plan.sites and still.any():
+            still &= ~_the_same_always(info)[m.elements]
+        chains = np.flatnonzero(still.any(axis=1)).tolist()
+        if not chains:
+            continue
+        shape = info.shape if site in plan.sites else (len(plan.groups[site]), *info.shape)
+        firsts = [int(np.argmax(still[c])) for c in chains]
+        for chain, k in zip(chains, firsts, strict=True):
+            at = np.unravel_index(int(m.elements[k]), shape)
+            stuck.setdefault(chain, label_of(site, tuple(int(i) for i in at)))
+        label = label_of(site, tuple(int(i) for i in np.unravel_index(int(m.elements[firsts[0]]), shape)))
+        draws = min(int(m.unmoved[c, k]) for c, k in zip(chains, firsts, strict=True))
+        more = int(still.any(axis=0).sum()) - 1
+        others = f" and {more} more of {site!r}" if more else ""
+        which = f"chain {chains[0]} has" if len(chains) == 1 else f"chains {_listed(chains)} have"
+        notices.append(
+            Notice(
+                f"{which} not moved for {draws} draws: {label}{others}",
+                "each chain keeps to values of its own: draw what moves only together in one block, sum it "
+                "out, or give the site another kernel"
+                if info.discrete
+                else "its proposals are all rejected: warm up longer, start elsewhere (init=…), or give the "
+                "site another kernel",
+                "stuck",
+                (site,),
+            )
+        )
+    return stuck, notices
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def told_by_labels(plan: Plan, notices: Sequence[Notice]) -> set[str]:
+    """The discrete sites whose resting is nothing but the switching of labels, which `notices` tell."""
+    if not any(n.topic == "labels" for n in notices):
+        return set()
+    resting = [s for n in notices if n.topic == "stuck" for s in n.sites]
+    return {s for s in resting if (plan.sites.get(s) or plan.sites[plan.groups[s][0]]).discrete}
+
+
+def _the_same_always(info: Any) -> np.ndarray:
+    """Which elements of a continuous site its support leaves one value: zeros above the diagonal of a
+    triangular matrix, ones on that of correlations."""
+    free = np.prod(info.shape, dtype=np.int64)
+    if info.support is None or not free:
+        return np.zeros(free, bool)
+    through = biject_to(info.support)
+    shape = through.inverse_shape(info.shape)
+    if shape == info.shape:
+        return np.zeros(free, bool)
+    found = [np.ravel(through(jax.random.normal(jax.random.key(s), shape))) for s in range(3)]
+    return (found[0] == found[1]) & (found[1] == found[2])
+
+
+def missing_information(plan: Plan, stats: Mapping[str, np.ndarray], hint: str = "") -> list[Notice]:
+    """Of a low E-BFMI. Energies compare across draws only where one block moves everything."""
+    energy = stats.get("0.energy")
+    if len(plan.blocks) != 1 or energy is None or energy.shape[1] < 100:
+        return []
+    low = [f"{c} ({v:.2f})" for c, v in enumerate(bfmi(energy)) if v < _LOW_BFMI]
+    if not low:
+        return []
+    return [
+        Notice(
+            f"E-BFMI is below {_LOW_BFMI} in chain {', '.join(low)}: the tails are explored slowly",
+            hint or "choose lighter tails",
+            "bfmi",
+        )
+    ]
+
+
+def disagreement(
+    scalars: Sequence[ScalarStat], draws: Mapping[str, np.ndarray], hint: str = ""
+) -> list[Notice]:
+    """Of R-hats above 1.01 in an ended run; sites whose components agree once sorted have switched labels;
+    discrete ones that never move and differ between chains show that the kernel cannot cross."""
+    bad = [s for s in scalars if s.rhat > 1.01]
+    switched = []
+    for site in dict.fromkeys(s.site for s in bad if s.rhat > 1.05 and not s.discrete):
+        x = draws[site]
+        if x.ndim != 3 or not 1 < x.shape[-1] <= _MOST_COMPONENTS:
+            continue
+        x = x[:, :: max(1, x.shape[1] // _MOST_DRAWS)]
+        if sorted_rhat(x) < 1.02 and _permuted(x):
+            switched.append(site)
+    if switched:
+        return [
+            Notice(
+                f"labels switched: the components of {', '.join(switched)} differ in order between chains",
+                "put them in order (`model.ordered(…)`), or look only at what does not depend on labels",
+                "labels",
+                tuple(switched),
+            )
+        ]
+    turned = _turned_sites(bad, draws)
+    if turned:
+        verb = "have" if len(turned) > 1 else "has"
+        return [
+            Notice(
+                f"directions switched: {', '.join(turned)} {verb} the same lengths in all chains, "
+                "and other signs",
+                "look at what has no sign, such as products, or give it one: a positive loading for "
+                "each factor",
+                "signs",
+                tuple(turned),
+            )
+        ]
+    frozen = [s for s in bad if s.discrete and _frozen(draws[s.site][(..., *s.index)])]
+    if frozen:
+        return [
+            Notice(
+                f"{_few(frozen)} never move{'s' * (len(frozen) == 1)}, and differ between chains: the chains "
+                f"are in different parts of the posterior and cannot cross",
+                hint or "draw sites that move only together in one block, or sum them out",
+                "stuck",
+            )
+        ]
+    if not bad:
+        return []
+    return [Notice(f"R-hat is above 1.01 for {_few(bad)}", hint or "draw more", "rhat")]
+
+
+def _turned_sites(bad: Sequence[ScalarStat], draws: Mapping[str, np.ndarray]) -> list[str]:
+    """The sites that disagree by their signs alone, or as vectors by their directions, where no other does: a
+    model that reads two of them through their product knows no more."""
+    apart: dict[str, list[ScalarStat]] = {}
+    for s in bad:
+        if s.rhat > 1.05:
+            apart.setdefault(s.site, []).append(s)
+    far = {n for n, stats in apart.items() if max(s.rhat for s in stats) > _OPPOSED}
+    if not far or any(s.discrete for stats in apart.values() for s in stats):
+        return []
+    return list(apart) if all(_same_lengths(draws[n], stats) for n, stats in apart.items()) else []
+
+
+def _same_lengths(x: np.ndarray, stats: Sequence[ScalarStat]) -> bool:
+    """Whether the lengths of rows (or the sizes of numbers) of draws `[chain, draw, …]` agree between chains
+    in those that disagree most."""
+    x = x[:, :: max(1, x.shape[1] // _MOST_DRAWS)].astype(np.float64)
+    rows = x.ndim > 3 and x.shape[-1] <= _MOST_COMPONENTS
+    worst = sorted(stats, key=lambda s: -s.rhat)[:_MOST_LENGTHS]
+    places = dict.fromkeys(s.index[:-1] if rows else s.index for s in worst)
+    found = [x[(slice(None), slice(None), *i)] for i in places]
+    lengths = [np.linalg.norm(v, axis=-1) if rows else np.abs(v) for v in found]
+    return all(rank_rhat(v) < 1.05 for v in lengths)
+
+
+def _few(scalars: Sequence[ScalarStat]) -> str:
+    return ", ".join(s.label for s in scalars[:3]) + (", …" if len(scalars) > 3 else "")
+
+
+def _frozen(x: np.ndarray) -> bool:
+    """Whether draws `[chain, draw]` stay where each chain began, at different values."""
+    return bool((x == x[:, :1]).all() and np.ptp(x[:, 0]) > 0)
+
+
+def _permuted(x: np.ndarray) -> bool:
+    """Whether two components of draws `[chain, draw, K]` stand in one order in one chain and in the other
+    order in another, well apart both times; or whether the chains themselves change the order as they go."""
+    x = x.astype(np.float64)
+    means, spread = x.mean(axis=1), np.sqrt(x.var(axis=1).mean(axis=0))
+    wide = spread[:, None] + spread[None, :]
+    gap = means[:, :, None] - means[:, None, :]
+    across = (gap > wide).any(axis=0) & (gap < -wide).any(axis=0)
+    ordered = np.sort(x, axis=-1)
+    # components that trade places are spread over values that are well apart once sorted
+    inner = np.sqrt(ordered.var(axis=1).mean(axis=0)).max()
+    apart = np.diff(ordered.mean(axis=(0, 1))).min()
+    return bool(across.any() or (apart > 2 * inner and spread.min() > 2 * inner))

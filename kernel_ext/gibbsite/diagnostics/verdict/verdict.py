@@ -1,0 +1,90 @@
+"""Whether the draws of a run can be used, in one word and with reasons."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gibbsite.diagnostics.measures.snapshot import Notice, ScalarStat
+
+CONVERGED, PRIOR = "converged", "prior"
+OF_THE_PRIOR = "the model observes nothing, and these are draws of its prior"
+RHAT_LIMIT = 1.01
+ESS_PER_CHAIN = 100
+_REASONS = ("stuck", "labels", "signs", "modes", "precision", "improper")
+# fewer divergent transitions than this share are told, but stop nobody
+_DIVERGENT = 0.001
+_GOING = {"compiling": "being compiled", "warmup": "still warming up", "sampling": "still sampling"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`state` is "converged", "prior", "not yet" or "failed"; `reasons` say why it is neither of the first
+    two, worst first; `notes` what such a judgement cannot see: which chains were moved, and out of what;
+    discrete sites that had one value in all draws of all chains; components that can be renamed, of which
+    all chains have one labelling.
+
+    Converged: every R-hat is at most 1.01 and every bulk ESS at least 100 per chain (Vehtari and others
+    2021; superchains count as chains), no chain is stuck, no scale under an improper
+    prior goes on to zero, joint draws lose less than a fifth of a standard deviation to rounding, and fewer
+    than one transition in a thousand diverged. Predictions and other values computed from the draws are
+    not judged: what they are computed from is. Prior: the same of a model
+    that observes nothing, whose draws are of its prior.
+    """
+
+    state: str
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the draws can be used."""
+        return self.state in (CONVERGED, PRIOR)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        word = {"not yet": "not converged", PRIOR: f"{PRIOR}: {OF_THE_PRIOR}"}.get(self.state, self.state)
+        told = f"{word}: {'; '.join(self.reasons)}" if self.reasons else word
+        return ("; but " if self.ok else "; ").join([told, *self.notes])
+
+
+def judged(
+    status: str,
+    message: str | None,
+    scalars: Sequence[ScalarStat],
+    notices: Sequence[Notice],
+    divergences: tuple[int, int],
+    chains: int,
+    lost: Sequence[str] = (),
+    prior: bool = False,
+) -> Verdict:
+    """The verdict on a run: its status, the measures of what is judged (worst first), what was noticed, how
+    many of how many transitions diverged, which sites have draws that are `lost`, not finite, and whether the
+    model observes nothing (`prior`)."""
+    if status == "failed":
+        return Verdict("failed", (message or "the run failed",))
+    if lost:
+        return Verdict("failed", (f"draws of {', '.join(lost)} are not finite",))
+    if status in _GOING:
+        return Verdict("not yet", (_GOING[status],))
+    if not scalars:
+        return Verdict("not yet", ("there are no draws",))
+    reasons = [n.text for n in notices if n.topic in _REASONS]
+    told = any(n.topic in ("labels", "signs") for n in notices)
+    over = [s for s in scalars if s.rhat > RHAT_LIMIT]
+    if over and not told:
+        rest = f" and {len(over) - 1} more" * (len(over) > 1)
+        reasons.append(f"R-hat {min(over[0].rhat, 99):.2f} of {over[0].label}{rest}")
+    few = [s for s in scalars if s.ess_bulk < ESS_PER_CHAIN * chains]
+    if few and not told:
+        worst = min(few, key=lambda s: s.ess_bulk)
+        rest = f", and {len(few) - 1} more are low" * (len(few) > 1)
+        reasons.append(f"ESS {worst.ess_bulk:.0f} of {worst.label}{rest}")
+    if divergences[0] > _DIVERGENT * divergences[1]:
+        reasons.append(f"{divergences[0]} divergent transitions")
+    if all(np.isnan(s.rhat) for s in scalars if not s.discrete) and not all(s.discrete for s in scalars):
+        reasons.append("too few draws to tell")
+    notes = tuple(n.text for n in notices if n.topic in ("moved", "stake", "renamed"))
+    return Verdict("not yet" if reasons else PRIOR if prior else CONVERGED, tuple(reasons), notes)

@@ -1,0 +1,129 @@
+"""Names that mean nothing, and arguments that a distribution has not: the nearest that there is."""
+
+import difflib
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpyro.distributions as dist
+
+from gibbsite.errors import ArgumentError, GibbsiteError, WordError
+from gibbsite.explain.rule import made
+from gibbsite.explain.spot import Spot
+
+
+def unknown_word(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A name that is not known, or not yet."""
+    if isinstance(error, UnboundLocalError):
+        name = _quoted(error)
+        later = f"`{name} ~ …`" if name not in seen["plates"] else f"plate {name!r}"
+        return made(
+            WordError,
+            spot,
+            "unknown-name",
+            f"{name!r} is used before the line that gives it a value; move {later} up",
+        )
+    missing = re.search(r"module 'numpyro(?:\.distributions)?' has no attribute '(\w+)'", str(error))
+    if not isinstance(error, NameError) and missing is None:
+        return None
+    name = missing.group(1) if missing else _quoted(error)
+    if name is None or name not in spot.text:
+        return None
+    known = [n for n, v in spot.values.items() if not n.startswith("_")] + _families()
+    near = [_CALLED[name.lower()]] if name.lower() in _CALLED else []
+    near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = (
+        f"did you mean {near[0]!r}?" if near else "define it in the notebook, or give it in the parentheses"
+    )
+    kind = "distribution" if missing or (near and near[0] in _families()) else "variable or distribution"
+    return made(WordError, spot, "unknown-name", f"there is no {kind} {name!r}; {hint}")
+
+
+# what other languages call them
+_CALLED = {
+    "n": "Normal", "gaussian": "Normal", "norm": "Normal", "dnorm": "Normal", "normal_lpdf": "Normal",
+    "mvnormal": "MultivariateNormal", "mvn": "MultivariateNormal", "multinormal": "MultivariateNormal",
+    "multi_normal": "MultivariateNormal", "student": "StudentT", "student_t": "StudentT", "t": "StudentT",
+    "bern": "Bernoulli", "dbern": "Bernoulli", "binom": "Binomial", "dbin": "Binomial", "cat": "Categorical",
+    "negbin": "NegativeBinomial2", "neg_binomial": "NegativeBinomial2", "neg_binomial_2": "NegativeBinomial2",
+    "invgamma": "InverseGamma", "inv_gamma": "InverseGamma", "dgamma": "Gamma", "dunif": "Uniform",
+    "unif": "Uniform", "flat": "ImproperUniform", "halfflat": "ImproperUniform", "lkj_corr": "LKJ",
+    "lkjcorr": "LKJ", "lkj_corr_cholesky": "LKJCholesky", "lkjcholeskycov": "LKJCholesky",
+    "half_normal": "HalfNormal", "half_cauchy": "HalfCauchy", "expon": "Exponential", "dexp": "Exponential",
+    "pois": "Poisson", "dpois": "Poisson", "double_exponential": "Laplace",
+}  # fmt: skip
+
+
+def _quoted(error: BaseException) -> str | None:
+    found = re.search(r"'(\w+)'", str(error))
+    return found.group(1) if found else None
+
+
+def _families() -> list[str]:
+    return [n for n in dist.__all__ if n[0].isupper()]
+
+
+def wrong_call(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """Arguments that a distribution, or another function of the line, has not."""
+    found = re.match(
+        r"(\w+)(?:\.__init__)?\(\) (got an unexpected keyword|takes|missing|got multiple)", str(error)
+    )
+    if not isinstance(error, TypeError) or found is None:
+        return None
+    family = getattr(dist, found.group(1), None)
+    if family is None or found.group(1) not in spot.text:
+        return None
+    name = found.group(1)
+    parameters = [p for p in inspect.signature(family).parameters.values() if p.name != "validate_args"]
+    says = ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in parameters)
+    names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    if found.group(2).startswith("got an unexpected"):
+        wrong = _quoted(error) or "?"
+        near = _MEANT.get(wrong) if _MEANT.get(wrong) in names else None
+        near = near or next(iter(difflib.get_close_matches(wrong, names, n=1, cutoff=0.5)), None)
+        what = f"{name} has no argument {wrong!r}" + (f"; did you mean {near!r}?" if near else "")
+        what += _ALSO.get((name, wrong), "")
+    elif found.group(2) == "missing":
+        needed = ", ".join(re.findall(r"'(\w+)'", str(error)))
+        what = f"{name} needs {needed}"
+    else:
+        what = f"{name} is given too many arguments, or one twice"
+        if re.search(rf"{name}\(\s*['\"]", spot.text):
+            what = f"the name of a site does not go into {name}: it stands before the `~`"
+    call = f" The call is {name}({says})" if what.endswith("?") else f": the call is {name}({says})"
+    return made(ArgumentError, spot, "arguments-of-a-distribution", f"{what}{call}")
+
+
+_ALSO = {
+    ("Exponential", "scale"): "; its rate is 1 / scale",
+    ("Gamma", "scale"): "; its rate is 1 / scale",
+    ("InverseGamma", "scale"): "; NumPyro calls its scale the rate",
+    ("InverseGamma", "beta"): "; NumPyro calls its scale the rate",
+    ("Normal", "variance"): "; it takes a standard deviation, `scale=`",
+    ("Normal", "precision"): "; it takes a standard deviation, `scale=1 / jnp.sqrt(…)`",
+    ("Normal", "tau"): "; it takes a standard deviation, `scale=1 / jnp.sqrt(…)`",
+}
+_MEANT = {
+    "mean": "loc",
+    "mu": "loc",
+    "sd": "scale",
+    "sigma": "scale",
+    "std": "scale",
+    "stddev": "scale",
+    "p": "probs",
+    "prob": "probs",
+    "logit": "logits",
+    "n": "total_count",
+    "alpha": "concentration1",
+    "beta": "concentration0",
+    "a": "concentration",
+    "b": "rate",
+    "shape": "concentration",
+    "lam": "rate",
+    "lambda_": "rate",
+    "nu": "df",
+    "lower": "low",
+    "upper": "high",
+    "cov": "covariance_matrix",
+}

@@ -1,0 +1,139 @@
+"""Exceptions of a model that is being traced, explained: a table of rules, the first that fits speaks."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+
+from gibbsite.errors import ArgumentError, DataError, GibbsiteError, ModelError
+from gibbsite.explain.calls import unknown_word, wrong_call
+from gibbsite.explain.rule import Rule, made
+from gibbsite.explain.shapes import told_shapes
+from gibbsite.explain.spot import Spot, spot_of
+from gibbsite.explain.values import (
+    latent_as_key,
+    no_array,
+    no_attribute,
+    no_such_key,
+    table_outside,
+    wrong_index,
+    wrong_plate,
+)
+
+
+def explained(error: BaseException, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """The error to raise in place of `error`, with its place; None where it is best as it is. `seen` holds
+    the sizes of the plates at that time, by name."""
+    spot = spot_of(error)
+    if spot is None:
+        return None
+    for rule in _RULES:
+        found = rule(error, spot, seen)
+        if found is not None:
+            return found if found.place else found.at((spot.file, spot.line), found.entry, spot.code)
+    return None
+
+
+def placed(error: GibbsiteError) -> GibbsiteError:
+    """An error of ours that knows no place, with that of the line of the model that it arose in."""
+    spot = spot_of(error) if error.place is None else None
+    if spot is not None:
+        error.place, error.part = (spot.file, spot.line), spot.code
+    return error
+
+
+def _shapes(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    if not isinstance(error, TypeError | ValueError) or not _SHAPES.search(str(error)):
+        return None
+    return made(DataError, spot, "shapes", told_shapes(str(error), spot, seen))
+
+
+_SHAPES = re.compile(
+    r"incompatible shapes|requires contracting dimensions|core dimension|could not be broadcast|"
+    r"[Ii]ncompatible shapes|cannot reshape array|must be broadcastable|same shape|ndim at least 1"
+)
+
+
+def _no_sample(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A distribution where a value is wanted: `=` for `~`."""
+    if not isinstance(error, TypeError | AttributeError | ValueError):
+        return None
+    for name in re.findall(r"\b[A-Za-z_]\w*", spot.text):
+        value = spot.values.get(name)
+        if isinstance(value, dist.Distribution):
+            kind = type(value).__name__.removesuffix("Probs").removesuffix("Logits")
+            return made(
+                ModelError,
+                spot,
+                "missing-tilde",
+                f"{name!r} is a distribution and not a value, since `{name} = {kind}(…)` does not sample; "
+                f"write `{name} ~ {kind}(…)`",
+            )
+    return None
+
+
+def _not_a_distribution(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    found = re.search(r"Invalid type for 'fn'.*but received (\w+)", str(error), re.DOTALL)
+    if found is None:
+        return None
+    what = found.group(1)
+    if what == "DistributionMeta":
+        why = "a distribution stands without its parentheses; write it with its arguments, as `Normal(0, 1)`"
+    elif what == "str":
+        why = 'the name comes first, and then the distribution: `numpyro.sample("y", dist.Normal(0, 1))`'
+    else:
+        why = f"what is sampled from is {_a(what)} and no distribution; a fixed value is given with `=`"
+    return made(ArgumentError, spot, "not-a-distribution", why)
+
+
+def _a(what: str) -> str:
+    return f"an {what}" if what[0] in "aeiou" else f"a {what}"
+
+
+def _called(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    if not re.search(r"object is not callable", str(error)):
+        return None
+    called = re.match(r"\s*([A-Za-z_]\w*)\s*\(", spot.code)
+    name = called.group(1) if called else None
+    if name is None or not isinstance(spot.values.get(name), jax.Array | np.ndarray | int | float):
+        return None
+    return made(
+        ModelError,
+        spot,
+        "shadowed",
+        f"{name!r} is a value here, which hides the function of that name; give the site another name",
+    )
+
+
+def _immutable(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    if "do not support in-place item assignment" not in str(error):
+        return None
+    target = spot.text.strip().partition("[")[0]
+    return made(
+        ModelError,
+        spot,
+        "assignment-to-an-element",
+        f"an element of {target!r} cannot be assigned to; write `{target} = {target}.at[…].set(…)`, or "
+        f"`{target}[…] ~ …` to sample it",
+    )
+
+
+_RULES: tuple[Rule, ...] = (
+    _not_a_distribution,
+    _no_sample,
+    table_outside,
+    no_array,
+    wrong_plate,
+    latent_as_key,
+    unknown_word,
+    wrong_call,
+    _shapes,
+    wrong_index,
+    _called,
+    _immutable,
+    no_attribute,
+    no_such_key,
+)

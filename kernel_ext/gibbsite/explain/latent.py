@@ -1,0 +1,113 @@
+"""Python or NumPy at a value that is not there yet: what wanted it, and what to write there instead."""
+
+import ast
+import re
+
+from gibbsite.errors import DataError, GibbsiteError, ModelError
+from gibbsite.explain.spot import Spot, foreign_tables
+from gibbsite.programs.jaxpr.compat import is_traced
+
+_SLICED = re.compile(r"([A-Za-z_]\w*)\s*\[([^\[\]]*:.*)\]$")
+_NUMPY = {"fabs": "abs", "pow": "power", "fmax": "maximum", "fmin": "minimum"}
+_SPECIAL = {"expit": "jax.nn.sigmoid", "softmax": "jax.nn.softmax", "logsumexp": "jax.nn.logsumexp"}
+
+
+def told_latent(spot: Spot | None) -> GibbsiteError:
+    """The error to raise where the value of a latent is asked for, with its place."""
+    if spot is None:
+        return ModelError(
+            "the model needs the value of a random variable while it is traced. Python's `if`, "
+            "`for`, `int()`, "
+            "shapes and NumPy functions cannot depend on a latent value: use `jnp` functions, `jnp.where`, "
+            "`jax.lax.cond` or a plate of fixed size"
+        ).at(None, "value-of-a-latent")
+    place = spot.file, spot.line
+    if (table := told_table(spot)) is not None:
+        return DataError(f"{table} ({spot.told})").at(place, "tables-of-the-notebook", spot.code)
+    if (sparse := _sparse(spot)) is not None:
+        return DataError(f"{sparse} ({spot.told})").at(place, "no-numbers", spot.code)
+    bounds = _SLICED.match(spot.code.strip())
+    asked = bounds.group(2) if bounds else spot.code
+    names = [n for n in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", asked)) if is_traced(spot.values.get(n))]
+    of = f"{names[0]!r}, " if names else ""
+    return ModelError(
+        f"`{spot.code.strip()}` needs the value of {of}{'' if of else 'something computed from '}a random "
+        f"variable, which has none while the model is traced; {_cure(spot)} ({spot.told})"
+    ).at(place, "value-of-a-latent", spot.code)
+
+
+def told_table(spot: Spot) -> str | None:
+    """A table of the notebook in a line that computes with latents, and what to write."""
+    tables = foreign_tables(spot)
+    if not tables:
+        return None
+    name, value = next(iter(tables.items()))
+    kind = f"a {type(value).__name__} of {type(value).__module__.partition('.')[0]}"
+    return (
+        f"{name!r} is {kind}, which the model reads from outside; give it in the parentheses, `m(…, "
+        f"{name})`, and "
+        f"its columns become arrays, its categories codes"
+    )
+
+
+def _sparse(spot: Spot) -> str | None:
+    """A sparse matrix of SciPy, which computes with numbers only."""
+    for name in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", spot.text)):
+        value = spot.values.get(name)
+        if type(value).__module__.startswith("scipy.sparse"):
+            return (
+                f"{name!r} is a sparse matrix of SciPy, which knows no latents; give the "
+                f"model `{name}.toarray()`, or rows, columns and entries as arrays"
+            )
+    return None
+
+
+def _cure(spot: Spot) -> str:
+    text, code = spot.text.strip(), spot.code.strip()
+    fixed = "take the largest length, a loop or plate of fixed size, and mask out what is beyond it"
+    called = re.match(r"([A-Za-z_][\w.]*)\s*\(", code)
+    name = called.group(1) if called else ""
+    module, _, function = name.rpartition(".")
+    if name in ("range", "plate", "numpyro.plate") or re.search(r"\b(expand|arange|zeros|ones|full)\b", code):
+        return fixed
+    if name in ("int", "float", "bool"):
+        return (
+            f"leave the conversion out where arrays are computed with it; where it is a length (of a "
+            f"`range`, a plate, an array), {fixed}"
+        )
+    if name in ("max", "min"):
+        return f"`jnp.{name}imum(a, b)` compares element by element"
+    if function in _SPECIAL and module:
+        return f"use `{_SPECIAL[function]}`"
+    if module in ("np", "numpy", "math"):
+        return f"use `jnp` functions, which work on latents: `jnp.{_NUMPY.get(function, function)}(…)`"
+    if module:
+        return "use `jnp` functions (`jax.numpy`, `jax.nn`, `jax.scipy`), which work on latents"
+    if re.match(r"(el)?if\b|while\b|assert\b", text) or re.search(r"\bif\b.*\belse\b|\b(and|or|not)\b", text):
+        return "`jnp.where(condition, a, b)` picks by a condition"
+    picked = re.match(r"([A-Za-z_]\w*)\s*\[(.*)\]$", code)
+    if picked and _is_condition(picked.group(2)):
+        return (
+            f"`jnp.where({picked.group(2)}, {picked.group(1)}, …)` keeps the shape, and a mask leaves "
+            f"elements out"
+        )
+    if sliced := _SLICED.match(code):
+        return f"a slice has a fixed length: take all of {sliced.group(1)!r}, and `jnp.where` what counts"
+    if picked and _functions(spot.values.get(picked.group(1))):
+        index, several = picked.group(2), picked.group(1)
+        return f"a latent picks one of several functions by `jax.lax.switch({index}, {several}, …)`"
+    if picked:
+        return f"a latent picks from arrays only: `jnp.asarray({picked.group(1)})[…]`"
+    return f"use `jnp` functions and `jnp.where`, or {fixed}"
+
+
+def _functions(value: object) -> bool:
+    """Whether it is a list of functions."""
+    return isinstance(value, list | tuple) and bool(value) and all(map(callable, value))
+
+
+def _is_condition(text: str) -> bool:
+    try:
+        return isinstance(ast.parse(text, mode="eval").body, ast.Compare | ast.BoolOp | ast.UnaryOp)
+    except SyntaxError:
+        return False

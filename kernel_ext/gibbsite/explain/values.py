@@ -1,0 +1,172 @@
+"""Tables, lists, plates, indices and attributes: what is none of the arrays that a model computes with."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from gibbsite.errors import ArgumentError, DataError, GibbsiteError, ModelError, nearest
+from gibbsite.explain.latent import told_table
+from gibbsite.explain.rule import made
+from gibbsite.explain.spot import Spot
+from gibbsite.programs.jaxpr.compat import is_traced
+
+
+def table_outside(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A table of the notebook that was not given to the model."""
+    if not isinstance(error, TypeError | ValueError | IndexError | AttributeError):
+        return None
+    told = told_table(spot)
+    return None if told is None else made(DataError, spot, "tables-of-the-notebook", told)
+
+
+def no_array(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A list, a tuple or times of the program where an array is wanted."""
+    if not isinstance(error, TypeError):
+        return None
+    for name in re.findall(r"\b[A-Za-z_]\w*", spot.code or spot.text):
+        value = spot.values.get(name)
+        if isinstance(value, list | tuple | range) and re.search(_NO_LIST, str(error)):
+            return made(
+                DataError,
+                spot,
+                "no-numbers",
+                f"{name!r} is a {type(value).__name__} and no array; write `jnp.array({name})`, or "
+                f"give it in the "
+                f"parentheses of the model, where lists of numbers become arrays",
+            )
+        if isinstance(value, np.ndarray) and value.dtype.kind in "mMOSU":
+            return made(
+                DataError,
+                spot,
+                "no-numbers",
+                f"{name!r} holds {value.dtype}, which is no number; in the parentheses of the model "
+                f"times become "
+                f"days and texts codes",
+            )
+    return None
+
+
+_NO_LIST = r"non-tuple sequence|unsupported operand|not a valid JAX|requires ndarray|list"
+
+
+def wrong_plate(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A plate without its name or its size, or with something else for them."""
+    if "plate" not in spot.code:
+        return None
+    called = "a plate has a name and a size: `with plate('n', len(y)):`"
+    if isinstance(error, TypeError) and re.search(r"plate\.__init__\(\)", str(error)):
+        return made(ArgumentError, spot, "plates-and-data", called)
+    if isinstance(error, ValueError | TypeError) and re.search(
+        "truth value|scalar|only .*arrays", str(error)
+    ):
+        return made(
+            ArgumentError, spot, "plates-and-data", f"the size of a plate is a whole number; {called}"
+        )
+    return None
+
+
+def no_such_key(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A dict of data that has no such entry."""
+    if type(error) is not KeyError or not error.args:
+        return None
+    (key,) = error.args[:1]
+    for name in re.findall(r"\b[A-Za-z_]\w*", spot.code or spot.text):
+        value = spot.values.get(name)
+        if isinstance(value, dict) and key not in value:
+            has = ", ".join(map(repr, value)) or "none"
+            near = nearest(key, map(str, value))
+            return made(
+                DataError, spot, "unknown-column", f"{name!r} has no entry {key!r}; it has {has}{near}"
+            )
+    return None
+
+
+def latent_as_key(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A latent as a key, or written out in digits."""
+    if not isinstance(error, TypeError) or "Tracer" not in str(error):
+        return None
+    if "format string" in str(error):
+        cure = "a latent has no digits yet; look at values in the draws of a run"
+    elif "unhashable" in str(error):
+        cure = "a latent picks from arrays and not from a dict: `jnp.array([…])[z]`"
+    else:
+        return None
+    return made(ModelError, spot, "value-of-a-latent", cure)
+
+
+def wrong_index(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """Decimal numbers, some of them perhaps missing, as an index."""
+    found = re.search(r"Indexer must have integer or boolean type, got indexer with type (\w+)", str(error))
+    if found is None:
+        return None
+    inside = re.search(r"\[\s*([A-Za-z_][\w.]*)", spot.code or spot.text)
+    name = inside.group(1) if inside else "the index"
+    gone = _missing(name, spot)
+    if gone:
+        return made(
+            DataError,
+            spot,
+            "missing-values",
+            f"{name!r} has {gone} missing values, which pick nothing; leave their rows out with "
+            f"`--missing drop`, "
+            f"give them a category of their own, or give {name!r} a distribution, `{name} ~ "
+            f"Categorical(w)`, and "
+            f"impute",
+        )
+    return made(
+        DataError,
+        spot,
+        "index-of-another-type",
+        f"{name!r} picks elements and holds {found.group(1)}: an index is a whole number; write "
+        f"`{name}.astype(int)`, or pass the column as integers or as categories",
+    )
+
+
+def _missing(name: str, spot: Spot) -> int:
+    """How many elements of what the line calls so are NaN, where that is known."""
+    head, *rest = name.split(".")
+    value = spot.values.get(head)
+    for part in rest:
+        value = getattr(value, part, None)
+    known = isinstance(value, np.ndarray) or (isinstance(value, jax.Array) and not is_traced(value))
+    return int(np.isnan(np.asarray(value)).sum()) if known and np.asarray(value).dtype.kind == "f" else 0
+
+
+def no_attribute(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A column that a table has not, or what only tables outside of a model have."""
+    if not isinstance(error, AttributeError):
+        return None
+    column = re.match(r"the table has no column '(\w+)'; it has (.*)", str(error), re.DOTALL)
+    if column:
+        known = re.findall(r"'([^']*)'", column.group(2))
+        if column.group(1) in _OF_TABLES:
+            return _no_method(spot, column.group(1))
+        near = difflib.get_close_matches(column.group(1), known, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return made(DataError, spot, "unknown-column", f"{error}{hint}")
+    array = re.match(
+        r"\w*Tracer has no attribute (\w+)|'[\w.]*(?:ArrayImpl|ndarray)' object has no attribute '(\w+)'",
+        str(error),
+    )
+    return None if array is None else _no_method(spot, array.group(1) or array.group(2))
+
+
+_OF_TABLES = frozenset(
+    "loc iloc groupby apply merge dropna fillna query sort_values mean std filter select".split()
+)
+
+
+def _no_method(spot: Spot, name: str) -> GibbsiteError:
+    before = spot.code.rpartition(f".{name}")[0] or "x"
+    cure = {
+        "values": f"leave it out, `{before}` is an array",
+        "to_numpy": f"leave it out, `{before}` is an array",
+        "cat": f"`{before}` holds the codes already",
+        "nunique": f"codes begin at 0, and `int({before}.max()) + 1` is how many there are",
+    }.get(name, "what pandas or polars can do with them is done before the cell")
+    what = f"in a model there is no {name!r}: columns and sites are JAX arrays there"
+    return made(ModelError, spot, "arrays-in-a-model", f"{what}; {cure}")

@@ -1,0 +1,219 @@
+"""Tables at the door: columns of data frames become arrays, categories become codes, and their labels are
+kept.
+
+Narwhals reads pandas, polars and others alike; xarray and NumPy's structured arrays speak for themselves.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+
+from gibbsite.errors import DataError
+from gibbsite.inputs.objects import Known, Labels, codes, days, from_objects, is_numbers, missing
+from gibbsite.inputs.ranges import check_range
+from gibbsite.inputs.table import Table
+
+
+def as_arrays(value: Any, name: str, known: Known) -> Any:
+    """An argument as the model gets it: what is a table, a column of one or a list of numbers, as arrays;
+    else as it is.
+
+    Times become days since the first of them. Labels and units go into `known` by the argument's name.
+    Raises `DataError` for columns that are no numbers and no categories; those of a table are refused where
+    the model asks for them.
+    """
+    if type(value).__module__.partition(".")[0] == "xarray":
+        return _from_xarray(value, name, known)
+    if isinstance(value, np.ndarray):
+        return _from_numpy(value, name, known)
+    to_series: Any = getattr(value, "to_series", None)
+    if to_series is not None and type(value).__module__.partition(".")[0] == "pandas":
+        value = to_series()  # an index
+    if _is_pandas_frame(value):
+        _row_labels(value, name, known)
+        return _table(_pandas_columns(value), name, known)
+    found = nw.from_native(value, pass_through=True, allow_series=True)
+    if isinstance(found, nw.LazyFrame):
+        found = found.collect()
+    if isinstance(found, nw.DataFrame):
+        return _table(((c, found[c]) for c in found.columns), name, known)
+    if isinstance(found, nw.Series):
+        _row_labels(value, name, known)
+        return _column(found, name, known)
+    if isinstance(value, tuple | list) and any(_is_table(v) for v in value):
+        kept = [as_arrays(v, f"{name}[{i}]", known) for i, v in enumerate(value)]
+        return type(value)(kept) if type(value) in (tuple, list) else value
+    if type(value) is list:
+        return _from_list(value, name, known)
+    if type(value) is dict:
+        return {k: as_arrays(v, f"{name}[{k!r}]", known) for k, v in value.items()}
+    return value
+
+
+def _from_numpy(value: np.ndarray, name: str, known: Known) -> Any:
+    if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biuf":
+        return np.ma.filled(value.astype(float), np.nan) if np.ma.is_masked(value) else np.asarray(value)
+    if value.dtype.names:
+        return _table(((n, value[n]) for n in value.dtype.names), name, known)
+    if value.dtype.kind in "mM":
+        return days(value, name, known)
+    if value.dtype.kind in "SUO" and value.ndim == 1 and value.size:
+        texts = value.dtype.kind in "SU"
+        try:
+            return from_objects([str(v) for v in value] if texts else value.tolist(), name, known)
+        except DataError:  # said where a statement takes it for data
+            return value
+    return value
+
+
+def _from_list(value: list, name: str, known: Known) -> Any:
+    """Lists of numbers, times or texts that repeat are data; texts that are all different may be names, and
+    everything else is the program's."""
+    there = [v for v in value if not missing(v)]
+    if any(isinstance(v, list) for v in there):
+        try:
+            nested = np.asarray(value)
+            return nested if nested.dtype.kind in "biuf" else np.asarray(value, float)
+        except (TypeError, ValueError):  # ragged, or of texts
+            return value
+    if is_numbers(there):
+        return from_objects(value, name, known)
+    texts = bool(there) and all(isinstance(v, str) for v in there)
+    if texts and len(set(there)) == len(there):
+        return value
+    try:
+        return from_objects(value, name, known)
+    except DataError:
+        return value
+
+
+def _is_table(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return False
+    if _is_pandas_frame(value):
+        return True
+    found = nw.from_native(value, pass_through=True, allow_series=True)
+    return isinstance(found, nw.DataFrame | nw.Series | nw.LazyFrame)
+
+
+def _is_pandas_frame(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns")
+
+
+def _pandas_columns(frame: Any) -> Iterator[tuple[Hashable, Any]]:
+    """By position: names may be numbers, pairs of names, or the same twice."""
+    for i, column in enumerate(frame.columns):
+        yield column, nw.from_native(frame.iloc[:, i], series_only=True)
+
+
+def _table(columns: Iterable[tuple[Hashable, Any]], name: str, known: Known) -> Table:
+    """Columns that cannot be arrays are refused where the model asks for them, not here: a table may hold
+    what the model does not read."""
+    kept: dict[Hashable, Any] = {}
+    refused: dict[Hashable, str] = {}
+    for column, values in columns:
+        called = f"{name}[{column!r}]"
+        try:
+            one = isinstance(values, nw.Series)
+            if column in kept or column in refused:
+                kept.pop(column, None)
+                raise DataError(f"{name!r} has several columns {column!r}: give each a name of its own")
+            found = _column(values, called, known) if one else _from_numpy(values, called, known)
+            check_range(called, found)
+            kept[column] = found
+        except DataError as error:
+            refused[column] = str(error)
+    return Table(kept, refused)
+
+
+def _column(column: Any, name: str, known: Known) -> np.ndarray:
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        if column.null_count() and not dtype.is_float():
+            column = column.cast(nw.Float64)  # NaN is how a missing number is written
+        return np.asarray(column.to_numpy())
+    if dtype in (nw.Categorical, nw.Enum):
+        order = [str(v) for v in _categories(column)]
+        return codes([None if missing(v) else str(v) for v in column.to_list()], order, name, known)
+    if dtype in (nw.Datetime, nw.Date):
+        times = column.cast(nw.Datetime) if dtype == nw.Date else column
+        if times.dtype.time_zone is not None:  # type: ignore[attr-defined]
+            times = times.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return days(np.asarray(times.to_numpy()).astype("M8[us]"), name, known)
+    if dtype == nw.Duration:
+        return days(np.asarray(column.to_numpy()).astype("m8[us]"), name, known)
+    if dtype in (nw.String, nw.Object):
+        return from_objects(column.to_list(), name, known)
+    native = column.to_native()
+    if hasattr(native, "sparse"):
+        return np.asarray(native)
+    if str(native.dtype).startswith("period"):
+        return days(np.asarray(native.dt.to_timestamp()).astype("M8[us]"), name, known)
+    raise DataError(f"{name} holds {native.dtype}, which is no number and no category").at(None, "no-numbers")
+
+
+def _categories(column: Any) -> list[Any]:
+    """All that an element may be, in their order. A categorical of polars knows no order and no value that is
+    not there: those that appear, as they do."""
+    if not column.implementation.is_polars():
+        return column.cat.get_categories().to_list()
+    if column.dtype == nw.Enum:
+        return column.to_native().dtype.categories.to_list()
+    return column.unique(maintain_order=True).drop_nulls().to_list()
+
+
+def _row_labels(series: Any, name: str, known: Known) -> None:
+    index = getattr(series, "index", None)
+    if index is None or callable(index):
+        return
+    if type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1:
+        known.numbered[name] = len(index)
+        return
+    texts = tuple(map(str, index))
+    if all(t.endswith(" 00:00:00") for t in texts):  # days
+        texts = tuple(t.removesuffix(" 00:00:00") for t in texts)
+    if len(set(texts)) == len(texts):
+        known.labels[f"index of {name}"] = texts
+
+
+def order_notes(known: Known) -> tuple[str, ...]:
+    """A sentence for arguments whose rows have the same labels in another order: pandas would bring them
+    together by label, and a model takes them as they come."""
+    rows = {n.removeprefix("index of "): t for n, t in known.labels.items() if n.startswith("index of ")}
+    rows |= {n: tuple(map(str, range(k))) for n, k in known.numbered.items() if rows}
+    first: dict[frozenset[str], str] = {}
+    notes = []
+    for name, texts in rows.items():
+        other = first.setdefault(frozenset(texts), name)
+        if rows[other] != texts and len(rows[other]) == len(texts):
+            notes.append(
+                f"{other} and {name} have the same row labels in another order, and rows are taken as they "
+                f"stand: if they belong together by label, `{name}.loc[{other}.index]` brings them in order"
+            )
+    return tuple(notes)
+
+
+def _from_xarray(value: Any, name: str, known: Known) -> Any:
+    if hasattr(value, "data_vars"):
+        return Table({str(n): _from_xarray(v, f"{name}[{n!r}]", known) for n, v in value.data_vars.items()})
+    if not hasattr(value, "dims") or not hasattr(value, "values"):
+        return value
+    for dim in value.dims:
+        if dim in value.coords:
+            known.labels[f"{dim} of {name}"] = tuple(map(str, np.asarray(value.coords[dim].values)))
+    return as_arrays(np.asarray(value.values), name, known)
+
+
+def plate_labels(sizes: Mapping[str, int], labels: Mapping[str, Sequence[str]]) -> Labels:
+    """Labels by plate: of the one set of labels that a plate is as long as. Where several sets are, a set
+    that is called as the plate is; else none, since a wrong label is worse than a number."""
+    out: Labels = {}
+    for plate, size in sizes.items():
+        fitting = {name: tuple(kept) for name, kept in labels.items() if len(kept) == size}
+        named = [kept for name, kept in fitting.items() if plate in name]
+        choices = set(named) or set(fitting.values())
+        if len(choices) == 1:
+            out[plate] = next(iter(choices))
+    return out

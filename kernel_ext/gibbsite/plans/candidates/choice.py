@@ -1,0 +1,249 @@
+"""Candidates → the one that is run: by what is predicted, and by a trial where that does not tell.
+
+Every rewrite is tried upon what those before it left (a beam search). Times that are not known are taken to
+be the least they can be, and the most, and the candidate that loses least in the worse of both cases is
+preferred (minimax regret, Savage 1951). Where even that one may lose more than a factor of `limits.CLOSE`,
+and a run would pay for it, the exact draws in turn are tried. All that is compared are counts of operations:
+the same model has the same schedule on any machine. What an update takes is counted when it might be chosen;
+until then it counts for nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.errors import GibbsiteError
+from gibbsite.ground.opaque import attempted, notes_in
+from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.plans.candidates.alone import each_alone
+from gibbsite.plans.candidates.blocking import Tie, size_of, ties_of
+from gibbsite.plans.candidates.candidate import Candidate
+from gibbsite.plans.candidates.limits import (
+    BEAM,
+    CLOSE,
+    COMPILED,
+    KEPT,
+    LEFT_OUT,
+    MOST_TRIED,
+    STATES,
+    SWEEPS,
+    TRIAL,
+)
+from gibbsite.plans.candidates.promise import Promises
+from gibbsite.plans.candidates.rewrites import REWRITES, Rewrite, is_small, jointly_gaussian
+from gibbsite.plans.candidates.sweep import Sweep, is_exact
+from gibbsite.plans.candidates.trial import times_of
+from gibbsite.plans.schedule.parse import Spec, parse_schedule
+from gibbsite.plans.schedule.registry import Facts
+
+Legal = Callable[[Spec], object]
+"""Raises a `GibbsiteError` for a schedule that does not fit the model."""
+_PLAINEST = "every site by itself"
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """A schedule on the scales; `work` is at least that where it is not `derived`."""
+
+    spec: Spec
+    rewrite: str
+    work: float
+    least: float
+    most: float
+    tie: Tie | None
+    derived: bool
+
+    def cost(self, most: bool) -> float:
+        """Operations for an effective draw."""
+        return self.work * (self.most if most else self.least)
+
+
+class _Scales:
+    """What is offered for a model, and what was turned down, with the reason."""
+
+    def __init__(self, promises: Promises, offered: Mapping[str, tuple[Spec, str]]):
+        self.promises, self.offered = promises, dict(offered)
+        self.refused: list[Candidate] = []
+        self.tried: dict[str, float] = {}
+        self.tried_text = ""
+
+    def weighed(self) -> list[_Weighed]:
+        """All that is offered."""
+        return [_weighed(self.promises, *o) for o in self.offered.values()]
+
+    def turn_down(self, spec: Spec, why: Exception) -> None:
+        """Strike a schedule from what is offered."""
+        _, rewrite = self.offered.pop(str(spec))
+        self.refused.append(Candidate(str(spec), rewrite, refused=str(why).split("\n")[0]))
+
+    def derive(self, spec: Spec) -> bool:
+        """Count a schedule's work; whether it could be derived."""
+        try:
+            self.promises.work(spec)
+        except (GibbsiteError, Refused) as why:
+            self.turn_down(spec, why)
+            return False
+        return True
+
+    def try_out(self, spec: Spec) -> None:
+        """Run the exact draws of a schedule for a moment."""
+        facts = self.promises.facts
+        home = {n: u for u in spec.updates for n in u.everything}
+        cut = [t for t in self.promises.ties if t.cut_by(home) and t.site in facts.density.latent_vars]
+        named = {g for t in cut for g in t.given if facts.density.sites[g].discrete}
+        labels = {g for g in named if size_of(facts.density, (g,)) > 1}  # one of several for each of many
+        watched = tuple(dict.fromkeys([*(t.site for t in cut), *sorted(named - labels)]))
+        labelled = {t.site for t in cut if labels & {*t.given}}
+        self.tried_text = str(spec)
+        if not watched:
+            return
+        self.tried = dict(times_of(Sweep(facts, spec.updates), facts.inputs, watched, labelled))
+        self.promises = self.promises.tried(spec, self.tried)
+
+
+def chosen(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
+    """The schedule to run, and all that was weighed, the chosen first.
+
+    Whether a candidate keeps the rules is asked when it would be chosen: deriving a block takes longer than
+    weighing it. Those that do not are turned down, with the reason, and the rest is weighed again.
+    """
+    base, promises = each_alone(facts), Promises(facts, ties_of(facts.density))
+    scales = _Scales(promises, _offered(promises, base))
+    while len(scales.offered) > 1:
+        weighed = scales.weighed()
+        best, regret = _least_regret(weighed)
+        if not best.derived:
+            scales.derive(best.spec)
+            continue
+        if not scales.tried_text and regret > CLOSE:
+            exact = _to_be_tried(facts, weighed)
+            if exact is not None and not exact.derived:
+                scales.derive(exact.spec)
+                continue
+            if exact is not None and _pays(weighed, best) and exact.work * _SWEPT < MOST_TRIED:
+                scales.try_out(exact.spec)
+                continue
+        if best.rewrite != _PLAINEST:
+            try:
+                legal(best.spec)
+            except GibbsiteError as why:
+                scales.turn_down(best.spec, why)
+                continue
+        return best.spec, (*_told(weighed, best, regret, scales), *scales.refused)
+    (last, _) = next(iter(scales.offered.values()))
+    only = Candidate(str(last), _PLAINEST, chosen=True, because="nothing else was offered")
+    return last, (only, *scales.refused)
+
+
+def checked(facts: Facts, candidates: Sequence[Candidate], legal: Legal) -> tuple[Candidate, ...]:
+    """The same after every one was asked for as its text says, and its work counted: those that do not keep
+    the rules are refused, with the reason, and come last."""
+    promises = Promises(facts, ties_of(facts.density))
+    asked = [c if c.chosen or c.refused else _asked(promises, c, legal) for c in candidates]
+    first, rest = [c for c in asked if c.chosen], [c for c in asked if not c.chosen]
+    return (*first, *sorted(rest, key=lambda c: (bool(c.refused), -c.efficiency if not c.refused else 0.0)))
+
+
+def _asked(promises: Promises, candidate: Candidate, legal: Legal) -> Candidate:
+    spec = parse_schedule(candidate.text)
+    try:
+        legal(spec)
+        return replace(candidate, work=promises.work(spec))
+    except (GibbsiteError, Refused) as why:
+        return replace(candidate, refused=str(why).split("\n")[0])
+
+
+def _offered(promises: Promises, base: Spec) -> dict[str, tuple[Spec, str]]:
+    """The plainest schedule, and what the rewrites make of it where something is drawn apart from what holds
+    it, by text."""
+    offered: dict[str, tuple[Spec, str]] = {str(base): (base, _PLAINEST)}
+    beam = [base]
+    home = {n: u for u in base.updates for n in u.everything}
+    held = any(t.most > CLOSE and t.cut_by(home) for t in promises.ties)
+    for name, rewrite in REWRITES.items() if held else ():
+        made = _made(rewrite, name, promises, beam)
+        for spec in made:
+            offered.setdefault(str(spec), (spec, name))
+        if len(beam) + len(made) > BEAM:
+            weighed = [_weighed(promises, *offered[str(s)]) for s in (*beam, *made)]
+            beam = [w.spec for w in sorted(weighed, key=lambda w: w.cost(True))[:BEAM]]
+        else:
+            beam += made
+        if made and rewrite is jointly_gaussian:  # all that follows builds upon it
+            beam = made
+            joint = [u.sites for u in made[0].updates if u.kernel == "Conjugate" and len(u.sites) > 1]
+            if all(is_small(promises.facts, sites) for sites in joint):
+                del offered[str(base)]
+    return offered
+
+
+def _made(rewrite: Rewrite, name: str, promises: Promises, beam: Sequence[Spec]) -> list[Spec]:
+    """What a rewrite makes of schedules; nothing where it fails unforeseen."""
+    facts = promises.facts
+    return attempted(
+        f"the rewrite {name!r}",
+        lambda: [new for spec in beam for new in rewrite(facts, spec, promises.ties)],
+        list,
+        notes_in(facts.density.cache),
+    )
+
+
+def _weighed(promises: Promises, spec: Spec, rewrite: str) -> _Weighed:
+    least, most, tie = promises.times(spec)
+    derived = promises.derived(spec)
+    work = promises.work(spec) if derived else promises.least_work(spec)
+    return _Weighed(spec, rewrite, work, least, most, tie, derived)
+
+
+def _least_regret(weighed: Sequence[_Weighed]) -> tuple[_Weighed, float]:
+    """The candidate that loses least at worst, and by what factor; of equal ones the first, the simplest."""
+    least = {most: min(w.cost(most) for w in weighed) for most in (False, True)}
+    regrets = [max(w.cost(most) / least[most] for most in (False, True)) for w in weighed]
+    at = min(range(len(weighed)), key=lambda i: (round(regrets[i], 3), i))
+    return weighed[at], regrets[at]
+
+
+def _pays(weighed: Sequence[_Weighed], best: _Weighed) -> bool:
+    """Whether half of what a run may lose by the choice, compiling included, is more than a trial takes."""
+    saved = max(best.cost(most) - min(w.cost(most) for w in weighed) for most in (False, True))
+    compiled = sum(COMPILED.get(u.kernel, 0.0) for u in best.spec.updates)
+    return (saved * SWEEPS + compiled) / 2 > TRIAL
+
+
+_SWEPT = STATES / 4 * (LEFT_OUT + KEPT)
+
+
+def _to_be_tried(facts: Facts, weighed: Sequence[_Weighed]) -> _Weighed | None:
+    """The schedule that a trial tells most of: exact draws in turn of sites that can be started anywhere,
+    those that are Gaussian together as one."""
+    known = {n for u in weighed[0].spec.updates for n in u.everything}
+    if any(moving_support(facts, n) for n in known):
+        return None
+    plain = [w for w in weighed if all(is_exact(u) and u.kernel != "Collapsed" for u in w.spec.updates)]
+    return min((w for w in plain if w.tie), key=lambda w: len(w.spec.updates), default=None)
+
+
+def _told(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _Scales) -> list[Candidate]:
+    """The candidates in words and numbers: the chosen first, the others by what they promise."""
+    out = [
+        Candidate(
+            str(w.spec),
+            w.rewrite,
+            w.work,
+            (w.least, w.most),
+            w.most if scales.tried and str(w.spec) == scales.tried_text else None,
+            "" if w.tie is None else str(w.tie),
+            chosen=w is best,
+            because=_decided(best, regret, scales.tried) if w is best else "",
+        )
+        for w in weighed
+    ]
+    return sorted(out, key=lambda c: (not c.chosen, -c.efficiency))
+
+
+def _decided(best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
+    if found:
+        slow = max(found, key=found.__getitem__)
+        return f"drawn in turn, {slow} remembers {found[slow]:.1f} sweeps, as tried"
+    at_worst = f"; at worst {regret:.1f} times the work of another" if regret > 1.05 else ""
+    return f"as predicted{at_worst}"

@@ -1,0 +1,287 @@
+"""A schedule → others that do the same: each rewrite a function from updates to schedules, all in one table.
+
+A rewrite does not judge. What it yields is weighed by `choice`, and checked there against the rules that
+every schedule has to keep.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gibbsite.conditional.dispatch import conditional_of
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.linear.choose import coupled, gaussian_blocks
+from gibbsite.conditional.linear.collapsed import collapsed_block
+from gibbsite.conditional.linear.collapsed_sites import outer_site
+from gibbsite.conditional.linear.joint import is_gaussian, joint_gaussian
+from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
+from gibbsite.conditional.reads.group import unit_of
+from gibbsite.elimination import eliminable, joint_marginal
+from gibbsite.plans.candidates.blocking import Tie, size_of
+from gibbsite.plans.candidates.limits import ARITHMETIC, CLOSE, SWEEP
+from gibbsite.plans.schedule.parse import Spec, Update
+from gibbsite.plans.schedule.registry import Facts, find_kernel
+
+Rewrite = Callable[[Facts, Spec, Sequence[Tie]], Iterator[Spec]]
+
+
+def jointly_gaussian(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
+    """What is Gaussian together given the rest, drawn as one."""
+    alone = [n for n in _alone(base) if is_gaussian(facts.conditional(n))]
+    blocks = gaussian_blocks(facts.density, alone)
+    if blocks:
+        yield _gathered(base, {b[0]: Update("Conjugate", b) for b in blocks.values()})
+
+
+def is_small(facts: Facts, sites: Sequence[str]) -> bool:
+    """Whether a joint Gaussian draw cannot take more than `limits.CLOSE` times what draws in turn do."""
+    layout = joint_gaussian(facts.density, tuple(sites)).layout
+    return (layout.rest + layout.border) ** 3 / 3 / ARITHMETIC < CLOSE * SWEEP
+
+
+def augmented(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
+    """Linear predictors of logistic likelihoods, drawn given Pólya-gamma variates."""
+    density = facts.density
+    drawn = [
+        n for u in base.updates if u.kernel in ("Conjugate", "NUTS") and not u.eliminated for n in u.sites
+    ]
+    drawn = [n for n in facts.sites if n in drawn and n in density.latent_vars]
+    blocks = []
+    linear = [
+        n for n in drawn if is_gaussian(facts.conditional(n)) or _derives(polya_gamma_block, facts, (n,))
+    ]
+    for part in coupled(density, linear):
+        if _derives(polya_gamma_block, facts, part):
+            blocks.append(part)
+    if blocks:
+        yield _gathered(base, {b[0]: Update("PolyaGamma", b) for b in blocks})
+
+
+def switches_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
+    """A discrete site whose values go with coefficients of their own, drawn with the coefficients integrated
+    out: a switch, a change point, a few indicators that many data read at once. Chains are drawn as a whole
+    by their recursion, and what is independent, as the assignments of a mixture, in one pass."""
+    density, blocks = facts.density, {}
+    taken: set[str] = set()
+    gaussian = {u: u.sites for u in base.updates if u.kernel == "Conjugate" and _all_gaussian(facts, u)}
+    for u in base.updates:
+        switch = u.sites[0]
+        if u.kernel != "Gibbs" or len(u.sites) > 1 or u.options or switch not in density.latent_vars:
+            continue
+        structure = getattr(facts.conditional(switch), "structure", None)
+        if structure is None or unit_of(density, switch) != switch:
+            continue
+        if facts.conditional(switch).kind != "finite" or (
+            density.sites[switch].shape and structure.independent
+        ):
+            continue
+        near = [
+            k for k, names in gaussian.items() if any(len(coupled(density, (switch, n))) == 1 for n in names)
+        ]
+        inner = tuple(n for n in facts.sites if any(n in k.sites for k in near))
+        block = (switch, *inner)
+        if inner and not taken & {*inner} and _derives(collapsed_block, facts, block):
+            blocks[switch] = Update("Collapsed", block)
+            taken |= {*block}
+    if blocks:
+        yield _gathered(base, blocks)
+
+
+def scales_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
+    """Scales of effects, drawn with the effects integrated out; then with the noise of their data."""
+    effects = _around(facts, base, ties, lambda t, block: t.where in block)
+    noise = _around(facts, base, ties, lambda t, block: t.where not in block and not t.level)
+    if effects:
+        yield _with_outer(base, effects)
+    if noise:
+        both = {b: (*effects.get(b, ()), *noise.get(b, ())) for b in dict.fromkeys((*effects, *noise))}
+        yield _with_outer(base, {b: tuple(dict.fromkeys(names)) for b, names in both.items()})
+
+
+def by_gradients(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
+    """What is tied, directly or through others, in one block of NUTS: hierarchies in learnt coordinates."""
+    last = _gradients(base)
+    if last is not None and last.eliminated:
+        return
+    exact = ("Conjugate", "PolyaGamma")
+    smooth = {n for u in base.updates if u.kernel in exact and _smooth(facts, u.sites) for n in u.sites}
+    cut = [t for t in ties if not t.known and t.cut_by(_home(base))]
+    held = [{n for n in (t.site, *t.given) if not facts.density.sites[n].discrete} for t in cut]
+    near_all = {n for near in held for n in near} & smooth
+    offered: list[set[str]] = []
+    for seed in ({*last.sites}, {*last.sites} | near_all) if last else (near_all,):
+        mine = set(seed)
+        while True:
+            near = {n for h in held if mine & h for n in h & (smooth | mine)}
+            # a block that is drawn jointly moves as one
+            near |= {n for u in base.updates if u.kernel in exact and near & {*u.sites} for n in u.sites}
+            if near <= mine:
+                break
+            mine |= near
+        grown = len(mine) > 1 and not (last and mine <= {*last.sites})
+        if grown and mine not in offered and not _without_bound(mine, ties, last):
+            offered.append(mine)
+            yield _moved(facts, base, last, mine)
+
+
+def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
+    """Gradients of what is tied to sites that have an integral, with these integrated out: chains over time,
+    rates under a gamma or a beta prior. Where a slice can do it (`scales_collapsed`), there is no need to."""
+    if next(scales_collapsed(facts, base, ties), None) is not None:
+        return
+    held = {g for t in ties if not t.known for g in t.given}
+    for plain in by_gradients(facts, base, ties):
+        last = plain.updates[-1]
+        blocks = [b for b in eliminable(facts.density) if held & {*b} and {*b} < {*last.sites}]
+        if blocks:
+            out = max(blocks, key=lambda b: size_of(facts.density, b))
+            left = tuple(n for n in last.sites if n not in out)
+            yield Spec((*plain.updates[:-1], replace(last, sites=left, eliminated=out)), base.random_scan)
+
+
+def summed_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
+    """Gradients of what discrete sites decide, with these summed out: all of them, or those of which each
+    element is by itself."""
+    last, density = _gradients(base), facts.density
+    if last is not None and last.eliminated:
+        return
+    gibbs = [u for u in base.updates if u.kernel == "Gibbs"]
+    free = [u for u in gibbs if not u.options and all(_independent(facts, n) for n in u.sites)]
+    offered = set()
+    for out in (gibbs, free):
+        gone = {n for u in out for n in u.sites}
+        home = _home(base)
+        cut = [t for t in ties if not t.known and t.cut_by(home) and gone & {*t.given}]
+        gone = {n for u in out if any({*u.sites} & {*t.given} for t in cut) for n in u.sites}
+        near = {home[t.site] for t in cut if home[t.site].kernel != "NUTS"}
+        mine = {n for u in near for n in u.sites} | ({*last.sites} if last else set())
+        if not gone or frozenset(gone) in offered or not mine or not _smooth(facts, mine):
+            continue
+        offered.add(frozenset(gone))
+        names = tuple(n for n in facts.sites if n in gone)
+        if any(u.kernel not in ("Conjugate", "PolyaGamma") for u in near) or isinstance(
+            joint_marginal(density, names), str
+        ):
+            continue
+        plain = _moved(facts, base, last, mine)
+        kept = [k for u in plain.updates[:-1] for k in u.keeping([n for n in u.everything if n not in gone])]
+        yield Spec((*kept, replace(plain.updates[-1], eliminated=names)), base.random_scan)
+
+
+REWRITES: Mapping[str, Rewrite] = {
+    "what is Gaussian together drawn as one": jointly_gaussian,
+    "logistic predictors given Pólya-gamma variates": augmented,
+    "switches with their coefficients integrated out": switches_collapsed,
+    "scales with their effects integrated out": scales_collapsed,
+    "what has an integral integrated out of gradients": integrated_out,
+    "all that is tied by gradients": by_gradients,
+    "discrete sites summed out of gradients": summed_out,
+}
+"""Every way to change a schedule, by what it does, in the order in which they are tried one upon another."""
+
+
+def _home(spec: Spec) -> dict[str, Update]:
+    return {n: u for u in spec.updates for n in u.everything}
+
+
+def _alone(spec: Spec) -> list[str]:
+    return [u.sites[0] for u in spec.updates if u.kernel == "Conjugate" and len(u.sites) == 1]
+
+
+def _gradients(spec: Spec) -> Update | None:
+    return next((u for u in spec.updates if u.kernel == "NUTS"), None)
+
+
+def _derives(derive: Callable[..., object], facts: Facts, sites: Sequence[str]) -> bool:
+    try:
+        derive(facts.density, tuple(sites))
+    except Refused:
+        return False
+    return True
+
+
+def _smooth(facts: Facts, sites: Collection[str]) -> bool:
+    """Whether gradients can move all of them."""
+    row = find_kernel("NUTS")
+    return row is not None and all(row.fits(facts, n) is None for n in sites)
+
+
+def _independent(facts: Facts, name: str) -> bool:
+    structure = getattr(facts.conditional(unit_of(facts.density, name)), "structure", None)
+    return facts.conditional(unit_of(facts.density, name)).kind == "finite" and bool(
+        structure and structure.independent
+    )
+
+
+def _without_bound(sites: Collection[str], ties: Sequence[Tie], last: Update | None) -> bool:
+    """Whether the noise of data that others can meet all of, and these, would be moved together where they
+    are drawn exactly apart: their density has no bound where they meet, and no step size fits it."""
+    old = {*last.sites} if last else set()
+    return any(t.unbounded and {t.site, *t.given} <= {*sites} and not {t.site, *t.given} <= old for t in ties)
+
+
+def _moved(facts: Facts, base: Spec, last: Update | None, sites: Collection[str]) -> Spec:
+    """With the sites in one block of NUTS, the last of a sweep."""
+    order = tuple(n for n in facts.sites if n in sites)
+    block = replace(last, sites=order) if last else Update("NUTS", order)
+    free = [u for u in base.updates if u is not last]
+    left = [k for u in free for k in u.keeping([n for n in u.everything if n not in sites])]
+    return Spec((*left, block), base.random_scan)
+
+
+def _gathered(base: Spec, blocks: Mapping[str, Update]) -> Spec:
+    """With each of the blocks where the first of its sites that is drawn exactly stood, its sites out of what
+    drew them."""
+    taken = {n: b for b in blocks.values() for n in b.sites}
+    updates: list[Update] = []
+    put: set[Update] = set()
+    for u in base.updates:
+        for b in dict.fromkeys(taken[n] for n in u.sites if n in taken):
+            if b not in put and u.kernel != "NUTS":
+                updates.append(b)
+                put.add(b)
+        updates += u.keeping([n for n in u.everything if n not in taken])
+    late = [b for b in blocks.values() if b not in put]
+    at = next((i for i, u in enumerate(updates) if u.kernel == "NUTS"), len(updates))
+    return Spec((*updates[:at], *late, *updates[at:]), base.random_scan)
+
+
+def _around(
+    facts: Facts, base: Spec, ties: Sequence[Tie], of: Callable[[Tie, Sequence[str]], bool]
+) -> dict[Update, tuple[str, ...]]:
+    """By update of Gaussian sites, the sites drawn alone that are tied to it in a statement of a kind."""
+    alone, found = {*_alone(base)}, {}
+    taken: set[str] = set()
+    for u in base.updates:
+        if u.kernel not in ("Conjugate", "PolyaGamma") or not _all_gaussian(facts, u):
+            continue
+        tied = dict.fromkeys(t.site for t in ties if of(t, u.sites) and {*t.given} & {*u.sites})
+        mine = [n for n in tied if n in alone and n not in taken and n not in u.sites and _outer(facts, n)]
+        if mine:
+            found[u] = tuple(mine)
+            taken |= {*mine}
+    return found
+
+
+def _all_gaussian(facts: Facts, update: Update) -> bool:
+    known = all(n in facts.density.latent_vars for n in update.sites)
+    if not known or update.kernel == "PolyaGamma":
+        return known
+    return all(is_gaussian(conditional_of(facts.density, n)) for n in update.sites)
+
+
+def _outer(facts: Facts, site: str) -> bool:
+    if site not in facts.density.latent_vars or is_gaussian(facts.conditional(site)):
+        return False
+    return _derives(lambda density, sites: outer_site(density, sites[0]), facts, (site,))
+
+
+def _with_outer(base: Spec, outer: Mapping[Update, tuple[str, ...]]) -> Spec:
+    taken = {n for names in outer.values() for n in names}
+    updates = []
+    for u in base.updates:
+        if u in outer:
+            kernel = "PolyaGamma" if u.kernel == "PolyaGamma" else "Collapsed"
+            updates.append(replace(u, kernel=kernel, sites=(*outer[u], *u.sites)))
+        elif not taken & {*u.sites}:
+            updates.append(u)
+    return Spec(tuple(updates), base.random_scan)

@@ -1,0 +1,194 @@
+"""Which discrete sites continuous ones decide, so that neither moves while the other is held.
+
+Where the values of an element fall into parts, and whatever the rest is, it leaves those of one part alone,
+draws in turn never lead from one part to another: `scheduling/determined.py` looks at discrete sites among
+themselves, here are those that a continuous site decides.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import networkx as nx
+import numpy as np
+
+from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.reads.moving_support import support_movers
+from gibbsite.conditional.reads.support import finite_support
+from gibbsite.conditional.reads.zero_gradient import blind_terms
+from gibbsite.density import Density
+from gibbsite.density.known_elements import equations_behind
+from gibbsite.errors import ModelError, ScheduleError
+from gibbsite.kernels.crossing.structure import together
+from gibbsite.plans.candidates.limits import (
+    DECIDED_STATES,
+    LEAST_SEEN,
+    LONG_ODDS,
+    LOOKED_AT,
+    MOST_CROSSING,
+    MOST_VALUES,
+)
+from gibbsite.plans.schedule.irreducible import prior_states
+from gibbsite.plans.schedule.parse import Update
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.compiling import once
+
+Facts = Any
+
+
+def crossing_blocks(facts: Facts, discrete: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The block of sites that are updated as one, by each of its members: of the `discrete` sites and the
+    continuous ones that decide them. Sites are the model's own.
+
+    Raises `ScheduleError` where a site is decided, and no update of both exists.
+    """
+    density: Density = facts.density
+    key = ("crossing blocks", tuple(discrete))
+    if key not in density.cache:
+        density.cache[key] = _blocks(facts, density, discrete)
+    return density.cache[key]
+
+
+def decided_apart(facts: Facts, updates: Iterable[Update]) -> dict[str, str]:
+    """What to tell of the updates of a schedule that somebody gave, by their first site: that continuous
+    sites that they do not move along decide theirs, and what would."""
+    latents = [n for n, s in facts.sites.items() if s.role == "latent" and s.discrete]
+    if all(n in facts.density.latent_vars for n in latents):
+        try:
+            blocks = crossing_blocks(facts, latents)
+        except ScheduleError as why:
+            return {u.sites[0]: str(why) for u in updates if set(u.sites) & set(latents)}
+        out = {}
+        for u in updates:
+            one = next((n for n in u.sites if n in latents and n in blocks), None)
+            if one is not None and not set(blocks[one]) <= set(u.everything):
+                others = ", ".join(n for n in blocks[one] if n not in latents)
+                told = f"{one} and {others} decide each other: drawn in turn they never move"
+                out[u.sites[0]] = f"{told}; use Crossing [{' '.join(blocks[one])}]"
+        return out
+    return {}
+
+
+def _blocks(facts: Facts, density: Density, discrete: Collection[str]) -> dict[str, tuple[str, ...]]:
+    near = {z: found for z in discrete if (found := _candidates(density, z))}
+    if not near:
+        return {}
+    states = prior_states(facts, density, DECIDED_STATES)
+    graph = nx.Graph()
+    hard: dict[str, bool] = {}
+    for z, candidates in near.items():
+        decided = _decided(density, z, candidates, states)
+        if decided is not None:
+            deciding, hard[z] = decided
+            graph.add_edges_from((z, x) for x in deciding)
+    out: dict[str, tuple[str, ...]] = {}
+    for component in nx.connected_components(graph):
+        sites = tuple(n for n in density.latents if n in component)
+        try:
+            together(density, sites)
+        except Refused as why:
+            if any(hard.get(n) for n in sites):
+                named = [n for n in sites if n in hard], [n for n in sites if n not in hard]
+                raise _refusal(*named, why) from why
+            continue  # against long odds, which verdicts tell
+        out.update(dict.fromkeys(sites, sites))
+    return out
+
+
+def _refusal(discrete: list[str], continuous: list[str], why: Refused) -> ScheduleError:
+    z, x = " and ".join(map(repr, discrete)), " and ".join(map(repr, continuous))
+    return ScheduleError(
+        f"{z} and {x} decide each other: given {x} only some values of {z} are possible, and given {z} "
+        f"{x} stays where they are; drawn in turn they never move, and they cannot be drawn together: {why}. "
+        f"Soften the constraint, write {z} as a deterministic function of {x}, or give a schedule"
+    )
+
+
+def _candidates(density: Density, z: str) -> dict[str, tuple[Any, ...]]:
+    """The continuous latents that may decide `z`, each with the terms that both enter: supports that move,
+    and terms of steps or with zeros."""
+    site = density.sites[z]
+    if int(np.prod(site.shape, dtype=np.int64)) > MOST_CROSSING:
+        return {}
+    found: dict[str, list[Any]] = {}
+    terms = [t for t, _ in (*density.terms_of(z), *density.bounds_of(z))]
+    for t in terms:
+        near = [x for x in density.latents if x in density.maps.latents(t.atom)]
+        moved = t.origin in near and t.origin != z and z in support_movers(density, t.origin)
+        for x in [t.origin] if moved else near:  # what else bounds that one need not move along
+            if x == z or density.sites[x].discrete:
+                continue
+            if moved or t.origin in blind_terms(density, x) or _has_zeros(density, t.atom):
+                found.setdefault(x, []).append(t)
+    return {x: tuple(ts) for x, ts in found.items()}
+
+
+def _has_zeros(density: Density, atom: Any) -> bool:
+    """Whether −∞ is written into what an array is computed from: `where(…, 0, -inf)`."""
+    literals = (a.val for e in equations_behind(density, [atom]) for a in e.invars if isinstance(a, Literal))
+    return any(np.ndim(x) == 0 and np.asarray(x).dtype.kind == "f" and x == -np.inf for x in literals)
+
+
+def _decided(
+    density: Density, z: str, candidates: Mapping[str, tuple[Any, ...]], states: Mapping[str, Any]
+) -> tuple[tuple[str, ...], bool] | None:
+    """Which of the candidates decide some element of `z`, and whether by zeros, not by long odds alone; None
+    where none does."""
+    try:
+        support = finite_support(density, z)
+    except ModelError:
+        return None
+    if support is None or support.values.ndim > 1 or support.size > MOST_VALUES:
+        return None
+    shape = density.sites[z].shape
+    terms = tuple(dict.fromkeys(t for ts in candidates.values() for t in ts))
+    values = jnp.asarray(support.values)
+    data = tuple(density.arguments.arrays)
+    size = int(np.prod(shape, dtype=np.int64))
+
+    def one(state: Mapping[str, Any]) -> Any:
+        now = state[z]
+
+        def at(i: Any, value: Any) -> Any:
+            moved = now.ravel().at[i].set(value.astype(now.dtype)).reshape(shape)
+            ev = density.evaluator({**state, z: moved}, data)
+            parts = []
+            for t in terms:
+                part = t.contribution(ev.lazy(t.atom), ev.full)
+                parts.append(jnp.sum(jnp.broadcast_to(part, t.shape)))
+            stack = jnp.stack(parts)
+            return jnp.where(jnp.isnan(stack), -jnp.inf, stack)
+
+        elements = jnp.arange(min(size, LOOKED_AT))
+        return jax.vmap(lambda i: jax.vmap(lambda v: at(i, v))(values))(elements)
+
+    found = np.asarray(once(lambda s: jax.lax.map(one, s), dict(states)), np.float64)
+    # [state, element, value, term]
+    deciding: list[str] = []
+    hard = False
+    for by_zeros in (True, False):
+        for x, mine in candidates.items():
+            columns = [terms.index(t) for t in mine]
+            if _parted(found[..., columns].sum(-1), by_zeros) and x not in deciding:
+                deciding.append(x)
+                hard |= by_zeros
+    return (tuple(deciding), hard) if deciding else None
+
+
+def _parted(logits: np.ndarray, by_zeros: bool) -> bool:
+    """Whether the values of some element, of logits `[state, element, value]`, fall into parts of which no
+    state has two: no draw given the rest leads from one to another. `by_zeros`: the others being impossible,
+    not against long odds alone."""
+    top = logits.max(axis=-1)
+    likely = logits > (-np.inf if by_zeros else (top - LONG_ODDS)[..., None])
+    known = np.isfinite(top)
+    for e in range(logits.shape[1]):
+        rows = likely[known[:, e], e].astype(int)
+        if len(rows) < LEAST_SEEN:
+            continue
+        occurring = np.flatnonzero(rows.any(axis=0))
+        together = (rows.T @ rows)[np.ix_(occurring, occurring)]
+        if not nx.is_connected(nx.from_numpy_array(together)):
+            return True
+    return False

@@ -1,0 +1,187 @@
+"""Discrete sites that must not be drawn one by one: those that determine each other, and small networks.
+
+Where a table of several elements has zeros, moves of one element at a time may not reach every possible
+combination: of `a xor b` being observed, two chains each stay where they start. Such sites are drawn jointly.
+Where their table is too large they are refused, if moves of one element are seen not to be enough.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import jax
+import networkx as nx
+import numpy as np
+
+from gibbsite.conditional import FiniteConditional
+from gibbsite.conditional.reads.group import updated_together
+from gibbsite.density import Density, rerolled
+from gibbsite.elimination import TableMarginal, joint_marginal
+from gibbsite.elimination.tables.collect import Tables, summed
+from gibbsite.elimination.tables.factor import Factor
+from gibbsite.errors import ModelError, ScheduleError
+from gibbsite.plans.candidates.limits import CLOSE, MOST_ENTRIES, OPERATION, STUCK_STATES, SWEEP
+from gibbsite.plans.schedule.infinite_support import check_unbounded
+from gibbsite.plans.schedule.irreducible import connected, frozen, possible_entries, prior_states
+from gibbsite.plans.schedule.parse import Update
+
+Units = Mapping[str, tuple[str, ...]]
+
+
+def joint_blocks(facts: Any, units: Units) -> dict[str, Update]:
+    """The update of each unit of discrete sites that is drawn jointly with others, or as a whole.
+
+    Raises `ScheduleError` for sites that determine each other and cannot be drawn jointly.
+    """
+    density = _density_of(facts.density, units)
+    out: dict[str, Update] = {}
+    if density is None:
+        return out
+    for several in _coupled(density, units):
+        if len(several) > 1 and _small(marginal := _marginal(facts, several)):
+            assert not isinstance(marginal, str)
+            out.update(dict.fromkeys(several, _update(several)))
+        elif len(several) > 1 or _swept(facts, several):
+            out.update(_determined(facts, density, several))
+    return out
+
+
+def stuck_apart(facts: Any, updates: Iterable[Update]) -> dict[str, str]:
+    """What to tell of the Gibbs updates of a schedule that somebody gave, by their first site: that its sites
+    determine each other, or sites that it does not draw with them, and what would."""
+    gibbs = [u for u in updates if u.kernel == "Gibbs"]
+    units = updated_together(facts.density, [n for u in gibbs for n in u.sites])
+    density = _density_of(facts.density, units)
+    if density is None:
+        return {}
+    joint = {n: b for b in _needed(facts, density, units).values() for n in b.sites}
+    out = {}
+    for u in gibbs:
+        block = next((joint[n] for n in u.sites if n in joint), None)
+        own, options = set(u.sites), dict(u.options)
+        as_one = len(updated_together(facts.density, u.sites)) > 1 or bool(options.get("joint"))
+        if block is None or (own >= set(block.sites) and as_one and options.get("joint") is not False):
+            continue
+        others = [n for n in block.sites if n not in own]
+        what = f"it and {', '.join(others)} determine" if others else "its elements determine"
+        out[u.sites[0]] = f"{what} each other: drawn one by one they may never move; use {block}"
+    return out
+
+
+def _needed(facts: Any, density: Density, units: Units) -> dict[str, Update]:
+    out: dict[str, Update] = {}
+    for several in _coupled(density, units):
+        if len(several) > 1 or _swept(facts, several):
+            try:
+                out.update(_determined(facts, density, several))
+            except ScheduleError:  # no joint draw to be advised
+                continue
+    return out
+
+
+def _coupled(density: Density, units: Units) -> Iterator[dict[str, tuple[str, ...]]]:
+    """The units in parts that share no term."""
+    graph = nx.Graph()
+    graph.add_nodes_from(units)
+    for term in (*density.terms, *density.bounds):
+        mine = [u for u in units if u in density.maps[term.atom]]
+        graph.add_edges_from((mine[0], u) for u in mine[1:])
+    for component in nx.connected_components(graph):
+        yield {u: m for u, m in units.items() if u in component}
+
+
+def check_endless(facts: Any, units: Units) -> None:
+    """Raise `ScheduleError` for discrete units of infinite support that determine each other or others."""
+    density = _density_of(facts.density, units)
+    if density is not None:
+        check_unbounded(density, list(units), _states(facts, density))
+
+
+def _density_of(density: Density, units: Units) -> Density | None:
+    """The density that knows all units by their names."""
+    return next((d for d in (rerolled(density), density) if all(u in d.latent_vars for u in units)), None)
+
+
+def _marginal(facts: Any, units: Units) -> TableMarginal | str:
+    return joint_marginal(facts.density, [m for members in units.values() for m in members])
+
+
+def _small(marginal: TableMarginal | str) -> bool:
+    """Whether a joint draw takes no more than what predictions are wrong by."""
+    if isinstance(marginal, str):
+        return False
+    return OPERATION * marginal.plan.operations + marginal.plan.entries < CLOSE * SWEEP
+
+
+def _swept(facts: Any, units: Units) -> bool:
+    """Whether elements of a single unit are coupled, and updated one after another."""
+    c = facts.conditional(next(iter(units)))
+    return isinstance(c, FiniteConditional) and c.kind == "finite" and not c.structure.independent
+
+
+def _update(units: Units) -> Update:
+    sites = tuple(m for members in units.values() for m in members)
+    return Update("Gibbs", sites, (("joint", True),) if len(units) == 1 else ())
+
+
+def _determined(facts: Any, density: Density, units: Units) -> dict[str, Update]:
+    """Joint updates of the units that meet in tables with zeros."""
+    try:
+        with jax.ensure_compile_time_eval():
+            tables = Tables(density, summed(density, list(units)), MOST_ENTRIES)
+    except ModelError as problem:
+        if frozen(density, list(units), _states(facts, density)):
+            raise _refusal(units, str(problem)) from problem
+        return {}
+    if not any(len(f.sites) > 1 for f in tables.factors):
+        return {}
+    several = [
+        e for e in possible_entries(tables, list(units), _states(facts, density)) if len(e[0].sites) > 1
+    ]
+    zeros = [(factor, table) for factor, table, _ in several if not table.all()]
+    graph = nx.Graph()
+    for factor, _ in zeros:
+        graph.add_edges_from((factor.sites[0], s) for s in factor.sites)
+    out: dict[str, Update] = {}
+    for component in nx.connected_components(graph):
+        mine = {u: m for u, m in units.items() if u in component}
+        if len(mine) == 1 and not _swept(facts, mine):
+            continue  # a chain is drawn as a whole anyway
+        found = _marginal(facts, mine)
+        if not isinstance(found, str):
+            out.update(dict.fromkeys(mine, _update(mine)))
+        elif any(f.sites[0] in component and not connected(table) for f, table in zeros):
+            raise _refusal(mine, found)
+    return out or _hardly_connected(facts, [(factor, table) for factor, _, table in several], units)
+
+
+def _hardly_connected(
+    facts: Any, likely: Iterable[tuple[Factor, np.ndarray]], units: Units
+) -> dict[str, Update]:
+    """Joint updates of units between whose `likely` values single moves lead against long odds only:
+    constraints written with narrow noise, or with the probabilities near 0 and 1 that NumPyro makes of 0 and
+    1."""
+    out: dict[str, Update] = {}
+    for factor, table in likely:
+        mine = {u: m for u, m in units.items() if u in factor.sites}
+        if mine.keys() & out.keys() or connected(table) or (len(mine) == 1 and not _swept(facts, mine)):
+            continue
+        found = _marginal(facts, mine)
+        if not isinstance(found, str) and found.plan.entries <= MOST_ENTRIES:
+            out.update(dict.fromkeys(mine, _update(mine)))
+    return out
+
+
+def _refusal(units: Units, why: str) -> ScheduleError:
+    names = " and ".join(map(repr, units))
+    why = re.sub(r"[;.] Gibbs [^;.]* still works", "", why)  # in this case it does not
+    return ScheduleError(
+        f"elements of {names} determine each other: updated one by one they never move, and they cannot be "
+        f"drawn jointly ({why}). Write the constraint over fewer elements, soften it, or give a schedule"
+    )
+
+
+def _states(facts: Any, density: Density) -> Iterator[dict[str, Any]]:
+    drawn = prior_states(facts, density, STUCK_STATES)
+    for i in range(STUCK_STATES):
+        yield {n: v[i] for n, v in drawn.items()}

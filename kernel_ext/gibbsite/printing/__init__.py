@@ -1,0 +1,1 @@
+"""Terms and statements of a model → text, LaTeX and HTML."""

@@ -1,0 +1,160 @@
+"""Known arrays as text: a number, a short list, a sum of index letters, or the name that the user gave."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density.density import Density
+from gibbsite.printing.elements.indices import Index, Span, Sym, added, bounds, moved, written
+from gibbsite.printing.elements.operators import ATOM, PRODUCT, SUM
+from gibbsite.printing.elements.text import Text
+from gibbsite.printing.elements.writer import Writer
+from gibbsite.printing.statements.notation import call
+
+_SHORT = 44
+_FEW = 16
+
+
+class Constants:
+    """Prints elements of constant arrays; `named` holds those that were too long to be written out."""
+
+    def __init__(self, density: Density, writer: Writer):
+        self._density, self._writer = density, writer
+
+    @property
+    def named(self) -> Mapping[str, np.ndarray]:
+        """The arrays that go by a name, shared by all texts of a model."""
+        return self._density.constants
+
+    def write(self, value: np.ndarray, index: tuple[Index, ...]) -> Text:
+        """The element (or part) of `value` at `index`."""
+        value, index = self._fixed(value, index)
+        if not value.size:
+            return self._named(value, index)
+        if _uniform(value):
+            text = number(value.reshape(-1)[0])
+            return Text(text, PRODUCT if "/" in text else ATOM if text[0] != "-" else SUM)
+        if value.dtype.kind in "iuf" and (place := self.affine(value, index)) is not None:
+            text = written(place, tight=False)
+            simple = len(place.parts) == 1 and not place.offset and place.parts[0][1] == 1
+            return Text(text, ATOM if simple else SUM, place.tags)
+        free = [i for i in index if isinstance(i, Span)]
+        if len(free) == len(index) == 2 and (text := self._diagonal(value)) is not None:
+            return Text(text, PRODUCT if "*" in text else ATOM, tuple(i.tag for i in free))
+        if value.size <= _FEW and len(text := _listed(value)) <= _SHORT:
+            return self._writer.part(text, value.shape, index)
+        return self._named(value, index)
+
+    def affine(self, value: np.ndarray, index: tuple[Index, ...]) -> Sym | None:
+        """The sum of the indices that the elements equal, where they are that."""
+        if any(isinstance(i, Span) for i in index) or value.dtype.kind not in "iuf":
+            return None
+        whole = np.round(value.astype(float))
+        if not np.array_equal(whole, value) or np.abs(whole).max() > 2**31:
+            return None
+        start = int(whole.reshape(-1)[0])
+        total: Index = start
+        expected = np.full(value.shape, float(start))
+        for a, (n, i) in enumerate(zip(value.shape, index, strict=True)):
+            if n == 1:
+                continue
+            step = int(np.take(whole, 1, axis=a).reshape(-1)[0]) - start
+            steps = np.arange(n).reshape([-1 if b == a else 1 for b in range(value.ndim)])
+            expected = expected + step * steps
+            ends = bounds(i, self._writer.ranges)
+            if step and (ends is None or ends[0] < 0 or ends[1] >= n):
+                return None  # an index from the end, or out of range, names no place in the sum
+            sum_ = added(total, moved(i, 0, step)) if step else total
+            if sum_ is None:
+                return None
+            total = sum_
+        return total if np.array_equal(expected, whole) and isinstance(total, Sym) else None
+
+    def _fixed(self, value: np.ndarray, index: tuple[Index, ...]) -> tuple[np.ndarray, tuple[Index, ...]]:
+        """`value` cut down to the places that `index` can name, its constant axes left out."""
+        kept: list[Index] = []
+        for axis, i in reversed(list(enumerate(index))):
+            if isinstance(i, int):
+                value = np.take(value, i, axis=axis)
+                continue
+            if isinstance(i, Span) and (i.start, i.size, i.step) != (0, value.shape[axis], 1):
+                value = np.take(value, i.start + i.step * np.arange(i.size), axis=axis)
+                i = Span(i.tag, 0, i.size)
+            ends = bounds(i, self._writer.ranges) if isinstance(i, Sym) else None
+            if ends is not None and 0 <= ends[0] <= ends[1] < value.shape[axis]:
+                value = np.take(value, np.arange(ends[0], ends[1] + 1), axis=axis)
+                i = moved(i, -ends[0])
+                if ends[0] == ends[1]:
+                    value = np.take(value, 0, axis=axis)
+                    continue
+            first = np.take(value, [0], axis=axis) if value.shape[axis] else value
+            if value.shape[axis] and not isinstance(i, Span) and _same(value, first):
+                value = np.take(value, 0, axis=axis)
+                continue
+            kept.insert(0, i)
+        return value, tuple(kept)
+
+    def _diagonal(self, value: np.ndarray) -> str | None:
+        n = value.shape[0]
+        if value.shape != (n, n) or not np.array_equal(value, np.diag(np.diag(value))):
+            return None
+        diagonal = np.diag(value)
+        if _uniform(diagonal):
+            scale = number(diagonal[0])
+            eye = call("eye", str(n))
+            return eye if scale == "1" else f"{scale} * {eye}" if "/" not in scale else f"({scale}) * {eye}"
+        listed = _listed(diagonal)
+        return call("diag", listed) if len(listed) <= _SHORT else None
+
+    def _named(self, value: np.ndarray, index: tuple[Index, ...]) -> Text:
+        alike = [
+            n
+            for n, known in self.named.items()
+            if known.shape == value.shape and np.array_equal(known.astype(value.dtype), value)
+        ]
+        if alike:
+            name = alike[0]
+        else:
+            name = next(n for k in range(1, 10**6) if (n := f"const{k}") not in self.named)
+            self._density.constants[name] = value
+        return self._writer.part(name, value.shape, index)
+
+
+def _uniform(value: np.ndarray) -> bool:
+    return bool(
+        np.array_equal(
+            value, np.broadcast_to(value.reshape(-1)[0], value.shape), equal_nan=value.dtype.kind == "f"
+        )
+    )
+
+
+def _same(value: np.ndarray, first: np.ndarray) -> bool:
+    return bool(np.array_equal(value, np.broadcast_to(first, value.shape), equal_nan=value.dtype.kind == "f"))
+
+
+def _listed(value: np.ndarray) -> str:
+    if not value.ndim:
+        return number(value)
+    return "[" + ", ".join(_listed(v) for v in value) + "]"
+
+
+def number(value: Any) -> str:
+    """A number as a person writes it: `0.3`, `1/3`, `-2`, `1e-06`."""
+    scalar = np.asarray(value).reshape(-1)[0]
+    if scalar.dtype.kind in "iub":
+        return str(scalar)
+    if scalar.dtype.kind not in "f":
+        return str(scalar)
+    short = f"{float(scalar):.6g}"
+    if not np.isfinite(scalar) or (type(scalar)(short) == scalar and len(short) <= 6):
+        return short
+    ratio = Fraction(float(scalar)).limit_denominator(99)
+    if (
+        ratio.numerator
+        and ratio.denominator > 1
+        and abs(type(scalar)(float(ratio)) - scalar) <= np.spacing(abs(scalar))
+    ):
+        return f"{ratio.numerator}/{ratio.denominator}"
+    return short

@@ -1,0 +1,164 @@
+"""Lowered programs → compiled ones, with options that are told to XLA for these alone."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from gibbsite.programs.jaxpr.compat import compiled_by, dumped, program_key, program_size, staged
+from gibbsite.programs.jaxpr.kept import chosen, found_or_made
+from gibbsite.programs.jaxpr.took import Took
+from gibbsite.programs.passes.for_cpu import lowered_for_cpu
+
+# On CPUs XLA runs every operation of a `while` loop as a task of its own, unless one pass of the loop touches
+# no more bytes than this: then the loop becomes one function. The default, 1 kB, is less than the state of
+# most samplers; up to some megabytes one function is as fast, or up to three times faster.
+_FOR_CPU = {"xla_cpu_small_while_loop_byte_threshold": "4000000"}
+# XLA's newer way of writing fused loops goes through MLIR, which takes a third of the time of compiling, and
+# most of what runs on few numbers is slower for it, but for products with matrices of data; from 0.11 on XLA
+# knows no other
+_PLAIN_LOOPS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+# what runs once: compiling it fast matters more than running it fast
+_QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True, **_PLAIN_LOOPS}
+# LLVM's costlier passes double the time of compiling; what they gain shows in loops over long arrays
+_SMALL = {"xla_backend_optimization_level": 1}
+_SHORT = 4096
+# where it runs on more numbers than these, it had better run fast
+_FEW = 200_000
+# fields of XLA's messages: CompileOptionsProto.executable_build_options, ExecutableBuildOptionsProto
+# .debug_options, DebugOptions.xla_backend_extra_options and the two halves of an entry of this map
+_BUILD_OPTIONS, _DEBUG_OPTIONS, _EXTRA, _KEY, _VALUE = 3, 3, 500, 1, 2
+
+
+def compiled(
+    lowered: Any, quickly: bool = False, on: Any = None, expect: Callable[[float], object] | None = None
+) -> Any:
+    """Compile a `jax.stages.Lowered`; on CPUs small loops become functions.
+
+    `quickly` is for what runs once, on a CPU; `on` are the arrays of data that what runs there often runs on.
+    `expect` is told how many seconds it will take, where XLA has to compile it and programs like it were
+    compiled before; what it takes is remembered then.
+
+    The option for that is one of XLA's backend for CPUs. JAX can name it in the variable `XLA_FLAGS` alone,
+    which speaks for the whole process; so it is put into the options on their way to XLA. What the user says
+    there is kept.
+    """
+    sort = "quickly" if quickly else "long" if on is None or not _few(on) else "small"
+    options = {"quickly": _QUICKLY, "small": _SMALL, "long": None}[sort]
+    if sort == "small" and _PLAIN_LOOPS and not _with_matrices(on):
+        sort, options = "plain", _SMALL | _PLAIN_LOOPS
+    return compiled_by(lowered, partial(_Client, sort=sort, expect=expect), options)
+
+
+def _few(tree: Any) -> bool:
+    """Whether a program that runs on these arrays gains nothing from being optimised for long ones."""
+    return sum(np.size(a) for a in jax.tree.leaves(tree)) <= _SHORT
+
+
+def _with_matrices(tree: Any) -> bool:
+    return any(np.ndim(a) > 1 and np.issubdtype(a.dtype, np.inexact) for a in jax.tree.leaves(tree))
+
+
+def once(fn: Callable[..., Any], *arguments: Any) -> Any:
+    """`fn(*arguments)`, compiled as fast as can be: for what is computed once, of a few million numbers."""
+    quickly = all(np.size(a) <= _FEW for a in jax.tree.leaves(arguments))
+    return compiled(_lowered(fn, *arguments), quickly)(*arguments)
+
+
+class Quick:
+    """`fn`, a function of arrays, compiled as fast as can be when it is first called: for what runs once or a
+    few times. Arguments have the same shapes at every call."""
+
+    def __init__(self, fn: Callable[..., Any]):
+        self._fn, self._program = fn, None
+        self._making = threading.Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Its results."""
+        with self._making:
+            if self._program is None:
+                on_cpu = jax.default_backend() == "cpu"
+                self._program = compiled(_lowered(self._fn, *arguments), quickly=on_cpu)
+        return self._program(*arguments)
+
+
+def _lowered(fn: Callable[..., Any], *arguments: Any) -> Any:
+    with staged():
+        if jax.default_backend() == "cpu":
+            return lowered_for_cpu(fn, *arguments)
+        return jax.jit(fn).lower(*arguments)
+
+
+class _Client:
+    """XLA's client, as one compilation sees it."""
+
+    def __init__(self, client: Any, sort: str, expect: Callable[[float], object] | None):
+        self._client, self._sort, self._expect = client, sort, expect
+        self._extra = _FOR_CPU if client.platform == "cpu" else {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    @property
+    def platform_version(self) -> str:
+        """As JAX's own compile cache sees it, which does not know of these options."""
+        return f"{self._client.platform_version} {self._extra or ''}".strip()
+
+    def compile_and_load(
+        self, module: Any, executable_devices: Any, compile_options: Any, **rest: Any
+    ) -> Any:
+        """As XLA's, or as it was kept. Where JAX has a compile cache of the user's, that is enough."""
+        client, options = self._client, with_extra(compile_options, self._extra)
+
+        def make() -> Any:
+            return client.compile_and_load(module, executable_devices, options, **rest)
+
+        settings: Any = jax.config
+        if settings.jax_compilation_cache_dir or any(rest.values()) or jax.process_count() > 1:
+            return make()
+        return found_or_made(
+            lambda: program_key(module, executable_devices, options, client),
+            lambda content: client.deserialize_executable(content, executable_devices, options),
+            lambda: self._timed(module, make),
+            lambda made: dumped(made, client),
+        )
+
+    def _timed(self, module: Any, make: Callable[[], Any]) -> Any:
+        """`make()`, whose time is told before and remembered after."""
+        kept, expect = chosen(), self._expect
+        if kept is None or expect is None:
+            return make()
+        took, size = Took(kept.folder), program_size(module)
+        if (seconds := took.expected(self._sort, size)) is not None:
+            expect(seconds)
+        began = time.monotonic()
+        made = make()
+        took.add(self._sort, size, time.monotonic() - began)
+        return made
+
+
+def with_extra(options: Any, extra: Mapping[str, str]) -> Any:
+    """XLA's `CompileOptions` with options of the backend added; those that are there already stay."""
+    said = options.SerializeAsString()
+    more = b"".join(
+        _message(_EXTRA, _message(_KEY, key.encode()) + _message(_VALUE, value.encode()))
+        for key, value in extra.items()
+        if key.encode() not in said
+    )
+    if not more:
+        return options
+    # serialised messages that follow each other are merged
+    return type(options).ParseFromString(said + _message(_BUILD_OPTIONS, _message(_DEBUG_OPTIONS, more)))
+
+
+def _message(field: int, content: bytes) -> bytes:
+    """A field that holds bytes, in protocol buffers' wire format."""
+    return _number(field << 3 | 2) + _number(len(content)) + content
+
+
+def _number(n: int) -> bytes:
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + _number(n >> 7)

@@ -1,0 +1,76 @@
+"""A program with some of its equations computed otherwise, in bodies of calls, loops and branches too."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from gibbsite.programs.jaxpr.compat import (
+    ClosedJaxpr,
+    JaxprEqn,
+    bind_equation,
+    closed_call_body,
+    has_own_derivative,
+)
+from gibbsite.programs.jaxpr.walker import walk
+
+Replacement = Callable[[JaxprEqn, list[Any]], list[Any]]
+Choice = Callable[[JaxprEqn], Replacement | None]
+"""What to do in place of an equation; None where it stays."""
+
+
+def replayed(closed: ClosedJaxpr, operands: Sequence[Any], choice: Choice, shut: bool = False) -> list[Any]:
+    """The outputs of a program, with what `choice` has for its equations in their place.
+
+    With `shut`, functions that have a derivative of their own are not looked into: they would lose it.
+    """
+
+    def rule(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
+        other = choice(eqn)
+        if other is not None:
+            return other(eqn, xs)
+        inner = bodies(eqn, shut)
+        if not any(changes(b, choice, shut) for parts in inner.values() for b in parts):
+            return bind_equation(eqn, xs)
+        called = closed_call_body(eqn)
+        if called is not None:
+            return replayed(called, xs, choice, shut)
+        return bind_equation(eqn, xs, **{n: _changed(eqn.params[n], choice, shut) for n in inner})
+
+    return walk(closed.jaxpr, closed.consts, operands, {}, rule, lambda value: value)
+
+
+def changes(closed: ClosedJaxpr, choice: Choice, shut: bool = False) -> bool:
+    """Whether anything in a program is to be replaced."""
+    return any(
+        choice(eqn) is not None
+        or any(changes(b, choice, shut) for parts in bodies(eqn, shut).values() for b in parts)
+        for eqn in closed.jaxpr.eqns
+    )
+
+
+def bodies(eqn: JaxprEqn, shut: bool = False) -> dict[str, list[ClosedJaxpr]]:
+    """The programs that an equation runs, by parameter."""
+    if shut and has_own_derivative(eqn):
+        return {}
+    called = closed_call_body(eqn)
+    if called is not None:
+        return {"": [called]}
+    found: dict[str, list[ClosedJaxpr]] = {}
+    for name, value in eqn.params.items():
+        parts = value if isinstance(value, tuple) else (value,)
+        programs = [p for p in parts if isinstance(p, ClosedJaxpr)]
+        if programs:
+            found[name] = programs
+    return found
+
+
+def _changed(body: Any, choice: Choice, shut: bool) -> Any:
+    if isinstance(body, tuple):
+        parts = [_changed(b, choice, shut) if isinstance(b, ClosedJaxpr) else b for b in body]
+        return type(body)(*parts) if hasattr(body, "_fields") else tuple(parts)
+    specs = [
+        jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=getattr(v.aval, "weak_type", False))
+        for v in body.jaxpr.invars
+    ]
+    return jax.make_jaxpr(lambda *xs: replayed(body, xs, choice, shut))(*specs)

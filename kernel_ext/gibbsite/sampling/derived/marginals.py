@@ -1,0 +1,213 @@
+"""Draws of one site → its marginals: a density or bars for a scalar, intervals for the elements of an array,
+probabilities for those of an array of categories."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gibbsite.ground.lazy_import import later
+from gibbsite.sampling.derived.interval import Interval
+from gibbsite.storage.draws import label_of
+
+az = later("arviz_stats.base")
+
+# Draws that a density is made of, evenly thinned: more would move no line by a pixel.
+MOST_DRAWS = 20_000
+_GRID = 240
+_MOST_BARS = 60
+_MOST_ROWS = 40
+_MOST_CELLS = 300
+_MOST_CATEGORIES = 24
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """One scalar. `y` is the density at `x` of all chains together, `chains` `[chain, x]` that of each; of a
+    discrete one, the probabilities of values, or of the `wide` ranges around `x`. `prior` is that of the
+    prior at `x`, where it is known; `called` are the labels of the values 0, 1, …, where they have some;
+    `other` is another run's density, or probabilities, at `x`."""
+
+    label: str
+    site: str
+    discrete: bool
+    x: np.ndarray
+    y: np.ndarray
+    chains: np.ndarray
+    wide: float
+    mean: float
+    median: float
+    sd: float
+    low: float
+    high: float
+    interval: Interval
+    prior: np.ndarray | None = None
+    called: tuple[str, ...] = ()
+    other: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Forest:
+    """An array, an element a row: `labels` name scalars, `names` are shown. `inner` is the interval of half
+    the draws. Of a large array, evenly spaced elements of `total`. `other` is another run's median, low and
+    high."""
+
+    site: str
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    mean: np.ndarray
+    median: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    inner_low: np.ndarray
+    inner_high: np.ndarray
+    interval: Interval
+    total: int
+    other: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+
+@dataclass(frozen=True)
+class Strip:
+    """An array of categories: `shares` `[element, category]` are probabilities, `called` their labels where
+    they have some; else as `Forest`."""
+
+    site: str
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    categories: np.ndarray
+    shares: np.ndarray
+    total: int
+    called: tuple[str, ...] = ()
+
+
+Shown = Marginal | Forest | Strip
+
+
+def marginal(
+    label: str,
+    site: str,
+    values: np.ndarray,
+    interval: Interval,
+    called: Sequence[str] = (),
+    beside: np.ndarray | None = None,
+) -> Marginal:
+    """Of one scalar's draws `[chain, draw]`; `called` are the labels of the values 0, 1, …, `beside` another
+    run's draws of it."""
+    thin = _thinned(values.astype(np.int32) if values.dtype == bool else values)
+    pooled = thin.ravel()
+    discrete = thin.dtype.kind in "iub"
+    with np.errstate(all="ignore"):  # of draws that are not finite: the verdict says so
+        mean = float(np.mean(pooled, dtype=float)) if pooled.size else np.nan
+        median = float(np.median(pooled)) if pooled.size else np.nan
+        sd = float(np.std(pooled.astype(float), ddof=1)) if pooled.size > 1 else np.nan
+    low, high = interval.of(pooled)
+    second = None if beside is None else _thinned(beside).ravel().astype(pooled.dtype)
+    both = pooled if second is None else np.concatenate([pooled, second])
+    x, wide = _bars(both) if discrete else (_grid(both[np.isfinite(both)]), 0.0)
+    of = _shares if discrete else _density
+    chains = np.stack([of(c, x, wide) for c in thin]) if len(thin) else np.zeros((0, x.size))
+    return Marginal(
+        label, site, discrete, x, of(pooled, x, wide), chains, wide,
+        mean, median, sd, float(low), float(high), interval, called=tuple(called),
+        other=None if second is None else of(second, x, wide),
+    )  # fmt: skip
+
+
+def with_prior(found: Marginal, draws: np.ndarray) -> Marginal:
+    """The same with the prior's density, or probabilities, of prior draws `[draw]`."""
+    finite = draws[np.isfinite(draws)]
+    if found.x.size < 2 or finite.size < 100:
+        return found
+    if found.discrete:
+        return replace(found, prior=_shares(finite, found.x, found.wide))
+    span = found.x[-1] - found.x[0]
+    near = finite[(finite > found.x[0] - 3 * span) & (finite < found.x[-1] + 3 * span)]
+    if near.size < 50:  # the prior is so wide that few of its draws come here: level, at their share
+        level = near.size / finite.size / (7 * span)
+        return replace(found, prior=np.full(found.x.size, level))
+    return replace(found, prior=_density(near, found.x, 0.0) * (near.size / finite.size))
+
+
+def elements(
+    site: str,
+    values: np.ndarray,
+    names: Sequence[str],
+    interval: Interval,
+    called: Sequence[str] = (),
+    beside: np.ndarray | None = None,
+) -> Forest | Strip:
+    """Of an array's draws `[chain, draw, *shape]`; `names` are those of all its elements, `called` the labels
+    of the values 0, 1, …, `beside` another run's draws of it, which a forest shows too."""
+    shape = values.shape[2:]
+    total = int(np.prod(shape, dtype=np.int64))
+    categories = _categories(values, total)
+    most = _MOST_ROWS if categories is None else _MOST_CELLS
+    flat = np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(int))
+    picked = _thinned(values)[(slice(None), slice(None), *np.unravel_index(flat, shape))]
+    pooled = picked.reshape(-1, flat.size).T
+    labels = tuple(label_of(site, tuple(int(i) for i in np.unravel_index(int(k), shape))) for k in flat)
+    shown = tuple(names[int(k)] for k in flat)
+    if categories is not None:
+        shares = np.stack([(pooled == c).mean(axis=1) for c in categories], axis=1)
+        return Strip(site, labels, shown, categories, shares, total, tuple(called))
+    low, high = interval.of(pooled)
+    inner = interval.of(pooled, 0.5)
+    with np.errstate(all="ignore"):
+        mean, median = pooled.mean(axis=1, dtype=float), np.median(pooled, axis=1)
+    other = None
+    if beside is not None:
+        second = _thinned(beside)[(slice(None), slice(None), *np.unravel_index(flat, shape))]
+        second = second.reshape(-1, flat.size).T
+        other = (np.median(second, axis=1), *interval.of(second))
+    return Forest(site, labels, shown, mean, median, low, high, *inner, interval, total, other)
+
+
+def _thinned(values: np.ndarray) -> np.ndarray:
+    chains, draws = values.shape[:2]
+    return values[:, :: max(1, chains * draws // MOST_DRAWS)]
+
+
+def _categories(values: np.ndarray, total: int) -> np.ndarray | None:
+    """The values that a discrete array takes, if they are few."""
+    if values.dtype.kind not in "iub" or not values.size:
+        return None
+    some = np.unique(np.linspace(0, total - 1, min(total, _MOST_CELLS)).round().astype(int))
+    seen = _thinned(values)[(slice(None), slice(None), *np.unravel_index(some, values.shape[2:]))]
+    low, high = int(seen.min()), int(seen.max())
+    return np.arange(low, high + 1) if high - low < _MOST_CATEGORIES else None
+
+
+def _grid(finite: np.ndarray) -> np.ndarray:
+    """Where a density is evaluated: far draws of heavy tails are left out."""
+    if finite.size < 2:
+        return np.zeros(0)
+    low, high = np.quantile(finite, (0.002, 0.998))
+    pad = 0.15 * (high - low)
+    low, high = max(low - pad, finite.min()), min(high + pad, finite.max())
+    return np.linspace(low, high, _GRID) if high > low else np.zeros(0)
+
+
+def _density(values: np.ndarray, x: np.ndarray, wide: float) -> np.ndarray:
+    near = values[np.isfinite(values)]
+    if x.size:
+        pad = 0.05 * (x[-1] - x[0])
+        near = near[(near >= x[0] - pad) & (near <= x[-1] + pad)]
+    if x.size < 2 or near.size < 2 or near.min() == near.max():
+        return np.zeros(x.size)
+    at, density, _ = az.array_stats.kde(near.astype(float), grid_len=_GRID)
+    return np.interp(x, at, density, left=0.0, right=0.0) * (near.size / values.size)
+
+
+def _bars(values: np.ndarray) -> tuple[np.ndarray, float]:
+    if not values.size:
+        return np.zeros(0), 1.0
+    low, high = int(values.min()), int(values.max())
+    wide = -(-(high - low + 1) // _MOST_BARS)
+    return np.arange(low, high + 1, wide) + (wide - 1) / 2, float(wide)
+
+
+def _shares(values: np.ndarray, x: np.ndarray, wide: float) -> np.ndarray:
+    if not x.size or not values.size:
+        return np.zeros(x.size)
+    edges = np.append(x - wide / 2, x[-1] + wide / 2)
+    return np.histogram(values, edges)[0] / values.size

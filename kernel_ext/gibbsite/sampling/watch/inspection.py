@@ -1,0 +1,432 @@
+"""What a run shows of itself."""
+
+import inspect
+import threading
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density.named import Named
+from gibbsite.diagnostics.measures.convergence import all_stats, fair_share
+from gibbsite.diagnostics.measures.preview import Preview
+from gibbsite.diagnostics.measures.snapshot import (
+    BlockStat,
+    Efficiency,
+    History,
+    ScalarStat,
+    Snapshot,
+    Stored,
+    TraceView,
+)
+from gibbsite.diagnostics.measures.thinned import Thinned
+from gibbsite.diagnostics.modes.found import Modes
+from gibbsite.diagnostics.verdict.advice import advice
+from gibbsite.diagnostics.verdict.compare import Comparison, compare
+from gibbsite.diagnostics.verdict.elpd import elpd_of
+from gibbsite.diagnostics.verdict.verdict import Verdict, judged
+from gibbsite.errors import ArgumentError, OptionError, StoreError, UnknownNameError, nearest
+from gibbsite.ground.arguments import a_name, a_path, shown, text
+from gibbsite.ground.services import ask
+from gibbsite.plans.schedule.plan import Plan, of_the_prior
+from gibbsite.sampling.derived.deriving import Deriving
+from gibbsite.sampling.engine.resources import Estimate, Place, bytes_per_draw, estimated
+from gibbsite.sampling.engine.stages import Stages
+from gibbsite.sampling.engine.timing import BlockClock
+from gibbsite.sampling.watch.monitor import Monitor
+from gibbsite.sampling.watch.on_disk import store_notices, stored
+from gibbsite.sampling.watch.pace import Pace
+from gibbsite.sampling.watch.predicting import Predicting
+from gibbsite.showing import Shown, views
+from gibbsite.storage.draws import Draws, empty_like, label_of, scalar_labels
+from gibbsite.storage.store import Store
+from gibbsite.storage.summaries import Summary
+
+_KEPT_TRACES = 16
+
+
+# what the other floors and `load` do with a run, and people need not see
+_MACHINERY = frozenset({"attach_store", "follow", "give_engine", "kept", "settle", "take_up", "trace"})
+_MACHINERY |= {"aim", "begin_from", "continue_", "forked", "going", "snapshot", "start", "subscribe"}
+_MACHINERY |= {"fingerprint", "known_elpd", "plan", "warmup_labels", "warmup_trace"}
+_MACHINERY |= {"diverging", "element_names", "value_labels"}
+
+
+class Looking(Deriving, Predicting, Shown):
+    """The reading side of `Run`, safe from any thread: nothing here changes a run."""
+
+    kept: Draws
+    settings: Any
+    elapsed: Any
+    draws: Any
+    to_datatree: Any
+    _aims: Any
+    centring: Any
+    _plan: Plan
+    _monitor: Monitor
+    _place: Place | None
+    _warming: Any
+    _status: str
+    _message: str | None
+    _told: str
+    _warmup: int
+    _target: int
+    _chains: int
+    _pace: Pace
+    _compile_seconds: float
+    _clock: BlockClock
+    _preview: Preview
+    _stages: Stages
+    _because: str
+    _thinned: dict[tuple[str, int], Thinned]
+    _elpd: dict[int, Any]
+    _looking: threading.Lock
+    _store: Store | None
+    _store_error: StoreError | None
+
+    @property
+    def model_name(self) -> str:
+        """The model's name."""
+        return self._plan.model_name
+
+    @property
+    def model(self) -> Any:
+        """The `Model` that is sampled; None for a run that was loaded without it."""
+        return self._plan.origin
+
+    @property
+    def plan(self) -> Plan:
+        """What is run: the model and its schedule, as one kernel with its inputs."""
+        return self._plan
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the model's structure, not of the data's values."""
+        return self._plan.fingerprint
+
+    @property
+    def known_elpd(self) -> Any:
+        """What `elpd` has found of the draws of now; None where it was not asked yet."""
+        return self._elpd.get(self.kept.sampled.steps)
+
+    def elpd(self, *, kfold: int | None = None, by: Any = None, refit: bool = False) -> Any:
+        """The expected log predictive density, by ArviZ's leave-one-out cross-validation (Vehtari, Gelman and
+        Gabry 2017): `.elpd`, `.se`, `.p`, `.warning`; over all elements of all observed sites, by name.
+
+        With `refit` the data of bad Pareto k are left out in earnest, each in a fit of its own; `kfold=10`
+        does so with a tenth of the data at a time, `by="county"` (a column, or an array with a value for
+        every row) with a group at a time, whose data are predicted jointly. The fits are one compiled
+        program, as long as this run; `.doubtful` tells of those that did not converge.
+
+        Raises `ModelError` for a run without draws, without observed sites, or loaded without its model;
+        `OptionError` for other numbers of folds, `UnknownNameError` and `DataError` for what `by` is not.
+        """
+        steps = self.kept.sampled.steps
+        if steps not in self._elpd:
+            self._elpd = {steps: elpd_of(self)}
+        if kfold is None and by is None and not refit:
+            return self._elpd[steps]
+        return ask("prediction").left_out(self, kfold, by, refit, found=self._elpd[steps])
+
+    def compare(self, other: "Looking") -> Comparison:
+        """This run and another: speed, convergence, and of one posterior whether their estimates agree within
+        their Monte Carlo errors; of different models the difference of their elpd, with its standard error,
+        first (`.predictions`)."""
+        if not isinstance(other, Looking):
+            raise OptionError(f"compare takes another run, not {shown(other)}")
+        return compare(self, other)
+
+    @property
+    def schedule_text(self) -> str:
+        """The schedule, as text."""
+        return self._plan.schedule_text
+
+    @property
+    def status(self) -> str:
+        """ "compiling", "warmup", "sampling", "finished", "stopped" or "failed"."""
+        return self._status
+
+    @property
+    def device(self) -> str:
+        """Where it runs, and why there."""
+        if self._place is None:
+            return "nowhere: loaded without its model"
+        return f"{', '.join(map(str, self._place.devices))}: {self._place.reason}"
+
+    @property
+    def starts(self) -> str:
+        """How the chains' starting values were found, in one line; empty before."""
+        return ", ".join(filter(None, (self._told, self._warming.moved)))
+
+    @property
+    def memory(self) -> Estimate:
+        """Bytes that the draws take when the run is complete."""
+        s = self.settings
+        return estimated(self._plan, self._chains, self._target, self._warmup, s.keep_warmup, s.keep)
+
+    @property
+    def summaries(self) -> dict[str, Summary]:
+        """Of the sites whose draws are not kept (`keep=`): mean and standard deviation of every element."""
+        return self.kept.summaries.read()
+
+    @property
+    def info(self) -> dict[str, dict[str, np.ndarray]]:
+        """Per block, statistics `[chain, draw]` after warm-up: acceptance, step size, divergences, …"""
+        out = Named("block", {b.label: {} for b in self._plan.blocks})
+        for key, v in self.kept.sampled_stats.read().items():
+            block, name = key.split(".", 1)
+            out[self._plan.blocks[int(block)].label][name] = v
+        return out
+
+    @property
+    def modes(self) -> Modes | None:
+        """The modes that chains are in, where the run ended with chains apart: `.groups` of chains,
+        `.weights` and `.errors` by bridge sampling (None where they cannot be told), and `.draws()`, which
+        visit each in proportion. None where chains share their values."""
+        return self._monitor.modes
+
+    def _too_short(self) -> str:
+        """That warm-up was too short to learn from; empty where it was not."""
+        return ""
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in _MACHINERY]
+
+    def dashboard(self) -> Any:
+        """The live dashboard, which shows itself where it is the last value of a cell."""
+        return views().dashboard(self)
+
+    def plot(self, *labels: str, view: str | None = None, beside: Any = None) -> Any:
+        """A picture of the posterior, or of `labels` (scalars, sites, derived quantities) large; two scalars
+        also against each other. `view="convergence"` plots traces, ranks and autocorrelation instead;
+        `beside` is another run, whose posterior is drawn into the same plots.
+
+        It shows itself in every front end; `.save("plot.svg")` writes it. Raises `UnknownNameError`, and
+        `OptionError` for another view or more than two labels.
+        """
+        for label in labels:
+            a_name("parameter", label, (*self.draws, *self._numbers()))
+        text("view", view, "convergence")
+        if beside is not None and not isinstance(beside, Looking):
+            raise OptionError(f"beside must be another run, not {shown(beside)}")
+        return views().plot_run(self, *labels, view=view, beside=beside)
+
+    def report(
+        self, path: str | PathLike[str], *, compared: Any = None, predictions: Mapping[str, Any] | None = None
+    ) -> Path:
+        """Write model, estimates, predictive checks, convergence and schedule to one HTML file that needs
+        nothing else, and return its path; with what `gibbsite.compare` gave, and predictions by title. Raises
+        `OSError` where it cannot be written."""
+        return views().write_report(self, self.model, a_path("path", path), compared, predictions)
+
+    def __repr__(self) -> str:
+        s = self.snapshot(limit=1)
+        text = f"<Run of {self.model_name}: {s.status}, {s.chains} chains × {s.draws_done} draws"
+        divergent = f", {sum(s.divergences)} divergences" if any(s.divergences) else ""
+        return f"{text}{divergent}; {self.verdict}>"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the draws can be used: `.ok`, and `.reasons` why not."""
+        monitor, steps = self._monitor, self.kept.sampled.steps
+        transitions = int(monitor.divergences.sum()), steps * self._chains
+        going = self._status not in ("finished", "stopped", "failed")
+        return judged(
+            self._status,
+            self._message,
+            monitor.judged,
+            monitor.notices,
+            transitions,
+            monitor.groups,
+            () if going else monitor.lost,
+            of_the_prior(self._plan),
+        )
+
+    def snapshot(self, limit: int = 12) -> Snapshot:
+        """The state of the run now; `limit` bounds the scalars listed: the worst of every site,
+        worst first. Those that are followed are always there."""
+        steps, warmup, elapsed = self.kept.steps, self._warmup, self.elapsed
+        going = self._status in ("warmup", "sampling")
+        warmup_left, draws_left = max(0, warmup - steps), self._target - self.kept.sampled.steps
+        spent = max(elapsed - self._compile_seconds, 1e-9)
+        stuck = self._monitor.stuck
+        on_disk = self._stored(draws_left + (warmup_left if self.settings.keep_warmup else 0))
+        return Snapshot(
+            status=self._status,
+            message=self._message,
+            chains=self._chains,
+            warmup_done=min(steps, warmup),
+            warmup_total=warmup,
+            draws_done=self.kept.sampled.steps,
+            draws_total=self._target,
+            elapsed=elapsed,
+            eta=self._pace.eta(warmup_left, draws_left) if going else None,
+            compile_seconds=self._compile_seconds,
+            steps_per_second=steps / spent if steps else 0.0,
+            divergences=tuple(self._monitor.divergences.tolist()),
+            chain_states=tuple("stuck" if c in stuck else self._status for c in range(self._chains)),
+            blocks=self._block_stats(),
+            scalars=(
+                *self._derived_stats(),
+                *fair_share(self._monitor.scalars, limit, self._monitor.followed),
+            ),
+            warnings=(*store_notices(on_disk, self._store_error), *self._monitor.notices),
+            efficiency=self._efficiency(),
+            partly=self._monitor.moments.partly,
+            verdict=self.verdict,
+            stage=self._stages.now,
+            stages=self._stages.seconds(),
+            because=self._because,
+            stored=on_disk,
+            compiling=self._compiling_seconds(),
+            groups=self._monitor.groups,
+            centring={n: found.degrees for n, found in self.centring.learnt.items() if found.known},
+        )
+
+    def _compiling_seconds(self) -> float | None:
+        """What the stage of compiling will have taken at its end; None where it is over or nobody knows."""
+        return None
+
+    def _stored(self, steps_left: int) -> Stored | None:
+        if self._status in ("finished", "stopped", "failed"):
+            return None
+        return stored(self._store, steps_left * self._chains * bytes_per_draw(self._plan, self.settings.keep))
+
+    def _derived_stats(self) -> list[ScalarStat]:
+        if not len(self._derived) or not self.kept.sampled.steps:
+            return []
+        ended = self._status in ("finished", "stopped", "failed")
+        return [s for q in self.derived.values() for s in q.stats(ended)]
+
+    def _efficiency(self) -> Efficiency:
+        latent = {n for n, s in self._plan.sites.items() if s.role == "latent"} | set(self._plan.groups)
+        found = [s.ess_bulk for s in self._monitor.scalars if s.site in latent and np.isfinite(s.ess_bulk)]
+        seconds, gradients = self._pace.seconds[1], self._monitor.gradients
+        return Efficiency(
+            min(found) / seconds if found and seconds else None,
+            min(found) / gradients if found and gradients else None,
+        )
+
+    def _block_stats(self) -> tuple[BlockStat, ...]:
+        stats, shares, aims = self.kept.recent_stats(), self._clock.shares, self._aims
+
+        def mean(i: int, name: str) -> float | None:
+            v = stats.get(f"{i}.{name}")
+            return float(np.mean(v)) if v is not None and v.size else None
+
+        out = []
+        for i, b in enumerate(self._plan.blocks):
+            steps = mean(i, "n_steps")
+            share = None if shares is None else shares[i]
+            depth = None if steps is None else float(np.log2(steps + 1))
+            accept, size = mean(i, "acceptance_rate"), mean(i, "step_size")
+            out.append(BlockStat(b.label, b.kernel, b.sites, share, accept, size, depth, aims.get(i)))
+        return tuple(out)
+
+    def trace(self, label: str, max_points: int = 500) -> TraceView:
+        """A scalar over the whole run, thinned to at most `max_points` points with the range of each.
+
+        What was looked at before costs only what has come since.
+        """
+        x = self.values(label)
+        with self._looking:
+            thinned = self._thinned.pop((label, max_points), None) or Thinned(max_points)
+            thinned.add(x[:, thinned.steps :])
+            self._thinned[label, max_points] = thinned  # the last that was looked at
+            while len(self._thinned) > _KEPT_TRACES:
+                del self._thinned[next(iter(self._thinned))]
+            return thinned.view()
+
+    def follow(self, label: str) -> None:
+        """Measure and list this scalar from now on, be it among the worst or not: the last eight that were
+        asked for."""
+        site, index = self._scalar(label)
+        if site not in self._derived:  # those are always listed
+            self._monitor.follow(label, site, index, self.kept)
+
+    def values(self, label: str) -> np.ndarray:
+        """All draws of one scalar, `[chain, draw]`: a view that cannot be written to."""
+        site, index = self._scalar(label)
+        if self.kept.sampled.steps == 0:
+            return np.zeros((self._chains, 0))
+        held = self.derived.get(site)
+        return self.kept.scalar(site, index) if held is None else held.values[(..., *index)]
+
+    def _scalar(self, label: str) -> tuple[str, tuple[int, ...]]:
+        """Site and index of a label such as `mu[0]`, read from its text: big sites have many labels."""
+        empty = empty_like(self._plan, 1, self.settings.keep)
+        label = a_name("parameter", label, (name for name, _, _ in scalar_labels(empty)))
+        shapes = {n: v.shape[2:] for n, v in empty.items()}
+        shapes |= {n: q.shape for n, q in self.derived.items()} if len(self._derived) else {}
+        if shapes.get(label) == ():
+            return label, ()
+        site, _, rest = label.removesuffix("]").rpartition("[")
+        index = tuple(int(i) for i in rest.split(", ") if i.isdecimal())
+        shape = shapes.get(site, ())
+        within = len(index) == len(shape) > 0 and all(i < n for i, n in zip(index, shape, strict=True))
+        if not within or label != label_of(site, index):
+            raise UnknownNameError("parameter", label, (name for name, _, _ in scalar_labels(empty)))
+        return site, index
+
+    @property
+    def warmup_labels(self) -> tuple[str, ...]:
+        """The scalars whose warm-up `warmup_trace` shows."""
+        return self._preview.labels
+
+    def warmup_trace(self, label: str) -> TraceView:
+        """One of `warmup_labels` over the warm-up steps that this session made, in the first eight chains, at
+        400 points at most. Warm-up steps are no draws: nothing else counts them."""
+        if label not in self.warmup_labels:
+            raise UnknownNameError("scalar in the trace of warm-up", label, self.warmup_labels)
+        return self._preview.trace(label)
+
+    @property
+    def divergent(self) -> np.ndarray:
+        """The draws at which any chain diverged in any block, by number."""
+        return self._monitor.divergent
+
+    def history(self) -> History:
+        """R-hat and ESS as they went, by label."""
+        return self._monitor.history()
+
+    def diagnostics(self, site: str | None = None) -> list[ScalarStat]:
+        """The measures of every scalar (of `site`, or of all sites), worst first."""
+        draws = {**self.draws, **self._numbers()}
+        if site is not None and a_name("site", site, draws) not in draws:
+            raise UnknownNameError("site", site, draws)
+        return all_stats(draws if site is None else {site: draws[site]})
+
+    def advice(self) -> str:
+        """What to try about the run's present warnings, at more length than the dashboard's hints."""
+        notices = self._monitor.notices
+        topics = [n.topic for n in notices] + ["failed"] * (self._status == "failed")
+        parts = [advice(topic) for topic in dict.fromkeys(topics)]
+        parts += [short] if parts and (short := self._too_short()) else []
+        return "\n\n".join(parts) or "There are no warnings."
+
+    def summary(self, **options: Any) -> Any:
+        """ArviZ's summary table of the draws so far; `options` are ArviZ's. Raises `UnknownNameError` for
+        `var_names` that are not there, `ArgumentError` for other options, `OptionError` of no draws."""
+        from arviz_stats.summary import summary
+
+        known_options = [n for n in inspect.signature(summary).parameters if n != "data"]
+        for name in options:
+            if name not in known_options:
+                raise ArgumentError(f"summary has no option {name!r}{nearest(name, known_options)}")
+        if not self.kept.sampled.steps:
+            raise OptionError(
+                "summary: there are no draws after warm-up yet; run.resume() goes on, and "
+                "sample(keep_warmup=True) keeps those of warm-up"
+            )
+        tree = self.to_datatree()
+        asked = options.get("var_names")
+        if asked is not None and options.get("filter_vars") is None:
+            known = list(tree["posterior"].data_vars)
+            names = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
+            for name in names or [""]:
+                if a_name("variable", name, known).removeprefix("~") not in known:
+                    raise UnknownNameError("variable", name, known)
+        with np.errstate(invalid="ignore", divide="ignore"):  # of what never moved, there is no R-hat
+            return summary(tree, **options)

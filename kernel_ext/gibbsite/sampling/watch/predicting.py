@@ -1,0 +1,84 @@
+"""What a run foretells: the part of `Run` that asks the floor above for predictions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gibbsite.ground.services import ask
+
+
+class Predicting:
+    """For `Run`, by way of `Looking`."""
+
+    def predict(
+        self,
+        table: Any = None,
+        /,
+        *,
+        do: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | None = None,
+        draws: int | None = None,
+        seed: int = 0,
+        to: Any = None,
+        **arguments: Any,
+    ) -> Any:
+        """What the model says of other data: its own arguments with new values, by name or as a new table.
+
+        An argument of None is drawn, one that is not given stays; without any, replicates of the data are
+        drawn. Data are always drawn. Elements of plates that the run knows, by label (or by place, where
+        there
+        are none), keep their draws; new ones are drawn given them. `do` sets arguments, columns or sites;
+        `given` conditions on values of observed sites. `draws` is how many per chain, evenly spaced (all, or
+        as many as fit into 2 GiB); with `to`, a new folder, all of them are written to
+        files there, piece by piece.
+
+        Returns a `Prediction`: `.draws`, `.probs`, `.to_frame()`, `.plot()`, `.to_datatree()`, `.derive(…)`,
+        and
+        `.note` on what was known and what was new. Raises `UnknownNameError` for names, `DataError` for data
+        of
+        another kind and categories that no plate has, `ModelError` for what cannot be had: a run without its
+        model, sites not kept, new elements of what is drawn as a whole.
+        """
+        options = {"do": do, "given": given, "draws": draws, "seed": seed, "to": to}
+        return ask("prediction").predict(self, table, arguments, **options)
+
+    def effects(self, name: str, values: Any = None, *, site: str | None = None, **options: Any) -> Any:
+        """What the outcome does over values of an argument, a column or a site, all others as observed.
+
+        `values` are those to look at: by default all categories, both truth values, or a grid of nine from
+        the 2.5th to
+        the 97.5th percentile of what was observed. Returns `Effects`: `.to_frame()`, `.slope` per unit.
+        `site` is the outcome where there are several; options are those of `predict`. Raises as `predict`.
+        """
+        return ask("prediction").effects(self, name, values, site=site, **options)
+
+    def checks(
+        self,
+        site: str | None = None,
+        *,
+        by: Any = None,
+        over: str | None = None,
+        statistics: Sequence[str] = (),
+        prior: bool = False,
+        draws: int = 400,
+        seed: int = 0,
+        leave_one_out: bool = True,
+    ) -> Any:
+        """The data beside replicates of them: `run.checks(by="county", statistics=["max(y)"])`.
+
+        `site` is the observed one where there are several; `by` a column, or an array with a value for every
+        row, by whose values means are compared; `over` a column along which replicates are drawn (time, where
+        the data have one); `statistics` are expressions as for `derive` that make one number of a data set.
+        With `prior`, replicates of the prior are drawn below those of the posterior. `draws` replicates are
+        made. Without `leave_one_out`, which looks at all draws, PIT are of data that the posterior has seen.
+
+        Returns `Checks`: `.plot()`, `.to_frame()` of the statistics, `.pit` by leave-one-out, `.pareto_k` by
+        observation. Raises `UnknownNameError`, `ExpressionError`, and `ModelError` for what observes nothing.
+        """
+        more = {
+            "by": by,
+            "over": over,
+            "statistics": statistics,
+            "prior": prior,
+            "leave_one_out": leave_one_out,
+        }
+        return ask("prediction").checks(self, site, **more, draws=draws, seed=seed)

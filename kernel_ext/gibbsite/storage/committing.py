@@ -1,0 +1,84 @@
+"""When a run's draws go to disk, and in which thread: by the clock, beside the sampling.
+
+A commit may cost a share of the processor that one of the run's threads has; the disk is waited for by a
+thread of its own, so that a slow one costs the run nothing. Commits are appended to the journal; a checkpoint
+of the whole folder, which takes longer, is made where the journal has become large, and at the run's end.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gibbsite.storage.draws import Draws
+from gibbsite.storage.store import Store
+
+# As much is read back, and written as Zarr's arrays, in a second or two. Of that checkpoints in mid-run may
+# take half the share.
+_LARGE = 64 * 2**20
+
+# what the run hands over: facts, and the state that fits its draws, as copies
+Packed = tuple[Mapping[str, Any], dict[str, np.ndarray]]
+
+
+class Committing:
+    """Commits to `store`: one at a time."""
+
+    def __init__(self, store: Store):
+        self.store = store
+        self.error: BaseException | None = None
+        """What made the last commit fail; None where it did not."""
+        self._thread: threading.Thread | None = None
+        self._next = self._next_whole = 0.0
+
+    def due(self, share: float) -> bool:
+        """Whether the share of time allows another commit, and none is under way. With an infinite one every
+        chunk is committed: what is under way is waited for."""
+        if math.isinf(share):
+            self.settle()
+        busy = self._thread is not None and self._thread.is_alive()
+        return not busy and time.monotonic() >= self._next
+
+    def begin(self, draws: Draws, pack: Callable[[], Packed], share: float) -> None:
+        """Commit what is complete now, in a thread beside; to be called when it is due."""
+        began = time.thread_time()
+        cut, (facts, state) = draws.cut(), pack()
+        state = {name: np.array(v) for name, v in state.items()}  # those of the run may change meanwhile
+        large = self.store.journal_bytes >= _LARGE and time.monotonic() >= self._next_whole
+        whole = large or not self.store.goes_on
+        spent = time.thread_time() - began
+
+        def work() -> None:
+            before, start = time.thread_time(), time.monotonic()
+            try:
+                (self.store.commit if whole else self.store.append)(cut, facts, state)
+                self.error = None
+            except BaseException as problem:  # told to the run's thread when it looks next
+                self.error = problem
+            cost = time.thread_time() - before
+            if whole:
+                self._next_whole = start + 2 * cost / share
+            self._next = start + (spent if large else spent + cost) / share
+
+        self._thread = threading.Thread(target=work, name="gibbsite commit", daemon=True)
+        self._thread.start()
+
+    def now(self, draws: Draws, pack: Callable[[], Packed], whole: bool) -> None:
+        """Commit in this thread, after what is under way; `whole` as a checkpoint, so that nothing is left in
+        the journal. Raises `StoreError`."""
+        self.settle()
+        facts, state = pack()
+        if whole or not self.store.goes_on:
+            self.store.commit(draws, facts, state)
+        else:
+            self.store.append(draws, facts, state)
+        self.error = None
+
+    def settle(self) -> None:
+        """Wait for what is under way."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None

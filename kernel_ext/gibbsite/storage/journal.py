@@ -1,0 +1,203 @@
+"""What came after a checkpoint, in one file that is only appended to: a commit is one write and one wait.
+
+A checkpoint beside its arrays is many files, each of which the disk has to be waited for. Between checkpoints
+a commit is a record in `PATH/journal`: the new draws, the state that they led to, and the facts, under a
+digest that goes on from the record before. The file begins with the name of the checkpoint that it goes on
+from; with the next checkpoint it is of no more use, and goes. A record that is not whole is what a crash left
+of a commit that never was. (A write-ahead log: Gray and Reuter 1993, ch. 9; Zarr's arrays are what it is
+written ahead of.)
+"""
+
+import hashlib
+import os
+import stat
+import struct
+import uuid
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gibbsite.errors import CheckpointError
+from gibbsite.ground.memory import available_memory
+from gibbsite.storage import checkpoint
+from gibbsite.storage.draws import Arrays
+
+FILE = "journal"
+_MAGIC = b"gibbsite journal 1 "
+_DIGEST = hashlib.sha256().digest_size
+_HEAD = len(_MAGIC) + 32 + _DIGEST  # the checkpoint's commit in hexadecimal digits, and their digest
+_LENGTH = struct.Struct("<QI")  # bytes of a record's body, and a checksum of that number
+
+
+class Journal:
+    """The journal of a store, for the one that writes. `durable` as in `Store`."""
+
+    def __init__(self, folder: Path, commit: str, durable: bool):
+        self._folder, self._durable = folder, durable
+        head = _MAGIC + commit.encode()
+        self._digest = hashlib.sha256(head).digest()
+        self._file: int | None = None
+        self._head, self._size = head + self._digest, 0
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._size
+
+    def append(
+        self,
+        facts: Mapping[str, Any],
+        state: dict[str, np.ndarray],
+        rows: dict[str, Arrays],
+        counts: dict[str, int],
+    ) -> str:
+        """A commit: `rows` are the draws `[chain, draw, …]` since the last, by group and site, `counts` how
+        many by group. Returns its name. Raises `OSError`, and leaves the file as it was then."""
+        rows = {group: arrays for group, arrays in rows.items() if counts[group]}
+        named = {"rows": [[group, name] for group, arrays in rows.items() for name in arrays]}
+        named |= {"counts": counts, "commit": (commit := uuid.uuid4().hex)}
+        values = [np.ascontiguousarray(v) for arrays in rows.values() for v in arrays.values()]
+        beside = {f"rows {i}": v for i, v in enumerate(values)}
+        body = checkpoint.encoded({**facts, **named}, {**state, **beside})
+        length = struct.pack("<Q", len(body))
+        digest = hashlib.sha256(self._digest + body).digest()
+        new = self._file is None
+        file = self._open()
+        content = (
+            (self._head if new else b"") + length + struct.pack("<I", zlib.crc32(length)) + digest + body
+        )
+        try:
+            if os.fstat(file).st_size != self._size or not self._in_place(file):
+                raise OSError(f"{FILE} was removed or replaced meanwhile")
+            view = memoryview(content)
+            while view:
+                view = view[os.write(file, view) :]
+            if self._durable:
+                os.fsync(file)
+                if new:
+                    checkpoint.sync_name(self._folder)
+        except OSError:
+            os.ftruncate(file, self._size)
+            raise
+        self._size, self._digest = self._size + len(content), digest
+        return commit
+
+    def _open(self) -> int:
+        if self._file is None:
+            path = self._folder / FILE
+            path.unlink(
+                missing_ok=True
+            )  # of an earlier checkpoint; also where it is a link to somebody's file
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+            flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+            self._file = os.open(path, flags, 0o666)
+        return self._file
+
+    def _in_place(self, file: int) -> bool:
+        own, found = os.fstat(file), os.stat(self._folder / FILE, follow_symlinks=False)
+        return (own.st_ino, own.st_dev) == (found.st_ino, found.st_dev)
+
+    def close(self, remove: bool) -> None:
+        """Write no more; `remove` what a checkpoint has made superfluous."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        if remove:
+            (self._folder / FILE).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One commit of a journal: `rows` are draws `[chain, draw, …]` by group and site, `counts` how many."""
+
+    facts: dict[str, Any]
+    state: dict[str, np.ndarray]
+    rows: dict[str, Arrays]
+    counts: dict[str, int]
+
+
+def read(folder: Path, commit: str | None) -> list[Record]:
+    """The commits that go on from the checkpoint called `commit`.
+
+    Raises `CheckpointError` where the file is damaged before its end; where its last record is not what was
+    written, that one is left out, with a warning.
+    """
+    try:
+        found = os.stat(folder / FILE, follow_symlinks=False)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > available_memory():
+            raise _damaged(folder, "it is not a plain file, or larger than the memory there is")
+        content = memoryview((folder / FILE).read_bytes())
+    except FileNotFoundError:
+        return []
+    except OSError as problem:
+        raise _damaged(folder, str(problem)) from problem
+    if len(content) < _HEAD:
+        return []  # the first commit never was
+    head, digest = bytes(content[: _HEAD - _DIGEST]), bytes(content[_HEAD - _DIGEST : _HEAD])
+    if not head.startswith(_MAGIC) or hashlib.sha256(head).digest() != digest:
+        raise _damaged(folder, "its beginning is not what was written")
+    if head != _MAGIC + (commit or "").encode():
+        return []  # of another checkpoint: the last one came, and was all there, before this was taken away
+    return [_record(folder, body) for body in _bodies(folder, content, digest)]
+
+
+def _bodies(folder: Path, content: memoryview, digest: bytes) -> Iterator[bytes]:
+    at = _HEAD
+    while len(content) - at >= _LENGTH.size + _DIGEST:
+        length, check = _LENGTH.unpack_from(content, at)
+        if zlib.crc32(content[at : at + 8]) != check:
+            if any(content[at:]):  # zeros: a power cut, before the disk was done
+                raise _damaged(folder, f"what is at byte {at} is no record")
+            return
+        start = at + _LENGTH.size + _DIGEST
+        end = start + length
+        if end > len(content):
+            return
+        body = bytes(content[start:end])
+        told, digest = bytes(content[start - _DIGEST : start]), hashlib.sha256(digest + body).digest()
+        if told != digest:
+            if end < len(content):
+                raise _damaged(folder, f"the record at byte {at} is not what was written")
+            warnings.warn(
+                f"the last commit of the store {str(folder)!r} is not what was written, and left out: "
+                f"{FILE}, from byte {at} on",
+                stacklevel=2,
+            )
+            return
+        yield body
+        at = end
+
+
+def _record(folder: Path, body: bytes) -> Record:
+    try:
+        facts, arrays = checkpoint.decoded(body)
+        named, counts, rows = facts.pop("rows"), facts.pop("counts"), {}
+        for i, (group, name) in enumerate(named):
+            rows.setdefault(str(group), {})[str(name)] = arrays.pop(f"rows {i}")
+        counts = {str(group): n for group, n in counts.items()}
+        if not isinstance(facts.get("commit"), str) or not all(type(n) is int for n in counts.values()):
+            raise ValueError("a record without a name, or with other counts than numbers")
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise _damaged(folder, str(problem)) from problem
+    return Record(facts, arrays, rows, counts)
+
+
+def mark(folder: Path) -> tuple[int, ...] | None:
+    """Tells one commit's journal from the next one's, without reading it; None where there is none."""
+    try:
+        found = os.stat(folder / FILE, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _damaged(folder: Path, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"the store {str(folder)!r} is damaged: {FILE}: {why}. What is whole of it: "
+        f"gibbsite.load({str(folder)!r}, partial=True)"
+    )

@@ -1,1 +1,0 @@
-"""Programs: walked, recorded, replayed."""

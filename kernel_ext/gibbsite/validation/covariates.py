@@ -1,0 +1,175 @@
+"""Data that parameters are computed from: NaN among them, and scales that hurt."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.density.density import Density
+from gibbsite.density.known_elements import equations_behind, fitted, kept_elements, sources
+from gibbsite.density.model.sites import Site
+from gibbsite.errors import DataError
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.primitives import CONVERTS, PASSES, REARRANGES, SPREADS, is_product, moved_from
+from gibbsite.validation.words import at_line
+
+_PREDICTS = frozenset(["loc", "logits", "rate", "probs", "mean", "predictor", "concentration1"])
+_APART = 1000.0
+_FAR = 30.0
+# spreads from zero at which joint draws in single precision begin to be off (`benchmarks/precision.py`)
+_TOO_FAR = 1e5
+# of a column's spread, what rounding it may take without a note: it adds half of its square to the spread
+_LOST = 0.03
+_MOVES = REARRANGES, SPREADS, CONVERTS, PASSES
+
+
+def check_covariates(density: Density) -> None:
+    """Refuse NaN in arguments that a parameter of a site is computed from; raises `DataError` naming both."""
+    arrays = zip(density.arguments.names, density.data_vars, density.arguments.arrays, strict=True)
+    bad = {
+        v: (n, np.asarray(a)) for n, v, a in arrays if a.dtype.kind == "f" and np.isnan(np.asarray(a)).any()
+    }
+    if not bad:
+        return
+    for name, parameters in density.outputs["parameters"].items():
+        for parameter, atom in parameters.items():
+            reached = [bad[v] for v in sources(density, [atom]) if v in bad]
+            if reached and _undefined(density, name, atom):
+                argument, value = reached[0]
+                at, site = np.argwhere(np.isnan(value)), density.sites.get(name)
+                where = ", ".join(map(str, at[0]))
+                called = f"`{argument}`" if "'" in argument else repr(argument)  # `df['x']`
+                raise DataError(
+                    f"{called} holds {len(at)} NaN (the first at [{where}]), and {parameter!r} of "
+                    f"{name!r}{at_line(site) if site else ''} is computed from it: a covariate has no "
+                    f"distribution to be drawn from. Drop those rows, fill them in, or give {called} a "
+                    f"distribution of its own, `{argument} ~ …`, and use what that statement returns"
+                ).at(site.line if site else None, "nan-in-a-covariate", parameter)
+
+
+def _undefined(density: Density, name: str, atom: Any) -> bool:
+    """Whether a parameter is NaN, where no mask takes it out, at plain values of the latents."""
+    latents = {n: _plain(density.sites[n]) for n in density.latents}
+    wrong = np.isnan(np.asarray(density.evaluator(latents).full(atom)))
+    kept = kept_elements(density, name)
+    return bool((wrong if kept is None else wrong & fitted(kept, wrong.shape)).any())
+
+
+def _plain(site: Site) -> Any:
+    zeros = jnp.zeros(site.shape, site.dtype)
+    return zeros if site.discrete else site.support.feasible_like(zeros)
+
+
+def scaling_notes(density: Density) -> tuple[str, ...]:
+    """What of the covariates makes sampling slow, a sentence each: columns of very different spread, and
+    values far from zero."""
+    notes = []
+    for name, (value, middle, spread) in columns(density).items():
+        varied = spread > 0
+        if (
+            value.ndim == 2
+            and varied.sum() > 1
+            and (r := spread[varied].max() / spread[varied].min()) >= _APART
+        ):
+            notes.append(
+                f"the columns of {name!r} differ {r:,.0f}-fold in their spread: divided by its standard "
+                f"deviation each gets a coefficient like the others', and sampling is faster"
+                f"{_done(name, ', scaled=True')}"
+            )
+        elif (r := _spreads_from_zero(middle, spread)) >= _FAR:
+            cure = "less its mean it leaves intercept and slope nearly uncorrelated, and sampling is faster"
+            if r >= _TOO_FAR and value.dtype == np.float32:
+                cure = (
+                    f"single precision has seven figures, which a level and a slope that make up for each "
+                    f"other use up; hand over {_centred(name)}"
+                )
+            notes.append(
+                f"{name!r} lies far from zero ({r:.0f} times its standard deviation): {cure}{_done(name)}"
+            )
+    return tuple(notes)
+
+
+def columns(density: Density) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The covariates by argument's name, that a latent is multiplied with: values `[row]` or `[row, column]`,
+    means and standard deviations `[1 or column]`, in double precision. Those of fewer than 8 rows tell
+    nothing."""
+    arrays = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    found: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    for v in multiplied(density):
+        value = np.asarray(arrays[v]) if v in arrays else None
+        if value is None or value.dtype.kind not in "fiu" or value.ndim not in (1, 2) or len(value) < 8:
+            continue
+        with np.errstate(all="ignore"):
+            middle, spread = (np.atleast_1d(f(value, 0, dtype=float)) for f in (np.mean, np.std))
+        found[names[v]] = value, middle, spread
+    return found
+
+
+def far_from_zero(density: Density) -> tuple[str, ...]:
+    """The covariates that lie far from zero beside their spread, and can be named in `Model.centred`."""
+    found = columns(density).items()
+    return tuple(n for n, (_, m, s) in found if n.isidentifier() and _spreads_from_zero(m, s) >= _FAR)
+
+
+def _spreads_from_zero(middle: np.ndarray, spread: np.ndarray) -> float:
+    varied = spread > 0
+    return float((np.abs(middle[varied]) / spread[varied]).max()) if varied.any() else 0.0
+
+
+def _done(name: str, how: str = "") -> str:
+    return f'; `.centred("{name}"{how})` does so' if name.isidentifier() else ""
+
+
+def figure_notes(density: Density) -> tuple[str, ...]:
+    """Which arguments lose figures on the way into single precision, a sentence each with the cure."""
+    notes = []
+    found = zip(density.arguments.names, density.arguments.given, density.arguments.arrays, strict=True)
+    for name, given, array in found:
+        if array.dtype != np.float32 or getattr(given, "dtype", None) != np.float64 or array.ndim > 2:
+            continue
+        wide, held = np.asarray(given), np.asarray(array).astype(np.float64)
+        known = np.isfinite(wide).all(0) & (wide.shape[0] > 1) if wide.ndim else np.bool_(False)
+        if not known.any():
+            continue
+        with np.errstate(all="ignore"):
+            spread, lost = wide.std(0), np.sqrt(np.mean((wide - held) ** 2, axis=0))
+        if (known & (spread > 0) & (lost > _LOST * spread)).any():
+            notes.append(
+                f"{name!r} loses its figures in single precision, which has seven of them: its values differ "
+                f"by less than a millionth of what they are; hand over {_centred(name)}"
+            )
+    return tuple(notes)
+
+
+def _centred(name: str) -> str:
+    return (
+        f"`{name} - {name}.mean(0)`, computed in double precision"
+        if name.isidentifier()
+        else "it less its mean"
+    )
+
+
+def multiplied(density: Density) -> Iterator[Any]:
+    """The data variables that a latent is multiplied with on the way to the middle of a distribution."""
+    atoms = [
+        a
+        for parameters in density.outputs["parameters"].values()
+        for n, a in parameters.items()
+        if n.rpartition("/")[2] in _PREDICTS
+    ]
+    for eqn in equations_behind(density, atoms):
+        if not is_product(eqn):
+            continue
+        for atom, other in (eqn.invars, eqn.invars[::-1]):
+            if isinstance(other, Literal) or not density.maps.latents(other):
+                continue
+            if (source := plain_source(density, atom)) is not None:
+                yield source
+
+
+def plain_source(density: Density, atom: Any) -> Any:
+    """The input of the jaxpr that an atom is, but for its shape and type; None where it is computed."""
+    source = moved_from(density.producer, atom, *_MOVES)
+    return None if isinstance(source, Literal) or source in density.producer else source

@@ -1,0 +1,110 @@
+"""Parameters on draws from the prior: all of them and all draws in one compiled pass."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from numpyro import handlers
+from numpyro.distributions import ImproperUniform
+
+from gibbsite.density.density import Density
+from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.bounds import computed_bounds
+from gibbsite.density.model.collect import base_distribution, feasible, parameters_of, weights_of
+from gibbsite.programs.jaxpr.compiling import once
+from gibbsite.validation.limits import outside
+
+DRAWS = 64
+"""Draws from the prior that parameters are looked at on."""
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A parameter that does not meet its constraint: on which `share` of the draws from the prior (`drawn`;
+    without latents there are none, and the share is 1), which share of all its `elements` there, and the
+    first `index` and `value` that do not; for vectors and matrices the value is a whole event."""
+
+    site: str
+    parameter: str
+    constraint: Any
+    share: float
+    index: tuple[int, ...]
+    value: Any
+    drawn: bool = False
+    elements: float = 1.0
+
+
+def impossible_on_draws(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> list[Impossible]:
+    """Which of the `wanted` parameters (site, name) of the model `fn` are impossible, on any draw."""
+    teller = jax.vmap(_teller(fn, density, wanted), (0, None))
+
+    def on_draws(data: Any) -> dict[tuple[str, str], Any]:
+        return teller(jax.random.split(jax.random.key(0), DRAWS), data)
+
+    return _found(density, jax.device_get(once(on_draws, density.arguments.arrays)))
+
+
+def _found(density: Density, told: Mapping[tuple[str, str], Any]) -> list[Impossible]:
+    """What `_teller` found on several draws."""
+    found = []
+    for (site, name), (bad, index, value, shape, others) in told.items():
+        bad, index, value, shape = (x[others] for x in (bad, index, value, shape))
+        if bad.any():
+            draw = int(np.argmax(bad > 0))
+            dims = tuple(int(n) for n in shape[draw])
+            at = tuple(int(i) for i in np.unravel_index(int(index[draw]), dims)) if dims else ()
+            constraint = density.parameter_constraints[site][name]
+            plain = value[draw] if np.ndim(value[draw]) else value[draw].item()
+            share = float((bad > 0).mean())
+            found.append(Impossible(site, name, constraint, share, at, plain, True, float(bad.mean())))
+    return found
+
+
+def _teller(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> Callable:
+    """A function of a key and the data: for each wanted parameter, which share of its elements is impossible
+    on a draw from the prior, the first such in the flattened batch, its value, the batch's shape, and whether
+    the draw is one that the data of other sites leave possible."""
+
+    def improper(msg: Mapping[str, Any]) -> Any:
+        drawn = msg["type"] == "sample" and isinstance(base_distribution(msg["fn"]), ImproperUniform)
+        return feasible(msg) if drawn else None
+
+    def on_draw(key: Any, data: Any) -> dict[tuple[str, str], Any]:
+        args, kwargs = density.arguments.rebuild(data)
+        model = handlers.seed(handlers.substitute(fn, substitute_fn=improper), key)
+        with handlers_alone, numpyro.validation_enabled(False):
+            trace = handlers.trace(model).get_trace(*args, **kwargs)
+        return _told(trace, density, wanted)
+
+    return on_draw
+
+
+def _told(trace: Mapping[str, Any], density: Density, wanted: list[tuple[str, str]]) -> dict[Any, Any]:
+    """Of each wanted parameter of a NumPyro trace: the share of impossible elements, where, and a value; and
+    whether the observations of all other sites lie in their supports."""
+    out = {}
+    inside = {
+        n: jnp.all(site["fn"].support(site["value"]))
+        for n, site in trace.items()
+        if site["type"] == "sample" and site["is_observed"] and _moves(site["fn"].support)
+    }
+    for site, name in wanted:
+        value, _, constraint = parameters_of(trace[site]["fn"])[name]
+        wrong, value = outside(constraint, value, True), jnp.asarray(value)
+        for weight in weights_of(trace[site]):
+            if np.shape(weight) == wrong.shape:
+                wrong = wrong & (weight != 0)
+        first = jnp.argmax(wrong.reshape(-1)) if wrong.ndim else jnp.zeros((), int)
+        events = value.reshape(wrong.size, *value.shape[wrong.ndim :])
+        others = jnp.all(jnp.asarray([ok for n, ok in inside.items() if n != site], bool))
+        out[site, name] = jnp.mean(wrong), first, events[first], jnp.asarray(wrong.shape, int), others
+    return out
+
+
+def _moves(support: Any) -> bool:
+    """Whether a support has bounds that are computed, such as a count's."""
+    return computed_bounds(support) is not None

@@ -1,0 +1,105 @@
+"""Chains in different modes are told as that, with the weights of the modes."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.diagnostics.measures.convergence import all_stats
+from gibbsite.diagnostics.modes.apart import groups_of_chains
+from gibbsite.diagnostics.modes.bridge import mode_weights
+from gibbsite.diagnostics.modes.found import modes_found
+from gibbsite.diagnostics.modes.space import space_of
+from gibbsite.errors import ModelError
+
+RNG = np.random.default_rng
+SHARES, PLACES = np.array([0.15, 0.25, 0.6]), np.array([-8.0, 0.0, 9.0])
+
+
+def three(size):
+    """Normals of different widths in different places, with correlations, and a positive number beside."""
+    cov = jnp.stack([s**2 * (0.6 + 0.4 * jnp.eye(size)) for s in (0.3, 1.0, 0.5)])
+    loc = jnp.asarray(PLACES)[:, None] * jnp.ones(size)
+    parts = dist.MultivariateNormal(loc, cov)
+    x = numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(jnp.asarray(SHARES)), parts))
+    numpyro.sample("g", dist.Gamma(3.0, 1.0))
+    numpyro.factor("pull", -0.5 * (x[0] / 100) ** 2)
+
+
+def in_mode(k, size, chains, draws, rng):
+    cov = [0.3, 1.0, 0.5][k] ** 2 * (0.6 + 0.4 * np.eye(size))
+    x = rng.multivariate_normal(np.full(size, PLACES[k]), cov, (chains, draws))
+    return {"x": x.astype(np.float32), "g": rng.gamma(3.0, 1.0, (chains, draws)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("size", [1, 8])
+def test_weights_are_those_of_the_mixture(size):
+    space = space_of(gb.model(three, size).plan(), ("x", "g"))
+    pull = np.exp(-0.5 * (PLACES / 100) ** 2)
+    exact = SHARES * pull / (SHARES * pull).sum()
+    for seed in range(3):
+        rng = RNG(10 * size + seed)
+        found = mode_weights(space, [in_mode(k, size, 1 + k, 400, rng) for k in range(3)], seed)
+        assert (found.error < 0.05).all()
+        assert (np.abs(found.share - exact) < 4 * found.error + 1e-4).all()
+
+
+def test_errors_are_as_large_as_the_weights_are_off():
+    space = space_of(gb.model(three, 4).plan(), ("x", "g"))
+    off = []
+    for seed in range(20):
+        rng = RNG(seed)
+        found = mode_weights(space, [in_mode(k, 4, 1, 150, rng) for k in range(3)], seed)
+        off.append((found.share - SHARES) / found.error)
+    assert 0.5 < np.sqrt(np.mean(np.square(off))) < 1.6  # 40 numbers that are free: 1 ± .11
+
+
+def test_no_weights_from_few_draws_of_many_numbers():
+    space = space_of(gb.model(three, 8).plan(), ("x", "g"))
+    rng = RNG(0)
+    assert mode_weights(space, [in_mode(k, 8, 1, 16, rng) for k in range(3)]) is None
+
+
+def test_chains_fall_into_groups():
+    rng = RNG(1)
+    x = rng.standard_normal((5, 200))
+    assert groups_of_chains(all_stats({"x": x}), {"x": x}) is None
+    moved = x + np.array([0, 9, 0, -9, 9])[:, None]
+    found = groups_of_chains(all_stats({"x": moved}), {"x": moved})
+    assert found.groups == ((0, 2), (1, 4), (3,)) and found.label == "x"
+    assert np.allclose(found.means, [0, 9, -9], atol=0.3)
+    wide = 20 * x * np.array([1, 0.001, 1, 0.001, 1])[:, None]
+    wide = np.where(np.abs(wide) < 1, wide + np.array([9, 0, 9, 0, 9])[:, None], wide)  # around a narrow one
+    assert groups_of_chains(all_stats({"x": wide}), {"x": wide}).groups == ((0, 2, 4), (1, 3))
+    drifting = x + np.linspace(0, 40, 200) * np.array([1, -1, 1, -1, 1])[:, None]
+    assert groups_of_chains(all_stats({"x": drifting}), {"x": drifting}) is None
+    bridged = np.concatenate([x[:2], x[2:3] + 9 * (np.arange(200) % 2), x[3:] + 9])  # one goes to and fro
+    assert groups_of_chains(all_stats({"x": bridged}), {"x": bridged}) is None
+
+
+def two_widths(y):
+    parts = dist.Normal(jnp.array([-2.0, 2.0]), 0.3)
+    s = numpyro.sample("s", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.1, 0.9])), parts))
+    with numpyro.plate("n", len(y)):
+        x = numpyro.sample("x", dist.Normal(0, 100.0))
+        numpyro.sample("y", dist.Normal(x, jnp.exp(2 * jnp.tanh(2 * s) - 2)), obs=y)
+
+
+def test_a_run_says_what_modes_there_are_and_what_they_weigh(tmp_path):
+    m = gb.model(two_widths, RNG(0).normal(0, 1, 10).astype(np.float32))
+    run = m.sample(draws=400, seed=0, init={"s": np.float32([-2, 2, -2, 2])})
+    assert run.modes.groups == ((0, 2), (1, 3))
+    assert abs(run.modes.weights[0] - 0.1) < 4 * run.modes.errors[0] < 0.05
+    assert "chains are in 2 different modes: s is about" in str(run.verdict) and not run.verdict.ok
+    notice = next(w for w in run.snapshot().warnings if w.topic == "modes")
+    assert notice.sites == ("s",) and "Tempered(NUTS [s x])" in notice.hint
+    assert "bridge" in run.advice() and "different modes" in run.report(tmp_path / "r.html").read_text()
+    share = (run.modes.draws()["s"] < 0).mean()
+    assert abs(share - run.modes.weights[0]) < 4 * np.sqrt(0.09 / 1600)
+    run.save(tmp_path / "run")
+    loaded = gb.load(tmp_path / "run")  # without its model nothing is weighed
+    assert loaded.modes.groups == run.modes.groups and loaded.modes.weights is None
+    with pytest.raises(ModelError, match="could not be told"):
+        loaded.modes.draws()
+    assert modes_found(run.plan, (), run.draws) is None

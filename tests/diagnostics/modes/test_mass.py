@@ -1,0 +1,131 @@
+"""Masses of modes, not their heights, decide which chains are moved."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.diagnostics.modes.mass import DOUBT, bounds, effective, rising
+from gibbsite.diagnostics.modes.space import space_of
+from gibbsite.sampling.warm.scout import weightless
+
+RNG = np.random.default_rng
+
+
+def gaussian(size, correlation):
+    """Correlated normals and a Gamma number, of which everything is known: the mass is e^3."""
+    cov = jnp.full((size, size), correlation) + (1 - correlation) * jnp.eye(size)
+    numpyro.sample("x", dist.MultivariateNormal(jnp.ones(size), cov))
+    numpyro.sample("g", dist.Gamma(3.0, 2.0))
+    numpyro.factor("weight", jnp.asarray(3.0))
+
+
+@pytest.mark.parametrize(("size", "correlation", "draws"), [(1, 0.0, 60), (5, 0.9, 100), (20, 0.5, 200)])
+def test_bounds_hold_the_mass_between_them(size, correlation, draws):
+    plan = gb.model(gaussian, size, correlation).plan()
+    space = space_of(plan, ("x", "g"))
+    rng = RNG(size)
+    cov = np.full((size, size), correlation) + (1 - correlation) * np.eye(size)
+    for seed in range(3):
+        x = rng.multivariate_normal(np.ones(size), cov, draws).astype(np.float32)
+        found = bounds(space, {"x": x, "g": rng.gamma(3.0, 0.5, draws).astype(np.float32)}, seed)
+        assert found.lower < 3.0 < found.upper
+        assert found.upper - found.lower < DOUBT + 10 + size * (1 + 3 * correlation)
+
+
+def test_a_mass_is_no_height():
+    """A normal of sd 0.01 is higher than one of sd 1 by log 100 per number, and both weigh e^3 here."""
+
+    def narrow(sd):
+        numpyro.sample("x", dist.Normal(0.0, sd).expand([10]))
+        numpyro.factor("weight", jnp.asarray(3.0))
+
+    found = []
+    for sd in (0.01, 1.0):
+        x = (sd * RNG(1).standard_normal((100, 10))).astype(np.float32)
+        found.append(bounds(space_of(gb.model(narrow, sd).plan(), ("x",)), {"x": x}))
+    assert not weightless(found, 2).chains.any()
+    assert all(b.lower < 3.0 < b.upper for b in found)
+
+
+def test_discrete_sites_are_summed_out_or_bounded():
+    p = np.array([0.2, 0.3, 0.5], np.float32)
+
+    def mixed():
+        z = numpyro.sample("z", dist.Categorical(p).expand([4]))
+        numpyro.sample("x", dist.Normal(jnp.zeros(4), 1.0 + z))
+        numpyro.factor("weight", jnp.asarray(3.0))
+
+    plan, rng = gb.model(mixed).plan(), RNG(0)
+    z = rng.choice(3, size=(200, 4), p=p / p.sum())
+    values = {"z": z, "x": (rng.standard_normal((200, 4)) * (1 + z)).astype(np.float32)}
+    for summed in (True, False):
+        space = space_of(plan, ("z", "x"), summed)
+        assert space.given == (() if summed else ("z",))
+        found = bounds(space, values)
+        mass = 0.0 if summed else 3.0  # a marginal leaves constants out
+        assert found.lower < mass < found.upper < mass + 10, summed
+
+
+def test_what_is_not_explored_has_no_bound_from_above():
+    walk = np.cumsum(RNG(3).standard_normal(100))
+    assert effective(walk[:, None])[0] < 8 < effective(RNG(4).standard_normal((100, 1)))[0]
+    assert rising(np.linspace(-50.0, 0.0, 100)) and not rising(RNG(5).standard_normal(100))
+
+    def flat():
+        x = numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
+        numpyro.factor("weight", -((x / 100) ** 2))
+
+    found = bounds(space_of(gb.model(flat).plan(), ("x",)), {"x": walk.astype(np.float32)})
+    assert found.upper == np.inf
+
+
+def test_supports_that_move_are_not_compared():
+    def moving():
+        top = numpyro.sample("top", dist.Exponential(1.0))
+        numpyro.sample("x", dist.Uniform(0.0, top))
+
+    assert space_of(gb.model(moving).plan(), ("top", "x")) is None
+
+
+def two_widths(y):
+    """True values under a flat prior say nothing of the noise: the modes weigh what s says, .1 and .9."""
+    parts = dist.Normal(jnp.array([-2.0, 2.0]), 0.3)
+    s = numpyro.sample("s", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.1, 0.9])), parts))
+    with numpyro.plate("n", len(y)):
+        x = numpyro.sample("x", dist.Normal(0, 100.0))
+        numpyro.sample("y", dist.Normal(x, jnp.exp(2 * jnp.tanh(2 * s) - 2)), obs=y)
+
+
+def two_far():
+    """The narrow mode of a prior lies twenty from the wide one, where no start near 0 falls: .33 and .67."""
+    at, sd = jnp.array([[-3.0] * 10, [3.0] * 10]), jnp.array([[0.5], [1.0]])
+    parts = dist.Normal(at, sd).to_event(1)
+    x = numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(jnp.array([1.0, 2.0]) / 3), parts))
+    numpyro.sample("y", dist.Normal(x.sum(), 1000.0), obs=0.0)
+
+
+def test_modes_of_a_prior_are_looked_for_where_it_has_them():
+    run = gb.model(two_far).sample(draws=200, seed=0)
+    assert "placed beyond a valley" in run.starts and not run.verdict.ok
+    weights, errors = run.modes.weights, run.modes.errors
+    narrow = np.array([run.draws["x"][g[0], :, 0].mean() < 0 for g in run.modes.groups])
+    assert abs(weights[narrow].sum() - 1 / 3) < 4 * errors.max() < 0.1
+
+
+def test_a_wide_mode_is_not_thrown_away():
+    m = gb.model(two_widths, RNG(0).normal(0, 1, 10).astype(np.float32))
+    looked = 0
+    told = "Conjugate x (*) NUTS s"
+    for seed, schedule in (*((s, told) for s in (0, 1, 9, 18)), (0, None), (1, None)):
+        # in the third and fourth all first starts fall to one mode
+        run = m.sample(draws=200, seed=seed, schedule=schedule)
+        assert not run.moves and "started again" not in run.starts
+        looked += "placed beyond a valley" in run.starts
+        assert {float(p) for p in (run.draws["s"] < 0).mean(1)} == {0.0, 1.0} and not run.verdict.ok
+    assert looked == 2
+    init = {"s": np.float32([-2, -2, 2, 2])}
+    run = m.sample(draws=200, seed=0, init=init)
+    assert (run.draws["s"] < 0).mean(1).tolist() == [1, 1, 0, 0]
+    assert not run.verdict.ok and not run.moves

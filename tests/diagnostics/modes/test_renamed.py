@@ -1,0 +1,193 @@
+"""Chains that all have one labelling of components that can be renamed say so; where labels mean something,
+they do not."""
+
+import itertools
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.density.hierarchy.exchangeability import Unchanged, ways
+from gibbsite.density.ordering import exchangeable
+from gibbsite.diagnostics.modes.renamed import one_labelling
+from gibbsite.diagnostics.verdict.cures import cures
+
+RNG = np.random.default_rng
+Y = np.r_[RNG(0).normal(-2, 1, 12), RNG(1).normal(2, 1, 12)].astype(np.float32)
+
+
+def sample(name, fn, obs=None):
+    return numpyro.sample(name, fn, obs=obs)
+
+
+def rows(w, mu, sd=(1.0, 1.0, 1.0), y=Y):
+    with numpyro.plate("n", len(y)):
+        z = sample("z", dist.Bernoulli(w) if jnp.ndim(w) == 0 else dist.Categorical(w))
+        sample("y", dist.Normal(mu[z], jnp.array(sd)[z]), obs=y)
+
+
+def beta(a=2.0, b=2.0, loc=(0.0, 0.0), sd=(1.0, 1.0), y=Y):
+    rows(sample("w", dist.Beta(a, b)), sample("mu", dist.Normal(jnp.array(loc), 5.0)), sd, y)
+
+
+def simplex(weights=(1.0, 1.0), places=0.0):
+    w = sample("w", dist.Dirichlet(jnp.array(weights)))
+    rows(w, sample("mu", dist.Normal(places * jnp.arange(len(weights)), 5.0)))
+
+
+def log_odds(centre=0.0):
+    odds = sample("w", dist.Normal(centre, 1.5))
+    mu = sample("mu", dist.Normal(0, 5.0).expand([2]))
+    with numpyro.plate("n", len(Y)):
+        z = sample("z", dist.Bernoulli(logits=odds))
+        sample("y", dist.Normal(mu[z], 1.0), obs=Y)
+
+
+def apart(wide=5.0):
+    """The same with a site per component, and labels summed out by hand."""
+    w = sample("w", dist.Beta(2.0, 2.0))
+    mu = jnp.stack([sample("low", dist.Normal(0, 5.0)), sample("high", dist.Normal(0, wide))])
+    parts = dist.Categorical(jnp.array([1 - w, w])), dist.Normal(mu, 1.0)
+    with numpyro.plate("n", len(Y)):
+        sample("y", dist.MixtureSameFamily(*parts), obs=Y)
+
+
+def planes():
+    """Two components in two dimensions: an axis of each, both of length two."""
+    w = sample("w", dist.Beta(2.0, 2.0))
+    mu = sample("mu", dist.Normal(0, 5.0).expand([2, 2]).to_event(2))
+    with numpyro.plate("n", 12):
+        z = sample("z", dist.Bernoulli(w))
+        sample("y", dist.Normal(mu[z], jnp.array([1.0, 2.0])).to_event(1), obs=Y.reshape(12, 2))
+
+
+def decays(sd=1.0):
+    """A sum of two decays: no label is drawn at all."""
+    rate = sample("mu", dist.Normal(0.0, 5.0).expand([2]))
+    times = jnp.linspace(0, 1, len(Y))
+    sample("y", dist.Normal(jnp.exp(-rate[:, None] * times).sum(0), sd), obs=Y)
+
+
+def regression(glm=False):
+    b = sample("mu", dist.Normal(0.0, 1.0).expand([2]))
+    x = RNG(2).normal(size=(len(Y), 2)).astype(np.float32)
+    sample("y", dist.Poisson(jnp.exp(x @ b)) if glm else dist.Normal(x @ b, 1.0), obs=jnp.floor(jnp.abs(Y)))
+
+
+def effects():
+    """Of two groups, whose data tell them apart."""
+    with numpyro.plate("groups", 2):
+        mu = sample("mu", dist.Normal(0.0, 1.0))
+        sample("y", dist.Normal(mu, 1.0), obs=Y[:2])
+
+
+def one_is_known():
+    """One of the data says which component is its own."""
+    w = sample("w", dist.Beta(2.0, 2.0))
+    mu = sample("mu", dist.Normal(0, 5.0).expand([2]))
+    known = jnp.arange(len(Y)) == 0
+    with numpyro.plate("n", len(Y)):
+        z = sample("z", dist.Bernoulli(w))
+        sample("y", dist.Normal(mu[jnp.where(known, 0, z)], 1.0), obs=Y)
+
+
+def kept(model, both=False):
+    """Draws `[chain, draw, *shape]` around -2 and 2, which stay there, or change places all the time."""
+    rng, out = RNG(3), {}
+    turned = rng.uniform(size=(4, 200)) < 0.5 * both
+    for n in model.density.latents:
+        shape = model.sites[n].shape
+        x = 0.1 * rng.normal(size=(4, 200, *shape))
+        if n == "mu":
+            at = np.linspace(-2, 2, shape[0]).reshape(-1, *(1,) * (len(shape) - 1))
+            turn = turned.reshape(4, 200, *(1,) * len(shape))
+            x = x + np.where(turn, at[::-1], at)
+        elif n in ("low", "high"):
+            x = x + np.where(turned, -2, 2) * (1 if n == "low" else -1)
+        elif n == "w" and shape:
+            x = np.full((4, 200, *shape), 1 / shape[0])
+        elif n == "w":
+            x = 0.1 * x + 0.5 * (model.sites[n].fn_name == "Beta")
+        out[n] = x.astype(int) if model.sites[n].discrete else x.astype(np.float32)
+    return out
+
+
+TOLD = {
+    "a share as one number": (beta, (), {"w", "mu"}),
+    "a simplex": (simplex, (), {"w", "mu"}),
+    "a simplex of three": (simplex, ((1.0, 1.0, 1.0),), {"w", "mu"}),
+    "two of three alike": (simplex, ((2.0, 1.0, 1.0),), {"w", "mu"}),
+    "log odds": (log_odds, (), {"w", "mu"}),
+    "a site per component, summed out": (apart, (), {"w", "low", "high"}),
+    "two dimensions": (planes, (), {"w", "mu"}),
+    "no labels at all": (decays, (), {"mu"}),
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_one_labelling_of_several_is_told(case):
+    fn, args, sites = TOLD[case]
+    model = gb.model(fn, *args)
+    (notice,) = one_labelling(model.plan(), kept(model))
+    assert notice.topic == "renamed" and set(notice.sites) == sites
+    assert ("ordered" in notice.hint) == (fn not in (apart, planes))
+    assert one_labelling(model.plan(), kept(model, both=True)) == []
+
+
+OTHERS = {
+    "shares that differ": (beta, (2.0, 3.0)),
+    "places that differ": (beta, (2.0, 2.0, (0.0, 1.0))),
+    "widths that differ": (beta, (2.0, 2.0, (0.0, 0.0), (1.0, 1.2))),
+    "weights that differ": (simplex, ((1.0, 2.0),)),
+    "weights that differ, three": (simplex, ((1.0, 2.0, 3.0),)),
+    "places that differ, three": (simplex, ((1.0, 1.0, 1.0), 1.0)),
+    "log odds off zero": (log_odds, (0.5,)),
+    "sites of other priors": (apart, (4.0,)),
+    "a regression": (regression, ()),
+    "counts": (regression, (True,)),
+    "effects of groups": (effects, ()),
+    "a datum that knows": (one_is_known, ()),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_what_tells_components_apart_is_no_labelling(case):
+    fn, args = OTHERS[case]
+    model = gb.model(fn, *args)
+    assert one_labelling(model.plan(), kept(model)) == []
+    assert "mu" not in model.sites or not exchangeable(model.density, "mu")
+
+
+def switches():
+    """Two groups that are on or off, with data of their own."""
+    mu = sample("s", dist.Bernoulli(0.4).expand([3]))
+    sample("y", dist.Normal(2.0 * mu[jnp.arange(24) % 3], 1.0), obs=Y)
+
+
+def test_bits_that_are_equal_by_chance_show_nothing():
+    unchanged = Unchanged(gb.model(switches).density)
+    orders = itertools.permutations(range(3))
+    found = [w for order in orders for w in ways(gb.model(switches).density, order) if unchanged.by(w)]
+    assert found == []
+
+
+def test_components_in_order_have_no_other_labelling():
+    model = gb.model(beta).ordered("mu")
+    assert model.posterior and one_labelling(model.plan(), kept(model)) == []
+
+
+def test_a_run_in_one_labelling_says_so_and_what_helps():
+    start = {"mu": np.tile(np.float32([-2.0, 2.0]), (4, 1))}
+    model = gb.model(beta, y=Y[:15])
+    run = model.sample(draws=300, warmup=100, seed=0, init=start)
+    (note,) = run.verdict.notes
+    assert "one labelling of components that can be renamed (mu and w)" in note and note in str(run.verdict)
+    assert "one labelling" in run.advice()
+    (cure,) = [c for c in cures(run) if c.method == "ordered"]
+    assert cure.value == "mu" and "keeps its posterior" in cure.expects
+    other = model.sample(draws=300, warmup=100, seed=1, init={"mu": start["mu"][:, ::-1]})
+    assert abs(run.draws["w"].mean() - other.draws["w"].mean()) > 0.3 and run.compare(other).agree
+    named = gb.model(beta, 2.0, 2.0, (-2.0, 2.0)).sample(draws=300, warmup=100, seed=0, init=start)
+    assert named.verdict.notes == ()

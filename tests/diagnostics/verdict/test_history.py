@@ -1,0 +1,86 @@
+"""The runs of a process side by side: what changed, how they did, how well they predict."""
+
+import warnings
+
+import arviz_stats
+import gibbsite as gb
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.diagnostics.verdict.history import Runs, changes
+
+Y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
+SOURCES = ("def m(y):\n  sd ~ HalfNormal(5)\n", "def m(y):\n  sd ~ HalfNormal(1)\n")
+ASKED = {"draws": 60, "warmup": 60, "chains": 2}
+
+
+def normal(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    sd = numpyro.sample("sd", dist.HalfNormal(5))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(mu, sd), obs=y)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    model = gb.model(normal, Y, _source=SOURCES[0], _name="m")
+    other = gb.model(normal, Y + 1, _source=SOURCES[0], _name="m")
+    changed = gb.model(normal, Y, _source=SOURCES[1], _name="m")
+    renamed = gb.model(normal, Y, _source=SOURCES[1], _name="k")
+    return Runs(
+        [
+            model.sample(**ASKED),
+            model.sample(**ASKED | {"seed": 1}),
+            other.sample(**ASKED | {"seed": 1}),
+            changed.sample(**ASKED | {"seed": 1}),
+            renamed.sample(**ASKED | {"seed": 1}),
+        ]
+    )
+
+
+def test_what_changed_is_told_from_run_to_run(runs):
+    assert [entry.changed for entry in runs.entries] == [
+        "",
+        "seed 0 → 1",
+        "data",
+        "- sd ~ HalfNormal(5) + sd ~ HalfNormal(1)",
+        "another model (m before)",
+    ]
+    sliced = runs[0].model.sample(schedule="Slice mu (*) Slice sd", **ASKED)
+    assert changes(runs[0], sliced) == ["schedule"]
+
+
+def test_elpd_is_arviz_own_and_kept_with_the_draws(runs):
+    assert runs[0].known_elpd is None and all(e.elpd is None for e in runs.entries)
+    assert runs.with_elpd() is runs
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        own = arviz_stats.loo(runs[0].to_datatree(log_likelihood=True))
+    assert runs[0].elpd() is runs[0].known_elpd
+    np.testing.assert_allclose([runs[0].elpd().elpd, runs[0].elpd().se], [own.elpd, own.se], rtol=1e-5)
+    assert all(e.elpd is not None for e in runs.entries)
+
+
+def test_no_elpd_without_a_likelihood_or_a_model(runs, tmp_path):
+    prior = gb.model(lambda: numpyro.sample("mu", dist.Normal(0, 1)))
+    with pytest.raises(gb.GibbsiteError, match="lacks observed sites"):
+        prior.sample(**ASKED).elpd()
+    runs[0].save(tmp_path / "run")
+    with pytest.raises(gb.GibbsiteError, match="lacks its model"):
+        gb.load(tmp_path / "run").elpd()
+
+
+def test_the_table_is_words_and_html(runs):
+    words = repr(runs)
+    assert len(words.splitlines()) == len(runs) + 1 and "HalfNormal(1)" in words
+    page = runs._repr_html_()
+    assert page.count("<tr>") == len(runs) + 1 and "seed 0 → 1" in page and "<script" not in page
+    assert repr(Runs()) == "<no runs yet>" and "no runs yet" in Runs()._repr_html_()
+    assert isinstance(gb.runs(), list) and runs[0] in gb.runs()
+
+
+def test_two_runs_side_by_side(runs):
+    found = runs.compare(0, 1)
+    assert found.compared == 2 and "ESS/s" in repr(found)
+    assert str(runs[0].compare(runs[1])) == str(found)

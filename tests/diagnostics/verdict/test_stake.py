@@ -1,0 +1,78 @@
+"""What R-hat cannot see is told: discrete sites of one value in all draws of all chains, where their prior
+lets them vary, and scales whose posterior has no end at zero."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.plans.schedule.parse import update
+
+
+def sample(name, fn, obs=None):
+    return numpyro.sample(name, fn, obs=obs)
+
+
+def model(y):
+    """The bit decides where the number is."""
+    z = sample("z", dist.Bernoulli(0.1))
+    x = sample("x", dist.Uniform(2.0 * z, 2.0 * z + 1))
+    sample("y", dist.Normal(x, 10.0), obs=y)
+
+
+def certain(y):
+    """A bit whose prior leaves it one value, and one that moves."""
+    sample("one", dist.Bernoulli(1.0))
+    z = sample("z", dist.Bernoulli(0.3))
+    m = sample("m", dist.Normal(0.0, 1.0))
+    numpyro.factor("f", 0.5 * z)
+    sample("y", dist.Normal(m, 1.0), obs=y)
+
+
+def test_a_bit_that_no_chain_ever_moved_is_told():
+    m = gb.model(model, 1.5)
+    init = {"z": np.zeros(4, int), "x": np.full(4, 0.5, np.float32)}
+    run = m.sample(draws=600, warmup=50, seed=0, schedule="Gibbs z (*) Slice x", init=init)
+    assert run.verdict.notes == ("z was never at stake: it is 0 in all draws of all chains",)
+    assert "but z was never at stake" in str(run.verdict) or not run.verdict.ok
+    (notice,) = [n for n in run.snapshot().warnings if n.topic == "stake"]
+    assert notice.sites == ("z",) and "never at stake" in run.advice().lower()
+
+
+def test_what_moves_or_cannot_is_not_told():
+    run = gb.model(certain, 0.5).sample(draws=300, warmup=50, seed=0)
+    assert np.ptp(run.draws["one"]) == 0 and np.ptp(run.draws["z"]) == 1
+    assert run.verdict.notes == ()
+
+
+def still(y):
+    x = sample("x", dist.Normal(0.0, 1.0))
+    sample("y", dist.Normal(x, 1.0), obs=y)
+    sample("late", dist.Normal(x, 1.0), obs=jnp.zeros(2))
+
+
+def test_a_number_that_never_moved_is_no_convergence():
+    m = gb.model(still, 1.0)
+    stay = lambda state: dist.Normal(1e6, 1e-3)  # noqa: E731
+    run = m.sample(
+        draws=100, warmup=10, seed=0, chains=2, schedule=[update("Metropolis", "x", proposal=stay)]
+    )
+    assert run.verdict.state == "not yet" and "have not moved for 99 draws: x" in str(run.verdict)
+
+
+@pytest.mark.parametrize("power", [1.0, 0.0])
+def test_a_scale_whose_posterior_has_no_end_at_zero_is_told(power):
+    """Effects under `tau^-1` have infinite mass at zero, under a flat scale a proper posterior."""
+
+    def effects(y):
+        tau = sample("tau", dist.ImproperUniform(dist.constraints.positive, (), ()))
+        numpyro.factor("prior", -power * jnp.log(tau))
+        with numpyro.plate("J", 4):
+            t = sample("t", dist.Normal(0.0, tau))
+            sample("y", dist.Normal(t, 1.0), obs=y)
+
+    run = gb.model(effects, np.float32([0.1, -0.2, 0.05, 0.3])).sample(draws=500, seed=0)
+    told = [n for n in run.snapshot().warnings if n.topic == "improper"]
+    assert len(told) == power and all(n.sites == ("tau",) for n in told)
+    assert not power or (not run.verdict.ok and "has no end at zero" in str(run.verdict))

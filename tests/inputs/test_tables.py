@@ -1,0 +1,269 @@
+"""What people pass in: data frames, their columns, categories, labelled arrays."""
+
+import re
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import polars as pl
+import pytest
+import xarray as xr
+from gibbsite.errors import DataError
+from gibbsite.inputs.objects import Known
+from gibbsite.inputs.tables import as_arrays, plate_labels
+
+Y = np.linspace(0.0, 2.0, 8)
+COUNTIES = list("BCABCCAA")
+
+
+def grouped(y, county, n=3):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+    with numpyro.plate("county", n):
+        a = numpyro.sample("a", dist.Normal(mu, 1.0))
+    with numpyro.plate("obs", len(y)):
+        numpyro.sample("y", dist.Normal(a[county], 1.0), obs=y)
+
+
+def with_table(df, n=3):
+    grouped(df["y"] - 0.5 * df.floor, df.county, n)
+
+
+CODES = np.array([ord(c) - ord("A") for c in COUNTIES])
+
+
+@pytest.mark.parametrize(
+    ("y", "county"),
+    [
+        (pd.Series(Y), pd.Series(COUNTIES, dtype="category")),
+        (pd.Series(Y), pd.Categorical(COUNTIES).astype("category")),
+        (pd.Series(Y, dtype="Float64"), pd.Series(COUNTIES, dtype="string")),
+        (pd.Series(Y), pd.Series(COUNTIES)),
+        (pd.Index(Y), np.array(COUNTIES)),
+        (pl.Series(Y), pl.Series(COUNTIES)),
+        (pl.Series(Y), pl.Series(COUNTIES, dtype=pl.Categorical)),
+        (xr.DataArray(Y, dims="t"), xr.DataArray(CODES, dims="t")),
+        (pd.Series(Y), pd.Series(COUNTIES, dtype="category").cat.codes),
+    ],
+    ids=lambda v: f"{type(v).__module__.split('.')[0]} {getattr(v, 'dtype', '')}",
+)
+def test_columns_are_arrays_and_categories_are_codes(y, county):
+    if isinstance(county, pd.Categorical):
+        county = pd.Series(county)
+    model = gb.model(grouped, y, county)
+    np.testing.assert_allclose(model.observed["y"], Y, rtol=1e-6)
+    codes = np.asarray(model.args[1])
+    known = model.labels.get("county", ("A", "B", "C"))
+    assert [known[c] for c in codes] == COUNTIES
+    state = {"mu": jnp.array(0.0), "a": jnp.zeros(3)}
+    plain = gb.model(grouped, Y.astype(np.float32), CODES.astype(np.int32))
+    assert model.conditional("a").kind == plain.conditional("a").kind
+    np.testing.assert_allclose(model.density.log_joint(state), plain.density.log_joint(state), rtol=1e-5)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, "structured"])
+def test_a_table_as_one_argument(frame, tmp_path):
+    floor = [0, 1, 0, 1, 0, 0, 1, 1]
+    if frame == "structured":
+        rows = list(zip(Y, floor, CODES, strict=True))
+        df = np.array(rows, dtype=[("y", "f8"), ("floor", "i4"), ("county", "i4")])
+    else:
+        df = frame({"y": Y, "floor": floor, "county": COUNTIES})
+    model = gb.model(with_table, df)
+    np.testing.assert_allclose(model.observed["y"], Y - 0.5 * np.array(floor), rtol=1e-6)
+    if frame == "structured":
+        return
+    run = model.sample(draws=5, warmup=5, chains=2)
+    assert list(run.to_datatree()["posterior"]["county"].values) == ["A", "B", "C"]
+    run.save(tmp_path / "run")
+    assert list(gb.load(tmp_path / "run").to_datatree()["posterior"]["county"].values) == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (pd.Series(["A", None] * 4), "4 missing values.*category of their own"),
+        (pd.Series([{}] * 8), "dict, which is no number and no category"),
+        (pl.Series([[1.0]] * 8), "no number and no category"),
+    ],
+)
+def test_columns_that_are_no_numbers(column, told):
+    with pytest.raises(DataError, match=f"county.*{told}"):
+        gb.model(grouped, Y, column)
+
+
+DAYS = pd.date_range("2020-01-01", periods=8)
+
+
+def trend(y, t):
+    numpyro.sample("y", dist.Normal(numpyro.sample("b", dist.Normal(0.0, 1.0)) * t, 1.0), obs=y)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pd.Series(DAYS), DAYS, pd.Series(DAYS.tz_localize("Europe/Berlin")), np.array(DAYS), list(DAYS),
+        [d.date() for d in DAYS], pl.Series([d.date() for d in DAYS]), pl.Series(list(DAYS)),
+        pd.Series([d.date() for d in DAYS], dtype=object),
+    ],
+    ids=lambda v: f"{type(v).__module__.split('.')[0]} {getattr(v, 'dtype', '')}",
+)  # fmt: skip
+def test_times_are_days_since_the_first(times):
+    known = Known()
+    np.testing.assert_allclose(as_arrays(times, "t", known), np.arange(8.0), atol=1e-9)
+    assert re.match(r"days since (2020-01-01|2019-12-31T23)", known.units["t"])
+
+
+def test_the_unit_of_times_is_said_and_what_is_missing_is_nan():
+    (note,) = gb.model(trend, Y, pd.Series(DAYS)).notes
+    assert note == "t holds times: the model gets days since 2020-01-01"
+    known = Known()
+    np.testing.assert_array_equal(as_arrays([DAYS[2], None, DAYS[0]], "t", known), [2, np.nan, 0])
+    np.testing.assert_array_equal(as_arrays(pd.Series(DAYS - DAYS[1]), "d", known), np.arange(-1.0, 7))
+    assert known.units["d"] == "days"
+    frame = pd.DataFrame({"y": Y, "when": DAYS})
+    assert not gb.model(lambda df: trend(df.y, 1.0), frame).notes  # nothing reads them
+
+
+def test_lists_are_data():
+    """Numbers, and texts that repeat; what may be a setting stays what it is."""
+    known = Known()
+    for given, want in (
+        ([28, 8, -3], [28, 8, -3]),
+        ([1.5, None, 2], [1.5, np.nan, 2]),
+        ([[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+        ([True, False], [True, False]),
+        (list("abca"), [0, 1, 2, 0]),
+    ):
+        found = as_arrays(given, "v", known)
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_array_equal(found, want)
+    assert as_arrays([1, 2], "v", known).dtype.kind == "i"
+    for left in (["mu", "tau"], [[1, 2], [3]], [], [print], (3, 4), [1, "a"]):
+        assert as_arrays(left, "v", known) is left
+
+
+def ragged(sizes, y):
+    parts = [numpyro.sample(f"a[{i}]", dist.Normal(0, 1).expand([n])).sum() for i, n in enumerate(sizes)]
+    numpyro.sample("y", dist.Normal(sum(parts), 1.0), obs=y)
+
+
+def schools(data):
+    with numpyro.plate("school", data["J"]):
+        theta = numpyro.sample("theta", dist.Normal(0.0, 5.0))
+        numpyro.sample("y", dist.Normal(theta, data["sigma"]), obs=data["y"])
+
+
+def test_models_with_lists():
+    assert gb.model(ragged, [2, 3], list(Y)).sites["a[1]"].shape == (3,)
+    data = {"J": 3, "y": [28, 8, -3], "sigma": [15.0, 10.0, 16.0]}
+    assert gb.model(schools, data).conditional("theta").kind == "conjugate"
+
+
+def matrix(X, y):
+    b = numpyro.sample("b", dist.Normal(0.0, 1.0).expand([X.shape[1]]))
+    numpyro.sample("y", dist.Normal((X - 1.0) @ b + X[:, 0] + jnp.dot(X, b), 1.0), obs=y)
+
+
+def test_a_table_is_a_matrix_where_one_is_wanted():
+    frame = pd.DataFrame({"p": Y, "q": CODES})
+    state = {"b": jnp.array([0.3, -0.2])}
+    plain = gb.model(matrix, frame.to_numpy(), Y).density.log_joint(state)
+    for table in (frame, pl.DataFrame(frame.to_dict("list"))):
+        np.testing.assert_allclose(gb.model(matrix, table, Y).density.log_joint(state), plain, rtol=1e-5)
+
+
+def named_by_numbers(df, y):
+    numpyro.sample("y", dist.Normal(numpyro.sample("b", dist.Normal(0.0, 1.0)) * df[1] + df[0], 1.0), obs=y)
+
+
+def named_in_levels(df, y):
+    b = numpyro.sample("b", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(b * df["a"]["x"] + df["b", "x"] + 0.0 * df["a"].z, 1.0), obs=y)
+
+
+@pytest.mark.parametrize(
+    ("names", "fn"),
+    [([1, 0, 7], named_by_numbers), ([("a", "x"), ("b", "x"), ("a", "z")], named_in_levels)],
+    ids=["numbers", "levels"],
+)
+def test_names_of_columns_may_be_numbers_or_several_levels(names, fn):
+    columns = np.stack([Y, CODES, Y**2], axis=1)
+    frame = pd.DataFrame(
+        columns, columns=pd.MultiIndex.from_tuples(names) if fn is named_in_levels else names
+    )
+    model, plain = gb.model(fn, frame, Y), gb.model(trend, Y - CODES, Y)
+    state = {"b": jnp.array(0.3)}
+    np.testing.assert_allclose(model.density.log_joint(state), plain.density.log_joint(state), rtol=1e-5)
+    assert model.args[0].shape == (8, 3) and list(model.args[0]) == names
+
+
+def test_lazy_frames_sparse_columns_and_periods():
+    lazy = pl.DataFrame({"y": Y, "x": CODES}).lazy()
+    np.testing.assert_array_equal(as_arrays(lazy, "df", Known())["x"], CODES)
+    assert as_arrays([lazy], "dfs", Known())[0].columns == ("y", "x")
+    frame = pd.DataFrame(
+        {"s": pd.arrays.SparseArray(CODES), "p": pd.period_range("2020-01", periods=8, freq="D")}
+    )
+    known = Known()
+    table = as_arrays(frame, "df", known)
+    np.testing.assert_array_equal(table.s, CODES)
+    np.testing.assert_array_equal(table.p, np.arange(8.0))
+    assert known.units == {"df['p']": "days since 2020-01-01"}
+
+
+def test_rows_of_one_label_in_another_order_are_noted():
+    y, x = pd.Series(Y), pd.Series(Y, index=range(8)[::-1])
+    (note,) = gb.model(trend, y, x).notes
+    assert re.search(r"t and y have the same row labels in another order.*`y.loc\[t.index\]`", note)
+    for other in (x.loc[y.index], x.reset_index(drop=True), x.set_axis(range(8, 16))):
+        assert not gb.model(trend, y, other).notes
+
+
+def test_columns_that_nothing_reads_may_hold_anything():
+    frame = pd.DataFrame({"y": Y, "note": ["a", None] * 4, "thing": [{}] * 8})
+    gb.model(lambda df: trend(df.y, 1.0), frame)
+    with pytest.raises(DataError, match=r"df\['thing'\] holds dict") as caught:
+        gb.model(lambda df: trend(df.y, df.thing), frame)
+    assert caught.value.place is not None
+
+
+def effects(df):
+    with numpyro.plate("g", 2):
+        a = numpyro.sample("a", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(a[df.g] + df.x, 1.0), obs=df.y)
+
+
+def test_rows_with_anything_missing_are_dropped():
+    y, x = Y.copy(), np.arange(8.0)
+    y[0], x[3] = np.nan, np.nan
+    g = ["a", None, "b", "a", "b", "b", "a", "a"]
+    frame = pd.DataFrame({"y": y, "x": x, "g": g, "unread": [np.nan] * 8})
+    model, kept = gb.model(effects, frame, missing="drop"), frame.dropna(subset=["y", "x", "g"])
+    state = {"a": jnp.array([0.3, -0.2])}
+    whole = gb.model(effects, kept).density.log_joint(state)
+    assert len(model.observed["y"]) == len(kept) == 5
+    np.testing.assert_allclose(model.density.log_joint(state), whole, rtol=1e-6)
+    with pytest.raises(DataError, match=r"'df.g' has 1 missing values.*--missing drop") as caught:
+        gb.model(effects, frame)
+    assert caught.value.entry == "missing-values"
+
+
+def test_texts_are_no_amounts():
+    with pytest.raises(DataError, match=r"data of 'y' .*are categories \('0.0'.*pd.to_numeric\(y\)"):
+        gb.model(trend, pd.Series(Y).astype(str), 1.0)
+    (note,) = gb.model(trend, Y, pd.Series(COUNTIES)).notes
+    assert "t holds 3 categories" in note and "`a[t]`" in note
+
+
+def test_a_column_that_is_not_there():
+    with pytest.raises(DataError, match=r"no column 'zz'; it has 'y'"):
+        as_arrays(pd.DataFrame({"y": Y}), "df", Known())["zz"]
+
+
+def test_a_plate_is_labelled_only_without_doubt():
+    labels = {"g": ("a", "b"), "h": ("c", "d"), "k": ("x", "y", "z")}
+    assert plate_labels({"n": 2, "k": 3}, labels) == {"k": ("x", "y", "z")}
+    assert plate_labels({"g": 2}, labels) == {"g": ("a", "b")}

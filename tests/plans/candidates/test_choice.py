@@ -1,0 +1,199 @@
+"""Which of the schedules that a model could have is its own, and that no threshold on size decides."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from arviz_stats.base import array_stats
+from gibbsite.errors import ScheduleError
+from gibbsite.plans.candidates import choice
+from gibbsite.plans.candidates.blocking import ties_of
+from gibbsite.plans.candidates.choice import chosen
+from gibbsite.plans.schedule.parse import parse_schedule
+
+
+def effects(y, noise):
+    mu = numpyro.sample("mu", dist.Normal(0, 10))
+    v = numpyro.sample("v", dist.InverseGamma(1.0, 1.0))
+    with numpyro.plate("J", len(y)):
+        t = numpyro.sample("t", dist.Normal(mu, jnp.sqrt(v)))
+        numpyro.sample("y", dist.Normal(t, noise), obs=y)
+
+
+def noisy(J, noise):
+    r = np.random.default_rng(3)
+    return gb.model(effects, (r.normal(0, 1, J) + r.normal(0, noise, J)).astype(np.float32), noise)
+
+
+IN_TURN, WITHOUT = "Conjugate [mu t] (*) Conjugate v", "Collapsed [v mu t]"
+
+
+def test_one_effect_more_changes_nothing():
+    """Beyond a count of effects their scale was once drawn given them: of 8000 draws 6754 were effective with
+    25 of them, 335 with 26."""
+    for J in (5, 25, 26, 100):
+        model = noisy(J, 8.0)
+        assert model.schedule().text == WITHOUT
+        assert {c.text for c in model.schedule().candidates} >= {IN_TURN, WITHOUT, "NUTS [mu v t]"}
+
+
+def walk(y):
+    s = numpyro.sample("s", dist.InverseGamma(1.0, 0.1))
+    o = numpyro.sample("o", dist.InverseGamma(1.0, 0.1))
+    x = numpyro.sample("x", dist.GaussianRandomWalk(jnp.sqrt(s), num_steps=len(y)))
+    numpyro.sample("y", dist.Normal(x, jnp.sqrt(o)), obs=y)
+
+
+def pumps(t, y):
+    a, b = numpyro.sample("a", dist.Exponential(1.0)), numpyro.sample("b", dist.Gamma(0.1, 1.0))
+    r = numpyro.sample("r", dist.Gamma(a, b).expand([len(t)]))
+    numpyro.sample("y", dist.Poisson(r * t), obs=y)
+
+
+def lasso(X, y):
+    l2, s2 = numpyro.sample("l2", dist.Gamma(1.0, 1.0)), numpyro.sample("s2", dist.InverseGamma(2.0, 1.0))
+    with numpyro.plate("p", X.shape[1]):
+        t = numpyro.sample("t", dist.Exponential(l2 / 2))
+        b = numpyro.sample("b", dist.Normal(0, jnp.sqrt(t * s2)))
+    numpyro.sample("y", dist.Normal(X @ b, jnp.sqrt(s2)), obs=y)
+
+
+def test_what_is_tied_goes_by_gradients_where_a_sweep_in_turn_may_crawl():
+    """Of 8000 draws in turn 426, 1058 and 2482 are effective; by gradients 5303 and 7249, with what has an
+    integral integrated out, and 7146."""
+    r = np.random.default_rng(11)
+    y = (np.cumsum(r.normal(0, 0.3, 80)) + r.normal(0, 1, 80)).astype(np.float32)
+    assert gb.model(walk, y).schedule().text == "Eliminate x > NUTS [s o]"
+    assert gb.model(pumps, np.full(10, 9.0), np.arange(10)).schedule().text == "Eliminate r > NUTS [a b]"
+    X = np.random.default_rng(1).normal(size=(60, 6)).astype(np.float32)
+    assert gb.model(lasso, X, X[:, 0]).schedule().text == "Conjugate s2 (*) NUTS [l2 t b]"
+
+
+def test_candidates_say_what_was_weighed_and_why():
+    schedule = noisy(26, 8.0).schedule()
+    first, *rest = schedule.candidates
+    assert first.chosen and first.text == schedule.text and not any(c.chosen for c in rest)
+    assert [c.efficiency for c in rest] == sorted((c.efficiency for c in rest), reverse=True)
+    tried = next(c for c in rest if c.text == IN_TURN)
+    assert tried.measured is not None and f"v remembers {tried.measured:.1f} sweeps" in first.because
+    assert tried.slowest == "t's location reads mu, its scale reads v"
+    for shown in (str(schedule), schedule._repr_html_()):
+        assert f"chosen: {WITHOUT}: " in shown and f"weighed: {IN_TURN}: " in shown
+    assert not noisy(26, 8.0).schedule(IN_TURN).candidates
+
+
+def test_where_there_is_nothing_to_choose_nothing_is_told():
+    def plain(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(mu, 1), obs=y)
+
+    schedule = gb.model(plain, np.zeros(3)).schedule()
+    (only,) = schedule.candidates
+    assert only.chosen and "nothing else was offered" in str(only)
+    assert "chosen:" not in str(schedule)
+
+
+def test_a_candidate_that_breaks_a_rule_is_turned_down_with_the_reason():
+    model = noisy(26, 8.0)
+
+    def legal(spec):
+        if "Collapsed" in str(spec):
+            raise ScheduleError("no such block")
+
+    spec, candidates = chosen(model.execution, legal)
+    assert "Collapsed" not in str(spec)
+    (refused,) = [c for c in candidates if c.refused]
+    assert str(refused) == f"{WITHOUT}: not offered: no such block"
+
+
+def test_what_is_listed_can_be_asked_for_or_says_why_not(monkeypatch):
+    def lacking(facts, base, ties):
+        yield parse_schedule("NUTS [mu v]")
+        yield parse_schedule(WITHOUT)
+
+    monkeypatch.setattr(choice, "REWRITES", {"a rewrite": lacking})
+    model = noisy(26, 8.0)
+    schedule = model.schedule()
+    assert schedule.text == WITHOUT and not any(c.refused for c in schedule.weighed)  # checked when read
+    *listed, refused = schedule.candidates
+    assert [c.text for c in listed] == [WITHOUT, "Conjugate mu (*) Conjugate v (*) Conjugate t"] and not any(
+        c.refused for c in listed
+    )
+    assert "leaves out the latent site 't'" in refused.refused and "not offered" in str(refused)
+    assert refused.text not in str(schedule)
+    with pytest.raises(ScheduleError, match="leaves out the latent site 't'"):
+        model.schedule(refused.text)
+
+
+def test_what_cannot_be_derived_is_turned_down_with_the_reason(monkeypatch):
+    def broken(facts, base, ties):
+        yield parse_schedule("Eliminate [mu v t] > NUTS v")
+
+    monkeypatch.setattr(choice, "REWRITES", {"a rewrite": broken})
+    spec, (first, refused) = chosen(noisy(26, 8.0).execution, lambda spec: None)
+    assert str(spec) == first.text == "Conjugate mu (*) Conjugate v (*) Conjugate t" and first.chosen
+    assert "cannot be integrated out" in refused.refused
+
+
+def test_a_trial_that_no_run_pays_for_is_not_made(monkeypatch):
+    monkeypatch.setattr(choice, "TRIAL", np.inf)
+    monkeypatch.setattr(choice, "times_of", lambda *_: pytest.fail("tried"))
+    assert noisy(26, 8.0).schedule().text == WITHOUT  # it loses least at worst
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("J", "noise"), [(5, 1.0), (5, 8.0), (26, 1.0), (100, 8.0)])
+def test_no_candidate_has_twice_the_effective_draws_for_the_work(J, noise):
+    """Each is run to the end, and its effective draws are held against the work that was counted."""
+    model, found = noisy(J, noise), {}
+    for c in model.schedule().candidates:
+        v = np.log(model.sample(draws=2000, warmup=500, schedule=c.text, seed=1).draws["v"])
+        found[c.text] = float(array_stats.ess(v, chain_axis=0, draw_axis=1, method="bulk")) / c.work
+    assert max(found.values()) < 2 * found[model.schedule().text]
+
+
+def test_ties_are_what_holds_each_other():
+    (hierarchy,) = [t for t in ties_of(noisy(30, 1.0).density) if t.site == "v"]
+    assert (hierarchy.given, hierarchy.where, hierarchy.known) == (("t",), "t", False)
+
+    def regression(X, y):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([X.shape[1]]))
+        s = numpyro.sample("s", dist.InverseGamma(1.0, 1.0))
+        numpyro.sample("y", dist.Normal(X @ b, jnp.sqrt(s)), obs=y)
+
+    (noise,) = ties_of(gb.model(regression, np.ones((50, 10)), np.zeros(50)).density)
+    # 50 data, 10 of which the coefficients take: (1 + .2) / (1 − .2)
+    assert (noise.site, noise.given) == ("s", ("b",)) and noise.least == noise.most == pytest.approx(1.5)
+
+
+def levels(y, copies, noise):
+    o = numpyro.sample("o", noise)
+    x = numpyro.sample("x", dist.Normal(0, 1.0).expand([len(y)]))
+    numpyro.sample("y", dist.Normal(x, o), obs=jnp.broadcast_to(y, (copies, len(y))))
+
+
+@pytest.mark.parametrize(
+    ("noise", "copies", "unbounded"),
+    [(dist.Uniform(0, 1), 1, True), (dist.Uniform(0, 1), 2, True), (dist.LogNormal(0, 1), 1, False)],
+)
+def test_noise_is_unbounded_where_all_data_can_be_met(noise, copies, unbounded):
+    """Copies of a datum are met together; a prior that is zero there bounds the density."""
+    y = np.random.default_rng(0).normal(size=30)
+    (tie,) = [t for t in ties_of(gb.model(levels, y, copies, noise).density) if t.site == "o"]
+    assert tie.unbounded == unbounded
+
+
+def shared(y, size):
+    """A scale of effects and the noise of their data: one number, or two of one site."""
+    tau = numpyro.sample("tau", dist.Gamma(1.0, 1.0).expand([size]))
+    with numpyro.plate("J", y.shape[0], dim=-2):
+        t = numpyro.sample("t", dist.Normal(0, tau[0] ** -0.5))
+        numpyro.sample("y", dist.Normal(t, tau[size - 1] ** -0.5), obs=y)
+
+
+def test_data_tell_of_a_scale_of_effects_only_where_it_is_their_noise():
+    for size, known in ((1, True), (2, False)):
+        (tie,) = [t for t in ties_of(gb.model(shared, np.ones((6, 30)), size).density) if t.where == "t"]
+        assert (tie.site, tie.known) == ("tau", known)
