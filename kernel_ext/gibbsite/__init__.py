@@ -10,6 +10,7 @@ from gibbsite.ground import services as above
 if TYPE_CHECKING:
     from gibbsite.checking import Check
     from gibbsite.facade import Model, model
+    from gibbsite.inputs.tables import levels
     from gibbsite.kernels.blocks.finite import FiniteGibbs
     from gibbsite.prediction.of_runs import compare, contrast, decide
     from gibbsite.sampling import Run, joined, load, runs, verify
@@ -27,6 +28,7 @@ __all__ = [
     "contrast",
     "decide",
     "joined",
+    "levels",
     "load",
     "model",
     "runs",
@@ -46,6 +48,7 @@ _LAZY = {
     "contrast": "gibbsite.prediction.of_runs",
     "decide": "gibbsite.prediction.of_runs",
     "joined": "gibbsite.sampling",
+    "levels": "gibbsite.inputs.tables",
     "load": "gibbsite.sampling",
     "model": "gibbsite.facade",
     "runs": "gibbsite.sampling",

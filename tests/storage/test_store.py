@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import xarray as xr
 from gibbsite.errors import CheckpointError, ModelError, OptionError, StoreError
+from gibbsite.ground import lock
 from gibbsite.ground.lock import Lock
 from gibbsite.sampling import run as run_module
-from gibbsite.ground import lock
 from gibbsite.storage import checkpoint, committing
 from gibbsite.storage.store import Store
 from helpers import TESTS

@@ -52,6 +52,21 @@ def as_arrays(value: Any, name: str, known: Known) -> Any:
     return value
 
 
+def levels(column: Any) -> tuple[str, ...]:
+    """The categories of a column, in the order of the codes that a model gets in its place: a plate over them
+    is `plate("shop", len(gibbsite.levels(df.shop)))`, and `effects[df.shop]` looks them up.
+
+    Raises `DataError` for a column of numbers or times, which have no categories.
+    """
+    known = Known()
+    as_arrays(column, "column", known)
+    if "column" not in known.labels:
+        raise DataError(
+            "levels: this column holds numbers or times; astype('category') makes categories of them"
+        )
+    return tuple(known.labels["column"])
+
+
 def _from_numpy(value: np.ndarray, name: str, known: Known) -> Any:
     if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biuf":
         return np.ma.filled(value.astype(float), np.nan) if np.ma.is_masked(value) else np.asarray(value)

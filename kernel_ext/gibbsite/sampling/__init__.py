@@ -10,9 +10,8 @@ from gibbsite.diagnostics.measures.snapshot import (
     TraceView,
 )
 from gibbsite.sampling.joined import joined
-from gibbsite.sampling.load import Verified, load, verify
+from gibbsite.sampling.load import Verified, load, runs, verify
 from gibbsite.sampling.prepare import made_ahead
-from gibbsite.sampling.registry import runs
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.start import sample, start, wait_interruptibly
 

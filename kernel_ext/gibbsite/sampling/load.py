@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.diagnostics.verdict.history import Runs
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, ScheduleError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground import services as above
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.sampling import registry
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts
@@ -152,6 +154,29 @@ def _agree(run: Run, settings: Settings, folder: Path) -> None:
                 f"the saved run in {str(folder)!r} is damaged: {name!r} has {v.shape[0]} chains, "
                 f"its settings say {settings.chains}"
             )
+
+
+def runs(folder: str | Path | None = None) -> Runs:
+    """The runs of this process, oldest first: those going on, the last few made, and all that something still
+    refers to. With a `folder`, those that are stored in it, at any depth, by the time of their last commit.
+
+    A list that shows itself as a table, with what changed from run to run. What is damaged is left out, with
+    a warning that names it. Raises `CheckpointError` where there is no such folder.
+    """
+    if folder is None:
+        return registry.runs()
+    path = sensible.a_path("folder", folder).expanduser()
+    if not path.is_dir():
+        raise CheckpointError(f"there is no folder {str(path)!r}")
+    found = Runs()
+    for saved in sorted(path.rglob(checkpoint.FILE), key=lambda p: p.stat().st_mtime):
+        try:
+            found.append(read_back(saved.parent, None))
+        except CheckpointError as problem:
+            warnings.warn(f"{str(saved.parent)!r} is left out: {problem}", stacklevel=2)
+        else:
+            registry.forget(found[-1])  # it is none of this process's
+    return found
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 from gibbsite.diagnostics.measures.ranks import Scored
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.ground.lazy_import import later

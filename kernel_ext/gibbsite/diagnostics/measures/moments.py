@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
 from gibbsite.diagnostics.measures.convergence import MOST_RHAT
 
 _BATCHES = 16

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
+
 from gibbsite.diagnostics.measures.snapshot import TraceView
 from gibbsite.diagnostics.measures.thinned import Thinned
 from gibbsite.plans.schedule.plan import Plan

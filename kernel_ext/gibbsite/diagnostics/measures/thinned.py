@@ -1,6 +1,7 @@
 """Series that grow without end, kept at a bounded number of points."""
 
 import numpy as np
+
 from gibbsite.diagnostics.measures.snapshot import TraceView
 
 

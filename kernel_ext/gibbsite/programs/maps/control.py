@@ -24,7 +24,7 @@ _ROUNDS = 3
 
 def opaque_if_failed(rule: Rule, eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     """What a rule says; where it fails unforeseen, what is said of a primitive without one."""
-    what = f"how `{eqn.primitive.name}` reads its operands"
+    what = f"how `{eqn.primitive}` reads its operands"
     return attempted(what, lambda: rule(eqn, args, p), lambda: default_rule(eqn, args, p), p.notes)
 
 
