@@ -147,3 +147,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
 
     return ByFile(config, log)
+
+
+@pytest.fixture(scope="session")
+def model() -> Any:
+    """One small model for all tests of runs; its programs are compiled once."""
+    from helpers.models.sampling_models import coins, data
+
+    return importlib.import_module("gibbsite").model(coins, data())
+
+
+@pytest.fixture(scope="session")
+def whole(model: Any) -> Any:
+    """An uninterrupted run of it."""
+    return model.sample(draws=60, warmup=40, chains=2, seed=1, schedule="Gibbs z (*) NUTS [w p]")

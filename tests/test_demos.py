@@ -119,7 +119,13 @@ def test_headless_demo_refuses_senseless_options(capsys: pytest.CaptureFixture[s
 
 
 def test_there_are_notebooks():
-    assert [path.stem for path in NOTEBOOKS] == ["changepoint", "elimination", "keeling", "mixture"]
+    assert [path.stem for path in NOTEBOOKS] == [
+        "changepoint",
+        "decision",
+        "elimination",
+        "keeling",
+        "mixture",
+    ]
 
 
 @pytest.mark.slow  # the browser runs one with each commit

@@ -26,34 +26,20 @@ def mixture(y):
 
 
 FAULTS = (
+    *(f"gibbsite.density.passes.pipeline.{n}" for n in ("flatten", "distributed")),
+    *(f"gibbsite.density.passes.program.{n}" for n in ("bound_terms", "Decomposition.terms")),
+    "gibbsite.density.build.with_known_supports",
     *(
-        "gibbsite.density.build." + n
-        for n in ("flatten", "distributed", "bound_terms", "with_known_supports")
-    ),
-    "gibbsite.density.build.Decomposition.terms",
-    "gibbsite.facade.kept_padding",
-    *(
-        "gibbsite.facade." + n
-        for n in ("check_forgotten", "check_missing", "check_proper", "impossible_values")
-    ),
-    *(
-        "gibbsite.facade." + n
-        for n in ("check_categories", "order_notes", "unit_notes", "spelt_notes", "unused")
-    ),
-    "gibbsite.facade.grouped_model",
-    "gibbsite.conditional.conjugate.certify.statistics",
-    "gibbsite.conditional.chains.discrete.finite_structure",
-    *(
-        "gibbsite.plans.schedule.policy." + n
+        f"gibbsite.modelling.analysis.{n}"
         for n in (
-            "crossing_blocks",
-            "logistic_blocks",
-            "kept_together",
-            "collapsed_blocks",
-            "gaussian_blocks",
+            *("kept_padding", "check_forgotten", "check_missing", "check_proper", "impossible_values"),
+            *("check_categories", "order_notes", "unit_notes", "spelt_notes", "unused"),
         )
     ),
-    *("gibbsite.plans.schedule.policy." + n for n in ("joint_blocks", "summing_out", "_stepped")),
+    "gibbsite.modelling.execution.grouped_model",
+    "gibbsite.conditional.conjugate.certify.statistics",
+    "gibbsite.conditional.chains.discrete.finite_structure",
+    *(f"gibbsite.plans.candidates.alone.{n}" for n in ("crossing_blocks", "joint_blocks", "stepped")),
     "gibbsite.plans.schedule.schedule.chosen",
 )
 
@@ -117,13 +103,13 @@ def test_errors_on_purpose_pass(monkeypatch):
     def refuse(*_):
         raise gb.GibbsiteError("on purpose")
 
-    monkeypatch.setattr("gibbsite.facade.check_proper", refuse)
+    monkeypatch.setattr("gibbsite.modelling.analysis.check_proper", refuse)
     with pytest.raises(gb.GibbsiteError, match="on purpose"):
         gb.model(mixture, Y)
 
 
 def test_tests_see_what_fails(monkeypatch):
-    monkeypatch.setattr("gibbsite.facade.kept_padding", fail)
+    monkeypatch.setattr("gibbsite.modelling.analysis.kept_padding", fail)
     with opaque.strict(), pytest.raises(Unforeseen):
         gb.model(mixture, Y)
 

@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 RNG = np.random.default_rng(11)
-ASKED = {"draws": 1000, "warmup": 300, "chains": 2}
+ASKED = {"draws": 2000, "warmup": 300, "chains": 2}
 GRID = np.linspace(-8, 8, 4001)
 Y = np.array([-0.3, 0.2, 1.9, 2.4, 0.7], np.float32)
 

@@ -98,13 +98,13 @@ def replicated(model: Any, count: int, seed: int) -> Replicates:
         raise NotReplicated(f"{lacking[0]!r} is not among what is drawn forward")
     keys = {f"{_PREFIX}{n}": n for n in observed}
 
-    def with_data(*args: Any, **kwargs: Any) -> Any:
+    def at_data(*args: Any, **kwargs: Any) -> Any:
         values = {name: kwargs.pop(key) for key, name in keys.items()}
         return handlers.condition(ScopedScans(model.fn), data=values)(*args, **kwargs)
 
-    with_data.__name__ = model.name
+    at_data.__name__ = model.name
     given = {key: jnp.asarray(model.observed[name]) for key, name in keys.items()}
-    made = type(model)(with_data, model.args, {**model.kwargs, **given}, name=model.name, check_values=False)
+    made = model.with_data(model.args, {**model.kwargs, **given}, at_data)
     text = model.schedule().text
     plan = made.plan(text)
     names = made.density.arguments.names

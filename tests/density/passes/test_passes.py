@@ -98,7 +98,7 @@ def variants(program):
         if after is not before:
             found[p.name] = after
             assert not p.idempotent or p.leaves(after), p.name
-    whole = analysable(program)
+    whole = analysable(program, [])
     assert all(p.leaves(whole) for p in PASSES if p.when == "traced")
     for p in PASSES:
         whole = p.run(whole)

@@ -25,3 +25,15 @@ def data():
     """Heads in ten throws of twelve coins."""
     rng = np.random.default_rng(3)
     return rng.binomial(10, np.where(rng.random(12) < 0.5, 0.2, 0.8))
+
+
+SCHOOLS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12], np.float32)
+AT_WORKERS = {"draws": 120, "warmup": 120, "chains": 4, "seed": 3, "schedule": "Gibbs z (*) NUTS [mu tau]"}
+
+
+def mixed(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+    tau = numpyro.sample("tau", dist.HalfNormal(10.0))
+    with numpyro.plate("j", len(y)):
+        z = numpyro.sample("z", dist.Bernoulli(0.3))
+        numpyro.sample("y", dist.Normal(mu + 10.0 * z, tau + 1.0), obs=y)

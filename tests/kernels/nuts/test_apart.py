@@ -114,7 +114,7 @@ def test_a_density_that_is_evaluated_as_a_whole_is_told_the_distances(fn):
     def found():
         model = as_a_run_sees_it(fn)
         kwargs = {"_gibbsite_inputs": {"data": model.density.arguments.arrays}}
-        p = problem(model.execution.runtime_model, model.density, "auto", jax.random.key(0), (), kwargs)
+        p = problem(model.runtime_model, model.density, "auto", jax.random.key(0), (), kwargs)
         count = p.coordinates.degrees
         at = {"mu": [5.3], "theta": np.resize(Z, count)}
         of = p.value_and_grad(jnp.zeros(count), (), kwargs)

@@ -9,7 +9,9 @@ from multiprocessing import get_context
 import gibbsite as gb
 import numpy as np
 import pytest
-from test_on import OPTIONS, Y, mixed
+from helpers.models.sampling_models import AT_WORKERS as OPTIONS
+from helpers.models.sampling_models import SCHOOLS as Y
+from helpers.models.sampling_models import mixed
 
 pytestmark = pytest.mark.slow
 

@@ -14,17 +14,9 @@ import pytest
 from gibbsite.errors import GibbsiteError, ModelError, OptionError
 from gibbsite.sampling.remote import worker
 from gibbsite.sampling.remote.pieces import TRIES
-
-Y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12], np.float32)
-OPTIONS = {"draws": 120, "warmup": 120, "chains": 4, "seed": 3, "schedule": "Gibbs z (*) NUTS [mu tau]"}
-
-
-def mixed(y):
-    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
-    tau = numpyro.sample("tau", dist.HalfNormal(10.0))
-    with numpyro.plate("j", len(y)):
-        z = numpyro.sample("z", dist.Bernoulli(0.3))
-        numpyro.sample("y", dist.Normal(mu + 10.0 * z, tau + 1.0), obs=y)
+from helpers.models.sampling_models import AT_WORKERS as OPTIONS
+from helpers.models.sampling_models import SCHOOLS as Y
+from helpers.models.sampling_models import mixed
 
 
 class Here:

@@ -66,7 +66,9 @@ def same_posterior(first: Any, second: Any) -> bool:
         return first.fingerprint.partition("-")[0] == second.fingerprint.partition("-")[0]
     if a.posterior is b.posterior:
         return True
-    return a.fingerprint == b.fingerprint and data_hash(first.plan) == data_hash(second.plan)
+    return a.execution.fingerprint == b.execution.fingerprint and data_hash(first.plan) == data_hash(
+        second.plan
+    )
 
 
 def predictions(first: Any, second: Any) -> Predictions:

@@ -61,7 +61,7 @@ class Fit:
     @cached_property
     def draws(self) -> dict[str, np.ndarray]:
         """`[chain, draw, *shape]` by site, of its own rows."""
-        sites = self._like.whole.density.sites
+        sites = self._like.density.sites
         found = {}
         for name, v in self._lane.values.items():
             if self._padded and name in sites:

@@ -39,6 +39,8 @@ class Line:
 _PACKAGES = tuple(
     "jax jaxlib numpyro numpy scipy pandas polars xarray narwhals gibbsite gibbsite_magics IPython".split()
 )
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+_TRACING = tuple(os.path.join(_PACKAGE, floor) + os.sep for floor in ("programs", "tape"))
 
 
 def _folder(package: str) -> str | None:
@@ -69,7 +71,7 @@ def is_jax(file: str) -> bool:
 @functools.cache
 def is_trace(file: str) -> bool:
     """Whether a file is one of this floor's."""
-    return file.startswith(os.path.dirname(os.path.dirname(__file__)) + os.sep)  # all of `trace`
+    return file.startswith(_TRACING)
 
 
 def line_at(file: str, number: int) -> Line:
