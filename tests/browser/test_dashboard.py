@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from helpers.pages.lab import prepare
 
 LONG = "run = %sample mixture --draws 1000000 --warmup 300 --chains 4 --seed 0"
@@ -208,9 +207,6 @@ few.dashboard()
 """
 
 
-@pytest.mark.xfail(
-    strict=False, reason="after other notebooks of a session no warning is shown; alone one is"
-)
 def test_advice_and_time_by_block(lab):
     prepare(lab, "advice.ipynb", SHORT)
     lab.run_cell(0)

@@ -32,13 +32,15 @@ def prior_draws(plan: Plan, names: Collection[str], seed: int = 0) -> Mapping[st
     wanted = {*names, *members}
     small = [n for n, site in plan.sites.items() if n in wanted and prod(site.shape) <= _MOST]
     forward = Predictive(plan.model, num_samples=DRAWS, return_sites=small, parallel=True)
-    # one program for all runs of a model, kept from kernel to kernel as those of runs are
+    # one program for all runs of a model, kept from kernel to kernel as those of runs are: it takes what the
+    # model reads of a plan's inputs, and not what kernels of one schedule do
+    data = {"data": plan.inputs["data"]}
     held = plan.density.cache.setdefault(
         ("prior", tuple(small)), Quick(lambda key, inputs: forward(key, **{INPUTS_KWARG: inputs}))
     )
     try:
         with handlers_alone:  # a dashboard asks from a thread of its own
-            drawn = held(jax.random.key(seed), plan.inputs)
+            drawn = held(jax.random.key(seed), data)
     except NotImplementedError:
         # `Distribution.sample` is abstract, and says so by this: what is improper (`ImproperUniform`, and
         # whatever wraps it) has no prior to draw from
