@@ -1,92 +1,17 @@
 """A simulated run: AR(1) chains with the interface that the views ask of a real one."""
 
 import threading
-from dataclasses import dataclass, field
 
 import numpy as np
-
-
-@dataclass(frozen=True)
-class Scalar:
-    label: str
-    site: str
-    index: tuple[int, ...]
-    mean: float
-    sd: float
-    mcse: float
-    rhat: float
-    ess_bulk: float
-    ess_tail: float
-    discrete: bool = False
-
-
-@dataclass(frozen=True)
-class Block:
-    label: str
-    kernel: str
-    sites: tuple[str, ...]
-    seconds_share: float | None
-    accept: float | None = None
-    step_size: float | None = None
-    tree_depth: float | None = None
-    target: float | None = None
-
-
-@dataclass(frozen=True)
-class Warned:
-    text: str
-    hint: str | None = None
-    topic: str = ""
-    sites: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Efficiency:
-    ess_per_second: float | None
-    ess_per_gradient: float | None
-
-
-@dataclass(frozen=True)
-class Shot:
-    status: str
-    message: str | None
-    chains: int
-    warmup_done: int
-    warmup_total: int
-    draws_done: int
-    draws_total: int
-    elapsed: float
-    eta: float | None
-    compile_seconds: float
-    steps_per_second: float
-    divergences: tuple[int, ...]
-    chain_states: tuple[str, ...]
-    blocks: tuple[Block, ...]
-    scalars: tuple[Scalar, ...]
-    warnings: tuple[Warned, ...]
-    efficiency: Efficiency = Efficiency(120.0, 0.02)
-    partly: dict[str, tuple[int, int]] = field(default_factory=lambda: {"z": (2048, 84010)})
-    stage: str | None = None
-    stages: dict[str, float] = field(default_factory=dict)
-    because: str = ""
-    stored: None = None
-    centring: dict[str, np.ndarray] = field(default_factory=dict)
-    compiling: float | None = None
-
-
-@dataclass(frozen=True)
-class Trace:
-    draw: np.ndarray
-    values: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-
-@dataclass(frozen=True)
-class History:
-    draw: np.ndarray
-    rhat: dict[str, np.ndarray]
-    ess: dict[str, np.ndarray]
+from gibbsite.diagnostics.measures.snapshot import (
+    BlockStat,
+    Efficiency,
+    History,
+    Notice,
+    ScalarStat,
+    Snapshot,
+    TraceView,
+)
 
 
 class FakeRun:
@@ -134,14 +59,16 @@ class FakeRun:
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
-    def snapshot(self, limit: int = 20) -> Shot:
+    def snapshot(self, limit: int = 20) -> Snapshot:
         n = self.done
         scalars = []
         for k, label in enumerate(self.labels):
             rhat, ess = (1.06, 1.013, 1.001)[k % 3], n * self.chains * (0.015, 0.11, 0.54)[k % 3]
-            scalars.append(Scalar(label, label[:-3], (k,), k + 0.01, 1.0, 0.02, rhat, ess, 0.8 * ess))
+            scalars.append(
+                ScalarStat(label, label[:-3], (k,), k + 0.01, 1.0, 0.02, rhat, ess, 0.8 * ess, False)
+            )
         scalars.sort(key=lambda s: -s.rhat)
-        return Shot(
+        return Snapshot(
             status=self.status, message=self.message, chains=self.chains,
             warmup_done={"compiling": 0, "warmup": self.warmed}.get(self.status, 1000), warmup_total=1000,
             draws_done=n,
@@ -149,24 +76,25 @@ class FakeRun:
             steps_per_second=500.0, divergences=tuple(3 if c == 1 and n else 0 for c in range(self.chains)),
             chain_states=tuple(self.status for _ in range(self.chains)),
             blocks=(
-                Block("z", "finite", ("z",), 0.31 if self.timed else None),
-                Block("w, mu", "NUTS", ("w", "mu"), 0.69 if self.timed else None, 0.87, 0.214, 3.0),
+                BlockStat("z", "finite", ("z",), 0.31 if self.timed else None),
+                BlockStat("w, mu", "NUTS", ("w", "mu"), 0.69 if self.timed else None, 0.87, 0.214, 3.0),
             ),
             scalars=tuple(s for i, s in enumerate(scalars) if i < limit or s.label in self.followed)
             if n else (),
+            efficiency=Efficiency(120.0, 0.02), partly={"z": (2048, 84010)},
             warnings=(
-                Warned("chain 3 has not moved for 500 draws: z[12]", "try another schedule", "stuck"),
+                Notice("chain 3 has not moved for 500 draws: z[12]", "try another schedule", "stuck"),
             ) if n else (),
         )  # fmt: skip
 
-    def trace(self, label: str, max_points: int = 500) -> Trace:
+    def trace(self, label: str, max_points: int = 500) -> TraceView:
         x = self.values(label)
         if self.done <= max_points:
-            return Trace(np.arange(self.done), x, x, x)
+            return TraceView(np.arange(self.done), x, x, x)
         size = -(-self.done // max_points)
         n = self.done // size
         boxes = x[:, : n * size].reshape(self.chains, n, size)
-        return Trace(np.arange(n) * size + size // 2, boxes.mean(-1), boxes.min(-1), boxes.max(-1))
+        return TraceView(np.arange(n) * size + size // 2, boxes.mean(-1), boxes.min(-1), boxes.max(-1))
 
     def history(self) -> History:
         marks = np.array(self.marks, int)
@@ -191,9 +119,9 @@ class FakeRun:
     def warmup_labels(self):
         return self.labels if self.warmed else ()
 
-    def warmup_trace(self, label: str) -> Trace:
+    def warmup_trace(self, label: str) -> TraceView:
         x = self.series[label][:, : self.warmed] + 9
-        return Trace(np.arange(self.warmed), x, x, x)
+        return TraceView(np.arange(self.warmed), x, x, x)
 
     @property
     def derived(self):
