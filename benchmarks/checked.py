@@ -137,7 +137,7 @@ def coins(y):
 
 @dataclass(frozen=True)
 class Asked:
-    """A model with its data, a schedule where it is not the default, and the test that is to find its fault."""
+    """A model with its data, a schedule where it is not the default, and the test that is to find a fault."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...]

@@ -396,8 +396,8 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         "this repository.",
         "",
         f"Runs: {CHAINS} chains of {options.draws} draws after a warm-up of {max(options.draws, 200)}, "
-        f"cut after {options.seconds:g} processor seconds: far fewer than the defaults, so that “not converged” often "
-        f"says just that.",
+        f"cut after {options.seconds:g} processor seconds: far fewer than the defaults, "
+        "so that “not converged” often says just that.",
         "",
         "| what | of how many |",
         "|---|---|",
