@@ -27,6 +27,7 @@ from gibbsite.conditional.reads.moving_support import bounded_by
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
+from gibbsite.ground.once import once
 from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr.compat import staged
 
@@ -289,17 +290,14 @@ def check_real(density: Density, sites: Sequence[str]) -> None:
             raise Refused(f"the support of {site} is of kind {kind!r}, not the real line")
 
 
+@once
 def joint_gaussian(density: Density, sites: Sequence[str]) -> JointGaussian:
     """The joint conditional of several sites of `density`; `Refused` where they are not Gaussian together.
 
     It is derived once per density.
     """
-    key = ("joint gaussian", tuple(sites))
-    if key not in density.cache:
-        with jax.ensure_compile_time_eval():
-            check_real(density, sites)
-            density.cache[key] = JointGaussian(density, sites, certify_quadratic(density, *sites))
-    return density.cache[key]
+    check_real(density, sites)
+    return JointGaussian(density, sites, certify_quadratic(density, *sites))
 
 
 def alike_columns(density: Density, site: str) -> JointGaussian | None:
