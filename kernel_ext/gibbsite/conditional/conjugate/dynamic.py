@@ -23,6 +23,7 @@ from gibbsite.conditional.forms.support import Support, support_of
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
+from gibbsite.density.terms import summed
 from gibbsite.errors import ModelError
 
 _MOST_BRANCHES = 8
@@ -79,15 +80,13 @@ class DynamicConditional(Conditional):
     def _slice(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         shape = self.density.sites[self.site].shape
         others = {n: v for n, v in latents.items() if n != self.site}
+        touching = [*self.density.terms_of(self.site), *self.density.bounds_of(self.site)]
         free = _Free(support_of(self.density, self.site), self.density.evaluator(others, data), shape)
 
         def logdensity(u: Any) -> Any:
             x, log_jacobian = free.constrained(u)
             ev = self.density.evaluator({**others, self.site: x}, data)
-            total = log_jacobian
-            for term, _ in (*self.density.terms_of(self.site), *self.density.bounds_of(self.site)):
-                value = term.contribution(ev.full(term.atom), ev.full)
-                total = total + jnp.sum(jnp.broadcast_to(value, term.shape))
+            total = summed((t for t, _ in touching), ev, log_jacobian)
             return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
         u = free.unconstrained(latents[self.site]).reshape(-1)

@@ -155,8 +155,7 @@ def threshold_logits(
     def part(late: bool) -> Any:
         ev = density.evaluator(latents, data)
         ev.give({c.out: _outcome(c, late, ev) for c in found.comparisons})
-        terms = [t.term for t in found.touches]
-        return sum(t.contribution(ev.lazy(t.atom), ev.full) for t in terms)
+        return sum(t.term.at(ev) for t in found.touches)
 
     ev = density.evaluator(latents, data)
     cut = jnp.broadcast_to(_cut(first, ev.full(first.threshold)), first.out.aval.shape)

@@ -20,6 +20,7 @@ from gibbsite.conditional.linear.collapsed_sites import outer_site
 from gibbsite.conditional.linear.joint import JointGaussian, is_gaussian, joint_gaussian
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
+from gibbsite.density.terms import summed
 from gibbsite.ground.once import once
 
 
@@ -57,9 +58,7 @@ class CollapsedDraw(Update):
         mean, factor, _ = self.gaussian.solved(latents, data, auxiliary)
         ev = self.density.evaluator({**latents, **self.gaussian.values(mean)}, data)
         total = self.gaussian.replaced_at(ev, auxiliary or {}) - factor.half_log_det
-        for term in self._terms:
-            part = term.contribution(ev.full(term.atom), ev.full)
-            total = total + jnp.sum(jnp.broadcast_to(part, term.shape))
+        total = summed(self._terms, ev, total)
         return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
     @property

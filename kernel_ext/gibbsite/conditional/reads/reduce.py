@@ -79,7 +79,7 @@ def onto_elements(
     total: Any = jnp.zeros((1,) * len(elements))
     outside: Any = jnp.zeros((1,) * len(elements))
     for touch in touches:
-        part = touch.term.contribution(ev.lazy(touch.term.atom), ev.full)
+        part = touch.term.at(ev)
         for access in touch.accesses:
             onto = reduce_onto(part, touch.term.shape, access, elements, ev.full)
             if touch.term in bounds:

@@ -38,7 +38,7 @@ class Fill:
 def contribution(density: Density, piece: Piece, ev: Evaluator, rows: Sequence[int]) -> Any:
     """The piece's part of the log density, summed onto the axes `rows` of the term and flat; `[1]` where all
     rows agree."""
-    x, size = piece.term.contribution(ev.lazy(piece.term.atom), ev.full), piece.size
+    x, size = piece.term.at(ev), piece.size
     shape = piece.term.shape
     x = jnp.reshape(x, (1,) * (len(size) - jnp.ndim(x)) + jnp.shape(x))
     lazy = [x.shape[a] == 1 and shape[a] != 1 for a in range(len(size))]
