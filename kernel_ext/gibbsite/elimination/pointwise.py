@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.tables.factor import Factor
 from gibbsite.elimination.plan import Plan
 from gibbsite.elimination.tabled import TableMarginal
 from gibbsite.elimination.tables.collect import Tables
-from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.maps.access import Access, component_array, full_window

@@ -11,13 +11,13 @@ import numpy as np
 from gibbsite.conditional.finite.finite import FiniteStructure, FiniteTables
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.conditional.reads.term_access import SINGLE, Touch
+from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, Latents, Source
+from gibbsite.conditional.tables.fill import Tabulated, contribution
+from gibbsite.conditional.tables.pieces import Piece, pieces_of, term_accesses
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.residuals import at_distances
 from gibbsite.density.terms import Term
-from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, Source
-from gibbsite.elimination.tables.fill import Tabulated, contribution
 from gibbsite.elimination.tables.gates import Reads, at_value, gate_of, in_context
-from gibbsite.elimination.tables.pieces import Piece, pieces_of, term_accesses
 from gibbsite.elimination.tables.safe import guarded
 from gibbsite.errors import ModelError
 from gibbsite.programs.maps.access import Access, Shape

@@ -10,8 +10,8 @@ import numpy as np
 
 from gibbsite.conditional.reads.copies import copies_of, last_copies
 from gibbsite.conditional.reads.subprogram import maps_after
+from gibbsite.conditional.tables.pieces import Piece, flat_index, inside
 from gibbsite.density import Density
-from gibbsite.elimination.tables.pieces import Piece, flat_index, inside
 from gibbsite.programs.maps.access import Access, Shape, through
 
 

@@ -16,10 +16,10 @@ import networkx as nx
 import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
+from gibbsite.conditional.tables.copied import copies_to_fill
+from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, Latents, Source, TooLarge
+from gibbsite.conditional.tables.pieces import Piece
 from gibbsite.density import Density
-from gibbsite.elimination.tables.copied import copies_to_fill
-from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, Source, TooLarge
-from gibbsite.elimination.tables.pieces import Piece
 from gibbsite.programs.evaluation.evaluate import Evaluator
 
 _UNROLL = 24

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from gibbsite.conditional.reads.term_access import resolved
+from gibbsite.conditional.tables.factor import MAX_ENTRIES, TooLarge
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
-from gibbsite.elimination.tables.factor import MAX_ENTRIES, TooLarge
 from gibbsite.programs.maps.access import Access, Shape, Whole, component_array, constant
 
 Box = tuple[tuple[int, int], ...]
