@@ -18,7 +18,7 @@ from gibbsite.conditional.reads.term_access import COUPLED, DENSE, SINGLE, Touch
 from gibbsite.density import Density
 from gibbsite.density.terms import summed
 from gibbsite.programs.evaluation.evaluate import Evaluator
-from gibbsite.programs.maps.access import component_array
+from gibbsite.programs.maps.access import component_array, inside
 
 _UNROLL = 24
 _UNROLL_EQUATIONS = 20_000
@@ -178,9 +178,7 @@ class FiniteTables:
             same: Any = True
             for x, y in zip(here, there, strict=True):
                 same = same & (x == y)
-            for a, (low, high) in enumerate(other.window):
-                place = jnp.arange(shape[a]).reshape([-1 if b == a else 1 for b in range(len(shape))])
-                same = same & (place >= low) & (place < high)
+            same = same & inside(other.window, shape)
             mask = ~jnp.asarray(same) if mask is None else mask & ~jnp.asarray(same)
         return mask
 
