@@ -14,11 +14,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import lax
 
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import ConjugateConditional, certified
-from gibbsite.conditional.draws.slice import slice_element
+from gibbsite.conditional.draws.slice import slice_in_turn
 from gibbsite.conditional.forms.support import Support, support_of
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.support import finite_support
@@ -90,18 +90,7 @@ class DynamicConditional(Conditional):
             return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
         u = free.unconstrained(latents[self.site]).reshape(-1)
-
-        def element(i: Any, carry: Any) -> Any:
-            u, here = carry
-
-            def along(x: Any) -> Any:
-                return logdensity(u.at[i].set(x).reshape(shape))
-
-            width = jnp.asarray(_WIDTH, u.dtype)
-            x, here, _ = slice_element(random.fold_in(key, i), along, u[i], here, width, _STEPS)
-            return u.at[i].set(x), here
-
-        u, _ = lax.fori_loop(0, u.size, element, (u, logdensity(u.reshape(shape))))
+        u, _ = slice_in_turn(key, lambda u: logdensity(u.reshape(shape)), u, _WIDTH, _STEPS)
         return free.constrained(u.reshape(shape))[0]
 
     def chosen(self, state: Mapping[str, Any]) -> Branch:
@@ -130,7 +119,6 @@ class DynamicConditional(Conditional):
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         parts = [b.exact.signature if b.exact is not None else "slice" for b in self.branches]
         return repr(("dynamic", self.site, [(n, v.tolist()) for n, v in self.supports.items()], parts))
 
