@@ -10,7 +10,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.elimination.tables.factor import TooLarge
+from gibbsite.conditional.tables.factor import TooLarge
 from gibbsite.elimination.written import written
 from gibbsite.errors import GibbsiteError, ModelError, UnknownNameError
 from helpers.models.elimination import MODELS, MORE

@@ -8,8 +8,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.conditional.tables import fill
 from gibbsite.elimination.steps import chain, ground, plate, semiring
-from gibbsite.elimination.tables import collect, fill
+from gibbsite.elimination.tables import collect
 from helpers.models.elimination import MODELS, MORE, TERMS, random_case
 from helpers.models.zoo import Case
 from helpers.truths.marginals import check_marginal

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import jax
-
 from gibbsite.conditional.chains.discrete import FiniteConditional
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import certified
@@ -18,6 +16,7 @@ from gibbsite.conditional.linear.joint import alike_columns
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, rerolled
 from gibbsite.errors import ModelError
+from gibbsite.ground.once import once
 from gibbsite.ground.opaque import attempted, notes_in
 
 
@@ -67,20 +66,13 @@ KINDS = (
 """The first that fits and has a certificate is the site's."""
 
 
+@once
 def conditional_of(density: Density, name: str) -> Conditional:
     """The conditional of a latent site; raises `UnknownNameError` or `ModelError` for other names.
 
     It is derived once per density. That may happen while something else is being traced (a kernel's `init`
     under `jit`), so whatever the analysis needs of the data is computed at once.
     """
-    key = ("conditional", name)
-    if key not in density.cache:
-        with jax.ensure_compile_time_eval():
-            density.cache[key] = _derive(density, name)
-    return density.cache[key]
-
-
-def _derive(density: Density, name: str) -> Conditional:
     grouped = rerolled(density)
     if grouped is not density and name in grouped.sites:
         return conditional_of(grouped, name)  # groups of alike sites are array sites there

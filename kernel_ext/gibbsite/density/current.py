@@ -23,6 +23,7 @@ import jax
 import numpy as np
 
 from gibbsite.density.density import Density
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.walker import reached
 
@@ -38,22 +39,20 @@ class Current:
     weighted: tuple[str, ...]
 
 
+@once
 def current(density: Density) -> Current:
     """What the statements of a model are; of the whole model, with what is drawn forward from it."""
-    if "current" not in density.cache:
-        observed = [n for n, s in density.sites.items() if s.role == "observed"]
-        given = tuple(n for n in observed if density.sites[n].given and _read_by_others(density, n))
-        known = density.outputs["observed"]
-        data = tuple(n for n in observed if n not in given and not _latents(density, known[n]))
-        density.cache["current"] = Current(data, given, weighted_latents(density))
-    return density.cache["current"]
+    observed = [n for n, s in density.sites.items() if s.role == "observed"]
+    given = tuple(n for n in observed if density.sites[n].given and _read_by_others(density, n))
+    known = density.outputs["observed"]
+    data = tuple(n for n in observed if n not in given and not _latents(density, known[n]))
+    return Current(data, given, weighted_latents(density))
 
 
+@once
 def weighted_latents(density: Density) -> tuple[str, ...]:
     """The latents whose log density is weighted or masked anywhere, in program order."""
-    if "weighted" not in density.cache:
-        density.cache["weighted"] = tuple(n for n in density.latents if _is_weighted(density, n))
-    return density.cache["weighted"]
+    return tuple(n for n in density.latents if _is_weighted(density, n))
 
 
 def scored_elements(density: Density, name: str) -> np.ndarray:

@@ -16,6 +16,7 @@ from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal, bind_equation
 from gibbsite.programs.jaxpr.walker import back, behind, made_by
@@ -39,17 +40,15 @@ _ARRANGING = op.REARRANGES | op.SPREADS | op.TOTALS | op.RUNNING_TOTALS | op.SLI
 _LINEAR = op.GATHERS | op.CONTRACTS | op.WINDOWS  # in one operand, where they know the others
 
 
+@once
 def needed_elements(density: Density) -> dict[str, np.ndarray]:
     """For each latent site, which of its elements any term of the log density may depend on, at the bound
     data; a dependence is left out only where a known zero or a known choice cuts it off."""
-    if "needed" not in density.cache:
-        roots = [*density.outputs["log_prob"].values(), *(t.atom for t in density.bounds)]
-        need = needed_by(density, roots)
-        density.cache["needed"] = {
-            n: np.broadcast_to(need.get(v, False), density.sites[n].shape)
-            for n, v in density.latent_vars.items()
-        }
-    return density.cache["needed"]
+    roots = [*density.outputs["log_prob"].values(), *(t.atom for t in density.bounds)]
+    need = needed_by(density, roots)
+    return {
+        n: np.broadcast_to(need.get(v, False), density.sites[n].shape) for n, v in density.latent_vars.items()
+    }
 
 
 def needed_by(density: Density, roots: Iterable[Any], given: Mapping[str, Any] = _NOTHING) -> dict[Any, Any]:

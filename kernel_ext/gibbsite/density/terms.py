@@ -5,7 +5,7 @@ free of latents are linear, so they pass through; what remains is a list of arra
 survive. `.to_event(1)`, `factor("f", jnp.sum(…))` and a plate all decompose alike.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.programs.domains.linear import linear_in
+from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation
 from gibbsite.programs.jaxpr.walker import made_by
@@ -50,6 +51,20 @@ class Term:
             return value if self.weight.scalar == 1 else self.weight.scalar * value
         w = self.weight.value(read)
         return jnp.where(w == 0, 0, w * value)
+
+    def at(self, ev: Evaluator) -> Any:
+        """`contribution` at the values of an evaluator, constant axes at size 1."""
+        return self.contribution(ev.lazy(self.atom), ev.full)
+
+
+def summed(terms: Iterable[Term], ev: Evaluator, start: Any = None, lazily: bool = False) -> Any:
+    """The sum of terms at the values of an evaluator, added to `start` one after another: a scalar. What is
+    constant along axes is multiplied out before it is summed, unless `lazily` after."""
+    out = jnp.zeros(()) if start is None else start
+    for term in terms:
+        value = term.at(ev) if lazily else term.contribution(ev.full(term.atom), ev.full)
+        out = out + jnp.sum(jnp.broadcast_to(value, term.shape))
+    return out
 
 
 def number(rank: int, x: float) -> Weight:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from gibbsite.conditional.tables.factor import TooLarge
 from gibbsite.elimination.steps.plate import PlatePlan
 from gibbsite.elimination.steps.step import Step, origins
 from gibbsite.elimination.tables.collect import Summed
-from gibbsite.elimination.tables.factor import TooLarge
 
 
 def count(x: float) -> str:

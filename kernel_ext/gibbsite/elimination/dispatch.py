@@ -2,30 +2,26 @@
 
 from collections.abc import Sequence
 
-import jax
-
 from gibbsite.density import Density
 from gibbsite.elimination.integral import IntegralMarginal
 from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.tabled import TableMarginal
 from gibbsite.errors import ModelError
+from gibbsite.ground.once import once
 
 MOST_OPERATIONS = 64
 """Operations of a joint draw that nobody asked for."""
 
 
+@once
 def marginal_of(density: Density, sites: Sequence[str], order: Sequence[str] | None = None) -> Marginal:
     """The marginal of a density without `sites`: discrete ones are summed out, continuous ones integrated
     out.
 
     Raises `UnknownNameError`, and `ModelError` for sites that cannot be eliminated or take too large a table.
     """
-    key = ("marginal", tuple(sites), None if order is None else tuple(order))
-    if key not in density.cache:
-        kind = IntegralMarginal if any(_continuous(density, s) for s in sites) else TableMarginal
-        with jax.ensure_compile_time_eval():
-            density.cache[key] = kind(density, sites, order)
-    return density.cache[key]
+    kind = IntegralMarginal if any(_continuous(density, s) for s in sites) else TableMarginal
+    return kind(density, sites, order)
 
 
 def _continuous(density: Density, name: str) -> bool:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density, rerolled
+from gibbsite.density.terms import summed
 from gibbsite.elimination.integrals.message import Latents, Moments
 from gibbsite.errors import ModelError
 from gibbsite.ground.arguments import flag
@@ -169,11 +169,7 @@ def summed_terms(
     """
     ev = density.evaluator(latents, data)
     ev.give(given or {})
-    out: Any = jnp.zeros(())
-    for term in (*density.terms, *density.bounds):
-        part = term.contribution(ev.full(term.atom), ev.full)
-        out = out + jnp.sum(jnp.broadcast_to(part, term.shape))
-    return out
+    return summed((*density.terms, *density.bounds), ev)
 
 
 def units_of(density: Density, sites: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], Density]:

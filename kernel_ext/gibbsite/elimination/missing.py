@@ -16,6 +16,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.distributions.transforms import biject_to
 
+from gibbsite.density.terms import summed
 from gibbsite.elimination.marginal import Marginal
 from gibbsite.programs.jaxpr.compiling import Quick
 
@@ -74,10 +75,7 @@ class MissingFraction:
         def logdensity(u: Any, z: Mapping[str, Any]) -> Any:
             values, total = values_at(u)
             ev = density.evaluator({**fixed, **values, **z}, data)
-            for term in density.terms:
-                part = term.contribution(ev.lazy(term.atom), ev.full)
-                total = total + jnp.sum(jnp.broadcast_to(part, term.shape))
-            return total
+            return summed(density.terms, ev, total, lazily=True)
 
         given = {**fixed, **values_at(start)[0]}
 

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, Latents, TooLarge
 from gibbsite.elimination.cost import too_wide
 from gibbsite.elimination.steps.chain import chain_plan
 from gibbsite.elimination.steps.chain_step import ChainStep
@@ -23,7 +24,6 @@ from gibbsite.elimination.steps.semiring import BEST, DRAW, SUM
 from gibbsite.elimination.steps.step import Step
 from gibbsite.elimination.steps.strip import strip_step
 from gibbsite.elimination.tables.collect import Tables
-from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, TooLarge
 from gibbsite.errors import ModelError
 
 

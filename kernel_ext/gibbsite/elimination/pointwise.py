@@ -18,13 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.tables.factor import Factor
 from gibbsite.elimination.plan import Plan
 from gibbsite.elimination.tabled import TableMarginal
 from gibbsite.elimination.tables.collect import Tables
-from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.maps.access import Access, component_array, full_window
+from gibbsite.programs.maps.access import Access, element_number, full_window
 
 _DEEPEST = 40.0
 """In logs: e^-40 is 4e-18, far below what adds to a probability of 1 in float32, and times cavities down to
@@ -109,9 +109,8 @@ class Pointwise:
             read = self._density.evaluator({}).full
             index = []
             for site, (access,) in accesses.items():
-                flat: Any = jnp.zeros((1,) * len(shape), int)
-                for c, n in zip(access.index, of.supports[site].elements, strict=False):
-                    flat = flat * n + jnp.asarray(component_array(c, shape, read))  # type: ignore[arg-type]
+                elements = of.supports[site].elements
+                flat = element_number(access.index[: len(elements)], shape, elements, read)
                 index.append(np.broadcast_to(np.asarray(flat), shape).reshape(-1))
         rows = math.prod(shape)
         return Factor(tuple(mine), tuple(index), rows, tuple(of.sizes[s] for s in mine), name)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
+from gibbsite.conditional.tables.factor import Factor
 from gibbsite.density import Density
 from gibbsite.elimination.cost import cost_text, plan_text
 from gibbsite.elimination.integrals.message import Latents, Moments
@@ -16,7 +17,6 @@ from gibbsite.elimination.plan import Plan
 from gibbsite.elimination.steps.semiring import SMOOTH, SUM
 from gibbsite.elimination.steps.step import Step, elements
 from gibbsite.elimination.tables.collect import Summed, Tables, summed
-from gibbsite.elimination.tables.factor import Factor
 from gibbsite.elimination.written import Axis, written
 
 

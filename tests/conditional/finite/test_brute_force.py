@@ -8,7 +8,8 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.checking.perturbation import QUICK
-from gibbsite.conditional.chains.chain import sample_chain
+from gibbsite.conditional.chains.chain import ChainTables, sample_chain
+from gibbsite.conditional.tables import fill
 from helpers.models.zoo import ZOO
 from numpyro.infer.util import log_density
 
@@ -220,20 +221,19 @@ CHAINS = [("hmm_slices", "z"), ("hmm_scan", "z"), ("hmm_factorial", "a"), ("hmm_
 
 
 @pytest.mark.parametrize(("name", "site"), CHAINS)
-def test_filling_copies_gives_the_tables_of_filling_the_site(models, name, site):
+def test_filling_copies_gives_the_tables_of_filling_the_site(models, name, site, monkeypatch):
     """A chain's pairs from copies of the site, one value each, and from two values in turn along the site."""
     chain = models[name].conditional(site).chain
-    assert chain.frontiers is not None
+    assert all(f.copies for source in chain._coupling for f in source.tables.__self__.fills if site == f.site)
+    monkeypatch.setattr(fill, "copies_to_fill", lambda *args: None)
+    in_turn = ChainTables(chain.tables, chain.axis)
+    assert any(f.colours is not None for source in in_turn._coupling for f in source.tables.__self__.fills)
     density = chain.tables.density
     for seed in range(3):
         latents = density.state_values(ZOO[name].state(seed))
-        single, pair = chain._linked(latents, density.arguments.arrays)
-        one, two = chain._linked_at_frontiers(latents, density.arguments.arrays)
-        np.testing.assert_allclose(np.broadcast_to(one, single.shape), single, atol=1e-5)
-        pairs = range(chain.length - 1)  # the last place begins none
-        both = [np.take(np.broadcast_to(x, pair.shape), pairs, 2 + chain.chain.axis) for x in (two, pair)]
-        assert np.ptp(both[1]) > 0
-        np.testing.assert_allclose(*both, atol=1e-5)
+        for one, two in zip(*(c(latents, density.arguments.arrays) for c in (chain, in_turn)), strict=True):
+            assert np.ptp(two) > 0
+            np.testing.assert_allclose(np.broadcast_to(one, two.shape), two, atol=1e-5)
 
 
 def test_the_platform_decides_how_a_chain_is_filtered():

@@ -6,8 +6,8 @@ composes the filter's matrices and the backward maps by associative scans, Särk
 "Temporal parallelization of Bayesian smoothers".
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,201 +17,76 @@ import numpy as np
 
 from gibbsite.conditional.draws.categorical import draw_index, invert
 from gibbsite.conditional.finite.finite import FiniteStructure, FiniteTables
-from gibbsite.conditional.finite.frontier import Frontier, frontier
-from gibbsite.conditional.reads.reduce import reduce_onto
-from gibbsite.conditional.reads.term_access import Touch
-from gibbsite.programs.maps.access import Access, Affine, Window
+from gibbsite.conditional.tables.fill import Tabulated
+from gibbsite.conditional.tables.pieces import pieces_of
+from gibbsite.conditional.tables.rows import rows_onto
 
 
-@dataclass(frozen=True)
-class Link:
-    """One term of a chain: accesses restricted to boxes where it reads a neighbouring pair (`early` is the
-    access to the pair's first element), and boxes where it reads one element only."""
-
-    touch: Touch
-    pairs: tuple[Access, ...]
-    singles: tuple[Access, ...]
-
-
-@dataclass(frozen=True)
-class ChainStructure:
-    """The chain's axis among the element axes, and its coupling terms."""
-
-    axis: int
-    links: tuple[Link, ...]
-
-
-def chain_structure(structure: FiniteStructure) -> ChainStructure | None:
-    """The chain that a coupled finite site forms, or None."""
+def chain_axis(structure: FiniteStructure) -> int | None:
+    """The axis of elements along which a coupled finite site is a chain, or None."""
     if structure.colours is None or structure.explicit or structure.support.valid is not None:
         return None
     axes = {a for d in structure.offsets for a, x in enumerate(d) if x}
-    if len(axes) != 1 or any(abs(x) > 1 for d in structure.offsets for x in d):
-        return None
-    (axis,) = axes
-    links = [_link(touch, axis) for touch in structure.joint]
-    if any(link is None for link in links):
-        return None
-    return ChainStructure(axis, tuple(link for link in links if link is not None))
-
-
-def _shift(access: Access, axis: int) -> int:
-    component = access.index[axis]
-    assert isinstance(component, Affine)
-    return component.offset
-
-
-def _link(touch: Touch, axis: int) -> Link | None:
-    shifts = sorted({_shift(a, axis) for a in touch.accesses})
-    coefs = {a.index[axis].coefs for a in touch.accesses}  # type: ignore[union-attr]
-    if len(shifts) != 2 or shifts[1] != shifts[0] + 1 or len(coefs) != 1 or len(touch.accesses) != 2:
-        return None
-    early, late = sorted(touch.accesses, key=lambda a: _shift(a, axis))
-    box = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(early.window, late.window, strict=True))
-    if any(low >= high for low, high in box):
-        return None
-    singles = []
-    for access in (early, late):
-        rest = _without(access.window, box)
-        if rest is None:
-            return None
-        singles += [Access(access.index, w) for w in rest]
-    return Link(touch, (Access(early.index, box),), tuple(singles))
-
-
-def _without(window: Window, box: Window) -> list[Window] | None:
-    """The boxes of `window` outside `box`, which lies inside it; None unless they differ along one axis."""
-    differ = [i for i in range(len(window)) if window[i] != box[i]]
-    if not differ:
-        return []
-    if len(differ) > 1:
-        return None
-    (i,) = differ
-    parts = [(window[i][0], box[i][0]), (box[i][1], window[i][1])]
-    return [(*window[:i], part, *window[i + 1 :]) for part in parts if part[0] < part[1]]
+    near = all(abs(x) <= 1 for d in structure.offsets for x in d)
+    return axes.pop() if near and len(axes) == 1 else None
 
 
 class ChainTables:
-    """Unary and pairwise tables of a chain at given values of all other sites.
+    """Unary and pairwise tables of a chain along `axis` at given values of all other sites.
 
     The chain's axis comes first: unary logits have shape `(T, *others, K)` and pairwise ones
     `(T - 1, *others, K, K)`, indexed `[t, …, value at t, value at t + 1]`; axes may have size 1 where the
     tables are constant.
     """
 
-    def __init__(self, tables: FiniteTables, chain: ChainStructure):
-        self.tables = tables
-        self.chain = chain
-        self.length = tables.structure.elements[chain.axis]
-        self.frontiers = self._frontiers()
-
-    def _frontiers(self) -> list[Frontier] | None:
-        """Where to fill each coupling term; None where some term has to be filled through the site."""
-        s = self.tables.structure
-        if s.support.values.ndim != 1:
-            return None
-        axis = self.chain.axis
-        found = [
-            frontier(self.tables.density, s.site, link.touch, link.pairs[0], axis)
-            for link in self.chain.links
+    def __init__(self, tables: FiniteTables, axis: int):
+        self.tables, self.axis = tables, axis
+        s = tables.structure
+        self.length = s.elements[axis]
+        shapes, supports = {s.site: s.elements}, {s.site: s.support}
+        self._coupling = [
+            Tabulated(tables.density, piece, supports, math.inf).source
+            for t in s.joint
+            for piece in pieces_of(
+                tables.density, t.term, {s.site: t.accesses}, shapes, {s.site: s.support.size}
+            )
+            if piece.reads
         ]
-        return None if any(f is None for f in found) else [f for f in found if f is not None]
 
     def __call__(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         """`(unary, pairwise)` logits."""
-        elements, axis = self.tables.structure.elements, self.chain.axis
-        k = self.tables.structure.support.size
-        single, pair = self.coupling(latents, data)
+        s, axis = self.tables.structure, self.axis
+        others = {n: v for n, v in latents.items() if n != s.site}
+        single, pair = self._coupled(others, data)
         unary = jnp.moveaxis(self.tables.single(latents, data) + single, 0, -1)
         unary = jnp.moveaxis(unary, axis, 0)
         pair = jnp.moveaxis(jnp.moveaxis(pair, (0, 1), (-2, -1)), axis, 0)
-        unary = jnp.broadcast_to(unary, (self.length, *unary.shape[1:]))
-        if pair.shape[0] != 1:
-            pair = pair[: self.length - 1]
-        assert unary.ndim == len(elements) + 1 and pair.shape[-1] == k
-        return unary, pair
+        return jnp.broadcast_to(unary, (self.length, *unary.shape[1:])), pair
 
-    def coupling(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+    def _coupled(self, others: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         """What the coupling terms add: to single elements `(K, *elements)` and to pairs `(K, K, *elements)`,
         a pair standing at its first element; axes may have size 1 where the tables are constant."""
-        linked = self._linked if self.frontiers is None else self._linked_at_frontiers
-        return linked(latents, data)
+        elements, axis = self.tables.structure.elements, self.axis
+        first_of = tuple(n - (a == axis) for a, n in enumerate(elements))
+        single: Any = jnp.zeros((1,) * (1 + len(elements)))
+        pair: Any = jnp.zeros((1,) * (2 + len(elements)))
+        for source in self._coupling:
+            for f, table in zip(source.factors, source.tables(others, data), strict=True):
+                places = [np.unravel_index(i, elements) for i in f.index]
+                if len(places) == 1:
+                    single = single + _onto(table, places[0], elements)
+                    continue
+                one, two = places
+                if np.all(one[axis] > two[axis]):
+                    one, table = two, jnp.swapaxes(table, 0, 1)
+                pair = pair + _onto(table, one, first_of)
+        return single, pair
 
-    def _linked_at_frontiers(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
-        """`coupling` with copies of the site filled; what is constant along the chain stays at size 1."""
-        s = self.tables.structure
-        values = jnp.asarray(s.support.values)
-        others = {n: v for n, v in latents.items() if n != s.site}
-        frontiers = self.frontiers
-        assert frontiers is not None
 
-        def pair_at(first: Any, second: Any) -> Any:
-            total: Any = jnp.zeros((1,) * len(s.elements))
-            for link, cut in zip(self.chain.links, frontiers, strict=True):
-                term, (access,) = link.touch.term, link.pairs
-                ev = self.tables.density.evaluator(others, data)
-                for filled, variables in ((first, cut.early), (second, cut.late)):
-                    ev.give({v: jnp.full((1,) * v.aval.ndim, filled, v.aval.dtype) for v in variables})
-                part = term.contribution(ev.lazy(term.atom), ev.full)
-                total = total + self._of_pairs(part, term.shape, access, ev.full)
-            return total
-
-        def single_at(value: Any) -> Any:
-            ev = self.tables._with(others, data, self.tables._filled(value))
-            total: Any = jnp.zeros((1,) * len(s.elements))
-            for link in self.chain.links:
-                term = link.touch.term
-                if link.singles:
-                    part = term.contribution(ev.lazy(term.atom), ev.full)
-                    for access in link.singles:
-                        total = total + reduce_onto(part, term.shape, access, s.elements, ev.full)
-            return total
-
-        pair = jax.vmap(jax.vmap(pair_at, (None, 0)), (0, None))(values, values)
-        return jax.vmap(single_at)(values), pair
-
-    def _of_pairs(self, part: Any, shape: tuple[int, ...], access: Access, read: Any) -> Any:
-        s, axis = self.tables.structure, self.chain.axis
-        component = access.index[axis]
-        assert isinstance(component, Affine)
-        if not component.axes:  # one pair alone, which needs no copies along the chain
-            return reduce_onto(part, shape, access, s.elements, read)
-        (along,) = component.axes
-        low, high = access.window[along]
-        if part.shape[along] != 1 or high - low != self.length - 1:
-            return reduce_onto(part, shape, access, s.elements, read)
-        window = tuple((low, low + 1) if a == along else w for a, w in enumerate(access.window))
-        one = reduce_onto(part, shape, Access(access.index, window), s.elements, read)
-        place = low + component.offset
-        return jax.lax.slice_in_dim(one, place, place + 1, axis=axis)
-
-    def _linked(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
-        """`coupling` with the site filled with two values in turn."""
-        s, axis = self.tables.structure, self.chain.axis
-        values = jnp.asarray(s.support.values)
-        shape = tuple(self.length if a == axis else 1 for a in range(len(s.elements)))
-        even = (jnp.arange(self.length) % 2 == 0).reshape(shape)
-        even_fill = even.reshape(shape + (1,) * (values.ndim - 1))
-        others = {n: v for n, v in latents.items() if n != s.site}
-
-        def at(on_even: Any, on_odd: Any) -> tuple[Any, Any]:
-            fill = jnp.where(even_fill, self.tables._filled(on_even), self.tables._filled(on_odd))
-            ev = self.tables._with(others, data, fill)
-            single: Any = jnp.zeros((1,) * len(s.elements))
-            pair: Any = jnp.zeros((1,) * len(s.elements))
-            for link in self.chain.links:
-                term = link.touch.term
-                part = term.contribution(ev.lazy(term.atom), ev.full)
-                for access in link.singles:
-                    single = single + reduce_onto(part, term.shape, access, s.elements, ev.full)
-                for access in link.pairs:
-                    pair = pair + reduce_onto(part, term.shape, access, s.elements, ev.full)
-            return single, pair
-
-        single, pair = jax.vmap(jax.vmap(at, (None, 0)), (0, None))(values, values)
-        # tables are indexed [value at even places, value at odd places]; turn that into [first, second]
-        single = jnp.where(even, single[:, 0], single[0, :])
-        return single, jnp.where(even, pair, jnp.swapaxes(pair, 0, 1))
+def _onto(table: Any, places: Sequence[np.ndarray], shape: tuple[int, ...]) -> Any:
+    """Rows of a table on a last axis, added up where they stand among elements of `shape`."""
+    flat = rows_onto(table, np.ravel_multi_index(tuple(places), shape), math.prod(shape))
+    return flat.reshape((*table.shape[:-1], *(shape if flat.shape[-1] != 1 else (1,) * len(shape))))
 
 
 def sample_chain(key: Any, unary: Any, pair: Any, parallel: bool | None = None) -> Any:

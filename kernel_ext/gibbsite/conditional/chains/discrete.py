@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.chains.chain import ChainTables, chain_structure, sample_chain
+from gibbsite.conditional.chains.chain import ChainTables, chain_axis, sample_chain
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.finite.finite import (
     FiniteStructure,
@@ -40,7 +40,7 @@ class FiniteConditional(Conditional):
         structure = finite_structure(density, site, support)
         self.structure = structure
         self.tables = FiniteTables(density, structure)
-        chain = None if structure.independent else chain_structure(structure)
+        chain = None if structure.independent else chain_axis(structure)
         self.chain = None if chain is None else ChainTables(self.tables, chain)
         self.kind = "finite" if chain is None else "chain"
         super().__init__(density, site, _reason(self), _cost(self))
@@ -60,7 +60,7 @@ class FiniteConditional(Conditional):
             return sweep(self.tables, key, latents, data)
         s = self.structure
         unary, pair = self.chain(latents, data)
-        index = jnp.moveaxis(sample_chain(key, unary, pair), 0, self.chain.chain.axis)
+        index = jnp.moveaxis(sample_chain(key, unary, pair), 0, self.chain.axis)
         shape = s.elements + s.support.values.shape[1:]
         now = latents.get(self.site, jnp.broadcast_to(jnp.asarray(s.support.values[0]), shape))
         return self.tables.chosen(index, now), index >= 0

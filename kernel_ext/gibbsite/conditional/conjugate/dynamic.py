@@ -14,15 +14,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import lax
 
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import ConjugateConditional, certified
-from gibbsite.conditional.draws.slice import slice_element
+from gibbsite.conditional.draws.slice import slice_in_turn
 from gibbsite.conditional.forms.support import Support, support_of
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
+from gibbsite.density.terms import summed
 from gibbsite.errors import ModelError
 
 _MOST_BRANCHES = 8
@@ -79,30 +80,17 @@ class DynamicConditional(Conditional):
     def _slice(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         shape = self.density.sites[self.site].shape
         others = {n: v for n, v in latents.items() if n != self.site}
+        touching = [*self.density.terms_of(self.site), *self.density.bounds_of(self.site)]
         free = _Free(support_of(self.density, self.site), self.density.evaluator(others, data), shape)
 
         def logdensity(u: Any) -> Any:
             x, log_jacobian = free.constrained(u)
             ev = self.density.evaluator({**others, self.site: x}, data)
-            total = log_jacobian
-            for term, _ in (*self.density.terms_of(self.site), *self.density.bounds_of(self.site)):
-                value = term.contribution(ev.full(term.atom), ev.full)
-                total = total + jnp.sum(jnp.broadcast_to(value, term.shape))
+            total = summed((t for t, _ in touching), ev, log_jacobian)
             return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
         u = free.unconstrained(latents[self.site]).reshape(-1)
-
-        def element(i: Any, carry: Any) -> Any:
-            u, here = carry
-
-            def along(x: Any) -> Any:
-                return logdensity(u.at[i].set(x).reshape(shape))
-
-            width = jnp.asarray(_WIDTH, u.dtype)
-            x, here, _ = slice_element(random.fold_in(key, i), along, u[i], here, width, _STEPS)
-            return u.at[i].set(x), here
-
-        u, _ = lax.fori_loop(0, u.size, element, (u, logdensity(u.reshape(shape))))
+        u, _ = slice_in_turn(key, lambda u: logdensity(u.reshape(shape)), u, _WIDTH, _STEPS)
         return free.constrained(u.reshape(shape))[0]
 
     def chosen(self, state: Mapping[str, Any]) -> Branch:
@@ -131,7 +119,6 @@ class DynamicConditional(Conditional):
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         parts = [b.exact.signature if b.exact is not None else "slice" for b in self.branches]
         return repr(("dynamic", self.site, [(n, v.tolist()) for n, v in self.supports.items()], parts))
 

@@ -27,7 +27,7 @@ from gibbsite.conditional.reads.batch import batch_axes
 from gibbsite.conditional.reads.moving_support import bounded_by
 from gibbsite.conditional.reads.outer_products import outer_onto, sum_onto
 from gibbsite.density import Density
-from gibbsite.density.terms import Term
+from gibbsite.density.terms import Term, summed
 from gibbsite.programs.maps.access import Access
 from gibbsite.programs.passes.for_cpu import jitted
 
@@ -130,17 +130,13 @@ class WishartConditional(Conditional):
         d = site.shape[-1]
         # hidden from the compiler, which would evaluate whole batches of factorisations of a constant
         eye = jax.lax.optimization_barrier(jnp.eye(d, dtype=site.dtype))
-        identity = jnp.broadcast_to(eye, site.shape)
+        identity, touching = jnp.broadcast_to(eye, site.shape), self.density.terms_of(self.site)
 
         def part(trace: bool) -> Any:
             def total(x: Any) -> Any:
                 ev = self.density.evaluator({**latents, self.site: x}, data)
-                out = jnp.zeros((), site.dtype)
-                for i, (term, _) in enumerate(self.density.terms_of(self.site)):
-                    if (self.kinds[i] == "trace") == trace:
-                        value = term.contribution(ev.full(term.atom), ev.full)
-                        out = out + jnp.sum(jnp.broadcast_to(value, term.shape))
-                return out
+                terms = [t for i, (t, _) in enumerate(touching) if (self.kinds[i] == "trace") == trace]
+                return summed(terms, ev, jnp.zeros((), site.dtype))
 
             g = jax.grad(total)(identity)
             return (g + jnp.swapaxes(g, -1, -2)) / 2

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax, random
 
-from gibbsite.conditional.draws.passes import looped, rounds
+from gibbsite.conditional.draws.passes import accepted, looped
 
 _PIECES = 32
 _MOVES = 6
-_ROUNDS = 1000
 # proposals that are accepted with so many pieces, as measured
 _ACCEPTED = 0.99
 
@@ -180,19 +179,7 @@ def _drawn(key: Any, d: Bent) -> Any:
         over = height + rise * (t - start)
         return t, jnp.log(random.uniform(key_accept, shape, dtype)) <= d.down(t) + d.up(t) - over
 
-    def cond(carry: Any) -> Any:
-        _, _, done, rounds = carry
-        return ~jnp.all(done) & (rounds < _ROUNDS)
-
-    def body(carry: Any) -> Any:
-        key, t, done, rounds = carry
-        key, key_now = random.split(key)
-        new, accepted = propose(key_now)
-        return key, jnp.where(done, t, new), done | accepted, rounds + 1
-
-    first = (key, jnp.full(shape, jnp.nan, dtype), lost, jnp.zeros((), jnp.int32))
-    _, t, done, _ = looped(rounds(_ACCEPTED, low.size), cond, body, first)
-    return jnp.where(done & ~lost, t, jnp.nan)
+    return accepted(key, propose, low, lost, _ACCEPTED)
 
 
 def log_mass_of(d: Bent, points: int = 4001) -> Any:

@@ -13,9 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
-from gibbsite.conditional.draws.passes import looped, rounds
+from gibbsite.conditional.draws.passes import accepted
 
-_ROUNDS = 1000
 # of the mass under the hull, the part under a Normal: sqrt(π) / 2; under flat and exponential densities all
 _ACCEPTED = 0.89
 
@@ -96,21 +95,8 @@ def sample_log_concave(key: Any, d: LogConcave) -> Any:
         t = d.mode + step
         return t, jnp.log(random.uniform(key_accept, shape, dtype)) <= d.fall(t) - hull
 
-    def cond(carry: Any) -> Any:
-        _, _, done, rounds = carry
-        return ~jnp.all(done) & (rounds < _ROUNDS)
-
-    def body(carry: Any) -> Any:
-        key, t, done, rounds = carry
-        key, key_now = random.split(key)
-        new, accepted = propose(key_now)
-        return key, jnp.where(done, t, new), done | accepted, rounds + 1
-
     lost = ~(jnp.isfinite(d.mode) & jnp.isfinite(ends[-1]))
-    first = (key, jnp.full(shape, jnp.nan, dtype), lost, jnp.zeros((), jnp.int32))
-    _, t, done, _ = looped(rounds(_ACCEPTED, d.mode.size), cond, body, first)
-    t = jnp.where(done & ~lost, t, jnp.nan)
-    return jnp.clip(t, d.low, d.high)
+    return jnp.clip(accepted(key, propose, d.mode, lost, _ACCEPTED), d.low, d.high)
 
 
 def log_mass(d: LogConcave, points: int = 2001) -> Any:

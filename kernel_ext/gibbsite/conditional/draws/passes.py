@@ -10,9 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from gibbsite.programs.jaxpr.compat import JaxprEqn, scope_of
 
+_ROUNDS = 1000
 _TOLD = re.compile(r"passes_(\d+)_hundredths")
 
 
@@ -35,3 +37,24 @@ def rounds(accepted: float, elements: int) -> float:
     while elements and (still := -((1 - left) ** elements - 1)) > 1e-3:
         total, left = total + still, left * (1 - accepted)
     return total
+
+
+def accepted(
+    key: Any, propose: Callable[[Any], tuple[Any, Any]], like: Any, lost: Any, probability: float
+) -> Any:
+    """Of proposals `(values, accepted)` of `propose(key)`, arrays like `like`, the first that is accepted of
+    each element, with at least that `probability`; NaN for those that are `lost`, and after many rounds."""
+
+    def going(carry: Any) -> Any:
+        _, _, done, times = carry
+        return ~jnp.all(done) & (times < _ROUNDS)
+
+    def body(carry: Any) -> Any:
+        key, t, done, times = carry
+        key, key_now = jax.random.split(key)
+        new, fits = propose(key_now)
+        return key, jnp.where(done, t, new), done | fits, times + 1
+
+    first = (key, jnp.full_like(like, jnp.nan), lost, jnp.zeros((), jnp.int32))
+    _, t, done, _ = looped(rounds(probability, like.size), going, body, first)
+    return jnp.where(done & ~lost, t, jnp.nan)

@@ -95,3 +95,28 @@ def slice_element(
 
     end = looped(evaluations(known, x.size), lambda s: jnp.any(s.phase != _DONE), body, start)
     return end.at, end.here, end.count
+
+
+def slice_in_turn(
+    key: Any, logdensity: Any, start: jax.Array, width: Any, max_steps: int, known: bool = True
+) -> tuple[jax.Array, jax.Array]:
+    """A slice through each number of a vector in turn, with a width for each or one for all: the new vector,
+    evaluations. Where the log density stays as it is `known`, none is made again where the last one ended."""
+    widths = jnp.broadcast_to(jnp.asarray(width, start.dtype), start.shape)
+
+    def update(i: Any, carry: Any) -> Any:
+        flat, here, count = carry
+        x, here, more = slice_element(
+            random.fold_in(key, i),
+            lambda x: logdensity(flat.at[i].set(x)),
+            flat[i],
+            here if known else None,
+            widths[i],
+            max_steps,
+        )
+        return flat.at[i].set(x), here, count + more
+
+    here = logdensity(start) if known else jnp.zeros((), start.dtype)
+    first = start, here, jnp.asarray(known, jnp.int32)
+    flat, _, count = jax.lax.fori_loop(0, start.size, update, first)
+    return flat, count

@@ -6,7 +6,6 @@ interval. Its truncated Normal leaves the interval in single precision where tha
 truncated Beta it has not.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -24,11 +23,50 @@ def _same_shape(*values: Any) -> list[Any]:
     return list(jnp.broadcast_arrays(*[jnp.asarray(v, dtype) for v in values]))
 
 
-def _inside(value: Any, low: Any, high: Any) -> Any:
-    return (value >= low) & (value <= high)
+class _Truncated(dist.Distribution):
+    """A distribution on an interval, drawn in a coordinate to which `_to` leads (the log of its derivative is
+    `_slope`) and `_back` from. There the log density is concave (`_free`), or `_bent` with what is convex."""
+
+    low: Any
+    high: Any
+    _free: Any
+    _bent: Any
+    _to: Any = staticmethod(lambda x: x)
+    _back: Any = staticmethod(lambda t: t)
+    _slope: Any = staticmethod(lambda x: 0.0)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)  # type: ignore[reportArgumentType]
+    def support(self) -> Any:
+        """The interval."""
+        return constraints.interval(self.low, self.high)
+
+    @property
+    def _ends(self) -> tuple[Any, Any]:
+        """Where draws may lie: rounding must not leave the interval."""
+        return self.low, self.high
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        """Exact draws, shape `sample_shape + batch_shape`."""
+        d, bent = self._free(), self._bent()
+        shape = sample_shape + d.mode.shape
+
+        def spread(x: Any, names: tuple[str, ...]) -> Any:
+            return x._replace(**{n: jnp.broadcast_to(getattr(x, n), shape) for n in names})
+
+        key_concave, key_bent = jax.random.split(key)
+        concave = sample_log_concave(key_concave, spread(d, ("mode", "low", "high")))
+        t = jnp.where(bent.wanted, sample_bent(key_bent, spread(bent, ("low", "high", "wanted"))), concave)
+        return jnp.clip(self._back(t), *self._ends)
+
+    def log_prob(self, value: Any) -> Any:
+        """Normalised by quadrature."""
+        d, bent, t = self._free(), self._bent(), self._to(value)
+        convex = bent.down(t) + bent.up(t) - log_mass_of(bent)
+        normalised = jnp.where(bent.wanted, convex, d.fall(t) - log_mass(d)) + self._slope(value)
+        return jnp.where((value >= self.low) & (value <= self.high), normalised, -jnp.inf)
 
 
-class TruncatedPowerGamma(dist.Distribution):
+class TruncatedPowerGamma(_Truncated):
     """Density proportional to `x^(a-1) exp(-b x^power)` for `low < x < high`, where `low >= 0`.
 
     `a` and `b` are any real numbers, as far as the interval keeps the integral finite. `power` -1 gives
@@ -38,28 +76,18 @@ class TruncatedPowerGamma(dist.Distribution):
 
     pytree_data_fields = ("a", "b", "low", "high")
     pytree_aux_fields = ("power",)
+    _to, _back = staticmethod(jnp.log), staticmethod(jnp.exp)
+    _slope = staticmethod(lambda x: -jnp.log(x))
 
     def __init__(self, a: Any, b: Any, power: float = 1.0, low: Any = 0.0, high: Any = jnp.inf):
         self.power = power
         self.a, self.b, self.low, self.high = _same_shape(a, b, low, high)
         super().__init__(self.a.shape)
 
-    @constraints.dependent_property(is_discrete=False, event_dim=0)  # type: ignore[reportArgumentType]
-    def support(self) -> Any:
-        """The interval."""
-        return constraints.interval(self.low, self.high)
-
-    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
-        """Exact draws, shape `sample_shape + batch_shape`."""
+    @property
+    def _ends(self) -> tuple[Any, Any]:
         # no end of the positive numbers is one of them: see `gibbsite.conditional.draws.gamma`
-        low = jnp.maximum(self.low, jnp.finfo(self.low.dtype).tiny)
-        return _drawn(key, self._free(), self._bent(), sample_shape, low, self.high, jnp.exp)
-
-    def log_prob(self, value: Any) -> Any:
-        """Normalised by quadrature."""
-        t = jnp.log(value)
-        normalised = _normalised(self._free(), self._bent(), t) - t
-        return jnp.where(_inside(value, self.low, self.high), normalised, -jnp.inf)
+        return jnp.maximum(self.low, jnp.finfo(self.low.dtype).tiny), self.high
 
     def _free(self) -> LogConcave:
         """In `t = log x`, where the log density is `a t - b exp(power t)`."""
@@ -100,7 +128,7 @@ class TruncatedPowerGamma(dist.Distribution):
         )
 
 
-class TruncatedBeta(dist.Distribution):
+class TruncatedBeta(_Truncated):
     """Density proportional to `x^(a-1) (1-x)^(b-1)` for `low < x < high`, an interval in `[0, 1]`.
 
     `a` and `b` are any real numbers, as far as the interval keeps the integral finite; draws are NaN
@@ -108,26 +136,17 @@ class TruncatedBeta(dist.Distribution):
     """
 
     pytree_data_fields = ("a", "b", "low", "high")
+    _to = staticmethod(lambda x: jnp.log(x) - jnp.log1p(-x))
+    _back = staticmethod(jax.nn.sigmoid)
+    _slope = staticmethod(lambda x: -jnp.log(x) - jnp.log1p(-x))
 
     def __init__(self, a: Any, b: Any, low: Any = 0.0, high: Any = 1.0):
         self.a, self.b, self.low, self.high = _same_shape(a, b, low, high)
         super().__init__(self.a.shape)
 
-    @constraints.dependent_property(is_discrete=False, event_dim=0)  # type: ignore[reportArgumentType]
-    def support(self) -> Any:
-        """The interval."""
-        return constraints.interval(self.low, self.high)
-
-    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
-        """Exact draws, shape `sample_shape + batch_shape`."""
-        ends = share(self.low), share(self.high)
-        return _drawn(key, self._free(), self._bent(), sample_shape, *ends, jax.nn.sigmoid)
-
-    def log_prob(self, value: Any) -> Any:
-        """Normalised by quadrature."""
-        t = jnp.log(value) - jnp.log1p(-value)
-        normalised = _normalised(self._free(), self._bent(), t) - jnp.log(value) - jnp.log1p(-value)
-        return jnp.where(_inside(value, self.low, self.high), normalised, -jnp.inf)
+    @property
+    def _ends(self) -> tuple[Any, Any]:
+        return share(self.low), share(self.high)
 
     def _free(self) -> LogConcave:
         """In `t = logit x`, where the log density is `a log σ(t) + b log σ(-t)`."""
@@ -164,7 +183,7 @@ class TruncatedBeta(dist.Distribution):
         )
 
 
-class TruncatedGaussian(dist.Distribution):
+class TruncatedGaussian(_Truncated):
     """Density proportional to `exp(information x - precision x^2 / 2)` for `low < x < high`.
 
     `precision` is any real number, as far as the interval keeps the integral finite; draws are NaN otherwise.
@@ -176,20 +195,6 @@ class TruncatedGaussian(dist.Distribution):
         arrays = _same_shape(information, precision, low, high)
         self.information, self.precision, self.low, self.high = arrays
         super().__init__(self.low.shape)
-
-    @constraints.dependent_property(is_discrete=False, event_dim=0)  # type: ignore[reportArgumentType]
-    def support(self) -> Any:
-        """The interval."""
-        return constraints.interval(self.low, self.high)
-
-    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
-        """Exact draws, shape `sample_shape + batch_shape`."""
-        return _drawn(key, self._free(), self._bent(), sample_shape, self.low, self.high, lambda t: t)
-
-    def log_prob(self, value: Any) -> Any:
-        """Normalised by quadrature."""
-        normalised = _normalised(self._free(), self._bent(), value)
-        return jnp.where(_inside(value, self.low, self.high), normalised, -jnp.inf)
 
     def _free(self) -> LogConcave:
         s, h, low, high = self.information, self.precision, self.low, self.high
@@ -217,30 +222,3 @@ class TruncatedGaussian(dist.Distribution):
             self.high,
             (h < 0) & closed,
         )
-
-
-def _normalised(d: LogConcave, bent: Bent, t: Any) -> Any:
-    """The normalised log density at `t`, whichever way it is drawn."""
-    convex = bent.down(t) + bent.up(t) - log_mass_of(bent)
-    return jnp.where(bent.wanted, convex, d.fall(t) - log_mass(d))
-
-
-def _drawn(
-    key: Any,
-    d: LogConcave,
-    bent: Bent,
-    sample_shape: tuple[int, ...],
-    low: Any,
-    high: Any,
-    back: Callable[[Any], Any],
-) -> Any:
-    """Draws taken back from `t`; rounding must not leave the interval."""
-    shape = sample_shape + d.mode.shape
-
-    def spread(x: Any, names: tuple[str, ...]) -> Any:
-        return x._replace(**{n: jnp.broadcast_to(getattr(x, n), shape) for n in names})
-
-    key_concave, key_bent = jax.random.split(key)
-    concave = sample_log_concave(key_concave, spread(d, ("mode", "low", "high")))
-    t = jnp.where(bent.wanted, sample_bent(key_bent, spread(bent, ("low", "high", "wanted"))), concave)
-    return jnp.clip(back(t), low, high)

@@ -16,8 +16,9 @@ from gibbsite.conditional.reads.reduce import onto_elements, reduce_onto
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.conditional.reads.term_access import COUPLED, DENSE, SINGLE, Touch, touches
 from gibbsite.density import Density
+from gibbsite.density.terms import summed
 from gibbsite.programs.evaluation.evaluate import Evaluator
-from gibbsite.programs.maps.access import component_array
+from gibbsite.programs.maps.access import component_array, inside
 
 _UNROLL = 24
 _UNROLL_EQUATIONS = 20_000
@@ -139,11 +140,7 @@ class FiniteTables:
     def joint_total(self, latents: Latents, data: Any) -> Any:
         """The sum of the terms that couple elements, a scalar."""
         ev = self.density.evaluator(latents, data)
-        total: Any = jnp.zeros(())
-        for touch in self.structure.joint:
-            part = touch.term.contribution(ev.lazy(touch.term.atom), ev.full)
-            total = total + jnp.sum(jnp.broadcast_to(part, touch.term.shape))
-        return total
+        return summed((t.term for t in self.structure.joint), ev, lazily=True)
 
     def coupled(self, latents: Latents, data: Any, which: int) -> Any:
         """Logits `(K, *elements)` of the elements of colour `which` from the terms that couple elements.
@@ -160,7 +157,7 @@ class FiniteTables:
             total: Any = jnp.zeros((1,) * len(self._elements))
             for touch in self.structure.joint:
                 shape = touch.term.shape
-                part = touch.term.contribution(ev.lazy(touch.term.atom), ev.full)
+                part = touch.term.at(ev)
                 for n, access in enumerate(touch.accesses):
                     once = self._first_read(touch, n, ev)
                     chosen = part if once is None else jnp.where(once, jnp.broadcast_to(part, shape), 0)
@@ -181,9 +178,7 @@ class FiniteTables:
             same: Any = True
             for x, y in zip(here, there, strict=True):
                 same = same & (x == y)
-            for a, (low, high) in enumerate(other.window):
-                place = jnp.arange(shape[a]).reshape([-1 if b == a else 1 for b in range(len(shape))])
-                same = same & (place >= low) & (place < high)
+            same = same & inside(other.window, shape)
             mask = ~jnp.asarray(same) if mask is None else mask & ~jnp.asarray(same)
         return mask
 

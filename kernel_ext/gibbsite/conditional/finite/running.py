@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density import Density
-from gibbsite.density.terms import Term
+from gibbsite.density.terms import Term, summed
 from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
 from gibbsite.programs.jaxpr.primitives import CONTRACTS, TOTALS, of_kind
 from gibbsite.programs.maps.access import Affine, full_window
@@ -141,11 +141,7 @@ class RunningTables:
         """The terms' sum, a scalar, at given values of the running sums."""
         ev = self._density.evaluator({}, self._data)
         ev.give({**self._others, **{s.out: v for s, v in zip(self._found.sums, sums, strict=True)}})
-        out: Any = jnp.zeros(())
-        for term in self._found.terms:
-            part = term.contribution(ev.lazy(term.atom), ev.full)
-            out = out + jnp.sum(jnp.broadcast_to(part, term.shape))
-        return out
+        return summed(self._found.terms, ev, lazily=True)
 
     def logits(self, sums: tuple[Any, ...], i: Any) -> Any:
         """The terms' total with element `i` at each of the K values: shape `(K,)`."""

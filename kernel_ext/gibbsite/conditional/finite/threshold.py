@@ -20,7 +20,7 @@ from gibbsite.conditional.reads.term_access import Touch
 from gibbsite.density import Density
 from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
 from gibbsite.programs.jaxpr.primitives import compares
-from gibbsite.programs.maps.access import Access, Shape, component_array, full_window
+from gibbsite.programs.maps.access import Access, Shape, component_array, element_number, full_window, inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,16 +155,13 @@ def threshold_logits(
     def part(late: bool) -> Any:
         ev = density.evaluator(latents, data)
         ev.give({c.out: _outcome(c, late, ev) for c in found.comparisons})
-        terms = [t.term for t in found.touches]
-        return sum(t.contribution(ev.lazy(t.atom), ev.full) for t in terms)
+        return sum(t.term.at(ev) for t in found.touches)
 
     ev = density.evaluator(latents, data)
     cut = jnp.broadcast_to(_cut(first, ev.full(first.threshold)), first.out.aval.shape)
     read = [component_array(c, shape, ev.full) for c in found.access.index]  # type: ignore[arg-type]
     cut = jnp.broadcast_to(cut[tuple(read)], shape)
-    element: Any = 0
-    for c, n in zip(touch.accesses[0].index, elements, strict=True):
-        element = element * n + component_array(c, shape, ev.full)  # type: ignore[arg-type]
+    element = element_number(touch.accesses[0].index, shape, elements, ev.full)
     place = (element * (count + 1) + cut).reshape(-1)
     window = touch.accesses[0].window
     total = int(np.prod(elements, dtype=np.int64))
@@ -172,9 +169,7 @@ def threshold_logits(
     def by_cut(x: Any) -> Any:
         x = jnp.broadcast_to(x, shape)
         if window != full_window(shape):
-            inside = np.zeros(shape, bool)
-            inside[tuple(slice(*w) for w in window)] = True
-            x = jnp.where(inside, x, 0)
+            x = jnp.where(inside(window, shape), x, 0)
         summed = sum_by(place, x.reshape(-1), total * (count + 1))
         return summed.reshape(total, count + 1)
 

@@ -24,6 +24,7 @@ from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.density import Density, rerolled
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import is_traced
 
 WIDTH = 64
@@ -140,13 +141,10 @@ def _known_low(density: Density, site: str) -> int:
     return int(low.min())
 
 
+@once
 def window_draw(density: Density, site: str) -> WindowDraw:
     """The update of a site of infinite support, derived once per density; `Refused` where it has none."""
     grouped = rerolled(density)
     if grouped is not density and site in grouped.sites:
         return window_draw(grouped, site)
-    key = ("window", site)
-    if key not in density.cache:
-        with jax.ensure_compile_time_eval():
-            density.cache[key] = WindowDraw(density, site)
-    return density.cache[key]
+    return WindowDraw(density, site)

@@ -13,6 +13,7 @@ import numpy as np
 from gibbsite.conditional.forms.branches import Branches, depends
 from gibbsite.conditional.reads.equal_indices import same_values
 from gibbsite.density import Density
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import Literal
 
@@ -95,52 +96,13 @@ def _complement(density: Density, atom: Any) -> tuple[Any, bool]:
     return atom, flipped
 
 
-def gates_of(density: Density, site: str) -> frozenset[str]:
-    """The latents whose zeros take a continuous `site` out of what is counted: `Binomial(n, p * z)`. While
-    they are zero, a count of zero tells nothing of it, and any other is impossible."""
-    key = ("gates", site)
-    if key not in density.cache:
-        counts = [t.atom for t in density.terms if _is_count(density, t.origin)]
-        read = {n for a in counts for n in density.maps.latents(a)} if counts else set()
-        found: set[str] = set()
-        for eqn in density.closed.jaxpr.eqns if site in read else ():
-            for gate, value in _gated(density, eqn):
-                if site in _latents(density, value) and site not in _latents(density, gate):
-                    found |= _latents(density, gate) & read
-        density.cache[key] = frozenset(found)
-    return density.cache[key]
-
-
-def _gated(density: Density, eqn: Any) -> list[tuple[Any, Any]]:
-    """Arrays of zeros and ones, and what is nothing where they are zero, or where they are one."""
-    if op.of_kind(eqn, op.MULTIPLIES):
-        return [(a, b) for a, b in (eqn.invars, eqn.invars[::-1]) if is_binary(density, a)]
-    if op.of_kind(eqn, op.SELECTS) and is_binary(density, eqn.invars[0]):
-        gate, *cases = eqn.invars
-        return [(gate, c) for c in cases if all(o is c or _known(density, o) for o in cases)]
-    return []
-
-
-def _latents(density: Density, atom: Any) -> Any:
-    return frozenset() if isinstance(atom, Literal) else density.maps.latents(atom)
-
-
-def _is_count(density: Density, origin: str) -> bool:
-    site = density.sites.get(origin)
-    return site is not None and site.role == "observed" and site.discrete
-
-
 def is_binary(density: Density, atom: Any) -> bool:
     """Whether every element is 0 or 1 whatever the latents and the data, and not all of them are known:
     comparisons, sites of these values, copies and complements of them."""
-    if isinstance(atom, Literal):
-        return False
-    key = ("binary", atom)
-    if key not in density.cache:
-        density.cache[key] = _binary(density, atom)
-    return density.cache[key]
+    return not isinstance(atom, Literal) and _binary(density, atom)
 
 
+@once
 def _binary(density: Density, atom: Any) -> bool:
     if not isinstance(atom.aval.dtype, np.dtype):
         return False  # a random key

@@ -19,7 +19,7 @@ from gibbsite.conditional.forms.walk import Assumed, FormEvaluator, Refused
 from gibbsite.conditional.reads.moving_support import bounded_by
 from gibbsite.density import Density
 from gibbsite.programs.evaluation.evaluate import Evaluator
-from gibbsite.programs.maps.access import Access, component_array
+from gibbsite.programs.maps.access import Access, element_number, inside
 
 _BOUNDS = {"Uniform": {"low": 1.0, "high": -1.0}, "Pareto": {"scale": 1.0}}
 
@@ -107,15 +107,9 @@ def _tightest(density: Density, site: str, atom: Any, bounds: Any, others: Evalu
 
 
 def _onto(access: Access, bounds: Any, shape: tuple[int, ...], target: tuple[int, ...], others: Any) -> Any:
-    flat: Any = jnp.zeros((), jnp.int32)
-    for component, n in zip(access.index, target, strict=True):
-        flat = flat * n + component_array(component, shape, others.full)  # type: ignore[arg-type]
-    inside = np.ones(shape, bool)
-    for a, (first, last) in enumerate(access.window):
-        steps = np.arange(shape[a]).reshape([-1 if b == a else 1 for b in range(len(shape))])
-        inside &= (steps >= first) & (steps < last)
+    flat = element_number(access.index, shape, target, others.full)
     found = jax.ops.segment_max(
-        jnp.where(inside, bounds, -jnp.inf).reshape(-1),
+        jnp.broadcast_to(jnp.where(inside(access.window, shape), bounds, -jnp.inf), shape).reshape(-1),
         jnp.broadcast_to(flat, shape).reshape(-1),
         num_segments=int(np.prod(target, dtype=np.int64)),
     )

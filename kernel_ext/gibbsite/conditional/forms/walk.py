@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import jax
@@ -22,7 +21,7 @@ from gibbsite.programs.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.programs.jaxpr.compat import Literal, bind_equation, equation_frames
 from gibbsite.programs.jaxpr.primitives import ADDS, BRANCHES, MULTIPLIES, SELECTS, of_kind
 from gibbsite.programs.jaxpr.source_line import is_foreign
-from gibbsite.programs.maps.access import Accesses
+from gibbsite.programs.maps.access import Accesses, disjoint
 
 _KNOWN_SIZE = 4096
 _LETTERS = "ijklmnop"
@@ -112,15 +111,7 @@ def _known(density: Density, atom: Any, assumed: Assumed, depth: int) -> Any:
 
 def one_element(accesses: Accesses) -> bool:
     """Whether each element of an array reads one element of the site (accesses with disjoint windows)."""
-    if not all(a.single for a in accesses):
-        return False
-    return all(
-        any(
-            high <= low2 or high2 <= low
-            for (low, high), (low2, high2) in zip(a.window, b.window, strict=True)
-        )
-        for a, b in combinations(accesses, 2)
-    )
+    return all(a.single for a in accesses) and disjoint(accesses)
 
 
 class FormEvaluator:

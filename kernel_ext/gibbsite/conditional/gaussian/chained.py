@@ -26,6 +26,7 @@ from gibbsite.conditional.reads.equal_indices import index_id
 from gibbsite.conditional.reads.outer_products import exact_product
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
+from gibbsite.density.terms import summed
 from gibbsite.programs.maps.access import Affine, Component, Table
 
 # elements of a step up to which its factorisation costs less than a dense one of the whole
@@ -208,12 +209,7 @@ class ChainedGaussian(Update):
         others = {n: v for n, v in latents.items() if n not in self.sites}
 
         def total(x: Mapping[str, Any]) -> Any:
-            ev = self.density.evaluator({**others, **x}, data)
-            out = jnp.zeros(())
-            for term in self._terms:
-                part = term.contribution(ev.full(term.atom), ev.full)
-                out = out + jnp.sum(jnp.broadcast_to(part, term.shape))
-            return out
+            return summed(self._terms, self.density.evaluator({**others, **x}, data))
 
         return lambda x: self.layout.vector(jax.grad(total)(self.values(x)))
 

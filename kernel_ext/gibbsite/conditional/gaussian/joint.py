@@ -14,6 +14,7 @@ from gibbsite.conditional.factors.rounding import rounding_of
 from gibbsite.conditional.gaussian.curvature import Curvature, products
 from gibbsite.conditional.update import Drawn
 from gibbsite.density import Density
+from gibbsite.density.terms import summed
 
 
 class GaussianConditional(Conditional):
@@ -50,12 +51,8 @@ class GaussianConditional(Conditional):
 
     def _logdensity(self, x: Any, latents: Mapping[str, Any], data: Any, chosen: set[int]) -> Any:
         ev = self.density.evaluator({**latents, self.site: x}, data)
-        total = jnp.zeros((), x.dtype)
-        for i, (term, _) in enumerate(self.density.terms_of(self.site)):
-            if i in chosen:
-                value = jnp.broadcast_to(term.contribution(ev.full(term.atom), ev.full), term.shape)
-                total = total + jnp.sum(value)
-        return total
+        terms = (t for i, (t, _) in enumerate(self.density.terms_of(self.site)) if i in chosen)
+        return summed(terms, ev, jnp.zeros((), x.dtype))
 
     def information(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         """Information vectors `[blocks, length]` and precision matrices `[blocks, length, length]`."""

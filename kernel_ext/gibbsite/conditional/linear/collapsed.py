@@ -20,6 +20,8 @@ from gibbsite.conditional.linear.collapsed_sites import outer_site
 from gibbsite.conditional.linear.joint import JointGaussian, is_gaussian, joint_gaussian
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
+from gibbsite.density.terms import summed
+from gibbsite.ground.once import once
 
 
 class CollapsedDraw(Update):
@@ -56,9 +58,7 @@ class CollapsedDraw(Update):
         mean, factor, _ = self.gaussian.solved(latents, data, auxiliary)
         ev = self.density.evaluator({**latents, **self.gaussian.values(mean)}, data)
         total = self.gaussian.replaced_at(ev, auxiliary or {}) - factor.half_log_det
-        for term in self._terms:
-            part = term.contribution(ev.full(term.atom), ev.full)
-            total = total + jnp.sum(jnp.broadcast_to(part, term.shape))
+        total = summed(self._terms, ev, total)
         return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
     @property
@@ -83,20 +83,13 @@ class CollapsedDraw(Update):
         return repr(([s.signature for s in self.outer], self.gaussian.signature))
 
 
+@once
 def collapsed_block(density: Density, sites: Sequence[str]) -> CollapsedDraw:
     """The collapsed update of the Gaussian ones among `sites` and of the others; `Refused` where there is
     none.
 
     It is derived once per density.
     """
-    key = ("collapsed", tuple(sites))
-    if key not in density.cache:
-        with jax.ensure_compile_time_eval():
-            density.cache[key] = _derived(density, sites)
-    return density.cache[key]
-
-
-def _derived(density: Density, sites: Sequence[str]) -> CollapsedDraw:
     inner = [s for s in sites if not density.sites[s].discrete and is_gaussian(conditional_of(density, s))]
     outer = [s for s in sites if s not in inner]
     if not outer or not inner:

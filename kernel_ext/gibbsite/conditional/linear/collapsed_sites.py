@@ -9,7 +9,7 @@ import numpy as np
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional.draws.categorical import draw_index
-from gibbsite.conditional.draws.slice import evaluations, slice_element
+from gibbsite.conditional.draws.slice import evaluations, slice_in_turn
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.moving_support import bounded_by, support_movers
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
@@ -86,20 +86,14 @@ class Sliced:
         # a value on the edge of its support by rounding has no coordinate
         flat = jnp.nan_to_num(flat, posinf=1e3, neginf=-1e3)
 
-        def element(i: Any, flat: Any) -> Any:
-            def score(x: Any) -> Any:
-                u = flat.at[i].set(x).reshape(site.shape)
-                z = transform(u)
-                moved = jnp.sum(transform.log_abs_det_jacobian(u, z))
-                total = moved + logdensity({**latents, self.site: z.astype(site.dtype)})
-                return jnp.where(jnp.isnan(total), -jnp.inf, total)
+        def score(flat: Any) -> Any:
+            u = flat.reshape(site.shape)
+            z = transform(u)
+            moved = jnp.sum(transform.log_abs_det_jacobian(u, z))
+            total = moved + logdensity({**latents, self.site: z.astype(site.dtype)})
+            return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
-            x, *_ = slice_element(
-                jax.random.fold_in(key, i), score, flat[i], None, jnp.asarray(_WIDTH, flat.dtype), _MOST_STEPS
-            )
-            return flat.at[i].set(x)
-
-        flat = jax.lax.fori_loop(0, self.elements, element, flat)
+        flat, _ = slice_in_turn(key, score, flat, _WIDTH, _MOST_STEPS, known=False)
         return transform(flat.reshape(site.shape)).astype(site.dtype)
 
     @property

@@ -26,7 +26,8 @@ from gibbsite.conditional.linear.rows import Rows
 from gibbsite.conditional.reads.moving_support import bounded_by
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
-from gibbsite.density.terms import Term
+from gibbsite.density.terms import Term, summed
+from gibbsite.ground.once import once
 from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr.compat import staged
 
@@ -185,12 +186,7 @@ class JointGaussian(Update):
         return out
 
     def _sum(self, terms: Sequence[Term], x: Mapping[str, Any], others: Mapping[str, Any], data: Any) -> Any:
-        ev = self.density.evaluator({**others, **x}, data)
-        out = jnp.zeros(())
-        for term in terms:
-            value = term.contribution(ev.full(term.atom), ev.full)
-            out = out + jnp.sum(jnp.broadcast_to(value, term.shape))
-        return out
+        return summed(terms, self.density.evaluator({**others, **x}, data))
 
     def _differentiated(self, x: Mapping[str, Any], others: Mapping[str, Any], data: Any) -> Vector | None:
         """The gradient of the terms that are no rows."""
@@ -289,17 +285,14 @@ def check_real(density: Density, sites: Sequence[str]) -> None:
             raise Refused(f"the support of {site} is of kind {kind!r}, not the real line")
 
 
+@once
 def joint_gaussian(density: Density, sites: Sequence[str]) -> JointGaussian:
     """The joint conditional of several sites of `density`; `Refused` where they are not Gaussian together.
 
     It is derived once per density.
     """
-    key = ("joint gaussian", tuple(sites))
-    if key not in density.cache:
-        with jax.ensure_compile_time_eval():
-            check_real(density, sites)
-            density.cache[key] = JointGaussian(density, sites, certify_quadratic(density, *sites))
-    return density.cache[key]
+    check_real(density, sites)
+    return JointGaussian(density, sites, certify_quadratic(density, *sites))
 
 
 def alike_columns(density: Density, site: str) -> JointGaussian | None:

@@ -20,7 +20,7 @@ from gibbsite.conditional.forms.degree import certify_rest, degree_of_all
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.equal_indices import same_values
 from gibbsite.density import Density
-from gibbsite.density.terms import Term
+from gibbsite.density.terms import Term, summed
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.compiling import once
 from gibbsite.programs.jaxpr.primitives import ELEMENTWISE, of_kind
@@ -62,11 +62,7 @@ class Likelihood:
         def total(psi: Any) -> Any:
             ev = self.density.evaluator(latents, data)
             ev.give(dict.fromkeys(self.atoms, psi))
-            parts = [
-                jnp.sum(jnp.broadcast_to(t.contribution(ev.full(t.atom), ev.full), t.shape))
-                for t in self.terms
-            ]
-            return sum(parts, start=jnp.zeros(()))
+            return summed(self.terms, ev)
 
         return jax.grad(total)(psi)
 

@@ -14,6 +14,7 @@ from gibbsite.conditional.linear.joint import JointGaussian, check_real, is_gaus
 from gibbsite.conditional.linear.logistic import Likelihood, logistic_terms
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
+from gibbsite.ground.once import once
 
 
 class PolyaGammaBlock(Update):
@@ -94,13 +95,10 @@ def _row(x: Likelihood) -> Row:
     )
 
 
+@once
 def polya_gamma_block(density: Density, sites: Sequence[str]) -> PolyaGammaBlock:
     """The Pólya-gamma update of several sites of `density`; `Refused` where there is none.
 
     It is derived once per density.
     """
-    key = ("polya gamma", tuple(sites))
-    if key not in density.cache:
-        with jax.ensure_compile_time_eval():
-            density.cache[key] = PolyaGammaBlock(density, sites)
-    return density.cache[key]
+    return PolyaGammaBlock(density, sites)

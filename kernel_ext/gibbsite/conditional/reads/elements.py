@@ -13,6 +13,7 @@ from gibbsite.conditional.reads.reduce import onto_elements
 from gibbsite.conditional.reads.term_access import SINGLE, touches
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.ground.once import once
 
 # supports whose elements are free of each other
 _ELEMENTWISE = (
@@ -58,12 +59,10 @@ class ElementDensity:
         return jnp.where((outside < 0) | jnp.isnan(total), -jnp.inf, total)
 
 
+@once
 def element_density(density: Density, site: str) -> ElementDensity | None:
     """The conditionals of a site's elements, derived once per density; None where they are coupled."""
-    key = ("elements", site)
-    if key not in density.cache:
-        try:
-            density.cache[key] = ElementDensity(density, site)
-        except Refused:
-            density.cache[key] = None
-    return density.cache[key]
+    try:
+        return ElementDensity(density, site)
+    except Refused:
+        return None

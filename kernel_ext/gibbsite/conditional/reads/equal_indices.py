@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Density
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import Literal, Var
 from gibbsite.programs.maps.access import Affine, Component, Table, Whole
 
@@ -31,10 +32,9 @@ def _renamed(key: Any, numbers: dict[Any, int]) -> Any:
     return tuple(_renamed(k, numbers) for k in key) if isinstance(key, tuple) else key
 
 
+@once
 def _numbers(density: Density) -> dict[Any, int]:
     """A number per variable, equal for variables that the same operations on the same inputs compute."""
-    if "numbers" in density.cache:
-        return density.cache["numbers"]
     closed = density.closed
     numbers: dict[Any, int] = {}
     seen: dict[Any, int] = {}
@@ -54,5 +54,4 @@ def _numbers(density: Density) -> dict[Any, int]:
         made = eqn.primitive, str(sorted(eqn.params.items())), tuple(map(operand, eqn.invars))
         for i, var in enumerate(eqn.outvars):
             numbers[var] = seen.setdefault((*made, i), len(seen))
-    density.cache["numbers"] = numbers
     return numbers

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.factors.sums import exact_product, long_product, sum_by
-from gibbsite.programs.maps.access import Access, Read, Shape, component_array, full_window
+from gibbsite.programs.maps.access import Access, Read, Shape, element_number, full_window, inside
 
 # up to so many blocks, a product with their indicators is faster than adding row by row
 _FEW = 64
@@ -14,16 +14,8 @@ _FEW = 64
 
 def _numbers(shape: Shape, access: Access, sizes: Shape, read: Read) -> Any:
     """The number of the block that each element reads, to broadcast to `shape`; -1 outside the window."""
-    flat: Any = jnp.zeros((1,) * len(shape), jnp.int32)
-    for c, n in zip(access.index, sizes, strict=True):
-        flat = flat * n + component_array(c, shape, read)  # type: ignore[arg-type]
-    if access.window == full_window(shape):
-        return flat
-    inside: Any = True
-    for a, (low, high) in enumerate(access.window):
-        place = jnp.arange(shape[a]).reshape([-1 if x == a else 1 for x in range(len(shape))])
-        inside = inside & (place >= low) & (place < high)
-    return jnp.where(inside, flat, -1)
+    flat = jnp.asarray(element_number(access.index, shape, sizes, read), jnp.int32)
+    return flat if access.window == full_window(shape) else jnp.where(inside(access.window, shape), flat, -1)
 
 
 def _added(numbers: Any, rows: Any, count: int) -> Any:

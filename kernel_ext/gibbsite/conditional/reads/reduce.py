@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.factors.sums import sum_by
-from gibbsite.programs.maps.access import Access, Affine, Read, Shape, component_array, full_window
+from gibbsite.programs.maps.access import Access, Affine, Read, Shape, element_number, full_window
 
 
 def _sum_axes(x: Any, shape: Shape, axes: tuple[int, ...]) -> Any:
@@ -52,11 +52,7 @@ def reduce_onto(x: Any, shape: Shape, access: Access, elements: Shape, read: Rea
     axes = _aligned(access)
     if axes is not None:
         return _reduce_aligned(x, shape, access, axes, elements)
-    index = [component_array(c, shape, read) for c in access.index]  # type: ignore[arg-type]
-    flat: Any = 0
-    for i, n in zip(index, elements, strict=True):
-        flat = flat * n + i
-    flat = jnp.reshape(jnp.asarray(flat, jnp.int32), np.shape(flat) or (1,) * len(shape))
+    flat = jnp.asarray(element_number(access.index, shape, elements, read), jnp.int32)
     varying = tuple(a for a in range(len(shape)) if flat.shape[a] != 1)
     x, inner = _inside(x, shape, access)
     window = tuple(slice(*access.window[a]) if a in varying else slice(None) for a in range(len(shape)))
@@ -79,7 +75,7 @@ def onto_elements(
     total: Any = jnp.zeros((1,) * len(elements))
     outside: Any = jnp.zeros((1,) * len(elements))
     for touch in touches:
-        part = touch.term.contribution(ev.lazy(touch.term.atom), ev.full)
+        part = touch.term.at(ev)
         for access in touch.accesses:
             onto = reduce_onto(part, touch.term.shape, access, elements, ev.full)
             if touch.term in bounds:

@@ -9,7 +9,16 @@ import numpy as np
 
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
-from gibbsite.programs.maps.access import Access, Affine, Component, Table, Window, affine_of, component_array
+from gibbsite.programs.maps.access import (
+    Access,
+    Affine,
+    Component,
+    Table,
+    Window,
+    affine_of,
+    component_array,
+    disjoint,
+)
 
 Shape = tuple[int, ...]
 
@@ -27,10 +36,6 @@ class Touch:
     term: Term
     accesses: tuple[Access, ...]
     kind: str
-
-
-def _disjoint(a: Window, b: Window) -> bool:
-    return any(ah <= bl or bh <= al for (al, ah), (bl, bh) in zip(a, b, strict=True))
 
 
 def resolved(density: Density, touching: Sequence[tuple[Any, Sequence[Access]]]) -> list[tuple[Access, ...]]:
@@ -81,7 +86,7 @@ def touches(density: Density, name: str, element_rank: int) -> list[Touch]:
         cut = tuple(dict.fromkeys(Access(a.index[:element_rank], a.window) for a in accesses))
         if any(not a.single or name in a.latents() for a in cut):
             kind = DENSE
-        elif all(_disjoint(a.window, b.window) for i, a in enumerate(cut) for b in cut[:i]):
+        elif disjoint(cut):
             kind = SINGLE
         elif any(a.latents() for a in cut):
             kind = DENSE  # which elements meet changes from draw to draw

@@ -15,6 +15,7 @@ from numpyro.distributions import constraints
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.factors import Whitening, of_normal, of_walk
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import Literal
 
 ELEMENTS, LOGS, FACTOR, WALK, RECURSION = "elements", "logs", "factor", "walk", "recursion"
@@ -67,12 +68,11 @@ class LocationScale:
         return f"{self.site}: {', '.join(told)}"
 
 
+@once
 def location_scales(density: Density) -> Mapping[str, LocationScale]:
     """The sites of a model whose location or scale read latents, by name, in program order."""
-    if "location_scales" not in density.cache:
-        found = {n: _found(density, n) for n in density.latents if not density.sites[n].discrete}
-        density.cache["location_scales"] = {n: f for n, f in found.items() if f is not None and f.reads}
-    return density.cache["location_scales"]
+    found = {n: _found(density, n) for n in density.latents if not density.sites[n].discrete}
+    return {n: f for n, f in found.items() if f is not None and f.reads}
 
 
 def bounded_around_latents(density: Density, name: str) -> bool:

@@ -19,6 +19,7 @@ from gibbsite.density.hierarchy.affine import Affine, Read
 from gibbsite.density.hierarchy.broadcast_parameters import Lift, place_of, shape_of
 from gibbsite.density.hierarchy.location_scale import in_program_order
 from gibbsite.density.known_elements import equations_behind
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
 
 _FAMILIES = frozenset(["Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbel"])
@@ -52,17 +53,16 @@ class ByHand:
         return f"{self.site}: non-centred by hand, {', '.join(told)}"
 
 
+@once
 def non_centred_by_hand(density: Density) -> Mapping[str, ByHand]:
     """The sites of a model that are non-centred by hand, by name, in program order."""
-    if "by_hand" not in density.cache:
-        found: dict[str, ByHand] = {}
-        taken: set[Any] = set()
-        for name in density.latents:
-            form = _affine(density, name, taken) if _standard(density, name) else None
-            if form is not None:
-                found[name] = form
-        density.cache["by_hand"] = found
-    return density.cache["by_hand"]
+    found: dict[str, ByHand] = {}
+    taken: set[Any] = set()
+    for name in density.latents:
+        form = _affine(density, name, taken) if _standard(density, name) else None
+        if form is not None:
+            found[name] = form
+    return found
 
 
 def _standard(density: Density, name: str) -> bool:

@@ -11,25 +11,25 @@ import jax.numpy as jnp
 
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.location_scale import LOGS, LocationScale, location_scales
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
 
 _SAME = op.CONVERTS | op.COPIES
 
 
+@once
 def distances(density: Density) -> Mapping[str, tuple[Any, ...]]:
     """Of every site with elements around locations, the variables that are how far it, or its logarithm, is
     from these; by site, of the sites that have any."""
-    if "distances" not in density.cache:
-        found: dict[str, list[Any]] = {}
-        sites = {n: f for n, f in location_scales(density).items() if f.around_its_location}
-        for eqn in density.closed.jaxpr.eqns:
-            if op.of_kind(eqn, op.SUBTRACTS):
-                for name, form in sites.items():
-                    if _is_distance(density, eqn, form):
-                        found.setdefault(name, []).append(eqn.outvars[0])
-        density.cache["distances"] = {n: tuple(a) for n, a in found.items()}
-    return density.cache["distances"]
+    found: dict[str, list[Any]] = {}
+    sites = {n: f for n, f in location_scales(density).items() if f.around_its_location}
+    for eqn in density.closed.jaxpr.eqns:
+        if op.of_kind(eqn, op.SUBTRACTS):
+            for name, form in sites.items():
+                if _is_distance(density, eqn, form):
+                    found.setdefault(name, []).append(eqn.outvars[0])
+    return {n: tuple(a) for n, a in found.items()}
 
 
 def at_distances(density: Density, given: Mapping[str, Any]) -> dict[Any, Any]:

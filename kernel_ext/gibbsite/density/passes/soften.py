@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from gibbsite.density.passes.program import Program, program_of
+from gibbsite.ground.once import once
 from gibbsite.ground.opaque import notes_in
 from gibbsite.programs.jaxpr.compat import jaxpr_as_fun
 from gibbsite.programs.passes.flatten import flatten
@@ -21,6 +22,7 @@ PENALTY = 16.0
 _INSIDE = "inside"
 
 
+@once
 def softened(density: "Density") -> "Density":
     """`density` over the same sites, with one more data array, the last: a penalty P > 0, a scalar.
 
@@ -28,13 +30,6 @@ def softened(density: "Density") -> "Density":
     every other element lies within ±P/4, so that one impossibility more is never worth having. The analysis
     is made anew, and kept.
     """
-    if "softened" not in density.cache:
-        with jax.ensure_compile_time_eval():
-            density.cache["softened"] = _softened(density)
-    return density.cache["softened"]
-
-
-def _softened(density: "Density") -> "Density":
     program = soft(program_of(density))
     given = density.arguments
     penalty = jnp.asarray(PENALTY, jnp.float32)

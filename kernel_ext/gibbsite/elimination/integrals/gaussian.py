@@ -15,6 +15,7 @@ from gibbsite.conditional.linear.arrow import Bordered, Vector
 from gibbsite.conditional.linear.joint import JointGaussian, check_real, joint_gaussian
 from gibbsite.density import Density
 from gibbsite.elimination.integrals.message import Latents, Moments
+from gibbsite.ground.once import once
 
 _AT_ONCE = 16
 
@@ -80,14 +81,12 @@ def _variances(factor: Bordered, like: Vector) -> Vector:
     return out
 
 
+@once
 def gaussian_message(density: Density, sites: tuple[str, ...]) -> GaussianMessage:
     """The message of sites that are Gaussian together; `Refused`, with the reason, where they are not."""
-    key = ("chained gaussian", sites)
-    if key not in density.cache:
-        check_real(density, sites)
-        certify_quadratic(density, *sites)
-        try:
-            density.cache[key] = ChainedGaussian(density, sites, strung(density, sites))
-        except Refused:
-            density.cache[key] = joint_gaussian(density, sites)
-    return GaussianMessage(density.cache[key])
+    check_real(density, sites)
+    certify_quadratic(density, *sites)
+    try:
+        return GaussianMessage(ChainedGaussian(density, sites, strung(density, sites)))
+    except Refused:
+        return GaussianMessage(joint_gaussian(density, sites))

@@ -15,6 +15,7 @@ from gibbsite.elimination.integrals.conjugate import conjugate_message, is_close
 from gibbsite.elimination.integrals.gaussian import gaussian_message
 from gibbsite.elimination.integrals.message import Message
 from gibbsite.elimination.integrals.scaled import scaled_message
+from gibbsite.ground.once import once
 
 
 def is_gaussian(conditional: Conditional) -> bool:
@@ -68,6 +69,7 @@ def integrable(density: Density, sites: Sequence[str]) -> bool:
     return True
 
 
+@once
 def eliminable(density: Density) -> tuple[tuple[str, ...], ...]:
     """Blocks of continuous latents that can be integrated out exactly, each as one block: the largest first.
 
@@ -76,8 +78,6 @@ def eliminable(density: Density) -> tuple[tuple[str, ...], ...]:
     and those without a conditional in closed form, are in none. Empty where there are none. Nothing is said
     of what pays.
     """
-    if "eliminable" in density.cache:
-        return density.cache["eliminable"]
     found = []
     for name in density.latents:
         if density.sites[name].discrete:
@@ -97,5 +97,4 @@ def eliminable(density: Density) -> tuple[tuple[str, ...], ...]:
         if integrable(density, wider):
             whole = wider
     blocks = [whole, *coupled(density, list(whole)), *((n,) for n in found)]
-    density.cache["eliminable"] = tuple(dict.fromkeys(b for b in blocks if b))
-    return density.cache["eliminable"]
+    return tuple(dict.fromkeys(b for b in blocks if b))

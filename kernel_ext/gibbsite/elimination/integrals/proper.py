@@ -10,6 +10,7 @@ import numpy as np
 from numpyro.distributions import biject_to
 
 from gibbsite.density import Density
+from gibbsite.density.terms import summed
 from gibbsite.elimination.integrals.message import Message
 from gibbsite.errors import ModelError
 
@@ -80,10 +81,7 @@ def _looked_at(density: Density, message: Message, latents: Any, data: Any, name
 
     def total(name: str, x: Any) -> Any:
         ev = density.evaluator({**latents, **place, name: x}, data)
-        out: Any = jnp.zeros(())
-        for term, _ in density.terms_of(name):
-            out = out + jnp.sum(jnp.broadcast_to(term.contribution(ev.full(term.atom), ev.full), term.shape))
-        return out
+        return summed((t for t, _ in density.terms_of(name)), ev)
 
     def curvature(name: str) -> Any:
         x = place[name]

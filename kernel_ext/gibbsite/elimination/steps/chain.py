@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gibbsite.conditional.tables.factor import Factor
 from gibbsite.elimination.steps.step import elements
 from gibbsite.elimination.tables.collect import Summed
-from gibbsite.elimination.tables.factor import Factor
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.tables.factor import Factor
+from gibbsite.conditional.tables.rows import rows_onto
 from gibbsite.elimination.steps.chain import ChainPlan
 from gibbsite.elimination.steps.filter import filtered
 from gibbsite.elimination.steps.named import Name, Named, added, summed_out
-from gibbsite.elimination.steps.rows import rows_onto
 from gibbsite.elimination.steps.semiring import DRAW
 from gibbsite.elimination.steps.step import Step, origins
 from gibbsite.elimination.tables.collect import Summed
-from gibbsite.elimination.tables.factor import Factor
 
 
 class Placed(NamedTuple):

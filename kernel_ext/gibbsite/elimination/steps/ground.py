@@ -10,12 +10,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.tables.factor import Factor, TooLarge
+from gibbsite.conditional.tables.rows import aligned, taken
 from gibbsite.elimination.steps.order import Node, Refused, Rounds
-from gibbsite.elimination.steps.rows import aligned, taken
 from gibbsite.elimination.steps.semiring import reduce_first
 from gibbsite.elimination.steps.step import Step, origins
 from gibbsite.elimination.tables.collect import Summed
-from gibbsite.elimination.tables.factor import Factor, TooLarge
 
 MAX_ELEMENTS = 20_000
 MAX_OPERATIONS = 1_000

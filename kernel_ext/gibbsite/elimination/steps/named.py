@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.elimination.steps.rows import aligned
+from gibbsite.conditional.tables.rows import aligned
 from gibbsite.elimination.steps.semiring import reduce_first
 
 Name = Any

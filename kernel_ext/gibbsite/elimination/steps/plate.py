@@ -8,11 +8,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.elimination.steps.rows import aligned, rows_onto
+from gibbsite.conditional.tables.factor import Factor
+from gibbsite.conditional.tables.rows import aligned, rows_onto
 from gibbsite.elimination.steps.semiring import reduce_first
 from gibbsite.elimination.steps.step import Step, elements, origins
 from gibbsite.elimination.tables.collect import Summed
-from gibbsite.elimination.tables.factor import Factor
 
 
 @dataclass(frozen=True, eq=False)

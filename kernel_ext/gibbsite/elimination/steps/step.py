@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.elimination.tables.factor import Factor
+from gibbsite.conditional.tables.factor import Factor
 
 
 class Step:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
+from gibbsite.conditional.tables.factor import Factor
+from gibbsite.conditional.tables.rows import taken
 from gibbsite.elimination.steps.chain import chain_plan
 from gibbsite.elimination.steps.chain_step import ChainStep
-from gibbsite.elimination.steps.rows import taken
 from gibbsite.elimination.steps.step import Step, origins
 from gibbsite.elimination.tables.collect import Summed
-from gibbsite.elimination.tables.factor import Factor
 
 _MOST_ROWS = 12
 _FEWEST_COLUMNS = 8

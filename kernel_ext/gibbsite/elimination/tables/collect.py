@@ -11,16 +11,16 @@ import numpy as np
 from gibbsite.conditional.finite.finite import FiniteStructure, FiniteTables
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.conditional.reads.term_access import SINGLE, Touch
+from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, Latents, Source
+from gibbsite.conditional.tables.fill import Tabulated, contribution
+from gibbsite.conditional.tables.pieces import Piece, pieces_of, term_accesses
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.residuals import at_distances
 from gibbsite.density.terms import Term
-from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, Source
-from gibbsite.elimination.tables.fill import Tabulated, contribution
 from gibbsite.elimination.tables.gates import Reads, at_value, gate_of, in_context
-from gibbsite.elimination.tables.pieces import Piece, pieces_of, term_accesses
 from gibbsite.elimination.tables.safe import guarded
 from gibbsite.errors import ModelError
-from gibbsite.programs.maps.access import Access, Shape
+from gibbsite.programs.maps.access import Access, Shape, disjoint
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Tables:
         if len(accesses) == 1:
             ((site, found),) = accesses.items()
             moving = frozenset().union(*(a.latents() for a in found)) & set(self.of.names)
-            if not moving and all(a.single for a in found) and _disjoint(found):
+            if not moving and all(a.single for a in found) and disjoint(found):
                 single[site].append(Touch(term, found, SINGLE))
                 self._rest += self._unread(term, found)
                 return
@@ -173,11 +173,3 @@ class Tables:
             part = contribution(self.density, piece, ev, ())
             out = out + jnp.sum(part)
         return out
-
-
-def _disjoint(accesses: Sequence[Access]) -> bool:
-    return all(
-        any(ah <= bl or bh <= al for (al, ah), (bl, bh) in zip(a.window, b.window, strict=True))
-        for i, a in enumerate(accesses)
-        for b in accesses[:i]
-    )

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
+from gibbsite.conditional.tables.factor import Factor, Latents, Source
 from gibbsite.density import Density
 from gibbsite.density.liveness import needed_by
 from gibbsite.density.terms import Term
-from gibbsite.elimination.tables.factor import Factor, Latents, Source
 from gibbsite.programs.maps.access import Access
 
 _MOST_VALUES = 8

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gibbsite.density import Density
+from gibbsite.ground.once import once
 from gibbsite.programs.evaluation.evaluate import materialise
 
 
@@ -94,16 +95,15 @@ class _Guarded:
         return _FUNCTIONS[self.name]((params["y"],) if self.name == "integer_pow" else (), *xs)
 
 
+@once
 def guarded(density: Density) -> Density:
     """The same density, evaluated with finite derivatives at singular points."""
-    if "guarded" not in density.cache:
-        out = {}
-        for var, eqn in density.producer.items():
-            smooth = jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating)
-            if eqn.primitive.name in _FUNCTIONS and smooth:
-                eqn = eqn.replace(primitive=_Guarded(eqn.primitive.name))
-            out[var] = eqn
-        found = replace(density, cache={})
-        found.__dict__["producer"] = out  # the cached property of a frozen class
-        density.cache["guarded"] = found
-    return density.cache["guarded"]
+    out = {}
+    for var, eqn in density.producer.items():
+        smooth = jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating)
+        if eqn.primitive.name in _FUNCTIONS and smooth:
+            eqn = eqn.replace(primitive=_Guarded(eqn.primitive.name))
+        out[var] = eqn
+    found = replace(density, cache={})
+    found.__dict__["producer"] = out  # the cached property of a frozen class
+    return found

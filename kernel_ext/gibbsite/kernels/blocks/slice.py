@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import random
 from jax.flatten_util import ravel_pytree
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 
-from gibbsite.conditional.draws.slice import slice_element
+from gibbsite.conditional.draws.slice import slice_element, slice_in_turn
 from gibbsite.conditional.reads.elements import ElementDensity, element_density
 from gibbsite.density import Density
 from gibbsite.errors import OptionError
@@ -24,6 +24,14 @@ class SliceTuning(NamedTuple):
 
     width: jax.Array
     count: jax.Array
+
+    def after(self, flat: jax.Array, start: jax.Array, adapting: jax.Array) -> "SliceTuning":
+        """What a move from `start` to `flat` teaches, where it is `adapting`."""
+        count = self.count + 1
+        # three mean moves is about the width that needs neither stepping out nor much shrinking
+        gain = jnp.asarray(count + 1, flat.dtype) ** -0.6
+        width = jnp.maximum(self.width + gain * (3.0 * jnp.abs(flat - start) - self.width), 1e-6)
+        return SliceTuning(jnp.where(adapting, width, self.width), jnp.where(adapting, count, self.count))
 
 
 class Slice(SiteKernel):
@@ -59,14 +67,12 @@ class Slice(SiteKernel):
         start, unravel = ravel_pytree(free)
         apart = self._apart(z)
         if apart is None:
-            flat, evaluations = self._in_turn(key, start, unravel, tuning, target)
+            flat, evaluations = slice_in_turn(
+                key, lambda u: target.free_logdensity(unravel(u)), start, tuning.width, self._max_steps
+            )
         else:
             flat, evaluations = self._at_once(key, free, unravel(tuning.width), apart, target)
-        count = tuning.count + 1
-        # three mean moves is about the width that needs neither stepping out nor much shrinking
-        gain = jnp.asarray(count + 1, flat.dtype) ** -0.6
-        width = jnp.maximum(tuning.width + gain * (3.0 * jnp.abs(flat - start) - tuning.width), 1e-6)
-        new = SliceTuning(jnp.where(adapting, width, tuning.width), jnp.where(adapting, count, tuning.count))
+        new = tuning.after(flat, start, adapting)
         return target.constrain(unravel(flat)), new, step_info(1.0, evaluations, jnp.mean(tuning.width))
 
     def _apart(self, z: Values) -> dict[str, ElementDensity] | None:
@@ -93,21 +99,3 @@ class Slice(SiteKernel):
             others[name] = elements.constrained(moved[name])
             evaluations = evaluations + count
         return ravel_pytree(moved)[0], evaluations
-
-    def _in_turn(
-        self, key: jax.Array, start: jax.Array, unravel: Any, tuning: SliceTuning, target: Target
-    ) -> tuple[jax.Array, jax.Array]:
-        def update(i: jax.Array, carry: Any) -> Any:
-            flat, here, evaluations = carry
-
-            def logdensity(x: jax.Array) -> jax.Array:
-                return target.free_logdensity(unravel(flat.at[i].set(x)))
-
-            x, here, count = slice_element(
-                random.fold_in(key, i), logdensity, flat[i], here, tuning.width[i], self._max_steps
-            )
-            return flat.at[i].set(x), here, evaluations + count
-
-        first = (start, target.free_logdensity(unravel(start)), jnp.ones((), jnp.int32))
-        flat, _, evaluations = lax.fori_loop(0, start.shape[0], update, first)
-        return flat, evaluations

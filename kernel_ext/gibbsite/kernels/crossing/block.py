@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 
-from gibbsite.conditional.draws.slice import slice_element
+from gibbsite.conditional.draws.slice import slice_element, slice_in_turn
 from gibbsite.conditional.reads.reduce import onto_elements
 from gibbsite.density import Density
 from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
@@ -68,13 +68,7 @@ class Crossing(SiteKernel):
         else:
             new, evaluations = self._whole(key, free, tuning, target, how)
         flat, _ = ravel_pytree({n: new[n] for n in how.continuous})
-        count = tuning.count + 1
-        # three mean moves is about the width that needs neither stepping out nor much shrinking
-        gain = jnp.asarray(count + 1, flat.dtype) ** -0.6
-        width = jnp.maximum(tuning.width + gain * (3.0 * jnp.abs(flat - start) - tuning.width), 1e-6)
-        learnt = SliceTuning(
-            jnp.where(adapting, width, tuning.width), jnp.where(adapting, count, tuning.count)
-        )
+        learnt = tuning.after(flat, start, adapting)
         return target.constrain(new), learnt, step_info(1.0, evaluations, jnp.mean(tuning.width))
 
     def _apart(
@@ -124,19 +118,9 @@ class Crossing(SiteKernel):
             """`[K]` over the combinations."""
             return jax.vmap(lambda z: target.free_logdensity({**unravel(flat), **z}))(many)
 
-        def update(i: jax.Array, carry: Any) -> Any:
-            flat, evaluations = carry
-            x, _, count = slice_element(
-                random.fold_in(key, i),
-                lambda x: jax.nn.logsumexp(table(flat.at[i].set(x))),
-                flat[i],
-                None,
-                tuning.width[i],
-                _MAX_STEPS,
-            )
-            return flat.at[i].set(x), evaluations + count
-
-        flat, evaluations = lax.fori_loop(0, start.shape[0], update, (start, jnp.zeros((), jnp.int32)))
+        flat, evaluations = slice_in_turn(
+            key, lambda flat: jax.nn.logsumexp(table(flat)), start, tuning.width, _MAX_STEPS, known=False
+        )
         logits = table(flat)
         at = random.categorical(random.fold_in(key, start.shape[0]), logits)
         possible = jnp.max(logits) > -jnp.inf

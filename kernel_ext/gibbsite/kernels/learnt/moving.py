@@ -19,6 +19,7 @@ from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional.reads.moving_support import bounded_by, support_movers
 from gibbsite.density import Density
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import Literal
 
 _INTERVALS = (
@@ -69,15 +70,10 @@ class Between:
         return jnp.log(self._width) - 0.5 * u**2 - 0.5 * jnp.log(2 * jnp.pi)
 
 
+@once
 def moving_supports(density: Density) -> dict[str, Moving]:
     """The latents whose support moves, where gradients can follow: all that hangs together by such supports
     is continuous and latent, and every one is an interval of known ends."""
-    if "moving supports" not in density.cache:
-        density.cache["moving supports"] = _found(density)
-    return density.cache["moving supports"]
-
-
-def _found(density: Density) -> dict[str, Moving]:
     graph, found, bad = nx.Graph(), {}, set()
     for name in density.latents:
         movers = support_movers(density, name)

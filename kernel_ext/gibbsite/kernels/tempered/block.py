@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import random
 from jax.flatten_util import ravel_pytree
 
-from gibbsite.conditional.draws.slice import slice_element
+from gibbsite.conditional.draws.slice import slice_in_turn
 from gibbsite.errors import OptionError
 from gibbsite.kernels.base import SiteKernel, SiteState, StepInfo, step_info
 from gibbsite.kernels.blocks.target import Target, Values
@@ -189,14 +189,7 @@ class Tempered(SiteKernel):
         def at(x: jax.Array) -> jax.Array:
             return (1 - beta) * reference.logdensity(x) + beta * logdensity(x)
 
-        def update(i: jax.Array, carry: Any) -> Any:
-            x, here, work = carry
-            moved, here, count = slice_element(
-                random.fold_in(key, i), lambda v: at(x.at[i].set(v)), x[i], here, widths[i], _STEPS_OUT
-            )
-            return x.at[i].set(moved), here, work + count
-
-        x, _, work = lax.fori_loop(0, u.shape[0], update, (u, at(u), jnp.ones((), jnp.int32)))
+        x, work = slice_in_turn(key, at, u, widths, _STEPS_OUT)
         return x, jnp.full((), _TARGET, u.dtype), work
 
     def window_ends(self, num_warmup: int) -> tuple[int, ...]:

@@ -15,10 +15,10 @@ import numpy as np
 
 from gibbsite.conditional import FiniteConditional
 from gibbsite.conditional.reads.group import updated_together
+from gibbsite.conditional.tables.factor import Factor
 from gibbsite.density import Density, rerolled
 from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.elimination.tables.collect import Tables, summed
-from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.plans.candidates.limits import CLOSE, MOST_ENTRIES, OPERATION, STUCK_STATES, SWEEP
 from gibbsite.plans.schedule.infinite_support import check_unbounded

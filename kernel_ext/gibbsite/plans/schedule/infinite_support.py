@@ -8,10 +8,10 @@ import networkx as nx
 import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
+from gibbsite.conditional.tables.factor import Factor
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.elimination.tables.collect import Summed, Tables
-from gibbsite.elimination.tables.factor import Factor
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.plans.candidates.limits import MOST_ENTRIES, WINDOWS
 from gibbsite.plans.schedule.irreducible import connected, possible_entries

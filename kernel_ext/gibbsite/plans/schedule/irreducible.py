@@ -10,9 +10,9 @@ import numpy as np
 from numpyro.infer.gibbs import conditioned, prototype_trace
 
 from gibbsite.conditional.reads.support import finite_support
+from gibbsite.conditional.tables.factor import Factor
 from gibbsite.density import Density
 from gibbsite.elimination.tables.collect import Tables
-from gibbsite.elimination.tables.factor import Factor
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.plans.candidates.limits import KEPT_TRIES, LONG_ODDS, MOST_MOVED, NEVER, TRIES
 from gibbsite.programs.jaxpr.compiling import Quick, once

@@ -5,7 +5,7 @@ copy of some row of a smaller `source` is held as `Copies` for as long as equati
 rules here carry an equation over to the source. A rule returns None where the rows have to be copied first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,34 +113,32 @@ def _elementwise(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
     return first.with_source(bind_equation(eqn, operands)[0], first.batch, first.shape)
 
 
+def _moved(eqn: JaxprEqn, x: Copies, goes: Mapping[int, int]) -> Copies:
+    """The array whose axis `goes[a]` is axis `a` of `x`, and constant along all others, or of size 1."""
+    shape, batch = eqn.outvars[0].aval.shape, tuple(goes[a] for a in x.batch)
+    rest = sorted((a for a in x.rest if a in goes), key=goes.__getitem__)
+    gone = [x.place(a) for a in x.rest if a not in goes]
+    source = jnp.transpose(x.source, (0, *map(x.place, rest), *gone))
+    sizes = {goes[a]: x.source.shape[x.place(a)] for a in rest}
+    free = [sizes.get(b, 1) for b in range(len(shape)) if b not in batch]
+    return x.with_source(jnp.reshape(source, (len(source), *free)), batch, shape)
+
+
 def _transpose(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
-    (x,), perm = xs, eqn.params["permutation"]
-    batch = tuple(perm.index(a) for a in x.batch)
-    moved = [x.place(a) for a in perm if a not in x.batch]
-    return x.with_source(jnp.transpose(x.source, (0, *moved)), batch, eqn.outvars[0].aval.shape)
+    return _moved(eqn, xs[0], {a: b for b, a in enumerate(eqn.params["permutation"])})
 
 
 def _squeeze(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
     (x,) = xs
     gone = {d % len(x.shape) for d in eqn.params["dimensions"]}
-    if gone & set(x.batch):
-        return None
     kept = [a for a in range(len(x.shape)) if a not in gone]
-    source = jnp.squeeze(x.source, tuple(x.place(a) for a in gone))
-    return x.with_source(source, tuple(kept.index(a) for a in x.batch), eqn.outvars[0].aval.shape)
+    return None if gone & set(x.batch) else _moved(eqn, x, {a: b for b, a in enumerate(kept)})
 
 
 def _broadcast(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
-    (x, *more), dims = xs, eqn.params["broadcast_dimensions"]
-    shape = tuple(eqn.outvars[0].aval.shape)
-    if more or any(shape[dims[a]] != x.shape[a] for a in x.batch):
-        return None
-    batch = tuple(dims[a] for a in x.batch)
-    sizes = [1] * len(shape)
-    for a in x.rest:
-        sizes[dims[a]] = x.source.shape[x.place(a)]
-    rest = [n for a, n in enumerate(sizes) if a not in batch]
-    return x.with_source(jnp.reshape(x.source, (x.source.shape[0], *rest)), batch, shape)
+    (x, *more), dims, shape = xs, eqn.params["broadcast_dimensions"], eqn.outvars[0].aval.shape
+    grows = more or any(shape[dims[a]] != x.shape[a] for a in x.batch)
+    return None if grows else _moved(eqn, x, dict(enumerate(dims)))
 
 
 def _reshape(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
@@ -149,16 +147,8 @@ def _reshape(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
     long, after = ([a for a, n in enumerate(s) if n != 1] for s in (x.shape, shape))
     if more or eqn.params.get("dimensions") is not None or 1 in (x.shape[a] for a in x.batch):
         return None
-    if [x.shape[a] for a in long] != [shape[b] for b in after]:
-        return None
-    goes = dict(zip(long, after, strict=True))
-    batch = tuple(goes[a] for a in x.batch)
-    sizes = [1] * len(shape)
-    for a in long:
-        if a not in x.batch:
-            sizes[goes[a]] = x.source.shape[x.place(a)]
-    rest = [n for b, n in enumerate(sizes) if b not in batch]
-    return x.with_source(jnp.reshape(x.source, (x.source.shape[0], *rest)), batch, shape)
+    same = [x.shape[a] for a in long] == [shape[b] for b in after]
+    return _moved(eqn, x, dict(zip(long, after, strict=True))) if same else None
 
 
 def _rev(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:

@@ -20,6 +20,7 @@ from gibbsite.programs.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_
 from gibbsite.programs.jaxpr.primitives import of_kind, of_table
 from gibbsite.programs.jaxpr.values import FEW
 from gibbsite.programs.jaxpr.walker import OnDemand
+from gibbsite.programs.maps.access import equal_runs
 
 _SMALL = 64
 
@@ -195,22 +196,11 @@ def _reshape(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     if eqn.params.get("dimensions") is not None or 0 in operand:
         return at_full_size(eqn, xs)
     target, broaden = list(out), set()
-    i = j = 0
-    while i < len(operand) or j < len(out):
-        i0, j0, left, right = i, j, 1, 1
-        if i < len(operand):
-            left, i = operand[i], i + 1
-        if j < len(out):
-            right, j = out[j], j + 1
-        while left != right:
-            if left < right:
-                left, i = left * operand[i], i + 1
-            else:
-                right, j = right * out[j], j + 1
-        real = [a for a in range(i0, i) if operand[a] != 1]
+    for ins, outs in equal_runs(operand, out):
+        real = [a for a in ins if operand[a] != 1]
         constant = [a for a in real if x.shape[a] == 1]
         if real and constant == real:
-            target[j0:j] = [1] * (j - j0)
+            target[outs.start : outs.stop] = [1] * len(outs)
         else:
             broaden |= set(constant)
     return [jnp.reshape(materialise(x, operand, broaden), target)]

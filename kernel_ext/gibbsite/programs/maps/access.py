@@ -6,7 +6,7 @@ a box of elements. An array's dependence on a site is a small set of accesses; i
 so "not in the set" is a proof of independence and "in the set" is not a proof of dependence.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +79,17 @@ class Access:
 
 
 Accesses = tuple[Access, ...]
+
+
+def disjoint(accesses: Sequence[Access]) -> bool:
+    """Whether no element of an array reads through two of its accesses."""
+    return all(
+        any(ah <= bl or bh <= al for (al, ah), (bl, bh) in zip(a.window, b.window, strict=True))
+        for i, a in enumerate(accesses)
+        for b in accesses[:i]
+    )
+
+
 MAX_ACCESSES = 16
 _MOST_STATIC = 2**16
 
@@ -96,6 +107,23 @@ def constant(rank: int, offset: int) -> Affine:
 def along(rank: int, axis: int, coef: int = 1, offset: int = 0) -> Affine:
     """The index `coef * o[axis] + offset`."""
     return Affine(tuple(coef if a == axis else 0 for a in range(rank)), offset)
+
+
+def equal_runs(operand: Shape, shape: Shape) -> Iterator[tuple[range, range]]:
+    """The shortest runs of axes on both sides of a reshape whose sizes have equal products; none is 0."""
+    i = j = 0
+    while i < len(operand) or j < len(shape):
+        i0, j0, left, right = i, j, 1, 1
+        if i < len(operand):
+            left, i = operand[i], i + 1
+        if j < len(shape):
+            right, j = shape[j], j + 1
+        while left != right:
+            if left < right:
+                left, i = left * operand[i], i + 1
+            else:
+                right, j = right * shape[j], j + 1
+        yield range(i0, i), range(j0, j)
 
 
 def of_site(shape: Shape) -> Accesses:
@@ -151,6 +179,24 @@ def component_array(component: Affine | Table, shape: Shape, read: Read) -> Any:
         steps = np.arange(shape[a], dtype=np.int32) * component.coefs[a]
         array = array + steps.reshape(tuple(-1 if b == a else 1 for b in range(len(shape))))
     return array
+
+
+def element_number(index: Sequence[Component], shape: Shape, sizes: Shape, read: Read) -> Any:
+    """The number, among elements of shape `sizes`, of the one at `index`, to broadcast to `shape`."""
+    flat: Any = np.zeros((1,) * len(shape), np.int32)
+    for c, n in zip(index, sizes, strict=True):
+        flat = flat * n + component_array(c, shape, read)  # type: ignore[arg-type]
+    return flat
+
+
+def inside(window: Window, shape: Shape) -> np.ndarray:
+    """Which elements of an array of `shape` lie in a window, to broadcast to `shape`."""
+    out = np.ones((1,) * len(shape), bool)
+    for a, (low, high) in enumerate(window):
+        if (low, high) != (0, shape[a]):
+            place = np.arange(shape[a]).reshape([-1 if b == a else 1 for b in range(len(shape))])
+            out = out & (place >= low) & (place < high)
+    return out
 
 
 def clipped(index: Any, high: int) -> Any:

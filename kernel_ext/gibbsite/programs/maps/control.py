@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.ground.opaque import attempted
-from gibbsite.programs.jaxpr.compat import ClosedJaxpr, JaxprEqn, scan_inputs
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Jaxpr, JaxprEqn, scan_inputs
 from gibbsite.programs.jaxpr.walker import walk
 from gibbsite.programs.maps.access import WHOLE, Access, Accesses, Component, Table, along, everything
 from gibbsite.programs.maps.provenance import Arg, Provenance, merged
@@ -20,12 +20,6 @@ from gibbsite.programs.passes.flatten import flatten
 
 Maps = Mapping[str, Accesses]
 _ROUNDS = 3
-
-
-def opaque_if_failed(rule: Rule, eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    """What a rule says; where it fails unforeseen, what is said of a primitive without one."""
-    what = f"how `{eqn.primitive}` reads its operands"
-    return attempted(what, lambda: rule(eqn, args, p), lambda: default_rule(eqn, args, p), p.notes)
 
 
 def _cond(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
@@ -113,30 +107,41 @@ def _fixed_point(
         now = after
 
 
-def _body(closed: ClosedJaxpr, operands: list[Arg], p: Provenance) -> list[Arg]:
-    """The maps of the outputs of a branch or a loop's body."""
-    flat = flatten(closed)
+def interpreted(
+    jaxpr: Jaxpr,
+    consts: list[Arg],
+    inputs: list[Arg],
+    p: Provenance,
+    visit: Callable[[JaxprEqn, list[Arg], Sequence[Arg]], None] | None = None,
+    told: Callable[[Maps], Maps] = lambda maps: maps,
+) -> list[Arg]:
+    """The maps of the outputs of a flat program, as `told` of each variable. Where a rule fails unforeseen,
+    what is said of a primitive without one holds."""
 
     def guarded(rule: Rule) -> Any:
         def run(eqn: JaxprEqn, args: list[Arg]) -> list[Arg]:
-            outs = opaque_if_failed(rule, eqn, args, p)
-            # variables inside a body cannot be read from outside, so their indices stay unknown
-            return [
-                Arg(o.shape, _closed_maps(o.accesses), v, o.known)
-                for v, o in zip(eqn.outvars, outs, strict=True)
-            ]
+            what = f"how `{eqn.primitive}` reads its operands"
+            outs = attempted(what, lambda: rule(eqn, args, p), lambda: default_rule(eqn, args, p), p.notes)
+            shapes = [tuple(v.aval.shape) for v in eqn.outvars]
+            found = zip(shapes, outs, eqn.outvars, strict=True)
+            return [Arg(shape, told(o.accesses), v, o.known) for shape, o, v in found]
 
         return run
 
+    rules = {name: guarded(rule) for name, rule in RULES.items()}
+    return walk(jaxpr, consts, inputs, rules, guarded(default_rule), _literal, visit)
+
+
+def _literal(value: Any) -> Arg:
+    return Arg(np.shape(value), {}, None, np.asarray(value))
+
+
+def _body(closed: ClosedJaxpr, operands: list[Arg], p: Provenance) -> list[Arg]:
+    """The maps of the outputs of a branch or a loop's body, whose variables cannot be read from outside, so
+    that their indices stay unknown."""
+    flat = flatten(closed)
     consts = [Arg(np.shape(c), {}, v) for v, c in zip(flat.jaxpr.constvars, flat.consts, strict=True)]
-    return walk(
-        flat.jaxpr,
-        consts,
-        operands,
-        {name: guarded(rule) for name, rule in RULES.items()},
-        guarded(default_rule),
-        lambda value: Arg(np.shape(value), {}, None, np.asarray(value)),
-    )
+    return interpreted(flat.jaxpr, consts, operands, p, told=_closed_maps)
 
 
 def _closed_maps(maps: Any) -> dict[str, Any]:

@@ -13,11 +13,9 @@ import numpy as np
 
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr, JaxprEqn, Var
 from gibbsite.programs.jaxpr.values import is_small
-from gibbsite.programs.jaxpr.walker import walk
 from gibbsite.programs.maps.access import Accesses, Shape
-from gibbsite.programs.maps.control import RULES, opaque_if_failed
+from gibbsite.programs.maps.control import interpreted
 from gibbsite.programs.maps.provenance import Arg, Provenance
-from gibbsite.programs.maps.rules import default_rule
 
 
 def index_maps(
@@ -38,23 +36,8 @@ def index_maps(
             accesses = {name: maps}
         return Arg(tuple(var.aval.shape), accesses, var)
 
-    def literal(value: Any) -> Arg:
-        array = np.asarray(value)
-        return Arg(array.shape, {}, None, array)
-
     def visit(eqn: JaxprEqn, operands: list[Arg], outs: Any) -> None:
-        for var, out in zip(eqn.outvars, outs, strict=True):
-            result.args[var] = out
-
-    def guarded(rule: Any) -> Any:
-        def run(eqn: JaxprEqn, operands: list[Arg]) -> list[Arg]:
-            outs = opaque_if_failed(rule, eqn, operands, result)
-            return [
-                Arg(tuple(v.aval.shape), o.accesses, v, o.known)
-                for v, o in zip(eqn.outvars, outs, strict=True)
-            ]
-
-        return run
+        result.args.update(zip(eqn.outvars, outs, strict=True))
 
     consts = [
         Arg(tuple(v.aval.shape), {}, v, np.asarray(c) if is_small(c) else None)
@@ -63,6 +46,5 @@ def index_maps(
     args = [start(v) for v in jaxpr.invars]
     for arg in [*consts, *args]:
         result.args[arg.var] = arg
-    rules = {name: guarded(rule) for name, rule in RULES.items()}
-    walk(jaxpr, consts, args, rules, guarded(default_rule), literal, visit)
+    interpreted(jaxpr, consts, args, result, visit)
     return result

@@ -5,6 +5,7 @@ that with the operand's own accesses is done in one place (`access.through`). Un
 `default_rule`, which is conservative on purpose. Branches and loops have theirs in `control`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ from gibbsite.programs.maps.access import (
     along,
     clipped,
     constant,
+    equal_runs,
     full_window,
     known_index,
     sum_of,
@@ -112,42 +114,23 @@ def reshape_exprs(operand: Shape, shape: Shape) -> list[Component]:
     if 0 in operand or 0 in shape:
         return [constant(rank, 0)] * len(operand)
     exprs: list[Component] = [constant(rank, 0)] * len(operand)
-    i = j = 0
-    while i < len(operand) or j < len(shape):
-        # a group: the shortest runs of axes on both sides with equal products
-        i0, j0 = i, j
-        left = right = 1
-        if i < len(operand):
-            left, i = operand[i], i + 1
-        if j < len(shape):
-            right, j = shape[j], j + 1
-        while left != right:
-            if left < right:
-                left, i = left * operand[i], i + 1
-            else:
-                right, j = right * shape[j], j + 1
-        ins = [a for a in range(i0, i) if operand[a] != 1]
-        outs = [b for b in range(j0, j) if shape[b] != 1]
+    for of_operand, of_shape in equal_runs(operand, shape):
+        ins = [a for a in of_operand if operand[a] != 1]
+        outs = [b for b in of_shape if shape[b] != 1]
         if len(ins) == 1:
             coefs, stride = [0] * rank, 1
             for b in reversed(outs):
                 coefs[b] = stride
                 stride *= shape[b]
-            exprs[ins[0]] = _affine(coefs)
+            exprs[ins[0]] = Affine(tuple(coefs), 0)
         elif ins:
-            flat = np.arange(left, dtype=np.int32).reshape(
-                [shape[b] if b in outs else 1 for b in range(j0, j)]
-            )
-            flat = flat.reshape([1] * j0 + list(flat.shape) + [1] * (rank - j))
+            flat = np.arange(math.prod(operand[a] for a in ins), dtype=np.int32)
+            flat = flat.reshape([shape[b] if b in outs else 1 for b in range(rank)])
             stride = 1
             for a in reversed(ins):
                 exprs[a] = known_index((flat // stride) % operand[a])
                 stride *= operand[a]
     return exprs
-
-
-def _affine(coefs: Sequence[int]) -> Component:
-    return Affine(tuple(coefs), 0)
 
 
 def _reshape_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
@@ -188,14 +171,17 @@ def _reduce_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component
     ]
 
 
+def _mixed(rank: int, *axes: int) -> list[Component]:
+    """Every element along `axes`, and along the others the one at the same place."""
+    return [WHOLE if a - rank in axes or a in axes else along(rank, a) for a in range(rank)]
+
+
 def _fft_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
-    kept = len(operand) - len(eqn.params["fft_lengths"])
-    return [along(len(shape), a) if a < kept else WHOLE for a in range(len(operand))]
+    return _mixed(len(operand), *range(-len(eqn.params["fft_lengths"]), 0))
 
 
 def _cumulative_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
-    axis = eqn.params["axis"] % len(operand)
-    return [WHOLE if a == axis else along(len(shape), a) for a in range(len(operand))]
+    return _mixed(len(operand), eqn.params["axis"])
 
 
 def _reduction(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
@@ -204,17 +190,17 @@ def _reduction(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
 
 def _sort(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     shape = shape_of(eqn)
-    axis = eqn.params["dimension"] % len(shape)
-    exprs = [WHOLE if a == axis else along(len(shape), a) for a in range(len(shape))]
-    maps = merged([moved(a, exprs, shape) for a in args])
+    maps = merged([moved(a, _mixed(len(shape), eqn.params["dimension"]), shape) for a in args])
     return [Arg(shape, maps) for _ in eqn.outvars]
 
 
 def _top_k(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    rank = len(args[0].shape)
-    axis = eqn.params.get("axis", -1) % rank
-    exprs = [WHOLE if a == axis else along(rank, a) for a in range(rank)]
+    exprs = _mixed(len(args[0].shape), eqn.params.get("axis", -1))
     return [Arg(shape_of(eqn, i), moved(args[0], exprs, shape_of(eqn, i))) for i in range(len(eqn.outvars))]
+
+
+def _shifted(rank: int, axis: int, by: int) -> list[Component]:
+    return [along(rank, a, 1, by if a == axis else 0) for a in range(rank)]
 
 
 def _concatenate(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
@@ -222,12 +208,9 @@ def _concatenate(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     maps, start = [], 0
     for arg in args:
         size = arg.shape[axis]
-        exprs = [
-            along(len(shape), a, 1, -start) if a == axis else along(len(shape), a) for a in range(len(shape))
-        ]
         window = tuple((start, start + size) if a == axis else (0, n) for a, n in enumerate(shape))
         if size:
-            maps.append(moved(arg, exprs, shape, window))
+            maps.append(moved(arg, _shifted(len(shape), axis, -start), shape, window))
         start += size
     return [Arg(shape, merged(maps), None, fold(eqn, args))]
 
@@ -236,10 +219,7 @@ def _split(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     axis, start, outs = eqn.params["axis"], 0, []
     for i, size in enumerate(eqn.params["sizes"]):
         shape = shape_of(eqn, i)
-        exprs = [
-            along(len(shape), a, 1, start) if a == axis else along(len(shape), a) for a in range(len(shape))
-        ]
-        outs.append(Arg(shape, moved(args[0], exprs, shape)))
+        outs.append(Arg(shape, moved(args[0], _shifted(len(shape), axis, start), shape)))
         start += size
     return outs
 

@@ -153,10 +153,3 @@ def flatten(
     if done is not None:
         done += builder.done
     return builder.finished(inputs, outputs)
-
-
-def rewritable(closed: ClosedJaxpr, local: Local, data: int = 0) -> bool:
-    """Whether a local pass has anything for a program."""
-    done: list[Any] = []
-    flatten(closed, data, (local,), done)
-    return bool(done)

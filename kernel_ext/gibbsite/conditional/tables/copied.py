@@ -10,9 +10,9 @@ import numpy as np
 
 from gibbsite.conditional.reads.copies import copies_of, last_copies
 from gibbsite.conditional.reads.subprogram import maps_after
+from gibbsite.conditional.tables.pieces import Piece, inside
 from gibbsite.density import Density
-from gibbsite.elimination.tables.pieces import Piece, flat_index, inside
-from gibbsite.programs.maps.access import Access, Shape, through
+from gibbsite.programs.maps.access import Shape, element_number, through
 
 
 def copies_to_fill(
@@ -40,8 +40,8 @@ def copies_to_fill(
             box = zip(composed[0].window, piece.cell, strict=True)
             if any(low > a or high < b for (low, high), (a, b) in box):
                 return None
-            index = Access(composed[0].index[: len(elements)], composed[0].window)
-            here = inside(flat_index(index, shape, elements, read), piece.cell)
+            number = element_number(composed[0].index[: len(elements)], shape, elements, read)
+            here = inside(np.asarray(number), piece.cell)
             hit = [i for i, r in enumerate(reads) if _agree(here, r)]
             if len(hit) != 1 or any(v in several for i, several in enumerate(out) if i != hit[0]):
                 return None

@@ -16,10 +16,10 @@ import networkx as nx
 import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
+from gibbsite.conditional.tables.copied import copies_to_fill
+from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, Latents, Source, TooLarge
+from gibbsite.conditional.tables.pieces import Piece
 from gibbsite.density import Density
-from gibbsite.elimination.tables.copied import copies_to_fill
-from gibbsite.elimination.tables.factor import MAX_ENTRIES, Factor, Latents, Source, TooLarge
-from gibbsite.elimination.tables.pieces import Piece
 from gibbsite.programs.evaluation.evaluate import Evaluator
 
 _UNROLL = 24
@@ -38,7 +38,7 @@ class Fill:
 def contribution(density: Density, piece: Piece, ev: Evaluator, rows: Sequence[int]) -> Any:
     """The piece's part of the log density, summed onto the axes `rows` of the term and flat; `[1]` where all
     rows agree."""
-    x, size = piece.term.contribution(ev.lazy(piece.term.atom), ev.full), piece.size
+    x, size = piece.term.at(ev), piece.size
     shape = piece.term.shape
     x = jnp.reshape(x, (1,) * (len(size) - jnp.ndim(x)) + jnp.shape(x))
     lazy = [x.shape[a] == 1 and shape[a] != 1 for a in range(len(size))]

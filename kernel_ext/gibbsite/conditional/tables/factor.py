@@ -49,8 +49,3 @@ class Source:
     tables: Callable[[Latents, Any], Sequence[Any]]
     evaluations: float
     """Evaluations of the term that one tabulation makes, counted in elements."""
-
-
-def same_rows(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two index arrays are equal."""
-    return a is b or (a.shape == b.shape and np.array_equal(a, b))

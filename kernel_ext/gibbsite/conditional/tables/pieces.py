@@ -7,15 +7,14 @@ it into boxes, and inside each box the reads are fixed.
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gibbsite.conditional.reads.term_access import resolved
+from gibbsite.conditional.tables.factor import MAX_ENTRIES, TooLarge
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
-from gibbsite.elimination.tables.factor import MAX_ENTRIES, TooLarge
-from gibbsite.programs.maps.access import Access, Shape, Whole, component_array, constant
+from gibbsite.programs.maps.access import Access, Shape, Whole, constant, element_number
 
 Box = tuple[tuple[int, int], ...]
 
@@ -35,15 +34,6 @@ class Piece:
     def size(self) -> Shape:
         """The shape of the box."""
         return tuple(high - low for low, high in self.cell)
-
-
-def flat_index(access: Access, shape: Shape, elements: Shape, read: Any) -> np.ndarray:
-    """The number of the element that each element of a term of `shape` reads; size 1 where constant."""
-    flat: Any = np.zeros((1,) * len(shape), np.int64)
-    for c, n in zip(access.index, elements, strict=True):
-        array = np.asarray(component_array(c, shape, read))  # type: ignore[arg-type]
-        flat = flat * n + array.reshape(array.shape or (1,) * len(shape))
-    return np.asarray(flat)
 
 
 def inside(flat: np.ndarray, cell: Box) -> np.ndarray:
@@ -77,7 +67,7 @@ def pieces_of(
     rank = len(term.shape)
     cuts = [sorted({0, term.shape[d]} | {x for _, a in reads for x in a.window[d]}) for d in range(rank)]
     read = density.evaluator({}).full
-    arrays = [flat_index(a, term.shape, elements[s], read) for s, a in reads]
+    arrays = [np.asarray(element_number(a.index, term.shape, elements[s], read)) for s, a in reads]
     for cell in itertools.product(*[list(itertools.pairwise(c)) for c in cuts]):
         found: list[tuple[str, np.ndarray]] = []
         for (s, a), array in zip(reads, arrays, strict=True):
