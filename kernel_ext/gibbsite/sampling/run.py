@@ -339,8 +339,12 @@ class Run(Looking):
         try:
             engine = self._ready_engine()
             carried, device = engine.surroundings.carried(), jax.default_device(engine.devices[0])
+            if isinstance(engine, RemoteEngine):
+                engine.stop = self._stop
             with carried, device, Ticker(self._notify):
                 self._loop(engine)
+        except WorkersLost as lost:
+            self._status, self._message = "stopped", str(lost) or None
         except BaseException as error:
             self._fail(_explained(error, self))
         finally:
@@ -391,11 +395,7 @@ class Run(Looking):
             self._status = self._phase()
             self._stages.enter(WARMING if self._status == "warmup" else SAMPLING)
             flight = ahead or self._depart(engine, self._state, self.kept.steps, size)
-            try:
-                chunk, seconds = flight.landed()
-            except WorkersLost as lost:
-                self._status, self._message = "stopped", str(lost)
-                return
+            chunk, seconds = flight.landed()
             n, state = flight.steps, flight.state
             if self.settings.chunk is None:
                 size = int(np.clip(engine.chunk_seconds / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))

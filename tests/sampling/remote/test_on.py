@@ -2,7 +2,9 @@
 
 import os
 import signal
-from concurrent.futures import ProcessPoolExecutor
+import threading
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 
 import gibbsite as gb
@@ -12,7 +14,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import GibbsiteError, ModelError, OptionError
-from gibbsite.sampling.remote import worker
+from gibbsite.sampling.remote import pieces, worker
 from gibbsite.sampling.remote.pieces import TRIES
 from helpers.models.sampling_models import AT_WORKERS as OPTIONS
 from helpers.models.sampling_models import SCHOOLS as Y
@@ -102,6 +104,85 @@ def test_a_pool_is_resumed_by_a_pool_of_another_size(model, whole):
         run.resume(on=pool)
     assert run.status == "finished"
     same(run, whole)
+
+
+class Hung:
+    """An executor of two threads, of which those that take the calls that `hangs` tells of wait for ever."""
+
+    def __init__(self, hangs):
+        self.calls, self.hangs, self.end = 0, hangs, threading.Event()
+        self.pool = ThreadPoolExecutor(2)
+
+    def submit(self, fn, *arguments):
+        self.calls += 1
+        if not self.hangs(self.calls):
+            return self.pool.submit(fn, *arguments)
+        return self.pool.submit(self.end.wait)
+
+
+@contextmanager
+def hung(hangs, monkeypatch):
+    monkeypatch.setattr(pieces, "_LEAST", 0.02)
+    executor = Hung(hangs)
+    try:
+        yield executor
+    finally:
+        executor.end.set()
+        executor.pool.shutdown()
+
+
+def test_a_worker_that_dawdles_holds_nobody(model, whole, monkeypatch):
+    with hung(lambda call: call == 30, monkeypatch) as executor:
+        run = model.sample(on=executor, chunk=20, **OPTIONS)
+        assert not executor.end.is_set()
+        same(run, whole)
+
+
+def test_the_first_of_two_answers_counts(model, whole, monkeypatch):
+    """All that is late is sent again; what comes of the first sending afterwards is another's no more."""
+    monkeypatch.setattr(pieces, "_LEAST", 0.0)
+    monkeypatch.setattr(pieces, "LATE", 0.0)
+    with ThreadPoolExecutor(2) as pool:
+        run = model.sample(on=pool, chunk=20, **OPTIONS)
+    same(run, whole)
+
+
+@pytest.mark.parametrize("answered", [0, 3, 60])
+def test_stop_waits_for_nobody(model, whole, monkeypatch, answered):
+    """Also before the first answer (a queue of jobs), at the start of chains, and in mid-run."""
+    with hung(lambda call: call > answered, monkeypatch) as executor:
+        run = model.start(on=executor, chunk=10, **OPTIONS)
+        while executor.calls <= answered:
+            run.wait(0.05)
+        run.stop()
+        run.wait(60)
+        assert run.status == "stopped" and run.draws["mu"].shape[1] < 120
+    run.resume(on=Here())
+    same(run, whole)
+
+
+def test_workers_that_are_lost_before_the_first_draw(model, whole):
+    run = model.sample(on=Here(lambda call: True), **OPTIONS)
+    assert run.status == "stopped" and "never came back" in str(run.snapshot().message)
+    run.resume(on=Here())
+    same(run, whole)
+
+
+class Silent:
+    """An executor without workers."""
+
+    def submit(self, fn, *arguments):
+        return Future()
+
+
+def test_a_line_says_that_nobody_answers(model, monkeypatch, caplog):
+    monkeypatch.setattr(pieces, "_TELL", 0.1)
+    run = model.start(on=Silent(), **OPTIONS)
+    while not caplog.records:
+        run.wait(0.05)
+    run.stop()
+    run.wait(60)
+    assert run.status == "stopped" and "no worker has answered" in caplog.text
 
 
 def test_a_worker_that_was_forked_has_a_process_of_its_own(whole, monkeypatch):

@@ -6,9 +6,11 @@ draws.
 """
 
 import copy
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from statistics import median
 from typing import Any
 
 import jax
@@ -43,6 +45,7 @@ class RemoteEngine(Engine):
     def __init__(self, *arguments: Any, executor: Any, **named: Any):
         super().__init__(*arguments, **named)
         self.executor = checked(executor)
+        self.stop: threading.Event | None = None  # when set, late answers are waited for no longer
         self._piece = next(p for p in range(1, self.chains + 1) if _divides(p, self.chains))
         self._pieces: Pieces | None = None
 
@@ -114,8 +117,9 @@ class RemoteEngine(Engine):
         return RemoteFlight(self, parts, steps, warming)
 
     def landed(self, parts: Sequence[Piece]) -> tuple[Any, Chunk, float]:
-        """The state and the chunk that pieces put together, and the longest time that one of them took."""
-        answers = [part.answer() for part in parts]
+        """The state and the chunk that pieces put together, and how long one of them took (the median)."""
+        assert self._pieces is not None
+        answers = self._pieces.answers(parts, self.stop)
         together = [np.concatenate(vs) for vs in zip(*(a.state for a in answers), strict=True)]
         leaves = jax.tree.leaves(self.template)
         keys = [
@@ -125,7 +129,7 @@ class RemoteEngine(Engine):
         state = jax.tree.unflatten(jax.tree.structure(self.template), keys)
         records = [np.concatenate(vs, axis=1) for vs in zip(*(a.records for a in answers), strict=True)]
         values, stats = jax.tree.unflatten(self._programs["records"], records)
-        return state, Chunk(values, stats), max(a.seconds for a in answers)
+        return state, Chunk(values, stats), median(a.seconds for a in answers)
 
 
 class RemoteFlight(Flight):
@@ -137,7 +141,7 @@ class RemoteFlight(Flight):
         self._engine, self._parts = engine, parts
 
     def landed(self) -> tuple[Chunk, float]:
-        """As `Flight.landed`, with the seconds that the slowest piece took at its worker."""
+        """As `Flight.landed`, with the seconds that a piece took at its worker."""
         self.state, chunk, seconds = self._engine.landed(self._parts)
         return chunk, seconds
 
