@@ -9,24 +9,19 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from statistics import median
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.errors import ModelError
 from gibbsite.programs.jaxpr.compiling import compiled
-from gibbsite.programs.passes.for_cpu import for_cpu
 from gibbsite.sampling.engine.abandonable import beside
 from gibbsite.sampling.engine.engine import Engine, _traced
 from gibbsite.sampling.engine.in_flight import Flight
 from gibbsite.sampling.engine.stages import COMPILING
 from gibbsite.sampling.remote.pieces import Piece, Pieces, checked
-from gibbsite.sampling.remote.worker import Program
-from gibbsite.storage import checkpoint
+from gibbsite.sampling.remote.sent import leaves_of, program_for, rebuilt
 from gibbsite.storage.draws import Chunk
 
 MOST_PIECES = 64
@@ -64,53 +59,22 @@ class RemoteEngine(Engine):
     def _compile(self, tell: Callable[[str, bool], None]) -> None:
         first, asked, template = self._lowered_first(tell)
         with beside(lambda: [compiled(p, quickly=self._on_cpu) for p in first]) as compiled_first:
+            few = jax.tree.map(lambda v: jax.ShapeDtypeStruct((self._piece, *v.shape[1:]), v.dtype), template)
+            around, platform = self.surroundings, self.devices[0].platform
             with _traced(tell):
-                exported, records = self._exported(template)
+                program, _, records = program_for(
+                    self._advance_chains, few, self.plan.inputs, around, platform, self.plan.model_name
+                )
             tell(COMPILING, False)
             dealt, started = compiled_first()
-        inputs = tuple(np.asarray(v) for v in jax.tree.leaves(self.plan.inputs))
-        program = Program(exported, inputs, asdict(self.surroundings), checkpoint.versions())
         self._pieces = Pieces(self.executor, program)
         self._programs.update(
             keys=dealt, init=started, template=template, asked=asked, exported=program, records=records
         )
 
-    def _exported(self, template: Any) -> tuple[bytes, Any]:
-        """The step loop of one piece as bytes, and the structure of what it records. At its door keys are
-        numbers, and trees are leaves."""
-        tree, keyed = jax.tree.structure(template), [_is_key(leaf) for leaf in jax.tree.leaves(template)]
-        data = jax.tree.structure(self.plan.inputs)
-        structure: list[Any] = []
-
-        def advance(leaves: Sequence[Any], inputs: Sequence[Any], steps: Any, sweeps: Any) -> Any:
-            keys = [jax.random.wrap_key_data(v) if k else v for v, k in zip(leaves, keyed, strict=True)]
-            state, records = self._advance_chains(
-                jax.tree.unflatten(tree, keys), jax.tree.unflatten(data, inputs), steps, sweeps
-            )
-            structure.append(jax.tree.structure(records))
-            return tuple(map(_plain, jax.tree.leaves(state))), tuple(jax.tree.leaves(records))
-
-        few = jax.tree.map(lambda v: jax.ShapeDtypeStruct((self._piece, *v.shape[1:]), v.dtype), template)
-        leaves = tuple(jax.eval_shape(_plain, v) for v in jax.tree.leaves(few))
-        inputs = tuple(jax.ShapeDtypeStruct(np.shape(v), v.dtype) for v in jax.tree.leaves(self.plan.inputs))
-        count = jax.ShapeDtypeStruct((), jnp.int32)
-        platform = self.devices[0].platform
-        fn = for_cpu(advance) if platform == "cpu" else advance
-        try:
-            found = jax.export.export(jax.jit(fn), platforms=["cuda" if platform == "gpu" else platform])(
-                leaves, inputs, count, count
-            )
-            return bytes(found.serialize()), structure[-1]
-        except (NotImplementedError, ValueError) as problem:
-            raise ModelError(
-                f"the program of {self.plan.model_name!r} cannot leave this process: "
-                f"{str(problem).splitlines()[0]}. "
-                f"What calls back into Python (pure_callback, debug.print) cannot be sent; sample without on="
-            ) from problem
-
     def _begin(self, state: Any, steps: int, warming: bool) -> Flight:
         assert self._pieces is not None
-        leaves = [np.asarray(_plain(v)) for v in jax.tree.leaves(state)]
+        leaves = leaves_of(state)
         firsts = range(0, self.chains, self._piece)
         sweeps = 1 if warming else self.thin
         parts = [self._pieces.sent([v[c : c + self._piece] for v in leaves], steps, sweeps) for c in firsts]
@@ -121,12 +85,7 @@ class RemoteEngine(Engine):
         assert self._pieces is not None
         answers = self._pieces.answers(parts, self.stop)
         together = [np.concatenate(vs) for vs in zip(*(a.state for a in answers), strict=True)]
-        leaves = jax.tree.leaves(self.template)
-        keys = [
-            jax.random.wrap_key_data(jnp.asarray(v)) if _is_key(like) else jnp.asarray(v)
-            for v, like in zip(together, leaves, strict=True)
-        ]
-        state = jax.tree.unflatten(jax.tree.structure(self.template), keys)
+        state = rebuilt(together, self.template)
         records = [np.concatenate(vs, axis=1) for vs in zip(*(a.records for a in answers), strict=True)]
         values, stats = jax.tree.unflatten(self._programs["records"], records)
         return state, Chunk(values, stats), median(a.seconds for a in answers)
@@ -148,11 +107,3 @@ class RemoteFlight(Flight):
 
 def _divides(piece: int, chains: int) -> bool:
     return chains % piece == 0 and chains // piece <= MOST_PIECES
-
-
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _plain(leaf: Any) -> Any:
-    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
