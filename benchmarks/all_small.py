@@ -22,6 +22,7 @@ ARGUMENTS = {
     "augur_lda": "5",
     "autogibbs_table": "25",
     "classics": "dyes --draws 100",
+    "clusters": "--small",
     "dashboard_cost": "1 400",
     "dashboard_stream": "4000 2",
     "default_sampler": "--seeds 1 --models 'eight schools'",

@@ -42,7 +42,7 @@ from gibbsite.plans.schedule.schedule import Schedule
 from gibbsite.prediction import of_runs
 from gibbsite.printing.statements.model_tape import tape_of_model
 from gibbsite.sampling import Run
-from gibbsite.sampling.options import Options
+from gibbsite.sampling.options import Options, elsewhere
 from gibbsite.sampling.start import made
 from gibbsite.showing import Live
 from gibbsite.structure.model import Changing
@@ -410,7 +410,8 @@ class Model(Live):
         from dispersed discrete starts; simulation-based calibration (Talts et al. 2018) with what time is
         left. Returns the `Check`: `.ok`, `.findings`, `.report(path)`; without `wait` at once, and `.stop()`
         ends it. An interrupt does, too, and keeps what was found. Compiling is most of the time: of large
-        models give it more. Raises `OptionError` for what are no seconds, or no seed.
+        models give it more. With an executor `on`, as in `sample`, its workers fit the data sets of the
+        calibration. Raises `OptionError` for what are no seconds, no seed, or no executor.
         """
         if on is not None:
             elsewhere(on)

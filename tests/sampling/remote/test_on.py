@@ -6,6 +6,8 @@ import threading
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
+from time import monotonic
+from types import SimpleNamespace
 
 import gibbsite as gb
 import jax
@@ -142,6 +144,7 @@ def test_the_first_of_two_answers_counts(model, whole, monkeypatch):
     """All that is late is sent again; what comes of the first sending afterwards is another's no more."""
     monkeypatch.setattr(pieces, "_LEAST", 0.0)
     monkeypatch.setattr(pieces, "LATE", 0.0)
+    monkeypatch.setattr(pieces, "IDLE", 0.0)
     with ThreadPoolExecutor(2) as pool:
         run = model.sample(on=pool, chunk=20, **OPTIONS)
     same(run, whole)
@@ -211,6 +214,41 @@ def test_a_worker_with_other_versions_is_refused_by_name(model, monkeypatch):
     program = worker.Program(b"", (), {}, asked)
     answer = worker.stepped(*program.packed(), (), 1, 1, "a")
     assert answer.kind == "refused" and "jax 0.0.1 where the run has 9.9.9" in answer.text
+
+
+def test_a_run_ends_where_a_worker_is_refused(model, monkeypatch):
+    """Before any work: the program is not even read."""
+    monkeypatch.setattr(worker, "checkpoint", SimpleNamespace(versions=lambda: {"gibbsite": "0.0.1"}))
+    monkeypatch.setattr(worker.jax.export, "deserialize", None)
+    with pytest.raises(GibbsiteError, match=r"worker \S+:\d+ cannot take part: it has gibbsite 0.0.1 where"):
+        model.sample(on=Here(), **OPTIONS)
+
+
+@pytest.mark.parametrize("clock", [lambda: -monotonic(), lambda: 3e9 + 1e4 * monotonic()])
+def test_clocks_that_differ_change_nothing(model, whole, monkeypatch, clock):
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=clock))
+    same(model.sample(on=Here(), **OPTIONS), whole)
+
+
+def test_a_model_may_hold_what_cannot_be_sent(whole, tmp_path):
+    """What goes out is the program: open files, locks and generators stay where they are."""
+    with (
+        (tmp_path / "scale").open("w+") as file,
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
+    ):
+        file.write("10.0")
+        lock, numbers = threading.Lock(), iter([1.0])
+
+        def holding(y):
+            assert lock and numbers
+            file.seek(0)
+            mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+            tau = numpyro.sample("tau", dist.HalfNormal(float(file.read())))
+            with numpyro.plate("j", len(y)):
+                z = numpyro.sample("z", dist.Bernoulli(0.3))
+                numpyro.sample("y", dist.Normal(mu + 10.0 * z, tau + 1.0), obs=y)
+
+        same(gb.model(holding, Y).sample(on=pool, **OPTIONS), whole)
 
 
 def test_what_a_program_raises_is_told_with_the_worker(model, monkeypatch):

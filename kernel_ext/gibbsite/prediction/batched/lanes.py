@@ -27,7 +27,6 @@ from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.initial import bad_chains
 from gibbsite.sampling.engine.resources import Place, bytes_per_draw
 from gibbsite.sampling.engines import surroundings_of
-from gibbsite.sampling.remote.engine import MOST_PIECES
 from gibbsite.sampling.remote.pieces import Pieces, checked
 from gibbsite.sampling.remote.sent import leaves_of, program_for, rebuilt
 from gibbsite.sampling.run import Settings
@@ -37,6 +36,7 @@ _TRIES = 30  # of starts that have no density; what has none by then is told by 
 _CHAINS = 128  # side by side on a CPU: 64 to 256 take the same time for each in regressions of 50 rows
 _NUMBERS = 2**17  # … and that these chains read in a step: what stays in a core's cache
 _CHAINS_OF_A_GPU = 2**14
+_GROUPS = 64  # for workers, each of which has a thread here that waits for it
 _BUFFER = 2**26  # bytes of draws on the device at a time
 _MOST_STEPS = 512
 _LEAST_HALF = 4
@@ -78,7 +78,7 @@ class Lanes:
         self.workers = (os.cpu_count() or 1) if on_cpu else 1
         self._executor = None if on is None else checked(on)
         if on is not None:  # whoever they are, so that draws do not depend on them
-            self.workers = MOST_PIECES
+            self.workers = _GROUPS
         self.at_once = int(np.clip(-(-count // self.workers), 1, max(1, most // chains)))
         each = max(1, bytes_per_draw(plan) * chains * self.at_once)
         self._capacity = int(np.clip(_BUFFER // each, 1, _MOST_STEPS))

@@ -24,18 +24,17 @@ from gibbsite.sampling.remote.pieces import Piece, Pieces, checked
 from gibbsite.sampling.remote.sent import leaves_of, program_for, rebuilt
 from gibbsite.storage.draws import Chunk
 
-MOST_PIECES = 64
-"""Pieces of a chunk: many more would wait for the one process that sends them."""
+MOST_PIECES = 1024
+"""Pieces of a chunk: many more would wait for the one process that sends them (`benchmarks/clusters.py`)."""
+_PIECES_A_SECOND = 100  # so that this process, which has a millisecond for each, is busy a tenth of the time
 
 
 class RemoteEngine(Engine):
     """An engine whose step loop runs in pieces on an `executor`.
 
     A chunk is to take a second of a worker's time, of which what is sent and received (some milliseconds in a
-    process pool, some tens over a network) is little.
+    process pool, some tens over a network) is little; of more than a hundred pieces more.
     """
-
-    chunk_seconds = 1.0
 
     def __init__(self, *arguments: Any, executor: Any, **named: Any):
         super().__init__(*arguments, **named)
@@ -43,6 +42,7 @@ class RemoteEngine(Engine):
         self.stop: threading.Event | None = None  # when set, late answers are waited for no longer
         self._piece = next(p for p in range(1, self.chains + 1) if _divides(p, self.chains))
         self._pieces: Pieces | None = None
+        self.chunk_seconds = max(1.0, self.chains / self._piece / _PIECES_A_SECOND)
 
     def moved(self, executor: Any) -> "RemoteEngine":
         """The same with other workers."""

@@ -25,10 +25,11 @@ _log = logging.getLogger("gibbsite")
 TRIES = 4
 """How often a piece is sent before the run ends: a worker that dies once or twice is no matter, and a piece
 that kills three of them will kill the fourth."""
-LATE = 3.0
+LATE, IDLE = 3.0, 1.0
 """After so many times as long as a piece takes, without any answer, what is out is sent a second time: as
-long as workers have something to do they answer, so one of them is idle by then. Chains differ by less than
-that, and what is sent twice for nothing costs an idle worker's time alone (`benchmarks/clusters.py`)."""
+long as workers have something to do they answer, so that one of them is idle by then; sooner where more
+workers have answered than pieces are left. What is sent twice for nothing costs idle workers' time alone
+(`benchmarks/clusters.py` has what other factors come to)."""
 _LEAST = 1.0  # seconds that a piece is taken to last at least: chunks aim at this, and networks stall
 _LOOK = 0.05  # seconds between looks at futures that tell nobody when they are done
 _TELL = 60.0  # seconds without an answer after which a line says so
@@ -91,12 +92,12 @@ class Pieces:
             self._landed.notify_all()
 
     @property
-    def patience(self) -> float | None:
-        """Seconds without an answer after which a worker is idle; None where none has answered yet."""
+    def usual(self) -> float | None:
+        """Seconds that a piece takes; None where none has come back yet."""
         if not self._took:
             return None
         there, way = zip(*tuple(self._took), strict=True)
-        return LATE * max(_LEAST, median(there) + min(way))
+        return max(_LEAST, median(there) + min(way))
 
     def answers(self, pieces: Sequence["Piece"], stop: threading.Event | None = None) -> list[Answer]:
         """Wait for pieces; each is sent again where its worker is lost, does not know the program, or keeps
@@ -109,10 +110,11 @@ class Pieces:
         told = False
         while left := [piece for piece in pieces if piece.found is None and not self._looked(piece)]:
             quiet = time.monotonic() - max(self._heard, *(piece.sent for piece in left))
-            patience = self.patience
-            if stop is not None and stop.is_set() and (patience is None or quiet > patience):
+            usual, answered = self.usual, {piece.found.worker for piece in pieces if piece.found is not None}
+            late = usual is not None and quiet > usual * (IDLE if len(left) < len(answered) else LATE)
+            if stop is not None and stop.is_set() and (usual is None or late):
                 raise WorkersLost
-            if patience is not None and quiet > patience:
+            if late:
                 again = [piece for piece in left if piece.times < TRIES]
                 if again:
                     _log.info("%d pieces of a chunk are late, and sent again", len(again))
