@@ -23,6 +23,7 @@ ARGUMENTS = {
     "autogibbs_table": "25",
     "checked": "--seconds 5 --models regression",
     "classics": "dyes --draws 100",
+    "clusters": "--small",
     "dashboard_cost": "1 400",
     "dashboard_stream": "4000 2",
     "default_sampler": "--seeds 1 --models 'eight schools'",

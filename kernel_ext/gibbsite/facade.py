@@ -42,7 +42,7 @@ from gibbsite.plans.schedule.schedule import Schedule
 from gibbsite.prediction import of_runs
 from gibbsite.printing.statements.model_tape import tape_of_model
 from gibbsite.sampling import Run
-from gibbsite.sampling.options import Options
+from gibbsite.sampling.options import Options, elsewhere
 from gibbsite.sampling.start import made
 from gibbsite.showing import Live
 from gibbsite.structure.model import Changing
@@ -384,7 +384,8 @@ class Model(Live):
 
         Data sets of one program are fitted by it together, shorter ones with rows after them that do not
         count, where that is certain to change nothing; those whose chains do not meet, and all where options
-        ask for what a single run alone can do (`store`, `until`, `init`, …), have a run of their own.
+        ask for what a single run alone can do (`store`, `until`, `init`, …), have a run of their own. With
+        `on` all are dealt out to an executor's workers, with the draws that they have whoever these are.
 
         Returns `Many`: `.runs`, `.verdicts` and `.failures` by name, `.draws`, `.summary()`, and
         `.to_datatree()` with a dimension `dataset`. Raises `OptionError` for what are no data sets,
@@ -400,7 +401,7 @@ class Model(Live):
         found.known.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
         return Model(found, self._source).with_schedule(self.execution.asked)
 
-    def check(self, seconds: float = 60, *, seed: int = 0, wait: bool = True) -> Check:
+    def check(self, seconds: float = 60, *, seed: int = 0, wait: bool = True, on: Any = None) -> Check:
         """Whether the sampler of this model is right, in about so many seconds: `model.check(seconds=60)`.
 
         In the order of their cost: every derived conditional, and every sum or integral, against NumPyro's
@@ -409,10 +410,13 @@ class Model(Live):
         from dispersed discrete starts; simulation-based calibration (Talts et al. 2018) with what time is
         left. Returns the `Check`: `.ok`, `.findings`, `.report(path)`; without `wait` at once, and `.stop()`
         ends it. An interrupt does, too, and keeps what was found. Compiling is most of the time: of large
-        models give it more. Raises `OptionError` for what are no seconds, or no seed.
+        models give it more. With an executor `on`, as in `sample`, its workers fit the data sets of the
+        calibration. Raises `OptionError` for what are no seconds, no seed, or no executor.
         """
+        if on is not None:
+            elsewhere(on)
         seconds, seed = sensible.seconds("seconds", seconds), sensible.count("seed", seed, 0)
-        check = Check(self, seconds, seed).start()
+        check = Check(self, seconds, seed, on).start()
         return check.wait() if sensible.flag("wait", wait) else check
 
     def predict(self, table: Any = None, /, **options: Any) -> Any:

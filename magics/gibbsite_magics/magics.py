@@ -223,6 +223,7 @@ class Gibbsite(Magics):
     @magic_arguments()
     @argument("model", help="the name of a model")
     @argument("--seconds", type=float, default=60.0, help="how long it may take (60)")
+    @argument("--on", type=unquoted, help="workers that fit the data sets of the calibration")
     @argument("--seed", "-s", type=count, help=default("random seed", "seed", seed))
     @argument("--report", type=unquoted, help="a file to write the findings to, as HTML")
     @argument("--background", "-b", action="store_true", help="return at once; .stop() ends it")
@@ -239,7 +240,8 @@ class Gibbsite(Magics):
         model = self._model(args.model)
         self._ahead.make_way(model)
         seed = self.seed if args.seed is None else args.seed
-        check = self._plainly(lambda: model.check(args.seconds, seed=seed, wait=False))
+        on = None if args.on is None else evaluated(args.on, self._shell.user_ns)
+        check = self._plainly(lambda: model.check(args.seconds, seed=seed, wait=False, on=on))
         follow(self._shell, check)
         if not args.background:
             check.wait().wait()  # an interrupt stops it; what is under way is waited for

@@ -1,5 +1,8 @@
 """What `Model.check` asks: right models pass, planted faults are found by the test that is meant for them."""
 
+from concurrent.futures import Future
+from dataclasses import replace
+
 import gibbsite as gb
 import jax
 import jax.numpy as jnp
@@ -7,6 +10,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.checking.calibration import calibration
 from gibbsite.checking.check import Check
 from gibbsite.checking.conditionals import conditionals
 from gibbsite.checking.dependence import dependence
@@ -20,6 +24,7 @@ from gibbsite.conditional.conjugate.families import Family
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density.density import Density
 from gibbsite.elimination.marginal import Marginal
+from gibbsite.errors import OptionError
 from gibbsite.kernels.blocks import metropolis
 from gibbsite.kernels.learnt.coordinates import Coordinates
 from gibbsite.programs.maps import control
@@ -209,6 +214,33 @@ def test_a_schedule_that_cannot_cross_is_found():
     assert found.state == "wrong" and "a, b" in found.text, found
     # each of its steps is right, and what belongs together stays so
     assert swept(check).state != "wrong"
+
+
+class Here:
+    """An executor whose workers are this process."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def submit(self, fn, *arguments):
+        self.calls += 1
+        later = Future()
+        later.set_result(fn(*arguments))
+        return later
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_workers_calibrate(wrong):
+    """Also that they fit the data that each truth has made: with another's, ranks are far from uniform."""
+    made = replicated(gb.model(levels, Y), 40, 1)
+    if wrong:
+        made = replace(made, data={n: v[::-1] for n, v in made.data.items()})
+    pool, told = Here(), []
+    found = calibration(made, 1, 0.0, always, True, told.append, pool)
+    assert pool.calls and "40 data sets" in found.text and told
+    assert found.state == ("doubtful" if wrong else "right")
+    with pytest.raises(OptionError, match="no submit"):
+        gb.model(levels, Y).check(on=3)
 
 
 def test_what_cannot_be_replicated_is_told():

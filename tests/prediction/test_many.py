@@ -1,5 +1,7 @@
 """One model and many data sets, fitted side by side, against what each says in closed form."""
 
+from concurrent.futures import Future
+
 import gibbsite as gb
 import numpy as np
 import numpyro
@@ -128,3 +130,31 @@ def test_codes_that_differ_are_each_data_sets_own():
         z = (a - given) / np.sqrt(spread)
         assert np.abs(z.mean(axis=0)).max() < 5 / np.sqrt(len(z) / 5)
         assert np.abs(z.var(axis=0) - 1).max() < 5 * np.sqrt(2 / (len(z) / 5))
+
+
+class Here:
+    """An executor whose workers are this process; every third call is lost."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def submit(self, fn, *arguments):
+        self.calls += 1
+        later = Future()
+        if self.calls % 3 == 0:
+            later.set_exception(ConnectionError("the worker is gone"))
+        else:
+            later.set_result(fn(*arguments))
+        return later
+
+
+def test_workers_fit_what_is_fitted_here():
+    """By the same door as chains: chunk by chunk, as pieces that may be lost."""
+    parts = [table(12, f"s{i}") for i in range(3)]
+    pool = Here()
+    found = gb.model(line, parts[0]).many(parts, draws=1000, chains=2, on=pool)
+    assert pool.calls > 6 and found.note.startswith("3 together") and not found.failures
+    for i, part in enumerate(parts):
+        agrees(found.draws["b"][i], part)
+    found[1].resume(draws=10)
+    assert found[1].draws["b"].shape == (2, 1010)

@@ -6,7 +6,7 @@ parameters alone do not tell a posterior from the prior (Modrák et al. 2023).
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -20,8 +20,11 @@ from gibbsite.checking.replicates import Replicates
 from gibbsite.checking.uniform import ecdf_p
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.errors import GibbsiteError
+from gibbsite.prediction.batched.lanes import Lanes
 from gibbsite.programs.passes.for_cpu import jitted
+from gibbsite.sampling.engine.resources import choose_device
 from gibbsite.sampling.registry import forget
+from gibbsite.sampling.start import settings_for
 
 TEST = "calibration"
 WARMUP, DRAWS, CHAINS = 200, 100, 4
@@ -57,15 +60,35 @@ class Calibration:
 
     def add(self, i: int) -> None:
         """One data set more."""
-        plan = self._replicates.planned(i)
         try:
-            run = pilot(plan, self._seed + i).wait()
+            run = pilot(self._replicates.planned(i), self._seed + i).wait()
         except GibbsiteError as why:
             self.failed.append(str(why))
             return
+        self._ranked(i, run.draws)
+
+    def add_on(self, executor: Any, going: Callable[[], bool]) -> Iterator[None]:
+        """Data sets at the workers of an executor, side by side as by `Model.many`, one at a step."""
+        made = self._replicates
+        settings = settings_for(draws=DRAWS, warmup=WARMUP, chains=CHAINS, seed=self._seed)
+        data = [made.planned(i).inputs["data"] for i in range(made.count)]
+        differs = [at in made.places.values() for at in range(len(data[0]))]
+        place = choose_device("cpu", made.plan, CHAINS)
+        lanes = Lanes(made.plan, settings, place, differs, made.count, executor)
+        for i, lane in enumerate(lanes.fitted(data, lambda: not going())):
+            if lane.sound:
+                self._ranked(i, {n: np.moveaxis(v, 0, 1) for n, v in lane.values.items()})
+            else:
+                self.failed.append("it found no start, or its draws are not finite")
+            yield
+
+    def _ranked(self, i: int, draws: Mapping[str, np.ndarray]) -> None:
+        """Ranks of what made data set `i` among draws `[chain, draw, *shape]`."""
+        plan = self._replicates.plan
+        inputs = self._replicates.inputs({n: v[i] for n, v in self._replicates.data.items()})
         at = np.linspace(0, DRAWS, KEPT + 1).astype(int)[1:] - 1
         drawn: dict[str, np.ndarray] = {}
-        for name, v in run.draws.items():
+        for name, v in draws.items():
             kept = np.asarray(v)[:, at].reshape(-1, *v.shape[2:])
             members = plan.groups.get(name) or plan.members.get(name)
             drawn.update({m: kept[:, j] for j, m in enumerate(members)} if members else {name: kept})
@@ -74,7 +97,7 @@ class Calibration:
         old, new = quantities(truth), quantities(drawn)
         both = {n: jnp.asarray(np.concatenate([truth[n], drawn[n]])) for n in truth}
         with handlers_alone:
-            heights = np.asarray(self._height(both, plan.inputs), float)
+            heights = np.asarray(self._height(both, inputs), float)
         old[HEIGHT], new[HEIGHT] = heights[:1], heights[1:]
         for name, value in old.items():
             x = new[name]
@@ -119,16 +142,23 @@ def calibration(
     going: Callable[[], bool],
     sound: bool,
     told: Callable[[Finding], None],
+    on: Any = None,
 ) -> Finding:
-    """Data set after data set until time is over; `told` hears of the finding so far."""
+    """Data set after data set until time is over, or as many at a time as there are workers of an executor
+    `on`; `told` hears of the finding so far."""
     at = Calibration(replicates, seed)
+    for _ in _one_by_one(at, replicates.count, going, until) if on is None else at.add_on(on, going):
+        if at.count >= _LEAST and at.count % 10 == 0:
+            told(at.finding(sound))
+    return at.finding(sound)
+
+
+def _one_by_one(at: Calibration, count: int, going: Callable[[], bool], until: float) -> Iterator[None]:
     longest = 0.0
-    for i in range(replicates.count):
+    for i in range(count):
         began = time.monotonic()
         if not going() or began + longest > until:
             break
         at.add(i)
         longest = max(longest if i else 0.0, time.monotonic() - began)
-        if at.count >= _LEAST and at.count % 10 == 0:
-            told(at.finding(sound))
-    return at.finding(sound)
+        yield

@@ -36,8 +36,8 @@ class Check(Shown):
     step and keeps what was found, `wait()` blocks until the end.
     """
 
-    def __init__(self, model: Any, seconds: float, seed: int):
-        self.model, self.seconds, self.seed = model, seconds, seed
+    def __init__(self, model: Any, seconds: float, seed: int, on: Any = None):
+        self.model, self.seconds, self.seed, self._on = model, seconds, seed, on
         self._findings: dict[str, Finding] = {}
         self._stop, self._ended = threading.Event(), threading.Event()
         self._subscribers: list[Callable[[Check], Any]] = []
@@ -182,7 +182,7 @@ class Check(Shown):
     def _calibration(self) -> Finding:
         replicates, _ = self._made()
         sound = self._findings["the whole schedule"].state == "right"
-        return calibration(replicates, self.seed, self._until, self._going, sound, self._told)
+        return calibration(replicates, self.seed, self._until, self._going, sound, self._told, self._on)
 
     def __repr__(self) -> str:
         head = f"check of {self.model.name}: {self.verdict}"

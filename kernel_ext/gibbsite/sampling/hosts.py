@@ -7,7 +7,7 @@ to the others. In a program of `jax.distributed` it is JAX's number.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import jax
 
 from gibbsite.errors import CheckpointError, OptionError
 from gibbsite.ground import arguments as sensible
+from gibbsite.storage.objects import Objects
 
 _TOLD = re.compile(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*")
 # number and count, by batch system: tasks of one Slurm job step, a Slurm array from 0, an Indexed Job of
@@ -44,9 +45,8 @@ class Host:
             )
         return self.number * (chains // self.count), chains // self.count
 
-    def folder_of(self, path: str | Path) -> Path:
+    def folder_of(self, path: Path | Objects) -> Path | Objects:
         """Where it keeps the run that is stored in `path`: a folder of its own, if there are others."""
-        path = Path(path).expanduser()
         return path if self.count == 1 else path / f"host{self.number}"
 
 
@@ -83,18 +83,22 @@ def _checked(number: int, count: int, what: str) -> Host:
     return Host(number, count)
 
 
-def own_part(path: Path) -> Path:
+def own_part(path: Path | Objects) -> Path | Objects:
     """What this host stored in `path`. Raises `CheckpointError` in a program of one host."""
     if jax.process_count() == 1:
         raise CheckpointError(
             f"{str(path)!r} holds the chains of several hosts: gibbsite.joined reads the draws of all, "
-            f"gibbsite.load one of {', '.join(p.name for p in parts(path))}"
+            f"gibbsite.load one of {', '.join(p.name for p in parts_in(path))}"
         )
     return this_host().folder_of(path)
 
 
-def parts(path: str | Path) -> list[Path]:
+def parts(path: Path) -> list[Path]:
     """The folders that hosts have made in `path`, in their order."""
-    found = Path(path).expanduser().glob("host*")
-    numbered = [(int(p.name[4:]), p) for p in found if p.name[4:].isdecimal() and p.is_dir()]
+    numbered = [(int(p.name[4:]), p) for p in path.glob("host*") if p.name[4:].isdecimal() and p.is_dir()]
     return [p for _, p in sorted(numbered)]
+
+
+def parts_in(where: Path | Objects) -> Sequence[Path | Objects]:
+    """As `parts`, also in an object store."""
+    return where.parts() if isinstance(where, Objects) else parts(where)

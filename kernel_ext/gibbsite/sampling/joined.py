@@ -10,7 +10,8 @@ import numpy as np
 from gibbsite.errors import CheckpointError, OptionError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.lazy_import import later
-from gibbsite.sampling.hosts import parts
+from gibbsite.sampling import options
+from gibbsite.sampling.hosts import parts_in
 from gibbsite.sampling.load import load
 
 xr = later("xarray")
@@ -24,12 +25,12 @@ def joined(path: str | Path, drop: Collection[int] = ()) -> Any:
     may be missing. Raises `CheckpointError` where `path` holds no such runs, not those of all hosts, or a
     host without draws, `OptionError` where `drop` names none of them or all.
     """
-    folder = sensible.a_path("path", path)
-    found = {int(p.name[4:]): p for p in parts(folder)}
+    folder: Any = options.folder(path, "path")
+    found = {int(p.name[4:]): p for p in parts_in(folder)}
     if not found:
         raise CheckpointError(f"{str(path)!r} holds no runs of several hosts; gibbsite.load reads one run")
     left_out = _numbers(drop)
-    runs = {k: load(p) for k, p in found.items() if k not in left_out}
+    runs = {k: load(str(p)) for k, p in found.items() if k not in left_out}
     if not runs:
         raise OptionError(f"drop: these are all hosts that {str(path)!r} holds chains of: {sorted(found)}")
     first = next(iter(runs.values()))

@@ -14,14 +14,15 @@ from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, Schedule
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground import services as above
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.sampling import registry
+from gibbsite.sampling import options, registry
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engines import engine_for
-from gibbsite.sampling.hosts import own_part, parts
+from gibbsite.sampling.hosts import own_part, parts_in
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.storage import checkpoint, journal
 from gibbsite.storage.described import plan_without_model
 from gibbsite.storage.facts import checked_facts, checked_settings
+from gibbsite.storage.objects import Objects, ObjectStore, holds_run
 from gibbsite.storage.reading import (
     add_later,
     damages,
@@ -41,7 +42,7 @@ def load(
     partial: bool = False,
     on: Any = None,
 ) -> Run:
-    """The run saved, or streamed, in the folder `path`.
+    """The run saved, or streamed, in the folder `path`, or in an object store at that URL.
 
     Its draws, statistics and diagnostics are there at once; to `resume`, give the `model`: the same program
     and data (names of Python objects do not matter). A run that streamed to `path` goes on doing so, unless
@@ -55,14 +56,23 @@ def load(
     sensible.text("device", device, "cpu")
     if model is not None and not callable(getattr(model, "plan", None)):
         raise ModelError(f"model must be a Model, as gibbsite.model makes it, not {sensible.shown(model)}")
-    folder = sensible.a_path("path", path).expanduser()
-    if parts(folder) and not (folder / checkpoint.FILE).exists():
-        folder = own_part(folder)
+    where: Any = options.folder(path, "path")
+    if parts_in(where) and not holds_run(where):
+        where = own_part(where)
     planned = None if model is None else partial_of(_plan_of, model)
-    return read_back(folder, planned, device, on=on, partial=partial)
+    return read_back(where, planned, device, on=on, partial=partial)
 
 
-def read_back(
+def read_back(where: Path | Objects, *given: Any, **named: Any) -> Run:
+    """As `read_folder`, also of a run in an object store."""
+    if not isinstance(where, Objects):
+        return read_folder(where, *given, **named)
+    folder = where.fetched()
+    with where.told(folder):
+        return read_folder(folder, *given, objects=where, **named)
+
+
+def read_folder(
     folder: Path,
     planned: Callable[[dict[str, Any]], Plan] | None,
     device: str | None = None,
@@ -72,9 +82,11 @@ def read_back(
     streaming: bool = False,
     durable: bool = True,
     going: bool = False,
+    objects: Objects | None = None,
 ) -> Run:
     """As `load`, where `planned` makes of the store's description the plan to go on with; `streaming` has it
-    write to `folder` even if it was saved, and not streamed, there. `going`: another process is at it."""
+    write to `folder` even if it was saved, and not streamed, there. `going`: another process is at it.
+    `objects`: what the folder was fetched from, and is kept in."""
     facts, state = checkpoint.read(folder)
     later = _later(folder, facts.get("commit"), partial)
     if later:  # what the draws' arrays hold is the checkpoint's; all else is as of the last commit
@@ -114,7 +126,9 @@ def read_back(
     if partial:
         return run
     if facts["live"] or streaming:
-        store = Store(folder, plan, durable)
+        store = (
+            Store(folder, plan, durable) if objects is None else ObjectStore.fetched(folder, plan, objects)
+        )
         store.expect(facts)
         run.attach_store(store)
     if planned is not None:
@@ -199,7 +213,15 @@ def verify(path: str | Path) -> Verified:
 
     Raises `CheckpointError` that names each file which is missing or not as it was written.
     """
-    folder = sensible.a_path("path", path).expanduser()
+    where = options.folder(path, "path")
+    if isinstance(where, Objects):
+        folder = where.fetched()
+        with where.told(folder):
+            return replace(_verified(folder), path=str(where))
+    return _verified(where or Path())
+
+
+def _verified(folder: Path) -> Verified:
     facts = checked_facts(checkpoint.read(folder)[0], folder)
     checked_settings(facts["settings"], folder)
     wrong = list(damages(folder, facts))

@@ -12,6 +12,7 @@ from gibbsite.ground.arguments import shown
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.remote.pieces import checked
 from gibbsite.storage.draws import empty_like
+from gibbsite.storage.objects import Objects, local, located
 
 
 class Options(TypedDict, total=False):
@@ -40,7 +41,7 @@ class Options(TypedDict, total=False):
     durable: bool
 
 
-def elsewhere(executor: Any, host: Any, shard: Any) -> None:
+def elsewhere(executor: Any, host: Any = None, shard: Any = None) -> None:
     """Raise `OptionError` where an executor is none, or where it is asked for beside what it replaces."""
     checked(executor)
     for name, value in (("host", host), ("shard", shard)):
@@ -65,9 +66,11 @@ def warmup(value: Any) -> tuple[int, bool]:
     return sensible.count("warmup", value, 0), False
 
 
-def folder(value: Any) -> Path | None:
-    """A path to stream to, or None. Raises `OptionError`."""
-    return None if value is None else sensible.a_path("store", value)
+def folder(value: Any, name: str = "store") -> Path | Objects | None:
+    """A folder to keep a run in, a place in an object store, or None. Raises `OptionError`."""
+    if value is None:
+        return None
+    return located(name, value) or sensible.a_path(name, local(value)).expanduser()
 
 
 def most_draws(value: Any, draws: int) -> int:
@@ -81,7 +84,7 @@ def most_draws(value: Any, draws: int) -> int:
     return most
 
 
-def again(resume: Any, store: Path | None) -> None:
+def again(resume: Any, store: Any) -> None:
     """Raise `OptionError` where `resume` is not what goes on with the run in a store."""
     if resume is None:
         return

@@ -12,19 +12,14 @@ from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.load import read_back
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.watch.until import Until
-from gibbsite.storage import checkpoint
+from gibbsite.storage.objects import Objects
 
 # what may be another than when the run began: how far it is to go, and what does not change draws
 _FREE = ("draws", "chunk")
 
 
-def under_way(folder: Path) -> bool:
-    """Whether a run has begun in `folder`."""
-    return (folder / checkpoint.FILE).is_file()
-
-
 def taken_up(
-    folder: Path,
+    folder: Path | Objects,
     plan: Plan,
     settings: Settings,
     *,

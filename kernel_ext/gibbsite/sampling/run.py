@@ -25,6 +25,7 @@ from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, OptionEr
 from gibbsite.ground import arguments as sensible
 from gibbsite.kernels.nuts.report import Centring, aimed_at, learnt_centring
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.sampling import options
 from gibbsite.sampling.derived.derived import Derived
 from gibbsite.sampling.engine.abandonable import Work
 from gibbsite.sampling.engine.engine import INPUTS, Engine
@@ -48,8 +49,8 @@ from gibbsite.showing import watch
 from gibbsite.storage import checkpoint
 from gibbsite.storage.committing import Committing, Packed
 from gibbsite.storage.datatree import to_datatree
-from gibbsite.storage.drawn import Drawn
-from gibbsite.storage.draws import Chunk, Draws, empty_like
+from gibbsite.storage.draws import Chunk, Drawn, Draws, empty_like
+from gibbsite.storage.objects import store_in
 from gibbsite.storage.store import Store
 from gibbsite.storage.summaries import PREFIX
 
@@ -339,8 +340,12 @@ class Run(Looking):
         try:
             engine = self._ready_engine()
             carried, device = engine.surroundings.carried(), jax.default_device(engine.devices[0])
+            if isinstance(engine, RemoteEngine):
+                engine.stop = self._stop
             with carried, device, Ticker(self._notify):
                 self._loop(engine)
+        except WorkersLost as lost:
+            self._status, self._message = "stopped", str(lost) or None
         except BaseException as error:
             self._fail(_explained(error, self))
         finally:
@@ -391,11 +396,7 @@ class Run(Looking):
             self._status = self._phase()
             self._stages.enter(WARMING if self._status == "warmup" else SAMPLING)
             flight = ahead or self._depart(engine, self._state, self.kept.steps, size)
-            try:
-                chunk, seconds = flight.landed()
-            except WorkersLost as lost:
-                self._status, self._message = "stopped", str(lost)
-                return
+            chunk, seconds = flight.landed()
             n, state = flight.steps, flight.state
             if self.settings.chunk is None:
                 size = int(np.clip(engine.chunk_seconds / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))
@@ -580,7 +581,9 @@ class Run(Looking):
         While the run goes on, what is complete now is written. Raises `StoreError` where the path is taken
         or cannot be written to, `CheckpointError` before there is anything to save.
         """
-        folder = sensible.a_path("path", path)
+        where = options.folder(path, "path")
+        if where is None:
+            raise OptionError("path: say where to save the run")
         if self._plan.kernel is None:
             raise ModelError("a run that was loaded without its model is on disk already; copy the folder")
         with self._lock:  # the sampling thread waits at the end of its chunk: state and draws fit
@@ -590,7 +593,7 @@ class Run(Looking):
                     "the run has not begun yet: there is nothing to save before its first chunk"
                 )
             state = {**state, **self._beside()}
-            store = Store.create(folder, self._plan, lock=False)
+            store = store_in(where, self._plan, lock=False)
             try:
                 store.commit(self.kept, self._facts(live=False), state)
             except BaseException:

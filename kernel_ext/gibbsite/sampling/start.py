@@ -15,10 +15,10 @@ from gibbsite.sampling.engine.resources import planned
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import this_host
 from gibbsite.sampling.interrupts import interrupts, termination
-from gibbsite.sampling.resume import taken_up, under_way
+from gibbsite.sampling.resume import taken_up
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.watch.until import Until
-from gibbsite.storage.store import Store
+from gibbsite.storage.objects import holds_run, store_in
 
 _log = logging.getLogger("gibbsite")
 # how long a second interrupt waits for the chunk that is under way
@@ -70,7 +70,8 @@ def made(
     for all chains or one per chain; such chains stay in what they find. Of others those start again, or go on
     from another chain's place in warm-up, that are in what is certain to be no mode of weight (`Run.starts`
     tells which, and what that weighs at most); with `rescue` False none does. `store` is a new folder to
-    stream draws and state to; at every commit the disk is waited for, unless `durable` is False. With
+    stream draws and state to, or a URL that fsspec knows (`s3://bucket/run`); at every commit the disk is
+    waited for, unless `durable` is False. With
     `resume` "auto", a run that is in the store already goes on until it has `draws` in all (and `until`
     holds), so that a script may simply be run again; its model, data, schedule and other options must be
     those that it began with. With `until` (such as "ess>400,
@@ -133,7 +134,7 @@ def made(
         settings.keep,
     )
     folder = None if path is None else this_host(host).folder_of(path)
-    if folder is not None and resume and under_way(folder):
+    if folder is not None and resume and holds_run(folder):
         return taken_up(
             folder,
             plan,
@@ -151,7 +152,7 @@ def made(
         settings,
         place=place,
         init=given,
-        store=None if folder is None else Store.create(folder, plan, durable=durable, anew=bool(resume)),
+        store=None if folder is None else store_in(folder, plan, durable=durable, anew=bool(resume)),
         until=condition,
         max_draws=most,
         analysed=analysed,

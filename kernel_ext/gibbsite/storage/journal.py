@@ -30,8 +30,13 @@ from gibbsite.storage.draws import Arrays
 FILE = "journal"
 _MAGIC = b"gibbsite journal 1 "
 _DIGEST = hashlib.sha256().digest_size
-_HEAD = len(_MAGIC) + 32 + _DIGEST  # the checkpoint's commit in hexadecimal digits, and their digest
+HEAD = len(_MAGIC) + 32 + _DIGEST  # the checkpoint's commit in hexadecimal digits, and their digest
 _LENGTH = struct.Struct("<QI")  # bytes of a record's body, and a checksum of that number
+
+
+def goes_on_from(head: bytes) -> str:
+    """The name of the checkpoint that a journal with these first `HEAD` bytes goes on from."""
+    return head[len(_MAGIC) : len(_MAGIC) + 32].decode()
 
 
 class Journal:
@@ -136,9 +141,9 @@ def read(folder: Path, commit: str | None) -> list[Record]:
         return []
     except OSError as problem:
         raise _damaged(folder, str(problem)) from problem
-    if len(content) < _HEAD:
+    if len(content) < HEAD:
         return []  # the first commit never was
-    head, digest = bytes(content[: _HEAD - _DIGEST]), bytes(content[_HEAD - _DIGEST : _HEAD])
+    head, digest = bytes(content[: HEAD - _DIGEST]), bytes(content[HEAD - _DIGEST : HEAD])
     if not head.startswith(_MAGIC) or hashlib.sha256(head).digest() != digest:
         raise _damaged(folder, "its beginning is not what was written")
     if head != _MAGIC + (commit or "").encode():
@@ -147,7 +152,7 @@ def read(folder: Path, commit: str | None) -> list[Record]:
 
 
 def _bodies(folder: Path, content: memoryview, digest: bytes) -> Iterator[bytes]:
-    at = _HEAD
+    at = HEAD
     while len(content) - at >= _LENGTH.size + _DIGEST:
         length, check = _LENGTH.unpack_from(content, at)
         if zlib.crc32(content[at : at + 8]) != check:

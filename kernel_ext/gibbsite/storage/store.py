@@ -124,6 +124,11 @@ class Store:
                 path.unlink(missing_ok=True)
         self._made = []
 
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        return str(self.path)
+
     def claim(self) -> None:
         """Become the one that writes; does nothing if we are. Raises `StoreError` while another run does, in
         this process or another, and `CheckpointError` where another has gone on from what we know."""
@@ -133,7 +138,7 @@ class Store:
         if self._commit is not None and self._latest() != self._commit:
             self._lock.release()
             raise CheckpointError(
-                f"the run in {str(self.path)!r} has gone on elsewhere since this one was read; load it again"
+                f"the run in {self.place!r} has gone on elsewhere since this one was read; load it again"
             )
 
     def release(self) -> None:
@@ -226,7 +231,7 @@ class Store:
 
     def _cannot(self, problem: Exception) -> StoreError:
         return StoreError(
-            f"store {str(self.path)!r} cannot be written to: {problem}. The draws so far are in memory: "
+            f"store {self.place!r} cannot be written to: {problem}. The draws so far are in memory: "
             f"make room and resume, or save the run elsewhere"
         )
 

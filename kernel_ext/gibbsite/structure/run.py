@@ -20,8 +20,7 @@ from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.storage import checkpoint
-from gibbsite.storage.drawn import Drawn
-from gibbsite.storage.draws import Draws, scalar_labels
+from gibbsite.storage.draws import Drawn, Draws, scalar_labels
 from gibbsite.structure.automaton import INDEX, Automaton, ChainState
 from gibbsite.structure.engine import StructureEngine
 from gibbsite.structure.found import Structures, conditional_stats, found, summarised

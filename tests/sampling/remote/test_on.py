@@ -2,8 +2,12 @@
 
 import os
 import signal
-from concurrent.futures import ProcessPoolExecutor
+import threading
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
+from time import monotonic
+from types import SimpleNamespace
 
 import gibbsite as gb
 import jax
@@ -12,7 +16,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import GibbsiteError, ModelError, OptionError
-from gibbsite.sampling.remote import worker
+from gibbsite.sampling.remote import pieces, worker
 from gibbsite.sampling.remote.pieces import TRIES
 from helpers.models.sampling_models import AT_WORKERS as OPTIONS
 from helpers.models.sampling_models import SCHOOLS as Y
@@ -104,6 +108,86 @@ def test_a_pool_is_resumed_by_a_pool_of_another_size(model, whole):
     same(run, whole)
 
 
+class Hung:
+    """An executor of two threads, of which those that take the calls that `hangs` tells of wait for ever."""
+
+    def __init__(self, hangs):
+        self.calls, self.hangs, self.end = 0, hangs, threading.Event()
+        self.pool = ThreadPoolExecutor(2)
+
+    def submit(self, fn, *arguments):
+        self.calls += 1
+        if not self.hangs(self.calls):
+            return self.pool.submit(fn, *arguments)
+        return self.pool.submit(self.end.wait)
+
+
+@contextmanager
+def hung(hangs, monkeypatch):
+    monkeypatch.setattr(pieces, "_LEAST", 0.02)
+    executor = Hung(hangs)
+    try:
+        yield executor
+    finally:
+        executor.end.set()
+        executor.pool.shutdown()
+
+
+def test_a_worker_that_dawdles_holds_nobody(model, whole, monkeypatch):
+    with hung(lambda call: call == 30, monkeypatch) as executor:
+        run = model.sample(on=executor, chunk=20, **OPTIONS)
+        assert not executor.end.is_set()
+        same(run, whole)
+
+
+def test_the_first_of_two_answers_counts(model, whole, monkeypatch):
+    """All that is late is sent again; what comes of the first sending afterwards is another's no more."""
+    monkeypatch.setattr(pieces, "_LEAST", 0.0)
+    monkeypatch.setattr(pieces, "LATE", 0.0)
+    monkeypatch.setattr(pieces, "IDLE", 0.0)
+    with ThreadPoolExecutor(2) as pool:
+        run = model.sample(on=pool, chunk=20, **OPTIONS)
+    same(run, whole)
+
+
+@pytest.mark.parametrize("answered", [0, 3, 60])
+def test_stop_waits_for_nobody(model, whole, monkeypatch, answered):
+    """Also before the first answer (a queue of jobs), at the start of chains, and in mid-run."""
+    with hung(lambda call: call > answered, monkeypatch) as executor:
+        run = model.start(on=executor, chunk=10, **OPTIONS)
+        while executor.calls <= answered:
+            run.wait(0.05)
+        run.stop()
+        run.wait(60)
+        assert run.status == "stopped" and run.draws["mu"].shape[1] < 120
+    run.resume(on=Here())
+    same(run, whole)
+
+
+def test_workers_that_are_lost_before_the_first_draw(model, whole):
+    run = model.sample(on=Here(lambda call: True), **OPTIONS)
+    assert run.status == "stopped" and "never came back" in str(run.snapshot().message)
+    run.resume(on=Here())
+    same(run, whole)
+
+
+class Silent:
+    """An executor without workers."""
+
+    def submit(self, fn, *arguments):
+        return Future()
+
+
+def test_a_line_says_that_nobody_answers(model, monkeypatch, caplog):
+    monkeypatch.setattr(pieces, "_TELL", 0.1)
+    run = model.start(on=Silent(), **OPTIONS)
+    while not caplog.records:
+        run.wait(0.05)
+    run.stop()
+    run.wait(60)
+    assert run.status == "stopped" and "no worker has answered" in caplog.text
+
+
 def test_a_worker_that_was_forked_has_a_process_of_its_own(whole, monkeypatch):
     monkeypatch.setattr(worker, "_forked", True)
     try:
@@ -130,6 +214,41 @@ def test_a_worker_with_other_versions_is_refused_by_name(model, monkeypatch):
     program = worker.Program(b"", (), {}, asked)
     answer = worker.stepped(*program.packed(), (), 1, 1, "a")
     assert answer.kind == "refused" and "jax 0.0.1 where the run has 9.9.9" in answer.text
+
+
+def test_a_run_ends_where_a_worker_is_refused(model, monkeypatch):
+    """Before any work: the program is not even read."""
+    monkeypatch.setattr(worker, "checkpoint", SimpleNamespace(versions=lambda: {"gibbsite": "0.0.1"}))
+    monkeypatch.setattr(worker.jax.export, "deserialize", None)
+    with pytest.raises(GibbsiteError, match=r"worker \S+:\d+ cannot take part: it has gibbsite 0.0.1 where"):
+        model.sample(on=Here(), **OPTIONS)
+
+
+@pytest.mark.parametrize("clock", [lambda: -monotonic(), lambda: 3e9 + 1e4 * monotonic()])
+def test_clocks_that_differ_change_nothing(model, whole, monkeypatch, clock):
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=clock))
+    same(model.sample(on=Here(), **OPTIONS), whole)
+
+
+def test_a_model_may_hold_what_cannot_be_sent(whole, tmp_path):
+    """What goes out is the program: open files, locks and generators stay where they are."""
+    with (
+        (tmp_path / "scale").open("w+") as file,
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
+    ):
+        file.write("10.0")
+        lock, numbers = threading.Lock(), iter([1.0])
+
+        def holding(y):
+            assert lock and numbers
+            file.seek(0)
+            mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+            tau = numpyro.sample("tau", dist.HalfNormal(float(file.read())))
+            with numpyro.plate("j", len(y)):
+                z = numpyro.sample("z", dist.Bernoulli(0.3))
+                numpyro.sample("y", dist.Normal(mu + 10.0 * z, tau + 1.0), obs=y)
+
+        same(gb.model(holding, Y).sample(on=pool, **OPTIONS), whole)
 
 
 def test_what_a_program_raises_is_told_with_the_worker(model, monkeypatch):

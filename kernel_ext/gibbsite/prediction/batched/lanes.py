@@ -2,10 +2,12 @@
 
 Data sets stand side by side as chains do: the program of a run is vectorised once more, over them. Chains of
 one data set learn from each other as in a run; what belongs to another is never seen. Some data sets at a
-time fill a processor's caches, and every processor has its own.
+time fill a processor's caches, and every processor has its own; or every worker of an executor, which gets
+them chunk by chunk as it gets the chains of a run.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.initial import bad_chains
 from gibbsite.sampling.engine.resources import Place, bytes_per_draw
 from gibbsite.sampling.engines import surroundings_of
+from gibbsite.sampling.remote.pieces import Pieces, checked
+from gibbsite.sampling.remote.sent import leaves_of, program_for, rebuilt
 from gibbsite.sampling.run import Settings
 from gibbsite.sampling.warm.warming import EARLIEST, RHAT
 
@@ -32,6 +36,7 @@ _TRIES = 30  # of starts that have no density; what has none by then is told by 
 _CHAINS = 128  # side by side on a CPU: 64 to 256 take the same time for each in regressions of 50 rows
 _NUMBERS = 2**17  # … and that these chains read in a step: what stays in a core's cache
 _CHAINS_OF_A_GPU = 2**14
+_GROUPS = 64  # for workers, each of which has a thread here that waits for it
 _BUFFER = 2**26  # bytes of draws on the device at a time
 _MOST_STEPS = 512
 _LEAST_HALF = 4
@@ -54,15 +59,26 @@ class Lane:
 
 class Lanes:
     """The programs of a plan for so many data sets at a time. `differs` tells of each of its data arrays
-    whether every data set has its own."""
+    whether every data set has its own. With an executor `on`, its workers step the chains."""
 
-    def __init__(self, plan: Plan, settings: Settings, place: Place, differs: Sequence[bool], count: int):
+    def __init__(
+        self,
+        plan: Plan,
+        settings: Settings,
+        place: Place,
+        differs: Sequence[bool],
+        count: int,
+        on: Any = None,
+    ):
         self.plan, self.settings, self._device = plan, settings, place.devices[0]
         chains, on_cpu = settings.chains, self._device.platform == "cpu"
         numbers = sum(int(np.size(a)) for a in plan.inputs["data"])
         numbers += sum(int(np.prod(s.shape, dtype=int)) for s in plan.sites.values())
         most = min(_CHAINS, max(1, _NUMBERS // max(1, numbers))) if on_cpu else _CHAINS_OF_A_GPU
         self.workers = (os.cpu_count() or 1) if on_cpu else 1
+        self._executor = None if on is None else checked(on)
+        if on is not None:  # whoever they are, so that draws do not depend on them
+            self.workers = _GROUPS
         self.at_once = int(np.clip(-(-count // self.workers), 1, max(1, most // chains)))
         each = max(1, bytes_per_draw(plan) * chains * self.at_once)
         self._capacity = int(np.clip(_BUFFER // each, 1, _MOST_STEPS))
@@ -74,6 +90,7 @@ class Lanes:
             self._axes["options"] = None
         self._on_cpu = on_cpu
         self._programs: dict[str, Any] = {}
+        self._stop = threading.Event()  # late answers are waited for no longer
 
     def fitted(self, data: Sequence[tuple], stopped: Callable[[], bool] = lambda: False) -> Iterator[Lane]:
         """A `Lane` for each of the data sets' arrays, in their order; fewer where `stopped()` says so."""
@@ -81,8 +98,12 @@ class Lanes:
         with self._here():
             self._compile(self._inputs([data[0]] * self.at_once))
         with ThreadPoolExecutor(self.workers) as pool:
-            for found in pool.map(lambda r: () if stopped() else self._some(data, r), rows):
-                yield from found
+            try:
+                for found in pool.map(lambda r: () if stopped() else self._some(data, r), rows):
+                    yield from found
+            except BaseException:
+                self._stop.set()
+                raise
 
     def _here(self) -> Any:
         return _Both(self._around.carried(), jax.default_device(self._device))
@@ -106,15 +127,44 @@ class Lanes:
             keys = self._lowered(self._keys, numbers, count)
             first = self._lowered(init, keys.out_info, inputs)
             state, _ = first.out_info
-            step = self._lowered(advance, state, inputs, count, count)
+            if self._executor is None:
+                step = self._lowered(advance, state, inputs, count, count)
+            else:
+                self._send(state, inputs)
             pool = None
             if self._engine.window_ends:
                 pool = self._lowered(jax.vmap(engine._pool_chains, in_axes=(0, axes)), state, inputs)
             choose = self._lowered(_chosen, np.zeros((self.at_once, self._engine.chains), bool), state, state)
         quickly = self._on_cpu
         made = {"keys": keys, "init": first, "choose": choose} | ({} if pool is None else {"pool": pool})
-        self._programs = {n: compiled(p, quickly=quickly) for n, p in made.items()}
-        self._programs["advance"] = compiled(step, on=inputs if self._on_cpu else None)
+        self._programs.update({n: compiled(p, quickly=quickly) for n, p in made.items()})
+        if self._executor is None:
+            self._programs["advance"] = compiled(step, on=inputs if self._on_cpu else None)
+
+    def _send(self, state: Any, inputs: Any) -> None:
+        """Make what steps at the workers: data sets' own arrays come with the state, others with it."""
+        own, shared = self._parted(inputs)
+
+        def advance(given: Any, shared: Any, steps: Any, sweeps: Any) -> Any:
+            state, own = given
+            arrays = tuple(own.get(i, a) for i, a in enumerate(shared["data"]))
+            inputs = {**shared, "data": arrays}
+            step = jax.vmap(
+                self._engine._advance_chains, in_axes=(0, self._axes, None, None), out_axes=(0, 1)
+            )
+            return step(state, inputs, steps, sweeps)
+
+        program, *self._shapes = program_for(
+            advance, (state, own), shared, self._around, self._device.platform, self.plan.model_name
+        )
+        self._programs["pieces"] = Pieces(self._executor, program)
+
+    def _parted(self, inputs: Any) -> tuple[dict[int, Any], dict[str, Any]]:
+        """The arrays that differ between data sets, by their place, and the inputs without them."""
+        axes = self._axes["data"]
+        own = {i: a for i, (a, axis) in enumerate(zip(inputs["data"], axes, strict=True)) if axis == 0}
+        rest = tuple(None if axis == 0 else a for a, axis in zip(inputs["data"], axes, strict=True))
+        return own, {**inputs, "data": rest}
 
     def _lowered(self, fn: Any, *arguments: Any) -> Any:
         return lowered_for_cpu(fn, *arguments) if self._on_cpu else jax.jit(fn).lower(*arguments)
@@ -178,6 +228,12 @@ class Lanes:
         return state, np.any(bad, axis=1)
 
     def _steps(self, state: Any, inputs: Any, steps: int, sweeps: int) -> tuple[Any, tuple[dict, dict]]:
+        if "pieces" in self._programs:
+            pieces, (shapes, records) = self._programs["pieces"], self._shapes
+            piece = pieces.sent(leaves_of((state, self._parted(inputs)[0])), steps, sweeps)
+            (answer,) = pieces.answers([piece], self._stop)
+            found = jax.tree.unflatten(records, [np.moveaxis(r, 0, 1) for r in answer.records])
+            return rebuilt(answer.state, shapes), found
         state, buffers = self._programs["advance"](state, inputs, np.int32(steps), np.int32(sweeps))
         values, stats = jax.tree.map(lambda b: np.asarray(b)[:, :steps], buffers)
         return state, (values, stats)

@@ -30,7 +30,7 @@ from gibbsite.storage.draws import label_of
 
 pd, xr = later("pandas"), later("xarray")
 
-TOGETHER = frozenset("draws warmup chains seed thin device keep rescue".split())
+TOGETHER = frozenset("draws warmup chains seed thin device keep rescue on".split())
 """The options that data sets can have side by side; with others they are sampled one after another."""
 _APART = (
     1.1  # R-hat beyond which chains have not met: such a data set is sampled again, with all that a run does
@@ -298,13 +298,14 @@ def together(some: Class, options: Mapping[str, Any]) -> tuple[dict[Any, Fit], l
     """Fits by name, which data sets want a run of their own, and the seconds that it took: those that found
     no start, whose draws are not finite, or whose chains are apart."""
     plan, asked = some.plan, dict(options)
-    device = asked.pop("device", None)
+    device, on = asked.pop("device", None), asked.pop("on", None)
     settings = settings_for(**{**asked, "keep": kept(plan, asked.get("keep"))})
     count = len(some.sets)
     planned(plan, settings.chains * count, settings.draws, 0, False, settings.thin, settings.keep)
     began = time.monotonic()
-    lanes = Lanes(plan, settings, choose_device(device, plan, settings.chains * count), some.differs, count)
-    if lanes.at_once == 1:  # one fills a processor: a run of its own has all that runs have
+    place = choose_device(device or (None if on is None else "cpu"), plan, settings.chains * count)
+    lanes = Lanes(plan, settings, place, some.differs, count, on)
+    if lanes.at_once == 1 and on is None:  # one fills a processor: a run of its own has all that runs have
         return {}, some.sets, 0.0
     fits, again = {}, []
     found = list(lanes.fitted(some.data))

@@ -1,13 +1,18 @@
-"""Pieces of work, sent to anything with `submit(fn, …)` → their answers, however often workers die.
+"""Pieces of work, sent to anything with `submit(fn, …)` → their answers, however often workers die or dawdle.
 
 `submit` and the `.result()` of what it returns are all that is asked of an executor (PEP 3148), which process
-pools, Dask, ipyparallel, submitit and mpi4py offer; what else they can do is theirs.
+pools, Dask, ipyparallel, submitit and mpi4py offer; with `.done()` nobody waits for the slowest. What else
+they can do is theirs.
 """
 
 import itertools
 import logging
 import threading
+import time
+from asyncio import CancelledError
+from collections import deque
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -20,10 +25,18 @@ _log = logging.getLogger("gibbsite")
 TRIES = 4
 """How often a piece is sent before the run ends: a worker that dies once or twice is no matter, and a piece
 that kills three of them will kill the fourth."""
+LATE, IDLE = 3.0, 1.0
+"""After so many times as long as a piece takes, without any answer, what is out is sent a second time: as
+long as workers have something to do they answer, so that one of them is idle by then; sooner where more
+workers have answered than pieces are left. What is sent twice for nothing costs idle workers' time alone
+(`benchmarks/clusters.py` has what other factors come to)."""
+_LEAST = 1.0  # seconds that a piece is taken to last at least: chunks aim at this, and networks stall
+_LOOK = 0.05  # seconds between looks at futures that tell nobody when they are done
+_TELL = 60.0  # seconds without an answer after which a line says so
 
 
 class WorkersLost(GibbsiteError):
-    """No worker is left that takes the next piece of a run."""
+    """No worker is left that takes the next piece of a run; without a text, the run was stopped first."""
 
 
 def checked(executor: Any) -> Any:
@@ -38,79 +51,141 @@ def checked(executor: Any) -> Any:
 
 
 class Pieces:
-    """Sends pieces of one program to an executor."""
+    """Sends pieces of one program to an executor, from any threads."""
 
     def __init__(self, executor: Any, program: Program):
         self._executor = checked(executor)
         self._name, self._body = program.packed()
         self._numbers = itertools.count()
         self._known = False  # whether some worker has the program: then others may
-        self._lock = threading.Lock()
+        self._landed = threading.Condition()
+        self._took: deque[tuple[float, float]] = deque(maxlen=64)  # at a worker, and on the way
+        self._heard = 0.0  # when a worker last answered, or a piece was sent again
         self.workers: set[str] = set()
 
     def sent(self, state: Sequence[np.ndarray], steps: int, sweeps: int) -> "Piece":
         """Begin a piece. Never raises: what goes wrong is told when the answer is asked for."""
-        return Piece(self, (tuple(state), int(steps), int(sweeps)), self._submitted(state, steps, sweeps))
+        piece = Piece((tuple(state), int(steps), int(sweeps)))
+        self._send(piece, whole=not self._known)
+        return piece
 
-    def _submitted(self, state: Sequence[np.ndarray], steps: int, sweeps: int, whole: bool = False) -> Any:
-        body = self._body if whole or not self._known else None
+    def _send(self, piece: "Piece", whole: bool = True) -> None:
+        piece.sent, piece.times = time.monotonic(), piece.times + 1
         attempt = f"{id(self)}-{next(self._numbers)}"
         try:
             future = self._executor.submit(
-                stepped, self._name, body, tuple(state), int(steps), int(sweeps), attempt
+                stepped, self._name, self._body if whole else None, *piece.asked, attempt
             )
+            if not callable(getattr(future, "result", None)):
+                raise OptionError(
+                    f"on: {type(self._executor).__name__}.submit returned {shown(future)}, which has no "
+                    f".result(); docs/clusters.md has an adaptor of ten lines"
+                )
+            if callable(getattr(future, "add_done_callback", None)):
+                future.add_done_callback(self._woken)
         except Exception as error:  # of whatever engine it is
-            return error
-        if not callable(getattr(future, "result", None)):
-            return OptionError(
-                f"on: {type(self._executor).__name__}.submit returned {shown(future)}, which has no "
-                f".result(); docs/clusters.md has an adaptor of ten lines"
-            )
-        return future
+            future = error
+        piece.out.append(future)
 
-    def answer(self, piece: "Piece") -> Answer:
-        """Wait for a piece; it is sent again where its worker is lost, or does not know the program.
+    def _woken(self, _: Any) -> None:
+        with self._landed:
+            self._landed.notify_all()
 
-        Raises `WorkersLost` where no worker takes it, `GibbsiteError` where one must not or the program
-        raises there, `OptionError` for an executor without futures.
+    @property
+    def usual(self) -> float | None:
+        """Seconds that a piece takes; None where none has come back yet."""
+        if not self._took:
+            return None
+        there, way = zip(*tuple(self._took), strict=True)
+        return max(_LEAST, median(there) + min(way))
+
+    def answers(self, pieces: Sequence["Piece"], stop: threading.Event | None = None) -> list[Answer]:
+        """Wait for pieces; each is sent again where its worker is lost, does not know the program, or keeps
+        all others waiting: then the first answer counts, which is the same whoever gives it.
+
+        Raises `WorkersLost` where no worker takes one, or where answers are late and `stop` is set;
+        `GibbsiteError` where a worker must not or the program raises there; `OptionError` for an executor
+        without futures.
         """
-        lost = 0
-        while True:
-            found: Any = piece.future
-            if not isinstance(found, Exception):
-                try:
-                    found = found.result()
-                except Exception as error:
-                    found = error
-            if isinstance(found, Answer):
-                self.workers.add(found.worker)
-                if found.kind == "done":
-                    self._known = True
-                    return found
-                if found.kind != "unknown":
-                    verb = "cannot take part" if found.kind == "refused" else "failed"
-                    raise GibbsiteError(f"worker {found.worker} {verb}: {found.text}")
-                piece.future = self._submitted(*piece.asked, whole=True)
+        told = False
+        while left := [piece for piece in pieces if piece.found is None and not self._looked(piece)]:
+            quiet = time.monotonic() - max(self._heard, *(piece.sent for piece in left))
+            usual, answered = self.usual, {piece.found.worker for piece in pieces if piece.found is not None}
+            late = usual is not None and quiet > usual * (IDLE if len(left) < len(answered) else LATE)
+            if stop is not None and stop.is_set() and (usual is None or late):
+                raise WorkersLost
+            if late:
+                again = [piece for piece in left if piece.times < TRIES]
+                if again:
+                    _log.info("%d pieces of a chunk are late, and sent again", len(again))
+                for piece in again:
+                    self._send(piece)
+                self._heard = time.monotonic()
+            if quiet > _TELL and not told:
+                told = True
+                _log.warning("no worker has answered for %.0f seconds; the run waits for one", quiet)
+            with self._landed:
+                if not any(map(_is_done, itertools.chain(*(piece.out for piece in left)))):
+                    self._landed.wait(_LOOK)
+        return [piece.found for piece in pieces if piece.found is not None]
+
+    def _looked(self, piece: "Piece") -> bool:
+        """Whether the piece has its answer, by any of its futures; what went wrong is dealt with."""
+        for future in [f for f in piece.out if _is_done(f)]:
+            piece.out.remove(future)
+            found = _outcome(future)
+            if not isinstance(found, Answer):
+                self._lost(piece, found)
                 continue
-            if isinstance(found, OptionError):
-                raise found
-            lost += 1
-            told = f"{type(found).__name__}: {found}".strip(": ").splitlines()[0][:200]
-            if lost == TRIES or not isinstance(found, Exception):
-                raise WorkersLost(
-                    f"a piece of the run was sent {lost} times and never came back ({told}). What was drawn "
-                    f"is kept; resume(on=…) goes on with other workers"
-                ) from (found if isinstance(found, Exception) else None)
+            self.workers.add(found.worker)
+            if found.kind == "done":
+                self._known, piece.found, piece.out = True, found, []
+                self._heard = time.monotonic()
+                way = self._heard - piece.sent - found.seconds - found.compiling
+                self._took.append((found.seconds, max(0.0, way)))
+                return True
+            if found.kind != "unknown":
+                verb = "cannot take part" if found.kind == "refused" else "failed"
+                raise GibbsiteError(f"worker {found.worker} {verb}: {found.text}")
+            piece.times -= 1
+            self._send(piece)
+        return False
+
+    def _lost(self, piece: "Piece", problem: BaseException) -> None:
+        if isinstance(problem, OptionError):
+            raise problem
+        told = f"{type(problem).__name__}: {problem}".strip(": ").splitlines()[0][:200]
+        if piece.times < TRIES:
             _log.warning("a worker was lost (%s); its chains are sent again from their last chunk", told)
-            piece.future = self._submitted(*piece.asked, whole=True)
+            self._send(piece)
+        elif not piece.out:
+            raise WorkersLost(
+                f"a piece of the run was sent {piece.times} times and never came back ({told}). What was "
+                f"drawn is kept; resume(on=…) goes on with other workers"
+            ) from problem
 
 
 class Piece:
-    """Steps of some chains, under way: what was `asked`, and the `future` of its answer."""
+    """Steps of some chains, under way: what was `asked`, the futures that are `out` for it (or what `submit`
+    raised), when it was `sent` last, how many `times`, and the answer that was `found`."""
 
-    def __init__(self, pieces: Pieces, asked: tuple[tuple[np.ndarray, ...], int, int], future: Any):
-        self._pieces, self.asked, self.future = pieces, asked, future
+    def __init__(self, asked: tuple[tuple[np.ndarray, ...], int, int]):
+        self.asked, self.sent, self.times = asked, 0.0, 0
+        self.out: list[Any] = []
+        self.found: Answer | None = None
 
-    def answer(self) -> Answer:
-        """As `Pieces.answer`."""
-        return self._pieces.answer(self)
+
+def _is_done(future: Any) -> bool:
+    """Whether asking for the result does not block; of a future that cannot say so, which is then waited
+    for."""
+    done = getattr(future, "done", None)
+    return not callable(done) or bool(done())
+
+
+def _outcome(future: Any) -> Any:
+    if isinstance(future, BaseException):
+        return future
+    try:
+        return future.result()
+    except (Exception, CancelledError) as error:  # of whatever engine it is
+        return error

@@ -55,13 +55,14 @@ class Program:
 class Answer:
     """What became of a piece: "done" with the state and the records after the steps; "unknown" where the
     worker has not seen the program; "refused" or "raised" with a `text`. `worker` is who did it, `seconds`
-    how long it took."""
+    how long it took, `compiling` what came before where it was the first there."""
 
     kind: str
     worker: str
     state: tuple[np.ndarray, ...] = ()
     records: tuple[np.ndarray, ...] = ()
     seconds: float = 0.0
+    compiling: float = 0.0
     text: str = ""
 
 
@@ -86,8 +87,9 @@ def stepped(
         return Answer("unknown", me)
     began = time.monotonic()
     try:
-        new, records = program(tuple(state), np.int32(steps), np.int32(sweeps))
-        return Answer("done", me, new, tuple(r[:steps] for r in records), time.monotonic() - began)
+        (new, records), compiling = program(tuple(state), np.int32(steps), np.int32(sweeps))
+        seconds = time.monotonic() - began - compiling
+        return Answer("done", me, new, tuple(r[:steps] for r in records), seconds, compiling)
     except Exception as error:
         return Answer("raised", me, text=_told(error))
 
@@ -121,14 +123,18 @@ def _made(
         raise _Refused(f"it has {', '.join(other)}: draws would not be those of one machine")
     found = jax.export.deserialize(bytearray(exported))
     surroundings, device = Surroundings(**around), _device(found.platforms)
-    programs: dict[Any, Any] = {}
+    programs: list[Any] = []
+    compiling = threading.Lock()
 
     def run(state: tuple[np.ndarray, ...], steps: Any, sweeps: Any) -> Any:
+        began = time.monotonic()
         with surroundings.carried(), jax.default_device(device):
-            if "step" not in programs:
-                lowered = jax.jit(found.call).lower(state, inputs, steps, sweeps)
-                programs["step"] = compiled(lowered, on=inputs if device.platform == "cpu" else None)
-            return jax.tree.map(np.asarray, programs["step"](state, inputs, steps, sweeps))
+            with compiling:  # a worker of several threads
+                if not programs:
+                    lowered = jax.jit(found.call).lower(state, inputs, steps, sweeps)
+                    programs.append(compiled(lowered, on=inputs if device.platform == "cpu" else None))
+            ready = time.monotonic()
+            return jax.tree.map(np.asarray, programs[0](state, inputs, steps, sweeps)), ready - began
 
     return run
 

@@ -18,7 +18,7 @@ def stored(store: Any, left: float) -> Stored | None:
     except OSError:  # the folder is gone: the next commit tells
         free = None
     age = None if store.committed is None else time.monotonic() - store.committed
-    return Stored(str(store.path), age, round(left * store.shrinks_to), free)
+    return Stored(store.place, age, round(left * store.shrinks_to), free)
 
 
 def store_notices(found: Stored | None, error: Exception | None) -> tuple[Notice, ...]:
