@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from gibbsite.errors import DataError, ExpressionError, ModelError, OptionError, UnknownNameError
 from gibbsite.prediction.uses.checking import Checks
+from gibbsite.views.plots.plot import tables_of
+from gibbsite.views.predictions.checks import large_rows
 from gibbsite.views.run_dashboard import Dashboard
 from scipy import stats
 
@@ -73,6 +75,9 @@ def test_every_plot_can_be_had_of_each_group(run):
     for name in set(names) - {"by"}:
         picture = found.plot(each=name).svg
         assert all(f"{t}, {np.sum(town == t)} data" in picture for t in ("Ada", "Box", "Cob")), name
+    rows = large_rows(found, "check pit", 200)
+    assert len(rows) == 2
+    assert len(tables_of(rows)) == sum(len(p.tables) for row in rows for p in row) == 4
     for wrong in ("by", "rootogram"):
         with pytest.raises(UnknownNameError, match="plot by group"):
             found.plot(each=wrong)

@@ -376,7 +376,9 @@ def _statistics(
     """The usual ones of the kind, and those that were written, as `run.derive` has them. Raises
     `ExpressionError`."""
     usual = _NAMED.get(out.kind, ("mean",)) if out.kind != CENSORED else ()  # whose ends are not all known
-    made = [_usual(out, n) for n in usual]
+    made = [
+        s for n in usual if (s := _usual(out, n)).seen != s.draws[0] or np.ptp(s.draws)
+    ]  # no zeros at all
     for text in texts:
         if not isinstance(text, str):
             raise OptionError(f"a statistic is a text such as 'max({out.site})', not {shown(text)}")

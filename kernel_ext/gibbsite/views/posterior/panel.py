@@ -25,6 +25,7 @@ from gibbsite.views.run.picture import dashboard_svg
 
 _LEAST, _LIVE = 50, 200  # draws per chain before replicates are made, and how many of these
 _SHARE = 0.02  # of the time, while a run goes on
+_FIRST = 2.0  # seconds that the first replicates are expected to take: their program is compiled
 _MOST_WEIGHTS = 20_000_000  # of leave-one-out, which nobody has asked for: a second or two
 _BY = "by "  # what is written before a column in place of a statistic
 VIEWS = ("posterior", "check", "convergence")
@@ -166,7 +167,7 @@ class CheckPanel:
         self._answered = 0
         self._at: tuple[Any, ...] = ()
         self._sent: tuple[Any, ...] = ()
-        self._next = 0.0
+        self._spent, self._takes = 0.0, _FIRST
         self.now: Checks | None = None
 
     @property
@@ -191,13 +192,13 @@ class CheckPanel:
         self._sent = ()
 
     def refresh(self, content: Content) -> None:
-        """Make replicates of the draws so far; while the run goes on, in a small share of the time."""
+        """Make replicates of the draws so far; while the run goes on, in a small share of its time in all."""
         ended, done = content.snapshot.status in ENDED, content.snapshot.draws_done
         asked, self._asked = self._asked, []
         state = (done, ended, tuple(self._statistics), self._by)
         if done < _LEAST or (state == self._at and not asked):
             return
-        if not ended and not asked and time.monotonic() < self._next:
+        if not ended and not asked and content.snapshot.elapsed < self._due:
             return
         began = time.monotonic()
         for text in [*asked, None]:
@@ -218,7 +219,14 @@ class CheckPanel:
                 self._answered += 1
                 break
         self._at = (done, ended, tuple(self._statistics), self._by)
-        self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
+        if not ended:
+            self._takes = time.monotonic() - began
+            self._spent += self._takes
+
+    @property
+    def _due(self) -> float:
+        """After how many seconds of the run the next replicates are within their share of the time."""
+        return (self._spent + self._takes) / _SHARE
 
     def _data(self) -> int:
         observed = {} if self._run.model is None else self._run.model.observed
@@ -228,7 +236,9 @@ class CheckPanel:
         """Send cards, and what is plotted large."""
         state = (self._at, self._focus, self._answered)
         if self.now is None:
-            widget._posterior = {"legend": self._note.get("sentence") or "There are no replicates yet."}
+            told = f"There are no replicates yet: they take {_SHARE:.0%} of a run's time, the first after "
+            told += f"{self._due:.0f} seconds of it, or at its end; at once for a statistic that is written."
+            widget._posterior = {"legend": self._note.get("sentence") or told}
             return
         if state == self._sent:
             return

@@ -32,12 +32,12 @@ def plots_of_checks(checks: Checks, height: int = 230, like: Checks | None = Non
     if checks.kind in (BINARY, CATEGORIES):
         out += _calibrated(checks)
     if checks.kind == COUNTS:
-        out.append(_rootogram(checks))
+        out.append(_rootogram(checks, like or checks))
     if checks.kind != CENSORED:
         out.append(_uniform(checks))
     if checks.over is not None:
         out.append(_along(checks))
-    if checks.groups:
+    if checks.groups and checks.kind != CENSORED:  # whose means are not known
         out.append(_grouped(checks))
     out += [_statistic(s) for s in checks.statistics]
     if checks.pareto_k:
@@ -48,8 +48,7 @@ def plots_of_checks(checks: Checks, height: int = 230, like: Checks | None = Non
 def each_group(checks: Checks, name: str, height: int = 150) -> list[Plot]:
     """One of the plots for every group, over the same axes; those whose statistics are farthest off where
     they are many. Raises `UnknownNameError` for what is not plotted."""
-    known = {_called(checks, p): p.name for p in plots_of_checks(checks)}
-    known.pop("by", None)
+    known = {_called(p): p.name for p in plots_of_checks(checks) if p.name != "check by"}
     if not checks.groups or name not in known:
         raise UnknownNameError("plot by group", name, known if checks.groups else [])
     size = {g: int(at.sum()) for g, at in checks.groups.items()}
@@ -62,7 +61,9 @@ def each_group(checks: Checks, name: str, height: int = 150) -> list[Plot]:
             plot = here[known[name]]
             told = plot.title.split(": ", 1)[-1] if name in [s.text for s in checks.statistics] else ""
             title = f"{group}, {size[group]} data" + (f": {told}" if told else "")
-            found.append(replace(plot, name=f"{plot.name} {group}", title=title))
+            own = {f"{group}: {n}": t for n, t in plot.tables.items()}  # tables of one page go by their names
+            marks = tuple(replace(m, table=f"{group}: {m.table}") for m in plot.marks)
+            found.append(replace(plot, name=f"{plot.name} {group}", title=title, tables=own, marks=marks))
     return [replace(p, x=_common([q.x for q in found]), y=_common([q.y for q in found])) for p in found]
 
 
@@ -77,15 +78,15 @@ def _off(checks: Checks, at: np.ndarray) -> float:
     return abs(float(checks.data[at].mean() - means.mean())) / (float(means.std()) or 1.0)
 
 
-def _called(checks: Checks, plot: Plot) -> str:
+def _called(plot: Plot) -> str:
     """What people call a plot."""
     name = plot.name.removeprefix("check ")
-    return {checks.site: "outcome", "root": "rootogram"}.get(name, name)
+    return {"root": "rootogram"}.get(name, name)
 
 
 def names_of_checks(checks: Checks) -> tuple[str, ...]:
     """What people call the plots."""
-    return tuple(_called(checks, p) for p in plots_of_checks(checks))
+    return tuple(_called(p) for p in plots_of_checks(checks))
 
 
 def _at(plot: Plot, height: int) -> Plot:
@@ -114,7 +115,7 @@ def large_rows(checks: Checks, plot: str, height: int) -> Rows:
     if found is None:
         return ()
     grouped = bool(checks.groups) and plot != "check by"
-    return ((found,), *_rows(each_group(checks, _called(checks, found)) if grouped else [], 3))
+    return ((found,), *_rows(each_group(checks, _called(found)) if grouped else [], 3))
 
 
 def check_card(plot: Plot, written: str = "") -> dict[str, Any]:
@@ -129,7 +130,7 @@ def check_card(plot: Plot, written: str = "") -> dict[str, Any]:
 def plot_checks(checks: Checks, each: str | None = None) -> Picture:
     """The picture of checks, or of one plot for `each` group."""
     rows = checks_rows(checks) if each is None else _rows(each_group(checks, each), 3)
-    markup, height = rows_svg(rows, WIDTH)
+    markup, height = rows_svg(rows, WIDTH, least=1 if each is None else len(rows[0]))
     legend = legend_of(checks)
     markup += svg.text(8, height + 12, legend)
     return Picture(svg.document(WIDTH, height + 20, [markup]), f"{legend}\n{checks!r}")
@@ -144,13 +145,12 @@ def checks_html(checks: Checks) -> str:
 def _outcome(checks: Checks, few: bool) -> Plot:
     if checks.kind == CENSORED:
         found = checks.survival()
-        plot = _curve(found, "survival", f"{checks.site}: share that lives on", "time", step=True)
-        return plot
+        return _curve(found, "outcome", f"{checks.site}: share that lives on", "time", step=True)
     whole = checks.kind in (BINARY, CATEGORIES) or (checks.kind == COUNTS and few)
     name = checks.site
     plot = (counts if whole else shares)(name, checks.replicates, checks.data)
     title = "how often each value" if whole else "share of values below"
-    plot = replace(plot, title=f"{name}: {title}")
+    plot = replace(plot, name="check outcome", title=f"{name}: {title}")
     if checks.before is None or whole:
         return plot
     x = np.asarray(plot.tables["replicates"]["x"])
@@ -199,10 +199,11 @@ def _calibrated(checks: Checks) -> list[Plot]:
     return out
 
 
-def _rootogram(checks: Checks) -> Plot:
-    """Frequencies on the scale of their square roots, where all of them scatter alike (Tukey 1977)."""
-    low, high = np.percentile(checks.replicates, [0.5, 99.5])
-    least, most = int(min(low, checks.data.min())), int(max(high, checks.data.max()))
+def _rootogram(checks: Checks, like: Checks) -> Plot:
+    """Frequencies on the scale of their square roots, where all of them scatter alike (Tukey 1977), of the
+    same values as of `like`."""
+    low, high = np.percentile(like.replicates, [0.5, 99.5])
+    least, most = int(min(low, like.data.min())), int(max(high, like.data.max()))
     wide = max(1, -(-(most - least + 1) // 40))
     edges = np.arange(least, most + wide + 1, wide)
     middle = edges[:-1] + (wide - 1) / 2
@@ -223,7 +224,8 @@ def _rootogram(checks: Checks) -> Plot:
     top = float(np.sqrt(max(above.max(), of_data.max())))
     ticks = tuple((float(np.sqrt(v)), f"{v:g}") for v in _round(top**2))
     title = f"{checks.site}: rootogram"
-    places = tuple((float(v), f"{v:g}") for v in middle[:: -(-len(middle) // 8)])
+    each_value = tuple((float(v), f"{v:g}") for v in middle[:: -(-len(middle) // 8)])
+    places = each_value if wide == 1 else None
     x = Axis(least - 0.6 * wide, most + 0.6 * wide, checks.site, places)
     return Plot("check root", tables, marks, x, Axis(0, 1.08 * top, ticks=ticks), title=title)
 
@@ -345,7 +347,7 @@ def _pareto(checks: Checks) -> Plot:
         for n, w in (("good", ~bad), ("bad", bad))
     }
     tip = (("", "@name"), ("Pareto k", "@y"))
-    marks = (Dots("good", colour=_DRAWN, alpha=0.7, tip=tip), Dots("bad", colour=CHAINS[3], size=7, tip=tip))
+    marks = (Dots("good", colour=_DRAWN, alpha=0.7, tip=tip), Dots("bad", colour=BAD, size=7, tip=tip))
     y = Axis(*reach(finite, include=(0.0, checks.good_k)))
     told = f"{int((~(k <= checks.good_k)).sum())} of {len(k)} above {checks.good_k:.2f}"
     rules = (Rule(checks.good_k),)
