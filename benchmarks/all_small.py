@@ -39,6 +39,8 @@ ARGUMENTS = {
     "modes": "--seeds 1 --draws 100 --targets banana",
     "nuts_numpyro": "--rounds 1",
     "precision": "--small",
+    "exact_loo": "masked",
+    "predicted": "-k regression",
     "predicting": "--rows 50 --draws 100 --datasets 4 --rounds 1",
     "regret": "pumps --draws 100",
     "steady_state": "--draws 200 --seeds 1 --models 'eight schools'",

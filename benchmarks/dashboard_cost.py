@@ -1,6 +1,8 @@
 """What the dashboard costs the sampling process: one run with it and without, interleaved, in one kernel.
 
-    python benchmarks/dashboard_cost.py [pairs] [draws]
+    python benchmarks/dashboard_cost.py [pairs] [draws] [check]
+
+With `check`, both runs of a pair have a dashboard, and one of them shows its view of predictive checks.
 
 Prints wall and processor seconds of the kernel (medians over the pairs), the processor time of the drawing
 thread as a share of the run's wall time, updates, bytes per update, and the time from executing a cell to the
@@ -40,9 +42,11 @@ def once(seed, watched):
     wall, cpu = time.perf_counter(), time.process_time()
     run = model.start(draws=DRAWS, warmup=demo.warmup, chains=4, seed=seed)
     view = None
-    if watched:
+    if watched or CHECK:
         view = Dashboard(run)
         display(view)
+    if watched and CHECK:
+        view.widget._control._receive(None, {"kind": "view", "view": "check"}, [])
     run.wait()
     out = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     if view is not None:
@@ -57,11 +61,15 @@ print(json.dumps(rows))
 """
 
 
-def main(pairs: int = 5, draws: int = 20_000) -> None:
+def main(pairs: int = 5, draws: int = 20_000, check: bool = False) -> None:
     manager, client = start_new_kernel(kernel_name="python3")
     try:
-        out = [_run(client, code.replace("DRAWS", str(draws)).replace("PAIRS", str(pairs)))
-               for code in (SETUP, FIRST, PAIR)]  # fmt: skip
+        asked = {"DRAWS": draws, "PAIRS": pairs, "CHECK": check}
+        out = []
+        for code in (SETUP, FIRST, PAIR):
+            for name, value in asked.items():
+                code = code.replace(name, str(value))
+            out.append(_run(client, code))
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -100,4 +108,4 @@ def _run(client, code: str) -> str:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:3]), check=sys.argv[3:] == ["check"])

@@ -125,6 +125,8 @@ def test_there_are_notebooks():
         "elimination",
         "keeling",
         "mixture",
+        "teaching",
+        "transplants",
     ]
 
 

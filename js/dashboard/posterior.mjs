@@ -75,7 +75,7 @@ export function drawExpression(tell) {
   let answered = -1;
   /** @param {Status} status */
   const update = (status) => {
-    input.placeholder = status.view === "check" ? "a statistic of the data: max(y), or mean(y == 0)" : placeholder;
+    input.placeholder = status.view === "check" ? "a statistic of the data: max(y), mean(y == 0); or by county" : placeholder;
     if (status.answered === answered) return;
     answered = status.answered;
     note.textContent = refusal(status.expression_note ?? {});

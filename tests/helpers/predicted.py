@@ -2,6 +2,16 @@
 
 import numpy as np
 
+COMPARED: list[tuple[str, float, float]] = []
+"""Of every comparison so far the model's name, and how many standard errors the worst mean and the worst
+variance are apart: `benchmarks/predicted.py` makes a table of them."""
+_model = [""]
+
+
+def of_model(name: str) -> None:
+    """What comes is of that model."""
+    _model[0] = name
+
 
 def flat(draws: np.ndarray) -> np.ndarray:
     """`[chain, draw, …]` as `[draws, …]`, in double precision."""
@@ -15,10 +25,12 @@ def agrees(values: np.ndarray, mean: np.ndarray, var: np.ndarray | None = None, 
     apart = values - mean
     spread = apart.var(axis=0) if var is None else np.mean(np.broadcast_to(var, values.shape), axis=0)
     z = apart.mean(axis=0) / np.sqrt(np.maximum(spread, 1e-12) / len(values))
+    COMPARED.append((_model[0], float(np.abs(z).max()), np.nan))
     assert np.all(np.abs(z) < errors), f"means are {np.abs(z).max():.1f} standard errors apart"
     if var is None:
         return
     square = apart**2 / np.maximum(np.broadcast_to(var, values.shape), 1e-12)
     error = square.std(axis=0, ddof=1) / np.sqrt(len(values))
     z = (square.mean(axis=0) - 1) / error
+    COMPARED[-1] = (*COMPARED[-1][:2], float(np.abs(z).max()))
     assert np.all(np.abs(z) < errors), f"variances are {np.abs(z).max():.1f} standard errors apart"

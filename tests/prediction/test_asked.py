@@ -33,6 +33,7 @@ def data():
             "county": RNG.choice(["Ada", "Box", "Cob"], 60),
             "kind": RNG.choice(["urban", "rural"], 60),
             "treated": RNG.integers(0, 2, 60),
+            "late": RNG.random(60) < 0.5,
             "note": ["free text"] * 60,
         }
     )
@@ -129,6 +130,19 @@ def test_what_new_data_cannot_be(run):
         run.predict(draws=0)
     with pytest.raises(OptionError, match="do"):
         run.predict(do=[1])
+    with pytest.raises(DataError, match=r"late.*truth values.*2"):
+        run.predict(new.assign(late=[0, 1, 2]))
+    with pytest.raises(DataError, match=r"'y' has shape \(3,\).*\(2,\) is given"):
+        run.predict(new, given={"y": [1.0, 2.0]})
+    with pytest.raises(OptionError, match="'df' is given twice"):
+        run.predict(new, df=new)
+
+
+def test_times_of_any_zone_are_the_same_times(run):
+    new = new_rows()
+    there = new.assign(day=new.day.dt.tz_localize("America/New_York"))
+    here = new.assign(day=new.day + pd.Timedelta(hours=5))
+    np.testing.assert_array_equal(run.predict(there).draws["y"], run.predict(here).draws["y"])
 
 
 def test_contrasts_effects_and_decisions(run):

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from gibbsite.errors import DataError, ExpressionError, ModelError, OptionError, UnknownNameError
 from gibbsite.prediction.uses.checking import Checks
+from gibbsite.views.plots.plot import tables_of
+from gibbsite.views.predictions.checks import large_rows
 from gibbsite.views.run_dashboard import Dashboard
 from scipy import stats
 
@@ -54,6 +56,35 @@ def test_each_datum_is_held_against_what_the_others_say(run):
     assert picture.svg.startswith("<svg")
     assert "LOO-PIT" in picture.svg
     assert "data in ink" in found._repr_mimebundle_()["text/html"]
+
+
+def test_every_plot_can_be_had_of_each_group(run):
+    found = run.checks(by="town", over="x", statistics=["mean(y > 1)"], prior=True)
+    town = FRAME.town.to_numpy()
+    box = found.of("Box")
+    np.testing.assert_allclose(box.data, FRAME.y[town == "Box"], rtol=1e-6)
+    np.testing.assert_allclose(box.pit, found.pit[town == "Box"], atol=1e-12)
+    assert set(box.pareto_k) == {n for n, t in zip(found.pareto_k, town, strict=True) if t == "Box"}
+    seen = {s.text: s for s in box.statistics}
+    assert seen["mean(y > 1)"].seen == pytest.approx(np.mean(FRAME.y[town == "Box"] > 1))
+    at = found.replicates[:, town == "Box"]
+    np.testing.assert_allclose(seen["max(y)"].draws, at.max(axis=1))
+    np.testing.assert_allclose(seen["mean(y > 1)"].draws, (at > 1).mean(axis=1))
+    names = found.plots
+    assert {"outcome", "pit", "along", "by", "mean(y > 1)", "max(y)", "pareto"} <= set(names)
+    for name in set(names) - {"by"}:
+        picture = found.plot(each=name).svg
+        assert all(f"{t}, {np.sum(town == t)} data" in picture for t in ("Ada", "Box", "Cob")), name
+    rows = large_rows(found, "check pit", 200)
+    assert len(rows) == 2
+    assert len(tables_of(rows)) == sum(len(p.tables) for row in rows for p in row) == 4
+    for wrong in ("by", "rootogram"):
+        with pytest.raises(UnknownNameError, match="plot by group"):
+            found.plot(each=wrong)
+    with pytest.raises(UnknownNameError, match="no group"):
+        found.of("Dot")
+    with pytest.raises(UnknownNameError):
+        run.checks().plot(each="pit")
 
 
 def test_what_cannot_be_checked(run):
@@ -177,6 +208,14 @@ def test_the_dashboard_has_a_view_of_checks(run, tmp_path):
     assert "q" in status["expression_note"]["sentence"]
     heard("forget", name="max(y)-1")
     assert not any(c["derived"] for c in view.widget._posterior["cards"])
+    heard("derive", text="by town")
+    label = next(c["label"] for c in view.widget._posterior["cards"] if c["derived"] == "by town")
+    heard("focus", label="check pit")
+    assert "pit Box" in view.widget._focus["key"]  # large, with the same of every group below
+    heard("derive", text="by village")
+    assert "village" in view.widget._status["expression_note"]["sentence"]
+    heard("forget", name="by town")
+    assert label not in [c["label"] for c in view.widget._posterior["cards"]]
     heard("save", format="svg")
     assert "LOO-PIT" in view.widget._file["svg"]
     heard("view", view="posterior")

@@ -164,6 +164,8 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
     native = column.to_native()
     if hasattr(native, "sparse"):
         return np.asarray(native)
+    if getattr(native.dtype, "tz", None) is not None:  # a zone whose name narwhals does not read: New_York
+        return days(native.dt.tz_convert(None).to_numpy().astype("M8[us]"), name, known)
     if str(native.dtype).startswith("period"):
         return days(np.asarray(native.dt.to_timestamp()).astype("M8[us]"), name, known)
     raise DataError(f"{name} holds {native.dtype}, which is no number and no category").at(None, "no-numbers")

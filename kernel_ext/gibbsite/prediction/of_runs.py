@@ -2,6 +2,7 @@
 
 from gibbsite.prediction.batched.folds import left_out
 from gibbsite.prediction.batched.many import Many, many
+from gibbsite.prediction.kept import packed, unpacked
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.checking import Checks, checks
 from gibbsite.prediction.uses.comparing import Compared, compare
@@ -25,6 +26,8 @@ __all__ = [
     "effects",
     "left_out",
     "many",
+    "packed",
     "predict",
     "predict_prior",
+    "unpacked",
 ]

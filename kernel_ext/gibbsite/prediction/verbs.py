@@ -89,6 +89,12 @@ def _result(
 ) -> Prediction:
     sensible.count("seed", seed, 0)
     recipe, sites = plan.ask.recipe, plan.density.sites
+    for name in sites.keys() & held.values.keys():
+        try:
+            np.broadcast_to(held.values[name], sites[name].shape)
+        except ValueError as problem:
+            v = np.shape(held.values[name])
+            raise DataError(f"{name!r} has shape {sites[name].shape} there, and {v} is given") from problem
     needed = [*recipe.known, *recipe.parts]
     missing = [n for n in needed if n not in flat]
     if missing:

@@ -19,6 +19,7 @@ from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts_in
 from gibbsite.sampling.run import Run, Settings
+from gibbsite.sampling.watch.results import Results
 from gibbsite.storage import checkpoint, journal
 from gibbsite.storage.described import plan_without_model
 from gibbsite.storage.facts import checked_facts, checked_settings
@@ -115,7 +116,7 @@ def read_folder(
         add_later(folder, later, run.kept, described)
     _agree(run, settings, folder)
     try:
-        run.take_up(facts, state, going)
+        run.take_up(facts, state, going, Results(folder))
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         if isinstance(problem, GibbsiteError):
             raise
@@ -229,6 +230,10 @@ def _verified(folder: Path) -> Verified:
         later = journal.read(folder, facts.get("commit"))
     except CheckpointError as problem:
         wrong, later = [*wrong, str(problem)], []
+    try:
+        wrong += Results(folder).damages()
+    except CheckpointError as problem:
+        wrong.append(str(problem))
     if wrong:
         raise CheckpointError("\n".join(wrong))
     held = facts["draws"]["posterior"]

@@ -44,6 +44,7 @@ from gibbsite.sampling.warm.warming import Warming
 from gibbsite.sampling.watch.inspection import Looking
 from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.sampling.watch.pace import Pace
+from gibbsite.sampling.watch.results import Results
 from gibbsite.sampling.watch.until import Until
 from gibbsite.showing import watch
 from gibbsite.storage import checkpoint
@@ -118,7 +119,7 @@ class Run(Looking):
         self._saved_aims: dict[int, float] = {}
         self._preview = Preview(plan)
         self._thinned, self._looking = {}, threading.Lock()
-        self._elpd = {}
+        self._results = Results()
         self._derived, self._prior = Derived(), None
         self._state: Any = None
         self._saved_state: dict[str, np.ndarray] | None = None
@@ -363,6 +364,8 @@ class Run(Looking):
                     if self.settings.keep_probs and self.kept.sampled.steps:
                         self.probs  # noqa: B018
                     self._commit(now=True)
+                if self._store is not None and self._store_error is None:
+                    self._write_results(self._store)
             finally:
                 if self._committing is not None and self._store is not None:
                     self._committing.settle()
@@ -563,17 +566,30 @@ class Run(Looking):
 
     def _derived_changed(self) -> None:
         """While the run goes on the next commit tells the store; afterwards there is none."""
-        if self._store is None or self.going:
+        self._tell_store("what is derived", lambda store: self._commit(now=True))
+
+    def _results_changed(self) -> None:
+        self._tell_store("what is kept", self._write_results)
+
+    def _write_results(self, store: Store) -> None:
+        self._results = self._results.written(store.path)
+
+    def _tell_store(self, what: str, write: Callable[[Store], None]) -> None:
+        """`write` to the store of a run that has ended; of one that goes on, its end does."""
+        store = self._store
+        if store is None or self.going:
             return
         try:
-            self._store.claim()
+            store.claim()
         except (StoreError, CheckpointError) as problem:  # what is in memory can be read all the same
-            warnings.warn(f"what is derived stays in memory: {problem}", stacklevel=4)
+            warnings.warn(f"{what} stays in memory: {problem}", stacklevel=5)
             return
         try:
-            self._commit(now=True)
+            write(store)
+        except OSError as problem:
+            warnings.warn(f"{what} stays in memory: {problem}", stacklevel=5)
         finally:
-            self._store.release()
+            store.release()
 
     def save(self, path: str | Path) -> None:
         """Write draws, statistics and state to a new folder, which `gibbsite.load` and xarray read.
@@ -596,6 +612,7 @@ class Run(Looking):
             store = store_in(where, self._plan, lock=False)
             try:
                 store.commit(self.kept, self._facts(live=False), state)
+                self._results.written(store.path)
             except BaseException:
                 store.withdraw()
                 raise
@@ -621,9 +638,16 @@ class Run(Looking):
 
     # what `load` puts in
 
-    def take_up(self, facts: Mapping[str, Any], state: dict[str, np.ndarray], going: bool = False) -> None:
+    def take_up(
+        self,
+        facts: Mapping[str, Any],
+        state: dict[str, np.ndarray],
+        going: bool = False,
+        results: Results | None = None,
+    ) -> None:
         """Be the run that was saved: for `load`. With `going`, look as it does while another process goes on
         with it."""
+        self._results = self._results if results is None else results
         self.kept.summaries.unpack({k: v for k, v in state.items() if k.startswith(PREFIX)})
         self._probs = (self.kept.sampled.steps, Probabilities.unpack(state))
         beside = (PREFIX, Probabilities.PREFIX, FOLLOWED)

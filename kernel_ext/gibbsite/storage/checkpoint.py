@@ -116,15 +116,20 @@ def decoded(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def write(
-    folder: Path, facts: dict[str, Any], state: dict[str, np.ndarray], durable: bool = True
+    folder: Path,
+    facts: dict[str, Any],
+    state: dict[str, np.ndarray],
+    durable: bool = True,
+    file_name: str = FILE,
 ) -> tuple[int, ...]:
-    """Replace the checkpoint in `folder`: a reader, or a crash, sees the old one or the new one whole.
+    """Replace the checkpoint in `folder`, or another file of its form: a reader, or a crash, sees the old one
+    or the new one whole.
 
     The file is an npz with the SHA-256 of all before it as its last bytes. `durable` waits for the disk
     to have it; `sync_name` waits for its name. Returns its `mark`.
     """
     content = encoded(facts, state)
-    new = folder / (FILE + ".new")
+    new = folder / (file_name + ".new")
     new.unlink(missing_ok=True)  # also where it is a link to somebody's file
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
     with os.fdopen(file, "wb") as out:
@@ -133,7 +138,7 @@ def write(
             out.flush()
             os.fsync(out.fileno())
     written = _mark(os.stat(new, follow_symlinks=False))  # now: once it has its name, others may take it
-    os.replace(new, folder / FILE)
+    os.replace(new, folder / file_name)
     return written
 
 
@@ -160,18 +165,19 @@ def _mark(found: os.stat_result) -> tuple[int, ...]:
     return found.st_ino, found.st_dev, found.st_size, found.st_mtime_ns
 
 
-def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Facts and packed state. Raises `CheckpointError` where there is none, or one that cannot be read.
+def read(folder: Path, file_name: str = FILE) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Facts and packed state, or what another file of this form holds. Raises `CheckpointError` where there
+    is none, or one that cannot be read.
 
     Nothing is unpickled, no link is followed, and no array is larger than the bytes that are there for it.
     """
     try:
-        found = os.stat(folder / FILE, follow_symlinks=False)
+        found = os.stat(folder / file_name, follow_symlinks=False)
         if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
-            raise OSError(f"{FILE} is not a plain file")
+            raise OSError(f"{file_name} is not a plain file")
         if found.st_size > available_memory():
-            raise OSError(f"{FILE} has {readable(found.st_size)}, more than there is memory for")
-        content = (folder / FILE).read_bytes()
+            raise OSError(f"{file_name} has {readable(found.st_size)}, more than there is memory for")
+        content = (folder / file_name).read_bytes()
     except FileNotFoundError:
         raise CheckpointError(f"{str(folder)!r} holds no saved run") from None
     except (OSError, ValueError) as problem:
@@ -179,7 +185,7 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         body, digest = content[:-_DIGEST], content[-_DIGEST:]
         if hashlib.sha256(body).digest() != digest:
-            raise ValueError(f"{FILE} is not what was written, or of an older version of Gibbsite")
+            raise ValueError(f"{file_name} is not what was written, or of an older version of Gibbsite")
         facts, state = decoded(body)
     except ValueError as problem:
         raise CheckpointError(f"the saved run in {str(folder)!r} cannot be read: {problem}") from problem

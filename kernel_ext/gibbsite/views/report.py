@@ -1,6 +1,5 @@
 """A run as one HTML file that needs nothing else: no kernel, no network, no JavaScript."""
 
-from collections.abc import Sequence
 from html import escape
 from importlib import import_module
 from os import PathLike
@@ -10,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.model.names import printed
-from gibbsite.errors import GibbsiteError
+from gibbsite.errors import GibbsiteError, ModelError
+from gibbsite.prediction.prediction import Prediction
+from gibbsite.prediction.uses.checking import Checks
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import INK, STATUS
 from gibbsite.views.plots.picture import rows_svg
 from gibbsite.views.posterior.cards import cards_svg
 from gibbsite.views.posterior.gather import gather_posterior
-from gibbsite.views.predictions.checks import checks_rows, legend_of
-from gibbsite.views.predictions.picture import prediction_html
+from gibbsite.views.predictions.checks import checks_html, checks_rows, legend_of
+from gibbsite.views.predictions.picture import head_of, prediction_html
 from gibbsite.views.run import centring, words
 from gibbsite.views.run.advice import advice_html
 from gibbsite.views.run.content import ENDED, RHAT_LIMIT, Content, RunLike, gather, status_of
@@ -62,15 +63,12 @@ svg { max-width: 100%; height: auto; display: block; }
 """
 
 
-def write_report(
-    run: RunLike, model: Any, path: str | PathLike[str], compared: Any = None, predictions: Any = None
-) -> Path:
-    """Write graph, checks, convergence, summary and schedule of a run to one HTML file, and return its path.
+def write_report(run: RunLike, model: Any, path: str | PathLike[str]) -> Path:
+    """Write graph, checks, convergence, summary, schedule and kept results of a run to one HTML file, and
+    return its path.
 
     Args:
         run: the run, finished or not; see `content.RunLike`.
-        compared: what `gibbsite.compare` gave, to be shown, too.
-        predictions: `Prediction`s by title.
         model: its `Model`: `graph`, `schedule()` and `source` are shown; None where it is not at hand.
         path: where to write; the folder must exist.
 
@@ -78,17 +76,13 @@ def write_report(
         OSError: the file cannot be written.
     """
     target = Path(path)
-    more = [] if compared is None else [("Comparison", f"<pre>{escape(repr(compared))}</pre>")]
-    more += [(f"Prediction: {title}", prediction_html(p)) for title, p in (predictions or {}).items()]
-    target.write_text(report_html(run, model, more=more), encoding="utf-8")
+    target.write_text(report_html(run, model), encoding="utf-8")
     return target
 
 
-def report_html(
-    run: RunLike, model: Any, head: str = "", above: str = "", more: Sequence[tuple[str, str]] = ()
-) -> str:
+def report_html(run: RunLike, model: Any, head: str = "", above: str = "") -> str:
     """The page as text; see `write_report`. `head` and `above`: markup for the page's head, and before all
-    the rest of it; `more` sections with their titles."""
+    the rest of it."""
     content = gather(run, None, slots=PLOTTED, limit=LISTED)
     body = [
         above,
@@ -96,7 +90,7 @@ def report_html(
         _section("Model", _graph(model), "graph") if model is not None else "",
         _section("Posterior", _posterior(run, content)),
         _section("Check", _checks(run, content)),
-        *(_section(title, inner) for title, inner in more),
+        *(_section(*_result(title, run.results[title])) for title in run.results),
         _section("Convergence", _plots(content)),
         _section("Summary", _table(content)),
         _section("Schedule", _schedule(model, content)) if model is not None else "",
@@ -154,12 +148,25 @@ def _drawn(picture: str, height: float, note: str) -> str:
     return f'<div class="scroll">{document}</div><p class="muted">{escape(note)}</p>'
 
 
+def _result(title: str, found: Any) -> tuple[str, str]:
+    """A section's title, and what is in it."""
+    if isinstance(found, Prediction):
+        return f"Prediction: {title}", prediction_html(found)
+    if isinstance(found, Checks):
+        return f"Check: {title}", checks_html(found)
+    rows = "" if "\n" in repr(found) else f"\n\n{head_of(found.to_frame())}"
+    return title, f"<pre>{escape(repr(found) + rows)}</pre>"
+
+
 def _checks(run: RunLike, content: Content) -> str:
     """Data beside replicates; nothing where there are none to be made."""
     if content.snapshot.status not in ENDED or content.snapshot.draws_done < _LEAST_CHECKED:
         return ""
     try:
-        found = run.checks(prior=True)
+        try:
+            found = run.checks(prior=True)
+        except ModelError:  # without its model a run has what was asked of it before
+            found = run.checks()
     except GibbsiteError as problem:
         return f'<p class="muted">{escape(str(problem))}</p>'
     picture, height = rows_svg(checks_rows(found), WIDTH)

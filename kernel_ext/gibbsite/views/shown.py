@@ -17,7 +17,7 @@ from gibbsite.views.graph.save import save_graph
 from gibbsite.views.graph.widget import graph_html, show_graph
 from gibbsite.views.host.display import bundle, in_notebook
 from gibbsite.views.posterior.still import plot_run
-from gibbsite.views.predictions.checks import checks_html, plot_checks
+from gibbsite.views.predictions.checks import checks_html, names_of_checks, plot_checks
 from gibbsite.views.predictions.picture import plot_prediction, prediction_html, prediction_text
 from gibbsite.views.report import write_report
 from gibbsite.views.run.card import card_html
@@ -31,6 +31,7 @@ __all__ = [
     "bundle_of",
     "dashboard",
     "display",
+    "names_of_checks",
     "plot_checks",
     "plot_prediction",
     "plot_run",

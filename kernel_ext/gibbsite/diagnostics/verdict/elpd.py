@@ -50,7 +50,24 @@ def elpd_of(run: Any) -> Any:
     out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
     out.summed, out.given = found.summed, found.given
     out.warning = bool(out.warning) or bool(found.given)
+    out.data, out.weighed = _data(run), True
     return out
+
+
+def _data(run: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The data that are scored, one after another in the order of `elpd_i`, events as they are; and of how
+    many numbers each is."""
+    found: list[np.ndarray] = [np.zeros(0)]
+    sizes: list[int] = []
+    for name, there in scored(run).items():
+        value = np.asarray(run.plan.observed[name], float)
+        events = len(run.model.density.sites[name].event_shape)
+        batch = value.shape[: value.ndim - events]
+        value = np.broadcast_to(value, (*np.broadcast_shapes(batch, there.shape), *value.shape[len(batch) :]))
+        of_site = value[there]
+        found.append(of_site.ravel())
+        sizes += [int(np.prod(of_site.shape[1:], dtype=int))] * len(of_site)
+    return np.concatenate(found), np.array(sizes, int)
 
 
 def scored(run: Any) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.diagnostics.verdict.elpd import difference, scored
+from gibbsite.diagnostics.verdict.elpd import difference
 from gibbsite.errors import GibbsiteError
 from gibbsite.storage.checkpoint import data_hash
 
@@ -105,20 +105,11 @@ def _lower(problem: GibbsiteError) -> str:
 def other_data(first: Any, second: Any) -> str | None:
     """How the data of two runs differ, in words; None where they are the same, whatever their sites are
     called."""
-    a, b = (_values(run) for run in (first, second))
-    if len(a) != len(b):
-        return f"{len(a)} and {len(b)} of them"
-    off = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if not np.allclose(x, y, rtol=1e-6, atol=0)]
-    return None if not off else f"{len(off)} of {len(a)} have other values"
-
-
-def _values(run: Any) -> list[np.ndarray]:
-    """The data that are scored, one by one, in the order of `elpd_i`: events as they are."""
-    found: list[np.ndarray] = []
-    for name, there in scored(run).items():
-        value = np.asarray(run.plan.observed[name], float)
-        events = len(run.model.density.sites[name].event_shape)
-        batch = value.shape[: value.ndim - events]
-        value = np.broadcast_to(value, (*np.broadcast_shapes(batch, there.shape), *value.shape[len(batch) :]))
-        found += [v.ravel() for v in value[there]]
-    return found
+    (a, of_a), (b, of_b) = (run.elpd().data for run in (first, second))
+    if len(of_a) != len(of_b):
+        return f"{len(of_a)} and {len(of_b)} of them"
+    if not np.array_equal(of_a, of_b):
+        return "they are vectors of other lengths"
+    which = np.repeat(np.arange(len(of_a)), of_a)
+    off = np.unique(which[~np.isclose(a, b, rtol=1e-6, atol=0)])
+    return None if not len(off) else f"{len(off)} of {len(of_a)} have other values"

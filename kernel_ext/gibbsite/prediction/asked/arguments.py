@@ -67,7 +67,10 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
     model's (numbers for categories, other axes), `OptionError` for a table that no argument takes.
     """
     bound = bound_arguments(origin)
-    given = {**_by_argument(origin, bound, table), **given}
+    from_table = _by_argument(origin, bound, table)
+    for name in from_table.keys() & given.keys():
+        raise OptionError(f"{name!r} is given twice: by the table, and by name")
+    given = {**from_table, **given}
     parameters = [n for n in parameters_of_function(origin.fn) if n not in bound]
     hidden = set(origin.kwargs) - set(parameters_of_function(origin.fn))
     for name in given:
@@ -214,6 +217,12 @@ def _checked(
                 f"{leaf!r} holds whole numbers in the model's own data, and {there[0]} in the new"
             )
         return array if len(there) < array.size else array.astype(np.asarray(before).dtype)
+    if was == "b" and kind != "b":
+        if not np.isin(array, (0, 1)).all():
+            raise DataError(
+                f"{leaf!r} holds truth values in the model's own data, and {array[~np.isin(array, (0, 1))].flat[0]} in the new"
+            )
+        return np.asarray(array).astype(bool)
     if was == "f" and kind in "iub":
         return np.asarray(array).astype(np.asarray(before).dtype)
     return array

@@ -14,6 +14,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution
+from gibbsite.programs.jaxpr.compiling import once
 
 COUNTED = "counted_data"
 """The keyword argument that says which elements count, by observed site."""
@@ -70,16 +71,20 @@ def same_but_longer(fn: Callable, short: tuple[tuple, dict], long: tuple[tuple, 
         key = jax.random.key(0)
         wide = handlers.trace(handlers.seed(counting(fn), key)).get_trace(*long[0], **long[1])
         drawn = {n: s["value"] for n, s in wide.items() if s["type"] == "sample" and not s["is_observed"]}
-        shapes = handlers.trace(handlers.seed(fn, key)).get_trace(*short[0], **short[1])
-        own = {n: _cut(v, np.shape(shapes[n]["value"])) for n, v in drawn.items() if n in shapes}
+        narrow: dict[str, Any] = {}
+
+        def told(own: Mapping[str, Any]) -> dict[str, Any]:
+            held = handlers.substitute(handlers.seed(fn, key), data=own)
+            narrow.update(handlers.trace(held).get_trace(*short[0], **short[1]))
+            return {n: _told(s) for n, s in narrow.items() if s["type"] in ("sample", "deterministic")}
+
+        shapes = jax.eval_shape(lambda: (told({}), {n: s["value"] for n, s in narrow.items()})[1])
         if set(wide) != set(shapes):
             return "it has other sites"
-        held = handlers.substitute(handlers.seed(fn, key), data=own)
-        narrow = handlers.trace(held).get_trace(*short[0], **short[1])
-        for name, site in narrow.items():
-            if site["type"] not in ("sample", "deterministic"):
-                continue
-            a, b = _told(site), _told(wide[name])
+        own = {n: _cut(v, shapes[n].shape) for n, v in drawn.items()}
+        narrow.clear()
+        for name, a in once(told, own).items():  # one program: of every length all operations are new to XLA
+            site, b = narrow[name], _told(wide[name])
             if np.ndim(a) != np.ndim(b) or not _close(a, _cut(b, np.shape(a))):
                 return f"{name!r} changes with rows that do not count"
             if site["type"] == "sample" and site["is_observed"] and not _close(np.sum(a), np.sum(b)):
@@ -96,9 +101,9 @@ def same_but_longer(fn: Callable, short: tuple[tuple, dict], long: tuple[tuple, 
 
 def _told(site: Mapping[str, Any]) -> Any:
     if site["type"] == "deterministic":
-        return np.asarray(site["value"])
+        return site["value"]
     scale = 1.0 if site["scale"] is None else site["scale"]
-    return np.asarray(scale * site["fn"].log_prob(site["value"]))
+    return scale * site["fn"].log_prob(site["value"])
 
 
 def _cut(value: Any, shape: tuple[int, ...]) -> Any:

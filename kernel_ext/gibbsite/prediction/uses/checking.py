@@ -17,8 +17,15 @@ from numpyro import handlers
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution
-from gibbsite.diagnostics.verdict.elpd import scored
-from gibbsite.errors import DataError, GibbsiteError, ModelError, OptionError, UnknownNameError
+from gibbsite.diagnostics.verdict.elpd import elpd_of, scored
+from gibbsite.errors import (
+    DataError,
+    ExpressionError,
+    GibbsiteError,
+    ModelError,
+    OptionError,
+    UnknownNameError,
+)
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import a_name, shown
 from gibbsite.ground.lazy_import import later
@@ -148,6 +155,33 @@ class Checks(Shown):
         low, high = chosen().of(each.T)
         return Curve(times, alive, low, high)
 
+    def of(self, group: Any) -> "Checks":
+        """The checks of one group's data alone, of those of `by`. Raises `UnknownNameError`."""
+        if group not in self.groups:
+            raise UnknownNameError("group", str(group), map(str, self.groups))
+        at = self.groups[group]
+
+        def some(v: np.ndarray | None, axis: int = 0) -> np.ndarray | None:
+            return None if v is None else np.compress(at, v, axis)
+
+        names = list(self.pareto_k)
+        known = len(names) == len(at)
+        part = replace(
+            self,
+            data=self.data[at],
+            replicates=self.replicates[:, at],
+            before=some(self.before, 1),
+            chances=some(self.chances),
+            gone=some(self.gone),
+            weights=some(self.weights, 1),
+            over=None if self.over is None else (self.over[0], self.over[1][at]),
+            pareto_k={names[i]: self.pareto_k[names[i]] for i in np.flatnonzero(at)} if known else {},
+            by="",
+            groups={},
+            note=f"{self.by} {group}: {int(at.sum())} of {len(at)} data; {self.note}",
+        )
+        return replace(part, statistics=tuple(t for s in self.statistics if (t := _again(part, s.text))))
+
     def to_frame(self) -> Any:
         """A row for each statistic: of the data (`seen`), `mean` and interval of replicates, and `p`, the
         share of these that is as large."""
@@ -164,9 +198,15 @@ class Checks(Shown):
         names, n = [s.text for s in self.statistics], len(self.statistics)
         return frame_of({"s": columns}, {"s": ("statistic",)}, {"s": (names,)}, {"s": (n,)}, None)
 
-    def plot(self) -> Any:
-        """A picture of all of it; `.save("check.svg")` writes it."""
-        return views().plot_checks(self)
+    def plot(self, each: str | None = None) -> Any:
+        """A picture of all of it; `.save("check.svg")` writes it. With `each`, one plot for every group of
+        `by` side by side, by the name that `plots` has for it. Raises `UnknownNameError`."""
+        return views().plot_checks(self, each)
+
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """What is plotted: "outcome", "pit", "rootogram", …, and the statistics by their text."""
+        return views().names_of_checks(self)
 
     def __repr__(self) -> str:
         told = "; ".join(f"{s.text} {s.seen:.4g}, replicates {s.draws.mean():.4g} (p {s.p:.2f})"
@@ -190,6 +230,11 @@ def checks(
     count = sensible.count("draws", draws, 1)
     run = of if hasattr(of, "elpd") else None
     model = of if run is None else run.model
+    if model is None:
+        raise ModelError(
+            "this run was loaded without its model, and holds no checks that were asked for like this; give "
+            "it: gibbsite.load(path, model=…), or ask before the run is saved"
+        )
     if isinstance(statistics, str):
         statistics = (statistics,)
     if run is None:
@@ -235,6 +280,25 @@ def checks(
     if run is not None and leave_one_out:
         out = _left_out(run, found, out, there)
     return replace(out, statistics=_statistics(found, out, statistics, seen))
+
+
+def _usual(out: Checks, name: str) -> Statistic:
+    find = _STATISTICS[name]
+    return Statistic(f"{name}({out.site})", float(find(out.data)), find(out.replicates))
+
+
+def _again(part: Checks, text: str) -> Statistic | None:
+    """A statistic of a part of the data; None for one that takes other sites' as well."""
+    for name in _STATISTICS:
+        if text == f"{name}({part.site})":
+            return _usual(part, name)
+    shape = {part.site: Shape(part.data.shape, (None,))}
+    try:
+        draws = Derived().add(text, None, {part.site: part.replicates[None]}, len(part.replicates), shape)
+        seen = Derived().add(text, None, {part.site: part.data[None, None]}, 1, shape)
+    except ExpressionError:
+        return None
+    return Statistic(text, float(seen.values[0, 0]), np.asarray(draws.values, float).ravel())
 
 
 def _flat(draws: np.ndarray) -> np.ndarray:
@@ -287,6 +351,8 @@ def _left_out(run: Any, found: Prediction, out: Checks, there: np.ndarray) -> Ch
     replicates, by importance (Gelfand, Dey and Chang 1992), smoothed by ArviZ."""
     try:
         elpd = run.elpd()
+        if not getattr(elpd, "weighed", False):  # it was kept, and its weights are not
+            elpd = elpd_of(run)
     except GibbsiteError as problem:
         return replace(out, note=f"{out.note}; without leave-one-out: {problem}")
     names, k = [str(n) for n in elpd.pareto_k["datum"].values], np.asarray(elpd.pareto_k, float)
@@ -310,8 +376,9 @@ def _statistics(
     """The usual ones of the kind, and those that were written, as `run.derive` has them. Raises
     `ExpressionError`."""
     usual = _NAMED.get(out.kind, ("mean",)) if out.kind != CENSORED else ()  # whose ends are not all known
-    made = [Statistic(f"{n}({out.site})", float(_STATISTICS[n](out.data)), _STATISTICS[n](out.replicates))
-            for n in usual]  # fmt: skip
+    made = [
+        s for n in usual if (s := _usual(out, n)).seen != s.draws[0] or np.ptp(s.draws)
+    ]  # no zeros at all
     for text in texts:
         if not isinstance(text, str):
             raise OptionError(f"a statistic is a text such as 'max({out.site})', not {shown(text)}")

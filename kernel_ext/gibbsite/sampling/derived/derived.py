@@ -22,6 +22,13 @@ _LISTED = 24
 _MOST = 50
 
 
+def given_name(name: str, text: str) -> str | None:
+    """The name that somebody gave to an expression, of the one that it is kept under; None for its own
+    text."""
+    own = " ".join(text.split())
+    return None if name in (own, f"({own})") else name
+
+
 class Quantity:
     """A quantity of every draw: `name`, the expression's `text`, and its `values` `[chain, draw, *shape]`."""
 

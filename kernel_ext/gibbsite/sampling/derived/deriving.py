@@ -9,7 +9,7 @@ import numpy as np
 from gibbsite.density.model.names import checked_name
 from gibbsite.errors import ExpressionError, ModelError
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.sampling.derived.derived import Derived, Quantity
+from gibbsite.sampling.derived.derived import Derived, Quantity, given_name
 from gibbsite.sampling.derived.expression import Shape
 from gibbsite.sampling.derived.prior import prior_draws
 from gibbsite.storage.draws import Draws, empty_like
@@ -22,6 +22,8 @@ class Deriving:
     kept: Draws
     draws: Any
     settings: Any
+    results: Any
+    _results_changed: Any
     _plan: Plan
     _derived: Derived
     _prior: Mapping[str, np.ndarray] | None
@@ -55,7 +57,12 @@ class Deriving:
         return found
 
     def forget(self, name: str) -> None:
-        """Drop a derived quantity, and those derived from it. Raises `UnknownNameError`."""
+        """Drop a derived quantity, and those derived from it; or what was kept under that title. Raises
+        `UnknownNameError`."""
+        if name in self.results:
+            self.results.remove(name)
+            self._results_changed()
+            return
         self._derived.remove(name)
         self._derived_changed()
 
@@ -103,8 +110,7 @@ class Deriving:
         for pair in told if isinstance(told, Iterable) else ():
             try:
                 name, text = pair
-                unnamed = isinstance(text, str) and name in ((own := " ".join(text.split())), f"({own})")
-                self.derive(text, name=None if unnamed else name)
+                self.derive(text, name=given_name(name, text) if isinstance(text, str) else name)
             except (ExpressionError, TypeError, ValueError) as problem:
                 warnings.warn(f"a derived quantity could not be taken up: {problem}", stacklevel=2)
 

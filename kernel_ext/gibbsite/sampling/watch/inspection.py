@@ -39,6 +39,7 @@ from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.sampling.watch.on_disk import store_notices, stored
 from gibbsite.sampling.watch.pace import Pace
 from gibbsite.sampling.watch.predicting import Predicting
+from gibbsite.sampling.watch.results import question_of
 from gibbsite.showing import Shown, views
 from gibbsite.storage.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.storage.store import Store
@@ -81,7 +82,6 @@ class Looking(Deriving, Predicting, Shown):
     _stages: Stages
     _because: str
     _thinned: dict[tuple[str, int], Thinned]
-    _elpd: dict[int, Any]
     _looking: threading.Lock
     _store: Store | None
     _store_error: StoreError | None
@@ -109,7 +109,7 @@ class Looking(Deriving, Predicting, Shown):
     @property
     def known_elpd(self) -> Any:
         """What `elpd` has found of the draws of now; None where it was not asked yet."""
-        return self._elpd.get(self.kept.sampled.steps)
+        return self._results.answered(question_of("elpd"), self.kept.sampled.steps)
 
     def elpd(self, *, kfold: int | None = None, by: Any = None, refit: bool = False) -> Any:
         """The expected log predictive density, by ArviZ's leave-one-out cross-validation (Vehtari, Gelman and
@@ -123,12 +123,13 @@ class Looking(Deriving, Predicting, Shown):
         Raises `ModelError` for a run without draws, without observed sites, or loaded without its model;
         `OptionError` for other numbers of folds, `UnknownNameError` and `DataError` for what `by` is not.
         """
-        steps = self.kept.sampled.steps
-        if steps not in self._elpd:
-            self._elpd = {steps: elpd_of(self)}
+        whole = self._answered(question_of("elpd"), lambda: elpd_of(self))
         if kfold is None and by is None and not refit:
-            return self._elpd[steps]
-        return ask("prediction").left_out(self, kfold, by, refit, found=self._elpd[steps])
+            return whole
+        question = question_of("refits", kfold=kfold, by=by, refit=refit)
+        return self._answered(
+            question, lambda: ask("prediction").left_out(self, kfold, by, refit, found=whole)
+        )
 
     def compare(self, other: "Looking") -> Comparison:
         """This run and another: speed, convergence, and of one posterior whether their estimates agree within
@@ -217,9 +218,13 @@ class Looking(Deriving, Predicting, Shown):
         self, path: str | PathLike[str], *, compared: Any = None, predictions: Mapping[str, Any] | None = None
     ) -> Path:
         """Write model, estimates, predictive checks, convergence and schedule to one HTML file that needs
-        nothing else, and return its path; with what `gibbsite.compare` gave, and predictions by title. Raises
-        `OSError` where it cannot be written."""
-        return views().write_report(self, self.model, a_path("path", path), compared, predictions)
+        nothing else, and return its path; with all that was kept (`keep`), what `gibbsite.compare` gave, and
+        predictions by title, which are kept, too. Raises `OSError` where it cannot be written."""
+        for title, one in (predictions or {}).items():
+            self.keep(title, one)
+        if compared is not None:
+            self.keep("Comparison", compared)
+        return views().write_report(self, self.model, a_path("path", path))
 
     def __repr__(self) -> str:
         s = self.snapshot(limit=1)

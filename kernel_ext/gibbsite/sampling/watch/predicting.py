@@ -3,11 +3,51 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gibbsite.ground.arguments import text
 from gibbsite.ground.services import ask
+from gibbsite.sampling.watch.results import Results, question_of
 
 
 class Predicting:
     """For `Run`, by way of `Looking`."""
+
+    kept: Any
+    model: Any
+    going: bool
+    _results: Results
+
+    @property
+    def results(self) -> Results:
+        """What was kept with the run, by title: see `keep`."""
+        return self._results
+
+    def keep(self, title: str, result: Any) -> Any:
+        """Keep a prediction, checks, a contrast, effects, a decision or a comparison with the run under a
+        title: in `results`, in its report, and where it is saved or stored, so that it is there tomorrow
+        without the model. What had the title before is dropped; `forget(title)` drops it.
+
+        Returns the result. Answers of `checks` and `elpd` are kept by themselves. Raises `OptionError` for
+        what is none of these.
+        """
+        self._results.keep(str(text("title", title, "all treated")), result, self.kept.sampled.steps)
+        self._results_changed()
+        return result
+
+    def _answered(self, question: dict[str, Any], find: Any) -> Any:
+        """The answer that was given of the same draws, else what `find()` says; without the model, an answer
+        that holds more will do."""
+        steps = self.kept.sampled.steps
+        known = self._results.answered(question, steps, loosely=self.model is None)
+        if known is not None:
+            return known
+        found = find()
+        if not self.going:
+            self._results.answer(question, found, steps)
+            self._results_changed()
+        return found
+
+    def _results_changed(self) -> None:
+        """Keep them where the run is kept."""
 
     def predict(
         self,
@@ -66,19 +106,26 @@ class Predicting:
         """The data beside replicates of them: `run.checks(by="county", statistics=["max(y)"])`.
 
         `site` is the observed one where there are several; `by` a column, or an array with a value for every
-        row, by whose values means are compared; `over` a column along which replicates are drawn (time, where
-        the data have one); `statistics` are expressions as for `derive` that make one number of a data set.
-        With `prior`, replicates of the prior are drawn below those of the posterior. `draws` replicates are
-        made. Without `leave_one_out`, which looks at all draws, PIT are of data that the posterior has seen.
+        row, by whose values means are compared, and every plot can be had of each (`.plot(each="pit")`);
+        `over` a column along which replicates are drawn (time, where the data have one); `statistics` are
+        expressions as for `derive` that make one number of a data set. With `prior`, replicates of the prior
+        are drawn below those of the posterior. `draws` replicates are made. Without `leave_one_out`, which
+        looks at all draws, PIT are of data that the posterior has seen.
 
         Returns `Checks`: `.plot()`, `.to_frame()` of the statistics, `.pit` by leave-one-out, `.pareto_k` by
-        observation. Raises `UnknownNameError`, `ExpressionError`, and `ModelError` for what observes nothing.
+        observation; `.of("Ada")` are those of one group. They are kept with the run, and there again when it
+        is loaded. Raises `UnknownNameError`, `ExpressionError`, and `ModelError` for what observes nothing.
         """
+        if isinstance(statistics, str):
+            statistics = (statistics,)
         more = {
             "by": by,
             "over": over,
             "statistics": statistics,
             "prior": prior,
             "leave_one_out": leave_one_out,
+            "draws": draws,
+            "seed": seed,
         }
-        return ask("prediction").checks(self, site, **more, draws=draws, seed=seed)
+        question = question_of("checks", site=site, **more)
+        return self._answered(question, lambda: ask("prediction").checks(self, site, **more))

@@ -61,14 +61,15 @@ def _draw(out: Axes, mark: Mark, table: Table) -> None:
             out.cells(column(mark.x), column(mark.y), column(mark.shade), mark.colour)
 
 
-def rows_svg(rows: Rows, width: float) -> tuple[str, float]:
-    """Rows of plots below each other, and how high they are together. What is not visible takes no place."""
+def rows_svg(rows: Rows, width: float, least: float = 1) -> tuple[str, float]:
+    """Rows of plots below each other, and how high they are together. What is not visible takes no place; a
+    row of fewer parts than `least` leaves room."""
     parts, y = [], 0.0
     for row in rows:
         shown = [plot for plot in row if plot.visible]
         if not shown:
             continue
-        total, x = sum(plot.share for plot in shown), 0.0
+        total, x = max(least, sum(plot.share for plot in shown)), 0.0
         for plot in shown:
             wide = width * plot.share / total
             parts.append(axes(plot, wide).placed(x, y))

@@ -12,13 +12,22 @@ from gibbsite.views.plots.plot import Rows
 from gibbsite.views.posterior.cards import told_cards
 from gibbsite.views.posterior.gather import Posterior, gather_posterior
 from gibbsite.views.posterior.marginals import LARGE, focus_rows
-from gibbsite.views.predictions.checks import CARD, check_card, legend_of, plot_checks, plots_of_checks
+from gibbsite.views.predictions.checks import (
+    CARD,
+    check_card,
+    large_rows,
+    legend_of,
+    plot_checks,
+    plots_of_checks,
+)
 from gibbsite.views.run.content import ENDED, Content, RunLike
 from gibbsite.views.run.picture import dashboard_svg
 
 _LEAST, _LIVE = 50, 200  # draws per chain before replicates are made, and how many of these
 _SHARE = 0.02  # of the time, while a run goes on
+_FIRST = 2.0  # seconds that the first replicates are expected to take: their program is compiled
 _MOST_WEIGHTS = 20_000_000  # of leave-one-out, which nobody has asked for: a second or two
+_BY = "by "  # what is written before a column in place of a statistic
 VIEWS = ("posterior", "check", "convergence")
 
 
@@ -151,13 +160,14 @@ class CheckPanel:
     def __init__(self, run: RunLike):
         self._run = run
         self._statistics: list[str] = []
+        self._by: str | None = None
         self._asked: list[str] = []
         self._focus = ""
         self._note: dict[str, Any] = {}
         self._answered = 0
         self._at: tuple[Any, ...] = ()
         self._sent: tuple[Any, ...] = ()
-        self._next = 0.0
+        self._spent, self._takes = 0.0, _FIRST
         self.now: Checks | None = None
 
     @property
@@ -172,6 +182,8 @@ class CheckPanel:
             self._focus = "" if label == self._focus else label
         elif kind == "derive":
             self._asked.append(str(detail.get("text", "")))
+        elif detail.get("name") == f"{_BY}{self._by}":
+            self._by = None
         else:
             self._statistics = [t for t in self._statistics if t != detail.get("name")]
 
@@ -180,22 +192,23 @@ class CheckPanel:
         self._sent = ()
 
     def refresh(self, content: Content) -> None:
-        """Make replicates of the draws so far; while the run goes on, in a small share of the time."""
+        """Make replicates of the draws so far; while the run goes on, in a small share of its time in all."""
         ended, done = content.snapshot.status in ENDED, content.snapshot.draws_done
         asked, self._asked = self._asked, []
-        state = (done, ended, tuple(self._statistics))
+        state = (done, ended, tuple(self._statistics), self._by)
         if done < _LEAST or (state == self._at and not asked):
             return
-        if not ended and not asked and time.monotonic() < self._next:
+        if not ended and not asked and content.snapshot.elapsed < self._due:
             return
         began = time.monotonic()
         for text in [*asked, None]:
-            wanted = self._statistics + ([text] if text is not None else [])
+            by = text[len(_BY) :].strip() if text is not None and text.startswith(_BY) else self._by
+            wanted = self._statistics + ([text] if text is not None and by == self._by else [])
             try:
                 few = done * content.snapshot.chains * self._data() <= _MOST_WEIGHTS
                 how = {"prior": ended, "leave_one_out": ended and few}
-                self.now = self._run.checks(statistics=wanted, draws=_LIVE, **how)
-                self._statistics, self._note = wanted, {}
+                self.now = self._run.checks(statistics=wanted, by=by, draws=_LIVE, **how)
+                self._statistics, self._by, self._note = wanted, by, {}
             except ExpressionError as error:
                 self._note = {
                     "sentence": error.sentence, "text": error.text, "at": error.start, "length": error.length,
@@ -205,8 +218,15 @@ class CheckPanel:
             if text is not None:
                 self._answered += 1
                 break
-        self._at = (done, ended, tuple(self._statistics))
-        self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
+        self._at = (done, ended, tuple(self._statistics), self._by)
+        if not ended:
+            self._takes = time.monotonic() - began
+            self._spent += self._takes
+
+    @property
+    def _due(self) -> float:
+        """After how many seconds of the run the next replicates are within their share of the time."""
+        return (self._spent + self._takes) / _SHARE
 
     def _data(self) -> int:
         observed = {} if self._run.model is None else self._run.model.observed
@@ -216,13 +236,15 @@ class CheckPanel:
         """Send cards, and what is plotted large."""
         state = (self._at, self._focus, self._answered)
         if self.now is None:
-            widget._posterior = {"legend": self._note.get("sentence") or "There are no replicates yet."}
+            told = f"There are no replicates yet: they take {_SHARE:.0%} of a run's time, the first after "
+            told += f"{self._due:.0f} seconds of it, or at its end; at once for a statistic that is written."
+            widget._posterior = {"legend": self._note.get("sentence") or told}
             return
         if state == self._sent:
             return
         self._sent = state
         plots = {p.name: p for p in plots_of_checks(self.now, CARD)}
-        written = {f"check {s}": s for s in self._statistics}
+        written = {f"check {s}": s for s in self._statistics} | {"check by": f"{_BY}{self._by}"}
         widget._posterior = {
             "check": True,
             "cards": [check_card(p, written.get(n, "")) for n, p in plots.items()],
@@ -230,8 +252,7 @@ class CheckPanel:
             "legend": legend_of(self.now),
             "more": "",
         }
-        large = {p.name: p for p in plots_of_checks(self.now, LARGE)}.get(self._focus)
-        rows: Rows = ((large,),) if large is not None else ()
+        rows = large_rows(self.now, self._focus, LARGE)
         widget.push_all(bokeh.columns(rows))
         widget.patch_all(bokeh.props(rows))
         widget._focus = {

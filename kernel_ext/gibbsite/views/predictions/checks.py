@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.errors import UnknownNameError
 from gibbsite.prediction.uses.checking import BINARY, CATEGORIES, CENSORED, COUNTS, Checks, Curve, Statistic
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.views.host.static import svg_html
@@ -24,23 +25,68 @@ _DRAWN, _PRIOR = CHAINS[0], OTHERS
 _LETTERS = 46  # that have room above a plot in two columns
 
 
-def plots_of_checks(checks: Checks, height: int = 230) -> list[Plot]:
-    """All plots that fit: the outcome's own, LOO-PIT, along a column, by group, statistics, Pareto k."""
-    out = [_outcome(checks)]
+def plots_of_checks(checks: Checks, height: int = 230, like: Checks | None = None) -> list[Plot]:
+    """All plots that fit: the outcome's own, LOO-PIT, along a column, by group, statistics, Pareto k; of a
+    part of the data those that fit all of them, `like`."""
+    out = [_outcome(checks, _few(like or checks))]
     if checks.kind in (BINARY, CATEGORIES):
         out += _calibrated(checks)
     if checks.kind == COUNTS:
-        out.append(_rootogram(checks))
+        out.append(_rootogram(checks, like or checks))
     if checks.kind != CENSORED:
         out.append(_uniform(checks))
     if checks.over is not None:
         out.append(_along(checks))
-    if checks.groups:
+    if checks.groups and checks.kind != CENSORED:  # whose means are not known
         out.append(_grouped(checks))
     out += [_statistic(s) for s in checks.statistics]
     if checks.pareto_k:
         out.append(_pareto(checks))
     return [_at(plot, height) for plot in out]
+
+
+def each_group(checks: Checks, name: str, height: int = 150) -> list[Plot]:
+    """One of the plots for every group, over the same axes; those whose statistics are farthest off where
+    they are many. Raises `UnknownNameError` for what is not plotted."""
+    known = {_called(p): p.name for p in plots_of_checks(checks) if p.name != "check by"}
+    if not checks.groups or name not in known:
+        raise UnknownNameError("plot by group", name, known if checks.groups else [])
+    size = {g: int(at.sum()) for g, at in checks.groups.items()}
+    groups = sorted((g for g in size if size[g] > 1), key=lambda g: -_off(checks, checks.groups[g]))
+    groups = [g for g in checks.groups if g in groups[:_MOST_GROUPS]]
+    found = []
+    for group in groups:
+        here = {p.name: p for p in plots_of_checks(checks.of(group), height, checks)}
+        if known[name] in here:  # of ordered outcomes a group may lack the highest
+            plot = here[known[name]]
+            told = plot.title.split(": ", 1)[-1] if name in [s.text for s in checks.statistics] else ""
+            title = f"{group}, {size[group]} data" + (f": {told}" if told else "")
+            own = {f"{group}: {n}": t for n, t in plot.tables.items()}  # tables of one page go by their names
+            marks = tuple(replace(m, table=f"{group}: {m.table}") for m in plot.marks)
+            found.append(replace(plot, name=f"{plot.name} {group}", title=title, tables=own, marks=marks))
+    return [replace(p, x=_common([q.x for q in found]), y=_common([q.y for q in found])) for p in found]
+
+
+def _common(axes: list[Axis]) -> Axis:
+    widest = max(axes, key=lambda a: a.high - a.low)
+    return replace(widest, low=min(a.low for a in axes), high=max(a.high for a in axes))
+
+
+def _off(checks: Checks, at: np.ndarray) -> float:
+    """How many standard deviations of replicates' means a group's mean is off."""
+    means = checks.replicates[:, at].mean(axis=1)
+    return abs(float(checks.data[at].mean() - means.mean())) / (float(means.std()) or 1.0)
+
+
+def _called(plot: Plot) -> str:
+    """What people call a plot."""
+    name = plot.name.removeprefix("check ")
+    return {"root": "rootogram"}.get(name, name)
+
+
+def names_of_checks(checks: Checks) -> tuple[str, ...]:
+    """What people call the plots."""
+    return tuple(_called(p) for p in plots_of_checks(checks))
 
 
 def _at(plot: Plot, height: int) -> Plot:
@@ -49,14 +95,27 @@ def _at(plot: Plot, height: int) -> Plot:
 
 def checks_rows(checks: Checks) -> Rows:
     """The same in two columns."""
-    plots = plots_of_checks(checks)
-    return tuple(tuple(plots[i : i + 2]) for i in range(0, len(plots), 2))
+    return _rows(plots_of_checks(checks), 2)
+
+
+def _rows(plots: list[Plot], columns: int) -> Rows:
+    return tuple(tuple(plots[i : i + columns]) for i in range(0, len(plots), columns))
 
 
 def legend_of(checks: Checks) -> str:
     """What is drawn how, and what it rests on."""
     prior = ", the prior's in grey" if checks.before is not None else ""
     return f"{checks.site}: data in ink, replicates' {chosen()} in blue{prior} · {checks.note}"
+
+
+def large_rows(checks: Checks, plot: str, height: int) -> Rows:
+    """A plot as large as can be, by its own name, and below it the same of every group; nothing where it is
+    not among them."""
+    found = next((p for p in plots_of_checks(checks, height) if p.name == plot), None)
+    if found is None:
+        return ()
+    grouped = bool(checks.groups) and plot != "check by"
+    return ((found,), *_rows(each_group(checks, _called(found)) if grouped else [], 3))
 
 
 def check_card(plot: Plot, written: str = "") -> dict[str, Any]:
@@ -68,9 +127,10 @@ def check_card(plot: Plot, written: str = "") -> dict[str, Any]:
     return told | {"svg": markup}
 
 
-def plot_checks(checks: Checks) -> Picture:
-    """The picture of checks."""
-    markup, height = rows_svg(checks_rows(checks), WIDTH)
+def plot_checks(checks: Checks, each: str | None = None) -> Picture:
+    """The picture of checks, or of one plot for `each` group."""
+    rows = checks_rows(checks) if each is None else _rows(each_group(checks, each), 3)
+    markup, height = rows_svg(rows, WIDTH, least=1 if each is None else len(rows[0]))
     legend = legend_of(checks)
     markup += svg.text(8, height + 12, legend)
     return Picture(svg.document(WIDTH, height + 20, [markup]), f"{legend}\n{checks!r}")
@@ -82,16 +142,15 @@ def checks_html(checks: Checks) -> str:
     return f'<div class="gibbsite-checks">{svg_html(found.svg, found.text.splitlines()[0], WIDTH)}</div>'
 
 
-def _outcome(checks: Checks) -> Plot:
+def _outcome(checks: Checks, few: bool) -> Plot:
     if checks.kind == CENSORED:
         found = checks.survival()
-        plot = _curve(found, "survival", f"{checks.site}: share that lives on", "time", step=True)
-        return plot
-    whole = checks.kind in (BINARY, CATEGORIES) or (checks.kind == COUNTS and _few(checks))
+        return _curve(found, "outcome", f"{checks.site}: share that lives on", "time", step=True)
+    whole = checks.kind in (BINARY, CATEGORIES) or (checks.kind == COUNTS and few)
     name = checks.site
     plot = (counts if whole else shares)(name, checks.replicates, checks.data)
     title = "how often each value" if whole else "share of values below"
-    plot = replace(plot, title=f"{name}: {title}")
+    plot = replace(plot, name="check outcome", title=f"{name}: {title}")
     if checks.before is None or whole:
         return plot
     x = np.asarray(plot.tables["replicates"]["x"])
@@ -140,10 +199,11 @@ def _calibrated(checks: Checks) -> list[Plot]:
     return out
 
 
-def _rootogram(checks: Checks) -> Plot:
-    """Frequencies on the scale of their square roots, where all of them scatter alike (Tukey 1977)."""
-    low, high = np.percentile(checks.replicates, [0.5, 99.5])
-    least, most = int(min(low, checks.data.min())), int(max(high, checks.data.max()))
+def _rootogram(checks: Checks, like: Checks) -> Plot:
+    """Frequencies on the scale of their square roots, where all of them scatter alike (Tukey 1977), of the
+    same values as of `like`."""
+    low, high = np.percentile(like.replicates, [0.5, 99.5])
+    least, most = int(min(low, like.data.min())), int(max(high, like.data.max()))
     wide = max(1, -(-(most - least + 1) // 40))
     edges = np.arange(least, most + wide + 1, wide)
     middle = edges[:-1] + (wide - 1) / 2
@@ -164,7 +224,8 @@ def _rootogram(checks: Checks) -> Plot:
     top = float(np.sqrt(max(above.max(), of_data.max())))
     ticks = tuple((float(np.sqrt(v)), f"{v:g}") for v in _round(top**2))
     title = f"{checks.site}: rootogram"
-    places = tuple((float(v), f"{v:g}") for v in middle[:: -(-len(middle) // 8)])
+    each_value = tuple((float(v), f"{v:g}") for v in middle[:: -(-len(middle) // 8)])
+    places = each_value if wide == 1 else None
     x = Axis(least - 0.6 * wide, most + 0.6 * wide, checks.site, places)
     return Plot("check root", tables, marks, x, Axis(0, 1.08 * top, ticks=ticks), title=title)
 
@@ -229,7 +290,7 @@ def _grouped(checks: Checks) -> Plot:
     for group, at in checks.groups.items():
         if at.any():
             seen, means = float(checks.data[at].mean()), checks.replicates[:, at].mean(axis=1)
-            rows.append((str(group), seen, means, abs(seen - means.mean()) / (means.std() or 1.0)))
+            rows.append((str(group), seen, means, _off(checks, at)))
     left = len(rows) - _MOST_GROUPS
     if left > 0:
         worst = sorted(range(len(rows)), key=lambda i: -rows[i][3])[:_MOST_GROUPS]
@@ -286,7 +347,7 @@ def _pareto(checks: Checks) -> Plot:
         for n, w in (("good", ~bad), ("bad", bad))
     }
     tip = (("", "@name"), ("Pareto k", "@y"))
-    marks = (Dots("good", colour=_DRAWN, alpha=0.7, tip=tip), Dots("bad", colour=CHAINS[3], size=7, tip=tip))
+    marks = (Dots("good", colour=_DRAWN, alpha=0.7, tip=tip), Dots("bad", colour=BAD, size=7, tip=tip))
     y = Axis(*reach(finite, include=(0.0, checks.good_k)))
     told = f"{int((~(k <= checks.good_k)).sum())} of {len(k)} above {checks.good_k:.2f}"
     rules = (Rule(checks.good_k),)

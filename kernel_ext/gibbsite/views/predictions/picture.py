@@ -1,6 +1,7 @@
 """A prediction's plot as one picture, and what it shows of itself in a notebook."""
 
 from html import escape
+from typing import Any
 
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.views.host.static import svg_html
@@ -36,9 +37,11 @@ def prediction_text(prediction: Prediction) -> str:
 
 def table_text(prediction: Prediction) -> str:
     """The first rows of the table."""
-    if not prediction.outcomes:
-        return ""
-    frame = prediction.to_frame()
+    return head_of(prediction.to_frame()) if prediction.outcomes else ""
+
+
+def head_of(frame: Any) -> str:
+    """The first rows of a pandas or polars table, and how many more there are."""
     head = frame.head(_LINES)
     text = head.to_string() if hasattr(head, "to_string") else str(head)
     return text + (f"\n… and {len(frame) - _LINES} more rows" if len(frame) > _LINES else "")
