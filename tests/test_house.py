@@ -29,7 +29,6 @@ LAZY = {
     "kernel_ext/gibbsite/__main__.py": {"gibbsite"},  # `--help` answers before JAX is there
     "kernel_ext/gibbsite/demo.py": {"sklearn", "statsmodels"},  # optional dependencies
     "kernel_ext/gibbsite/diagnostics/verdict/elpd.py": {"arviz_stats"},
-    "kernel_ext/gibbsite/sampling/watch/inspection.py": {"arviz_stats"},  # seconds, for one table
     "magics/gibbsite_magics/__init__.py": {"gibbsite_magics"},
     "magics/gibbsite_magics/completion.py": {"gibbsite"},
     "magics/gibbsite_magics/magics.py": {"gibbsite"},

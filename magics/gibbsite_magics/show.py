@@ -30,9 +30,22 @@ def show(shell: Any, view: str, subject: Any, text: Any) -> None:
 def begin(shell: Any, start: Any, quiet: bool = False) -> Any:
     """Have `start()` make a run in the background, show it where there is a front end, and return it."""
     run = start()
+    foretell(run)
     if not quiet and has_front_end(shell):
         show(shell, "dashboard", run, run)
     return run
+
+
+def foretell(run: Any) -> None:
+    """Say what a long run will take, before it begins."""
+    settings, expected = run.settings, run.memory
+    if expected.long:
+        count = f"{settings.draws:,}".replace(",", " ")
+        print(
+            f"{count} draws × {settings.chains} chains: {expected}; an interrupt (■) keeps what is there",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def watch(shell: Any, sample: Any, name: str | None, quiet: bool = False) -> Any:
@@ -46,6 +59,7 @@ def watch(shell: Any, sample: Any, name: str | None, quiet: bool = False) -> Any
     def begin(run: Any) -> None:
         if name is not None:
             shell.user_ns[name] = run
+        foretell(run)
         if quiet:
             return
         if has_front_end(shell):

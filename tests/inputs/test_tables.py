@@ -267,3 +267,52 @@ def test_a_plate_is_labelled_only_without_doubt():
     labels = {"g": ("a", "b"), "h": ("c", "d"), "k": ("x", "y", "z")}
     assert plate_labels({"n": 2, "k": 3}, labels) == {"k": ("x", "y", "z")}
     assert plate_labels({"g": 2}, labels) == {"g": ("a", "b")}
+
+
+SHOPS = pd.DataFrame({"shop": ["b", "a", "c", "a", "b", "c"], "kind": list("pqpqpq"), "y": np.arange(6.0)})
+
+
+def by_words(df):
+    with numpyro.plate("shop", df.shop):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+
+    def private(table):
+        return (df.kind == "q") & ("p" != table["kind"])  # noqa: SIM300 (either side)
+
+    slope = numpyro.sample("slope", dist.Normal(0, 1).expand([df.shop.nunique() + len(gb.levels(df.kind))]))
+    with numpyro.plate("again", size=gb.levels(df.shop)):
+        numpyro.sample("b", dist.Normal(0, 1))
+    numpyro.deterministic("private", private(df) * 1.0)
+    numpyro.sample("y", dist.Normal(a[df.shop] + slope[0] * (df.kind == "q"), 1), obs=df.y)
+
+
+def test_categories_are_asked_for_by_their_words():
+    model = gb.model(by_words, SHOPS)
+    sizes = {n: s.shape for n, s in model.sites.items()}
+    assert sizes == {"a": (3,), "slope": (5,), "b": (3,), "private": (6,), "y": (6,)}
+    state = {n: np.zeros(s) for n, s in sizes.items() if n in ("a", "slope", "b")}
+    latents = {n: v.astype(np.float32) for n, v in state.items()}
+    private = model.density.evaluator(latents).full(model.density.outputs["deterministic"]["private"])
+    np.testing.assert_array_equal(private, [0, 1, 0, 1, 0, 1])
+    assert model.plate_labels["shop"] == ("a", "b", "c")
+    # the source, and the function that others hold, are as they were
+    assert 'df.kind == "q"' in model.source and by_words.__code__ is not model.fn.__code__
+    # other data mean other codes: the words are read anew
+    other = gb.model(model, SHOPS.assign(kind=list("qaqaqa"), shop="a"), missing=None)
+    assert other.sites["a"].shape == (1,) and other.sites["slope"].shape == (3,)
+
+
+def test_a_category_that_there_is_not_is_refused_by_name():
+    def model(df):
+        numpyro.sample(
+            "y", dist.Normal(numpyro.sample("m", dist.Normal(0, 1)) * (df.kind == "r"), 1), obs=df.y
+        )
+
+    with pytest.raises(gb.GibbsiteError, match="none of them is 'r'; it has 'p', 'q'"):
+        gb.model(model, SHOPS)
+
+
+def test_new_categories_of_a_plate_by_its_column_are_predicted():
+    run = gb.model(by_words, SHOPS).sample(draws=20, warmup=20, chains=1)
+    found = run.predict(SHOPS.assign(shop=["b", "z", "c", "a", "b", "c"]).drop(columns="y"))
+    assert found.draws["y"].shape == (1, 20, 6) and "3 shop known, 1 new" in str(found.note)

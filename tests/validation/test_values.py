@@ -350,3 +350,45 @@ def test_covariates_are_centred_and_scaled_as_the_notes_say():
             model.centred(other)
     with pytest.raises(ModelError, match="no covariate lies far from zero; name one of x"):
         gb.model(line, Y, X[:, 0]).centred()
+
+
+def _note_of(fn, *args):
+    return " ".join(gb.model(fn, *args).notes)
+
+
+def test_a_plate_longer_than_its_groups_and_levels_twice_are_told():
+    group, y = np.arange(20) % 5, np.linspace(0, 1, 20).astype(np.float32)
+    matrix = np.column_stack([np.ones(20), y]).astype(np.float32)
+
+    def groups(g, y, size):
+        with numpyro.plate("g", size):
+            a = numpyro.sample("a", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(a[g], 1), obs=y)
+
+    def walk(g, y, size):
+        a = numpyro.sample("a", dist.GaussianRandomWalk(1.0, size))
+        numpyro.sample("y", dist.Normal(a[g], 1), obs=y)
+
+    def twice(x, y, other):
+        a, b = (numpyro.sample(n, dist.Normal(0, 1)) for n in "ab")
+        numpyro.sample("y", dist.Normal(a + (b if other else b * x), 1), obs=y)
+
+    def beside(x, y):
+        a, b = numpyro.sample("a", dist.Normal(0, 1)), numpyro.sample("b", dist.Normal(0, 1).expand([2]))
+        numpyro.sample("y", dist.Normal(a + x @ b, 1), obs=y)
+
+    assert "plate 'g' has 50 elements, and nothing reads 45 of those of 'a'" in _note_of(groups, group, y, 50)
+    assert "nothing reads" not in _note_of(groups, group, y, 5) + _note_of(walk, group, y, 8)
+    assert "2 levels that are the same for all rows, 'a' and 'b'" in _note_of(twice, y, y, 1)
+    assert "`x[:, 0]`" in _note_of(beside, matrix, y)
+    assert "levels" not in _note_of(twice, y, y, 0) + _note_of(beside, matrix[:, [1, 1]] ** [1, 2], y)
+
+
+def test_numbers_that_were_read_as_texts_are_no_covariate():
+    def model(x, y):
+        numpyro.sample("y", dist.Normal(numpyro.sample("b", dist.Normal(0, 1)) * x, 1), obs=y)
+
+    y = np.zeros(20, np.float32)
+    with pytest.raises(gb.GibbsiteError, match=r"20 different texts in 20 rows .*pd.to_numeric"):
+        gb.model(model, np.array([f"{i},5" for i in range(20)]), y)
+    assert "holds 3 categories" in _note_of(model, np.array(list("abc" * 6 + "ab")), y)

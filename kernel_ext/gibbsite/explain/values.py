@@ -64,7 +64,10 @@ def wrong_plate(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gi
         "truth value|scalar|only .*arrays", str(error)
     ):
         return made(
-            ArgumentError, spot, "plates-and-data", f"the size of a plate is a whole number; {called}"
+            ArgumentError,
+            spot,
+            "plates-and-data",
+            f"the size of a plate is a whole number, or a column of categories; {called}",
         )
     return None
 

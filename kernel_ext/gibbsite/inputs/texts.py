@@ -1,53 +1,166 @@
-"""Codes of categories that a model compares with a text: Python answers False, and nothing says so."""
+"""What a model asks of a column's categories: answered from its labels, since the model gets codes.
+
+`df.kind == "rural"` is a plain False between an array and a text, `plate("shop", df.shop)` and
+`df.shop.nunique()` have no meaning for a traced array. All of them are known when the model is made, so they
+stand in the function's code as constants: the code is changed and not the source, which cells and files have
+in different forms. Looked at are expressions that name the column, as the source has them.
+"""
 
 import ast
 import dis
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from gibbsite.errors import DataError
 
+_plain: "WeakKeyDictionary[Any, Callable[..., Any]]" = WeakKeyDictionary()
+_Span = tuple[int, int, int, int]  # line and column where an expression begins, and where it ends
+_NOTHING = object()
 
-def check_texts(fn: Callable[..., Any], labels: Mapping[str, Sequence[str]]) -> None:
-    """Refuse `df.kind == "rural"` where the column's texts have become codes; raises `DataError`.
 
-    An array and a text are never equal, so that the comparison is a plain False and its data are lost. Looked
-    at are comparisons that name the column, as a line of the function's source has them.
+def with_categories(fn: Callable[..., Any], labels: Mapping[str, Sequence[str]]) -> Callable[..., Any]:
+    """The model function with the codes of texts that columns are compared with, how many categories there
+    are where a plate's size is a column or `.nunique()` is asked, and `levels(column)`.
+
+    Raises `DataError` for a text that is none of the categories, and for what cannot be told as one code.
     """
+    labels = {n: texts for n, texts in labels.items() if " of " not in n.partition("[")[0]}  # not of rows
     code = getattr(fn, "__code__", None)
     if code is None or not labels:
-        return
-    for line, piece, test in _comparisons(code):
-        sides = [test.left, *test.comparators]
-        for one, other in zip(sides, sides[::-1], strict=True):
-            name, texts = _argument(one), _texts(other)
-            if name in labels and texts:
-                told = f"{name} holds categories, of which the model gets the codes"
-                where = (code.co_filename, line)
-                raise DataError(f"{told}: {_cure(one, name, texts, labels[name])}").at(
-                    where, "index-of-another-type", piece
-                )
+        return fn
+    fn = _plain.get(fn, fn)
+    changed = _answered(fn.__code__, labels)
+    if changed is fn.__code__ or not isinstance(fn, FunctionType):
+        return fn
+    made = FunctionType(changed, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    made.__kwdefaults__, made.__qualname__ = fn.__kwdefaults__, fn.__qualname__
+    made.__module__, made.__doc__, made.__annotations__ = fn.__module__, fn.__doc__, fn.__annotations__
+    made.__dict__.update(fn.__dict__)
+    _plain[made] = fn
+    return made
 
 
-def _comparisons(code: CodeType) -> Iterator[tuple[int, str, ast.Compare]]:
-    """Line, text and tree of the comparisons of a function and of those inside it."""
+def _answered(code: CodeType, labels: Mapping[str, Sequence[str]]) -> CodeType:
+    """The code with what is known in place of what was asked, in functions inside it too."""
+    inner = tuple(_answered(c, labels) if isinstance(c, CodeType) else c for c in code.co_consts)
+    if any(new is not old for new, old in zip(inner, code.co_consts, strict=True)):
+        code = code.replace(co_consts=inner)
+    for span, piece, tree in _expressions(code):
+        question = _comparison if isinstance(tree, ast.Compare) else _count
+        for node, value, refused in question(tree, labels):
+            new = None if value is _NOTHING else _with_constant(code, _of(node, span), value)
+            if new is not None:
+                code = new
+            elif refused:
+                where = (code.co_filename, span[0])
+                raise DataError(refused).at(where, "index-of-another-type", piece)
+    return code
+
+
+def _expressions(code: CodeType) -> Iterator[tuple[_Span, str, ast.expr]]:
+    """Place, text and tree of the comparisons and calls of a function."""
+    seen: set[_Span] = set()
     for step in dis.get_instructions(code):
         at = step.positions
-        if step.opname not in ("COMPARE_OP", "CONTAINS_OP") or at is None or at.lineno is None:
+        if not step.opname.startswith(("COMPARE_OP", "CONTAINS_OP", "CALL")) or at is None:
             continue
-        text = linecache.getline(code.co_filename, at.lineno).encode()
-        piece = text[at.col_offset : at.end_col_offset].decode(errors="ignore")
+        if None in (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset):
+            continue
+        span: Any = (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset)
+        if span in seen:
+            continue
+        seen.add(span)
+        lines = [linecache.getline(code.co_filename, n).encode() for n in range(span[0], span[2] + 1)]
+        lines[-1] = lines[-1][: span[3]]
+        lines[0] = lines[0][span[1] :]
+        piece = b"".join(lines).decode(errors="ignore")
         try:
-            tree = ast.parse(piece, mode="eval").body if at.lineno == at.end_lineno else None
+            tree = ast.parse(
+                f"({piece})", mode="eval"
+            ).body  # in parentheses, which it stood in if it goes on
         except SyntaxError:
             continue
-        if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
-            yield at.lineno, piece, tree
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _comparisons(constant)
+        if isinstance(tree, ast.Call) or (isinstance(tree, ast.Compare) and len(tree.ops) == 1):
+            yield span, piece, tree
+
+
+def _of(node: ast.expr, span: _Span) -> _Span:
+    """Where a part of an expression stands in its file."""
+
+    def column(line: int, offset: int) -> int:
+        return offset + span[1] - 1 if line == 1 else offset
+
+    end_line, end = node.end_lineno or 1, node.end_col_offset or 0
+    first, last = span[0] + node.lineno - 1, span[0] + end_line - 1
+    return first, column(node.lineno, node.col_offset), last, column(end_line, end)
+
+
+def _comparison(test: Any, labels: Mapping[str, Sequence[str]]) -> Iterator[tuple[ast.expr, Any, str]]:
+    """The text in a comparison of a column, its code, and what to say where it cannot be had."""
+    for one, other in ((test.left, test.comparators[0]), (test.comparators[0], test.left)):
+        name, texts = _argument(one), _texts(other)
+        if name not in labels or not texts:
+            continue
+        known = labels[name]
+        alone = isinstance(other, ast.Constant) and isinstance(test.ops[0], ast.Eq | ast.NotEq)
+        value = known.index(texts[0]) if alone and texts[0] in known else _NOTHING
+        told = f"{name} holds categories, of which the model gets the codes"
+        yield other, value, f"{told}: {_cure(one, name, texts, known)}"
+
+
+def _count(call: Any, labels: Mapping[str, Sequence[str]]) -> Iterator[tuple[ast.expr, Any, str]]:
+    """What a call asks of a column's categories, and the answer."""
+    fn, called = call.func, _called(call)
+    if called == "nunique" and isinstance(fn, ast.Attribute) and not (call.args or call.keywords):
+        if (known := labels.get(_argument(fn.value))) is not None:
+            yield call, len(known), ""
+    elif _is_levels(call) and len(call.args) == 1:
+        if (known := labels.get(_argument(call.args[0]))) is not None:
+            yield call, tuple(known), ""
+    elif called == "plate":
+        for size in [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "size")]:
+            of = size.args[0] if isinstance(size, ast.Call) and len(size.args) == 1 else size
+            if (known := labels.get(_argument(of))) is not None and (of is size or _is_levels(size)):
+                yield size, len(known), ""
+
+
+def _called(call: ast.Call) -> str:
+    fn = call.func
+    return fn.attr if isinstance(fn, ast.Attribute) else fn.id if isinstance(fn, ast.Name) else ""
+
+
+def _is_levels(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and _called(node) == "levels"
+
+
+def _with_constant(code: CodeType, span: _Span, value: Any) -> CodeType | None:
+    """The code that loads a constant where it computed the expression at `span`; None where its instructions
+    are not by themselves, as where one loads two variables."""
+    steps = list(dis.get_instructions(code))
+    inside = [i for i, step in enumerate(steps) if step.positions and _within(tuple(step.positions), span)]
+    if not inside or inside != list(range(inside[0], inside[-1] + 1)) or inside[-1] + 1 == len(steps):
+        return None
+    effect = sum(dis.stack_effect(steps[i].opcode, steps[i].arg) for i in inside)
+    if effect != 1 or len(code.co_consts) > 255:
+        return None
+    # what follows an instruction for its cache, too: skipping is all that is left to do there
+    start, end = steps[inside[0]].offset, steps[inside[-1] + 1].offset
+    load = [dis.opmap["LOAD_CONST"], len(code.co_consts)]
+    skipped = [dis.opmap["NOP"], 0] * ((end - start) // 2 - 1)
+    new = bytes([*load, *skipped])
+    return code.replace(
+        co_code=code.co_code[:start] + new + code.co_code[end:], co_consts=(*code.co_consts, value)
+    )
+
+
+def _within(at: tuple[Any, ...], span: _Span) -> bool:
+    line, end_line, column, end = at
+    if None in at:
+        return False
+    return (line, column) >= span[:2] and (end_line, end) <= span[2:]
 
 
 def _argument(node: ast.expr) -> str:

@@ -24,7 +24,7 @@ from gibbsite.ground import arguments as sensible
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.inputs.objects import Known, Labels
 from gibbsite.inputs.tables import as_arrays, order_notes, plate_labels
-from gibbsite.inputs.texts import check_texts
+from gibbsite.inputs.texts import with_categories
 from gibbsite.modelling.forgotten import check_forgotten, unused
 from gibbsite.modelling.missing import checked_way, without_missing
 from gibbsite.modelling.padding import kept_padding
@@ -114,7 +114,7 @@ def analysed(
     given = bound(fn, args, kwargs, name)
     args, named, called, known = given.args, dict(given.kwargs), given.name, given.known
     check_arguments(fn, called, args, named)
-    check_texts(fn, known.labels)
+    fn = with_categories(fn, known.labels)
     gone: Mapping[str, np.ndarray] = {}
     if (missing := checked_way(missing)) is not None:
         fn, args, named, gone = without_missing(fn, args, named, missing, known.labels)

@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -219,7 +220,8 @@ class Execution:
 
     def plan(self, schedule: Any = None) -> Plan:
         """The model and a schedule, ready to run."""
-        found, own = self.schedule(schedule).plan(), self.analysis
+        chosen, own = self.schedule(schedule), self.analysis
+        found = chosen.plan()
         labels = own.known.labels
         return replace(
             found,
@@ -227,6 +229,7 @@ class Execution:
             value_labels=value_labels(self.density, own.plate_labels, labels) if labels else {},
             values_checked=own.checked,
             prepared=self.prepared,
+            work=next((c.work for c in chosen.weighed if c.chosen), math.nan),
         )
 
     def before_ready(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from gibbsite.conditional.reads.support import finite_support
 from gibbsite.diagnostics.measures.preview import Preview
 from gibbsite.diagnostics.modes.moves import Move, moves_from, noticed
 from gibbsite.diagnostics.modes.renamed import TOPIC as RENAMED
@@ -144,6 +145,7 @@ class Run(Looking):
         self._stages, self._because, self._notifying = Stages(), "", threading.RLock()
         if analysed:
             self._stages.add(ANALYSING, analysed)
+            self._elapsed = self._compile_seconds = analysed  # a person waits for that, too
         self._clock = BlockClock(len(plan.blocks))
         self._committing = None if store is None else Committing(store)
         self._store_error: StoreError | None = None
@@ -337,7 +339,7 @@ class Run(Looking):
             self._ended.set()
 
     def _sample(self) -> None:
-        self._began = time.monotonic()
+        self._began = began = time.monotonic()
         try:
             engine = self._ready_engine()
             carried, device = engine.surroundings.carried(), jax.default_device(engine.devices[0])
@@ -350,8 +352,6 @@ class Run(Looking):
         except BaseException as error:
             self._fail(_explained(error, self))
         finally:
-            self._elapsed += time.monotonic() - self._began
-            self._began = None
             self._stages.enter(None)
         try:
             try:
@@ -370,6 +370,9 @@ class Run(Looking):
                 if self._committing is not None and self._store is not None:
                     self._committing.settle()
                     self._store.release()
+                # what is measured and written at the end is waited for like the rest
+                self._elapsed += time.monotonic() - began
+                self._began = None
             if self._store_error is not None and self._status != "failed":
                 self._fail(self._store_error)
             self._notify()
@@ -752,7 +755,14 @@ class Run(Looking):
         steps = self.kept.sampled.steps
         if self._probs[0] != steps or not self._probs[1]:
             self._probs = (steps, probabilities(self._plan, self.draws))
-        return self._probs[1]
+        return self._probs[1].named(lambda n: (self.element_names(n), self._values_called(n)))
+
+    def _values_called(self, site: str) -> Sequence[Any]:
+        """The values of a discrete site: by labels, or as they are where the model is known."""
+        if (labels := self.value_labels(site)) or self._plan.density is None:
+            return labels
+        found = finite_support(self._plan.density, self._plan.groups.get(site, (site,))[0])
+        return () if found is None or found.values.ndim > 1 else found.values.tolist()
 
     @property
     def centring(self) -> Centring:
@@ -777,7 +787,8 @@ class Run(Looking):
 
     @property
     def elapsed(self) -> float:
-        """Seconds spent so far, compiling included."""
+        """Seconds that a person has waited so far: the schedule's choice, compiling, sampling, and what is
+        measured at the end."""
         began = self._began
         return self._elapsed + (time.monotonic() - began if began is not None else 0.0)
 

@@ -55,6 +55,11 @@ def element_names(plan: Plan, name: str, shape: tuple[int, ...]) -> list[str]:
     return [element_name(i, labels) for i in np.ndindex(shape)]
 
 
+def scalar_name(name: str, index: Sequence[int], labels: Sequence[Sequence[str] | None]) -> str:
+    """What people call one scalar of a site: `alpha[Choate]`, `alpha[Choate, 0]`, `theta[3]`, `mu`."""
+    return f"{name}[{element_name(index, labels)}]" if len(index) else name
+
+
 def element_name(index: Sequence[int], labels: Sequence[Sequence[str] | None]) -> str:
     """What people call one element: `Choate, 0`, of the labels along each axis."""
     return ", ".join(str(k) if known is None else known[k] for k, known in zip(index, labels, strict=True))

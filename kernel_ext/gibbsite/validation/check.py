@@ -8,10 +8,15 @@ import numpy as np
 from gibbsite.density.density import Density
 from gibbsite.errors import DataError, ModelError
 from gibbsite.validation.columns import code_notes
-from gibbsite.validation.covariates import check_covariates, figure_notes, scaling_notes
+from gibbsite.validation.covariates import (
+    check_covariates,
+    figure_notes,
+    intercept_notes,
+    scaling_notes,
+)
 from gibbsite.validation.data import check_support
 from gibbsite.validation.draws import Impossible
-from gibbsite.validation.indices import check_indices
+from gibbsite.validation.indices import check_indices, unread_notes
 from gibbsite.validation.limits import kind_of
 from gibbsite.validation.parameters import impossible_parameters
 from gibbsite.validation.points import impossible_at
@@ -46,6 +51,8 @@ def impossible_values(fn: Callable, density: Density, labels: Mapping[str, Seque
         *(_note(density, one) for one in found),
         *counted,
         *code_notes(density, labels),
+        *unread_notes(density),
+        *intercept_notes(density),
         *figure_notes(density),
         *scaling_notes(density),
     )

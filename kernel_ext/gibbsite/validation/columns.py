@@ -32,10 +32,20 @@ def unit_notes(density: Density, units: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def code_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A sentence for each argument of more than two categories whose codes are multiplied with a latent."""
-    names: dict[Any, str] = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    """A sentence for each argument of more than two categories whose codes are multiplied with a latent;
+    raises `DataError` where most rows have a text of their own, as numbers have that were read as texts."""
+    arguments = zip(density.arguments.names, density.arguments.arrays, strict=True)
+    known: dict[Any, tuple[str, Any]] = dict(zip(density.data_vars, arguments, strict=True))
     for variable in dict.fromkeys(multiplied(density)):
-        name = names.get(variable, "")
+        name, array = known.get(variable, ("", None))
+        if array is not None and 2 < len(array) < 2 * len(labels.get(name, ())):
+            some = ", ".join(map(repr, labels[name][:3]))
+            raise DataError(
+                f"{name} holds {len(labels[name])} different texts in {len(array)} rows ({some}, …), and a "
+                f"latent is multiplied with their codes 0, 1, 2, …: if these are numbers that were read as "
+                f"texts (a decimal comma?), convert them, as with `pd.to_numeric({name}.str.replace(',', "
+                f"'.'))`; as categories they are picked, `a[{name}]`"
+            ).at(None, "no-numbers", name)
         if len(labels.get(name, ())) > 2:
             yield (
                 f"{name} holds {len(labels[name])} categories, and a latent is multiplied with "

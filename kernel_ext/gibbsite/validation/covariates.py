@@ -11,7 +11,17 @@ from gibbsite.density.known_elements import equations_behind, fitted, kept_eleme
 from gibbsite.density.model.sites import Site
 from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.jaxpr.primitives import CONVERTS, PASSES, REARRANGES, SPREADS, is_product, moved_from
+from gibbsite.programs.jaxpr.primitives import (
+    ADDS,
+    CONVERTS,
+    PASSES,
+    REARRANGES,
+    SPREADS,
+    SUBTRACTS,
+    is_product,
+    moved_from,
+    of_kind,
+)
 from gibbsite.validation.words import at_line
 
 _PREDICTS = frozenset(["loc", "logits", "rate", "probs", "mean", "predictor", "concentration1"])
@@ -88,6 +98,51 @@ def scaling_notes(density: Density) -> tuple[str, ...]:
                 f"{name!r} lies far from zero ({r:.0f} times its standard deviation): {cure}{_done(name)}"
             )
     return tuple(notes)
+
+
+def intercept_notes(density: Density) -> tuple[str, ...]:
+    """A sentence for each predictor that has one level for all rows twice: two scalar sites that are added,
+    or one beside a column of a matrix that is the same in all rows. The data tell nothing but their sum."""
+    notes = []
+    sites = {v: n for n, v in density.latent_vars.items()}
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    arrays = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
+    for name, parameters in density.outputs["parameters"].items():
+        if name not in density.outputs["observed"]:
+            continue
+        for atom in (a for n, a in parameters.items() if n.rpartition("/")[2] in _PREDICTS):
+            levels = list(_levels(density, atom, sites, names, arrays))
+            if len(set(levels)) > 1:
+                site = density.sites[name]
+                notes.append(
+                    f"{name!r}{at_line(site)} has {len(set(levels))} levels that are the same for all rows, "
+                    f"{' and '.join(dict.fromkeys(levels))}: the data tell their sum alone, and each of them "
+                    f"is as uncertain as its prior; leave one out"
+                )
+    return tuple(notes)
+
+
+def _levels(density: Density, atom: Any, sites: Any, names: Any, arrays: Any) -> Iterator[str]:
+    """What an atom adds to all its elements alike, by its name: scalar sites, columns of ones."""
+    waiting = [atom]
+    while waiting:
+        at = moved_from(density.producer, waiting.pop(0), *_MOVES)
+        if isinstance(at, Literal):
+            continue
+        eqn = density.producer.get(at)
+        if at in sites and density.sites[sites[at]].shape == ():
+            yield repr(sites[at])
+        elif eqn is not None and of_kind(eqn, ADDS, SUBTRACTS):
+            waiting += eqn.invars
+        elif eqn is not None and is_product(eqn):
+            for data, latent in (eqn.invars, eqn.invars[::-1]):
+                column = plain_source(density, data)
+                if isinstance(latent, Literal) or not density.maps.latents(latent) or column not in arrays:
+                    continue
+                value = np.asarray(arrays[column])
+                if value.ndim == 2 and len(value) > 1 and eqn.outvars[0].aval.ndim == 1:
+                    same = (value == value[:1]).all(axis=0) & (value[0] != 0)
+                    yield from (f"`{names[column]}[:, {j}]`" for j in np.flatnonzero(same))
 
 
 def columns(density: Density) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:

@@ -13,6 +13,7 @@ from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import GATHERS, of_kind
 from gibbsite.programs.jaxpr.source_line import equation_line, line_at
+from gibbsite.programs.maps.access import Whole, component_array
 
 
 def check_indices(density: Density) -> None:
@@ -34,6 +35,39 @@ def check_indices(density: Density) -> None:
             beyond = (picked > length - sizes[axis]) | (picked < 0)
             if beyond.any() and _counts(density, eqn, beyond):
                 raise _beyond(density, eqn, picked, length)
+
+
+def unread_notes(density: Density) -> tuple[str, ...]:
+    """A sentence for each plate of whose elements nothing but their own priors reads some, where others are
+    read: a plate that is longer than there are groups. Sites whose elements hang together are left out."""
+    read = density.evaluator({}).full
+    found: dict[str, str] = {}
+    for name in density.latents:
+        site = density.sites[name]
+        if site.in_scan or not site.plates or not site.shape:
+            continue
+        hits = {axis: np.zeros(site.shape[axis], bool) for axis in site.plate_axes}
+        for term, accesses in density.terms_of(name):
+            if term.origin == name and len(accesses) == 1 and accesses[0].single:
+                continue
+            for access in accesses:
+                for axis, seen in hits.items():
+                    component = access.index[axis]
+                    if isinstance(component, Whole) or getattr(component, "latents", None):
+                        seen[:] = True
+                    elif not seen.all():
+                        places = np.asarray(component_array(component, term.shape, read))
+                        ends = zip(places.shape, access.window, strict=True)
+                        places = places[tuple(slice(None) if n == 1 else slice(*box) for n, box in ends)]
+                        seen[places[(places >= 0) & (places < len(seen))]] = True
+        for axis, plate in zip(site.plate_axes, site.plates, strict=True):
+            some, length = int(hits[axis].sum()), site.shape[axis]
+            if 0 < some < length and plate not in found:
+                found[plate] = (
+                    f"plate {plate!r} has {length} elements, and nothing reads {length - some} of those of "
+                    f"{name!r}, which keep their prior: there are data of {some}"
+                )
+    return tuple(found.values())
 
 
 def _counts(density: Density, gather: Any, beyond: np.ndarray) -> bool:

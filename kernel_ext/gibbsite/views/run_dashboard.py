@@ -164,7 +164,7 @@ class Dashboard:
         self._shown = True
         shell = get_ipython()
         if shell is not None and hasattr(shell, "kernel"):
-            # The output belongs to the cell until its end: bring the static twin up to date by then.
+            # Where nobody watches, the output is what it is at the cell's end.
             shell.events.register("post_run_cell", self._cell_done)
         self._chunk_done(self._run)
 
@@ -173,7 +173,7 @@ class Dashboard:
         if shell is not None:
             shell.events.unregister("post_run_cell", self._cell_done)
         thread = self._thread
-        if thread is not None and self._run.status in ENDED:
+        if thread is not None and self._run.status in ENDED and not _watched(shell):
             thread.join(timeout=10)
 
     # ------------------------------------------------------------ events
@@ -303,6 +303,12 @@ class Dashboard:
             measuring=self._asked_to_time,
             timing_note=self._timing_note,
         ) | self._panel.told(self._content)
+
+
+def _watched(shell: Any) -> bool:
+    """Whether somebody is at the page, who takes in the static twin when it is ready and need not wait for
+    it. What runs notebooks unattended takes no input, and writes them when their last cell ends."""
+    return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
 
 
 def dashboard(run: RunLike) -> Dashboard:

@@ -4,6 +4,8 @@ import gibbsite as gb
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pandas as pd
+import pytest
 
 
 def still(y):
@@ -21,3 +23,37 @@ def test_of_what_never_moves_there_is_no_r_hat_and_no_warning():
         whole = run.summary()
     assert {"kind", "mu", "one"} <= {*table.index} and np.isnan(float(table.loc["kind", "r_hat"]))
     assert float(whole.loc["kind", "mean"]) == 1 and np.isfinite(float(whole.loc["mu", "r_hat"]))
+
+
+def mixture(y, names):
+    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([2]))
+    with numpyro.plate("row", 40):
+        z = numpyro.sample("z", dist.Categorical(np.array([0.5, 0.5])))
+        numpyro.sample("y", dist.Normal(mu[z], 1.0), obs=y)
+    with numpyro.plate("name", len(names)):
+        e = numpyro.sample("e", dist.Normal(0, 1e-4))
+    numpyro.sample("t", dist.Normal(e[names], 1e-4), obs=np.zeros(len(names)))
+
+
+def test_digits_go_by_the_error_many_indicators_are_cut_and_labels_are_everywhere():
+    y = np.where(np.arange(40) % 2, 4.0, -4.0)
+    model = gb.model(mixture, y, pd.Series(["Ada", "Ben", "Cy"])).condition(mu=np.array([-4.0, 4.0]))
+    run = model.sample(draws=60, warmup=20, chains=2)
+    table = run.summary()
+    assert sum(n.startswith("z[") for n in table.index) == 10
+    assert len(run.summary(var_names=["z"])) == 40
+    printed = repr(table)
+    assert "… and 30 more of z" in printed and "z[" in table._repr_html_()
+    row = next(line for line in printed.splitlines() if line.startswith("e[Ada]"))
+    error = float(table.loc["e[Ada]", "mcse_mean"])
+    assert table.loc["e[Ada]", "sd"] > 1e-5  # in full
+    assert row.split()[-2] == f"{error:.{1 - int(np.floor(np.log10(error)))}f}"
+    # what tells of elements tells of them by name
+    few = run.verdict.reasons or (str(run.snapshot().scalars),)
+    assert "e[0]" not in " ".join(few)
+    assert run.dashboard().content.called.get("e[0]", "e[Ada]") == "e[Ada]"
+    probs = run.probs
+    assert probs["z"].shape == (40, 2) and list(probs.to_frame("z").columns) == [0, 1]
+    assert "and 28 more elements of z" in repr(probs)
+    with pytest.raises(KeyError, match="'zz'"):
+        probs.to_frame("zz")

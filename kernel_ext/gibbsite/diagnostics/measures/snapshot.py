@@ -24,7 +24,8 @@ class BlockStat:
 
 @dataclass(frozen=True)
 class ScalarStat:
-    """One scalar component of a site over the draws so far; NaN where a measure is not defined yet."""
+    """One scalar component of a site over the draws so far; NaN where a measure is not defined yet. `label`
+    is what it is asked for by, `shown` what people call it where that differs: `alpha[Choate]`."""
 
     label: str
     site: str
@@ -36,6 +37,12 @@ class ScalarStat:
     ess_bulk: float
     ess_tail: float
     discrete: bool
+    shown: str = ""
+
+    @property
+    def called(self) -> str:
+        """What to print."""
+        return self.shown or self.label
 
 
 @dataclass(frozen=True)

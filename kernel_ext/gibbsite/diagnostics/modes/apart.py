@@ -60,7 +60,7 @@ def groups_of_chains(scalars: Sequence[ScalarStat], draws: Mapping[str, np.ndarr
     v = values[worst]
     if any(_overlap(*np.array_split(row, 2)) > _SETTLED for row in v):
         return None
-    return Apart(found, bad[worst].label, tuple(float(v[list(g)].mean()) for g in found))
+    return Apart(found, bad[worst].called, tuple(float(v[list(g)].mean()) for g in found))
 
 
 def _some(x: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ Rao-Blackwell estimate of the posterior probability (Gelfand and Smith 1990): ne
 share of draws with that value, and finer where a value is rare.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,15 +16,53 @@ from gibbsite.conditional import conditional_of
 from gibbsite.density import Density
 from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.elimination import Marginal, marginal_of
-from gibbsite.errors import ModelError
+from gibbsite.errors import ModelError, UnknownNameError
+from gibbsite.ground.arguments import a_name
+from gibbsite.ground.lazy_import import later
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.passes.for_cpu import jitted
+from gibbsite.storage.draws import label_of
+
+pd = later("pandas")
 
 
 class Probabilities(dict[str, np.ndarray]):
-    """`P(site = value)` by site, `[*shape, K]`, its values in the order of the support."""
+    """`P(site = value)` by site, `[*shape, K]`, its values in the order of the support. Printed, and as a
+    table (`to_frame("z")`), elements and values have the labels that the data have; `named` is told the
+    names of a site's elements and of its values."""
 
     PREFIX = "probabilities of "
+    _most = 12  # elements that are printed
+
+    def named(self, names: Callable[[str], tuple[Sequence[str], Sequence[str]]]) -> "Probabilities":
+        """The same, with names."""
+        self._names = names
+        return self
+
+    def to_frame(self, site: str) -> Any:
+        """A pandas table of one site: a row for each element, a column for each value. Raises
+        `UnknownNameError` for a site that has no probabilities."""
+        a_name("site", site, self)
+        if site not in self:
+            raise UnknownNameError("site", site, self)
+        p = self[site]
+        known = getattr(self, "_names", lambda name: ((), ()))
+        rows, values = known(site)
+        flat = p.reshape(-1, p.shape[-1])
+        if p.ndim == 1:
+            rows = (site,)
+        rows = rows if len(rows) == len(flat) else [label_of(site, i) for i in np.ndindex(p.shape[:-1])]
+        values = values if len(values) == p.shape[-1] else range(p.shape[-1])
+        return pd.DataFrame(flat, index=pd.Index(rows), columns=pd.Index(values, name=f"P({site} = …)"))
+
+    def __repr__(self) -> str:
+        parts = []
+        for site in self:
+            table = self.to_frame(site)
+            more = len(table) - self._most
+            told = table.head(self._most).to_string(float_format="{:.3f}".format)
+            parts.append(told + (f"\n… and {more} more elements of {site}" if more > 0 else ""))
+        return "\n\n".join(parts)
 
     def pack(self) -> dict[str, np.ndarray]:
         """As arrays for a checkpoint."""

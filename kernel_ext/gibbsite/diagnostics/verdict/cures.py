@@ -116,7 +116,7 @@ def _planned(case: Case) -> Iterator[Cure]:
     predicted = low if low == high else f"{low} to {high}"
     yield _scheduled(
         f"the schedule {best.text}",
-        f"{least.label} remembers {times:.0f} steps, where {predicted} were predicted; this one takes "
+        f"{least.called} remembers {times:.0f} steps, where {predicted} were predicted; this one takes "
         f"{best.work / own.work:.2g} times the work a step and was predicted to remember {best.times[1]:.0f} "
         f"at most: {own.work * times / (best.work * best.times[1]):.0f} times the effective draws",
         best.text,
@@ -246,7 +246,7 @@ def _more_draws(case: Case) -> Iterator[Cure]:
         doubt = " (but the chains are far apart: another cure first)" if worst > _FAR else ""
         yield Cure(
             f"draw {more} more",
-            f"ESS of {least.label} from {least.ess_bulk:.0f} to about "
+            f"ESS of {least.called} from {least.ess_bulk:.0f} to about "
             f"{least.ess_bulk * (done + more) / done:.0f}, if it goes on as it went{doubt}",
             draws=more,
         )

@@ -13,6 +13,7 @@ from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice, ScalarStat
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import label_of
+from gibbsite.storage.names import axis_labels, scalar_name
 
 _STUCK = 500
 _NEVER = 50
@@ -104,7 +105,8 @@ def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Not
         for chain, k in zip(chains, firsts, strict=True):
             at = np.unravel_index(int(m.elements[k]), shape)
             stuck.setdefault(chain, label_of(site, tuple(int(i) for i in at)))
-        label = label_of(site, tuple(int(i) for i in np.unravel_index(int(m.elements[firsts[0]]), shape)))
+        at = [int(i) for i in np.unravel_index(int(m.elements[firsts[0]]), shape)]
+        label = scalar_name(site, at, axis_labels(plan, site, shape))
         draws = min(int(m.unmoved[c, k]) for c, k in zip(chains, firsts, strict=True))
         more = int(still.any(axis=0).sum()) - 1
         others = f" and {more} more of {site!r}" if more else ""
@@ -244,7 +246,7 @@ def _same_lengths(x: np.ndarray, stats: Sequence[ScalarStat]) -> bool:
 
 
 def _few(scalars: Sequence[ScalarStat]) -> str:
-    return ", ".join(s.label for s in scalars[:3]) + (", …" if len(scalars) > 3 else "")
+    return ", ".join(s.called for s in scalars[:3]) + (", …" if len(scalars) > 3 else "")
 
 
 def _frozen(x: np.ndarray) -> bool:

@@ -76,12 +76,12 @@ def judged(
     over = [s for s in scalars if s.rhat > RHAT_LIMIT]
     if over and not told:
         rest = f" and {len(over) - 1} more" * (len(over) > 1)
-        reasons.append(f"R-hat {min(over[0].rhat, 99):.2f} of {over[0].label}{rest}")
+        reasons.append(f"R-hat {min(over[0].rhat, 99):.2f} of {over[0].called}{rest}")
     few = [s for s in scalars if s.ess_bulk < ESS_PER_CHAIN * chains]
     if few and not told:
         worst = min(few, key=lambda s: s.ess_bulk)
         rest = f", and {len(few) - 1} more are low" * (len(few) > 1)
-        reasons.append(f"ESS {worst.ess_bulk:.0f} of {worst.label}{rest}")
+        reasons.append(f"ESS {worst.ess_bulk:.0f} of {worst.called}{rest}")
     if divergences[0] > _DIVERGENT * divergences[1]:
         reasons.append(f"{divergences[0]} divergent transitions")
     if all(np.isnan(s.rhat) for s in scalars if not s.discrete) and not all(s.discrete for s in scalars):

@@ -132,22 +132,49 @@ def capacity(plan: Plan, chains: int) -> int:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes that the draws of a run will take: in all, and on the device at a time."""
+    """Bytes that the draws of a run will take: in all, and on the device at a time; and `seconds` of sampling
+    on a processor that is not busy, from the work that was counted for the choice of the schedule, right
+    within a factor of three; None for a schedule that was asked for."""
 
     host: int
     device: int
+    seconds: float | None = None
+
+    @property
+    def long(self) -> bool:
+        """Whether a person would want to know before it begins: a gigabyte, or ten minutes."""
+        return self.host >= 2**30 or (self.seconds or 0.0) >= 600
 
     def __str__(self) -> str:
-        return f"{readable(self.host)} of memory for the draws, {readable(self.device)} on the device"
+        told = f"{readable(self.host)} of memory for the draws, {readable(self.device)} on the device"
+        if self.seconds is None:
+            return told
+        low, high = self.seconds / 3, self.seconds * 3
+        return f"{told}, {_duration(low)} to {_duration(high)} of sampling where the processor is free"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.2g} seconds"
 
 
 def estimated(
-    plan: Plan, chains: int, draws: int, warmup: int, keep_warmup: bool, keep: Collection[str] | None
+    plan: Plan,
+    chains: int,
+    draws: int,
+    warmup: int,
+    keep_warmup: bool,
+    keep: Collection[str] | None,
+    thin: int = 1,
 ) -> Estimate:
     """What a run will need."""
     kept = draws + (warmup if keep_warmup else 0)
     host = bytes_per_draw(plan, keep) * chains * kept
-    return Estimate(host, 2 * bytes_per_draw(plan) * chains * capacity(plan, chains))
+    seconds = plan.work * 1e-9 * chains / 4 * (draws * thin + warmup)
+    device = 2 * bytes_per_draw(plan) * chains * capacity(plan, chains)
+    return Estimate(host, device, None if math.isnan(seconds) else seconds)
 
 
 def planned(

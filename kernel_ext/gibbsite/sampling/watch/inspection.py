@@ -1,14 +1,14 @@
 """What a run shows of itself."""
 
-import inspect
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gibbsite.density.model.names import variable_name
 from gibbsite.density.named import Named
 from gibbsite.diagnostics.measures.convergence import all_stats, fair_share
 from gibbsite.diagnostics.measures.preview import Preview
@@ -27,7 +27,7 @@ from gibbsite.diagnostics.verdict.advice import advice
 from gibbsite.diagnostics.verdict.compare import Comparison, compare
 from gibbsite.diagnostics.verdict.elpd import elpd_of
 from gibbsite.diagnostics.verdict.verdict import Verdict, judged
-from gibbsite.errors import ArgumentError, OptionError, StoreError, UnknownNameError, nearest
+from gibbsite.errors import OptionError, StoreError, UnknownNameError
 from gibbsite.ground.arguments import a_name, a_path, shown, text
 from gibbsite.ground.services import ask
 from gibbsite.plans.schedule.plan import Plan, of_the_prior
@@ -40,6 +40,7 @@ from gibbsite.sampling.watch.on_disk import store_notices, stored
 from gibbsite.sampling.watch.pace import Pace
 from gibbsite.sampling.watch.predicting import Predicting
 from gibbsite.sampling.watch.results import question_of
+from gibbsite.sampling.watch.summary import WORST, summary_of
 from gibbsite.showing import Shown, views
 from gibbsite.storage.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.storage.store import Store
@@ -163,9 +164,9 @@ class Looking(Deriving, Predicting, Shown):
 
     @property
     def memory(self) -> Estimate:
-        """Bytes that the draws take when the run is complete."""
+        """Bytes that the draws take when the run is complete, and about how long sampling takes."""
         s = self.settings
-        return estimated(self._plan, self._chains, self._target, self._warmup, s.keep_warmup, s.keep)
+        return estimated(self._plan, self._chains, self._target, self._warmup, s.keep_warmup, s.keep, s.thin)
 
     @property
     def summaries(self) -> dict[str, Summary]:
@@ -412,26 +413,14 @@ class Looking(Deriving, Predicting, Shown):
         return "\n\n".join(parts) or "There are no warnings."
 
     def summary(self, **options: Any) -> Any:
-        """ArviZ's summary table of the draws so far; `options` are ArviZ's. Raises `UnknownNameError` for
-        `var_names` that are not there, `ArgumentError` for other options, `OptionError` of no draws."""
-        from arviz_stats.summary import summary
-
-        known_options = [n for n in inspect.signature(summary).parameters if n != "data"]
-        for name in options:
-            if name not in known_options:
-                raise ArgumentError(f"summary has no option {name!r}{nearest(name, known_options)}")
+        """ArviZ's summary table of the draws so far, printed with the digits that Monte Carlo errors leave;
+        `options` are ArviZ's. Of discrete sites of more than 20 elements the ten worst are listed, unless
+        `var_names` asks for them. Raises `UnknownNameError` for `var_names` that are not there,
+        `ArgumentError` for other options, `OptionError` of no draws."""
         if not self.kept.sampled.steps:
             raise OptionError(
                 "summary: there are no draws after warm-up yet; run.resume() goes on, and "
                 "sample(keep_warmup=True) keeps those of warm-up"
             )
-        tree = self.to_datatree()
-        asked = options.get("var_names")
-        if asked is not None and options.get("filter_vars") is None:
-            known = list(tree["posterior"].data_vars)
-            names = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
-            for name in names or [""]:
-                if a_name("variable", name, known).removeprefix("~") not in known:
-                    raise UnknownNameError("variable", name, known)
-        with np.errstate(invalid="ignore", divide="ignore"):  # of what never moved, there is no R-hat
-            return summary(tree, **options)
+        worst = {variable_name(n): m.worst(WORST) for n, m in self._monitor.moments.sites.items()}
+        return summary_of(self.to_datatree(), worst, options)

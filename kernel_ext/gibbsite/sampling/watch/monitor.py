@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from gibbsite.diagnostics.verdict.notices import (
 from gibbsite.diagnostics.verdict.rounding import Rounding, rounding_notices
 from gibbsite.diagnostics.verdict.stake import never_at_stake
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.storage.draws import Draws, label_of
+from gibbsite.storage.draws import Draws, empty_like, label_of
+from gibbsite.storage.names import axis_labels, scalar_name
 
 _WATCHED_PER_SITE = 24
 _JUDGED_PER_SITE = 200
@@ -96,7 +98,7 @@ class Monitor:
             cheap = draws.sampled.steps * len(self.divergences) <= _RUNNING_NUMBERS
             alone = {site: np.array([flat])}
             stats = some_stats(values, alone, self.superchains) if cheap else self._streamed(values, alone, 0)
-            self.scalars = worst_first([*self.scalars, *stats])
+            self.scalars = worst_first([*self.scalars, *self._named(stats)])
 
     def _watched(self) -> dict[str, np.ndarray]:
         """Flat indices of the worst scalars of each site, and of those that are followed."""
@@ -118,9 +120,9 @@ class Monitor:
         count = sum(len(flat) for flat in worst.values())
         affordable = (_ENDED_NUMBERS if ended else _RUNNING_NUMBERS) // (done * len(self.divergences))
         if count <= affordable:
-            self.scalars = some_stats(values, worst, self.superchains)
+            self.scalars = self._named(some_stats(values, worst, self.superchains))
         else:
-            self.scalars = self._streamed(values, worst, affordable if ended else 0)
+            self.scalars = self._named(self._streamed(values, worst, affordable if ended else 0))
         if len(self._marks) >= _MOST_MARKS:
             self._marks = self._marks[::2]
         mark = (done, {s.label: (s.rhat, s.ess_bulk) for s in self.scalars})
@@ -161,6 +163,14 @@ class Monitor:
         found += rounding_notices(self._plan, self._rounding, self.moments)
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
+
+    def _named(self, stats: list[ScalarStat]) -> list[ScalarStat]:
+        """With the labels of elements, where plates have some."""
+        if not self._plan.labels:
+            return stats
+        shapes = {n: m.shape for n, m in empty_like(self._plan, 1).items()}
+        labels = {n: axis_labels(self._plan, n, shapes[n][2:]) for n in {s.site for s in stats}}
+        return [replace(s, shown=scalar_name(s.site, s.index, labels[s.site])) for s in stats]
 
     @property
     def lost(self) -> list[str]:

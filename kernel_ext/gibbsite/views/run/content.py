@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gibbsite.diagnostics.measures import series
+from gibbsite.storage.names import scalar_name
 
 RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100
@@ -119,7 +120,7 @@ class Content:
     rhat: Mapping[str, np.ndarray]
     ess: Mapping[str, np.ndarray]
     divergent: np.ndarray
-    labels: Mapping[str, Sequence[Sequence[str] | None]] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)  # what people call the scalars of these labels
 
     @property
     def ess_limit(self) -> int:
@@ -192,8 +193,18 @@ def gather(
         rhat={n: np.asarray(history.rhat[n])[keep] for n in names if n in history.rhat},
         ess={n: np.asarray(history.ess[n])[keep] for n in names if n in history.ess},
         divergent=series.evenly(run.divergent) if ready else np.zeros(0, int),
-        labels={site: run.axis_labels(site) for site in dict.fromkeys(s.site for s in snapshot.scalars)},
+        called={label: called(run, label) for label in [*(p.label for p in parameters), *ranking]},
     )
+
+
+def called(run: RunLike, label: str) -> str:
+    """`alpha[Hennepin]` where the element `alpha[3]` has a label, else the scalar's label."""
+    site, _, rest = label.removesuffix("]").rpartition("[")
+    index = [int(i) for i in rest.split(", ") if i.isdecimal()]
+    labels = run.axis_labels(site) if site else ()
+    if not index or not any(labels) or len(labels) != len(index):
+        return label
+    return scalar_name(site, index, labels)
 
 
 def _parameter(run: RunLike, label: str) -> Parameter:

@@ -1,6 +1,7 @@
 """How a run goes, as plots: trace, ranks and autocorrelation of each parameter, then R-hat and ESS."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def rows_of(content: Content, slots: int) -> Rows:
     """The plots of one moment. Whatever the moment, there are as many of the same names and marks."""
     chains = min(content.snapshot.chains, MAX_CHAINS)
     parameters = [*content.parameters[:slots], *[None] * (slots - len(content.parameters))]
-    of_each = [_row(i, p, chains, content.divergent) for i, p in enumerate(parameters)]
+    of_each = [_row(i, p, chains, content.divergent, content.called) for i, p in enumerate(parameters)]
     return (*of_each, tuple(_running(content, kind, slots) for kind in ("rhat", "ess")))
 
 
@@ -40,19 +41,27 @@ def stroke(slot: int) -> str:
     return STROKES[slot % len(STROKES)]
 
 
-def _row(i: int, parameter: Parameter | None, chains: int, divergent: np.ndarray) -> tuple[Plot, ...]:
+def _row(
+    i: int,
+    parameter: Parameter | None,
+    chains: int,
+    divergent: np.ndarray,
+    called: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Plot, ...]:
     nothing = np.zeros((chains, 0))
     p = parameter or Parameter("", np.zeros(0), nothing, nothing, nothing, nothing, nothing)
     here, beside = parameter is not None, parameter is not None and not p.warmup
     names = [chain_name(c) for c in range(chains)]
     return (
-        _trace(i, p, names, divergent, here),
+        _trace(i, p, called.get(p.label, p.label), names, divergent, here),
         _ranks(i, p, names, beside),
         _autocorrelation(i, p, names, beside),
     )
 
 
-def _trace(i: int, p: Parameter, names: Sequence[str], divergent: np.ndarray, here: bool) -> Plot:
+def _trace(
+    i: int, p: Parameter, called: str, names: Sequence[str], divergent: np.ndarray, here: bool
+) -> Plot:
     last = float(max(p.draw[-1] if p.draw.size else 1, 1))
     low, high = reach(p.low, p.high)
     table: dict[str, np.ndarray] = {"draw": p.draw}
@@ -75,7 +84,7 @@ def _trace(i: int, p: Parameter, names: Sequence[str], divergent: np.ndarray, he
         (*bands, *lines, Rug(f"marks{i}", BAD, tip=(("divergence at draw", "@draw"),), x="draw")),
         x=Axis(0.0, last, step, link="draws"),
         y=Axis(low, high),
-        title=f"{stroke(i)} {p.label}{WARMING if p.warmup else ''}" if here else "",
+        title=f"{stroke(i)} {called}{WARMING if p.warmup else ''}" if here else "",
         ground=WORN if p.warmup else None,
         visible=here,
         height=HEIGHT,
@@ -145,7 +154,11 @@ def _running(content: Content, kind: str, slots: int) -> Plot:
     for i in range(slots):
         label = chosen[i] if i < len(chosen) else None
         of = {k: s.get(label, nothing) if label else nothing for k, s in _both(content).items()}
-        tables[f"run{i}"] = {"draw": content.marks, **of, "label": [label or ""] * content.marks.size}
+        tables[f"run{i}"] = {
+            "draw": content.marks,
+            **of,
+            "label": [content.called.get(label or "", label or "")] * content.marks.size,
+        }
     tables["others"] = _others(content, chosen)
     return _course(
         kind,

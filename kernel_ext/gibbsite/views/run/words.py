@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 from gibbsite.sampling.engine.stages import COMPILING
-from gibbsite.storage.names import element_name
 from gibbsite.views.run.content import ENDED, ESS_PER_CHAIN, RHAT_LIMIT, Content, status_of
 
 
@@ -114,7 +113,7 @@ def rows(content: Content) -> list[dict[str, Any]]:
         out.append(
             {
                 "label": scalar.label,
-                "shown": _shown(content, scalar),
+                "shown": content.called.get(scalar.label, scalar.label),
                 "mean": beside(scalar.mean, scalar.sd),
                 "sd": number(scalar.sd),
                 "mcse": number(scalar.mcse, 2),
@@ -127,14 +126,6 @@ def rows(content: Content) -> list[dict[str, Any]]:
             }
         )
     return out
-
-
-def _shown(content: Content, scalar: Any) -> str:
-    """`alpha[Hennepin]` where the element has a label, else the scalar's label."""
-    labels = content.labels.get(scalar.site, ())
-    if not any(labels) or len(labels) != len(scalar.index):
-        return scalar.label
-    return f"{scalar.site}[{element_name(scalar.index, labels)}]"
 
 
 def _below(value: float | None, limit: float) -> bool:

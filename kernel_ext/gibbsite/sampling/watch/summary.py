@@ -1,0 +1,126 @@
+"""Draws → ArviZ's table, with the digits that their Monte Carlo errors leave, short where a site is long."""
+
+import inspect
+import math
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gibbsite.errors import ArgumentError, UnknownNameError, nearest
+from gibbsite.ground.arguments import a_name
+from gibbsite.ground.lazy_import import later
+
+arviz, pd = later("arviz_stats.summary"), later("pandas")
+
+# Indicators come by the hundred, and their means are read as probabilities (`run.probs`), not one by one: of
+# discrete sites with more elements than are taken in at a glance only the worst are listed.
+_LISTED, WORST = 20, 10
+
+
+def summary_of(tree: Any, worst: Mapping[str, np.ndarray], options: Mapping[str, Any]) -> Any:
+    """ArviZ's summary of `tree`, whose discrete sites of many elements have only those at the flat indices
+    `worst`, in that order, unless `options` names variables or dimensions. Raises as `Run.summary`."""
+    known_options = [n for n in inspect.signature(arviz.summary).parameters if n != "data"]
+    for name in options:
+        if name not in known_options:
+            raise ArgumentError(f"summary has no option {name!r}{nearest(name, known_options)}")
+    asked = options.get("var_names")
+    if asked is not None and options.get("filter_vars") is None:
+        known = list(tree["posterior"].data_vars)
+        names = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
+        for name in names or [""]:
+            if a_name("variable", name, known).removeprefix("~") not in known:
+                raise UnknownNameError("variable", name, known)
+    shortened: dict[str, int] = {}
+    everything = ("var_names", "filter_vars", "coords", "sample_dims", "fmt")
+    if options.get("group", "posterior") == "posterior" and not any(options.get(n) for n in everything):
+        tree, shortened = _short(tree, worst)
+    with np.errstate(invalid="ignore", divide="ignore"):  # of what never moved, there is no R-hat
+        found = arviz.summary(tree, **{"round_to": None, **options})
+    # who asks for digits, or for another form, has what was asked for
+    plain = options.get("round_to") is not None or options.get("fmt", "wide") != "wide"
+    return found if plain else _table()(found).told(shortened)
+
+
+def _short(tree: Any, worst: Mapping[str, np.ndarray]) -> tuple[Any, dict[str, int]]:
+    posterior, gone = tree["posterior"].to_dataset(), {}
+    for name, values in list(posterior.data_vars.items()):
+        count = math.prod(values.shape[2:])
+        if values.dtype.kind not in "iub" or count <= _LISTED or name not in worst:
+            continue
+        at = np.asarray(worst[name])
+        places = zip(*np.unravel_index(at, values.shape[2:]), strict=True)
+        axes = [
+            posterior[d].values if d in posterior.coords else range(posterior.sizes[d])
+            for d in values.dims[2:]
+        ]
+        labels = [", ".join(str(axis[i]) for axis, i in zip(axes, place, strict=True)) for place in places]
+        flat = values.values.reshape(*values.shape[:2], count)[..., at]
+        posterior = posterior.drop_vars(name)
+        posterior[name] = (("chain", "draw", f"worst of {name}"), flat)
+        posterior = posterior.assign_coords({f"worst of {name}": labels})
+        gone[str(name)] = count - len(at)
+    order = [n for n in tree["posterior"].data_vars]
+    return (type(tree).from_dict({"posterior": posterior[order]}), gone) if gone else (tree, gone)
+
+
+def _decimals(error: float) -> int:
+    """How many decimals two digits of an error have."""
+    return max(0, 1 - math.floor(math.log10(error)))
+
+
+def _cell(column: str, value: float, error: float) -> str:
+    if not math.isfinite(value):
+        return "–"
+    if column.startswith("ess"):
+        return f"{value:.0f}"
+    if column == "r_hat":
+        return f"{value:.3f}"
+    if not (math.isfinite(error) and 1e-12 < error < 1e12):
+        return f"{value:.4g}"
+    return f"{value:.{_decimals(error)}f}"
+
+
+@cache
+def _table() -> Any:
+    class Table(pd.DataFrame):
+        """A table of summaries: numbers in full, printed with two digits of their Monte Carlo error."""
+
+        _metadata = ("_gone",)
+
+        @property
+        def _constructor(self) -> Any:
+            return pd.DataFrame  # what is made of it is an ordinary table
+
+        def told(self, gone: Mapping[str, int]) -> Any:
+            """The same, with how many elements of which sites are left out."""
+            self._gone = dict(gone)
+            return self
+
+        def _printed(self) -> Any:
+            middle = next((n for n in ("mcse_mean", "mcse_median") if n in self.columns), "")
+            shown = {}
+            for column in self.columns:
+                of = column if column.startswith("mcse") else "mcse_sd" if column == "sd" else middle
+                error = self[of] if of in self.columns else [math.nan] * len(self)
+                shown[column] = [
+                    _cell(column, float(v), float(e)) for v, e in zip(self[column], error, strict=True)
+                ]
+            return pd.DataFrame(shown, index=self.index)
+
+        def _notes(self) -> list[str]:
+            return [
+                f"… and {more} more of {name}, none worse: summary(var_names=[{name!r}]) lists all"
+                for name, more in getattr(self, "_gone", {}).items()
+            ]
+
+        def __repr__(self) -> str:
+            with pd.option_context("display.width", 200, "display.max_columns", None):
+                return "\n".join([repr(self._printed()), *self._notes()])
+
+        def _repr_html_(self) -> str:
+            return self._printed()._repr_html_() + "".join(f"<div>{line}</div>" for line in self._notes())
+
+    return Table
