@@ -6,6 +6,7 @@ from typing import Any
 
 from gibbsite.density import Density, Site
 from gibbsite.kernels.composite import PoolingGibbs
+from gibbsite.plans.candidates.candidate import Candidate
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Plan:
     tells which of the model's sites the kernel's and the recorded ones are made of. `origin` is the `Model`
     itself; `prepared` is what it keeps that was made for runs to come. `labels` are those of plates'
     elements, `value_labels` those of discrete sites' values. `values_checked` asks for parameters to be
-    looked at where chains start.
+    looked at where chains start. `promised` is the schedule as it was weighed among others, where it was.
     """
 
     kernel: PoolingGibbs
@@ -62,6 +63,7 @@ class Plan:
     stacked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: Any = None
     prepared: dict[Any, Any] = field(default_factory=dict)
+    promised: Candidate | None = None
 
 
 def of_the_prior(plan: Plan) -> bool:
