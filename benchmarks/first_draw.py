@@ -128,6 +128,9 @@ def ours(name: str, more: int) -> dict[str, float]:
     arguments = data(more)
     marks = [("analysis", time.process_time())]
     model = gb.model(fn, *arguments)
+    marks.append(("planning", time.process_time()))
+    model.schedule()
+    marks.append(("tracing", time.process_time()))
     plan = model.plan()
     engine, _ = engine_for(plan, Settings(STEPS, STEPS, CHAINS, 0, all_chains=CHAINS), None)
     engine.compile(lambda stage, _: marks.append((stage, time.process_time())))
@@ -181,7 +184,7 @@ def main() -> None:
         name, how = asked.inside
         print(json.dumps([theirs(name)] if how == "numpyro" else [ours(name, 0), ours(name, 1)]))
         return
-    stages = ("analysis", "tracing", "compiling", "starts, warm-up and draws", "all")
+    stages = ("analysis", "planning", "tracing", "compiling", "starts, warm-up and draws", "all")
     print(f"| model | | {' | '.join(stages)} |\n|---|---|{'---:|' * len(stages)}")
     for name in asked.models:
         with tempfile.TemporaryDirectory() as cache:

@@ -1,48 +1,127 @@
 """Every schedule that was weighed, run to the end: is the default beaten by what we could have offered?
 
-    python benchmarks/regret.py [MODEL ...] [--draws 2000] [--seeds 1]
+    python benchmarks/regret.py [MODEL ...] [--draws 2000] [--seeds 1] --to regret.jsonl
+    python benchmarks/regret.py --table regret.jsonl
 
 Of each model of `regret_models.py`, every candidate of `model.schedule().candidates` is run with four chains:
 once to compile, then with 500 steps of warm-up and the draws, in processor seconds of all threads. Effective
-draws (bulk) are those of the worst number of any latent. A row holds the default against the best of them,
-per processor second and per counted operation, and tells what its planning took; the lines beneath hold for
-each schedule the counted work of a sweep against its time, and the integrated autocorrelation time that was
-predicted or tried against that of the run.
+draws (bulk) are those of the worst number of any latent; components that can be renamed are put in order
+first. What was run is appended to a file, a line a schedule, and models that it holds are left out: a run
+that was broken off goes on. The table holds the default against the best candidate in effective draws per
+processor second, of sampling alone and of the whole of a run, planning and compiling included; and for each
+schedule the counted work of a sweep against its time, and predicted times against those of the runs.
 """
 
 import argparse
+import json
 import time
 import warnings
+from pathlib import Path
+from typing import Any
 
 import gibbsite as gb
 import numpy as np
 from arviz_stats.base import array_stats
-from regret_models import CASES, cases
+from regret_models import CASES, LABELS, cases
 
 CHAINS, WARMUP, MOST = 4, 500, 20
+# Processor seconds of compiling and warming up beyond which a quarter of the draws has to do.
+LONG = 60.0
 
 
-def worst(run: gb.Run) -> float:
-    """Effective draws of the number that has fewest; of sites of many, twenty are looked at."""
+def worst(run: gb.Run, labels: str | None = None) -> float:
+    """Effective draws of the number that has fewest; of sites of many, twenty are looked at. Components are
+    put in the order of `labels`, the name of a site."""
     found = []
-    for values in run.draws.values():
-        flat = np.asarray(values, np.float64).reshape(*values.shape[:2], -1)
-        columns = np.unique(np.linspace(0, flat.shape[2] - 1, MOST).astype(int))
-        for c in columns:
-            found.append(array_stats.ess(flat[:, :, c], chain_axis=0, draw_axis=1, method="bulk"))
+    drawn = {n: np.asarray(v, np.float64) for n, v in run.draws.items()}
+    order = None if labels is None else np.argsort(drawn[labels], axis=-1)
+    for name, values in drawn.items():
+        if order is not None and values.shape == order.shape:
+            values = np.take_along_axis(values, order, axis=-1)
+        elif order is not None and run.model.sites[name].discrete:
+            continue
+        elif order is not None and values.ndim == 2:  # the share of the second of two
+            values = np.where(order[..., 0] == 0, values, 1 - values)
+        flat = values.reshape(*values.shape[:2], -1)
+        for c in np.unique(np.linspace(0, flat.shape[2] - 1, MOST).astype(int)):
+            if np.ptp(flat[:, :, c]):
+                found.append(array_stats.ess(flat[:, :, c], chain_axis=0, draw_axis=1, method="bulk"))
     return float(np.nanmin(found))
 
 
-def measured(model: gb.Model, text: str, draws: int, seeds: int) -> tuple[float, float]:
-    """Effective draws and processor seconds of a run under a schedule, means over seeds."""
+def measured(model: gb.Model, text: str, labels: str | None, draws: int, seeds: int) -> dict[str, Any]:
+    """Effective draws and processor seconds of runs under a schedule, means over seeds, and what compiling
+    took beyond the same steps of a run."""
+    began = time.process_time()
     model.sample(draws=50, warmup=WARMUP, chains=CHAINS, schedule=text)
+    first = time.process_time() - began
+    draws = draws if first < LONG else draws // 4
     effective, seconds = [], []
     for seed in range(1, 1 + seeds):
         began = time.process_time()
         run = model.sample(draws=draws, warmup=WARMUP, chains=CHAINS, schedule=text, seed=seed)
         seconds.append(time.process_time() - began)
-        effective.append(worst(run))
-    return float(np.mean(effective)), float(np.mean(seconds))
+        effective.append(worst(run, labels))
+    took = float(np.mean(seconds))
+    compiled = max(0.0, first - took * (WARMUP + 50) / (WARMUP + draws))
+    return {"draws": draws, "effective": float(np.mean(effective)), "seconds": took, "compiled": compiled}
+
+
+def run_all(names: list[str], draws: int, seeds: int, to: Path) -> None:
+    """Append a line for every schedule of the models to a file."""
+    held = {json.loads(line)["model"] for line in to.open()} if to.exists() else set()
+    for name, (fn, args) in ((n, built) for n, built in cases(names) if n not in held):
+        model = gb.model(fn, *args)
+        began = time.process_time()
+        schedule = model.schedule()
+        planned = time.process_time() - began
+        rows = []
+        for c in (c for c in schedule.candidates if not c.refused):
+            found = measured(model, c.text, LABELS.get(name), draws, seeds)
+            tried = None if c.measured is None else float(c.measured)
+            told = {"text": c.text, "work": float(c.work), "times": [*map(float, c.times)], "tried": tried}
+            rows.append({"model": name, "planned": planned, "chosen": c.chosen, **told, **found})
+        with to.open("a") as out:
+            out.writelines(json.dumps(row) + "\n" for row in rows)
+        print(table(rows, True), flush=True)
+
+
+def table(rows: list[dict[str, Any]], long: bool) -> str:
+    """Rows of a table, a model each; below each, if `long`, a line for each of its schedules."""
+    lines, regrets = [], []
+    for name in dict.fromkeys(r["model"] for r in rows):
+        mine = [r for r in rows if r["model"] == name]
+        chosen = next(r for r in mine if r["chosen"])
+        alone = {r["text"]: r["effective"] / r["seconds"] for r in mine}
+        wholes = {r["text"]: _whole(r, r["planned"] if r is chosen else 0.0) for r in mine}
+        regret = alone[chosen["text"]] / max(alone.values())
+        whole = wholes[chosen["text"]] / max(wholes.values())
+        regrets += [(regret, whole)] if len(mine) > 1 else []
+        best = max(alone, key=alone.__getitem__)
+        other = "the same" if best == chosen["text"] else f"`{best}`"
+        lines.append(
+            f"| {name} | `{chosen['text']}` | {other} | {len(mine)} | {alone[chosen['text']]:.0f} "
+            f"| {max(alone.values()):.0f} | {regret:.2f} | {whole:.2f} | {chosen['planned']:.2f} |"
+        )
+        for r in mine if long else ():
+            low, high = r["times"]
+            times = f"{low:.1f}–{high:.0f}" if r["tried"] is None else f"{r['tried']:.1f} as tried"
+            ran = CHAINS * r["draws"] / r["effective"]
+            each = r["seconds"] / (r["draws"] + WARMUP)
+            lines.append(
+                f"    {r['text']}: {alone[r['text']]:.0f}/s; {r['work'] / 1e3:.0f} thousand operations, "
+                f"{each * 1e6:.0f} µs; time {times}, in the run {ran:.1f}; compiling {r['compiled']:.1f} s"
+            )
+    for what, of in zip(("sampling", "whole runs"), np.array(regrets).T, strict=False):
+        few = ", ".join(f"{(of < x).sum()} below {x}" for x in (0.9, 0.5))
+        told = f"median {np.median(of):.2f}, worst {of.min():.2f}, {few}"
+        lines.append(f"default against the best, {what}: {told}, of {len(of)} models")
+    return "\n".join(lines)
+
+
+def _whole(r: dict[str, Any], planned: float) -> float:
+    """Effective draws per processor second from the call on: planning, compiling and the run."""
+    return r["effective"] / (r["seconds"] + r["compiled"] + planned)
 
 
 def main() -> None:
@@ -50,42 +129,15 @@ def main() -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(CASES)}")
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--to", type=Path, default=Path("regret.jsonl"))
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--long", action="store_true", help="each schedule below its model")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    regrets: list[tuple[float, float]] = []
-    for name, (fn, args) in cases(chosen.models):
-        model = gb.model(fn, *args)
-        began = time.process_time()
-        schedule = model.schedule()
-        planned = time.process_time() - began
-        rows = []
-        for c in (c for c in schedule.candidates if not c.refused):
-            effective, seconds = measured(model, c.text, chosen.draws, chosen.seeds)
-            rows.append((c, effective, seconds))
-        per_second = [effective / seconds for _, effective, seconds in rows]
-        per_work = [effective / c.work for c, effective, _ in rows]
-        regret = per_second[0] / max(per_second), per_work[0] / max(per_work)
-        regrets += [regret] if len(rows) > 1 else []
-        print(
-            f"| {name} | {schedule.text} | {len(rows)} | {rows[0][1]:.0f} | {per_second[0]:.0f} "
-            f"| {regret[0]:.2f} | {'–' if np.isnan(regret[1]) else f'{regret[1]:.2f}'} | {planned:.1f} |",
-            flush=True,
-        )
-        for (c, effective, seconds), speed in zip(rows, per_second, strict=True):
-            steps = chosen.draws + WARMUP
-            times = (
-                f"{c.times[0]:.1f}–{c.times[1]:.0f}" if c.measured is None else f"{c.measured:.1f} as tried"
-            )
-            print(
-                f"    {c.text}: {speed:.0f}/s; {c.work / 1e3:.0f} thousand operations a sweep, "
-                f"{seconds / steps * 1e6:.0f} µs; time {times}, "
-                f"in the run {CHAINS * chosen.draws / effective:.1f}",
-                flush=True,
-            )
-    if regrets:
-        for what, values in zip(("processor second", "operation"), np.array(regrets).T, strict=True):
-            told = f"median {np.median(values):.2f}, worst {values.min():.2f}"
-            print(f"default against the best, effective draws per {what}: {told}, of {len(values)} models")
+    if chosen.table is not None:
+        print(table([json.loads(line) for line in chosen.table.open()], chosen.long))
+    else:
+        run_all(chosen.models, chosen.draws, chosen.seeds, chosen.to)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The models of `regret.py`: a grid in size, noise, balance and prior, and examples that are hard to plan.
 
-Data are simulated here, from fixed seeds. Every model is conditionally conjugate at least in part, so that
-there is something to choose from.
+Data are simulated here, from fixed seeds. In every model there is something to choose from: what could be
+drawn exactly, summed out or integrated out, or moved by gradients.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from default_models import cases as defaults
+from numpyro.contrib.control_flow import scan
 
 Built = tuple[Callable[..., None], tuple[Any, ...]]
 
@@ -97,6 +99,164 @@ def mixture(x: Any) -> None:
         numpyro.sample("x", dist.Normal(mu[z], 1.0), obs=x)
 
 
+def mixture_of_scales(x: Any) -> None:
+    """Three Normals of unknown widths, conjugate throughout."""
+    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
+    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([3]).to_event(1))
+    v = numpyro.sample("v", dist.InverseGamma(2.0, 2.0).expand([3]).to_event(1))
+    with numpyro.plate("n", len(x)):
+        z = numpyro.sample("z", dist.Categorical(w))
+        numpyro.sample("x", dist.Normal(mu[z], jnp.sqrt(v[z])), obs=x)
+
+
+def mixture_of_counts(x: Any) -> None:
+    """Two Poisson laws."""
+    w = numpyro.sample("w", dist.Beta(1.0, 1.0))
+    r = numpyro.sample("r", dist.Gamma(1.0, 0.1).expand([2]).to_event(1))
+    with numpyro.plate("n", len(x)):
+        z = numpyro.sample("z", dist.Bernoulli(w))
+        numpyro.sample("x", dist.Poisson(r[z]), obs=x)
+
+
+def logistic_groups(g: Any, y: Any, n: int) -> None:
+    """Binary data in groups, the effects' standard deviation unknown."""
+    mu = numpyro.sample("mu", dist.Normal(0, 2))
+    tau = numpyro.sample("tau", dist.HalfNormal(1.0))
+    with numpyro.plate("J", n):
+        t = numpyro.sample("t", dist.Normal(mu, tau))
+    with numpyro.plate("N", len(y)):
+        numpyro.sample("y", dist.Bernoulli(logits=t[g]), obs=y)
+
+
+def logistic_crossed(a: Any, b: Any, y: Any, n: int, m: int) -> None:
+    """Binary data of two kinds of effects (Rasch)."""
+    sa = numpyro.sample("sa", dist.HalfNormal(1.0))
+    with numpyro.plate("A", n):
+        x = numpyro.sample("x", dist.Normal(0, sa))
+    with numpyro.plate("B", m):
+        z = numpyro.sample("z", dist.Normal(0, 1.5))
+    with numpyro.plate("N", len(y)):
+        numpyro.sample("y", dist.Bernoulli(logits=x[a] - z[b]), obs=y)
+
+
+def logistic_columns(X: Any, y: Any) -> None:
+    """A logistic regression under a known prior."""
+    b = numpyro.sample("b", dist.Normal(0, 1).expand([X.shape[1]]).to_event(1))
+    with numpyro.plate("N", len(y)):
+        numpyro.sample("y", dist.Bernoulli(logits=X @ b), obs=y)
+
+
+def plain_columns(X: Any, y: Any) -> None:
+    """A regression under a known prior, the noise half-normal."""
+    s = numpyro.sample("s", dist.HalfNormal(2.0))
+    b = numpyro.sample("b", dist.Normal(0, 1).expand([X.shape[1]]).to_event(1))
+    with numpyro.plate("N", len(y)):
+        numpyro.sample("y", dist.Normal(X @ b, s), obs=y)
+
+
+def horseshoe(X: Any, y: Any) -> None:
+    """Few large coefficients among many small (Carvalho, Polson and Scott)."""
+    tau = numpyro.sample("tau", dist.HalfCauchy(0.3))
+    s2 = numpyro.sample("s2", dist.InverseGamma(2.0, 1.0))
+    with numpyro.plate("p", X.shape[1]):
+        lam = numpyro.sample("lam", dist.HalfCauchy(1.0))
+        b = numpyro.sample("b", dist.Normal(0, lam * tau))
+    with numpyro.plate("N", len(y)):
+        numpyro.sample("y", dist.Normal(X @ b, jnp.sqrt(s2)), obs=y)
+
+
+def change_point(y: Any) -> None:
+    """Counts whose rate changes once."""
+    r = numpyro.sample("r", dist.Gamma(1.0, 0.5).expand([2]).to_event(1))
+    tau = numpyro.sample("tau", dist.Categorical(logits=jnp.zeros(len(y))))
+    late = (jnp.arange(len(y)) >= tau).astype(int)
+    with numpyro.plate("T", len(y)):
+        numpyro.sample("y", dist.Poisson(r[late]), obs=y)
+
+
+def level_shift(y: Any) -> None:
+    """A Normal level that changes once, the variance unknown."""
+    m = numpyro.sample("m", dist.Normal(0, 5).expand([2]).to_event(1))
+    v = numpyro.sample("v", dist.InverseGamma(1.0, 1.0))
+    tau = numpyro.sample("tau", dist.Categorical(logits=jnp.zeros(len(y))))
+    late = (jnp.arange(len(y)) >= tau).astype(int)
+    with numpyro.plate("T", len(y)):
+        numpyro.sample("y", dist.Normal(m[late], jnp.sqrt(v)), obs=y)
+
+
+def hidden_markov(y: Any) -> None:
+    """Three states, transitions under Dirichlet priors, Normal levels."""
+    stay = numpyro.sample("stay", dist.Dirichlet(jnp.ones(3)).expand([3]).to_event(1))
+    mu = numpyro.sample("mu", dist.Normal(jnp.array([-2.0, 0.0, 2.0]), 0.7).to_event(1))
+    v = numpyro.sample("v", dist.InverseGamma(2.0, 1.0))
+
+    def step(s: Any, now: Any) -> tuple[Any, None]:
+        s = numpyro.sample("s", dist.Categorical(stay[s]))
+        numpyro.sample("y", dist.Normal(mu[s], jnp.sqrt(v)), obs=now)
+        return s, None
+
+    scan(step, 0, jnp.asarray(y))
+
+
+def occupancy(seen: Any) -> None:
+    """Sites that are occupied or not, visited several times; both shares unknown."""
+    psi = numpyro.sample("psi", dist.Beta(1.0, 1.0))
+    p = numpyro.sample("p", dist.Beta(1.0, 1.0))
+    with numpyro.plate("sites", len(seen)):
+        z = numpyro.sample("z", dist.Bernoulli(psi))
+        numpyro.sample("seen", dist.Bernoulli((p * z)[:, None]).expand(seen.shape).to_event(1), obs=seen)
+
+
+def marked(history: Any) -> None:
+    """Animals that survive or not, and are caught or not (Cormack, Jolly and Seber)."""
+    phi = numpyro.sample("phi", dist.Uniform(0.0, 1.0))
+    p = numpyro.sample("p", dist.Uniform(0.0, 1.0))
+
+    def step(carry: Any, y: Any) -> tuple[Any, None]:
+        first, z = carry
+        with numpyro.plate("animals", history.shape[0]), numpyro.handlers.mask(mask=first):
+            z = numpyro.sample("z", dist.Bernoulli(phi * z))
+            numpyro.sample("y", dist.Bernoulli(p * z), obs=y)
+        return (first | y.astype(bool), z), None
+
+    start = history[:, 0].astype(bool), jnp.ones(history.shape[0], jnp.int32)
+    scan(step, start, jnp.swapaxes(history[:, 1:], 0, 1))
+
+
+def marked_by_time(history: Any) -> None:
+    """The same, with a chance of survival and of capture for every occasion."""
+    n = history.shape[1] - 1
+    phi = numpyro.sample("phi", dist.Uniform(0.0, 1.0).expand([n]).to_event(1))
+    p = numpyro.sample("p", dist.Uniform(0.0, 1.0).expand([n]).to_event(1))
+
+    def step(carry: Any, x: Any) -> tuple[Any, None]:
+        (first, z), (y, t) = carry, x
+        with numpyro.plate("animals", history.shape[0]), numpyro.handlers.mask(mask=first):
+            z = numpyro.sample("z", dist.Bernoulli(phi[t] * z))
+            numpyro.sample("y", dist.Bernoulli(p[t] * z), obs=y)
+        return (first | y.astype(bool), z), None
+
+    start = history[:, 0].astype(bool), jnp.ones(history.shape[0], jnp.int32)
+    scan(step, start, (jnp.swapaxes(history[:, 1:], 0, 1), jnp.arange(n)))
+
+
+def closed_population(y: Any, occasions: int) -> None:
+    """How many there are of whom some were caught: those never seen are added as zeros (Royle, Dorazio and
+    Link)."""
+    omega = numpyro.sample("omega", dist.Uniform(0.0, 1.0))
+    p = numpyro.sample("p", dist.Uniform(0.0, 1.0))
+    with numpyro.plate("M", len(y)):
+        z = numpyro.sample("z", dist.Bernoulli(omega))
+        numpyro.sample("y", dist.Binomial(occasions, p * z), obs=y)
+
+
+def unknown_sign(y: Any) -> None:
+    """Effects times a scale that may be negative."""
+    tau = numpyro.sample("tau", dist.Normal(0, 1))
+    z = numpyro.sample("z", dist.Normal(0, 1).expand([len(y)]).to_event(1))
+    numpyro.sample("y", dist.Normal(tau * z, 1.0), obs=y)
+
+
 PUMPS = (
     np.array([94.3, 15.7, 62.9, 126, 5.24, 31.4, 1.05, 1.05, 2.1, 10.5], np.float32),
     np.array([5, 1, 5, 14, 3, 19, 1, 1, 4, 22]),
@@ -136,9 +296,73 @@ def _columns(fn: Callable[..., None], n: int, p: int) -> Built:
     return fn, (X, (X @ b + r.normal(0, 1, n)).astype(np.float32))
 
 
-def _mixture(n: int, apart: float) -> Built:
+def _mixture(n: int, apart: float, fn: Callable[..., None] = mixture) -> Built:
     r = np.random.default_rng(7)
-    return mixture, ((r.choice([-apart, 0, apart], n) + r.normal(0, 1, n)).astype(np.float32),)
+    return fn, ((r.choice([-apart, 0, apart], n) + r.normal(0, 1, n)).astype(np.float32),)
+
+
+def _counts(n: int, low: float, high: float) -> Built:
+    r = np.random.default_rng(8)
+    return mixture_of_counts, (r.poisson(np.where(r.random(n) < 0.4, low, high)),)
+
+
+def _logistic_groups(J: int, each: int, sd: float) -> Built:
+    r = np.random.default_rng(9)
+    g = np.repeat(np.arange(J), each)
+    p = 1 / (1 + np.exp(0.5 - r.normal(0, sd, J)[g]))
+    return logistic_groups, (g, (r.random(len(g)) < p).astype(int), J)
+
+
+def _logistic_crossed(n: int, m: int) -> Built:
+    r = np.random.default_rng(10)
+    a, b = (k.ravel() for k in np.meshgrid(np.arange(n), np.arange(m)))
+    p = 1 / (1 + np.exp(r.normal(0, 1, m)[b] - r.normal(0, 1, n)[a]))
+    return logistic_crossed, (a, b, (r.random(len(a)) < p).astype(int), n, m)
+
+
+def _binary(n: int, p: int) -> Built:
+    r = np.random.default_rng(12)
+    X = r.normal(0, 1, (n, p)).astype(np.float32)
+    b = np.where(np.arange(p) % 3 == 0, r.normal(0, 1, p), 0)
+    return logistic_columns, (X, (r.random(n) < 1 / (1 + np.exp(-X @ b))).astype(int))
+
+
+def _shift(fn: Callable[..., None], n: int) -> Built:
+    r = np.random.default_rng(13)
+    late = np.arange(n) >= 0.4 * n
+    return fn, (r.poisson(np.where(late, 1.0, 3.0)) if fn is change_point else late + r.normal(0, 1, n),)
+
+
+def _states(n: int) -> Built:
+    r, s = np.random.default_rng(14), [0]
+    for _ in range(n - 1):
+        s.append(s[-1] if r.random() < 0.85 else int(r.integers(3)))
+    return hidden_markov, ((2.0 * np.array(s) - 2 + r.normal(0, 0.7, n)).astype(np.float32),)
+
+
+def _occupancy(n: int, visits: int, p: float) -> Built:
+    r = np.random.default_rng(15)
+    there = r.random(n) < 0.6
+    return occupancy, (((r.random((n, visits)) < p) & there[:, None]).astype(int),)
+
+
+def _marked(fn: Callable[..., None], n: int, occasions: int) -> Built:
+    r = np.random.default_rng(16)
+    alive = np.cumprod(np.c_[np.ones(n), r.random((n, occasions - 1)) < 0.75], axis=1)
+    seen = alive * (r.random((n, occasions)) < 0.5)
+    seen[np.arange(n), r.integers(0, occasions - 2, n)] = 1  # everybody is caught at least once
+    return fn, ((seen * np.maximum.accumulate(seen[:, ::-1], axis=1)[:, ::-1]).astype(int),)
+
+
+def _closed(caught: int, added: int, occasions: int, p: float) -> Built:
+    r = np.random.default_rng(17)
+    y = r.binomial(occasions, p, 10 * caught)
+    return closed_population, (np.r_[y[y > 0][:caught], np.zeros(added, int)], occasions)
+
+
+def _default(name: str) -> Built:
+    case = defaults()[name]
+    return case.fn, case.args
 
 
 CASES: dict[str, Callable[[], Built]] = {
@@ -156,16 +380,55 @@ CASES: dict[str, Callable[[], Built]] = {
     "8 groups of 40, alike": lambda: _grouped(8, 40, sd=0.05),
     "40 groups of 40": lambda: _grouped(40, 40),
     "crossed 20 by 10": lambda: _crossed(20, 10),
+    "logistic, 20 groups of 10": lambda: _logistic_groups(20, 10, 1.0),
+    "logistic, 60 groups of 5": lambda: _logistic_groups(60, 5, 1.0),
+    "logistic, 20 groups of 10, alike": lambda: _logistic_groups(20, 10, 0.1),
+    "logistic, 20 by 10": lambda: _logistic_crossed(20, 10),
     "walk 80": lambda: _walk(80, 0.3),
     "walk 80, rough": lambda: _walk(80, 2.0),
     "lasso 10": lambda: _columns(lasso, 100, 10),
     "lasso 40": lambda: _columns(lasso, 100, 40),
     "ridge 10": lambda: _columns(regression, 100, 10),
     "ridge 60": lambda: _columns(regression, 100, 60),
+    "horseshoe 10": lambda: _columns(horseshoe, 100, 10),
+    "2 columns": lambda: _columns(plain_columns, 100, 2),
+    "30 columns": lambda: _columns(plain_columns, 100, 30),
+    "300 columns": lambda: _columns(plain_columns, 400, 300),
+    "5 binary columns": lambda: _binary(200, 5),
+    "50 binary columns": lambda: _binary(200, 50),
     "pumps": lambda: (pumps, PUMPS),
     "mixture, apart": lambda: _mixture(300, 4.0),
     "mixture, near": lambda: _mixture(300, 1.5),
+    "mixture of scales": lambda: _mixture(300, 4.0, mixture_of_scales),
+    "mixture, known places": lambda: _default("mixture"),
+    "mixture of counts": lambda: _counts(150, 2.0, 12.0),
+    "mixture of counts, near": lambda: _counts(150, 2.0, 5.0),
+    "change of a rate": lambda: _shift(change_point, 110),
+    "change of a level": lambda: _shift(level_shift, 100),
+    "HMM of 3, 150 steps": lambda: _states(150),
+    "HMM of 3, 600 steps": lambda: _states(600),
+    "occupancy, often seen": lambda: _occupancy(80, 5, 0.6),
+    "occupancy, seldom seen": lambda: _occupancy(80, 3, 0.15),
+    "marked animals": lambda: _marked(marked, 60, 7),
+    "marked animals, by time": lambda: _marked(marked_by_time, 60, 7),
+    "closed population, often caught": lambda: _closed(60, 60, 5, 0.4),
+    "closed population, seldom caught": lambda: _closed(40, 200, 5, 0.1),
+    "occupancy of a covariate": lambda: _default("occupancy"),
+    "HMM of two, HalfNormal": lambda: _default("HMM"),
+    "eight schools": lambda: _default("eight schools"),
+    "large groups by hand": lambda: _default("large groups by hand"),
+    "group counts": lambda: _default("group counts"),
+    "unknown sign": lambda: (unknown_sign, (np.array([0.3, -1.2, 2.1, 0.7], np.float32),)),
+    "unknown sign, 30": lambda: (unknown_sign, (np.random.default_rng(18).normal(0, 2, 30),)),
 }
+LABELS = {
+    "mixture, apart": "mu",
+    "mixture, near": "mu",
+    "mixture of scales": "mu",
+    "mixture of counts": "r",
+    "mixture of counts, near": "r",
+}
+"""Of models whose components can be renamed, the site that they are ordered by before draws are judged."""
 
 
 def cases(names: list[str]) -> Iterator[tuple[str, Built]]:

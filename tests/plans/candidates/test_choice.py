@@ -84,6 +84,25 @@ def test_candidates_say_what_was_weighed_and_why():
     assert not noisy(26, 8.0).schedule(IN_TURN).candidates
 
 
+def test_a_run_holds_what_was_predicted_beside_what_came_of_it():
+    model = noisy(26, 8.0)
+    run = model.sample(draws=400, warmup=100, chains=2, seed=1)
+    told, worst = run.info["plan"], min(s.ess_bulk for s in run.diagnostics())
+    assert told["schedule"] == WITHOUT and list(run.info) == ["[v mu t]"]
+    (first, *_) = model.schedule().candidates
+    assert told["predicted"]["times"] == first.times and told["predicted"]["tried"] is None
+    np.testing.assert_allclose(
+        told["predicted"]["ess_per_second"], 4e9 / first.work / np.sqrt(np.prod(first.times))
+    )
+    np.testing.assert_allclose(told["measured"]["times"], 800 / worst)
+    assert told["measured"]["ess_per_second"] > 0
+    assert model.sample(draws=4, warmup=4, chains=2, schedule=WITHOUT).info.plan["schedule"] == WITHOUT
+    own = gb.model(walk, np.zeros(9)).sample(draws=4, warmup=4, chains=2, schedule="NUTS [s o x]")
+    assert own.info.plan is None  # nobody weighed it
+    with pytest.raises(KeyError, match="plan"):
+        own.info["plan"]
+
+
 def test_where_there_is_nothing_to_choose_nothing_is_told():
     def plain(y):
         mu = numpyro.sample("mu", dist.Normal(0, 1))

@@ -1,5 +1,6 @@
 """Which sites are coupled, and which of them can be drawn as one Gaussian."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -7,9 +8,6 @@ from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.joint import JointGaussian, is_gaussian, joint_gaussian
 from gibbsite.density import Density
-
-# elements outside the groups of a joint draw that is taken unasked: 64 MB of their precision for each chain
-_MOST_DENSE = 4096
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,11 @@ def together(density: Density, names: Sequence[str]) -> Together:
     return Together(tuple(joint), tuple(alone), refused)
 
 
-def gaussian_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The blocks of coupled sites among `names` that are Gaussian together, by each of their sites.
+def gaussian_blocks(
+    density: Density, names: Sequence[str], dense: float = math.inf
+) -> dict[str, tuple[str, ...]]:
+    """The blocks of coupled sites among `names` that are Gaussian together, by each of their sites, with at
+    most `dense` elements outside the groups of one.
 
     Where not all that are coupled are (scores and loadings of a factor model are only in turn), a block takes
     in one after another what is Gaussian together with it.
@@ -64,30 +65,30 @@ def gaussian_blocks(density: Density, names: Sequence[str]) -> dict[str, tuple[s
     for part in coupled(density, candidates):
         left = list(part)
         while len(left) > 1:
-            block = _grown(density, left)
+            block = _grown(density, left, dense)
             left = [n for n in left if n not in block]
             if len(block) > 1:
                 out.update(dict.fromkeys(block, block))
     return out
 
 
-def _grown(density: Density, names: Sequence[str]) -> tuple[str, ...]:
+def _grown(density: Density, names: Sequence[str], dense: float) -> tuple[str, ...]:
     """The first of `names`, and of the others those that can join it."""
-    if _is_one(density, names):
+    if _is_one(density, names, dense):
         return tuple(names)
     block = (names[0],)
     for name in names[1:]:
         wider = (*block, name)
-        if len(coupled(density, wider)) == 1 and _is_one(density, wider):
+        if len(coupled(density, wider)) == 1 and _is_one(density, wider, dense):
             block = wider
     return block
 
 
-def _is_one(density: Density, names: Sequence[str]) -> bool:
+def _is_one(density: Density, names: Sequence[str], dense: float) -> bool:
     if len(coupled(density, names)) > 1:
         return False
     try:
         layout = joint_gaussian(density, names).layout
     except Refused:
         return False
-    return layout.rest + layout.border <= _MOST_DENSE
+    return layout.rest + layout.border <= dense

@@ -98,16 +98,18 @@ def _centred_columns(case: Case) -> Iterator[Cure]:
 
 
 def _planned(case: Case) -> Iterator[Cure]:
-    """What the model's schedule was chosen from, where this one draws in turn what holds each other, weighed
-    again by how long the run remembers: another one that at its worst has several times the effective draws
-    for the work."""
+    """What the model's schedule was chosen from, weighed again by how long the run remembers, where this one
+    draws in turn what holds each other, or remembers far longer than was predicted: another one that at its
+    worst has several times the effective draws for the work."""
     weighed = [c for c in case.model.schedule().candidates if not c.refused and np.isfinite(c.work)]
     own = next((c for c in weighed if c.text == case.schedule.text), None)
     known = [s for s in case.snapshot.scalars if np.isfinite(s.ess_bulk) and s.ess_bulk > 0]
-    if own is None or not own.slowest or not known or {"labels", "renamed", "modes"} & set(case.topics):
+    if own is None or not known or {"labels", "renamed", "modes"} & set(case.topics):
         return
     least = min(known, key=lambda s: s.ess_bulk)
     times = case.snapshot.chains * case.snapshot.draws_done / least.ess_bulk
+    if not own.slowest and times < CLOSE * own.times[1]:
+        return
     others = [c for c in weighed if c is not own]
     best = min(others, key=lambda c: c.work * c.times[1], default=None)
     if best is None or own.work * times < CLOSE * best.work * best.times[1]:

@@ -1,7 +1,9 @@
-"""A schedule that was weighed: what it promises, what a trial found, and what decided."""
+"""A schedule that was weighed: what it promises, what a trial found, what decided, and what came of it."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,18 @@ class Candidate:
     def efficiency(self) -> float:
         """Effective draws per million operations, as measured where a trial tells, else as predicted."""
         return self.predicted if self.measured is None else 1e6 / (self.work * self.measured)
+
+    def outcome(self, times: float | None, per_second: float | None) -> Mapping[str, Any]:
+        """What was predicted beside what came of it in a run: `times`, the integrated autocorrelation time
+        of its slowest number, in sweeps, and effective draws `per_second`. Of a unit of work a nanosecond is
+        expected, for four chains."""
+        each = None if math.isnan(self.work) else 4e3 * self.efficiency
+        predicted = {"times": self.times, "tried": self.measured, "ess_per_second": each}
+        return {
+            "schedule": self.text,
+            "predicted": predicted,
+            "measured": {"times": times, "ess_per_second": per_second},
+        }
 
     def __str__(self) -> str:
         if self.refused:

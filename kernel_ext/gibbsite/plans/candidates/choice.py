@@ -131,7 +131,8 @@ def chosen(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
                 continue
         return best.spec, (*_told(weighed, best, regret, scales), *scales.refused)
     (last, _) = next(iter(scales.offered.values()))
-    only = Candidate(str(last), _PLAINEST, chosen=True, because="nothing else was offered")
+    times = scales.promises.times(last)[:2]
+    only = Candidate(str(last), _PLAINEST, times=times, chosen=True, because="nothing else was offered")
     return last, (only, *scales.refused)
 
 

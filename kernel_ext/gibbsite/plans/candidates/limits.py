@@ -67,6 +67,8 @@ MOST_CROSSING, MOST_VALUES, LOOKED_AT = 4096, 64, 8
 # Values of integers without end that stand for all, as tables allow.
 WINDOWS = (64, 12, 5)
 
+# Elements outside the groups of a joint Gaussian draw: 64 MB of their precision for each chain.
+MOST_DENSE = 4096
 # Schedules that are carried from one rewrite to the next.
 BEAM = 6
 # Numbers of a site that gradients do not feel which are sliced one by one where they are coupled: beyond,

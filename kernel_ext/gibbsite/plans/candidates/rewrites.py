@@ -17,7 +17,7 @@ from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of
 from gibbsite.elimination import eliminable, joint_marginal
 from gibbsite.plans.candidates.blocking import Tie, size_of
-from gibbsite.plans.candidates.limits import ARITHMETIC, CLOSE, SWEEP
+from gibbsite.plans.candidates.limits import ARITHMETIC, CLOSE, MOST_DENSE, SWEEP
 from gibbsite.plans.schedule.parse import Spec, Update
 from gibbsite.plans.schedule.registry import Facts, find_kernel
 
@@ -27,7 +27,7 @@ Rewrite = Callable[[Facts, Spec, Sequence[Tie]], Iterator[Spec]]
 def jointly_gaussian(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
     """What is Gaussian together given the rest, drawn as one."""
     alone = [n for n in _alone(base) if is_gaussian(facts.conditional(n))]
-    blocks = gaussian_blocks(facts.density, alone)
+    blocks = gaussian_blocks(facts.density, alone, MOST_DENSE)
     if blocks:
         yield _gathered(base, {b[0]: Update("Conjugate", b) for b in blocks.values()})
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
@@ -14,6 +13,7 @@ from gibbsite.density import Density
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG, Exact, FiniteGibbsState
 from gibbsite.plans.schedule.parse import Update
 from gibbsite.plans.schedule.registry import Facts, find_kernel
+from gibbsite.programs.jaxpr.compiling import once
 
 _RADIUS = 2.0
 
@@ -43,6 +43,7 @@ class Sweep:
         """Values by site, `[chains, *shape]`: continuous ones uniform between −2 and 2 where they have no
         constraint, discrete ones any of those listed."""
         rng, out = np.random.default_rng(seed), {}
+        free: dict[str, np.ndarray] = {}
         for name in self.sites:
             site = self.density.sites[name]
             shape = (chains, *site.shape)
@@ -51,10 +52,14 @@ class Sweep:
                 of = rng.integers(listed.size, size=(chains, *listed.elements))
                 out[name] = np.asarray(listed.values)[of].reshape(shape).astype(site.dtype)
                 continue
-            transform = biject_to(site.support)
-            free = rng.uniform(-_RADIUS, _RADIUS, (chains, *transform.inverse_shape(site.shape)))
-            out[name] = np.asarray(transform(jnp.asarray(free, site.dtype)), site.dtype)
-        return out
+            inverse = biject_to(site.support).inverse_shape(site.shape)
+            free[name] = rng.uniform(-_RADIUS, _RADIUS, (chains, *inverse)).astype(site.dtype)
+
+        def constrained(free: Mapping[str, Any]) -> dict[str, Any]:
+            sites = {n: self.density.sites[n] for n in free}
+            return {n: biject_to(s.support)(free[n]).astype(s.dtype) for n, s in sites.items()}
+
+        return {**out, **{n: np.asarray(v) for n, v in once(constrained, free).items()}}
 
 
 def is_exact(update: Update) -> bool:

@@ -33,11 +33,6 @@ def times_of(
     """
     chains = range(STATES)
 
-    def step(keys: Any, state: Mapping[str, Any], inputs: Any) -> tuple[Any, dict[str, Any]]:
-        split = jax.vmap(jax.random.split)(keys)
-        moved = jax.vmap(sweep, (0, 0, None))(split[:, 0], state, inputs)
-        return split[:, 1], moved
-
     def seen(state: Mapping[str, Any]) -> dict[str, Any]:
         out = {}
         for name in watched:
@@ -47,16 +42,16 @@ def times_of(
             out[name] = jnp.reshape(free, (len(chains), -1))
         return out
 
-    def whole(keys: Any, state: Mapping[str, Any], inputs: Any) -> Any:
-        keys, moved = step(keys, state, inputs)
-        return keys, moved, seen(moved)
+    def step(number: Any, state: Mapping[str, Any], inputs: Any) -> Any:
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(_SEED), number), len(chains))
+        moved = jax.vmap(sweep, (0, 0, None))(keys, state, inputs)
+        return moved, seen(moved)
 
-    program = Quick(whole)
-    keys = jax.random.split(jax.random.key(_SEED), len(chains))
-    state: Any = {n: jnp.asarray(v) for n, v in sweep.starts(_SEED, len(chains)).items()}
+    program = Quick(step)
+    state: Any = sweep.starts(_SEED, len(chains))
     kept: dict[str, list[np.ndarray]] = {n: [] for n in watched}
     for i in range(LEFT_OUT + KEPT):
-        keys, state, told = program(keys, state, inputs)
+        state, told = program(np.uint32(i), state, inputs)
         for name in watched if i >= LEFT_OUT else ():
             kept[name].append(told[name])
     draws = {n: np.stack([np.asarray(x, np.float64) for x in v], axis=1) for n, v in kept.items()}

@@ -18,6 +18,7 @@ from gibbsite.conditional.reads.moving_support import support_movers
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.conditional.reads.zero_gradient import blind_terms
 from gibbsite.density import Density
+from gibbsite.density.intervals import range_of
 from gibbsite.density.known_elements import equations_behind
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.kernels.crossing.structure import together
@@ -119,15 +120,20 @@ def _candidates(density: Density, z: str) -> dict[str, tuple[Any, ...]]:
         for x in [t.origin] if moved else near:  # what else bounds that one need not move along
             if x == z or density.sites[x].discrete:
                 continue
-            if moved or t.origin in blind_terms(density, x) or _has_zeros(density, t.atom):
+            if moved or t.origin in blind_terms(density, x) or _has_zeros(density, t.atom, x):
                 found.setdefault(x, []).append(t)
     return {x: tuple(ts) for x, ts in found.items()}
 
 
-def _has_zeros(density: Density, atom: Any) -> bool:
-    """Whether −∞ is written into what an array is computed from: `where(…, 0, -inf)`."""
-    literals = (a.val for e in equations_behind(density, [atom]) for a in e.invars if isinstance(a, Literal))
-    return any(np.ndim(x) == 0 and np.asarray(x).dtype.kind == "f" and x == -np.inf for x in literals)
+def _has_zeros(density: Density, atom: Any, x: str) -> bool:
+    """Whether −∞ is written into what an array is computed from, `where(…, 0, -inf)`, and some comparison in
+    it may come out either way by `x`: else `x` has no say in what is possible (the weights of a mixture)."""
+    equations = [*equations_behind(density, [atom])]
+    literals = (a.val for e in equations for a in e.invars if isinstance(a, Literal))
+    compared = (v for e in equations for v in e.outvars if v.aval.dtype == bool)
+    return any(
+        np.ndim(v) == 0 and np.asarray(v).dtype.kind == "f" and v == -np.inf for v in literals
+    ) and any(x in density.maps.latents(v) and range_of(density, v) != (1.0, 1.0) for v in compared)
 
 
 def _decided(

@@ -30,7 +30,10 @@ def prior_states(facts: Any, density: Density, count: int) -> dict[str, Any]:
             drawn = {n: s["value"] for n, s in trace.items() if s["type"] == "sample"}
             return {n: v for n, v in density.packed(drawn).items() if n in density.latent_vars}
 
-        density.cache[key] = once(jax.vmap(one), jax.random.split(jax.random.key(0), count))
+        # keys are made within: outside, each step of making them would be a program of its own
+        density.cache[key] = once(
+            lambda seed: jax.vmap(one)(jax.random.split(jax.random.key(seed), count)), 0
+        )
     return {n: v[:count] for n, v in density.cache[key].items()}
 
 

@@ -1,12 +1,12 @@
 """What a compiled run needs of a model and a schedule: one kernel, its inputs, and names for the rest."""
 
-import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gibbsite.density import Density, Site
 from gibbsite.kernels.composite import PoolingGibbs
+from gibbsite.plans.candidates.candidate import Candidate
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ class Plan:
     tells which of the model's sites the kernel's and the recorded ones are made of. `origin` is the `Model`
     itself; `prepared` is what it keeps that was made for runs to come. `labels` are those of plates'
     elements, `value_labels` those of discrete sites' values. `values_checked` asks for parameters to be
-    looked at where chains start. `work` is that of a sweep where it was counted, in
-    about nanoseconds for four chains.
+    looked at where chains start. `promised` is the schedule as it was weighed among others, where it was.
     """
 
     kernel: PoolingGibbs
@@ -64,7 +63,7 @@ class Plan:
     stacked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: Any = None
     prepared: dict[Any, Any] = field(default_factory=dict)
-    work: float = math.nan
+    promised: Candidate | None = None
 
 
 def of_the_prior(plan: Plan) -> bool:

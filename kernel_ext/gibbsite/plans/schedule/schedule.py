@@ -197,6 +197,7 @@ class Schedule:
             density=facts.density,
             generated=facts.generated,
             hidden=facts.hidden,
+            promised=next((c for c in _weighed(facts) if c.text == self.text), None),
         )
 
     def __str__(self) -> str:
@@ -273,7 +274,7 @@ def make_schedule(
 def _default(facts: Facts) -> tuple[Spec, tuple[Candidate, ...]]:
     """The schedule that is chosen for a model, and what it was chosen from; once per density. Array sites and
     sites as written have one each: supports that move are followed in the one form alone."""
-    kept, key = facts.density.cache, ("plan", type(facts))
+    kept, key = facts.density.cache, _key_of(facts)
     if key not in kept:
         notes = notes_in(kept)
         kept[key] = attempted(
@@ -288,6 +289,15 @@ def _default(facts: Facts) -> tuple[Spec, tuple[Candidate, ...]]:
             except ScheduleError:
                 kept[key] = plainest(facts), ()
     return kept[key]
+
+
+def _key_of(facts: Facts) -> tuple[str, type]:
+    return "plan", type(facts)
+
+
+def _weighed(facts: Facts) -> tuple[Candidate, ...]:
+    """What the model's own schedule was chosen from; nothing before anybody asked for that."""
+    return facts.density.cache.get(_key_of(facts), ((), ()))[1]
 
 
 def _built(facts: Facts, u: Update, name: str, arguments: dict[str, Any]) -> MCMCKernel:

@@ -220,7 +220,8 @@ def _checked(
     if was == "b" and kind != "b":
         if not np.isin(array, (0, 1)).all():
             raise DataError(
-                f"{leaf!r} holds truth values in the model's own data, and {array[~np.isin(array, (0, 1))].flat[0]} in the new"
+                f"{leaf!r} holds truth values in the model's own data, and "
+                f"{array[~np.isin(array, (0, 1))].flat[0]} in the new"
             )
         return np.asarray(array).astype(bool)
     if was == "f" and kind in "iub":

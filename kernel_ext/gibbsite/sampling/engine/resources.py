@@ -172,7 +172,8 @@ def estimated(
     """What a run will need."""
     kept = draws + (warmup if keep_warmup else 0)
     host = bytes_per_draw(plan, keep) * chains * kept
-    seconds = plan.work * 1e-9 * chains / 4 * (draws * thin + warmup)
+    work = math.nan if plan.promised is None else plan.promised.work  # about nanoseconds for four chains
+    seconds = work * 1e-9 * chains / 4 * (draws * thin + warmup)
     device = 2 * bytes_per_draw(plan) * chains * capacity(plan, chains)
     return Estimate(host, device, None if math.isnan(seconds) else seconds)
 

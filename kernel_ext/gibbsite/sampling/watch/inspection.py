@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.model.names import variable_name
-from gibbsite.density.named import Named
+from gibbsite.density.named import BlockInfo
 from gibbsite.diagnostics.measures.convergence import all_stats, fair_share
 from gibbsite.diagnostics.measures.preview import Preview
 from gibbsite.diagnostics.measures.snapshot import (
@@ -174,9 +174,13 @@ class Looking(Deriving, Predicting, Shown):
         return self.kept.summaries.read()
 
     @property
-    def info(self) -> dict[str, dict[str, np.ndarray]]:
-        """Per block, statistics `[chain, draw]` after warm-up: acceptance, step size, divergences, …"""
-        out = Named("block", {b.label: {} for b in self._plan.blocks})
+    def info(self) -> BlockInfo:
+        """Per block, statistics `[chain, draw]` after warm-up: acceptance, step size, divergences, …
+
+        `.info["plan"]` is what was predicted of the schedule, where it was weighed, and what has come of it:
+        `times`, in steps, that the slowest number remembers, and `ess_per_second`.
+        """
+        out = BlockInfo({b.label: {} for b in self._plan.blocks}, self._outcome())
         for key, v in self.kept.sampled_stats.read().items():
             block, name = key.split(".", 1)
             out[self._plan.blocks[int(block)].label][name] = v
@@ -306,14 +310,23 @@ class Looking(Deriving, Predicting, Shown):
         ended = self._status in ("finished", "stopped", "failed")
         return [s for q in self.derived.values() for s in q.stats(ended)]
 
-    def _efficiency(self) -> Efficiency:
+    def _least_ess(self) -> float | None:
         latent = {n for n, s in self._plan.sites.items() if s.role == "latent"} | set(self._plan.groups)
         found = [s.ess_bulk for s in self._monitor.scalars if s.site in latent and np.isfinite(s.ess_bulk)]
-        seconds, gradients = self._pace.seconds[1], self._monitor.gradients
+        return min(found, default=None)
+
+    def _efficiency(self) -> Efficiency:
+        least, seconds, gradients = self._least_ess(), self._pace.seconds[1], self._monitor.gradients
         return Efficiency(
-            min(found) / seconds if found and seconds else None,
-            min(found) / gradients if found and gradients else None,
+            least / seconds if least is not None and seconds else None,
+            least / gradients if least is not None and gradients else None,
         )
+
+    def _outcome(self) -> Mapping[str, Any] | None:
+        promised, least = self._plan.promised, self._least_ess()
+        draws = self._chains * self.kept.sampled.steps
+        speed = self._efficiency().ess_per_second
+        return None if promised is None else promised.outcome(draws / least if least else None, speed)
 
     def _block_stats(self) -> tuple[BlockStat, ...]:
         stats, shares, aims = self.kept.recent_stats(), self._clock.shares, self._aims
