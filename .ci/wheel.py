@@ -27,7 +27,7 @@ def heights(y: np.ndarray, group: np.ndarray) -> None:
     with numpyro.plate("group", 3):
         a = numpyro.sample("a", dist.Normal(mu, tau))
     with numpyro.plate("row", len(y)):
-        numpyro.sample("y", dist.Normal(a[jnp.asarray(group)], 5.0), obs=y)
+        numpyro.sample("y", dist.Normal(jnp.asarray(a)[group], 5.0), obs=jnp.asarray(y))
 
 
 group = np.arange(60) % 3
