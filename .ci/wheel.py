@@ -2,8 +2,9 @@
 
     python .ci/wheel.py [FOLDER]
 
-Builds both below FOLDER (`.versions/wheel` unless given), installs each into a fresh virtual environment of this
-Python, and there: `pip check`, the kernel spec, one model sampled, and twenty lines of a user's code through pyright.
+Builds both below FOLDER (`.versions/wheel` unless given), installs each into a fresh virtual environment of
+this Python, and there: `pip check`, the kernel spec, one model sampled, and twenty lines of a user's code
+through pyright.
 """
 
 import shutil
@@ -13,7 +14,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-USERS_CODE = '''\
+USERS_CODE = """\
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
@@ -37,7 +38,7 @@ means: np.ndarray = run.draws["a"].mean(axis=(0, 1))
 if not run.verdict.ok or abs(means - np.array([165.0, 170.0, 175.0])).max() > 4:
     raise SystemExit(f"{run.verdict}: {means}")
 print(f"gibbsite {gb.__version__}: {run.verdict}")
-'''
+"""
 
 
 def called(*command: str | Path, where: Path) -> None:

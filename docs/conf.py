@@ -1,8 +1,9 @@
 """The site, built offline by one command: `sphinx-build -W --keep-going docs docs/_build/html`.
 
-Pages are Markdown (MyST); those with a kernel in their head are executed by MyST-NB, a failing cell fails the
-build, and what was executed is kept by the content of a page's cells. The theme is that of NumPy, SciPy,
-pandas and ArviZ: its readers know where things are, it has both colour schemes, and its search needs no server.
+Pages are Markdown (MyST); those with a kernel in their head are executed by MyST-NB, a failing cell fails
+the build, and what was executed is kept by the content of a page's cells. The theme is that of NumPy, SciPy,
+pandas and ArviZ: its readers know where things are, it has both colour schemes, and its search needs no
+server.
 """
 
 import re
