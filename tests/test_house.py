@@ -217,6 +217,7 @@ def test_version_is_told_once():
     code = "import gibbsite; print(gibbsite.__version__)"
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert out.stdout.strip() == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_no_machine_paths():

@@ -1,0 +1,101 @@
+"""The site, built offline by one command: `sphinx-build -W --keep-going docs docs/_build/html`.
+
+Pages are Markdown (MyST); those with a kernel in their head are executed by MyST-NB, a failing cell fails
+the build, and what was executed is kept by the content of a page's cells. The theme is that of NumPy, SciPy,
+pandas and ArviZ: its readers know where things are, it has both colour schemes, and its search needs no
+server.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import gibbsite
+from docutils import nodes
+from latex2mathml.converter import convert
+
+project = "Gibbsite"
+author = "The Gibbsite developers"
+copyright = "The Gibbsite developers"
+version = release = gibbsite.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+exclude_patterns = ["_build", "paper/*", "picture.py"]
+nitpicky = False
+
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(Path(__file__).parent / "_build" / ".cells")
+nb_execution_timeout = 900
+nb_execution_show_tb = True
+nb_merge_streams = True
+nb_ipywidgets_js: dict[str, Any] = {}  # widgets need a kernel; their static twins are on the page
+nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"Gibbsite {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "show_nav_level": 1,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_context = {"default_mode": "auto"}
+html_math_renderer = "mathml"
+
+WIDGETS = "application/vnd.jupyter.widget-state+json"
+
+
+def formula(visitor: Any, node: nodes.math, display: str) -> None:
+    """A formula as MathML, which browsers draw without a script."""
+    visitor.body.append(convert(node.astext(), display=display))
+    raise nodes.SkipNode
+
+
+def without_widgets(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Leave the state of widgets out, which only a kernel could answer."""
+    scripts = context["script_files"]
+    context["script_files"] = [s for s in scripts if getattr(s, "attributes", {}).get("type") != WIDGETS]
+
+
+def docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text: code stands in single backticks, and stars and bars mean nothing."""
+
+    def plain(text: str) -> str:
+        return re.sub(r"([*|_])", r"\\\1", text)
+
+    text, out = "\n".join(lines), []
+    for k, piece in enumerate(re.split(r"(?<!`)`([^`]+)`(?!`)", text)):
+        out.append(f"``{' '.join(piece.split())}``" if k % 2 else plain(piece))
+    lines[:] = "".join(out).split("\n")
+
+
+def setup(app: Any) -> None:
+    """What Sphinx calls."""
+    app.connect("autodoc-process-docstring", docstring)
+    inline = (lambda visitor, node: formula(visitor, node, "inline"), None)
+    block = (lambda visitor, node: formula(visitor, node, "block"), None)
+    app.add_html_math_renderer("mathml", inline, block)
+    app.connect("html-page-context", without_widgets, priority=900)

@@ -1,0 +1,47 @@
+"""README does what it says: its cells and its script run as they stand, and its links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)")
+PAGES = sorted(p for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if "_build" not in p.parts)
+
+
+def anchors(page: Path) -> set[str]:
+    """What headings are called in links, as GitHub and MyST write them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {"#" + re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for h in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path):
+    for path, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        target = page.parent / path if path else page
+        assert target.exists(), f"{page.name}: {path}"
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), f"{page.name}: {path}{anchor}"
+
+
+def test_cells_and_script_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In one shell, in README's order: the cells of the first part, then what a script does."""
+    monkeypatch.chdir(tmp_path)
+    shell = InteractiveShell.instance()
+    centres = np.repeat([-6.0, 0.0, 6.0], 20)
+    shell.user_ns["x"] = np.random.default_rng(0).normal(centres, 1.0).astype("float32")
+    try:
+        for code in re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE):
+            shell.run_cell(code).raise_error()
+        run, p = shell.user_ns["run"], shell.user_ns["p"]
+        assert run.verdict.ok
+        means = np.sort(run.draws["mu"].mean(axis=(0, 1)))
+        assert np.allclose(means, [-6.0, 0.0, 6.0], atol=4 / np.sqrt(20))
+        assert len(p.to_frame()) == 5
+    finally:
+        InteractiveShell.clear_instance()
