@@ -31,7 +31,6 @@ class Conditional(Update):
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         return repr((self.kind, self.site))
 
     @property

@@ -1,5 +1,6 @@
 """What every exact way to update sites has in common, whatever is eliminated on the way."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ class Drawn(NamedTuple):
     rounding: Any = None
 
 
-class Update:
+class Update(ABC):
     """One update of `sites` that leaves their joint conditional invariant, given all other latents.
 
     Conditionals of one site, jointly Gaussian sites, marginals on their way back, and blocks that integrate
@@ -45,14 +46,14 @@ class Update:
         return set(self.fresh) == set(self.sites)
 
     @property
+    @abstractmethod
     def signature(self) -> str:
         """Equal for updates whose compiled programs are the same for any data they are given."""
-        raise NotImplementedError
 
+    @abstractmethod
     def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
         """New values, pure in latent values by site, of which those of `fresh` sites do not matter, and in
         data arrays."""
-        raise NotImplementedError
 
     def sample(self, key: Any, state: Mapping[str, Any]) -> Any:
         """New values by site from those in `state`."""

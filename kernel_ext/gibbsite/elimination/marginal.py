@@ -1,5 +1,6 @@
 """The density of what is left of a model when some of its sites are eliminated, and the way back to them."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -69,14 +70,14 @@ class Marginal(Update):
         )
 
     @property
+    @abstractmethod
     def order(self) -> tuple[str, ...]:
         """The sites in the order in which they are eliminated."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def read(self) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], str]]:
         """The steps, as people go through them: the sites, what is near them, and the step in words."""
-        raise NotImplementedError
 
     @property
     def reason(self) -> str:
@@ -96,28 +97,28 @@ class Marginal(Update):
 
     # the same with complete latents and explicit data, for kernels
 
+    @abstractmethod
     def logdensity_at(
         self, latents: Latents, data: Any, apart: Latents | None = None, held: bool = True
     ) -> Any:
         """As `logdensity`, at values of the other latents by name and explicit data arrays. `apart`: how far
         sites are from their locations, where that is better known than from values. Where `held`, it is to be
         pulled back once, which costs least."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settled_at(self, latents: Latents, data: Any) -> dict[str, Any]:
         """Likely values of the sites given the rest, by the names that `density` has for them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draw_at(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
         """As `sample`."""
-        raise NotImplementedError
 
     def drawn(self, key: Any, latents: Latents, data: Any) -> Drawn:
         return Drawn(self.draw_at(key, latents, data))
 
+    @abstractmethod
     def moments_at(self, latents: Latents, data: Any) -> dict[str, Moments]:
         """As `moments`."""
-        raise NotImplementedError
 
     def probs_at(self, latents: Latents, data: Any) -> dict[str, Any]:
         """As `probs`."""

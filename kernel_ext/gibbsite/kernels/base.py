@@ -192,11 +192,15 @@ class SiteKernel(MCMCKernel):
 
     def postprocess_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
         """Adds the model's deterministic sites to the values."""
-        kwargs = dict(model_kwargs or {})
+        return with_deterministics(conditioned(self._model), model_args, model_kwargs)
 
-        def with_deterministics(z: Values) -> dict[str, jax.Array]:
-            model = substitute(seed(conditioned(self._model), random.key(0)), data=dict(z))
-            sites = trace(model).get_trace(*model_args, **kwargs)
-            return {**z, **{k: s["value"] for k, s in sites.items() if s["type"] == "deterministic"}}
 
-        return with_deterministics
+def with_deterministics(model: Any, model_args: Any, model_kwargs: Any) -> Callable[[Values], Any]:
+    """A function of values of all latents of a conditioned model that adds its deterministic sites."""
+    kwargs = dict(model_kwargs or {})
+
+    def values(z: Values) -> dict[str, jax.Array]:
+        sites = trace(substitute(seed(model, random.key(0)), data=dict(z))).get_trace(*model_args, **kwargs)
+        return {**z, **{k: s["value"] for k, s in sites.items() if s["type"] == "deterministic"}}
+
+    return values

@@ -14,86 +14,102 @@ from numpyro.infer.util import unconstrain_fn
 from gibbsite.errors import OptionError
 
 
-class Repeat(MCMCKernel):
+class Around(MCMCKernel):
+    """A kernel that takes `times` steps of an inner one in each of its own.
+
+    What is not said otherwise is that kernel's: `_own` is its part of a state, `_with` a state with another.
+    """
+
+    _inner: Any
+    _times = 1
+
+    def _own(self, state: Any) -> Any:
+        return state
+
+    def _with(self, state: Any, own: Any) -> Any:
+        return own
+
+    def window_ends(self, num_warmup: int) -> tuple[int, ...]:
+        """The inner kernel's, in own steps; none where it does not learn in windows."""
+        ends = getattr(self._inner, "window_ends", lambda steps: ())(num_warmup * self._times)
+        return tuple(sorted({e // self._times for e in ends}))
+
+    def pool(self, states: Any, model_args: Any, model_kwargs: Any, siblings: Mapping[str, Any]) -> Any:
+        """The inner kernel's, if it learns in windows."""
+        learn = getattr(self._inner, "pool", None)
+        if learn is None:
+            return states
+        return self._with(states, learn(self._own(states), model_args, model_kwargs, siblings))
+
+    @property
+    def ends_early(self) -> bool:
+        """The inner kernel's."""
+        return ends_early(self._inner)
+
+    def ending(self, states: Any, num_warmup: int) -> Any:
+        """The inner kernel's, in own steps."""
+        return self._with(states, self._inner.ending(self._own(states), num_warmup * self._times))
+
+    def get_diagnostics_str(self, state: Any) -> str:
+        """The inner kernel's."""
+        return self._inner.get_diagnostics_str(self._own(state))
+
+
+class Repeat(Around):
     """`kernel` applied `times` times in a row as one block; its state is the kernel's own."""
 
     def __init__(self, kernel: MCMCKernel, times: int):
         if isinstance(times, bool) or int(times) != times or times < 1:
             raise OptionError(f"a kernel is repeated a positive number of times, got {times!r}")
-        self._kernel, self._times = kernel, int(times)
+        self._inner, self._times = kernel, int(times)
 
     @property
     def kernel(self) -> MCMCKernel:
         """The kernel that is repeated."""
-        return self._kernel
+        return self._inner
 
     @property
     def model(self) -> Any:
         """The repeated kernel's model."""
-        return self._kernel.model  # type: ignore[attr-defined]
+        return self._inner.model
 
     @property
     def sample_field(self) -> str:
         """The repeated kernel's."""
-        return self._kernel.sample_field  # type: ignore[return-value]
+        return self._inner.sample_field
 
     def init(
         self, rng_key: jax.Array, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any
     ) -> Any:
         """A composite hands constrained values to this block; HMC wants unconstrained ones."""
-        if isinstance(self._kernel, HMC) and init_params:
+        if isinstance(self._inner, HMC) and init_params:
             init_params = unconstrain_fn(self.model, model_args, dict(model_kwargs or {}), init_params)
         # every repeat is a step of warm-up for the kernel
-        return self._kernel.init(rng_key, num_warmup * self._times, init_params, model_args, model_kwargs)
+        return self._inner.init(rng_key, num_warmup * self._times, init_params, model_args, model_kwargs)
 
     def sample(self, state: Any, model_args: Any, model_kwargs: Any) -> Any:
         """`times` steps."""
         return lax.fori_loop(
-            0, self._times, lambda _, s: self._kernel.sample(s, model_args, model_kwargs), state
+            0, self._times, lambda _, s: self._inner.sample(s, model_args, model_kwargs), state
         )
 
     def refresh(self, state: Any, model_args: Any, model_kwargs: Any) -> Any:
         """The repeated kernel's."""
-        return self._kernel.refresh(state, model_args, model_kwargs)
-
-    def window_ends(self, num_warmup: int) -> tuple[int, ...]:
-        """The repeated kernel's, in repeats; none where it does not learn in windows."""
-        ends = getattr(self._kernel, "window_ends", None)
-        return (
-            () if ends is None else tuple(sorted({e // self._times for e in ends(num_warmup * self._times)}))
-        )
-
-    def pool(self, states: Any, model_args: Any, model_kwargs: Any, siblings: Mapping[str, Any]) -> Any:
-        """The repeated kernel's, if it learns in windows."""
-        learn = getattr(self._kernel, "pool", None)
-        return states if learn is None else learn(states, model_args, model_kwargs, siblings)
-
-    @property
-    def ends_early(self) -> bool:
-        """The repeated kernel's."""
-        return ends_early(self._kernel)
-
-    def ending(self, states: Any, num_warmup: int) -> Any:
-        """The repeated kernel's, in repeats."""
-        return self._kernel.ending(states, num_warmup * self._times)  # type: ignore[attr-defined]
+        return self._inner.refresh(state, model_args, model_kwargs)
 
     def wrap_model(self, wrapper: Callable[..., Any]) -> "Repeat":
         """A copy around the wrapped kernel."""
         new = copy.copy(self)
-        new._kernel = self._kernel.wrap_model(wrapper)
+        new._inner = self._inner.wrap_model(wrapper)
         return new
 
     def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
         """The repeated kernel's."""
-        return self._kernel.get_constrain_fn(model_args, model_kwargs)
+        return self._inner.get_constrain_fn(model_args, model_kwargs)
 
     def postprocess_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
         """The repeated kernel's."""
-        return self._kernel.postprocess_fn(model_args, model_kwargs)
-
-    def get_diagnostics_str(self, state: Any) -> str:
-        """The repeated kernel's."""
-        return self._kernel.get_diagnostics_str(state)
+        return self._inner.postprocess_fn(model_args, model_kwargs)
 
 
 def ends_early(kernel: Any) -> bool:

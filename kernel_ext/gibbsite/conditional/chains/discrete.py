@@ -104,7 +104,6 @@ class FiniteConditional(Conditional):
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         s = self.structure
         touches = [
             (

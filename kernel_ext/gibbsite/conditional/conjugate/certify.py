@@ -103,7 +103,6 @@ class ConjugateConditional(Conditional):
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         limits = [(m.of, m.sign) for m in self.limits]
         return repr((self.family.name, self.site, self.keys, limits))
 

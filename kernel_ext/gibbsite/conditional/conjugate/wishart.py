@@ -27,6 +27,7 @@ from gibbsite.conditional.reads.batch import batch_axes
 from gibbsite.conditional.reads.moving_support import bounded_by
 from gibbsite.conditional.reads.outer_products import outer_onto, sum_onto
 from gibbsite.density import Density
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.terms import Term, summed
 from gibbsite.programs.maps.access import Access
 from gibbsite.programs.passes.for_cpu import jitted
@@ -161,7 +162,6 @@ class WishartConditional(Conditional):
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         kinds = [k if isinstance(k, str) else "columns" for _, k in sorted(self.kinds.items())]
         return repr((self.family.name, self.site, kinds))
 
@@ -172,10 +172,7 @@ class WishartConditional(Conditional):
 
 def is_covariance(density: Density, site: str) -> bool:
     """Whether the site's support is that of covariance matrices."""
-    support = density.sites[site].support
-    while isinstance(support, constraints.independent):
-        support = support.base_constraint
-    return support is constraints.positive_definite
+    return base_constraint(density.sites[site].support) is constraints.positive_definite
 
 
 def wishart_of(density: Density, site: str) -> WishartConditional:

@@ -11,6 +11,7 @@ from gibbsite.conditional.forms.rules import Domain
 from gibbsite.conditional.forms.walk import Refused, known_value
 from gibbsite.conditional.reads.moving_support import support_movers
 from gibbsite.density import Density
+from gibbsite.density.model.bounds import base_constraint
 
 Bounds = tuple[Any, Any]
 UNSIGNED = Domain(False, False)
@@ -65,9 +66,7 @@ def limited(support: Support) -> Support:
 def support_of(density: Density, site: str) -> Support:
     """The support of a continuous latent; `Refused` where its kind is not known here."""
     s = density.sites[site]
-    c = s.support
-    while isinstance(c, constraints.independent):
-        c = c.base_constraint
+    c = base_constraint(s.support)
     movers = support_movers(density, site)
     if site in movers:
         raise Refused(f"elements of {site} bound one another's support")

@@ -14,11 +14,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.gaussian.chained import ChainedGaussian, Pieces, Strand, Stringing
+from gibbsite.conditional.gaussian.chained import ChainedGaussian, Pieces, Strand, Stringing, distance
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.update import Drawn
 from gibbsite.density import Density
-from gibbsite.programs.maps.access import Accesses, Affine, Whole
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ def chain_axis(density: Density, site: str, coupled: tuple[int, ...]) -> ChainAx
     shape = density.sites[site].shape
     found = []
     for axis in coupled:
-        reaches = [_reach(accesses, axis) for _, accesses in density.terms_of(site)]
+        reaches = [distance(density, [a.index[axis] for a in found]) for _, found in density.terms_of(site)]
         if any(r is None for r in reaches):
             continue
         reach = max(1, *(r for r in reaches if r is not None))
@@ -42,19 +41,6 @@ def chain_axis(density: Density, site: str, coupled: tuple[int, ...]) -> ChainAx
         if shape[axis] >= 8 * reach and width <= 64:
             found.append((width, ChainAxis(axis, reach)))
     return min(found, key=lambda f: f[0])[1] if found else None
-
-
-def _reach(accesses: Accesses, axis: int) -> int | None:
-    """The largest distance along an axis between elements that one term element reads; None if unknown."""
-    components = [access.index[axis] for access in accesses]
-    if any(isinstance(c, Whole) for c in components):
-        return None
-    if all(c == components[0] for c in components):
-        return 0
-    if not all(isinstance(c, Affine) and c.coefs == components[0].coefs for c in components):  # type: ignore[union-attr]
-        return None
-    offsets = [c.offset for c in components if isinstance(c, Affine)]
-    return max(offsets) - min(offsets)
 
 
 class GaussianChain(GaussianConditional):
@@ -104,5 +90,4 @@ class GaussianChain(GaussianConditional):
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         return repr(("gaussian chain", self.site, self.batch, self.chain))

@@ -393,7 +393,7 @@ def _reach(density: Density, axes: Mapping[str, int]) -> tuple[int, str | None]:
         found = [(s, x.index[axes[s]]) for s in axes if s in maps for x in maps[s]]
         if not found:
             continue
-        apart = _distance(density, [c for _, c in found])
+        apart = distance(density, [c for _, c in found])
         if apart is None:
             stuck += [s for s, _ in found]
         else:
@@ -405,7 +405,7 @@ def _reach(density: Density, axes: Mapping[str, int]) -> tuple[int, str | None]:
     return reach, min(stuck, key=needed) if stuck else None
 
 
-def _distance(density: Density, components: Sequence[Component]) -> int | None:
+def distance(density: Density, components: Sequence[Component]) -> int | None:
     """How far apart the places are that one element reads; None if unknown."""
     first = components[0]
     if all(

@@ -133,7 +133,6 @@ class GaussianConditional(Conditional):
 
     @property
     def signature(self) -> str:
-        """Equal for conditionals whose compiled programs are the same for any data they are given."""
         pickers = [p.picker for p in self._products.values() if p is not None and p.picker is not None]
         kept = self._keeps_digits is not None
         return repr(("gaussian", self.site, self.batch, kept, [(p.site, p.values.tolist()) for p in pickers]))

@@ -239,11 +239,12 @@ class JointGaussian(Update):
         return repr((type(self).__name__, self.sites, self.layout, self.alike))
 
 
-def is_gaussian(conditional: Conditional) -> bool:
-    """Whether a site is Gaussian given the rest; chains, which have a draw of their own, do not count."""
+def is_gaussian(conditional: Conditional, chains: bool = False) -> bool:
+    """Whether a site is Gaussian given the rest; `chains`, which are drawn otherwise, count if asked for."""
     if isinstance(conditional, ConjugateConditional):
         return conditional.family.name == "Normal"
-    return isinstance(conditional, GaussianConditional) and not isinstance(conditional, GaussianChain)
+    alone = chains or not isinstance(conditional, GaussianChain)
+    return isinstance(conditional, GaussianConditional) and alone
 
 
 def _row(density: Density, degrees: Mapping[Any, int], term: Term) -> Row | None:

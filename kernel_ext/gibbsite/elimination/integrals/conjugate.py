@@ -13,7 +13,7 @@ from gibbsite.conditional.conjugate.certify import ConjugateConditional
 from gibbsite.conditional.conjugate.wishart import WishartConditional
 from gibbsite.conditional.draws.gamma import GammaPower
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.elimination.integrals.message import Latents, Moments
+from gibbsite.elimination.integrals.message import Latents, Message, Moments
 
 
 def _power_moment(d: GammaPower, k: float) -> Any:
@@ -68,7 +68,7 @@ def moments_of(d: Any) -> tuple[Any, Any]:
     return _power_moments(d) if isinstance(d, GammaPower) else (d.mean, d.variance)
 
 
-class ConjugateMessage:
+class ConjugateMessage(Message):
     """One site, its elements independent given the rest; or one covariance matrix, or several."""
 
     def __init__(self, conditional: ConjugateConditional | WishartConditional):

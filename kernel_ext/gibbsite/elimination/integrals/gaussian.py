@@ -14,13 +14,13 @@ from gibbsite.conditional.gaussian.chained import ChainedGaussian, strung
 from gibbsite.conditional.linear.arrow import Bordered, Vector
 from gibbsite.conditional.linear.joint import JointGaussian, check_real, joint_gaussian
 from gibbsite.density import Density
-from gibbsite.elimination.integrals.message import Latents, Moments
+from gibbsite.elimination.integrals.message import Latents, Message, Moments
 from gibbsite.ground.once import once
 
 _AT_ONCE = 16
 
 
-class GaussianMessage:
+class GaussianMessage(Message):
     """Sites that are Gaussian together given the rest, as chains, group by group, or whole."""
 
     def __init__(self, gaussian: JointGaussian | ChainedGaussian):

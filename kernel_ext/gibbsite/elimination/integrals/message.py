@@ -6,8 +6,9 @@ single precision loses least, and the log probability of the conditional there: 
 Beta's normalising constant and a product of both go through one formula.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 Latents = Mapping[str, Any]
 
@@ -19,44 +20,31 @@ class Moments(NamedTuple):
     variance: Any
 
 
-class Message(Protocol):
-    """Sites whose joint conditional given the rest is known exactly.
+class Message(ABC):
+    """Sites whose joint conditional given the rest is known exactly, in the order in which they go; `reason`
+    is its family and where it was read, and `cost` the work of one evaluation, in words; `signature` is equal
+    for messages that compile to the same program for any data.
 
     All methods are pure in the values of the other latents and the data arrays.
     """
 
-    @property
-    def sites(self) -> tuple[str, ...]:
-        """In the order in which they are integrated out."""
-        ...
+    sites: tuple[str, ...]
+    reason: str
+    cost: str
+    signature: str
 
-    @property
-    def reason(self) -> str:
-        """The family of the conditional and where it was read, in words."""
-        ...
-
-    @property
-    def cost(self) -> str:
-        """The work of one evaluation, in words."""
-        ...
-
-    @property
-    def signature(self) -> str:
-        """Equal for messages that compile to the same program for any data."""
-        ...
-
+    @abstractmethod
     def settled(self, latents: Latents, data: Any, held: bool) -> tuple[dict[str, Any], Any]:
         """A place of the sites, and the log probability of the conditional there.
 
         Where `held`, the gradient of the candidate's formula is right with the place held fixed, and costs
         least; without, its derivatives of any order are.
         """
-        ...
 
+    @abstractmethod
     def draw(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
         """One exact joint draw, by site."""
-        ...
 
+    @abstractmethod
     def moments(self, latents: Latents, data: Any) -> dict[str, Moments]:
         """Means and variances, by site."""
-        ...

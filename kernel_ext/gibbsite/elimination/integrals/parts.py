@@ -4,25 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import ConjugateConditional
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.conditional.linear.choose import coupled
+from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.density import Density
 from gibbsite.elimination.integrals.conjugate import conjugate_message, is_closed
 from gibbsite.elimination.integrals.gaussian import gaussian_message
 from gibbsite.elimination.integrals.message import Message
 from gibbsite.elimination.integrals.scaled import scaled_message
 from gibbsite.ground.once import once
-
-
-def is_gaussian(conditional: Conditional) -> bool:
-    """Whether a site is Gaussian given the rest, element by element, as a vector or as a chain."""
-    if isinstance(conditional, ConjugateConditional):
-        return conditional.family.name == "Normal"
-    return isinstance(conditional, GaussianConditional)
 
 
 def messages_of(density: Density, sites: Sequence[str]) -> tuple[Message, ...]:
@@ -34,7 +26,7 @@ def messages_of(density: Density, sites: Sequence[str]) -> tuple[Message, ...]:
 
 
 def _message(density: Density, part: tuple[str, ...]) -> Message:
-    gaussian = tuple(s for s in part if is_gaussian(conditional_of(density, s)))
+    gaussian = tuple(s for s in part if is_gaussian(conditional_of(density, s), chains=True))
     others = tuple(s for s in part if s not in gaussian)
     for site in others:
         try:
@@ -83,11 +75,11 @@ def eliminable(density: Density) -> tuple[tuple[str, ...], ...]:
         if density.sites[name].discrete:
             continue
         conditional = conditional_of(density, name)
-        if (is_gaussian(conditional) or is_closed(conditional)) and integrable(density, (name,)):
+        if (is_gaussian(conditional, chains=True) or is_closed(conditional)) and integrable(density, (name,)):
             found.append(name)
 
     def first(name: str) -> tuple[bool, int]:
-        return not is_gaussian(conditional_of(density, name)), -int(
+        return not is_gaussian(conditional_of(density, name), chains=True), -int(
             np.prod(density.sites[name].shape, dtype=np.int64)
         )
 

@@ -22,11 +22,11 @@ from gibbsite.conditional.forms.walk import FormEvaluator, Refused
 from gibbsite.density import Density
 from gibbsite.elimination.integrals.conjugate import conjugate_message, moments_of, place_of
 from gibbsite.elimination.integrals.gaussian import GaussianMessage
-from gibbsite.elimination.integrals.message import Latents, Moments
+from gibbsite.elimination.integrals.message import Latents, Message, Moments
 from gibbsite.programs.jaxpr.compat import staged
 
 
-class ScaledMessage:
+class ScaledMessage(Message):
     """Gaussian sites, then the scale that all of their terms share."""
 
     def __init__(self, gaussian: GaussianMessage, scale: ConjugateConditional, power: float):

@@ -46,16 +46,18 @@ class ChainPlan:
 
 def chain_plan(left: Sequence[str], live: Sequence[Factor], of: Summed) -> ChainPlan | None:
     """The chain that sites with coupled elements form, with all that moves along; None if there is none."""
+    coupled, shape = coupled_shape(left, live, of)
+    found = (_along(axis, shape, coupled, live, of) for axis in range(len(shape)))
+    return next((plan for plan in found if plan is not None), None)
+
+
+def coupled_shape(
+    left: Sequence[str], live: Sequence[Factor], of: Summed
+) -> tuple[list[str], tuple[int, ...]]:
+    """The sites whose own elements meet, and their shape; () where they have several."""
     coupled = [s for s in left if any(f.sites.count(s) > 1 for f in live)]
     shapes = {of.elements[s] for s in coupled}
-    if len(shapes) != 1:
-        return None
-    (shape,) = shapes
-    for axis in range(len(shape)):
-        found = _along(axis, shape, coupled, live, of)
-        if found is not None:
-            return found
-    return None
+    return coupled, shapes.pop() if len(shapes) == 1 else ()
 
 
 def _along(

@@ -11,7 +11,7 @@ from gibbsite.elimination.steps.chain import ChainPlan
 from gibbsite.elimination.steps.filter import filtered
 from gibbsite.elimination.steps.named import Name, Named, added, summed_out
 from gibbsite.elimination.steps.semiring import DRAW
-from gibbsite.elimination.steps.step import Step, origins
+from gibbsite.elimination.steps.step import Step, left_over, origins
 from gibbsite.elimination.tables.collect import Summed
 
 
@@ -51,11 +51,7 @@ class ChainStep(Step):
         self.uniforms = (plan.steps + 2, self._by_hand, plan.chains)
         self.made = ()
         if plan.outer:
-            rows, inverse = np.unique(np.stack([m for _, m in plan.outer]), axis=1, return_inverse=True)
-            self._onto, self._rows = inverse.reshape(-1), rows.shape[1]
-            sizes = tuple(of.sizes[s] for s, _ in plan.outer)
-            origin = " ".join(dict.fromkeys(f.origin for f in self.used if f.origin))
-            self.made = (Factor(tuple(s for s, _ in plan.outer), tuple(rows), self._rows, sizes, origin),)
+            self._onto, *self.made = left_over(plan.outer, of.sizes, self.used)
         self.state = tuple(self._size[c] for c in self._carry)
         state = " × ".join(map(str, self.state))
         given = "" if not plan.outer else " given " + ", ".join(dict.fromkeys(s for s, _ in plan.outer))
@@ -124,7 +120,7 @@ class ChainStep(Step):
         if not self.made:
             return jnp.sum(out)
         out = jnp.broadcast_to(out, (*out.shape[:-1], plan.chains))
-        env[self.made[0]] = rows_onto(out, self._onto, self._rows)
+        env[self.made[0]] = rows_onto(out, self._onto, self.made[0].rows)
         return jnp.zeros(())
 
     def _started(self, tables: list[Placed], u: Any, mode: str) -> Any:

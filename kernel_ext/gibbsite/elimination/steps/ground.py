@@ -14,7 +14,7 @@ from gibbsite.conditional.tables.factor import Factor, TooLarge
 from gibbsite.conditional.tables.rows import aligned, taken
 from gibbsite.elimination.steps.order import Node, Refused, Rounds
 from gibbsite.elimination.steps.semiring import reduce_first
-from gibbsite.elimination.steps.step import Step, origins
+from gibbsite.elimination.steps.step import Step, named, origins
 from gibbsite.elimination.tables.collect import Summed
 
 MAX_ELEMENTS = 20_000
@@ -119,9 +119,7 @@ class GroundStep(Step):
         made = None
         if others:
             index = tuple(np.array([near[i][1] for _, near, _ in members]) for i in range(len(others)))
-            origin = " ".join(
-                dict.fromkeys(self._factors[f].origin for f, _ in uses if self._factors[f].origin)
-            )
+            origin = named(self._factors[f] for f, _ in uses)
             made = Factor(tuple(others), index, len(members), sizes, origin)
         taking = tuple(
             (self._factors[f], np.array([rows[j] for _, _, rows in members]), names)

@@ -11,7 +11,7 @@ import numpy as np
 from gibbsite.conditional.tables.factor import Factor
 from gibbsite.conditional.tables.rows import aligned, rows_onto
 from gibbsite.elimination.steps.semiring import reduce_first
-from gibbsite.elimination.steps.step import Step, elements, origins
+from gibbsite.elimination.steps.step import Step, elements, left_over, origins
 from gibbsite.elimination.tables.collect import Summed
 
 
@@ -97,13 +97,7 @@ class PlateStep(Step):
         self.uniforms = (n,)
         self.made = ()
         if plan.others:
-            stacked = np.stack([w for _, w in plan.others])
-            rows, inverse = np.unique(stacked, axis=1, return_inverse=True)
-            self._onto, self._rows = inverse.reshape(-1), rows.shape[1]
-            origin = " ".join(dict.fromkeys(f.origin for f in self.used if f.origin))
-            self.made = (
-                Factor(tuple(o for o, _ in plan.others), tuple(rows), self._rows, plan.sizes, origin),
-            )
+            self._onto, *self.made = left_over(plan.others, of.sizes, self.used)
         given = "" if not plan.others else " given " + ", ".join(dict.fromkeys(o for o, _ in plan.others))
         size = " × ".join(map(str, (of.sizes[site], *plan.sizes)))
         many = "1 element" if n == 1 else f"{n:,} elements at once"
@@ -128,7 +122,7 @@ class PlateStep(Step):
             return jnp.sum(jnp.broadcast_to(out, (n,)))
         if out.shape[-1] != n:
             out = jnp.broadcast_to(out, (*out.shape[:-1], n))
-        env[self.made[0]] = rows_onto(out, self._onto, self._rows)
+        env[self.made[0]] = rows_onto(out, self._onto, self.made[0].rows)
         return jnp.zeros(())
 
 

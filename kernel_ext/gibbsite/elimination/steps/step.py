@@ -1,7 +1,7 @@
 """What every step of a plan has in common."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ class Step:
 
     sites: tuple[str, ...]
     used: tuple[Factor, ...]
-    made: tuple[Factor, ...]
+    made: Sequence[Factor]
     entries: float
     widest: float
     uniforms: tuple[int, ...]
@@ -40,6 +40,22 @@ def origins(factors: Mapping[Factor, Any] | tuple[Factor, ...] | list[Factor], m
     names = list(dict.fromkeys(n for f in factors for n in f.origin.split(" ") if n))
     shown = names[:most] + ([f"… {len(names) - most} more"] if len(names) > most else [])
     return f"[{', '.join(shown)}]" if names else ""
+
+
+def named(factors: Iterable[Factor]) -> str:
+    """The origins of factors as that of the one that is made of them."""
+    return " ".join(dict.fromkeys(f.origin for f in factors if f.origin))
+
+
+def left_over(
+    others: Sequence[tuple[str, np.ndarray]], sizes: Mapping[str, int], used: Iterable[Factor]
+) -> tuple[np.ndarray, Factor]:
+    """What is left of `used` factors whose sites meet the elements of `others`: the row that each of theirs
+    adds to, and the factor."""
+    rows, onto = np.unique(np.stack([w for _, w in others]), axis=1, return_inverse=True)
+    sites = tuple(s for s, _ in others)
+    made = Factor(sites, tuple(rows), rows.shape[1], tuple(sizes[s] for s in sites), named(used))
+    return onto.reshape(-1), made
 
 
 def elements(index: np.ndarray) -> bytes:

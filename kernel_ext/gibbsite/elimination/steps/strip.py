@@ -14,7 +14,7 @@ import numpy as np
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.conditional.tables.factor import Factor
 from gibbsite.conditional.tables.rows import taken
-from gibbsite.elimination.steps.chain import chain_plan
+from gibbsite.elimination.steps.chain import chain_plan, coupled_shape
 from gibbsite.elimination.steps.chain_step import ChainStep
 from gibbsite.elimination.steps.step import Step, origins
 from gibbsite.elimination.tables.collect import Summed
@@ -26,11 +26,7 @@ _FEWEST_COLUMNS = 8
 
 def strip_step(left: Sequence[str], live: Sequence[Factor], of: Summed, limit: float) -> Step | None:
     """The filter along the longest axis of coupled sites; None where there is none within the limit."""
-    coupled = [s for s in left if any(f.sites.count(s) > 1 for f in live)]
-    shapes = {of.elements[s] for s in coupled}
-    if len(shapes) != 1:
-        return None
-    (shape,) = shapes
+    _, shape = coupled_shape(left, live, of)
     if len(shape) < 2:
         return None
     axis = int(np.argmax(shape))

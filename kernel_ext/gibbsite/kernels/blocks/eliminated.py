@@ -23,7 +23,7 @@ from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, Site
 from gibbsite.elimination import Marginal
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.composite import ends_early
+from gibbsite.kernels.composite import Around
 from gibbsite.kernels.grouped import Flat
 from gibbsite.kernels.learnt.residuals import known_distances
 
@@ -90,7 +90,7 @@ def _any_value(density: Density, name: str) -> Any:
     return site.support.feasible_like(np.zeros(site.shape, site.dtype))
 
 
-class Eliminated(MCMCKernel):
+class Eliminated(Around):
     """`inner`, a kernel on a `MarginalModel`, followed by an exact joint draw of the sites that are
     eliminated.
 
@@ -160,28 +160,11 @@ class Eliminated(MCMCKernel):
         inner = self._inner.refresh(state.inner, model_args, self._from(state, model_kwargs))
         return state._replace(inner=inner)
 
-    def window_ends(self, num_warmup: int) -> tuple[int, ...]:
-        """The inner kernel's; none where it does not learn in windows."""
-        ends = getattr(self._inner, "window_ends", None)
-        return () if ends is None else ends(num_warmup)
+    def _own(self, state: EliminatedState) -> Any:
+        return state.inner
 
-    def pool(
-        self, states: EliminatedState, model_args: Any, model_kwargs: Any, siblings: Mapping[str, Any]
-    ) -> EliminatedState:
-        """The inner kernel's, if it learns in windows."""
-        learn = getattr(self._inner, "pool", None)
-        if learn is None:
-            return states
-        return states._replace(inner=learn(states.inner, model_args, model_kwargs, siblings))
-
-    @property
-    def ends_early(self) -> bool:
-        """The inner kernel's."""
-        return ends_early(self._inner)
-
-    def ending(self, states: EliminatedState, num_warmup: int) -> EliminatedState:
-        """The inner kernel's."""
-        return states._replace(inner=self._inner.ending(states.inner, num_warmup))  # type: ignore[attr-defined]
+    def _with(self, state: EliminatedState, own: Any) -> EliminatedState:
+        return state._replace(inner=own)
 
     def wrap_model(self, wrapper: Callable[..., Any]) -> "Eliminated":
         """The same around wrapped models, the whole one and the marginal one."""
@@ -192,7 +175,3 @@ class Eliminated(MCMCKernel):
     def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
         """Values are constrained."""
         return identity
-
-    def get_diagnostics_str(self, state: EliminatedState) -> str:
-        """The inner kernel's."""
-        return self._inner.get_diagnostics_str(state.inner)

@@ -1,6 +1,7 @@
 """Gibbs updates of discrete sites as a NumPyro kernel."""
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -73,9 +74,9 @@ class Exact(MCMCKernel):
         self._density = density
         self._units: dict[str, tuple[str, ...]] = {}
 
+    @abstractmethod
     def _found(self, density: Density) -> list[Update]:
         """The updates of the sites in `_units`, or `ScheduleError` with what stands in the way."""
-        raise NotImplementedError
 
     @property
     def model(self) -> Callable:

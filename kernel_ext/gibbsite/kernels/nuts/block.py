@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
-from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import HMC
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 from numpyro.util import is_prng_key
@@ -15,6 +14,7 @@ from numpyro.util import is_prng_key
 from gibbsite.conditional.draws.safe_bijectors import transform_to
 from gibbsite.density import Density, build_density
 from gibbsite.errors import OptionError
+from gibbsite.kernels.base import with_deterministics
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.learnt.coordinates import Form
 from gibbsite.kernels.learnt.metric import MOST_RANK, SMALL, unit_metric
@@ -308,18 +308,9 @@ class LearntNUTS(HMC):
 
     def postprocess_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
         """Constrained values, and the model's deterministic sites."""
-        kwargs, constrain = dict(model_kwargs or {}), self.get_constrain_fn(model_args, model_kwargs)
-
-        def values(z: dict[str, Any]) -> dict[str, Any]:
-            constrained = constrain(z)
-            model = substitute(seed(self.problem.model, random.key(0)), data=constrained)
-            sites = trace(model).get_trace(*model_args, **kwargs)
-            return {
-                **constrained,
-                **{n: s["value"] for n, s in sites.items() if s["type"] == "deterministic"},
-            }
-
-        return values
+        constrain = self.get_constrain_fn(model_args, model_kwargs)
+        whole = with_deterministics(self.problem.model, model_args, model_kwargs)
+        return lambda z: whole(constrain(z))
 
     def get_potential_fn(self, model_args: Any = (), model_kwargs: Any = None) -> Callable[[Any], Any]:
         """The potential of unconstrained values by site, as the model is written."""
