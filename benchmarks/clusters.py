@@ -1,10 +1,10 @@
 """One run on 4 to 10,000 workers: what a chunk waits for, by a simulation with measured times.
 
-    python benchmarks/clusters.py [--small]
+    python benchmarks/clusters.py [--small] [--home MS MS]
 
 Measured here: how many more gradients a chunk of one chain takes than another's (eight schools by NUTS, 500
 steps), and the processor time that a piece and a chunk cost the one process that sends them and takes them in
-(a process pool; all of its threads).
+(a process pool; all of its threads), unless `--home` says them, in milliseconds.
 Simulated, event by event: workers of different speeds, of which one in fifty is ten times slower, which die
 once an hour on average; one in five of those says nothing, the others are noticed after ten seconds; a new
 one takes the place of each after a minute, and compiles. A worker takes what has waited longest. The home
@@ -49,13 +49,16 @@ class Costs:
     chunk: float
 
 
-def measured(sizes: tuple[int, ...], chunk: int) -> Costs:
-    """By runs of so many chains, each a piece."""
+def measured(sizes: tuple[int, ...], chunk: int, home: list[float] | None) -> Costs:
+    """By runs of so many chains, each a piece; `home` where what pieces and chunks cost there is known."""
     y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
     model = gb.model(schools, y, np.array([15.0, 10, 16, 11, 9, 11, 10, 18]))
     schedule, spent, kept = "NUTS [mu tau theta]", [], engine.RemoteEngine.landed
     long = model.sample(draws=5000, warmup=500, chains=16, schedule=schedule).to_datatree()
     steps = long["sample_stats"]["n_steps"].values.reshape(16, 10, 500).sum(axis=2).ravel()
+    spread = steps / np.median(steps)
+    if home is not None:
+        return Costs(spread, home[0] / 1e3, home[1] / 1e3)
 
     def landed(self, parts):
         found = kept(self, parts)
@@ -71,7 +74,7 @@ def measured(sizes: tuple[int, ...], chunk: int) -> Costs:
             cost[chains] = float(np.median(np.diff(spent)[-10:]))
     each, fixed = np.polyfit(list(cost), list(cost.values()), 1)
     print("processor ms at home for a chunk, by pieces:", {n: round(1e3 * c, 1) for n, c in cost.items()})
-    return Costs(steps / np.median(steps), max(float(each), 1e-6), max(float(fixed), 1e-4))
+    return Costs(spread, max(float(each), 1e-6), max(float(fixed), 1e-4))
 
 
 @dataclass
@@ -176,8 +179,10 @@ def simulated(
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")
-    small = parser.parse_args().small
-    costs = measured((4, 8) if small else (16, 64, 256), 20)
+    parser.add_argument("--home", nargs=2, type=float, metavar="MS")
+    asked = parser.parse_args()
+    small = asked.small
+    costs = measured((4, 8) if small else (16, 64, 256), 20, asked.home)
     q = np.quantile(costs.spread, [0.05, 0.95, 0.99])
     print(f"a piece over the median: {q[0]:.2f} to {q[1]:.2f} (5, 95 %), {q[2]:.2f} (99 %)")
     print(f"home: {1e3 * costs.piece:.2f} ms a piece, {1e3 * costs.chunk:.1f} ms a chunk\n")

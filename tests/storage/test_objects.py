@@ -85,6 +85,8 @@ def test_a_run_is_stopped_read_and_goes_on(place, model, alone, every_chunk):
     verified = gb.verify(place)
     assert verified.draws == 60 and verified.path == place
     same(gb.load(place), alone)
+    again.resume(10)
+    assert gb.load(place).draws["mu"].shape[1] == 70
     with pytest.raises(CheckpointError, match=f"{place}' has gone on elsewhere"):
         run.resume()
 
