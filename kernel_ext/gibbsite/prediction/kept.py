@@ -74,8 +74,9 @@ def _told(v: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {"array": name}
     if _is_elpd(v):
         return {"ELPDData": {n: _told(getattr(v, n, None), arrays) for n in _ELPD}}
-    if isinstance(v, xr.DataArray):
-        return {"by datum": [_told(v.to_numpy(), arrays), [str(n) for n in v["datum"].to_numpy()]]}
+    if type(v).__name__ == "DataArray":
+        column: Any = v
+        return {"by datum": [_told(column.values, arrays), [str(n) for n in column["datum"].values]]}
     if isinstance(v, Mapping):
         return {"map": [[_told(k, arrays), _told(x, arrays)] for k, x in v.items()]}
     if isinstance(v, Sequence | np.ndarray):

@@ -116,7 +116,7 @@ def read_folder(
         add_later(folder, later, run.kept, described)
     _agree(run, settings, folder)
     try:
-        run.take_up(facts, state, going, Results(folder))
+        run.take_up(facts, state, going, _results(folder))
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         if isinstance(problem, GibbsiteError):
             raise
@@ -149,6 +149,15 @@ def _later(folder: Path, commit: str | None, partial: bool = False) -> list[jour
             raise
         warnings.warn(str(problem).partition(" What is whole of it")[0], stacklevel=3)
         return []
+
+
+def _results(folder: Path) -> Results:
+    """What was kept with the run; nothing, with a warning, where its list is damaged: the draws are whole."""
+    try:
+        return Results(folder)
+    except CheckpointError as problem:
+        warnings.warn(f"what was kept with the run is left out: {problem}", stacklevel=4)
+        return Results()
 
 
 def _same_surroundings(engine: Engine, saved: Any) -> None:

@@ -149,7 +149,7 @@ class Run(Looking):
         self._clock = BlockClock(len(plan.blocks))
         self._committing = None if store is None else Committing(store)
         self._store_error: StoreError | None = None
-        self._continuing = threading.RLock()
+        self._continuing, self._telling = threading.RLock(), threading.Lock()
         self._process = os.getpid()
         remember(self)
 
@@ -256,6 +256,7 @@ class Run(Looking):
         that are not here may have held the others."""
         self._lock, self._continuing, self._notifying = threading.Lock(), threading.RLock(), threading.RLock()
         self._looking, self._subscribers, self._began = threading.Lock(), [], None
+        self._telling = threading.Lock()
         self._ended = threading.Event()
         self._ended.set()
         if self._status not in ("finished", "stopped", "failed"):
@@ -582,17 +583,18 @@ class Run(Looking):
         store = self._store
         if store is None or self.going:
             return
-        try:
-            store.claim()
-        except (StoreError, CheckpointError) as problem:  # what is in memory can be read all the same
-            warnings.warn(f"{what} stays in memory: {problem}", stacklevel=5)
-            return
-        try:
-            write(store)
-        except OSError as problem:
-            warnings.warn(f"{what} stays in memory: {problem}", stacklevel=5)
-        finally:
-            store.release()
+        with self._telling:  # the dashboard's thread finds checks, too
+            try:
+                store.claim()
+            except (StoreError, CheckpointError) as problem:  # what is in memory can be read all the same
+                warnings.warn(f"{what} stays in memory: {problem}", stacklevel=5)
+                return
+            try:
+                write(store)
+            except OSError as problem:
+                warnings.warn(f"{what} stays in memory: {problem}", stacklevel=5)
+            finally:
+                store.release()
 
     def save(self, path: str | Path) -> None:
         """Write draws, statistics and state to a new folder, which `gibbsite.load` and xarray read.

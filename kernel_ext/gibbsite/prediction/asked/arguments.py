@@ -218,11 +218,8 @@ def _checked(
             )
         return array if len(there) < array.size else array.astype(np.asarray(before).dtype)
     if was == "b" and kind != "b":
-        if not np.isin(array, (0, 1)).all():
-            raise DataError(
-                f"{leaf!r} holds truth values in the model's own data, and "
-                f"{array[~np.isin(array, (0, 1))].flat[0]} in the new"
-            )
+        if len(other := np.asarray(array)[~np.isin(array, (0, 1))]):
+            raise DataError(f"{leaf!r} holds truth values in the model's own data, and {other[0]} in the new")
         return np.asarray(array).astype(bool)
     if was == "f" and kind in "iub":
         return np.asarray(array).astype(np.asarray(before).dtype)

@@ -73,7 +73,7 @@ def same_but_longer(fn: Callable, short: tuple[tuple, dict], long: tuple[tuple, 
         drawn = {n: s["value"] for n, s in wide.items() if s["type"] == "sample" and not s["is_observed"]}
         narrow: dict[str, Any] = {}
 
-        def told(own: Mapping[str, Any]) -> dict[str, Any]:
+        def told(own: dict[str, Any]) -> dict[str, Any]:
             held = handlers.substitute(handlers.seed(fn, key), data=own)
             narrow.update(handlers.trace(held).get_trace(*short[0], **short[1]))
             return {n: _told(s) for n, s in narrow.items() if s["type"] in ("sample", "deterministic")}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gibbsite.errors import OptionError
 from gibbsite.ground.arguments import text
 from gibbsite.ground.services import ask
 from gibbsite.sampling.watch.results import Results, question_of
@@ -29,7 +30,9 @@ class Predicting:
         Returns the result. Answers of `checks` and `elpd` are kept by themselves. Raises `OptionError` for
         what is none of these.
         """
-        self._results.keep(str(text("title", title, "all treated")), result, self.kept.sampled.steps)
+        if not text("title", title, "all treated"):
+            raise OptionError("keep: give the result a title, such as 'all treated'")
+        self._results.keep(title, result, self.kept.sampled.steps)
         self._results_changed()
         return result
 
@@ -41,7 +44,7 @@ class Predicting:
         if known is not None:
             return known
         found = find()
-        if not self.going:
+        if not self.going or question["of"] == "elpd":  # what the draws of now are answered is soon of no use
             self._results.answer(question, found, steps)
             self._results_changed()
         return found
