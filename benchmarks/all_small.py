@@ -21,6 +21,7 @@ ARGUMENTS = {
     "augur_hlr": "--data {data} --rounds 1",
     "augur_lda": "5",
     "autogibbs_table": "25",
+    "beside_runs": "--runs 4 --draws 100",
     "classics": "dyes --draws 100",
     "dashboard_cost": "1 400",
     "dashboard_stream": "4000 2",

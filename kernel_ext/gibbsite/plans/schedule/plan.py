@@ -39,7 +39,8 @@ class Plan:
     itself; `prepared` is what it keeps that was made for runs to come. `labels` are those of plates'
     elements, `value_labels` those of discrete sites' values. `values_checked` asks for parameters to be
     looked at where chains start. `work` is that of a sweep where it was counted, in
-    about nanoseconds for four chains.
+    about nanoseconds for four chains. A plan that was read back has the model's `source` and the `data`'s
+    hash as texts.
     """
 
     kernel: PoolingGibbs
@@ -65,6 +66,8 @@ class Plan:
     origin: Any = None
     prepared: dict[Any, Any] = field(default_factory=dict)
     work: float = math.nan
+    source: str = ""
+    data: str = ""
 
 
 def of_the_prior(plan: Plan) -> bool:
