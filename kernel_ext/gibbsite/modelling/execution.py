@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -229,7 +228,7 @@ class Execution:
             value_labels=value_labels(self.density, own.plate_labels, labels) if labels else {},
             values_checked=own.checked,
             prepared=self.prepared,
-            work=next((c.work for c in chosen.weighed if c.chosen), math.nan),
+            work=lambda: chosen.work,
         )
 
     def before_ready(self) -> None:

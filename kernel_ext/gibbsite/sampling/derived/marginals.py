@@ -154,7 +154,7 @@ def places(names: Sequence[str], values: np.ndarray, in_time: bool = False) -> n
     order.
 
     That is said by labels that are rising numbers or dates, by a site that goes through time, and, without
-    labels, by neighbours of draws `[chain, draw, n]` that are alike: their medians' correlation is more than
+    labels, by neighbours of draws `[chain, draw, n]` that are alike: their means' correlation is more than
     three standard errors from that of independent numbers.
     """
     n = values.shape[2]
@@ -173,7 +173,7 @@ def places(names: Sequence[str], values: np.ndarray, in_time: bool = False) -> n
         return np.arange(n, dtype=float) if in_time else None
     if not in_time:
         with np.errstate(all="ignore"):
-            middle = np.median(_thinned(values), axis=(0, 1)).astype(float)
+            middle = _thinned(values).mean(axis=(0, 1), dtype=float)
             alike = np.corrcoef(middle[1:], middle[:-1])[0, 1]
         if not alike > 3 / np.sqrt(n):
             return None
@@ -181,11 +181,11 @@ def places(names: Sequence[str], values: np.ndarray, in_time: bool = False) -> n
 
 
 def explained(values: np.ndarray, data: np.ndarray) -> float:
-    """How much of the variance of `data` `[n]` the medians of draws `[chain, draw, n]` account for: 1 where
+    """How much of the variance of `data` `[n]` the means of draws `[chain, draw, n]` account for: 1 where
     they are the data, 0 or less where they are of another scale or of something else."""
     there = np.isfinite(data)
-    middle = np.median(_thinned(values), axis=(0, 1)).astype(float)
     with np.errstate(all="ignore"):
+        middle = _thinned(values).mean(axis=(0, 1), dtype=float)
         return 1 - float(np.mean((data - middle)[there] ** 2) / np.var(data[there].astype(float)))
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -36,7 +37,13 @@ from gibbsite.ground.arguments import a_name, a_path, shown, text
 from gibbsite.ground.services import ask
 from gibbsite.plans.schedule.plan import Plan, of_the_prior
 from gibbsite.sampling.derived.deriving import Deriving
-from gibbsite.sampling.engine.resources import Estimate, Place, bytes_per_draw, estimated
+from gibbsite.sampling.engine.resources import (
+    Estimate,
+    Place,
+    bytes_per_draw,
+    estimated,
+    expected_seconds,
+)
 from gibbsite.sampling.engine.stages import Stages
 from gibbsite.sampling.engine.timing import BlockClock
 from gibbsite.sampling.watch.monitor import Monitor
@@ -221,7 +228,9 @@ class Looking(Deriving, Predicting, Shown):
     def memory(self) -> Estimate:
         """Bytes that the draws take when the run is complete, and about how long sampling takes."""
         s = self.settings
-        return estimated(self._plan, self._chains, self._target, self._warmup, s.keep_warmup, s.keep, s.thin)
+        found = estimated(self._plan, self._chains, self._target, self._warmup, s.keep_warmup, s.keep)
+        sweeps = self._target * s.thin + self._warmup
+        return replace(found, seconds=expected_seconds(self._plan, self._chains, sweeps))
 
     @property
     def summaries(self) -> dict[str, Summary]:

@@ -35,8 +35,9 @@ class Beside:
                 self._waiting.popitem(last=False)
                 self.dropped += 1
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="gibbsite beside runs", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name="gibbsite beside runs", daemon=True)
+                thread.start()  # before others know of it: one that has not begun cannot be waited for
+                self._thread = thread
 
     def _work(self) -> None:
         while True:
