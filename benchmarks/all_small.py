@@ -21,6 +21,7 @@ ARGUMENTS = {
     "augur_hlr": "--data {data} --rounds 1",
     "augur_lda": "5",
     "autogibbs_table": "25",
+    "beside_runs": "--runs 4 --draws 100",
     "checked": "--seconds 5 --models regression",
     "classics": "dyes --draws 100",
     "clusters": "--small",

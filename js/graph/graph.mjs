@@ -64,7 +64,10 @@ function arrange(args, state, store, view) {
   // what is a little too wide is drawn a little smaller: nobody looks for a scroll bar there
   const snugs = [tall ? left : 0, room].map((width) => Math.min(1, (width - 4) / across));
   const whole = snugs.find((snug) => snug >= LEAST_SNUG) ?? 1;
-  const scale = state.fit && large ? Math.min(FIT[0] / across, FIT[1] / down) : whole;
+  // what is too large is shown whole where it can be read so, and where that was asked for
+  const snug = Math.min(Math.min(FIT[0], room - 4) / across, FIT[1] / down);
+  const fitted = large && (state.fit ?? snug >= LEAST_SNUG);
+  const scale = fitted ? snug : whole;
   plot.x_range.setv({ start: 0, end: width });
   plot.y_range.setv({ start: -height, end: 0 });
   plot.setv({ width: Math.round(across * scale), height: Math.round(down * scale) });
@@ -73,14 +76,14 @@ function arrange(args, state, store, view) {
     renderer.visible = sizes[i] >= LEAST_TEXT;
     renderer.glyph.setv({ text_font_size: `${sizes[i]}px` });
   });
-  fit.setv({ visible: large, active: state.fit && large });
+  fit.setv({ visible: large, active: fitted });
   const names = offered(store);
   const at = names.indexOf(wayOf(state, view));
   detail.setv({ labels: names.map((n) => LABELS[n]), active: at < 0 ? null : at, visible: names.length > 1 });
   const { steps = [] } = store;
   const numbers = steps.map((_, i) => String(i + 1));
   args.steps.setv({ labels: ["all", ...numbers], active: state.step, visible: steps.length > 0 });
-  arrangeMap(args, view, wantsMap(view, large, state.fit));
+  arrangeMap(args, view, wantsMap(view, large, fitted));
   // The panel stands beside the drawing where there is room for both, or where it would be below the fold; a
   // drawing that is scrolled through anyway then gives way to it.
   const drawn = Math.min(Math.round(across * scale), FIT[0], room);

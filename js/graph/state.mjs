@@ -9,7 +9,7 @@ import { activeTrail } from "./model.mjs";
  * @typedef {{nodes: Columns, edges: Columns, heads: Columns, plates: Columns, size: number[], facts: Facts,
  *   merged: Record<string, import("./forms.mjs").Merged>, closable: string[]}} View
  * @typedef {{hovered: string|null, selected: string|null, other: string|null, given: string[], found: string[],
- *   byLevel: boolean, fit: boolean, view: string, closed: string[], step: number}} State
+ *   byLevel: boolean, fit: boolean|null, view: string, closed: string[], step: number}} State
  */
 
 const FAINT = 0.32;
@@ -21,7 +21,7 @@ const TRAIL = "#c2185b";
 /** @returns {State} */
 export function freshState(view = "folded") {
   return {
-    hovered: null, selected: null, other: null, given: [], found: [], byLevel: false, fit: false, view, closed: [],
+    hovered: null, selected: null, other: null, given: [], found: [], byLevel: false, fit: null, view, closed: [],
     step: 0,
   };
 }

@@ -18,7 +18,7 @@ from gibbsite_magics.notebook.ahead import Ahead
 from gibbsite_magics.notebook.data import Taken, forgotten
 from gibbsite_magics.said import register, show_first, ungrammatical
 from gibbsite_magics.settings import evaluated, settings
-from gibbsite_magics.show import begin, follow, show, watch
+from gibbsite_magics.show import FirstWait, begin, follow, show, watch
 from gibbsite_magics.target import explain_run, name_to_bind
 
 
@@ -128,8 +128,10 @@ class Gibbsite(Magics):
         Then: %graph mixture, %conditional mixture z, %schedule mixture, run = %sample mixture
         """
         __tracebackhide__ = True
+        told = FirstWait(self._shell)
         from gibbsite import model as analyse
 
+        told.loaded()
         filename = register(self._shell, cell_text(line, cell))
         try:
             line, missing = split_flag(line)
@@ -144,6 +146,7 @@ class Gibbsite(Magics):
                 raise ungrammatical(self._shell, error) from error
             raise _readable(error, self._shell, filename) from error.__cause__
         self._shell.push({found.name: model})
+        told.analysed()
         doubts = model.unread
         for line in (n for n in model.notes if n not in doubts):
             # a cure is the line to write, in the names of this notebook

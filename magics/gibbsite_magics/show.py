@@ -1,6 +1,7 @@
 """Where things are shown: rich displays where a front end may draw them, text in a plain terminal."""
 
 import sys
+import time
 from typing import Any
 
 from IPython.display import display
@@ -25,6 +26,33 @@ def show(shell: Any, view: str, subject: Any, text: Any) -> None:
         print(text)
     else:
         display(shown)
+
+
+class FirstWait:
+    """The first model of a kernel waits for JAX and NumPyro to be loaded: a line says so, and then what took
+    how long, where somebody is at the page. Other models take too little to speak of."""
+
+    def __init__(self, shell: Any):
+        watched = getattr(getattr(shell, "kernel", None), "_allow_stdin", False)
+        self._began = self._loaded = time.monotonic()
+        self._handle: Any = None
+        if watched and "jax" not in sys.modules:
+            self._handle = display(Line("loading JAX and NumPyro, once per kernel …"), display_id=True)
+
+    def loaded(self) -> None:
+        """They are there."""
+        self._loaded = time.monotonic()
+        if self._handle is not None:
+            self._handle.update(Line("analysing the model …"))
+
+    def analysed(self) -> None:
+        """The model is there."""
+        if self._handle is not None:
+            first, second = self._loaded - self._began, time.monotonic() - self._loaded
+            words = (
+                f"JAX and NumPyro loaded in {first:.1f} s, once per kernel; model analysed in {second:.1f} s"
+            )
+            self._handle.update(Line(words if first + second >= 1 else ""))
 
 
 def begin(shell: Any, start: Any, quiet: bool = False) -> Any:

@@ -31,6 +31,10 @@ def test_a_saved_notebook_is_small_and_shows_everything_without_its_kernel(lab):
     lab.page.wait_for_function(
         f"() => document.querySelectorAll('.gb-view .bk-Canvas, .gb-dash').length && !({shown})()"
     )
+    # the last picture comes when the cell has been given back
+    lab.page.wait_for_function(
+        "() => [...document.querySelectorAll('.gibbsite-static')].some(t => t.innerHTML.includes('finished'))"
+    )
     lab.save()
     lab.assert_quiet()
     size = (lab.server.folder / "saved.ipynb").stat().st_size

@@ -302,6 +302,20 @@ def test_categories_are_asked_for_by_their_words():
     assert other.sites["a"].shape == (1,) and other.sites["slope"].shape == (3,)
 
 
+class Held:
+    def model(self, df):
+        slope = numpyro.sample("slope", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(slope * (df.kind == "q"), 1), obs=df.y)
+
+
+def test_methods_are_asked_in_words_too():
+    model = gb.model(Held().model, SHOPS)
+    mean = model.density.evaluator({"slope": np.float32(2)}).full(
+        model.density.outputs["parameters"]["y"]["loc"]
+    )
+    np.testing.assert_array_equal(mean, [0, 2, 0, 2, 0, 2])
+
+
 def test_a_category_that_there_is_not_is_refused_by_name():
     def model(df):
         numpyro.sample(

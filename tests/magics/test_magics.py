@@ -2,18 +2,25 @@
 
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gibbsite
 import jax
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite import errors
 from gibbsite.programs.jaxpr import kept
+from gibbsite.sampling.engine.resources import Estimate, expected_seconds
+from gibbsite_magics import show as show_module
+from gibbsite_magics.show import foretell
 from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -397,3 +404,41 @@ def test_a_note_on_columns_far_from_zero_has_the_line_to_write(
     assert written == 'line = line.centred("year")'
     shell.run_cell(written).raise_error()
     assert not shell.user_ns["line"].notes and "year - 2009.5" in shell.user_ns["line"].source
+
+
+def test_a_long_run_says_what_it_takes_before_it_begins(capsys):
+    settings = SimpleNamespace(draws=10**8, chains=4)
+    foretell(SimpleNamespace(settings=settings, memory=Estimate(2**34, 2**20, 7200.0)))
+    told = capsys.readouterr().err
+    assert "100 000 000 draws × 4 chains: 16.0 GiB" in told and "40 minutes to 6 hours" in told
+    foretell(SimpleNamespace(settings=settings, memory=Estimate(2**20, 2**20, 1.0)))
+    foretell(SimpleNamespace(settings=settings, memory=Estimate(2**20, 2**20)))
+    assert not capsys.readouterr().err
+    plan = gibbsite.model(coin, np.ones(5)).plan()
+    few, many = (expected_seconds(plan, 4, n) for n in (100, 10**8))
+    assert few is not None and many == pytest.approx(few * 10**6) and 1e-6 < few < 0.1
+
+
+def coin(y):
+    p = numpyro.sample("p", dist.Beta(1, 1))
+    numpyro.sample("y", dist.Bernoulli(p), obs=y)
+
+
+def test_the_first_wait_has_a_word(monkeypatch):
+    """Where somebody is at the page and JAX is not loaded yet; what it took stands there in the end."""
+    said = []
+
+    class Handle:
+        def update(self, line):
+            said.append(str(line))
+
+    monkeypatch.setattr(show_module, "display", lambda line, display_id: said.append(str(line)) or Handle())
+    clock = iter([0.0, 3.0, 5.5, 9.0])
+    monkeypatch.setattr(show_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.delitem(sys.modules, "jax")
+    wait = show_module.FirstWait(SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=True)))
+    wait.loaded()
+    wait.analysed()
+    assert said[0].startswith("loading JAX") and "loaded in 3.0 s" in said[-1] and "in 2.5 s" in said[-1]
+    show_module.FirstWait(SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=False)))
+    assert len(said) == 3

@@ -10,13 +10,13 @@ import ast
 import dis
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from gibbsite.errors import DataError
 
-_plain: "WeakKeyDictionary[Any, Callable[..., Any]]" = WeakKeyDictionary()
+_plain: "WeakKeyDictionary[Any, Any]" = WeakKeyDictionary()
 _Span = tuple[int, int, int, int]  # line and column where an expression begins, and where it ends
 _NOTHING = object()
 
@@ -28,12 +28,13 @@ def with_categories(fn: Callable[..., Any], labels: Mapping[str, Sequence[str]])
     Raises `DataError` for a text that is none of the categories, and for what cannot be told as one code.
     """
     labels = {n: texts for n, texts in labels.items() if " of " not in n.partition("[")[0]}  # not of rows
-    code = getattr(fn, "__code__", None)
-    if code is None or not labels:
+    if isinstance(fn, MethodType):
+        return MethodType(with_categories(fn.__func__, labels), fn.__self__)
+    if not isinstance(fn, FunctionType) or not labels:
         return fn
     fn = _plain.get(fn, fn)
     changed = _answered(fn.__code__, labels)
-    if changed is fn.__code__ or not isinstance(fn, FunctionType):
+    if changed is fn.__code__:
         return fn
     made = FunctionType(changed, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     made.__kwdefaults__, made.__qualname__ = fn.__kwdefaults__, fn.__qualname__

@@ -228,6 +228,7 @@ class Execution:
             value_labels=value_labels(self.density, own.plate_labels, labels) if labels else {},
             values_checked=own.checked,
             prepared=self.prepared,
+            work=lambda: chosen.work,
         )
 
     def before_ready(self) -> None:

@@ -115,6 +115,7 @@ def read_folder(
         read_draws(folder, facts["draws"], run.kept)
         add_later(folder, later, run.kept, described)
     _agree(run, settings, folder)
+    run.of_folder(folder)
     try:
         run.take_up(facts, state, going, _results(folder))
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:

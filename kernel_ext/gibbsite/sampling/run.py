@@ -51,7 +51,9 @@ from gibbsite.showing import watch
 from gibbsite.storage import checkpoint
 from gibbsite.storage.committing import Committing, Packed
 from gibbsite.storage.datatree import to_datatree
-from gibbsite.storage.draws import Chunk, Drawn, Draws, empty_like
+from gibbsite.storage.described import read_remarks, write_remarks
+from gibbsite.storage.drawn import Drawn
+from gibbsite.storage.draws import Chunk, Draws, empty_like
 from gibbsite.storage.objects import store_in
 from gibbsite.storage.store import Store
 from gibbsite.storage.summaries import PREFIX
@@ -120,7 +122,7 @@ class Run(Looking):
         self._saved_aims: dict[int, float] = {}
         self._preview = Preview(plan)
         self._thinned, self._looking = {}, threading.Lock()
-        self._results = Results()
+        self._results, self._remarks, self._folder = Results(), {}, None
         self._derived, self._prior = Derived(), None
         self._state: Any = None
         self._saved_state: dict[str, np.ndarray] | None = None
@@ -618,6 +620,8 @@ class Run(Looking):
             try:
                 store.commit(self.kept, self._facts(live=False), state)
                 self._results.written(store.path)
+                if self._remarks:
+                    write_remarks(store.path, self.remarks)
             except BaseException:
                 store.withdraw()
                 raise
@@ -704,6 +708,10 @@ class Run(Looking):
         self._elapsed, self._status = seconds, "finished"
         self._pace.add(False, count, seconds)
         self._monitor.measure(self.kept, ended=True)
+
+    def of_folder(self, folder: Path) -> None:
+        """Be the run that is in `folder`, with what was noted of it."""
+        self._folder, self._remarks = folder, read_remarks(folder)
 
     def attach_store(self, store: Store) -> None:
         """Stream to `store` when the run goes on."""

@@ -8,6 +8,7 @@ import math
 import os
 import stat
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +74,34 @@ def unpack(template: Any, arrays: dict[str, np.ndarray]) -> Any:
     return jax.tree.unflatten(jax.tree.structure(template), leaves)
 
 
+# Until it is, all states of the sources have one version, and other ones may draw otherwise.
+RELEASED = False
+
+
 def versions() -> dict[str, str]:
-    """The versions that a run's draws depend on."""
-    return {p: importlib.metadata.version(p) for p in ("gibbsite", "jax", "jaxlib", "numpyro")}
+    """The versions that a run's draws depend on; that of sources that are not released has their hash."""
+    found = {p: importlib.metadata.version(p) for p in ("gibbsite", "jax", "jaxlib", "numpyro")}
+    if not RELEASED:
+        found["gibbsite"] += f"+src.{_sources()}"
+    return found
+
+
+@cache
+def _sources() -> str:
+    """A hash of the package's source files."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def requirements(saved: dict[str, str]) -> str:
-    """What to tell pip, so that a run with these versions can go on."""
-    return " ".join(f"{p}=={v}" for p, v in saved.items())
+    """What to tell pip, so that a run with these versions can go on; of sources that were not released, which
+    pip does not know, the hash says which."""
+    known = {p: v.partition("+src.") for p, v in saved.items()}
+    told = " ".join(f"{p}=={v}" for p, (v, _, _) in known.items())
+    return told + "".join(f" (sources {h} of {p})" for p, (_, _, h) in known.items() if h)
 
 
 def same_versions(saved: dict[str, str]) -> None:

@@ -1,6 +1,8 @@
 """What a store says of its model → a plan that shows draws, and runs nothing."""
 
+import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +11,7 @@ import numpy as np
 
 from gibbsite.density import Site
 from gibbsite.density.model.names import printed
-from gibbsite.errors import CheckpointError
+from gibbsite.errors import CheckpointError, StoreError
 from gibbsite.plans.schedule.plan import Block, Plan
 from gibbsite.storage.arrays import plain_dtype
 
@@ -38,6 +40,8 @@ def plan_without_model(described: Mapping[str, Any], folder: Path) -> Plan:
             value_labels=_labels(described.get("value_labels", {})),
             generated=_texts(described.get("generated", ())),
             observed_sites={s["name"]: _site(s) for s in described["observed_sites"]},
+            source=_text(described.get("source", "")),
+            data=_text(described["data"]),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
         raise CheckpointError(f"the saved run in {str(folder)!r} is damaged: {problem!r}") from problem
@@ -93,3 +97,30 @@ def _members(names: Any, sites: Mapping[str, Site]) -> tuple[str, ...]:
 
 def _labels(told: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(map(printed, _texts(known))) for name, known in told.items()}
+
+
+REMARKS = "remarks.json"
+_MOST_REMARKS = 2**20
+
+
+def read_remarks(folder: Path) -> dict[str, Any]:
+    """What people noted of the run in a folder; nothing where there is nothing, or nothing that was written
+    here. It lies beside the run, whose files it does not touch."""
+    path = folder / REMARKS
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_REMARKS:
+            return {}
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return {"note": _text(told.get("note", "")), "tags": list(_texts(told.get("tags", [])))}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}  # notes are no part of a run: whatever stands there, the run is read
+
+
+def write_remarks(folder: Path, remarks: Mapping[str, Any]) -> None:
+    """Replace them, in one step. Raises `StoreError` where the folder cannot be written to."""
+    new = folder / f"{REMARKS}.{os.getpid()}.new"
+    try:
+        new.write_text(json.dumps(remarks, ensure_ascii=False, indent=1), encoding="utf-8")
+        os.replace(new, folder / REMARKS)
+    except OSError as problem:
+        raise StoreError(f"{str(folder)!r} cannot be written to: {problem}") from problem

@@ -309,6 +309,9 @@ def untouched(folder: Path) -> bool:
     return not root.exists() or (root.is_dir() and not any((root / group).exists() for group in GROUPS))
 
 
+_MOST_SOURCE = 100_000  # letters of a model that a store tells
+
+
 def described(plan: Plan) -> dict[str, Any]:
     """What is worth knowing of a plan without its model, as JSON."""
 
@@ -327,6 +330,7 @@ def described(plan: Plan) -> dict[str, Any]:
     blocks = [{"label": b.label, "kernel": b.kernel, "sites": list(b.sites)} for b in plan.blocks]
     return {
         "model": plan.model_name,
+        "source": "" if plan.origin is None else str(plan.origin.source)[:_MOST_SOURCE],
         "schedule": plan.schedule_text,
         "fingerprint": plan.fingerprint,
         "data": checkpoint.data_hash(plan),

@@ -1,5 +1,6 @@
 """A run as one HTML file that needs nothing else: no kernel, no network, no JavaScript."""
 
+from datetime import datetime
 from html import escape
 from importlib import import_module
 from os import PathLike
@@ -12,8 +13,9 @@ from gibbsite.density.model.names import printed
 from gibbsite.errors import GibbsiteError, ModelError
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.checking import Checks
+from gibbsite.storage.checkpoint import versions
 from gibbsite.views.ink import svg
-from gibbsite.views.ink.colours import INK, STATUS
+from gibbsite.views.ink.colours import STATUS
 from gibbsite.views.plots.picture import rows_svg
 from gibbsite.views.posterior.cards import cards_svg
 from gibbsite.views.posterior.gather import gather_posterior
@@ -31,29 +33,33 @@ WIDTH = 940
 WHITE = "\n\t"
 
 STYLE = """
-:root { color-scheme: light; }
+:root { color-scheme: light dark; --page: #f4f6f8; --ink: #2b3036; --card: #fff; --edge: #e1e5ea;
+  --muted: #6a737d; --faint: #eef1f4; --rule: #a3abb5; --link: #2f6fb0; --bad: #c8372d; }
+@media (prefers-color-scheme: dark) { :root { --page: #16191d; --ink: #d9dee4; --card: #1f2429;
+  --edge: #343b43; --muted: #98a2ad; --faint: #2b3138; --rule: #5b646e; --link: #7db4ea; --bad: #ff8a7d; } }
 * { box-sizing: border-box; }
-body { margin: 0; background: #f4f6f8; color: #2b3036;
+body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; }
 main { max-width: 1000px; margin: 0 auto; padding: 28px 16px 60px; }
 h1 { font-size: 26px; margin: 0 12px 0 0; display: inline-block; }
 h2 { font-size: 17px; margin: 0 0 10px; }
-section { background: #fff; border: 1px solid #e1e5ea; border-radius: 8px; padding: 18px 20px;
+section { background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 18px 20px;
   margin-top: 18px; }
 .pill { color: #fff; border-radius: 11px; padding: 2px 12px; font-size: 13px; font-weight: 600;
   vertical-align: 5px; }
-.muted { color: #6a737d; font-size: 13px; }
+.muted { color: var(--muted); font-size: 13px; }
 .warning { border-left: 3px solid #b67700; padding: 1px 10px; margin: 10px 0 0; }
-summary { cursor: pointer; color: #2f6fb0; font-size: 13px; }
+summary { cursor: pointer; color: var(--link); font-size: 13px; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid #eef1f4; vertical-align: top; }
-th { border-bottom: 1px solid #a3abb5; white-space: nowrap; }
+th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid var(--faint); vertical-align: top; }
+th { border-bottom: 1px solid var(--rule); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 table.words { min-width: 680px; }
+table.facts td { text-align: left; overflow-wrap: anywhere; }
 table.words th, table.words td { text-align: left; white-space: normal; }
 .verdict { margin-top: 4px; }
 .strip { display: flex; gap: 4px 10px; align-items: center; flex-wrap: wrap; }
-td.bad { color: #c8372d; font-weight: 600; }
+td.bad { color: var(--bad); font-weight: 600; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: 13px; }
 pre { margin: 0; overflow-x: auto; line-height: 1.45; }
 svg { max-width: 100%; height: auto; display: block; }
@@ -87,6 +93,7 @@ def report_html(run: RunLike, model: Any, head: str = "", above: str = "") -> st
     body = [
         above,
         _head(content),
+        _section("Run", _facts(run, content)),
         _section("Model", _graph(model), "graph") if model is not None else "",
         _section("Posterior", _posterior(run, content)),
         _section("Check", _checks(run, content)),
@@ -128,6 +135,40 @@ def _head(content: Content) -> str:
     return "".join([*parts, "</header>\n"])
 
 
+def _facts(run: RunLike, content: Content) -> str:
+    """What it takes to have the run again: seed, options, data, versions; and when this was written."""
+    settings, plan = getattr(run, "settings", None), getattr(run, "plan", None)
+    if settings is None or plan is None:
+        return ""
+    lines = [
+        ("seed", str(settings.seed)),
+        (
+            "asked for",
+            f"{settings.draws} draws, warm-up {settings.asked_warmup}, {settings.chains} chains, "
+            f"thin {settings.thin}",
+        ),
+        ("schedule", content.schedule),
+        ("device", getattr(run, "device", "")),
+        *((f"data of {n}", _described(np.asarray(v))) for n, v in plan.observed.items()),
+        ("fingerprint of the data", run.data_fingerprint or "not known"),  # type: ignore[attr-defined]
+        ("versions", ", ".join(f"{n} {v}" for n, v in versions().items())),
+        ("written", datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")),
+    ]
+    rows = "".join(f"<tr><td>{escape(n)}</td><td>{escape(printed(v))}</td></tr>" for n, v in lines if v)
+    return f'<div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div>'
+
+
+def _described(values: np.ndarray) -> str:
+    """An array in words: `476 numbers, 0.2 to 31, mean 8.1`."""
+    size = " × ".join(map(str, values.shape)) or "1"
+    if values.dtype.kind not in "biuf" or not values.size:
+        return f"{size} of {values.dtype}"
+    there = values[np.isfinite(values)].astype(float)
+    gone = values.size - there.size
+    span = f"{there.min():.4g} to {there.max():.4g}, mean {there.mean():.4g}" if there.size else "nothing"
+    return f"{size} numbers, {span}" + f", {gone} missing" * bool(gone)
+
+
 def _graph(model: Any) -> str:
     # Imported late: a page without a graph does not need the layout's packages.
     return import_module("gibbsite.views.graph.picture").graph_svg(model.graph)
@@ -144,7 +185,7 @@ def _posterior(run: RunLike, content: Content) -> str:
 
 
 def _drawn(picture: str, height: float, note: str) -> str:
-    document = svg.document(WIDTH, height, [picture], colour=INK)
+    document = svg.document(WIDTH, height, [picture], colour="currentColor")
     return f'<div class="scroll">{document}</div><p class="muted">{escape(note)}</p>'
 
 

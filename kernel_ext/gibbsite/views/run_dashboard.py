@@ -6,6 +6,7 @@
 
 A background thread draws: it wakes when the run has a new chunk, at most once a second, and sleeps so long
 after each update that drawing takes no more than its share of the time. The run itself never waits for it.
+What takes longer once the run has ended is done by one worker for all dashboards (`host/beside.py`).
 """
 
 import threading
@@ -21,6 +22,7 @@ from ipywidgets import widget_serialization
 
 from gibbsite.errors import GibbsiteError
 from gibbsite.views.host.assets import joined
+from gibbsite.views.host.beside import BESIDE
 from gibbsite.views.host.bokeh import BokehWidget, serialised
 from gibbsite.views.host.control import Control
 from gibbsite.views.host.display import first_line, show, update_twin
@@ -173,8 +175,10 @@ class Dashboard:
         if shell is not None:
             shell.events.unregister("post_run_cell", self._cell_done)
         thread = self._thread
-        if thread is not None and self._run.status in ENDED and not _watched(shell):
-            thread.join(timeout=10)
+        if self._run.status in ENDED and not _watched(shell):
+            if thread is not None:
+                thread.join(timeout=10)
+            BESIDE.settle(10)
 
     # ------------------------------------------------------------ events
 
@@ -225,7 +229,10 @@ class Dashboard:
                 self._measure_blocks()
             if ended:
                 self._leave_twin()
-                self._attend()
+                if self._clinic.waiting:  # a person waits
+                    self._attend()
+                else:
+                    BESIDE.ask(self)
             elif self.widget._cures:
                 self.widget._cures = {}
             spent = time.thread_time() - began
@@ -242,10 +249,21 @@ class Dashboard:
                 least = self._interval / 4 if early else self._interval
                 self._urgent.wait(max(least, spent / SHARE))
 
+    def finish(self) -> None:
+        """What nobody waits for once the run has ended: the prior's densities, what would help the run, and
+        the picture that a page without a kernel shows; for `BESIDE`."""
+        if self._run.status not in ENDED:
+            return  # it goes on
+        self._panel.with_prior = True
+        self._refresh()
+        self._leave_twin()
+        self._attend()
+
     def _leave_twin(self) -> None:
         """Bring the static twin up to date, unless it shows all this already."""
         snapshot = self._content.snapshot
-        shown = (snapshot.status, snapshot.draws_done, self._labels, snapshot.blocks)
+        prior = self._panel.with_prior
+        shown = (snapshot.status, snapshot.draws_done, self._labels, snapshot.blocks, prior)
         if shown != self._twinned:
             self._twinned = shown
             update_twin(self, self.widget._twin)

@@ -22,7 +22,7 @@ from gibbsite.views.predictions.picture import plot_prediction, prediction_html,
 from gibbsite.views.report import write_report
 from gibbsite.views.run.card import card_html
 from gibbsite.views.run.content import gather
-from gibbsite.views.run.history import history_html
+from gibbsite.views.run.history import history_html, write_runs
 from gibbsite.views.run.history_widget import RunsWidget
 from gibbsite.views.run.words import text
 from gibbsite.views.run_dashboard import dashboard
@@ -39,6 +39,7 @@ __all__ = [
     "watch",
     "write_check",
     "write_report",
+    "write_runs",
 ]
 
 

@@ -1,6 +1,9 @@
 """The runs of a process side by side: what changed, how they did, how well they predict."""
 
+import os
+import re
 import warnings
+from contextlib import nullcontext
 
 import arviz_stats
 import gibbsite as gb
@@ -9,6 +12,8 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.diagnostics.verdict.history import Runs, changes
+from gibbsite.errors import CheckpointError, OptionError
+from gibbsite.storage import checkpoint
 
 Y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
 SOURCES = ("def m(y):\n  sd ~ HalfNormal(5)\n", "def m(y):\n  sd ~ HalfNormal(1)\n")
@@ -84,3 +89,71 @@ def test_two_runs_side_by_side(runs):
     found = runs.compare(0, 1)
     assert found.compared == 2 and "ESS/s" in repr(found)
     assert str(runs[0].compare(runs[1])) == str(found)
+
+
+class Logged:
+    """What MLflow is asked for."""
+
+    def __init__(self):
+        self.asked = {}
+
+    def __getattr__(self, name):
+        return lambda *values, **named: self.asked.setdefault(name, values or named) and None
+
+    def start_run(self, run_name):
+        self.asked["start_run"] = run_name
+        return nullcontext()
+
+
+def test_a_project_across_days(tmp_path):
+    """Stores of a folder tell source, data and what was noted, without the model; a page shows them."""
+    first = gb.model(normal, Y, _source=SOURCES[0], _name="m").sample(**ASKED, store=tmp_path / "a")
+    first.annotate("as in the <paper>", tags=["paper"])
+    second = gb.model(normal, Y, _source=SOURCES[1], _name="m").sample(**ASKED)
+    second.annotate(tags=["try"])
+    second.save(tmp_path / "b")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        elpd = first.elpd()
+    with pytest.raises(OptionError, match="list of texts"):
+        second.annotate(tags="try")
+    os.utime(tmp_path / "a" / "checkpoint.npz", (1, 1))
+    found = gb.runs(tmp_path)
+    entries = found.entries
+    assert [e.note for e in entries] == ["as in the <paper>", ""] and entries[1].tags == ("try",)
+    assert entries[1].changed == "- sd ~ HalfNormal(5) + sd ~ HalfNormal(1)"
+    assert entries[0].data == first.data_fingerprint == entries[1].data
+    assert entries[0].elpd.elpd == pytest.approx(float(elpd.elpd)) and entries[1].elpd is None
+    page = found.page(tmp_path / "runs.html").read_text()
+    assert "as in the &lt;paper&gt;" in page and '<span class="tag">try</span>' in page
+    assert '<span class="gone">-  sd ~ HalfNormal(5)</span>' in page and "<script" not in page
+    # notes are no part of a run: where they are damaged it is read without
+    for damage in ("{", "[]", '{"note": 1}', '{"elpd": {"elpd": "x"}}'):
+        (tmp_path / "a" / "remarks.json").write_text(damage)
+        assert gb.load(tmp_path / "a").remarks == {"note": "", "tags": []}
+    log = Logged()
+    second.log_to(log, report=True)
+    (params,), (numbers,), (tags,) = (log.asked[n] for n in ("log_params", "log_metrics", "set_tags"))
+    assert log.asked["start_run"] == "m" and params["chains"] == 2 and numbers["draws_done"] == 60
+    assert tags["source"] == SOURCES[1] and tags["try"] == "true" and "log_artifact" in log.asked
+    report = first.report(tmp_path / "report.html").read_text()
+    for told in (
+        "seed",
+        "fingerprint of the data",
+        "+src.",
+        "8 numbers, -3 to 28",
+        "prefers-color-scheme: dark",
+    ):
+        assert told in report
+
+
+def test_unreleased_sources_are_told_apart(monkeypatch):
+    now = checkpoint.versions()
+    checkpoint.same_versions(now)
+    assert re.fullmatch(r"[\d.]+\+src\.[0-9a-f]{12}", now["gibbsite"])
+    assert "(sources" in checkpoint.requirements(now) and "+src" not in checkpoint.requirements(now)
+    monkeypatch.setattr(checkpoint, "_sources", lambda: "0" * 12)
+    with pytest.raises(CheckpointError, match=r"src.*would not go on exactly"):
+        checkpoint.same_versions(now)
+    monkeypatch.setattr(checkpoint, "RELEASED", True)
+    assert "+" not in checkpoint.versions()["gibbsite"]

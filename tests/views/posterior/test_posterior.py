@@ -11,7 +11,17 @@ from bokeh.document import Document
 from bokeh.models import GlyphRenderer
 from gibbsite.errors import ExpressionError, OptionError, UnknownNameError
 from gibbsite.sampling.derived.interval import Interval
-from gibbsite.sampling.derived.marginals import Forest, Marginal, Strip, elements, marginal, with_prior
+from gibbsite.sampling.derived.marginals import (
+    Forest,
+    Marginal,
+    Strip,
+    elements,
+    explained,
+    marginal,
+    places,
+    ribbon,
+    with_prior,
+)
 from gibbsite.views.plots import bokeh
 from gibbsite.views.plots.picture import axes
 from gibbsite.views.posterior.gather import gather_posterior
@@ -37,6 +47,18 @@ SHOWN = {
     "forest": elements("theta", RNG.normal(size=(3, 500, 5)), ["<a>", "b", "c", "d", "e"], ETI),
     "long forest": elements("beta", RNG.normal(size=(2, 50, 90)), [f"beta[{i}]" for i in range(90)], ETI),
     "upright strip": elements("z", RNG.integers(0, 3, (3, 500, 4)), list("abcd"), ETI),
+    "ribbon": ribbon(
+        "level", RNG.normal(size=(2, 50, 30)), [f"{k}" for k in range(30)], ETI, np.arange(30.0)
+    ),
+    "ribbons of two runs with data": ribbon(
+        "age",
+        RNG.normal(size=(2, 50, 30)),
+        [f"<{k}>" for k in range(30)],
+        ETI,
+        np.arange(30.0) + 60,
+        RNG.normal(size=30),
+        RNG.normal(size=(2, 60, 30)),
+    ),
     "strip": elements("z", RNG.integers(0, 3, (2, 50, 400)), [f"z[{i}]" for i in range(400)], ETI),
 }
 
@@ -213,3 +235,30 @@ def test_run_plot_is_one_picture(run, tmp_path):
         plot_run(run, "mu[0]", "mu[1]", "w[0]")
     with pytest.raises((UnknownNameError, KeyError)):
         plot_run(run, "nu")
+
+
+def test_what_has_an_order_is_a_ribbon():
+    """Years, months and time are; groups are not, in whatever order they stand."""
+    walk = np.cumsum(RNG.normal(size=40)) + 0.1 * RNG.normal(size=(2, 50, 40))
+    apart = 3 * RNG.normal(size=40) + 0.1 * RNG.normal(size=(2, 50, 40))
+    plain, years = [f"level[{i}]" for i in range(40)], [str(1900 + 2 * i) for i in range(40)]
+    months = [f"{2018 + i // 12}-{i % 12 + 1:02d}" for i in range(40)]
+    np.testing.assert_array_equal(places(years, apart), 1900.0 + 2 * np.arange(40))
+    found = places(months, apart)
+    assert found is not None and set(np.diff(found)) == {28, 29, 30, 31}
+    np.testing.assert_array_equal(places(plain, walk), np.arange(40))
+    assert places(plain, apart) is None and places(plain, apart, in_time=True) is not None
+    assert places([f"county {i}" for i in range(40)], walk) is None
+    assert places(years[::-1], walk) is None and places(years, walk[..., None]) is None
+    assert places(years[:5], walk[..., :5]) is None
+    data = np.median(walk, axis=(0, 1)) + 0.1
+    assert 0.9 < explained(walk, data) < 1 and explained(walk, data + 100) < 0 > explained(
+        walk, np.exp(5 * data)
+    )
+
+
+def test_titles_end_where_the_next_plot_begins():
+    plot = plot_of(marginal("a" * 300, "mu", NORMAL, ETI), "card")
+    drawn = axes(plot, 290).render()
+    title = re.search(r'font-weight="600"[^>]*>([^<]*)<', drawn)
+    assert title is not None and len(title[1]) < 290 / 6 and title[1].endswith("…")

@@ -1,27 +1,29 @@
 """The runs of a process side by side: what changed from one to the next, and how they did."""
 
 import difflib
-import weakref
+import math
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from gibbsite.diagnostics.verdict.compare import Comparison, compare
 from gibbsite.errors import GibbsiteError
-from gibbsite.showing import Live
-from gibbsite.storage.checkpoint import data_hash
+from gibbsite.showing import Live, views
 
 _ENDED = ("finished", "stopped", "failed")
 _SETTINGS = ("draws", "asked_warmup", "chains", "seed", "thin")
 _SHORT = 46  # characters of a line of source that are told
 _MOST_LINES = 2
 _HEADS = ("", "model", "changed", "schedule", "draws", "verdict", "seconds", "ESS/s", "elpd (LOO)")
-_hashes: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
+_MLFLOW_TEXT = 500  # letters of a parameter that every MLflow server takes
 
 
 @dataclass(frozen=True)
 class Entry:
     """One run in a history; `changed` says how it differs from the one before it, `elpd` is ArviZ's, or
-    None where it was not asked for."""
+    None where it was not asked for; `data` a fingerprint; `note` and `tags` what people wrote."""
 
     run: Any
     model: str
@@ -32,6 +34,9 @@ class Entry:
     seconds: float
     ess_per_second: float | None
     elpd: Any = None
+    data: str = ""
+    note: str = ""
+    tags: tuple[str, ...] = ()
 
     def cells(self, number: int) -> tuple[str, ...]:
         """The row as words, in the order of `Runs.heads`."""
@@ -74,6 +79,12 @@ class Runs(list[Any], Live):
         """The posteriors of two runs, by their places, in the same plots: see `Run.plot`."""
         return self[first].plot(*labels, beside=self[second])
 
+    def page(self, path: str | PathLike[str]) -> Path:
+        """Write the runs as one HTML file: a row each, with what changed, data, schedule, verdict, seconds,
+        elpd, tags and note, and below it the model's source and its difference from the run before. Raises
+        `OSError` where it cannot be written."""
+        return views().write_runs(self, Path(path).expanduser())
+
     def __repr__(self) -> str:
         rows = [self.heads, *(e.cells(i) for i, e in enumerate(self.entries))]
         if len(rows) == 1:
@@ -111,7 +122,36 @@ def _entry(run: Any, before: Any) -> Entry:
         seconds=run.elapsed,
         ess_per_second=snapshot.efficiency.ess_per_second,
         elpd=run.known_elpd,
+        data=run.data_fingerprint,
+        note=run.remarks["note"],
+        tags=tuple(run.remarks["tags"]),
     )
+
+
+def logged(run: Any, mlflow: Any, report: bool) -> None:
+    """See `Run.log_to`."""
+    s, shot, elpd = run.settings, run.snapshot(24), run.known_elpd
+    with mlflow.start_run(run_name=run.model_name):
+        asked = {n.removeprefix("asked_"): getattr(s, n) for n in _SETTINGS}
+        texts = {"model": run.model_name, "schedule": run.schedule_text, "data": run.data_fingerprint}
+        mlflow.log_params({**asked, **{n: t[:_MLFLOW_TEXT] for n, t in texts.items()}})
+        rhats, sizes = [s.rhat for s in shot.scalars], [s.ess_bulk for s in shot.scalars]
+        numbers = {
+            "seconds": run.elapsed,
+            "draws_done": shot.draws_done,
+            "divergences": sum(shot.divergences),
+            "worst_rhat": max((r for r in rhats if math.isfinite(r)), default=math.nan),
+            "worst_ess_bulk": min((n for n in sizes if math.isfinite(n)), default=math.nan),
+            "ess_per_second": shot.efficiency.ess_per_second or math.nan,
+            "elpd_loo": math.nan if elpd is None else elpd.elpd,
+            "elpd_loo_se": math.nan if elpd is None else elpd.se,
+        }
+        mlflow.log_metrics({n: float(v) for n, v in numbers.items() if math.isfinite(v)})
+        told = {"verdict": str(run.verdict), "note": run.remarks["note"], "source": run.source}
+        mlflow.set_tags({n: t for n, t in told.items() if t} | {t: "true" for t in run.remarks["tags"]})
+        if report:
+            with TemporaryDirectory() as folder:
+                mlflow.log_artifact(str(run.report(Path(folder) / "report.html")))
 
 
 def changes(before: Any, after: Any) -> list[str]:
@@ -123,7 +163,7 @@ def changes(before: Any, after: Any) -> list[str]:
         found.append(_difference(_source(before), _source(after)))
     elif before.fingerprint != after.fingerprint:
         found.append("model changed")
-    if not found and _data(before) != _data(after):
+    if not found and before.data_fingerprint != after.data_fingerprint:
         found.append("data")
     if not found and before.schedule_text != after.schedule_text:
         found.append("schedule")
@@ -133,17 +173,7 @@ def changes(before: Any, after: Any) -> list[str]:
 
 
 def _source(run: Any) -> str:
-    return "" if run.model is None else str(run.model.source)
-
-
-def _data(run: Any) -> str:
-    """Of runs without their models the data are not at hand, and count as the same."""
-    plan = run.plan
-    if run.model is None:
-        return ""
-    if plan not in _hashes:
-        _hashes[plan] = data_hash(plan)
-    return _hashes[plan]
+    return run.source
 
 
 def _difference(old: str, new: str) -> str:

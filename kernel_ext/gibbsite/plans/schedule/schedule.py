@@ -2,6 +2,7 @@
 
 import html
 import itertools
+import math
 import numbers
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from gibbsite.kernels.interleaved import Interleaved
 from gibbsite.plans.candidates.alone import plainest
 from gibbsite.plans.candidates.candidate import Candidate, told
 from gibbsite.plans.candidates.choice import checked, chosen
+from gibbsite.plans.candidates.promise import Promises
 from gibbsite.plans.candidates.reasons import because_summed, reason
 from gibbsite.plans.schedule.decided import decided_apart
 from gibbsite.plans.schedule.deterministic import stuck_apart
@@ -75,6 +77,18 @@ class Schedule:
         longer than weighing them.
         """
         return checked(self.facts, self.weighed, lambda spec: _checked(self.facts, spec))
+
+    @cached_property
+    def work(self) -> float:
+        """What a sweep takes, in about nanoseconds for four chains: as it was counted where schedules were
+        weighed, else counted now; NaN where that cannot be."""
+        known = [c.work for c in self.weighed if c.chosen and not math.isnan(c.work)]
+        if known:
+            return known[0]
+        failed = notes_in(self.facts.density.cache)
+        promises = Promises(self.facts, ())
+        spec = Spec(self.updates, self.random_scan)
+        return attempted("the work of a schedule", lambda: promises.work(spec), lambda: math.nan, failed)
 
     @property
     def text(self) -> str:

@@ -17,6 +17,7 @@ MOST_DRAWS = 20_000
 _GRID = 240
 _MOST_BARS = 60
 _MOST_ROWS = 40
+_LEAST_RIBBON, _MOST_POINTS = 13, 400
 _MOST_CELLS = 300
 _MOST_CATEGORIES = 24
 
@@ -80,7 +81,27 @@ class Strip:
     called: tuple[str, ...] = ()
 
 
-Shown = Marginal | Forest | Strip
+@dataclass(frozen=True)
+class Ribbon:
+    """An array along an ordered axis, such as time or age: as `Forest`, `x` being the places of its elements
+    and `data` what was observed there, where that is on the same scale."""
+
+    site: str
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    x: np.ndarray
+    median: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    inner_low: np.ndarray
+    inner_high: np.ndarray
+    interval: Interval
+    total: int
+    data: np.ndarray | None = None
+    other: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+
+Shown = Marginal | Forest | Strip | Ribbon
 
 
 def marginal(
@@ -126,6 +147,72 @@ def with_prior(found: Marginal, draws: np.ndarray) -> Marginal:
         level = near.size / finite.size / (7 * span)
         return replace(found, prior=np.full(found.x.size, level))
     return replace(found, prior=_density(near, found.x, 0.0) * (near.size / finite.size))
+
+
+def places(names: Sequence[str], values: np.ndarray, in_time: bool = False) -> np.ndarray | None:
+    """Where the elements of a vector stand along an ordered axis; None where nothing says that they have an
+    order.
+
+    That is said by labels that are rising numbers or dates, by a site that goes through time, and, without
+    labels, by neighbours of draws `[chain, draw, n]` that are alike: their means' correlation is more than
+    three standard errors from that of independent numbers.
+    """
+    n = values.shape[2]
+    if values.ndim != 3 or n < _LEAST_RIBBON or values.dtype.kind not in "f":
+        return None
+    for kind in (np.float64, "M8[D]"):
+        try:
+            found = np.array(names, dtype=kind)
+        except ValueError:  # no numbers, no dates
+            continue
+        found = found.astype(np.float64)
+        if np.isfinite(found).all() and (np.diff(found) > 0).all():
+            return found
+    plain = all(name.endswith("]") and "[" in name for name in (names[0], names[-1]))  # `level[3]`
+    if not plain:
+        return np.arange(n, dtype=float) if in_time else None
+    if not in_time:
+        with np.errstate(all="ignore"):
+            middle = _thinned(values).mean(axis=(0, 1), dtype=float)
+            alike = np.corrcoef(middle[1:], middle[:-1])[0, 1]
+        if not alike > 3 / np.sqrt(n):
+            return None
+    return np.arange(n, dtype=float)
+
+
+def explained(values: np.ndarray, data: np.ndarray) -> float:
+    """How much of the variance of `data` `[n]` the means of draws `[chain, draw, n]` account for: 1 where
+    they are the data, 0 or less where they are of another scale or of something else."""
+    there = np.isfinite(data)
+    with np.errstate(all="ignore"):
+        middle = _thinned(values).mean(axis=(0, 1), dtype=float)
+        return 1 - float(np.mean((data - middle)[there] ** 2) / np.var(data[there].astype(float)))
+
+
+def ribbon(
+    site: str,
+    values: np.ndarray,
+    names: Sequence[str],
+    interval: Interval,
+    x: np.ndarray,
+    data: np.ndarray | None = None,
+    beside: np.ndarray | None = None,
+) -> Ribbon:
+    """Of draws `[chain, draw, n]` at the places `x` `[n]`; `data` `[n]` are shown with them, `beside` is
+    another run's draws."""
+    n = values.shape[2]
+    flat = np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).round().astype(int))
+    pooled = _thinned(values)[..., flat].reshape(-1, flat.size).T
+    low, high = interval.of(pooled)
+    other = None
+    if beside is not None:
+        second = _thinned(beside)[..., flat].reshape(-1, flat.size).T
+        other = (np.median(second, axis=1), *interval.of(second))
+    labels = tuple(label_of(site, (int(k),)) for k in flat)
+    return Ribbon(
+        site, labels, tuple(names[int(k)] for k in flat), x[flat], np.median(pooled, axis=1), low, high,
+        *interval.of(pooled, 0.5), interval, n, None if data is None else data[flat].astype(float), other,
+    )  # fmt: skip
 
 
 def elements(

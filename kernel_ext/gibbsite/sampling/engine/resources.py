@@ -167,15 +167,17 @@ def estimated(
     warmup: int,
     keep_warmup: bool,
     keep: Collection[str] | None,
-    thin: int = 1,
 ) -> Estimate:
     """What a run will need."""
     kept = draws + (warmup if keep_warmup else 0)
     host = bytes_per_draw(plan, keep) * chains * kept
-    work = math.nan if plan.promised is None else plan.promised.work  # about nanoseconds for four chains
-    seconds = work * 1e-9 * chains / 4 * (draws * thin + warmup)
-    device = 2 * bytes_per_draw(plan) * chains * capacity(plan, chains)
-    return Estimate(host, device, None if math.isnan(seconds) else seconds)
+    return Estimate(host, 2 * bytes_per_draw(plan) * chains * capacity(plan, chains))
+
+
+def expected_seconds(plan: Plan, chains: int, sweeps: int) -> float | None:
+    """What so many sweeps take on a processor that is not busy; None where their work cannot be counted."""
+    seconds = plan.work() * 1e-9 * chains / 4 * sweeps
+    return None if math.isnan(seconds) else seconds
 
 
 def planned(

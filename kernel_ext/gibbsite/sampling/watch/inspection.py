@@ -1,7 +1,9 @@
 """What a run shows of itself."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,13 +28,20 @@ from gibbsite.diagnostics.modes.found import Modes
 from gibbsite.diagnostics.verdict.advice import advice
 from gibbsite.diagnostics.verdict.compare import Comparison, compare
 from gibbsite.diagnostics.verdict.elpd import elpd_of
+from gibbsite.diagnostics.verdict.history import logged
 from gibbsite.diagnostics.verdict.verdict import Verdict, judged
 from gibbsite.errors import OptionError, StoreError, UnknownNameError
 from gibbsite.ground.arguments import a_name, a_path, shown, text
 from gibbsite.ground.services import ask
 from gibbsite.plans.schedule.plan import Plan, of_the_prior
 from gibbsite.sampling.derived.deriving import Deriving
-from gibbsite.sampling.engine.resources import Estimate, Place, bytes_per_draw, estimated
+from gibbsite.sampling.engine.resources import (
+    Estimate,
+    Place,
+    bytes_per_draw,
+    estimated,
+    expected_seconds,
+)
 from gibbsite.sampling.engine.stages import Stages
 from gibbsite.sampling.engine.timing import BlockClock
 from gibbsite.sampling.watch.monitor import Monitor
@@ -42,6 +51,8 @@ from gibbsite.sampling.watch.predicting import Predicting
 from gibbsite.sampling.watch.results import question_of
 from gibbsite.sampling.watch.summary import WORST, summary_of
 from gibbsite.showing import Shown, views
+from gibbsite.storage.checkpoint import data_hash
+from gibbsite.storage.described import write_remarks
 from gibbsite.storage.draws import Draws, empty_like, label_of, scalar_labels
 from gibbsite.storage.store import Store
 from gibbsite.storage.summaries import Summary
@@ -53,7 +64,7 @@ _KEPT_TRACES = 16
 _MACHINERY = frozenset({"attach_store", "follow", "give_engine", "kept", "settle", "take_up", "trace"})
 _MACHINERY |= {"aim", "begin_from", "continue_", "forked", "going", "snapshot", "start", "subscribe"}
 _MACHINERY |= {"fingerprint", "known_elpd", "plan", "warmup_labels", "warmup_trace"}
-_MACHINERY |= {"diverging", "element_names", "value_labels"}
+_MACHINERY |= {"diverging", "element_names", "value_labels", "data_fingerprint", "of_folder"}
 
 
 class Looking(Deriving, Predicting, Shown):
@@ -83,6 +94,8 @@ class Looking(Deriving, Predicting, Shown):
     _stages: Stages
     _because: str
     _thinned: dict[tuple[str, int], Thinned]
+    _remarks: Mapping[str, Any]
+    _folder: Path | None
     _looking: threading.Lock
     _store: Store | None
     _store_error: StoreError | None
@@ -107,10 +120,51 @@ class Looking(Deriving, Predicting, Shown):
         """A hash of the model's structure, not of the data's values."""
         return self._plan.fingerprint
 
+    @cached_property
+    def data_fingerprint(self) -> str:
+        """A hash of the data that the run is of; empty where a store does not tell."""
+        return self._plan.data or data_hash(self._plan)
+
+    @property
+    def source(self) -> str:
+        """The model's NumPyro function as text; empty where a store does not tell."""
+        return str(self.model.source) if self.model is not None else self._plan.source
+
     @property
     def known_elpd(self) -> Any:
         """What `elpd` has found of the draws of now; None where it was not asked yet."""
         return self._results.answered(question_of("elpd"), self.kept.sampled.steps)
+
+    def annotate(self, note: str | None = None, *, tags: Iterable[str] | None = None) -> None:
+        """Note something of the run, in place of what was noted before: `run.annotate("wider prior",
+        tags=["paper"])`. It is shown by `gibbsite.runs(folder)` and in `run.remarks`, and kept beside the run
+        where that is on disk. Raises `OptionError` for what is no text, `StoreError` where it cannot be
+        kept."""
+        if note is not None:
+            self._remember(note=text("note", note, "wider prior"))
+        if tags is not None:
+            listed = [tags] if not isinstance(tags, Iterable) else list(tags)
+            if isinstance(tags, str) or not all(isinstance(t, str) for t in listed):
+                raise OptionError(f"tags are a list of texts, as in ['paper'], not {shown(tags)}")
+            self._remember(tags=listed)
+
+    @property
+    def remarks(self) -> Mapping[str, Any]:
+        """What was noted of the run: "note" and "tags"."""
+        return {"note": "", "tags": [], **self._remarks}
+
+    def _remember(self, **more: Any) -> None:
+        self._remarks = {**self._remarks, **more}
+        folder = self._folder if self._store is None else self._store.path
+        if folder is not None:
+            write_remarks(Path(folder).expanduser(), self.remarks)
+
+    def log_to(self, mlflow: Any, *, report: bool = False) -> None:
+        """Log the run to MLflow, by the module itself (`run.log_to(mlflow)`) or anything with its
+        `start_run`, `log_params`, `log_metrics`, `set_tags` and, with `report`, `log_artifact`: what was
+        asked for, measures of convergence, the elpd where it is known, source, fingerprints, note and tags.
+        Gibbsite does not install it."""
+        logged(self, mlflow, report)
 
     def elpd(self, *, kfold: int | None = None, by: Any = None, refit: bool = False) -> Any:
         """The expected log predictive density, by ArviZ's leave-one-out cross-validation (Vehtari, Gelman and
@@ -166,7 +220,9 @@ class Looking(Deriving, Predicting, Shown):
     def memory(self) -> Estimate:
         """Bytes that the draws take when the run is complete, and about how long sampling takes."""
         s = self.settings
-        return estimated(self._plan, self._chains, self._target, self._warmup, s.keep_warmup, s.keep, s.thin)
+        found = estimated(self._plan, self._chains, self._target, self._warmup, s.keep_warmup, s.keep)
+        sweeps = self._target * s.thin + self._warmup
+        return replace(found, seconds=expected_seconds(self._plan, self._chains, sweeps))
 
     @property
     def summaries(self) -> dict[str, Summary]:

@@ -16,6 +16,7 @@ _LINE, _FAINT = 'stroke="currentColor" stroke-opacity="0.45"', 'stroke="currentC
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 SIZE = 11
+_LETTER = 6.6  # pixels of a letter of a title, on average
 # characters that no XML may hold, however they are written: a picture with one of them is not shown at all
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Space around the plotting area: left for numbers, bottom for numbers and the axis' label.
@@ -274,9 +275,11 @@ class Axes:
         if self.x_label:
             back.append(text((left + right) / 2, self.height - 5, self.x_label, size=10, anchor="middle"))
         if self.title:
-            back.append(
-                text(min(left, LEFT), 14, self.title, size=12, font_weight="600", fill=self.title_colour)
-            )
+            start = min(left, LEFT)
+            # what goes on beyond the plot would run into the next one's title
+            room = max(8, int((self.width - start) / _LETTER))
+            title = self.title if len(self.title) <= room else self.title[: room - 1] + "…"
+            back.append(text(start, 14, title, size=12, font_weight="600", fill=self.title_colour))
         return "".join([*back, data, *self.over])
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gibbsite.sampling.derived.marginals import Forest, Marginal, Shown, Strip
+from gibbsite.sampling.derived.marginals import Forest, Marginal, Ribbon, Shown, Strip
 from gibbsite.views.ink import svg
 from gibbsite.views.plots import picture
 from gibbsite.views.posterior.gather import Posterior
@@ -50,14 +50,14 @@ def _card(found: Shown, name: str, derived: set[str]) -> dict[str, Any]:
 
 
 def _wide(found: Shown) -> bool:
-    return isinstance(found, Strip) and not upright(found)
+    return isinstance(found, Ribbon) or (isinstance(found, Strip) and not upright(found))
 
 
 def _words(found: Shown) -> str:
     """For those who do not see the picture."""
     if isinstance(found, Marginal):
         return f"{found.label}: {told(found)}"
-    what = "intervals" if isinstance(found, Forest) else "probabilities of values"
+    what = "probabilities of values" if isinstance(found, Strip) else "intervals"
     return f"{found.site}: {what} of {found.total} elements"
 
 

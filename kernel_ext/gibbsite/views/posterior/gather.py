@@ -1,18 +1,29 @@
 """What a posterior view shows at one moment, gathered from a run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from gibbsite.sampling.derived.interval import Interval, chosen
-from gibbsite.sampling.derived.marginals import Marginal, Shown, elements, marginal, with_prior
+from gibbsite.sampling.derived.marginals import (
+    Marginal,
+    Shown,
+    elements,
+    explained,
+    marginal,
+    places,
+    ribbon,
+    with_prior,
+)
 from gibbsite.storage.draws import label_of
 from gibbsite.views.run.content import MAX_CHAINS, RunLike
 
 MOST_SITES = 36
 _POINTS = 2000
 _MARKED = 400
+_WALKS = ("GaussianRandomWalk", "EulerMaruyama", "GaussianStateSpace")
 
 
 @dataclass(frozen=True)
@@ -82,13 +93,32 @@ class _Gathered:
     before: Mapping[str, np.ndarray]
     others: Mapping[str, np.ndarray]
     interval: Interval
+    near: dict[int, str] = field(default_factory=dict)  # by length of data, the array that is nearest to them
 
     def shown(self, site: str) -> Shown:
         values, run = self.arrays[site], self.run
         if values[0, 0].size == 1:
             return self._scalar(site, (0,) * (values.ndim - 2))
         names, called = run.element_names(site), run.value_labels(site)
+        plan: Any = getattr(run, "plan", None)
+        own = None if plan is None else plan.sites.get(site)
+        in_time = own is not None and (own.in_scan or own.fn_name in _WALKS)
+        if (x := places(names, values, in_time)) is not None:
+            data = None if plan is None else self._data_at(site, plan)
+            return ribbon(site, values, names, self.interval, x, data, self.others.get(site))
         return elements(site, values, names, self.interval, called, self.others.get(site))
+
+    def _data_at(self, site: str, plan: Any) -> np.ndarray | None:
+        """What was observed along the site's axis, if it is this array of all that is nearest to it."""
+        data = _data_along(plan, self.arrays[site].shape[2])
+        if data is None:
+            return None
+        if len(data) not in self.near:
+            like = {n: v for n, v in self.arrays.items() if v.shape[2:] == data.shape and v.dtype.kind == "f"}
+            alike = {n: explained(v, data) for n, v in like.items()}
+            best = max(alike, key=alike.__getitem__)
+            self.near[len(data)] = best if alike[best] > 0 else ""
+        return data if self.near[len(data)] == site else None
 
     def large(self, label: str) -> Shown:
         if label in self.arrays:
@@ -110,6 +140,12 @@ class _Gathered:
         known = self.before.get(site)
         fits = known is not None and known.shape[1:] == values.shape[2:]
         return with_prior(found, known[(slice(None), *index)]) if known is not None and fits else found
+
+
+def _data_along(plan: Any, length: int) -> np.ndarray | None:
+    """What was observed along an axis of this length, where one site alone was."""
+    found = [np.asarray(v) for v in plan.observed.values() if np.shape(v) == (length,)]
+    return found[0] if len(found) == 1 and found[0].dtype.kind in "biuf" else None
 
 
 def _pair(run: RunLike, first: str, second: str) -> Pair:

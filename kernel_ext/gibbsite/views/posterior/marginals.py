@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gibbsite.sampling.derived.marginals import Forest, Marginal, Shown, Strip
+from gibbsite.sampling.derived.marginals import Forest, Marginal, Ribbon, Shown, Strip
 from gibbsite.views.ink.colours import BAD, CHAINS, OTHERS
 from gibbsite.views.plots.plot import (
     Axis,
@@ -40,6 +40,8 @@ def plot_of(found: Shown, name: str, *, large: bool = False) -> Plot:
             return _forest(found, name, large)
         case Strip():
             return _strip(found, name, large)
+        case Ribbon():
+            return _ribbon(found, name, large)
 
 
 def focus_rows(posterior: Posterior) -> Rows:
@@ -208,6 +210,47 @@ def _forest(found: Forest, name: str, large: bool) -> Plot:
         y=Axis(0.4, n + 0.6, ticks=tuple((float(v), words) for v, words in zip(y, found.names, strict=True))),
         title=found.site if large else f"{found.site}: median, {found.interval}",
         height=max(LARGE, 60 + 18 * n) if large else 58 + _ROW * n,
+        least=300,
+    )
+
+
+def _ribbon(found: Ribbon, name: str, large: bool) -> Plot:
+    x = found.x
+    table = {
+        "x": x, "name": list(found.names), "median": found.median, "low": found.low, "high": found.high,
+        "inner_low": found.inner_low, "inner_high": found.inner_high,
+    }  # fmt: skip
+    tip: Tip = (("", "@name"), ("median", "@median"), (str(found.interval), "@low to @high")) if large else ()
+    tables = {name: table}
+    marks: list[Mark] = [
+        Band(name, "ink", 0.13, low="low", high="high"),
+        Band(name, "ink", 0.22, low="inner_low", high="inner_high"),
+        Line(name, "ink", 0.95, tip=tip, y="median", width=1.6),
+    ]
+    shown, told = [found.low, found.high], f"median, 50 % and {found.interval}"
+    if found.other is not None:
+        median, low, high = found.other
+        tables[f"{name} other"] = {"x": x, "median": median, "low": low, "high": high}
+        marks += [Line(f"{name} other", OTHERS, 0.9, y=y, dash=(4, 3)) for y in ("median", "low", "high")]
+        shown += [low, high]
+    if found.data is not None:
+        tables[f"{name} data"] = {"x": x, "y": found.data}
+        marks.append(Dots(f"{name} data", CHAINS[0], 0.8, tip=(("data", "@y"),) if large else (), size=4.0))
+        shown.append(found.data)
+        told += ", dots: data"
+    some = f" · {x.size} of {found.total} elements, evenly spaced" if x.size < found.total else ""
+    # not at the ends, where words would be cut
+    at = np.unique(((np.arange(5) + 0.5) / 5 * (x.size - 1)).round().astype(int))
+    plain = found.names[0] == found.labels[0]  # without labels of their own
+    ticks = tuple((float(x[i]), str(int(x[i])) if plain else _clipped(found.names[i], 12)) for i in at)
+    return Plot(
+        name,
+        tables,
+        tuple(marks),
+        x=Axis(float(x[0]), float(x[-1]), told + some if large or some else "", ticks),
+        y=Axis(*reach(*shown)),
+        title=found.site if large else f"{found.site}: {told}",
+        height=LARGE if large else 2 * CARD,
         least=300,
     )
 

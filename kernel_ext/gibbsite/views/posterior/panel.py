@@ -47,6 +47,7 @@ class PosteriorPanel:
         self._sent: tuple[Any, ...] = ()
         self.now: Posterior | None = None
         self._turned = False
+        self.with_prior = False
         self._checks = CheckPanel(run)
 
     def view(self, content: Content) -> str:
@@ -108,8 +109,9 @@ class PosteriorPanel:
         if content.snapshot.draws_done < 2 or not (ended or self.view(content) == "posterior"):
             self.now = None
             return
-        prior = ended and content.snapshot.status != "failed"
-        state = (content.snapshot.draws_done, ended, self._focus, self._answered)
+        # compiled where it was not yet: not while somebody waits for the run's end
+        prior = ended and content.snapshot.status != "failed" and self.with_prior
+        state = (content.snapshot.draws_done, ended, (self._focus, prior), self._answered)
         if self.now is not None and state == self._sent[:4]:
             return
         try:
