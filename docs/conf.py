@@ -80,6 +80,13 @@ def without_widgets(app: Any, page: str, template: str, context: dict[str, Any],
     context["script_files"] = [s for s in scripts if getattr(s, "attributes", {}).get("type") != WIDGETS]
 
 
+def without_blanks(app: Any, tree: nodes.document, page: str) -> None:
+    """Leave out what a widget says in plain text, which is nothing."""
+    for block in list(tree.findall(nodes.literal_block)):
+        if not block.astext().strip():
+            block.parent.remove(block)
+
+
 def docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are plain text: code stands in single backticks, and stars and bars mean nothing."""
 
@@ -98,4 +105,5 @@ def setup(app: Any) -> None:
     inline = (lambda visitor, node: formula(visitor, node, "inline"), None)
     block = (lambda visitor, node: formula(visitor, node, "block"), None)
     app.add_html_math_renderer("mathml", inline, block)
+    app.connect("doctree-resolved", without_blanks)
     app.connect("html-page-context", without_widgets, priority=900)
