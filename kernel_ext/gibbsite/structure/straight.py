@@ -146,8 +146,9 @@ class Straight:
         density = model.density
         discrete = [n for n in density.latents if density.sites[n].discrete]
         finite = tuple(n for n in discrete if model.conditional(n).kind in ("finite", "chain"))
-        for names in (finite,) if finite else eliminable(density)[:1]:
-            if not names or self._read_by_left(names):
+        summed = finite or tuple(discrete)  # tables, or sums without end
+        for names in (summed,) if summed else eliminable(density)[:1]:
+            if self._read_by_left(names):
                 continue
             try:
                 found = model.marginal(*names)
