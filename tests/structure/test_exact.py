@@ -62,6 +62,10 @@ def test_spike_and_slab(spike):
     weights = {on: np.exp(v - total) for on, v in logs.items()}
     for on, weight in weights.items():
         agrees(*share(run, f"on[0] = {on[0]}, on[1] = {on[1]}"), weight)
+    # the priors' odds are no part of the evidence's; one of these has nothing to draw
+    factor = run.structures.bayes_factor("on[0] = 1, on[1] = 0", "on[0] = 0, on[1] = 0")
+    agrees(factor.log, factor.error, logs[1, 0] - logs[0, 0] - np.log(0.3 / 0.7))
+    assert factor.error < 0.2
     # `b` is there in every structure, drawn or 0
     assert np.isfinite(run.draws["b[0]"]).all()
     for i in range(2):

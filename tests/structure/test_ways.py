@@ -1,5 +1,6 @@
 """Where Python asks, and which way is proposed from which."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -100,6 +101,18 @@ def test_what_continuous_draws_decide_is_found_through_arithmetic():
     # what is decided otherwise does not keep its value
     assert moved_with((("a+b?", 1),), (("a+b?", 0), ("a?", 1))) == {"a", "b"}
     assert moved_with((("a+b?", 0), ("a?", 0)), (("a+b?", 0), ("a?", 1))) == {"a"}
+
+
+def test_functions_of_jax_take_what_decides_as_an_array():
+    def gated(x, as_array):
+        a, b = sample("a", dist.Normal(0.0, 1.0)), sample("b", dist.Normal(0.0, 1.0))
+        rate = jax.nn.softplus(b)  # what does not decide may go anywhere
+        loc = 1.0 if a > 0 else jax.nn.sigmoid(as_array(a))
+        sample("x", dist.Normal(loc, rate), obs=x)
+
+    assert Ways(gated, (1.0, jnp.asarray), {}).all_of(4) == [(("a?", 0),), (("a?", 1),)]
+    with pytest.raises(ModelError, match=r"JAX does not take a, by which Python decides.*jnp.asarray"):
+        Ways(gated, (1.0, lambda a: a), {}).all_of(4)
 
 
 @pytest.mark.parametrize("ask", [float, np.exp, lambda a: bool(jnp.exp(a) > 1.0)])

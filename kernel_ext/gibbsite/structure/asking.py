@@ -6,7 +6,7 @@ import functools
 import itertools
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,14 +129,15 @@ class Decided(Messenger):
     """Observes sites at values that stay NumPy's, so that Python can decide by them while all else is traced.
 
     As `numpyro.handlers.condition`, whose values become traced where a compiled run makes arrays of them.
-    Where `values` has decisions, or `deciding` is wanted, continuous draws decide: what holds stands there,
-    with a factor that it does, and `Undecided` is raised for what does not.
+    Where `values` has decisions, the continuous draws that these are made of decide, and those `deciding`
+    (None: all): with a factor that holds what `values` says, and `Undecided` where they say nothing.
     """
 
-    def __init__(self, fn: Any, values: Mapping[str, Any], deciding: bool = False):
+    def __init__(self, fn: Any, values: Mapping[str, Any], deciding: Sequence[str] | None = ()):
         super().__init__(fn)
         self.values = values
-        self.deciding = deciding or any(decided_by(n) for n in values)
+        made_of = {site for n in values for site in decided_by(n)}
+        self._deciding = None if deciding is None else made_of | {*deciding}
         self._asked: dict[str, int] = {}
         self._latent: set[str] = set()
 
@@ -144,13 +145,14 @@ class Decided(Messenger):
         """Give the value."""
         if msg["type"] not in ("sample", "deterministic"):
             return
-        if self.deciding:  # what decides is Python's affair alone
+        if self._deciding != set():  # what decides is Python's affair alone
             msg["value"] = traced(msg["value"])
             msg["args"] = tuple(map(traced, msg["args"]))
             if msg["type"] == "sample":
                 msg["fn"] = _with_traced(msg["fn"])
                 # handlers further out may give it a value: it decides all the same
-                if not msg["is_observed"] and not msg["fn"].support.is_discrete:
+                wanted = self._deciding is None or msg["name"] in self._deciding
+                if wanted and not msg["is_observed"] and not msg["fn"].support.is_discrete:
                     self._latent.add(msg["name"])
         if msg["type"] == "sample" and msg["name"] in self.values:
             msg["is_observed"], msg["value"] = True, self.values[msg["name"]]
@@ -187,8 +189,8 @@ def _with_traced(fn: Any) -> Any:
     return jax.tree.unflatten(tree, [traced(leaf) for leaf in leaves])
 
 
-def decided(fn: Callable, values: Mapping[str, Any], deciding: bool = False) -> Callable:
-    """`fn` with sites observed at values of NumPy's, and decisions made; `deciding`: asking for others."""
+def decided(fn: Callable, values: Mapping[str, Any], deciding: Sequence[str] | None = ()) -> Callable:
+    """`fn` with sites observed at values of NumPy's, and decisions made; `deciding`: see `Decided`."""
 
     @functools.wraps(fn)
     def way(*args: Any, **kwargs: Any) -> Any:
@@ -242,6 +244,7 @@ class _Seen(Messenger):
     def __init__(self, fn: Any):
         super().__init__(fn)
         self.discrete: dict[str, Any] = {}
+        self.continuous: list[str] = []
         self.names: list[str] = []
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
@@ -252,6 +255,8 @@ class _Seen(Messenger):
             return
         if getattr(msg["fn"].support, "is_discrete", False):
             self.discrete[msg["name"]] = (msg["fn"], msg["value"])
+        else:
+            self.continuous.append(msg["name"])
 
 
 @dataclass(frozen=True)
@@ -260,6 +265,7 @@ class _Stop:
 
     names: tuple[str, ...]
     discrete: Mapping[str, Any]
+    continuous: tuple[str, ...]
     error: BaseException | None
     place: tuple[Any, ...] | None
 
@@ -282,7 +288,11 @@ def _wants_value(error: BaseException) -> bool:
 
 
 def _stopped(
-    fn: Callable, args: tuple, kwargs: Mapping[str, Any], given: Mapping[str, Any], deciding: bool = False
+    fn: Callable,
+    args: tuple,
+    kwargs: Mapping[str, Any],
+    given: Mapping[str, Any],
+    deciding: Sequence[str] | None = (),
 ) -> _Stop:
     seen = _Seen(decided(fn, given, deciding))
     found: list[_Stop] = []
@@ -297,7 +307,7 @@ def _stopped(
         spot = None if error is None else spot_of(error)
         place = None if spot is None else (spot.file, spot.line, spot.start)
         sites = {n: _read(f, v) for n, (f, v) in seen.discrete.items()}
-        found.append(_Stop(tuple(seen.names), sites, error, place))
+        found.append(_Stop(tuple(seen.names), sites, tuple(seen.continuous), error, place))
         return 0
 
     jax.eval_shape(run)
@@ -339,8 +349,17 @@ def first_asked(
     """
     with handlers_alone:
         here = _stopped(fn, args, kwargs, given)
-        if here.decision is not None or here.error is None or not _wants_value(here.error):
+        if here.decision is not None or here.error is None:
             return here.decision
+        if "__jax_array__" in str(here.error):
+            spot = spot_of(here.error)
+            sites = ", ".join(dict.fromkeys(site for n in given for site in decided_by(n)))
+            raise ModelError(
+                f"a function of JAX does not take {sites}, by which Python decides"
+                f"{'' if spot is None else f' ({spot.told})'}: give it jnp.asarray(…) of that"
+            ).at(here.place and here.place[:2], "value-of-a-latent") from here.error
+        if not _wants_value(here.error):
+            return None
         # NumPy computes with values where `jnp` would do: no decision, and said to be none
         if isinstance(here.error, jax.errors.TracerArrayConversionError):
             raise told_latent(spot_of(here.error)) from here.error
@@ -352,9 +371,11 @@ def first_asked(
 
         needed = list(here.discrete)
         if not needed or not settled(needed):
-            decision = _stopped(fn, args, kwargs, given, deciding=True).decision
-            if decision is not None:
-                return decision
+            # of all continuous draws, or of one where functions of JAX do not take others
+            for deciding in (None, *([n] for n in here.continuous)):
+                there = _stopped(fn, args, kwargs, given, deciding)
+                if there.decision is not None and there.names == here.names:
+                    return there.decision
             raise told_latent(spot_of(here.error)) from here.error
         alone = next((n for n in reversed(needed) if settled([n])), None)
         if alone is not None:

@@ -185,6 +185,22 @@ class Straight:
     # what chains do
 
     @cached_property
+    def log_prior(self) -> float | None:
+        """The log of the prior probability of what was asked for; None where other draws have a say in it, as
+        they have in all decisions of continuous ones."""
+        names = [n for n, _ in self.way]
+        if self.model is None:
+            traced, lines = run_model(self._fn, self._args, self._kwargs, {})
+            found = log_probs(traced, lines)
+            return None if set(names) - set(found) else sum(float(jnp.sum(found[n])) for n in names)
+        density = self.model.density
+        atoms = [density.outputs["log_prob"].get(n) for n in names]
+        if any(a is None or density.maps.latents(a) for a in atoms):
+            return None
+        read = density.evaluator({}).full
+        return sum(float(jnp.sum(read(a))) for a in atoms)
+
+    @cached_property
     def _fixed(self) -> Any:
         """The log density of a structure in which nothing is drawn."""
         traced, lines = run_model(self._fn, self._args, self._kwargs, {})
