@@ -62,6 +62,10 @@ def test_spike_and_slab(spike):
     weights = {on: np.exp(v - total) for on, v in logs.items()}
     for on, weight in weights.items():
         agrees(*share(run, f"on[0] = {on[0]}, on[1] = {on[1]}"), weight)
+    # the priors' odds are no part of the evidence's; one of these has nothing to draw
+    factor = run.structures.bayes_factor("on[0] = 1, on[1] = 0", "on[0] = 0, on[1] = 0")
+    agrees(factor.log, factor.error, logs[1, 0] - logs[0, 0] - np.log(0.3 / 0.7))
+    assert factor.error < 0.2
     # `b` is there in every structure, drawn or 0
     assert np.isfinite(run.draws["b[0]"]).all()
     for i in range(2):
@@ -126,3 +130,41 @@ def test_change_points_of_a_small_number():
         agrees(s.probability, s.error, weights[s.given["count"]])
     assert run.draws["height"].shape == (2, 4000, 2)
     assert np.isnan(run.draws["height"][run.draws["count"] == 1][:, 1]).all()
+
+
+def test_continuous_draws_that_decide():
+    """`if a + 1 > b`, another statement on either side: against quadrature; then one decision within another,
+    which a third site makes."""
+
+    def model(y):
+        a, b = sample("a", dist.Normal(0.0, 1.0)), sample("b", dist.Normal(0.5, 1.0))
+        if a + 1.0 > b:
+            m = sample("m", dist.Normal(a, 0.5))
+        else:
+            m = np.float64(2.0) * b
+            c = sample("c", dist.Exponential(1.0))
+            if c < 0.5:
+                m = m - c
+        sample("y", dist.Normal(m, 0.7), obs=y)
+
+    y = 1.3
+    a, b, c = np.linspace(-6, 6, 401)[:, None, None], np.linspace(-6, 7, 403)[:, None], np.linspace(0, 9, 601)
+    prior = stats.norm.pdf(a) * stats.norm.pdf(b, 0.5)
+
+    here = np.broadcast_to(a + 1 > b, (401, 403, 1))[..., 0]
+    above = prior[..., 0] * stats.norm.pdf(y, a, np.hypot(0.5, 0.7))[..., 0] * here
+    like = stats.norm.pdf(y, 2 * b - c * (c < 0.5), 0.7)
+    small = np.trapezoid(stats.expon.pdf(c) * like * (c < 0.5), c, axis=-1)
+    rest = np.trapezoid(stats.expon.pdf(c) * like * (c >= 0.5), c, axis=-1)
+    near, far = (prior[..., 0] * part * ~here for part in (small, rest))
+    total = above.sum() + near.sum() + far.sum()
+    found = gibbsite.model(model, y)
+    assert found.structured.decisions == ("a+b?", "c?")
+    run = found.sample(draws=4000, warmup=200, chains=2, seed=4)
+    agrees(*share(run, "a+b? = 1"), above.sum() / total)
+    agrees(*share(run, "a+b? = 0, c? = 1"), near.sum() / total)
+    agrees(*mean(run, "a"), (a[..., 0] * (above + near + far)).sum() / total)
+    agrees(*mean(run, "b"), (b[..., 0] * (above + near + far)).sum() / total)
+    draws = run.draws
+    assert ((draws["a"] + 1 > draws["b"]) == (draws["a+b?"] == 1)).all()
+    assert (draws["c"][draws["c?"] == 1] < 0.5).all()

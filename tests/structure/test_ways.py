@@ -1,11 +1,13 @@
 """Where Python asks, and which way is proposed from which."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ModelError
 from gibbsite.structure.asking import first_asked
-from gibbsite.structure.ways import ALL, Ways
+from gibbsite.structure.ways import ALL, Ways, moved_with
 from numpyro import plate, sample
 
 
@@ -81,12 +83,45 @@ def test_every_number_proposes_one_way_whose_interval_is_known(fn):
         assert at <= ALL
 
 
-def test_continuous_draws_are_refused_as_before():
+def test_what_continuous_draws_decide_is_found_through_arithmetic():
+    def twice(x):
+        a, b = sample("a", dist.Normal(0.0, 1.0)), sample("b", dist.Gamma(1.0, 1.0))
+        loc = 0.0
+        if not 2.0 * a - np.float64(1.0) < b:
+            loc = 1.0 if a > 3 else 2.0
+        sample("x", dist.Normal(loc, abs(a) + b), obs=x)
+
+    first = first_asked(twice, (1.0,), {}, {})
+    assert first is not None and (first.site, first.low, first.high) == ("a+b?", 0, 1)
+    second = first_asked(twice, (1.0,), {}, {"a+b?": 0})
+    assert second is not None and second.site == "a?"
+    assert first_asked(twice, (1.0,), {}, {"a+b?": 1}) is None
+    ways = Ways(twice, (1.0,), {})
+    assert ways.all_of(6) == [(("a+b?", 0), ("a?", 0)), (("a+b?", 0), ("a?", 1)), (("a+b?", 1),)]
+    # what is decided otherwise does not keep its value
+    assert moved_with((("a+b?", 1),), (("a+b?", 0), ("a?", 1))) == {"a", "b"}
+    assert moved_with((("a+b?", 0), ("a?", 0)), (("a+b?", 0), ("a?", 1))) == {"a"}
+
+
+def test_functions_of_jax_take_what_decides_as_an_array():
+    def gated(x, as_array):
+        a, b = sample("a", dist.Normal(0.0, 1.0)), sample("b", dist.Normal(0.0, 1.0))
+        rate = jax.nn.softplus(b)  # what does not decide may go anywhere
+        loc = 1.0 if a > 0 else jax.nn.sigmoid(as_array(a))
+        sample("x", dist.Normal(loc, rate), obs=x)
+
+    assert Ways(gated, (1.0, jnp.asarray), {}).all_of(4) == [(("a?", 0),), (("a?", 1),)]
+    with pytest.raises(ModelError, match=r"JAX does not take a, by which Python decides.*jnp.asarray"):
+        Ways(gated, (1.0, lambda a: a), {}).all_of(4)
+
+
+@pytest.mark.parametrize("ask", [float, np.exp, lambda a: bool(jnp.exp(a) > 1.0)])
+def test_values_of_continuous_draws_are_refused(ask):
     def positive(x):
         a = sample("a", dist.Normal(0.0, 1.0))
-        sample("x", dist.Normal(1.0 if a > 0 else 2.0, 1.0), obs=x)
+        sample("x", dist.Normal(1.0 if ask(a) else 2.0, 1.0), obs=x)
 
-    with pytest.raises(ModelError, match=r"`a > 0` needs the value of 'a'.*jnp.where"):
+    with pytest.raises(ModelError, match="jnp"):
         first_asked(positive, (1.0,), {}, {})
 
 

@@ -106,6 +106,6 @@ def conditional_of(density: Density, name: str) -> Conditional:
     return Conditional(
         density,
         name,
-        f"discrete with infinite support ({site.support}); truncate it (for example a Categorical over 0…K), "
-        f"or marginalise it by hand",
+        f"discrete with infinite support ({site.support}): Window draws it, Eliminate sums it out; or "
+        f"truncate it (for example a Categorical over 0…K)",
     )

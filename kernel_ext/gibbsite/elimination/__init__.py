@@ -6,6 +6,7 @@ from gibbsite.elimination.integrals.parts import eliminable
 from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.missing import MissingFraction, missing_fraction
 from gibbsite.elimination.pointwise import CHANGED, Pointwise, pointwise
+from gibbsite.elimination.series import SeriesMarginal
 from gibbsite.elimination.tabled import TableMarginal
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "MissingFraction",
     "Moments",
     "Pointwise",
+    "SeriesMarginal",
     "TableMarginal",
     "eliminable",
     "joint_marginal",

@@ -1,10 +1,12 @@
 """Which marginal a density without some of its sites is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
 from gibbsite.elimination.integral import IntegralMarginal
 from gibbsite.elimination.marginal import Marginal
+from gibbsite.elimination.series import SeriesMarginal
 from gibbsite.elimination.tabled import TableMarginal
 from gibbsite.errors import ModelError
 from gibbsite.ground.once import once
@@ -20,8 +22,24 @@ def marginal_of(density: Density, sites: Sequence[str], order: Sequence[str] | N
 
     Raises `UnknownNameError`, and `ModelError` for sites that cannot be eliminated or take too large a table.
     """
-    kind = IntegralMarginal if any(_continuous(density, s) for s in sites) else TableMarginal
-    return kind(density, sites, order)
+    return _kind(density, sites)(density, sites, order)
+
+
+def _kind(density: Density, sites: Sequence[str]) -> Callable[..., Marginal]:
+    if any(_continuous(density, s) for s in sites):
+        return IntegralMarginal
+    members = [n for s in sites for n in density.groups.get(s, (s,)) if n in density.sites]
+    endless = bool(members) and all(_endless(density, n) for n in members)
+    return SeriesMarginal if endless else TableMarginal
+
+
+def _endless(density: Density, name: str) -> bool:
+    if not density.sites[name].latent:
+        return False
+    try:
+        return finite_support(density, name) is None
+    except ModelError:  # it reads many values of another site: tables tell
+        return False
 
 
 def _continuous(density: Density, name: str) -> bool:

@@ -1,13 +1,19 @@
-"""Where Python asks a discrete draw for its value: the site, and the values that it can have."""
+"""Where Python asks a discrete draw for its value: the site, and the values that it can have; or asks whether
+something holds of continuous ones: a decision, which holds or does not.
+"""
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import operator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import numpyro
 from numpyro.distributions import constraints
 from numpyro.primitives import Messenger
 
@@ -17,38 +23,178 @@ from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.errors import GibbsiteError, ModelError
 from gibbsite.explain.latent import told_latent
 from gibbsite.explain.spot import spot_of
+from gibbsite.programs.jaxpr.compat import is_traced
 
 MOST_LISTED = 64
 """Values of an array site, all combinations of its elements, up to which each is a way."""
+
+
+HOLDS = "?"
+"""Ends the name of a decision: `x?` is the first that continuous `x` makes, `x?[1]` the next, `x+y?` one of
+two sites."""
+
+
+def decided_by(name: str) -> tuple[str, ...]:
+    """The sites that a decision is made of; none for the name of a site."""
+    sites, mark, _ = name.partition(HOLDS)
+    return tuple(sites.split("+")) if mark else ()
+
+
+class Undecided(Exception):
+    """Python asks whether something holds of continuous draws, and nobody said: a decision, by its name."""
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.name = name
+
+
+class Deciding:
+    """A continuous draw, or what Python computed of some, traced: asked whether it holds, it says what
+    `answer(value, sites)` does. Functions of JAX see the traced value alone."""
+
+    __array_ufunc__ = None  # NumPy's numbers leave it to what stands on their right
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: Any, sites: frozenset[str], answer: Callable[[Any, frozenset[str]], bool]):
+        self._value, self._sites, self._answer = value, sites, answer
+
+    def __jax_array__(self) -> Any:
+        return self._value
+
+    def __bool__(self) -> bool:
+        # NumPyro looks at parameters before they reach a statement: that decides nothing
+        if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "numpyro":
+            return is_traced(self._value) or bool(self._value)
+        return self._answer(self._value, self._sites)
+
+    def _of(self, function: Callable[..., Any], *operands: Any) -> Any:
+        """What a function makes of traced values, as one that decides by all of their sites."""
+        sites = [o._sites for o in operands if isinstance(o, Deciding)]
+        found = function(*map(traced, operands))
+        if found is NotImplemented or not hasattr(found, "dtype"):
+            return found
+        return Deciding(found, frozenset().union(*sites), self._answer)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self._value, name)
+        if not callable(found):
+            return found
+        return lambda *a, **k: self._of(lambda _, *xs: found(*xs, **k), self, *a)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._of(operator.getitem, self, at)
+
+    def __int__(self) -> int:
+        return int(self._value)
+
+    def __float__(self) -> float:
+        return float(self._value)
+
+    def __index__(self) -> int:
+        return operator.index(self._value)
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return np.asarray(self._value, *args, **kwargs)
+
+
+def traced(value: Any) -> Any:
+    """What stands behind a value that may decide."""
+    return value._value if isinstance(value, Deciding) else value
+
+
+def _operators() -> None:
+    """Python's arithmetic and comparisons, of which the result decides as well."""
+    for name in ("neg", "pos", "abs", "invert"):
+        fn = getattr(operator, name)
+        setattr(Deciding, f"__{name}__", lambda self, fn=fn: self._of(fn, self))
+    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        fn = getattr(operator, name)
+        setattr(Deciding, f"__{name}__", lambda self, other, fn=fn: self._of(fn, self, other))
+    both = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor")
+    for name in both:
+        fn, word = getattr(operator, name), name.rstrip("_")
+        setattr(Deciding, f"__{word}__", lambda self, other, fn=fn: self._of(fn, self, other))
+        setattr(Deciding, f"__r{word}__", lambda self, other, fn=fn: self._of(fn, other, self))
+
+
+_operators()
 
 
 class Decided(Messenger):
     """Observes sites at values that stay NumPy's, so that Python can decide by them while all else is traced.
 
     As `numpyro.handlers.condition`, whose values become traced where a compiled run makes arrays of them.
+    Where `values` has decisions, the continuous draws that these are made of decide, and those `deciding`
+    (None: all): with a factor that holds what `values` says, and `Undecided` where they say nothing.
     """
 
-    def __init__(self, fn: Any, values: Mapping[str, Any]):
+    def __init__(self, fn: Any, values: Mapping[str, Any], deciding: Sequence[str] | None = ()):
         super().__init__(fn)
         self.values = values
+        made_of = {site for n in values for site in decided_by(n)}
+        self._deciding = None if deciding is None else made_of | {*deciding}
+        self._asked: dict[str, int] = {}
+        self._latent: set[str] = set()
 
     def process_message(self, msg: dict[str, Any]) -> None:
         """Give the value."""
+        if msg["type"] not in ("sample", "deterministic"):
+            return
+        if self._deciding != set():  # what decides is Python's affair alone
+            msg["value"] = traced(msg["value"])
+            msg["args"] = tuple(map(traced, msg["args"]))
+            if msg["type"] == "sample":
+                msg["fn"] = _with_traced(msg["fn"])
+                # handlers further out may give it a value: it decides all the same
+                wanted = self._deciding is None or msg["name"] in self._deciding
+                if wanted and not msg["is_observed"] and not msg["fn"].support.is_discrete:
+                    self._latent.add(msg["name"])
         if msg["type"] == "sample" and msg["name"] in self.values:
             msg["is_observed"], msg["value"] = True, self.values[msg["name"]]
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         """Give it back as it was: handlers further out may have made an array of it."""
-        if msg["type"] == "sample" and msg["name"] in self.values:
+        if msg["type"] != "sample":
+            return
+        if msg["name"] in self.values:
             msg["value"] = self.values[msg["name"]]
+        elif msg["name"] in self._latent:
+            msg["value"] = Deciding(msg["value"], frozenset({msg["name"]}), self._answer)
+
+    def _answer(self, value: Any, sites: frozenset[str]) -> bool:
+        if np.shape(value):
+            return bool(value)  # refused in JAX's words
+        stem = "+".join(sorted(sites)) + HOLDS
+        count = self._asked.get(stem, 0)
+        self._asked[stem] = count + 1
+        name = f"{stem}[{count}]" if count else stem
+        if name not in self.values:
+            raise Undecided(name)
+        answer = bool(self.values[name])
+        holds = jnp.asarray(value, bool) == answer
+        numpyro.factor(f"{name} is {int(answer)}", jnp.where(holds, 0.0, -jnp.inf))
+        return answer
 
 
-def decided(fn: Callable, values: Mapping[str, Any]) -> Callable:
-    """`fn` with sites observed at values of NumPy's."""
+def _with_traced(fn: Any) -> Any:
+    """A distribution whose parameters decide nothing."""
+    leaves, tree = jax.tree.flatten(fn)
+    if not any(isinstance(leaf, Deciding) for leaf in leaves):
+        return fn
+    return jax.tree.unflatten(tree, [traced(leaf) for leaf in leaves])
+
+
+def decided(fn: Callable, values: Mapping[str, Any], deciding: Sequence[str] | None = ()) -> Callable:
+    """`fn` with sites observed at values of NumPy's, and decisions made; `deciding`: see `Decided`."""
 
     @functools.wraps(fn)
     def way(*args: Any, **kwargs: Any) -> Any:
-        with Decided(None, values):
+        with Decided(None, values, deciding):
             return fn(*args, **kwargs)
 
     return way
@@ -57,7 +203,8 @@ def decided(fn: Callable, values: Mapping[str, Any]) -> Callable:
 @dataclass(frozen=True)
 class Asked:
     """A discrete site that Python asks for its value: `shape`, `dtype`, and the bounds of its elements, of
-    which `high` is None where there is none; `listed`, where it has few values."""
+    which `high` is None where there is none; `listed`, where it has few values. Or a decision, which is 0 or
+    1."""
 
     site: str
     shape: tuple[int, ...]
@@ -97,6 +244,7 @@ class _Seen(Messenger):
     def __init__(self, fn: Any):
         super().__init__(fn)
         self.discrete: dict[str, Any] = {}
+        self.continuous: list[str] = []
         self.names: list[str] = []
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
@@ -107,6 +255,8 @@ class _Seen(Messenger):
             return
         if getattr(msg["fn"].support, "is_discrete", False):
             self.discrete[msg["name"]] = (msg["fn"], msg["value"])
+        else:
+            self.continuous.append(msg["name"])
 
 
 @dataclass(frozen=True)
@@ -115,8 +265,16 @@ class _Stop:
 
     names: tuple[str, ...]
     discrete: Mapping[str, Any]
+    continuous: tuple[str, ...]
     error: BaseException | None
     place: tuple[Any, ...] | None
+
+    @property
+    def decision(self) -> Asked | None:
+        """What continuous draws were asked to decide, if that ended it."""
+        if not isinstance(self.error, Undecided):
+            return None
+        return Asked(self.error.name, (), np.dtype(np.int32), 0, 1)
 
 
 def _wants_value(error: BaseException) -> bool:
@@ -129,8 +287,14 @@ def _wants_value(error: BaseException) -> bool:
     )
 
 
-def _stopped(fn: Callable, args: tuple, kwargs: Mapping[str, Any], given: Mapping[str, Any]) -> _Stop:
-    seen = _Seen(decided(fn, given))
+def _stopped(
+    fn: Callable,
+    args: tuple,
+    kwargs: Mapping[str, Any],
+    given: Mapping[str, Any],
+    deciding: Sequence[str] | None = (),
+) -> _Stop:
+    seen = _Seen(decided(fn, given, deciding))
     found: list[_Stop] = []
 
     def run() -> int:
@@ -143,7 +307,7 @@ def _stopped(fn: Callable, args: tuple, kwargs: Mapping[str, Any], given: Mappin
         spot = None if error is None else spot_of(error)
         place = None if spot is None else (spot.file, spot.line, spot.start)
         sites = {n: _read(f, v) for n, (f, v) in seen.discrete.items()}
-        found.append(_Stop(tuple(seen.names), sites, error, place))
+        found.append(_Stop(tuple(seen.names), sites, tuple(seen.continuous), error, place))
         return 0
 
     jax.eval_shape(run)
@@ -176,16 +340,25 @@ def _bounds(fn: Any) -> Any:
 def first_asked(
     fn: Callable, args: tuple, kwargs: Mapping[str, Any], given: Mapping[str, Any]
 ) -> Asked | None:
-    """The discrete latent whose value Python asks for first, where those in `given` are known; None where it
-    asks for none.
+    """The discrete latent whose value Python asks for first, or the decision of continuous ones, where those
+    in `given` are known; None where it asks for none.
 
     Which site is asked, through whatever NumPy and Python compute between, is what lets the run go further
-    once it is known: the fewest such sites are looked for. Raises `ModelError` where what is asked for is no
-    discrete draw, with its place.
+    once it is known: the fewest such sites are looked for. Raises `ModelError` where what is asked for is
+    neither, with its place.
     """
     with handlers_alone:
         here = _stopped(fn, args, kwargs, given)
-        if here.error is None or not _wants_value(here.error):
+        if here.decision is not None or here.error is None:
+            return here.decision
+        if "__jax_array__" in str(here.error):
+            spot = spot_of(here.error)
+            sites = ", ".join(dict.fromkeys(site for n in given for site in decided_by(n)))
+            raise ModelError(
+                f"a function of JAX does not take {sites}, by which Python decides"
+                f"{'' if spot is None else f' ({spot.told})'}: give it jnp.asarray(…) of that"
+            ).at(here.place and here.place[:2], "value-of-a-latent") from here.error
+        if not _wants_value(here.error):
             return None
         # NumPy computes with values where `jnp` would do: no decision, and said to be none
         if isinstance(here.error, jax.errors.TracerArrayConversionError):
@@ -198,6 +371,11 @@ def first_asked(
 
         needed = list(here.discrete)
         if not needed or not settled(needed):
+            # of all continuous draws, or of one where functions of JAX do not take others
+            for deciding in (None, *([n] for n in here.continuous)):
+                there = _stopped(fn, args, kwargs, given, deciding)
+                if there.decision is not None and there.names == here.names:
+                    return there.decision
             raise told_latent(spot_of(here.error)) from here.error
         alone = next((n for n in reversed(needed) if settled([n])), None)
         if alone is not None:

@@ -18,7 +18,7 @@ from jax import lax, random
 
 from gibbsite.errors import ModelError
 from gibbsite.structure.straight import Straight, Values
-from gibbsite.structure.ways import Way, Ways
+from gibbsite.structure.ways import Way, Ways, moved_with
 
 INDEX = "_structure"
 """Under which the number of a chain's structure is kept beside its values."""
@@ -122,7 +122,8 @@ class Automaton:
             for j, to in enumerate(self.known):
                 for i, whence in enumerate(self.known):
                     a, b = to.left.get(name), whence.left.get(name)
-                    if a is not None and b is not None and a.like(b):
+                    stays = name not in moved_with(to.way, whence.way)
+                    if a is not None and b is not None and a.like(b) and stays:
                         both = [min(x, y) for x, y in zip(a.batch, b.batch, strict=True)]
                         table[j, i, : len(both)] = both
                         table[j, i, rank] = 1

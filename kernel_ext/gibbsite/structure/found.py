@@ -1,6 +1,6 @@
 """What a run found of structures: which, how probable, and how well that is known."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from gibbsite.diagnostics.measures.convergence import scalar_stat
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
+from gibbsite.errors import ModelError
 from gibbsite.ground.lazy_import import later
 from gibbsite.storage.draws import scalar_labels
 from gibbsite.structure.present import Entry
@@ -32,14 +33,60 @@ class Structure:
         return f"<{self.name}: {self.probability:.3g} ± {self.error:.1g}>"
 
 
+@dataclass(frozen=True)
+class BayesFactor:
+    """How many times likelier the data are in one structure than in another: `log` of that, with its Monte
+    Carlo standard `error`."""
+
+    of: str
+    against: str
+    log: float
+    error: float
+
+    @property
+    def value(self) -> float:
+        """The factor itself."""
+        return float(np.exp(self.log))
+
+    def __repr__(self) -> str:
+        return f"<{self.of} against {self.against}: {self.value:.3g} (log {self.log:.2f} ± {self.error:.2f})>"
+
+
 class Structures:
     """The structures that a run visited, the most probable first. `index` `[chain, draw]` tells which of them
     each draw is in; by position, or by name: `structures["K = 2"]`. `impossible` names those that were looked
     at and have no weight: the data are none of theirs, or none of a hundred draws from their priors has a
     density with them."""
 
-    def __init__(self, found: Sequence[Structure], index: np.ndarray, impossible: Sequence[str] = ()):
+    def __init__(
+        self,
+        found: Sequence[Structure],
+        index: np.ndarray,
+        impossible: Sequence[str] = (),
+        log_prior: Callable[[str], float | None] = lambda name: None,
+    ):
         self._found, self.index, self.impossible = tuple(found), index, tuple(impossible)
+        self._log_prior = log_prior
+
+    def bayes_factor(self, of: str, against: str) -> BayesFactor:
+        """The ratio of the evidences of two structures, by their names: of the odds among the draws and the
+        odds of their priors. Its error is that of a ratio of two shares of the same draws.
+
+        Raises `KeyError` for a structure without draws, and `ModelError` where a prior is not known: in a run
+        without its model, of decisions of continuous draws, and where it reads other draws.
+        """
+        pair = [self[name] for name in (of, against)]
+        priors = [self._log_prior(s.name) for s in pair]
+        for s, prior in zip(pair, priors, strict=True):
+            if prior is None:
+                raise ModelError(
+                    f"the prior probability of {s.name} is not known: the run has no model, or other draws "
+                    f"have a say in it. Its share among draws of the model without data is that"
+                )
+        there = [(self.index == self._found.index(s)) / s.probability for s in pair]
+        stat = scalar_stat("odds", "odds", (), there[0] - there[1])
+        odds = np.log([s.probability for s in pair]) - np.array(priors, float)
+        return BayesFactor(of, against, float(odds[0] - odds[1]), float(stat.mcse))
 
     def __len__(self) -> int:
         return len(self._found)
@@ -86,8 +133,13 @@ class Structures:
         return self.to_frame().to_html(float_format="{:.4f}".format)
 
 
-def found(index: np.ndarray, entries: Sequence[Entry], impossible: Sequence[str] = ()) -> Structures:
-    """The structures of draws `[chain, draw]`, numbers of `entries`."""
+def found(
+    index: np.ndarray,
+    entries: Sequence[Entry],
+    impossible: Sequence[str] = (),
+    log_prior: Callable[[str], float | None] = lambda name: None,
+) -> Structures:
+    """The structures of draws `[chain, draw]`, numbers of `entries`; `log_prior` is asked by their names."""
     if not index.size:
         return Structures((), index, impossible)
     out = []
@@ -113,7 +165,7 @@ def found(index: np.ndarray, entries: Sequence[Entry], impossible: Sequence[str]
     order = np.full(max(i for i, _ in out) + 1, -1)
     for rank, (i, _) in enumerate(out):
         order[i] = rank
-    return Structures([s for _, s in out], order[index], impossible)
+    return Structures([s for _, s in out], order[index], impossible, log_prior)
 
 
 def indicator(name: str, here: np.ndarray) -> ScalarStat:

@@ -17,6 +17,7 @@ from gibbsite.sampling.engine.resources import Place, capacity, choose_device, p
 from gibbsite.sampling.engines import surroundings_of
 from gibbsite.sampling.run import Settings
 from gibbsite.sampling.start import settings_for
+from gibbsite.structure.asking import decided_by
 from gibbsite.structure.automaton import INDEX, Automaton
 from gibbsite.structure.engine import StructureEngine
 from gibbsite.structure.present import Entry
@@ -100,7 +101,7 @@ class Structured:
     def decisions(self) -> tuple[str, ...]:
         """The names of what is asked for, as far as it is known, those of indexed sites without indices."""
         ways = self.all or [way for way, _ in self._known] or [self.ways.drawn(np.random.default_rng(0))]
-        return tuple(dict.fromkeys(re.sub(r"\[\d+\]$", "", n) for way in ways for n, _ in way))
+        return tuple(dict.fromkeys(_unindexed(n) for way in ways for n, _ in way))
 
     # plans
 
@@ -248,6 +249,10 @@ class Structured:
 
 
 _TEXT = re.compile(r"^\s*Structure\s+(?P<sites>[^>]+?)\s*(?:>\s*(?P<inner>.+))?$", re.DOTALL)
+
+
+def _unindexed(name: str) -> str:
+    return re.sub(r"\[\d+\]" if decided_by(name) else r"\[\d+\]$", "", name)
 
 
 def _computed(name: str, shape: tuple[int, ...], dtype: Any) -> Site:

@@ -152,7 +152,11 @@ class StructureRun(Run):
         error of that, and its share of each chain."""
         kernel = self._plan.kernel
         known = kernel.known if isinstance(kernel, Automaton) else ()
-        return found(self._raw[0], self._entries, [s.name for s in known if s.impossible])
+
+        def log_prior(name: str) -> float | None:
+            return next((s.log_prior for s in known if s.name == name), None)
+
+        return found(self._raw[0], self._entries, [s.name for s in known if s.impossible], log_prior)
 
     def diagnostics(self, site: str | None = None) -> list[ScalarStat]:
         """The measures of every scalar (of `site`, or of all) in the draws that have it, worst first."""

@@ -146,8 +146,9 @@ class Straight:
         density = model.density
         discrete = [n for n in density.latents if density.sites[n].discrete]
         finite = tuple(n for n in discrete if model.conditional(n).kind in ("finite", "chain"))
-        for names in (finite,) if finite else eliminable(density)[:1]:
-            if not names or self._read_by_left(names):
+        summed = finite or tuple(discrete)  # tables, or sums without end
+        for names in (summed,) if summed else eliminable(density)[:1]:
+            if self._read_by_left(names):
                 continue
             try:
                 found = model.marginal(*names)
@@ -182,6 +183,22 @@ class Straight:
         return {n: traced[n]["value"] for n in self.places}
 
     # what chains do
+
+    @cached_property
+    def log_prior(self) -> float | None:
+        """The log of the prior probability of what was asked for; None where other draws have a say in it, as
+        they have in all decisions of continuous ones."""
+        names = [n for n, _ in self.way]
+        if self.model is None:
+            traced, lines = run_model(self._fn, self._args, self._kwargs, {})
+            found = log_probs(traced, lines)
+            return None if set(names) - set(found) else sum(float(jnp.sum(found[n])) for n in names)
+        density = self.model.density
+        atoms = [density.outputs["log_prob"].get(n) for n in names]
+        if any(a is None or density.maps.latents(a) for a in atoms):
+            return None
+        read = density.evaluator({}).full
+        return sum(float(jnp.sum(read(a))) for a in atoms)
 
     @cached_property
     def _fixed(self) -> Any:

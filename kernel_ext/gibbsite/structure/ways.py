@@ -17,7 +17,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution
 from gibbsite.errors import ModelError
-from gibbsite.structure.asking import Asked, decided, first_asked
+from gibbsite.structure.asking import Asked, decided, decided_by, first_asked
 
 Way = tuple[tuple[str, Any], ...]
 """The sites that were asked for with their values, in the order of asking."""
@@ -41,6 +41,13 @@ def named(way: Way) -> str:
 
 def _shown(value: Any) -> str:
     return "[" + " ".join(map(str, value)) + "]" if isinstance(value, tuple) else str(value)
+
+
+def moved_with(way: Way, other: Way) -> set[str]:
+    """The continuous sites of which something holds in one of two ways and not in the other: their values
+    cannot be kept in a move between these."""
+    apart = {n for a, b in ((way, dict(other)), (other, dict(way))) for n, v in a if b.get(n) != v}
+    return {site for name in apart for site in decided_by(name)}
 
 
 class _Reached(Exception):
@@ -121,6 +128,8 @@ class Ways:
         return self._fills[before]
 
     def _filled(self, node: Asked, before: Way) -> tuple[list[Any], np.ndarray]:
+        if decided_by(node.site):
+            return [0, 1], np.array([0.5, 1.0])
         fn = self._distribution(node, before)
 
         def mass(values: list[Any]) -> np.ndarray:

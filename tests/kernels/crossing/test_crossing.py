@@ -234,3 +234,16 @@ def test_a_schedule_that_draws_them_in_turn_says_so():
 
 def _ess(x):
     return float(ess(x))
+
+
+def test_elements_that_each_decide_one_are_found_beside_impossible_ones():
+    """Of six ties nearly every draw from the prior breaks one: what an element may be is asked of its own."""
+
+    def tied(y):
+        with numpyro.plate("n", len(y)):
+            s = numpyro.sample("s", dist.Bernoulli(0.3))
+            x = numpyro.sample("x", dist.Normal(0.0, 1.0))
+            numpyro.factor("tie", jnp.where((s == 1) == (x > 0), 0.0, -jnp.inf))
+            numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
+
+    assert gb.model(tied, np.linspace(-2.0, 2.0, 6)).schedule().text == "Crossing [s x]"

@@ -33,21 +33,27 @@ Latents = Mapping[str, Any]
 
 
 class WindowTables(FiniteTables):
-    """Tables over windows: element by element the values `start + stride * j`, j = 0 … `WIDTH` − 1.
+    """Tables over windows: element by element the values `start + stride * j`, j = 0 … `width` − 1.
 
-    `weights`, of shape `(WIDTH, *elements)`, are log probabilities of the windows from each of their values.
+    `weights`, of shape `(width, *elements)`, are log probabilities of the windows from each of their values.
     """
 
-    def __init__(self, density: Density, site: str):
+    def __init__(self, density: Density, site: str, width: int = WIDTH):
         shape = density.sites[site].shape
         super().__init__(
-            density, finite_structure(density, site, FiniteSupport(np.arange(WIDTH), shape, None))
+            density, finite_structure(density, site, FiniteSupport(np.arange(width), shape, None))
         )
         self.sums, self.thresholds, self.filled = None, (), self.structure.single
         self._bounded = any(t.term in density.bounds for t in self.filled)
         self.start: Any = None
         self.stride: Any = 1
         self.weights: Any = 0.0
+
+    def beginning(self, start: Any) -> "WindowTables":
+        """The tables over windows that begin at `start`, which broadcasts against the elements."""
+        found = copy.copy(self)
+        found.start = start
+        return found
 
     def around(self, key: Any, now: Any, low: int | None, stride: int) -> "WindowTables":
         """The tables over one random window around each element of `now`, whose values begin at `low`."""
@@ -83,7 +89,7 @@ class WindowDraw(Conditional):
     kind = "window"
 
     def __init__(self, density: Density, site: str):
-        self.low = _lowest(density, site)
+        self.low = lowest(density, site)
         self.tables = WindowTables(density, site)
         s = self.tables.structure
         self.elements = int(np.prod(s.elements, dtype=np.int64))
@@ -110,8 +116,9 @@ class WindowDraw(Conditional):
         return value
 
 
-def _lowest(density: Density, site: str) -> int | None:
-    """The smallest value of a support without end, None where that goes both ways."""
+def lowest(density: Density, site: str) -> int | None:
+    """The smallest value of a support without end, None where that goes both ways. Raises `Refused` where a
+    site has another support."""
     s = density.sites[site]
     if not s.discrete:
         raise Refused(f"{site} is continuous")

@@ -15,7 +15,7 @@ import numpy as np
 from gibbsite.conditional import conditional_of
 from gibbsite.density import Density
 from gibbsite.diagnostics.predictive.predict import ungrouped
-from gibbsite.elimination import Marginal, marginal_of
+from gibbsite.elimination import Marginal, SeriesMarginal, marginal_of
 from gibbsite.errors import ModelError, UnknownNameError
 from gibbsite.ground.arguments import a_name
 from gibbsite.ground.lazy_import import later
@@ -123,8 +123,8 @@ def all_latents(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.nda
 
 
 def _has_discrete(marginal: Marginal) -> bool:
-    """Whether it sums anything out, and does not only integrate."""
-    return marginal.gone != "integrated out"
+    """Whether it sums listed values out: it does not only integrate, and sums have an end."""
+    return marginal.gone != "integrated out" and not isinstance(marginal, SeriesMarginal)
 
 
 def _of_marginal(marginal: Marginal, plan: Plan) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -61,8 +61,8 @@ def summed(density: Density, names: Sequence[str]) -> Summed:
         support = finite_support(density, name)
         if support is None:
             raise ModelError(
-                f"{name!r} has infinite support ({site.support}) and cannot be summed out; truncate it (for "
-                f"example a Categorical over 0…K), or update it with RandomWalk"
+                f"{name!r} has infinite support ({site.support}), which is summed out alone, and in no table "
+                f"with other sites; truncate it (for example a Categorical over 0…K), or draw it by Window"
             )
         supports[name] = support
     return Summed(supports)

@@ -15,7 +15,9 @@ from gibbsite.conditional.linear.collapsed_sites import outer_site
 from gibbsite.conditional.linear.joint import is_gaussian, joint_gaussian
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of
-from gibbsite.elimination import eliminable, joint_marginal
+from gibbsite.density import Density
+from gibbsite.elimination import eliminable, marginal_of
+from gibbsite.errors import ModelError
 from gibbsite.plans.candidates.blocking import Tie, size_of
 from gibbsite.plans.candidates.limits import ARITHMETIC, CLOSE, MOST_DENSE, SWEEP
 from gibbsite.plans.schedule.parse import Spec, Update
@@ -140,14 +142,15 @@ def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Sp
 
 def summed_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
     """Gradients of what discrete sites decide, with these summed out: all of them, or those of which each
-    element is by itself."""
+    element is by itself; or those without end."""
     last, density = _gradients(base), facts.density
     if last is not None and last.eliminated:
         return
     gibbs = [u for u in base.updates if u.kernel == "Gibbs"]
     free = [u for u in gibbs if not u.options and all(_independent(facts, n) for n in u.sites)]
+    endless = [u for u in base.updates if u.kernel == "Window"]
     offered = set()
-    for out in (gibbs, free):
+    for out in (gibbs, free, endless):
         gone = {n for u in out for n in u.sites}
         home = _home(base)
         cut = [t for t in ties if not t.known and t.cut_by(home) and gone & {*t.given}]
@@ -158,9 +161,7 @@ def summed_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
             continue
         offered.add(frozenset(gone))
         names = tuple(n for n in facts.sites if n in gone)
-        if any(u.kernel not in ("Conjugate", "PolyaGamma") for u in near) or isinstance(
-            joint_marginal(density, names), str
-        ):
+        if any(u.kernel not in ("Conjugate", "PolyaGamma") for u in near) or not _eliminable(density, names):
             continue
         plain = _moved(facts, base, last, mine)
         kept = [k for u in plain.updates[:-1] for k in u.keeping([n for n in u.everything if n not in gone])]
@@ -177,6 +178,14 @@ REWRITES: Mapping[str, Rewrite] = {
     "discrete sites summed out of gradients": summed_out,
 }
 """Every way to change a schedule, by what it does, in the order in which they are tried one upon another."""
+
+
+def _eliminable(density: Density, names: Sequence[str]) -> bool:
+    try:
+        marginal_of(density, names)
+    except ModelError:
+        return False
+    return True
 
 
 def _home(spec: Spec) -> dict[str, Update]:

@@ -156,18 +156,22 @@ def _decided(
     def one(state: Mapping[str, Any]) -> Any:
         now = state[z]
 
-        def at(i: Any, value: Any) -> Any:
+        def at(i: Any, value: Any) -> list[Any]:
             moved = now.ravel().at[i].set(value.astype(now.dtype)).reshape(shape)
             ev = density.evaluator({**state, z: moved}, data)
-            parts = []
-            for t in terms:
-                part = t.contribution(ev.lazy(t.atom), ev.full)
-                parts.append(jnp.sum(jnp.broadcast_to(part, t.shape)))
-            stack = jnp.stack(parts)
-            return jnp.where(jnp.isnan(stack), -jnp.inf, stack)
+            parts = (t.contribution(ev.lazy(t.atom), ev.full) for t in terms)
+            whole = [jnp.broadcast_to(p, t.shape) for p, t in zip(parts, terms, strict=True)]
+            return [jnp.where(jnp.isnan(p), -jnp.inf, p).ravel() for p in whole]
 
-        elements = jnp.arange(min(size, LOOKED_AT))
-        return jax.vmap(lambda i: jax.vmap(lambda v: at(i, v))(values))(elements)
+        def of_element(i: Any) -> Any:
+            found = []
+            for whole in jax.vmap(lambda v: at(i, v))(values):
+                # what is the same for all values is of other elements, which may be impossible by themselves
+                own = jnp.any(whole != whole[:1], axis=0)
+                found.append(jnp.sum(jnp.where(own, whole, 0.0), axis=1))
+            return jnp.stack(found, axis=-1)
+
+        return jax.vmap(of_element)(jnp.arange(min(size, LOOKED_AT)))
 
     found = np.asarray(once(lambda s: jax.lax.map(one, s), dict(states)), np.float64)
     # [state, element, value, term]

@@ -1,5 +1,6 @@
 """What a compiled run needs of a model and a schedule: one kernel, its inputs, and names for the rest."""
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
