@@ -51,19 +51,24 @@ def joint(told, fn, args, sites):
     row(told, f"{found.mean:.1g}", f"{low:.3f} to {high:.3f}", found.rounding)
 
 
-def chain(offset, tau):
+def chain(offset, tau, real=np.float32):
     """A row of a smooth chain of 64 places."""
-    y = (offset + RNG.normal(size=64)).astype(np.float32)
-    steps = np.diff(np.eye(64), 2, axis=0) / float(np.float32(tau))
+    with jax.enable_x64(real is np.float64):
+        _chain(offset, tau, real)
+
+
+def _chain(offset, tau, real):
+    y = (offset + RNG.normal(size=64)).astype(real)
+    steps = np.diff(np.eye(64), 2, axis=0) / float(real(tau))
     cov = np.linalg.inv(steps.T @ steps + np.eye(64))
     mean, sd = cov @ y.astype(np.float64), np.sqrt(np.diag(cov))
-    model = gb.model(smooth, y, np.float32(tau), check_values=False)
-    data, near = tuple(model.density.arguments.arrays), jnp.asarray(mean, jnp.float32)
+    model = gb.model(smooth, y, real(tau), check_values=False)
+    data, near = tuple(model.density.arguments.arrays), jnp.asarray(mean, real)
     keys = jax.random.split(jax.random.key(0), 20_000)
     found = jax.jit(jax.vmap(lambda k: model.conditional("x").drawn(k, {"x": near}, data)))(keys)
     draws, lost = (np.asarray(v, np.float64) for v in (found.values["x"], found.rounding))
     ratio = draws.std(0) / sd
-    told = f"smooth chain of 64, level {offset:g}, steps {tau:g}"
+    told = f"smooth chain of 64, level {offset:g}, steps {tau:g}{' in double' * (real is np.float64)}"
     row(
         told,
         f"{np.max(np.abs(draws.mean(0) - mean) / sd):.1g} *",
@@ -167,8 +172,12 @@ def main():
             x = offset + np.repeat(np.arange(5.0), 12)
             args = (x, 0.2 * (x - offset) + 0.1 * RNG.normal(size=60), GROUP)
             joint(f"12 lines `a[g] + b[g] * x`, x from {offset:g}", lines, args, ("m", "k", "a", "b"))
-        for level, tau in ((0.0, 0.1), (1e3, 0.1), (1e5, 0.1), (0.0, 1e-2), (0.0, 1e-3), (0.0, 1e-4)):
-            chain(level, tau)
+        for level in (0.0, 1e3, 1e5):
+            chain(level, 0.1)
+        for tau in (1e-2, 4e-3, 2e-3, 1e-3, 1e-4):
+            chain(0.0, tau)
+        for tau in (1e-3, 1e-4):
+            chain(0.0, tau, np.float64)
         odds()
         filters()
         whitened()

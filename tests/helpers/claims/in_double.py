@@ -89,7 +89,7 @@ def energies_of_rows(rows, seed=0):
 
 
 def filter_of(steps, outlying=0.0, seed=0):
-    """Of a hidden Markov model of two states, `outlying` as far from the data as that: what differences of the
+    """Of a hidden Markov model of two states, data `outlying` that far: what differences of the
     log density with the states summed out are off by, in nats, and the largest error of a probability."""
     stay, by = np.float32(0.95), np.float32(steps**-0.5)
 
