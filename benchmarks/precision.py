@@ -20,15 +20,18 @@ import numpyro
 import numpyro.distributions as dist
 from gibbsite.conditional.draws.polya_gamma import polya_gamma
 from gibbsite.conditional.factors.sums import long_product, sum_by
+from gibbsite.density.hierarchy.factors import of_normal, of_walk
 from helpers.claims.in_double import (
     GROUP,
     around,
     energies_of_rows,
+    filter_of,
     line,
     lines,
     matrix,
     odds_of_a_switch,
     off,
+    there_and_back,
 )
 
 RNG = np.random.default_rng(0)
@@ -48,19 +51,24 @@ def joint(told, fn, args, sites):
     row(told, f"{found.mean:.1g}", f"{low:.3f} to {high:.3f}", found.rounding)
 
 
-def chain(offset, tau):
+def chain(offset, tau, real=np.float32):
     """A row of a smooth chain of 64 places."""
-    y = (offset + RNG.normal(size=64)).astype(np.float32)
-    steps = np.diff(np.eye(64), 2, axis=0) / float(np.float32(tau))
+    with jax.enable_x64(real is np.float64):
+        _chain(offset, tau, real)
+
+
+def _chain(offset, tau, real):
+    y = (offset + RNG.normal(size=64)).astype(real)
+    steps = np.diff(np.eye(64), 2, axis=0) / float(real(tau))
     cov = np.linalg.inv(steps.T @ steps + np.eye(64))
     mean, sd = cov @ y.astype(np.float64), np.sqrt(np.diag(cov))
-    model = gb.model(smooth, y, np.float32(tau), check_values=False)
-    data, near = tuple(model.density.arguments.arrays), jnp.asarray(mean, jnp.float32)
+    model = gb.model(smooth, y, real(tau), check_values=False)
+    data, near = tuple(model.density.arguments.arrays), jnp.asarray(mean, real)
     keys = jax.random.split(jax.random.key(0), 20_000)
     found = jax.jit(jax.vmap(lambda k: model.conditional("x").drawn(k, {"x": near}, data)))(keys)
     draws, lost = (np.asarray(v, np.float64) for v in (found.values["x"], found.rounding))
     ratio = draws.std(0) / sd
-    told = f"smooth chain of 64, level {offset:g}, steps {tau:g}"
+    told = f"smooth chain of 64, level {offset:g}, steps {tau:g}{' in double' * (real is np.float64)}"
     row(
         told,
         f"{np.max(np.abs(draws.mean(0) - mean) / sd):.1g} *",
@@ -99,6 +107,28 @@ def odds():
         row(f"log density of {rows:g} rows; its gradient", f"{spread:.1g} nats; {slope:.0e} sd", "", None)
 
 
+def filters():
+    """Rows of chains of discrete states that are summed out."""
+    for steps, outlying in ((10**3, 0.0), (10**5, 0.0), (10**3, 30.0)):
+        lost, wrong = filter_of(steps, outlying)
+        far = f", data {outlying:g} sd from all states" if outlying else ""
+        told = f"odds of a level, {steps:g} steps of two states summed out{far}; their probabilities"
+        row(told, f"{lost:.1g} nats; {wrong:.0e}", "", None)
+
+
+def whitened():
+    """Rows of coordinates in which a site's elements are independent a priori, there and back."""
+    for steps in (10**3, 10**5):
+        lost = there_and_back(of_walk, {"scale": 0.1}, (steps,))
+        row(f"coordinates of a random walk of {steps:g}, there and back", f"{lost:.1g}", "", None)
+    at = np.linspace(0, 1, 50)
+    for length in (0.02, 0.1, 0.5):
+        cov = np.exp(-0.5 * ((at[:, None] - at) / length) ** 2) + 1e-6 * np.eye(50)
+        lost = there_and_back(of_normal, {"loc": np.zeros(50), "scale_tril": np.linalg.cholesky(cov)}, (50,))
+        told = f"of a vector of 50 with a covariance of condition {np.linalg.cond(cov):.0e}"
+        row(told, f"{lost:.1g}", "", None)
+
+
 def variates():
     """Rows of Pólya-gamma variates: their mean in standard deviations, of 400,000, whose error is .0016."""
     for shape, tilt in ((1.0, 0.0), (1.0, 1e6), (1e3, 1.0), (1e6, 0.0), (1e6, 1e3)):
@@ -124,7 +154,7 @@ def main():
     print("| draw | mean off by, sd | spread, in any direction | it tells |\n|---|---|---|---|")
     for offset in (1e2, 1e6) if small else (0.0, 1e2, 1e3, 1e4, 1e5, 1e6):
         joint(f"`a + b * x`, x {offset:g} spreads from zero", line, around(RNG, offset), ("a", "b"))
-    units = () if small else ((1e9, 1e6), (1e3, 1e0), (1e3, 1e-2), (2e-3, 1e-6), (1e9, 1e5))
+    units = () if small else ((1e9, 1e6), (1e3, 1e0), (1e3, 1e-2), (2e-3, 1e-6), (1e9, 1e5), (1.0, 1e-6))
     for offset, spread in units:
         args = around(RNG, offset, spread)
         joint(f"`a + b * x`, x {offset:g} ± {spread:g}", line, args, ("a", "b"))
@@ -142,9 +172,15 @@ def main():
             x = offset + np.repeat(np.arange(5.0), 12)
             args = (x, 0.2 * (x - offset) + 0.1 * RNG.normal(size=60), GROUP)
             joint(f"12 lines `a[g] + b[g] * x`, x from {offset:g}", lines, args, ("m", "k", "a", "b"))
-        for level, tau in ((0.0, 0.1), (1e3, 0.1), (1e5, 0.1), (0.0, 1e-2), (0.0, 1e-3), (0.0, 1e-4)):
-            chain(level, tau)
+        for level in (0.0, 1e3, 1e5):
+            chain(level, 0.1)
+        for tau in (1e-2, 4e-3, 2e-3, 1e-3, 1e-4):
+            chain(0.0, tau)
+        for tau in (1e-3, 1e-4):
+            chain(0.0, tau, np.float64)
         odds()
+        filters()
+        whitened()
         variates()
     sums()
 

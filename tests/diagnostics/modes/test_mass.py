@@ -114,6 +114,22 @@ def test_modes_of_a_prior_are_looked_for_where_it_has_them():
     assert abs(weights[narrow].sum() - 1 / 3) < 4 * errors.max() < 0.1
 
 
+def beyond_a_low_ridge(y):
+    """The prior's narrow mode at -6 has all but 1e-5 of the mass; starts near 0 fall to a place at 0, 26 nats
+    below it, that a ridge of four nats parts from it."""
+    parts = dist.Normal(jnp.array([-6.0, 6.0]), jnp.array([0.4, 1.0]))
+    mu = numpyro.sample("mu", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.3, 0.7])), parts))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Bernoulli(logits=mu), obs=y)
+
+
+def test_a_mode_far_above_is_looked_at_beyond_a_ridge_however_low():
+    m = gb.model(beyond_a_low_ridge, np.zeros(11, int))
+    for seed in range(4):
+        run = m.sample(draws=200, seed=seed)
+        assert (run.draws["mu"] < -3).any()
+
+
 def test_a_wide_mode_is_not_thrown_away():
     m = gb.model(two_widths, RNG(0).normal(0, 1, 10).astype(np.float32))
     looked = 0

@@ -1,5 +1,6 @@
 """Models that single precision may not hold, and what their draws and odds are off by against double."""
 
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import gibbsite as gb
@@ -85,6 +86,58 @@ def energies_of_rows(rows, seed=0):
     exact = [stats.t.logpdf(wide - m, 5).sum() + stats.norm.logpdf(m, 0, 10) for m in places]
     slopes = [(6 * (wide - m) / (5 + (wide - m) ** 2)).sum() - m / 100 for m in places]
     return float(np.std(level - exact)), float(np.max(np.abs(slope - slopes))) * rows**-0.5
+
+
+def filter_of(steps, outlying=0.0, seed=0):
+    """Of a hidden Markov model of two states, data `outlying` that far: what differences of the
+    log density with the states summed out are off by, in nats, and the largest error of a probability."""
+    stay, by = np.float32(0.95), np.float32(steps**-0.5)
+
+    def model(y):
+        m = numpyro.sample("m", dist.Normal(0, 1.0))
+        with numpyro.plate("n", len(y)):
+            z = numpyro.sample("z", dist.Bernoulli(0.5))
+            numpyro.sample("y", dist.Normal(m + 2.0 * z, 1.0), obs=y)
+        numpyro.factor("steps", jnp.where(z[1:] == z[:-1], jnp.log(stay), jnp.log(1 - stay)).sum())
+
+    rng = np.random.default_rng(seed)
+    z = np.cumsum(rng.random(steps) < 0.05) % 2
+    y = (outlying * (-1) ** np.arange(steps) + 2 * z + rng.normal(size=steps)).astype(np.float32)
+    marginal = gb.model(model, y, check_values=False).marginal("z")
+    found = [float(marginal.logdensity({"m": m})) for m in (np.float32(0), by)]
+    # the model's plate has half a chance for either state at every step
+    move = np.array([[stay, 1 - stay], [1 - stay, stay]], float)
+    exact, probs = [], None
+    for m in (0.0, float(by)):
+        like = stats.norm.logpdf(y.astype(float)[:, None], m + 2.0 * np.arange(2))
+        top = like.max(1)
+        like, total = np.exp(like - top[:, None]), top.sum() + stats.norm.logpdf(m)
+        ahead, behind = np.empty((steps, 2)), np.ones((steps, 2))
+        now = np.full(2, 0.5)
+        for t in range(steps):
+            now = (now if t == 0 else now @ move) * like[t]
+            total += np.log(now.sum())
+            ahead[t] = now = now / now.sum()
+        exact.append(total)
+        if m == 0.0:
+            for t in range(steps - 2, -1, -1):
+                back = move @ (like[t + 1] * behind[t + 1])
+                behind[t] = back / back.sum()
+            probs = ahead * behind
+            probs /= probs.sum(1, keepdims=True)
+    off = abs(found[1] - found[0] - (exact[1] - exact[0]))
+    got = np.asarray(marginal.probs({"m": np.float32(0)})["z"], np.float64)
+    return off, float(np.abs(got - probs).max())
+
+
+def there_and_back(whitening, parameters, shape, seed=0):
+    """What standard normal numbers are off by after they were the value of a site and were taken back from
+    it; `whitening` is `of_walk` or `of_normal`."""
+    site = SimpleNamespace(shape=shape, in_scan=False)
+    values = {n: jnp.asarray(v, jnp.float32) for n, v in parameters.items()}
+    through = whitening(site, {n: n for n in values})(values.__getitem__)
+    z = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    return float(np.max(np.abs(np.asarray(jax.jit(lambda z: through.back(through.forth(z)))(z)) - z)))
 
 
 class Off(NamedTuple):

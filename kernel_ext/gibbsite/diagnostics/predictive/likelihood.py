@@ -16,7 +16,7 @@ from gibbsite.elimination import CHANGED, Pointwise, TableMarginal, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.passes.for_cpu import jitted
+from gibbsite.programs.jaxpr.compiling import for_once, lowered
 
 _AT_ONCE = 16
 _TOLERANCE = 0.01
@@ -122,6 +122,11 @@ def _read_by(plan: Plan, density: Density, name: str, gone: tuple[str, ...]) -> 
 def _evaluated(found: Pointwise, plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     data = tuple(plan.inputs["data"])
     states = {n: jnp.asarray(v) for n, v in all_latents(plan, draws).items()}
-    out = jitted(lambda states: jax.lax.map(lambda s: found(s, data), states, batch_size=_AT_ONCE))(states)
+
+    def all_draws(states: Any, data: Any) -> Any:
+        return jax.lax.map(lambda s: found(s, data), states, batch_size=_AT_ONCE)
+
     shape = next(iter(draws.values())).shape[:2]
+    numbers = shape[0] * shape[1] * sum(np.size(v) for v in plan.observed.values())
+    out = for_once(lowered(all_draws, states, data), (states, data), numbers)(states, data)
     return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}

@@ -12,7 +12,7 @@ from gibbsite.density.handlers.given import Redrawn
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.programs.passes.for_cpu import jitted
+from gibbsite.programs.jaxpr.compiling import for_once, lowered
 from gibbsite.storage.draws import empty_like
 
 _AT_ONCE = 64
@@ -35,7 +35,11 @@ def _latent(plan: Plan, name: str) -> bool:
     return plan.sites[members[0]].role == "latent"
 
 
-def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -> dict[str, np.ndarray]:
+def _at_draws(
+    plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], fn: Any, seed: int
+) -> dict[str, np.ndarray]:
+    """`fn(key, values, kwargs)` at every draw; data are an argument of the program, which is that of all data
+    of their shapes."""
     if plan.model is None:
         raise ModelError("this run was loaded without its model; give it: gibbsite.load(path, model=…)")
     missing = [n for n in empty_like(plan, 1) if _latent(plan, n) and n not in draws]
@@ -48,12 +52,13 @@ def _at_draws(plan: Plan, draws: Mapping[str, np.ndarray], fn: Any, seed: int) -
     shape = next(iter(draws.values())).shape[:2]
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), shape[0] * shape[1])
 
-    def all_draws(keys: Any, values: Any) -> Any:
-        return jax.lax.map(lambda kv: fn(*kv), (keys, values), batch_size=_AT_ONCE)
+    def all_draws(keys: Any, values: Any, given: Any) -> Any:
+        return jax.lax.map(lambda kv: fn(*kv, given), (keys, values), batch_size=_AT_ONCE)
 
+    numbers = len(keys) * sum(np.size(v) for v in plan.observed.values())
     with handlers_alone:
-        lowered = jitted(all_draws).lower(keys, flat)
-    out = lowered.compile()(keys, flat)
+        program = lowered(all_draws, keys, flat, kwargs)
+    out = for_once(program, (keys, flat, kwargs), numbers)(keys, flat, kwargs)
     return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
 
 
@@ -81,12 +86,12 @@ def posterior_predictive(
     model is conditioned on stays (`gibbsite.density.current`)."""
     shapes = {n: np.shape(v) for n, v in plan.observed.items()}
 
-    def one(key: Any, values: Any) -> Any:
+    def one(key: Any, values: Any, given: Any) -> Any:
         model = _as_observed(Redrawn(handlers.substitute(plan.model, data=values), shapes), shapes)
-        traced = handlers.trace(handlers.seed(model, key)).get_trace(**kwargs)
+        traced = handlers.trace(handlers.seed(model, key)).get_trace(**given)
         return {n: traced[n]["value"] for n in plan.observed if n in traced}
 
-    return _at_draws(plan, draws, one, seed)
+    return _at_draws(plan, kwargs, draws, one, seed)
 
 
 def log_likelihood(
@@ -95,10 +100,10 @@ def log_likelihood(
     """What every datum adds to the log density at every draw, weights and masks included: `[chain, draw,
     *batch_shape]` by site."""
 
-    def one(key: Any, values: Any) -> Any:
+    def one(key: Any, values: Any, given: Any) -> Any:
         model = handlers.seed(handlers.substitute(plan.model, data=values), key)
-        traced = handlers.trace(model).get_trace(**kwargs)
+        traced = handlers.trace(model).get_trace(**given)
         sites = ((n, traced[n]) for n in plan.observed if n in traced)
         return {n: (1 if s["scale"] is None else s["scale"]) * s["fn"].log_prob(s["value"]) for n, s in sites}
 
-    return _at_draws(plan, draws, one, seed)
+    return _at_draws(plan, kwargs, draws, one, seed)

@@ -20,7 +20,7 @@ from gibbsite.errors import StoreError
 from gibbsite.inputs.other_data import ANEW
 from gibbsite.prediction.drawn.asking import Asking
 from gibbsite.prediction.drawn.forward import Forward, Recipe
-from gibbsite.programs.passes.for_cpu import jitted
+from gibbsite.programs.jaxpr.compiling import for_once, lowered
 
 MOST_BYTES = 2 * 2**30
 """What the draws of one prediction may take in memory, unless their number is asked for: beyond it they are
@@ -154,9 +154,10 @@ def drawn(
             np.arange(start, start + chunk), count - 1
         )  # the last chunk is as long as the others
         part = {n: v[take] for n, v in values.items()}
+        arguments = keys[take], part, dict(held), ask.arrays
         if where not in kept:
-            kept[where] = jitted(fn)
-        out, probs, weight = kept[where](keys[take], part, dict(held), ask.arrays)
+            kept[where] = for_once(lowered(fn, *arguments), arguments, numbers=chunk * each // 4)
+        out, probs, weight = kept[where](*arguments)
         n = stop - start
         for name, v in out.items():
             array = np.asarray(v)

@@ -65,8 +65,14 @@ def _with_matrices(tree: Any) -> bool:
 
 def once(fn: Callable[..., Any], *arguments: Any) -> Any:
     """`fn(*arguments)`, compiled as fast as can be: for what is computed once, of a few million numbers."""
-    quickly = all(np.size(a) <= _FEW for a in jax.tree.leaves(arguments))
-    return compiled(_lowered(fn, *arguments), quickly)(*arguments)
+    return for_once(lowered(fn, *arguments), arguments)(*arguments)
+
+
+def for_once(program: Any, arguments: Any, numbers: int = 0) -> Any:
+    """Compile a `jax.stages.Lowered` that runs once, on these arguments: quickly, unless these are long or it
+    computes more `numbers` than a few."""
+    most = max([numbers, *map(np.size, jax.tree.leaves(arguments))])
+    return compiled(program, quickly=most <= _FEW and jax.default_backend() == "cpu", on=arguments)
 
 
 class Quick:
@@ -82,11 +88,12 @@ class Quick:
         with self._making:
             if self._program is None:
                 on_cpu = jax.default_backend() == "cpu"
-                self._program = compiled(_lowered(self._fn, *arguments), quickly=on_cpu)
+                self._program = compiled(lowered(self._fn, *arguments), quickly=on_cpu)
         return self._program(*arguments)
 
 
-def _lowered(fn: Callable[..., Any], *arguments: Any) -> Any:
+def lowered(fn: Callable[..., Any], *arguments: Any) -> Any:
+    """The program of `fn` for such arguments, in the form that is best on JAX's default device."""
     with staged():
         if jax.default_backend() == "cpu":
             return lowered_for_cpu(fn, *arguments)

@@ -11,7 +11,7 @@ FAR, FAR_PER_ELEMENT = 10.0, 2.0
 mode differ by, scales that vary included. Whether it is, masses tell: a wide mode is low."""
 
 
-def far_below(level: np.ndarray, best: float, elements: int) -> np.ndarray:
+def far_below(level: np.ndarray, best: float | np.ndarray, elements: int) -> np.ndarray:
     """Which chains have no density, or lie far below the best that was seen."""
     return ~np.isfinite(level) | (level < best - FAR - FAR_PER_ELEMENT * elements)
 

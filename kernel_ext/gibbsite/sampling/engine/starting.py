@@ -196,13 +196,16 @@ class Starting:
         self, a: Mapping[str, np.ndarray], level_a: np.ndarray, b: Mapping[str, np.ndarray], level_b: Any
     ) -> np.ndarray:
         """Whether the density dips on the straight way between values `[chain, *shape]` by site, far below
-        both ends `[chain]`; places without a density tell nothing."""
+        both ends `[chain]`, or at all where one end lies far below the other: there a chain that stays is in
+        a mode of its own, however shallow. Places without a density tell nothing."""
         lowest = np.full(self._engine.chains, np.inf)
+        low, high = np.minimum(level_a, level_b), np.maximum(level_a, level_b)
+        dip = np.where(far_below(low, high, self._engine.elements), 0.0, FAR)
         for t in _ON_THE_WAY:
             between = {n: ((1 - t) * v + t * b[n]).astype(v.dtype) for n, v in a.items()}
             there = level_of(*self._engine.init(self._key, between, path=(2,)))
             lowest = np.where(np.isfinite(there), np.minimum(lowest, there), lowest)
-        return np.isfinite(lowest) & (lowest < np.minimum(level_a, level_b) - FAR)
+        return np.isfinite(lowest) & (lowest < low - dip)
 
     def _near(self, places: Mapping[str, np.ndarray], level: np.ndarray) -> np.ndarray:
         """Between which chains there is no valley `[chain, chain]`."""
