@@ -52,8 +52,7 @@ from gibbsite.storage import checkpoint
 from gibbsite.storage.committing import Committing, Packed
 from gibbsite.storage.datatree import to_datatree
 from gibbsite.storage.described import read_remarks, write_remarks
-from gibbsite.storage.drawn import Drawn
-from gibbsite.storage.draws import Chunk, Draws, empty_like
+from gibbsite.storage.draws import Chunk, Drawn, Draws, empty_like
 from gibbsite.storage.objects import store_in
 from gibbsite.storage.store import Store
 from gibbsite.storage.summaries import PREFIX
