@@ -38,6 +38,7 @@ ARGUMENTS = {
     "nuts_numpyro": "--rounds 1",
     "precision": "--small",
     "predicting": "--rows 50 --draws 100 --datasets 4 --rounds 1",
+    "hard": "camel --draws 50",
     "regret": "pumps --draws 100",
     "steady_state": "--draws 200 --seeds 1 --models 'eight schools'",
     "store_cost": "",
