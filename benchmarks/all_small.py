@@ -43,6 +43,7 @@ ARGUMENTS = {
     "exact_loo": "masked",
     "predicted": "-k regression",
     "predicting": "--rows 50 --draws 100 --datasets 4 --rounds 1",
+    "hard": "camel --draws 50",
     "regret": "pumps --draws 100",
     "steady_state": "--draws 200 --seeds 1 --models 'eight schools'",
     "store_cost": "",

@@ -67,9 +67,9 @@ def measured(model: gb.Model, text: str, labels: str | None, draws: int, seeds: 
     return {"draws": draws, "effective": float(np.mean(effective)), "seconds": took, "compiled": compiled}
 
 
-def run_all(names: list[str], draws: int, seeds: int, to: Path) -> None:
-    """Append a line for every schedule of the models to a file."""
-    held = {json.loads(line)["model"] for line in to.open()} if to.exists() else set()
+def run_all(names: list[str], draws: int, seeds: int, to: Path | None) -> None:
+    """Run every schedule of the models, and append a line for each to a file, if one is given."""
+    held = {json.loads(line)["model"] for line in to.open()} if to and to.exists() else set()
     for name, (fn, args) in ((n, built) for n, built in cases(names) if n not in held):
         model = gb.model(fn, *args)
         began = time.process_time()
@@ -81,8 +81,9 @@ def run_all(names: list[str], draws: int, seeds: int, to: Path) -> None:
             tried = None if c.measured is None else float(c.measured)
             told = {"text": c.text, "work": float(c.work), "times": [*map(float, c.times)], "tried": tried}
             rows.append({"model": name, "planned": planned, "chosen": c.chosen, **told, **found})
-        with to.open("a") as out:
-            out.writelines(json.dumps(row) + "\n" for row in rows)
+        if to is not None:
+            with to.open("a") as out:
+                out.writelines(json.dumps(row) + "\n" for row in rows)
         print(table(rows, True), flush=True)
 
 
@@ -129,8 +130,8 @@ def main() -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(CASES)}")
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--to", type=Path, default=Path("regret.jsonl"))
-    parser.add_argument("--table", type=Path)
+    parser.add_argument("--to", type=Path, help="a file that keeps what was run")
+    parser.add_argument("--table", type=Path, help="such a file, of which to print the table")
     parser.add_argument("--long", action="store_true", help="each schedule below its model")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -90,6 +90,18 @@ def test_what_was_weighed_is_weighed_again_by_how_long_a_run_remembers():
     assert not any(c.words.startswith("the schedule") for c in found)
 
 
+def test_gradients_of_more_sites_are_no_cure_for_slow_ones_of_fewer():
+    def litters(r, n):
+        a, b = (numpyro.sample(k, dist.Gamma(1.0, 0.001)) for k in "ab")
+        p = numpyro.sample("p", dist.Beta(a, b).expand([len(r)]).to_event(1))
+        numpyro.sample("r", dist.Binomial(n, p), obs=r)
+
+    model = gb.model(litters, np.arange(8), np.full(8, 9))
+    own, wider = "Eliminate p > NUTS [a b]", "NUTS [a b p]"
+    assert wider in [c.text for c in model.schedule().candidates]
+    assert wider not in [c.value for c in cures(ended(model, own, ["a"], ess=50.0))]
+
+
 def codes(found):
     return [c.code("m") for c in found]
 

@@ -110,7 +110,10 @@ def _planned(case: Case) -> Iterator[Cure]:
     times = case.snapshot.chains * case.snapshot.draws_done / least.ess_bulk
     if not own.slowest and times < CLOSE * own.times[1]:
         return
-    others = [c for c in weighed if c is not own]
+    # where gradients of few sites move slowly, those of these and others together do no better
+    slow = _gradients_of(case, own.text, least.site)
+    others = [c for c in weighed if not slow or not slow <= _gradients_of(case, c.text, least.site)]
+    others = [c for c in others if c is not own]
     best = min(others, key=lambda c: c.work * c.times[1], default=None)
     if best is None or own.work * times < CLOSE * best.work * best.times[1]:
         return
@@ -123,6 +126,13 @@ def _planned(case: Case) -> Iterator[Cure]:
         f"at most: {own.work * times / (best.work * best.times[1]):.0f} times the effective draws",
         best.text,
     )
+
+
+def _gradients_of(case: Case, text: str, site: str) -> set[str]:
+    """The sites that a schedule moves by gradients together with `site`; none where it does not."""
+    names = {site, *case.density.groups.get(site, ())}
+    blocks = (u for u in case.model.schedule(text).updates if u.kernel in _GRADIENTS)
+    return next(({*u.sites} for u in blocks if names & {*u.sites}), set())
 
 
 def _drawn_jointly(case: Case) -> Iterator[Cure]:
