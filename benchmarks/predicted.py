@@ -2,7 +2,7 @@
 
     python benchmarks/predicted.py [options of pytest]
 
-Runs `tests/prediction/test_models.py`, where every calculation stands, and prints for each of its models how
+Runs `tests/prediction/test_models.py`, where every calculation stands, and prints for each of its tests how
 many means and variances were compared and how far apart the worst was. Beyond four standard errors a test
 fails.
 """
@@ -23,7 +23,7 @@ def main() -> int:
 
     rest = ["-q", "-p", "no:cacheprovider", *(sys.argv[1:] or ["-m", "slow or not slow"])]
     failed = pytest.main([str(TESTS / "prediction" / "test_models.py"), *rest])
-    print("| model | compared | worst mean, standard errors | worst variance |")
+    print("| test | compared | worst mean, standard errors | worst variance |")
     print("|---|---|---|---|")
     for name in dict.fromkeys(n for n, _, _ in COMPARED):
         means, variances = zip(*[(m, v) for n, m, v in COMPARED if n == name], strict=True)

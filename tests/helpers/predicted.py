@@ -1,16 +1,12 @@
 """Whether predictions have the moments that another calculation gives them, draw by draw."""
 
+import os
+
 import numpy as np
 
 COMPARED: list[tuple[str, float, float]] = []
-"""Of every comparison so far the model's name, and how many standard errors the worst mean and the worst
+"""Of every comparison so far the test's name, and how many standard errors the worst mean and the worst
 variance are apart: `benchmarks/predicted.py` makes a table of them."""
-_model = [""]
-
-
-def of_model(name: str) -> None:
-    """What comes is of that model."""
-    _model[0] = name
 
 
 def flat(draws: np.ndarray) -> np.ndarray:
@@ -25,7 +21,8 @@ def agrees(values: np.ndarray, mean: np.ndarray, var: np.ndarray | None = None, 
     apart = values - mean
     spread = apart.var(axis=0) if var is None else np.mean(np.broadcast_to(var, values.shape), axis=0)
     z = apart.mean(axis=0) / np.sqrt(np.maximum(spread, 1e-12) / len(values))
-    COMPARED.append((_model[0], float(np.abs(z).max()), np.nan))
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition("::")[2].partition(" ")[0]
+    COMPARED.append((test.removeprefix("test_").replace("_", " "), float(np.abs(z).max()), np.nan))
     assert np.all(np.abs(z) < errors), f"means are {np.abs(z).max():.1f} standard errors apart"
     if var is None:
         return

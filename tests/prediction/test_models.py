@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite.errors import ModelError
-from helpers.predicted import agrees, flat, of_model
+from helpers.predicted import agrees, flat
 from numpyro.contrib.control_flow import scan
 from scipy.special import expit
 
@@ -18,7 +18,6 @@ RNG = np.random.default_rng(7)
 
 
 def ran(fn, *args, draws=1000, warmup=300, **kwargs):
-    of_model(fn.__name__)
     run = gb.model(fn, *args, **kwargs).sample(draws=draws, warmup=warmup, chains=2, seed=1)
     return run, SimpleNamespace(**{n: flat(v) for n, v in run.draws.items()})
 
