@@ -9,8 +9,9 @@ Simulated, event by event: workers of different speeds, of which one in fifty is
 once an hour on average; one in five of those says nothing, the others are noticed after ten seconds; a new
 one takes the place of each after a minute, and compiles. A worker takes what has waited longest. The home
 process sends, and takes in, one piece after another; a chunk ends with its last piece; what is late is sent
-again by the rule of `gibbsite.sampling.remote.pieces`. Told is the share of what workers could do that was
-done: chain-seconds of stepping by workers × seconds, in a warm-up of some windows and in the chunks after it.
+again by the rule of `gibbsite.sampling.remote.pieces`. Told is the share of all workers' time in which a
+piece was stepped that counted. Warm-up's windows end with a chunk, whose last piece they wait for: it is the
+same for both.
 """
 
 import argparse
@@ -163,7 +164,7 @@ def simulated(
                 idle.append(w)
                 if of == chunk and piece in left:
                     free = max(free, now) + costs.piece / 2
-                    told.useful += left.pop(piece) * each
+                    told.useful += left.pop(piece)
                     heard = now
                     answered.add(w)
                     took.append(seconds)
@@ -206,7 +207,7 @@ def main() -> None:
                 continue
             share = told.useful / (told.seconds * workers)
             print(
-                f"| {workers} | {name} | {count}, {aim:.0f} | {100 * share:.0f} % "
+                f"| {workers} | {name} | {count}, {aim:.0f} | {100 * share:.3g} % "
                 f"| {100 * told.home / told.seconds:.0f} % | {told.longest:.0f} | {told.again} |"
             )
     print("\n| late, idle | 16 workers: done | sent again | 64 workers | again | 256 workers | again |")

@@ -121,6 +121,7 @@ def test_headless_demo_refuses_senseless_options(capsys: pytest.CaptureFixture[s
 def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == [
         "changepoint",
+        "cluster",
         "decision",
         "elimination",
         "keeling",
@@ -133,6 +134,8 @@ def test_there_are_notebooks():
 @pytest.mark.slow  # the browser runs one with each commit
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_notebook_runs_top_to_bottom(path: Path):
+    if path.stem == "cluster":
+        pytest.importorskip("dask.distributed")
     notebook = nbformat.read(path, as_version=4)
     # Every statement about the result that the prose makes is asserted in the notebook's last cell.
     NotebookClient(notebook, timeout=300, kernel_name="python3", store_widget_state=False).execute()

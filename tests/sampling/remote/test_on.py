@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections import OrderedDict
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -218,6 +219,7 @@ def test_a_worker_with_other_versions_is_refused_by_name(model, monkeypatch):
 
 def test_a_run_ends_where_a_worker_is_refused(model, monkeypatch):
     """Before any work: the program is not even read."""
+    monkeypatch.setattr(worker, "_programs", OrderedDict())
     monkeypatch.setattr(worker, "checkpoint", SimpleNamespace(versions=lambda: {"gibbsite": "0.0.1"}))
     monkeypatch.setattr(worker.jax.export, "deserialize", None)
     with pytest.raises(GibbsiteError, match=r"worker \S+:\d+ cannot take part: it has gibbsite 0.0.1 where"):
