@@ -27,7 +27,7 @@ extensions = [
     "sphinx_design",
 ]
 exclude_patterns = ["_build", "paper/*", "picture.py"]
-nitpicky = False
+suppress_warnings = ["misc.highlighting_failure"]  # errors that are shown on purpose are no tracebacks
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
