@@ -63,6 +63,9 @@ def test_what_is_known_at_the_beginning_changes_no_draw(run, tmp_path):
     back = gibbsite.load(tmp_path / "run", model=gibbsite.model(tails, X))
     back.resume(draws=400)
     assert same(back.draws, run.draws)
+    back.extend("ess>1500", max_draws=20_000)
+    worst = min(min(s.ess_bulk, s.ess_tail) for s in back._monitor.worst(back.kept))
+    assert 1000 < back.kept.sampled.steps < 20_000 and worst > 1500
 
 
 def test_the_tree_of_data_masks_what_is_absent(run):

@@ -85,7 +85,8 @@ def test_every_number_proposes_one_way_whose_interval_is_known(fn):
 
 def test_what_continuous_draws_decide_is_found_through_arithmetic():
     def twice(x):
-        a, b = sample("a", dist.Normal(0.0, 1.0)), sample("b", dist.Gamma(1.0, 1.0))
+        a, _ = sample("a", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+        b = sample("b", dist.Gamma(1.0, 1.0))
         loc = 0.0
         if not 2.0 * a - np.float64(1.0) < b:
             loc = 1.0 if a > 3 else 2.0

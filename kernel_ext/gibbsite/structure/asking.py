@@ -98,6 +98,9 @@ class Deciding:
     def __len__(self) -> int:
         return len(self._value)
 
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         return np.asarray(self._value, *args, **kwargs)
 

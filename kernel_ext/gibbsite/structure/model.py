@@ -34,7 +34,7 @@ class Unprepared:
 
 class Changing:
     """For `gibbsite.facade.ChangingModel`, in place of what `Model` says: a NumPyro model in which Python
-    asks for the value of a discrete draw, bound to its arguments.
+    asks for the value of a discrete draw, or what continuous ones decide, bound to its arguments.
 
     For every such value the model is an ordinary one, a *structure*: `structure(K=3)` is it, with all that a
     `Model` has. `sample(…)` draws from all of them: chains go between structures, of which each is analysed
@@ -67,7 +67,7 @@ class Changing:
             self.structured.carried, self.structured.origin = self._carried, self
             self.structured.straight(self.structured.ways.drawn(np.random.default_rng(0)))
         except GibbsiteError as problem:
-            if refused is None or "does not end" in str(problem):
+            if refused is None or "does not end" in str(problem) or "jnp.asarray" in str(problem):
                 raise
             raise refused from problem
 
@@ -163,9 +163,9 @@ class Changing:
     def sample(
         self, *, schedule: Any = None, on_start: Callable[[Any], Any] | None = None, **options: Any
     ) -> StructureRun:
-        """Sample and wait for the end: `draws`, `warmup` (500), `chains`, `seed`, `device`, `chunk` as for
-        any model. `structures` are those to be known from the beginning, mappings of what Python asks for;
-        draws are the same whichever are. Raises `ArgumentError` for other options."""
+        """Sample and wait for the end: `draws`, `warmup` (500), `chains`, `seed`, `device`, `chunk`, `until`,
+        `max_draws` as for any model. `structures` are those to be known from the beginning, mappings of what
+        Python asks for; draws are the same whichever are. Raises `ArgumentError` for other options."""
         run = self._made(schedule, options)
         if on_start is not None:
             on_start(run)

@@ -15,8 +15,10 @@ from gibbsite.ground import arguments as sensible
 from gibbsite.plans.schedule.plan import Block, Plan
 from gibbsite.sampling.engine.resources import Place, capacity, choose_device, planned
 from gibbsite.sampling.engines import surroundings_of
+from gibbsite.sampling.options import most_draws
 from gibbsite.sampling.run import Settings
 from gibbsite.sampling.start import settings_for
+from gibbsite.sampling.watch.until import Until
 from gibbsite.structure.asking import decided_by
 from gibbsite.structure.automaton import INDEX, Automaton
 from gibbsite.structure.engine import StructureEngine
@@ -31,7 +33,7 @@ AHEAD = 6
 """Where there are no more structures than these, all are known from the beginning."""
 _MORE = 4  # structures that nobody asked for yet which become known with another
 _WARMUP = 500
-OPTIONS = ("draws", "warmup", "chains", "seed", "device", "chunk", "structures")
+OPTIONS = ("draws", "warmup", "chains", "seed", "device", "chunk", "until", "max_draws", "structures")
 
 
 class Structured:
@@ -189,9 +191,9 @@ class Structured:
     # runs
 
     def started(self, inner: str | None = None, **options: Any) -> StructureRun:
-        """A run that has not begun. Options: `draws`, `warmup`, `chains`, `seed`, `device`, `chunk`, and
-        `structures`, mappings of what Python asks for: structures to be known from the beginning, which
-        changes no draw."""
+        """A run that has not begun. Options: `draws`, `warmup`, `chains`, `seed`, `device`, `chunk`, `until`
+        with `max_draws`, and `structures`, mappings of what Python asks for: structures to be known from the
+        beginning, which changes no draw."""
         for name in options:
             if name not in OPTIONS:
                 raise ArgumentError(
@@ -202,6 +204,8 @@ class Structured:
             self.way_of(sensible.by_name("structures", v)) for v in options.pop("structures", None) or ()
         ]
         device, chunk = options.pop("device", None), options.pop("chunk", None)
+        until = sensible.text("until", options.pop("until", None), "ess>400, rhat<1.01")
+        most = options.pop("max_draws", None)
         if options.get("warmup", "auto") == "auto":
             options["warmup"] = _WARMUP
         settings = replace(
@@ -215,7 +219,9 @@ class Structured:
         plan = self.plan(ways, inner)
         engine, place = self.engine_for(plan, settings, device)
         planned(plan, settings.chains, settings.draws, settings.warmup, False, 1, None)
-        run = StructureRun(plan, engine, settings, place=place)
+        condition = None if until is None else Until.parse(until, settings.chains)
+        most = most_draws(most, settings.draws)
+        run = StructureRun(plan, engine, settings, place=place, until=condition, max_draws=most)
         run.first = np.array([ways.index(w) for w in first])
         run.give_engine(engine, place)
         return run

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Site
+from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.warm.warming import Warming
 from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.storage.draws import Draws, Part
 from gibbsite.structure.automaton import INDEX
+from gibbsite.structure.found import conditional_stats
 from gibbsite.structure.present import Entry, seen
 
 LEAST_SHARE = 0.02
@@ -84,6 +86,11 @@ class StructureMonitor(Monitor):
         shown = seen(index, held, entries)
         out.update({n: v for n, v in shown.items() if np.isfinite(v).all()})
         return out
+
+    def worst(self, draws: Draws) -> list[ScalarStat]:
+        """The measures of all that is judged."""
+        raw = draws.sampled.read()
+        return conditional_stats(self.judge(raw)) if raw else []
 
     def measure(self, draws: Draws, ended: bool = False) -> None:
         """Measure all of it anew, now and then and at the end."""
