@@ -562,6 +562,7 @@ def main(arguments: list[str] | None = None) -> int:
             if bad:
                 wrong += [f for f in bad.values() if not f.startswith("told")]
                 print(json.dumps({**row, "uses": bad}), flush=True)
+        print(f"{number + 1} structures, {done} combinations: {dict(counts)}", file=sys.stderr, flush=True)
         if number % 50 == 49:
             jax.clear_caches()
     print(f"{done} combinations: {dict(counts)} in {time.process_time() - began:.0f} processor seconds")

@@ -2,6 +2,7 @@
 lets them vary, and scales whose posterior has no end at zero."""
 
 import gibbsite as gb
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -28,6 +29,14 @@ def certain(y):
     m = sample("m", dist.Normal(0.0, 1.0))
     numpyro.factor("f", 0.5 * z)
     sample("y", dist.Normal(m, 1.0), obs=y)
+
+
+def test_a_model_in_double_precision_is_judged_in_the_thread_of_its_run():
+    """JAX's context holds in the thread that made the model: what judges the run asks the model, too."""
+    with jax.enable_x64(True):
+        m = gb.model(certain, 1.5)
+        run = m.sample(draws=50, warmup=50, seed=0)
+    assert run.verdict.notes == ()
 
 
 def test_a_bit_that_no_chain_ever_moved_is_told():

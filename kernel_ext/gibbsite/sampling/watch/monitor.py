@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -109,7 +110,13 @@ class Monitor:
         return worst
 
     def measure(self, draws: Draws, ended: bool = False) -> None:
-        """Measure the worst scalars, unless that was done only just."""
+        """Measure the worst scalars, unless that was done only just; what asks the model runs with the types
+        of numbers that it was traced for, in whatever thread this is."""
+        density = self._plan.density
+        with nullcontext() if density is None else density.surroundings.carried():
+            self._measure(draws, ended)
+
+    def _measure(self, draws: Draws, ended: bool) -> None:
         done, began = draws.sampled.steps, time.monotonic()
         if done and self._next is None:
             self._next = began + _FIRST_SECONDS
