@@ -213,11 +213,12 @@ def _between_commits(run, ready, do):
     forget()
 
 
-@pytest.mark.parametrize("loss", ["folder", "checkpoint", "chunk"])
+@pytest.mark.parametrize("loss", ["folder", "checkpoint", "chunk", "draws"])
 def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss, monkeypatch):
-    monkeypatch.setattr(committing, "_LARGE", 0)  # every commit a checkpoint
+    if loss != "draws":  # what is committed to the journal alone is lost, too
+        monkeypatch.setattr(committing, "_LARGE", 0)  # every commit a checkpoint
+        monkeypatch.setattr(store, "_CHUNK_ROWS", 100)  # so that the first is not written again
     monkeypatch.setattr(run_module, "_STORE_SHARE", np.inf)
-    monkeypatch.setattr(store, "_CHUNK_ROWS", 100)  # so that the first is not written again
     folder = tmp_path / "run"
     run = model.start(**{**OPTIONS, "draws": 10**7}, store=folder)
 
@@ -226,6 +227,8 @@ def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss, monkeypatch):
             shutil.rmtree(folder)
         elif loss == "checkpoint":
             (folder / checkpoint.FILE).unlink()
+        elif loss == "draws":
+            shutil.rmtree(folder / "draws.zarr")
         else:
             (folder / "draws.zarr" / "posterior" / "p" / "c" / "0" / "0" / "0").unlink()
 

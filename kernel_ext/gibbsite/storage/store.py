@@ -237,9 +237,12 @@ class Store:
 
     def _still_ours(self) -> None:
         """Raise `OSError` where the checkpoint is not the one that we wrote: to go on would be to write into
-        what is somebody's now."""
+        what is somebody's now; and where what was written once, when the store was made, is gone."""
         if checkpoint.mark(self.path) != self._mark:
             raise OSError(f"{checkpoint.FILE} was removed or replaced meanwhile")
+        for label in ("", *(observed[0] for observed in self._described["observed"].values())):
+            if gone := stored.missing(self.path / DRAWS, label, None):
+                raise OSError(f"{DRAWS}/{gone.lstrip('/')} was removed meanwhile")
 
     def _still_there(self) -> None:
         """Raise `OSError` where a file of what was written is gone."""
