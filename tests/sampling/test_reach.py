@@ -182,7 +182,7 @@ def test_names_that_files_and_trees_spell_otherwise(tmp_path):
 
     model = gb.model(named)
     run = model.sample(draws=20, warmup=5, chains=2, store=tmp_path / "run")
-    assert model.notes == ("in a run's DataTree, where no name has a slash, 'arm/mu' is 'arm.mu'",)
+    assert "in a run's DataTree, where no name has a slash, 'arm/mu' is 'arm.mu'" in model.notes
     back = gb.load(tmp_path / "run", model=model)
     tree = back.to_datatree()["posterior"].to_dataset()
     for name in names:

@@ -57,7 +57,7 @@ def load(
     sensible.text("device", device, "cpu")
     if model is not None and not callable(getattr(model, "plan", None)):
         raise ModelError(f"model must be a Model, as gibbsite.model makes it, not {sensible.shown(model)}")
-    where: Any = options.folder(path, "path")
+    where: Any = options.place(path)
     if parts_in(where) and not holds_run(where):
         where = own_part(where)
     planned = None if model is None else partial_of(_plan_of, model)
@@ -224,7 +224,7 @@ def verify(path: str | Path) -> Verified:
 
     Raises `CheckpointError` that names each file which is missing or not as it was written.
     """
-    where = options.folder(path, "path")
+    where = options.place(path)
     if isinstance(where, Objects):
         folder = where.fetched()
         with where.told(folder):

@@ -68,8 +68,11 @@ def warmup(value: Any) -> tuple[int, bool]:
 
 def folder(value: Any, name: str = "store") -> Path | Objects | None:
     """A folder to keep a run in, a place in an object store, or None. Raises `OptionError`."""
-    if value is None:
-        return None
+    return None if value is None else place(value, name)
+
+
+def place(value: Any, name: str = "path") -> Path | Objects:
+    """A folder or a place in an object store. Raises `OptionError`."""
     return located(name, value) or sensible.a_path(name, local(value)).expanduser()
 
 

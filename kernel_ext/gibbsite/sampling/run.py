@@ -603,7 +603,7 @@ class Run(Looking):
         While the run goes on, what is complete now is written. Raises `StoreError` where the path is taken
         or cannot be written to, `CheckpointError` before there is anything to save.
         """
-        where = options.folder(path, "path")
+        where = options.place(path)
         if where is None:
             raise OptionError("path: say where to save the run")
         if self._plan.kernel is None:

@@ -76,7 +76,8 @@ class Changing:
         """With what the structure changes."""
         asked, count = ", ".join(self.structured.decisions), self.structured.all
         many = f"{len(count)} structures" if count is not None else "structures are found as chains go"
-        return (f"its structure changes with {asked}: {many}",)
+        arrays = "; where one formula has both, `jnp.where(condition, a, b)` or `jnp.maximum` keeps one model"
+        return (f"its structure changes with {asked}: {many}{arrays if '?' in asked else ''}",)
 
     def structure(self, values: Mapping[str, Any] | None = None, **more: Any) -> Any:
         """The ordinary model of one structure, in which what Python asks for has these values:

@@ -38,7 +38,8 @@ def code_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Iterato
     known: dict[Any, tuple[str, Any]] = dict(zip(density.data_vars, arguments, strict=True))
     for variable in dict.fromkeys(multiplied(density)):
         name, array = known.get(variable, ("", None))
-        if array is not None and 2 < len(array) < 2 * len(labels.get(name, ())):
+        texts = len(labels.get(name, ()))
+        if texts and 2 < len(array) < 2 * texts:
             some = ", ".join(map(repr, labels[name][:3]))
             raise DataError(
                 f"{name} holds {len(labels[name])} different texts in {len(array)} rows ({some}, …), and a "

@@ -57,11 +57,6 @@ def in_arange(n):
     numpyro.sample("y", dist.Normal(jnp.arange(n), 1))
 
 
-def in_if(n):
-    if n > 3:
-        numpyro.sample("y", dist.Normal(0, 1))
-
-
 def in_loop(n):
     for i in range(int(n)):
         numpyro.sample(f"y[{i}]", dist.Normal(0, 1))
@@ -71,16 +66,16 @@ def in_numpy(n):
     numpyro.sample("y", dist.Normal(np.sqrt(n), 1))
 
 
-@pytest.mark.parametrize("use", [in_distribution, in_plate, in_arange, in_if, in_loop, in_numpy])
+@pytest.mark.parametrize("use", [in_distribution, in_plate, in_arange, in_loop, in_numpy])
 def test_structure_that_depends_on_a_latent_names_the_line(use):
     def model():
         use(numpyro.sample("n", dist.Gamma(3.0, 1.0)))
 
     with pytest.raises(ModelError, match="needs the value of 'n', a random variable") as caught:
         gb.model(model)
-    source = {in_if: "if n > 3", in_loop: "for i in range(int(n))", in_plate: "plate("}
+    source = {in_loop: "for i in range(int(n))", in_plate: "plate("}
     assert source.get(use, "numpyro.sample(") in str(caught.value)
-    cure = {in_if: "`jnp.where(", in_loop: "leave the conversion out", in_numpy: "`jnp.sqrt(…)`"}
+    cure = {in_loop: "leave the conversion out", in_numpy: "`jnp.sqrt(…)`"}
     assert cure.get(use, "plate of fixed size") in str(caught.value)
 
 

@@ -254,13 +254,21 @@ def test_what_is_followed_is_measured_and_listed_though_it_is_not_among_the_wors
 
 def site(shape=(), discrete=False, role="latent", support=None):
     return SimpleNamespace(
-        name="", shape=shape, discrete=discrete, role=role, support=support, dtype=np.dtype(np.float32)
+        name="",
+        shape=shape,
+        discrete=discrete,
+        role=role,
+        support=support,
+        dtype=np.dtype(np.float32),
+        plates=(),
+        plate_axes=(),
     )
 
 
 def plan(blocks=1, **sites):
     block = SimpleNamespace(kernel="NUTS", label="*", sites=tuple(sites))
-    return SimpleNamespace(sites=sites, groups={}, blocks=(block,) * blocks, generated=(), density=None)
+    facts = {"groups": {}, "labels": {}, "generated": (), "density": None}
+    return SimpleNamespace(sites=sites, blocks=(block,) * blocks, **facts)
 
 
 def followed(values):

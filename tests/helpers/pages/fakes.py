@@ -1,6 +1,7 @@
 """A simulated run: AR(1) chains with the interface that the views ask of a real one."""
 
 import threading
+from types import MappingProxyType
 
 import numpy as np
 from gibbsite.diagnostics.measures.snapshot import (
@@ -19,6 +20,7 @@ class FakeRun:
 
     model_name = "mixture"
     model = None
+    results = MappingProxyType({})
     schedule_text = "Gibbs(z: finite; NUTS(w, mu))"
 
     def __init__(

@@ -19,6 +19,7 @@ from gibbsite.plans.candidates.blocking import Tie, size_of
 from gibbsite.plans.candidates.limits import (
     GRADIENT_TIMES,
     MOST_GRADIENT_TIMES,
+    MOST_SLICES_TIMES,
     MOST_UNBOUNDED_TIMES,
     PATH,
     SLICE_ALONE_TIMES,
@@ -79,7 +80,7 @@ class Promises:
         """The least and the most time of the site that moves least, and the tie that holds it, if any."""
         home = {n: u for u in spec.updates for n in u.everything}
         own = {n: self._own(u) for n, u in home.items()}
-        worst = {n: self._most_by_gradients(u) or own[n] for n, u in home.items()}
+        worst = {n: self._most_of(u) or own[n] for n, u in home.items()}
         cut = [t for t in self.ties if t.cut_by(home)]
         slowest = max(cut, key=lambda t: (t.most * own[t.site], t.least), default=None)
         least = max([*own.values(), *(t.least * own[t.site] for t in cut)])
@@ -94,10 +95,13 @@ class Promises:
             return least, most, None
         return least, max(most, slowest.most * own[slowest.site]), slowest
 
-    def _most_by_gradients(self, update: Update) -> float | None:
-        """The most time where gradients move what holds each other: a funnel, which no step size fits
-        everywhere, with two necks where the noise of all its data can reach zero. None elsewhere."""
+    def _most_of(self, update: Update) -> float | None:
+        """The most time of several scales that are sliced in turn, and where gradients move what holds each
+        other: a funnel, which no step size fits everywhere, with two necks where the noise of all its data
+        can reach zero. None elsewhere."""
         mine = {*update.sites}
+        if update.kernel == "Collapsed" and len(outer_of(self.facts.density, update.sites)) > 1:
+            return MOST_SLICES_TIMES
         within = [t for t in self.held if t.site in mine and not t.known]
         if update.kernel not in ("NUTS", "HMC") or not any(t.where in mine for t in within):
             return None
