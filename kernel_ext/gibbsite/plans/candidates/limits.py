@@ -25,8 +25,8 @@ PATH = 3.5
 # of these, and a density without bound is where the noise is zero.
 GRADIENT_TIMES, MOST_GRADIENT_TIMES, MOST_UNBOUNDED_TIMES = 1.5, 8.0, 34.0
 # A slice with the effects integrated out: times of 1.0 to 1.5, and times that these are solved for. Scales
-# in turn hold each other: 1.6 (a walk of one datum a state) to 5.5 and 6.4 (of three).
-SLICE_TIMES, SLICES, MOST_SLICES_TIMES = 1.2, 4, 6.0
+# in turn hold each other: 1.6 (a walk of one datum a state) to 5.5 (of three); what lies between the two.
+SLICE_TIMES, SLICES, MOST_SLICES_TIMES = 1.2, 4, 3.0
 # A slice of a site by itself, likewise.
 SLICE_ALONE_TIMES, SLICED = 2.0, 10
 
