@@ -309,3 +309,17 @@ def test_chains_in_different_modes_are_offered_replicas_that_cross():
     cured = first.applied(m).sample(draws=500, warmup=200, seed=0, init=init)
     share = (cured.draws["x"][..., 0] < 0).mean(1)
     assert np.abs(share - 0.3).max() < 0.15 and cured.modes is None
+
+
+def test_a_short_run_of_one_exact_draw_is_cured_by_draws_alone():
+    """All that there is is drawn together: no coordinates do better."""
+
+    def groups(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 5))
+        with numpyro.plate("group", 4):
+            alpha = numpyro.sample("alpha", dist.Normal(mu, 1))
+            numpyro.sample("y", dist.Normal(alpha, 1.0), obs=y)
+
+    model = gb.model(groups, np.arange(4.0))
+    found = cures(ended(model, "Conjugate [mu alpha]", ["alpha"], ("ess",), rhat=1.0, ess=79.0, draws=40))
+    assert found and {c.draws is not None for c in found} == {True}, found

@@ -171,10 +171,12 @@ def _centred_otherwise(case: Case) -> Iterator[Cure]:
         if not found.elementwise or not (troubled or set(group) & set(case.bad)):
             continue
         own = case.block_of(name)
-        learns = (
-            own is not None and own.kernel == "NUTS" and dict(own.options).get("centring", "auto") == "auto"
-        )
-        whole = learns and all(case.block_of(r) is own for r in found.reads)
+        together = all(case.block_of(r) is own for r in found.reads)
+        kernel = own.kernel if own is not None and together else ""
+        if kernel == "Conjugate":  # one exact draw of all, which is slow only with the rest
+            continue
+        learns = own is not None and dict(own.options).get("centring", "auto") == "auto"
+        whole = kernel == "NUTS" and learns
         if not whole:
             smooth = [n for u, members in case.blocks if u.kernel in _GRADIENTS for n in members]
             block = _in_order(case, [*found.reads, name, *smooth])
