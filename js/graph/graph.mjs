@@ -65,7 +65,9 @@ function arrange(args, state, store, view) {
   const snugs = [tall ? left : 0, room].map((width) => Math.min(1, (width - 4) / across));
   const whole = snugs.find((snug) => snug >= LEAST_SNUG) ?? 1;
   // what is too large is shown whole where it can be read so, and where that was asked for
-  const snug = Math.min(Math.min(FIT[0], room - 4) / across, FIT[1] / down);
+  const widths = tall && left >= LEAST_DRAWN ? [left, room] : [room];
+  const fits = widths.map((width) => Math.min(Math.min(FIT[0], width - 4) / across, FIT[1] / down));
+  const snug = (state.fit ? undefined : fits.find((snug) => snug >= LEAST_SNUG)) ?? fits[0];
   const fitted = large && (state.fit ?? snug >= LEAST_SNUG);
   const scale = fitted ? snug : whole;
   plot.x_range.setv({ start: 0, end: width });
