@@ -84,6 +84,7 @@ def exact_changepoint(flow: np.ndarray) -> np.ndarray:
     return mass / mass.sum()
 
 
+@pytest.mark.slow
 def test_the_niles_break_matches_exact_enumeration():
     data = nile_flow()
     run = gibbsite.model(changepoint, **data).sample(draws=4000, warmup=500, chains=4, seed=0)

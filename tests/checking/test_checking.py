@@ -229,7 +229,7 @@ class Here:
         return later
 
 
-@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_workers_calibrate(wrong):
     """Also that they fit the data that each truth has made: with another's, ranks are far from uniform."""
     made = replicated(gb.model(levels, Y), 40, 1)

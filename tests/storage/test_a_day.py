@@ -90,6 +90,7 @@ def grows(held):
     return {name: getattr(last, name) - getattr(first, name) for name in Held.__annotations__}
 
 
+@pytest.mark.slow
 def test_a_day_of_few_commits(tmp_path, monkeypatch):
     run, held, ages = a_day(tmp_path / "run", 16, 1, monkeypatch, looks=4)
     more = grows(held)

@@ -93,6 +93,7 @@ def sparse_topics(doc, word, topics, words):
         numpyro.sample("w", dist.Categorical(phi[z]), obs=word)
 
 
+@pytest.mark.slow
 def test_sparse_topics_over_many_words():
     """Among thousands of shares of words, many are smaller than any number."""
     rng = np.random.default_rng(0)

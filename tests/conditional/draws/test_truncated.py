@@ -114,6 +114,7 @@ def test_powers_of_gammas_with_a_negative_rate(power):
     np.testing.assert_allclose(mass, 1, atol=0.02)
 
 
+@pytest.mark.slow
 def test_betas_with_negative_exponents():
     a, b, low, high = columns(CONVEX_BETAS)
     uniform_by_rank(

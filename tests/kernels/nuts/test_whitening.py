@@ -42,7 +42,7 @@ def posterior(noise, count):
     return {"step": np.log(steps), "x": np.array(paths)}
 
 
-@pytest.mark.parametrize("model", [walk, field])
+@pytest.mark.parametrize("model", [pytest.param(walk, marks=pytest.mark.slow), field])
 @pytest.mark.parametrize(("noise", "degree"), [(30.0, 0.0), (0.01, 1.0)])
 def test_paths_are_white_where_data_say_little(model, noise, degree):
     with jax.enable_x64(True):
