@@ -249,9 +249,8 @@ def test_overview_detail_and_fit_of_a_hundred_sites(page, tmp_path):
     graph.until("doc.get_model_by_name('graph').width <= 980 && doc.get_model_by_name('graph').height <= 700")
     assert wide > 980 and not graph.ask("doc.get_model_by_name('graph-map').visible")
     page.wait_for_timeout(500)  # the words and lines follow the new size
-    assert (
-        graph.scrolled[0] == 0 and graph.ask("doc.get_model_by_name('graph').width") < 1200 - 330
-    )  # the panel's
+    beside = 1200 - 330  # the panel's width
+    assert graph.scrolled[0] == 0 and graph.ask("doc.get_model_by_name('graph').width") < beside
     graph.hover("effect_7")
     graph.lit(["effect_1", "effect_24", "effect_25", "effect_26", "obs_7"])
     shot(page, "graph_fit")
