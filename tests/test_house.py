@@ -120,6 +120,19 @@ def test_imports_inside_functions_are_listed():
     assert found == LAZY
 
 
+def test_validation_is_switched_by_who_has_the_handlers_alone():
+    """It is one for the process: what is traced meanwhile in another thread would lose its supports."""
+    asked = held = 0
+    for path in (p for root in (PACKAGE, MAGICS) for p in root.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        asked += sum(isinstance(n, ast.Attribute) and n.attr == "validation_enabled" for n in ast.walk(tree))
+        for node in (n for n in ast.walk(tree) if isinstance(n, ast.With)):
+            items = [ast.unparse(item.context_expr) for item in node.items]
+            before = items[: next((i for i, t in enumerate(items) if "validation_enabled" in t), 0)]
+            held += "handlers_alone" in before
+    assert asked == held > 5
+
+
 def test_a_folder_is_taken_in_at_a_glance():
     """About a dozen files each; every wing says in its first line what turns into what."""
     folders = {

@@ -9,6 +9,7 @@ import numpyro
 from gibbsite.checking.finding import NO_PLACE, Finding
 from gibbsite.checking.truth import Place, sites_of
 from gibbsite.density.forward.agrees import disagreement
+from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution
 
 _BLIND = "joint behaviour of integers that are drawn as vectors, and weights of modes without mass between"
@@ -31,7 +32,7 @@ def distributions(model: Any, at: Sequence[Place], seed: int, going: Callable[[]
         if type(fn) in classes:
             continue
         classes.add(type(fn))
-        with numpyro.validation_enabled(False):
+        with handlers_alone, numpyro.validation_enabled(False):
             why = disagreement(fn, jax.random.fold_in(jax.random.key(seed), i))
         looked += 1
         if why == "it has no `sample`":

@@ -4,7 +4,8 @@ NumPyro keeps its handlers on one stack for the whole process: two models that a
 their handlers to each other's statements. Whatever runs a model here takes `handlers_alone`, which can be
 taken again by its holder. Meanwhile the holder has a stack of its own, and all other threads theirs: a user's
 model that runs beside a run is not touched by what this one does, nor the other way round. What NumPyro's
-modules refer to is put back when it is left."""
+modules refer to is put back when it is left. NumPyro's switch of validation is one for the whole process,
+too: it is turned by the holder alone, so that what another thread traces sees it as the user left it."""
 
 import sys
 import threading

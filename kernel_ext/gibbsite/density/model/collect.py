@@ -361,7 +361,8 @@ def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) ->
         value, intermediates, scale = msg["value"], msg["intermediates"], msg["scale"]
         extra = (intermediates,) if intermediates else ()
         try:
-            with numpyro.validation_enabled(bounds_inside(base_distribution(msg["fn"]))):
+            supports = bounds_inside(base_distribution(msg["fn"]))
+            with handlers_alone, numpyro.validation_enabled(supports):
                 lp = msg["fn"].log_prob(jnp.asarray(value), *extra)
         except (ValueError, TypeError) as error:
             blamed = told_misfit(name, msg)

@@ -52,10 +52,9 @@ class Ask:
         forward = Forward(None, self.recipe, key, values, held)
         token = ANEW.set(self.anew)
         try:
-            quiet = numpyro.validation_enabled(False)
             with (
                 handlers_alone,
-                quiet,
+                numpyro.validation_enabled(False),
                 own_gammas(),
                 forward,
                 Asking(None, self.data, self.sizes),

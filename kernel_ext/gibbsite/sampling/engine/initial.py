@@ -215,7 +215,7 @@ def blame(model: Any, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> s
     with handlers_alone, numpyro.validation_enabled(False):
         traced = handlers.trace(seeded).get_trace(**kwargs)
     # with validation, what lies outside a support has no density; NumPyro also warns of it
-    with numpyro.validation_enabled(True), warnings.catch_warnings():
+    with handlers_alone, numpyro.validation_enabled(True), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         for name, site in traced.items():
             if site["type"] != "sample":
