@@ -24,21 +24,12 @@ from multiprocessing import get_context
 
 import gibbsite as gb
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 from gibbsite.sampling.remote import engine, pieces
+from store_cost import schools
 
 CHUNKS, MOST = 60, engine.MOST_PIECES
 SLOW, SLOWER, DEATHS, SILENT = 0.02, 10.0, 1 / 3600, 0.2
 NOTICED, REPLACED, COMPILING = 10.0, 60.0, 6.0
-
-
-def schools(y, sigma):
-    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
-    tau = numpyro.sample("tau", dist.HalfNormal(5.0))
-    with numpyro.plate("school", len(y)):
-        theta = numpyro.sample("theta", dist.Normal(mu, tau))
-        numpyro.sample("y", dist.Normal(theta, sigma), obs=y)
 
 
 @dataclass(frozen=True)

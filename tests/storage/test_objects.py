@@ -1,5 +1,6 @@
 """Runs in object stores: the draws, promises and errors of folders, in fsspec's memory and in moto's S3."""
 
+import gc
 import json
 import shutil
 import warnings
@@ -191,3 +192,29 @@ def test_files_of_this_machine_are_folders(model, alone, tmp_path):
     assert (tmp_path / "run" / "checkpoint.npz").is_file()
     same(gb.load(f"file://{tmp_path}/run"), alone)
     shutil.rmtree(tmp_path / "run")
+
+
+def test_what_lies_beside_the_draws_is_sent(place, model):
+    """Results and notes of a run that was stored and of one that was saved; they are gone from where they
+    were sent when they are given up, and a run that was read sends what is noted of it, too."""
+    stored = model.sample(store=place, **OPTIONS)
+    elpd = stored.elpd().elpd
+    stored.keep("again", stored.predict(draws=10))
+    stored.annotate("a wider prior", tags=["paper"])
+    saved = model.sample(**OPTIONS)
+    saved.keep("again", saved.predict(draws=10))
+    saved.annotate("another")
+    saved.save(f"{place}-saved")
+    wanted = stored.results["again"].draws["y"]
+    del stored, saved
+    gc.collect()  # with them the folders that they were written in
+
+    back = gb.load(place)
+    assert back.known_elpd.elpd == pytest.approx(elpd)
+    np.testing.assert_array_equal(back.results["again"].draws["y"], wanted)
+    assert (back.remarks["note"], tuple(back.remarks["tags"])) == ("a wider prior", ("paper",))
+    back.annotate("an informative prior")
+    again = gb.load(f"{place}-saved")
+    assert list(again.results) == ["again"] and again.remarks["note"] == "another"
+    assert gb.load(place).remarks["note"] == "an informative prior"
+    assert gb.verify(place)

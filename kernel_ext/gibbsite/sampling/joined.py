@@ -25,8 +25,7 @@ def joined(path: str | Path, drop: Collection[int] = ()) -> Any:
     may be missing. Raises `CheckpointError` where `path` holds no such runs, not those of all hosts, or a
     host without draws, `OptionError` where `drop` names none of them or all.
     """
-    folder: Any = options.place(path)
-    found = {int(p.name[4:]): p for p in parts_in(folder)}
+    found = {int(p.name[4:]): p for p in parts_in(options.place(path))}
     if not found:
         raise CheckpointError(f"{str(path)!r} holds no runs of several hosts; gibbsite.load reads one run")
     left_out = _numbers(drop)

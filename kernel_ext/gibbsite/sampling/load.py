@@ -57,7 +57,7 @@ def load(
     sensible.text("device", device, "cpu")
     if model is not None and not callable(getattr(model, "plan", None)):
         raise ModelError(f"model must be a Model, as gibbsite.model makes it, not {sensible.shown(model)}")
-    where: Any = options.place(path)
+    where = options.place(path)
     if parts_in(where) and not holds_run(where):
         where = own_part(where)
     planned = None if model is None else partial_of(_plan_of, model)
@@ -115,7 +115,7 @@ def read_folder(
         read_draws(folder, facts["draws"], run.kept)
         add_later(folder, later, run.kept, described)
     _agree(run, settings, folder)
-    run.of_folder(folder)
+    run.of_folder(folder, objects)
     try:
         run.take_up(facts, state, going, _results(folder))
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:
@@ -229,7 +229,7 @@ def verify(path: str | Path) -> Verified:
         folder = where.fetched()
         with where.told(folder):
             return replace(_verified(folder), path=str(where))
-    return _verified(where or Path())
+    return _verified(where)
 
 
 def _verified(folder: Path) -> Verified:

@@ -53,7 +53,7 @@ from gibbsite.storage.committing import Committing, Packed
 from gibbsite.storage.datatree import to_datatree
 from gibbsite.storage.described import read_remarks, write_remarks
 from gibbsite.storage.draws import Chunk, Drawn, Draws, empty_like
-from gibbsite.storage.objects import store_in
+from gibbsite.storage.objects import Objects, store_in
 from gibbsite.storage.store import Store
 from gibbsite.storage.summaries import PREFIX
 
@@ -121,7 +121,7 @@ class Run(Looking):
         self._saved_aims: dict[int, float] = {}
         self._preview = Preview(plan)
         self._thinned, self._looking = {}, threading.Lock()
-        self._results, self._remarks, self._folder = Results(), {}, None
+        self._results, self._remarks, self._folder, self._objects = Results(), {}, None, None
         self._derived, self._prior = Derived(), None
         self._state: Any = None
         self._saved_state: dict[str, np.ndarray] | None = None
@@ -578,6 +578,7 @@ class Run(Looking):
 
     def _write_results(self, store: Store) -> None:
         self._results = self._results.written(store.path)
+        store.send_beside()
 
     def _tell_store(self, what: str, write: Callable[[Store], None]) -> None:
         """`write` to the store of a run that has ended; of one that goes on, its end does."""
@@ -604,8 +605,6 @@ class Run(Looking):
         or cannot be written to, `CheckpointError` before there is anything to save.
         """
         where = options.place(path)
-        if where is None:
-            raise OptionError("path: say where to save the run")
         if self._plan.kernel is None:
             raise ModelError("a run that was loaded without its model is on disk already; copy the folder")
         with self._lock:  # the sampling thread waits at the end of its chunk: state and draws fit
@@ -621,6 +620,7 @@ class Run(Looking):
                 self._results.written(store.path)
                 if self._remarks:
                     write_remarks(store.path, self.remarks)
+                store.send_beside()
             except BaseException:
                 store.withdraw()
                 raise
@@ -708,9 +708,10 @@ class Run(Looking):
         self._pace.add(False, count, seconds)
         self._monitor.measure(self.kept, ended=True)
 
-    def of_folder(self, folder: Path) -> None:
-        """Be the run that is in `folder`, with what was noted of it."""
-        self._folder, self._remarks = folder, read_remarks(folder)
+    def of_folder(self, folder: Path, objects: Objects | None) -> None:
+        """Be the run that is in `folder`, with what was noted of it; `objects` are what it was fetched from,
+        which the folder is there as long as."""
+        self._folder, self._objects, self._remarks = folder, objects, read_remarks(folder)
 
     def attach_store(self, store: Store) -> None:
         """Stream to `store` when the run goes on."""

@@ -99,7 +99,8 @@ def _labels(told: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(map(printed, _texts(known))) for name, known in told.items()}
 
 
-REMARKS = "remarks.json"
+RESULTS, INDEX, REMARKS = "results", "index.npz", "remarks.json"
+"""What lies beside a run's draws: a folder of results and the list of them in it, and notes."""
 _MOST_REMARKS = 2**20
 
 

@@ -29,6 +29,7 @@ from gibbsite.ground.lock import FILE as LOCK_FILE
 from gibbsite.ground.lock import Writer
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage import checkpoint, journal
+from gibbsite.storage.described import INDEX, REMARKS, RESULTS
 from gibbsite.storage.draws import Cut, Draws
 from gibbsite.storage.store import DRAWS, Store
 
@@ -99,7 +100,8 @@ class Objects:
                 if checkpoint.FILE not in names:
                     raise CheckpointError(f"{self.url!r} holds no saved run")
                 folder = _scratch(self)
-                wanted = [n for n in names if n == checkpoint.FILE or n.startswith((DRAWS + "/", "journal-"))]
+                folders = (f"{DRAWS}/", f"{RESULTS}/", "journal-")
+                wanted = [n for n in names if n in (checkpoint.FILE, REMARKS) or n.startswith(folders)]
                 if any(".." in n.split("/") or os.path.isabs(n) for n in wanted):
                     raise CheckpointError(f"{self.url!r} holds objects that are no files of a run")
                 for parent in {(folder / n).parent for n in wanted}:
@@ -114,6 +116,17 @@ class Objects:
                     self.seen = names
                     return folder
             raise CheckpointError(f"the run in {self.url!r} changes faster than it can be read; try again")
+
+    def send_beside(self, folder: Path) -> None:
+        """Send what lies beside the draws in `folder`: results, the list of them last, and notes. Raises
+        `StoreError`."""
+        files = [p for p in ((folder / RESULTS).glob("*"), [folder / REMARKS]) for p in p if p.is_file()]
+        with _reaching(self, StoreError):
+            for file in sorted(files, key=lambda p: p.name == INDEX):
+                self.fs.pipe_file(self.at(file.relative_to(folder).as_posix()), file.read_bytes())
+            gone = [n for n in self.names() if n.startswith(f"{RESULTS}/") and not (folder / n).exists()]
+            if gone:
+                self.fs.rm([self.at(n) for n in gone])
 
     @contextmanager
     def told(self, folder: Path) -> Iterator[None]:
@@ -226,6 +239,14 @@ class ObjectStore(Store):
         self._look()
         super().append(draws, facts, state)
         self._send(self._appended)
+
+    def send_beside(self) -> None:
+        """As `Store.send_beside`."""
+        with _reaching(self._objects, StoreError):
+            same = self._known is not None and _unsigned(self._objects.names()) == self._known
+            self._objects.send_beside(self.path)
+            if same:
+                self._known = _unsigned(self._objects.names())
 
     def _ours(self) -> bool:
         try:

@@ -146,6 +146,9 @@ class Store:
         self._close_journal(remove=False)
         self._lock.release()
 
+    def send_beside(self) -> None:
+        """Bring what was written beside the draws to where the run is kept. In a folder it is there."""
+
     def _latest(self) -> str | None:
         commit = checkpoint.read(self.path)[0].get("commit")
         later = journal.read(self.path, commit)

@@ -19,7 +19,6 @@ from gibbsite.sampling.engine.in_flight import Chunk
 from gibbsite.sampling.engine.resources import Place
 from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.watch.results import Results
 from gibbsite.storage import checkpoint
 from gibbsite.storage.draws import Drawn, Draws, scalar_labels
 from gibbsite.structure.automaton import INDEX, Automaton, ChainState
@@ -243,16 +242,10 @@ class StructureRun(Run):
     def _facts(self, live: bool) -> dict[str, Any]:
         return {**super()._facts(live), "structures": [e.as_json() for e in self._entries]}
 
-    def take_up(
-        self,
-        facts: Mapping[str, Any],
-        state: dict[str, np.ndarray],
-        going: bool = False,
-        results: Results | None = None,
-    ) -> None:
+    def take_up(self, facts: Mapping[str, Any], *given: Any) -> None:
         """As a run's."""
         self._entries = [Entry.from_json(told) for told in facts["structures"]]
-        super().take_up(facts, state, going, results)
+        super().take_up(facts, *given)
 
     def give_engine(self, engine: Engine, place: Place) -> None:
         """As a run's."""

@@ -3,6 +3,7 @@ probabilities for those of an array of categories."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,16 +48,15 @@ class Marginal:
     other: np.ndarray | None = None
 
 
-@dataclass(frozen=True)
-class Forest:
-    """An array, an element a row: `labels` name scalars, `names` are shown. `inner` is the interval of half
-    the draws. Of a large array, evenly spaced elements of `total`. `other` is another run's median, low and
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """An array's elements: `labels` name scalars, `names` are shown. `inner` is the interval of half the
+    draws. Of a large array, evenly spaced elements of `total`. `other` is another run's median, low and
     high."""
 
     site: str
     labels: tuple[str, ...]
     names: tuple[str, ...]
-    mean: np.ndarray
     median: np.ndarray
     low: np.ndarray
     high: np.ndarray
@@ -65,6 +65,13 @@ class Forest:
     interval: Interval
     total: int
     other: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forest(Intervals):
+    """An array, an element a row."""
+
+    mean: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -81,24 +88,13 @@ class Strip:
     called: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Ribbon:
-    """An array along an ordered axis, such as time or age: as `Forest`, `x` being the places of its elements
-    and `data` what was observed there, where that is on the same scale."""
+@dataclass(frozen=True, kw_only=True)
+class Ribbon(Intervals):
+    """An array along an ordered axis, such as time or age: `x` are the places of its elements and `data` what
+    was observed there, where that is on the same scale."""
 
-    site: str
-    labels: tuple[str, ...]
-    names: tuple[str, ...]
     x: np.ndarray
-    median: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    inner_low: np.ndarray
-    inner_high: np.ndarray
-    interval: Interval
-    total: int
     data: np.ndarray | None = None
-    other: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
 Shown = Marginal | Forest | Strip | Ribbon
@@ -202,16 +198,10 @@ def ribbon(
     another run's draws."""
     n = values.shape[2]
     flat = np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).round().astype(int))
-    pooled = _thinned(values)[..., flat].reshape(-1, flat.size).T
-    low, high = interval.of(pooled)
-    other = None
-    if beside is not None:
-        second = _thinned(beside)[..., flat].reshape(-1, flat.size).T
-        other = (np.median(second, axis=1), *interval.of(second))
-    labels = tuple(label_of(site, (int(k),)) for k in flat)
     return Ribbon(
-        site, labels, tuple(names[int(k)] for k in flat), x[flat], np.median(pooled, axis=1), low, high,
-        *interval.of(pooled, 0.5), interval, n, None if data is None else data[flat].astype(float), other,
+        site=site, names=tuple(names[int(k)] for k in flat), total=n, x=x[flat],
+        data=None if data is None else data[flat].astype(float),
+        **_intervals(values, flat, site, interval, beside),
     )  # fmt: skip
 
 
@@ -232,21 +222,44 @@ def elements(
     flat = np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(int))
     picked = _thinned(values)[(slice(None), slice(None), *np.unravel_index(flat, shape))]
     pooled = picked.reshape(-1, flat.size).T
-    labels = tuple(label_of(site, tuple(int(i) for i in np.unravel_index(int(k), shape))) for k in flat)
     shown = tuple(names[int(k)] for k in flat)
     if categories is not None:
         shares = np.stack([(pooled == c).mean(axis=1) for c in categories], axis=1)
-        return Strip(site, labels, shown, categories, shares, total, tuple(called))
-    low, high = interval.of(pooled)
-    inner = interval.of(pooled, 0.5)
+        return Strip(site, _labels(site, flat, shape), shown, categories, shares, total, tuple(called))
     with np.errstate(all="ignore"):
-        mean, median = pooled.mean(axis=1, dtype=float), np.median(pooled, axis=1)
-    other = None
-    if beside is not None:
-        second = _thinned(beside)[(slice(None), slice(None), *np.unravel_index(flat, shape))]
-        second = second.reshape(-1, flat.size).T
-        other = (np.median(second, axis=1), *interval.of(second))
-    return Forest(site, labels, shown, mean, median, low, high, *inner, interval, total, other)
+        mean = pooled.mean(axis=1, dtype=float)
+    return Forest(
+        site=site, names=shown, total=total, mean=mean, **_intervals(values, flat, site, interval, beside)
+    )
+
+
+def _intervals(
+    values: np.ndarray, flat: np.ndarray, site: str, interval: Interval, beside: np.ndarray | None
+) -> dict[str, Any]:
+    """What a forest and a ribbon have in common, of the elements `flat` of `values`."""
+    shape = values.shape[2:]
+
+    def pooled(of: np.ndarray) -> np.ndarray:
+        some = _thinned(of)[(slice(None), slice(None), *np.unravel_index(flat, shape))]
+        return some.reshape(-1, flat.size).T
+
+    def middle_and_ends(of: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        with np.errstate(all="ignore"):
+            return (np.median(of, axis=1), *interval.of(of))
+
+    drawn = pooled(values)
+    median, low, high = middle_and_ends(drawn)
+    inner_low, inner_high = interval.of(drawn, 0.5)
+    return {
+        "labels": _labels(site, flat, shape),
+        "interval": interval, "median": median, "low": low, "high": high,
+        "inner_low": inner_low, "inner_high": inner_high,
+        "other": None if beside is None else middle_and_ends(pooled(beside)),
+    }  # fmt: skip
+
+
+def _labels(site: str, flat: np.ndarray, shape: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(label_of(site, tuple(int(i) for i in np.unravel_index(int(k), shape))) for k in flat)
 
 
 def _thinned(values: np.ndarray) -> np.ndarray:

@@ -52,6 +52,8 @@ def program_for(
         )
         body = bytes(found.serialize())
     except (NotImplementedError, ValueError) as problem:
+        # `jax.export` refuses calls back into Python by the one, and calls of code that other versions of XLA
+        # need not have by the other
         raise ModelError(
             f"the program of {name!r} cannot leave this process: {str(problem).splitlines()[0]}. "
             f"What calls back into Python (pure_callback, debug.print) cannot be sent; sample without on="

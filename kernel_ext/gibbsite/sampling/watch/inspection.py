@@ -54,6 +54,7 @@ from gibbsite.showing import Shown, views
 from gibbsite.storage.checkpoint import data_hash
 from gibbsite.storage.described import write_remarks
 from gibbsite.storage.draws import Draws, empty_like, label_of, scalar_labels
+from gibbsite.storage.objects import Objects
 from gibbsite.storage.store import Store
 from gibbsite.storage.summaries import Summary
 
@@ -96,6 +97,7 @@ class Looking(Deriving, Predicting, Shown):
     _thinned: dict[tuple[str, int], Thinned]
     _remarks: Mapping[str, Any]
     _folder: Path | None
+    _objects: Objects | None
     _looking: threading.Lock
     _store: Store | None
     _store_error: StoreError | None
@@ -138,7 +140,7 @@ class Looking(Deriving, Predicting, Shown):
     def annotate(self, note: str | None = None, *, tags: Iterable[str] | None = None) -> None:
         """Note something of the run, in place of what was noted before: `run.annotate("wider prior",
         tags=["paper"])`. It is shown by `gibbsite.runs(folder)` and in `run.remarks`, and kept beside the run
-        where that is on disk. Raises `OptionError` for what is no text, `StoreError` where it cannot be
+        where that is stored. Raises `OptionError` for what is no text, `StoreError` where it cannot be
         kept."""
         if note is not None:
             self._remember(note=text("note", note, "wider prior"))
@@ -157,7 +159,11 @@ class Looking(Deriving, Predicting, Shown):
         self._remarks = {**self._remarks, **more}
         folder = self._folder if self._store is None else self._store.path
         if folder is not None:
-            write_remarks(Path(folder).expanduser(), self.remarks)
+            write_remarks(folder, self.remarks)
+        if self._store is not None:
+            self._store.send_beside()
+        elif self._folder is not None and self._objects is not None:
+            self._objects.send_beside(self._folder)
 
     def log_to(self, mlflow: Any, *, report: bool = False) -> None:
         """Log the run to MLflow, by the module itself (`run.log_to(mlflow)`) or anything with its

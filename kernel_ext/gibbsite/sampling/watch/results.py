@@ -15,8 +15,8 @@ import numpy as np
 from gibbsite.errors import CheckpointError, UnknownNameError
 from gibbsite.ground.services import ask
 from gibbsite.storage import checkpoint
+from gibbsite.storage.described import INDEX, RESULTS
 
-FOLDER, _INDEX = "results", "index.npz"
 _MOST_ANSWERS = 6  # to questions without a title, the latest of them
 _MOST_BYTES = 2**26  # of an answer that nobody asked to be kept
 
@@ -39,8 +39,8 @@ class Results(Mapping[str, Any]):
         self._folder = folder
         self._kept: list[Kept] = []
         self._values: dict[int, Any] = {}  # by the identity of their entry
-        if folder is not None and (folder / FOLDER / _INDEX).exists():
-            told = checkpoint.read(folder / FOLDER, _INDEX)[0]["results"]
+        if folder is not None and (folder / RESULTS / INDEX).exists():
+            told = checkpoint.read(folder / RESULTS, INDEX)[0]["results"]
             try:
                 self._kept = [Kept(**one) for one in told]
                 if any(Path(one.file).name != one.file for one in self._kept):
@@ -69,7 +69,7 @@ class Results(Mapping[str, Any]):
     def _value(self, entry: Kept) -> Any:
         if id(entry) not in self._values:
             assert self._folder is not None
-            facts, arrays = checkpoint.read(self._folder / FOLDER, entry.file)
+            facts, arrays = checkpoint.read(self._folder / RESULTS, entry.file)
             self._values[id(entry)] = ask("prediction").unpacked(facts["result"], arrays)
         return self._values[id(entry)]
 
@@ -118,7 +118,7 @@ class Results(Mapping[str, Any]):
     def written(self, folder: Path, durable: bool = True) -> "Results":
         """The same results in `folder`: what is not there yet is written, then the index, then what it names
         no more is removed. Raises `OSError`."""
-        there = folder / FOLDER
+        there = folder / RESULTS
         if not self._kept and not there.exists():
             return self
         there.mkdir(exist_ok=True)
@@ -135,9 +135,9 @@ class Results(Mapping[str, Any]):
             if id(entry) in self._values:
                 out._values[id(new)] = self._values[id(entry)]
         facts = {"format": checkpoint.FORMAT, "results": [asdict(k) for k in out._kept]}
-        checkpoint.write(there, facts, {}, durable, _INDEX)
+        checkpoint.write(there, facts, {}, durable, INDEX)
         for path in there.glob("*.npz"):
-            if path.name not in (_INDEX, *(k.file for k in out._kept)):
+            if path.name not in (INDEX, *(k.file for k in out._kept)):
                 path.unlink(missing_ok=True)
         out._folder = folder
         return out
