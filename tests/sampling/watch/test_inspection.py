@@ -1,6 +1,5 @@
 """What a run shows while it goes on: warm-up, thinned series, the time of its blocks."""
 
-import gc
 import threading
 
 import gibbsite
@@ -98,7 +97,6 @@ def test_advice_about_a_runs_warnings(model, whole):
 
 
 def test_a_summary_of_nothing_and_options_that_there_are_none_of(model, whole, tmp_path):
-    gc.collect()  # what is put away in a thread that is broken off complains
     run = model.start(**OPTIONS | {"warmup": 10**6}, store=tmp_path / "run")
     run.stop()
     run.wait()
