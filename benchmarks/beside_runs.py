@@ -5,7 +5,8 @@
 
 A real kernel without a page. Ten times in its session it is asked for threads, open files, memory, processor
 seconds of the cells that sample and of all else. `--interrupts` ends so many of the runs in mid-run,
-`--redefined` has the model's cell run anew so many times, with another number in it; with `--kernels` all of
+`--redefined` has the model's cell run anew so many times, with another number in it; the runs are those of
+`--cells` cells in turn, each of which shows one at a time; with `--kernels` all of
 it is done again in fresh ones. Prints a table for each kernel, and exits 1 where threads or files grow, or an
 interrupted run has lost its name. `--restarts` has kernels restarted instead, and holds what was
 seen of the run against what is on disk.
@@ -55,15 +56,19 @@ class Kernel:
     def __init__(self) -> None:
         self.manager, self.client = start_new_kernel(startup_timeout=300)
 
-    def run(self, code: str, interrupt_after: float | None = None) -> str:
-        """Run a cell; with `interrupt_after` it is interrupted after so many seconds."""
+    def run(self, code: str, interrupt_after: float | None = None, cell: str = "") -> str:
+        """Run a cell, the one named `cell` (the same as before, or another); with `interrupt_after` it is
+        interrupted after so many seconds."""
         said: list[str] = []
 
         def hear(message: Any) -> None:
             if message["msg_type"] == "stream" and message["content"]["name"] == "stdout":
                 said.append(message["content"]["text"])
 
-        request = self.client.execute(code)
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+        message = self.client.session.msg("execute_request", content, metadata={"cellId": cell})
+        self.client.shell_channel.send(message)
+        request = message["header"]["msg_id"]
         if interrupt_after is not None:
             time.sleep(interrupt_after)
             self.manager.interrupt_kernel()
@@ -83,20 +88,20 @@ class Kernel:
         self.manager.shutdown_kernel(now=True)
 
 
-def session(runs: int, draws: int, interrupts: int, redefined: int) -> bool:
+def session(runs: int, draws: int, interrupts: int, redefined: int, cells: int) -> bool:
     """One kernel's session, told as a table; whether nothing grew and nothing was lost."""
     kernel, sound = Kernel(), True
     try:
         kernel.run(SETUP)
-        kernel.run(MODEL.format(scale=10))
+        kernel.run(MODEL.format(scale=10), cell="model")
         every = max(1, runs // 10)
         rows = []
         for i in range(runs):
             if redefined and i % max(1, runs // redefined) == 0 and i:
-                kernel.run(MODEL.format(scale=10 + i))
+                kernel.run(MODEL.format(scale=10 + i), cell="model")
             stop = interrupts and i % max(1, runs // interrupts) == 1
             code = RUN.format(draws=10**7 if stop else draws, seed=i)
-            kernel.run(code, interrupt_after=3.0 if stop else None)
+            kernel.run(code, interrupt_after=3.0 if stop else None, cell=f"runs {i % cells}")
             if stop and "stopped" not in kernel.run("print(run.status)"):
                 sound = False
             if (i + 1) % every == 0 or i == 0:
@@ -154,6 +159,7 @@ def main() -> int:
         ("interrupts", 0),
         ("redefined", 0),
         ("kernels", 1),
+        ("cells", 5),
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--restarts", type=int, default=0)
@@ -163,7 +169,7 @@ def main() -> int:
     sound = True
     for number in range(asked.kernels):
         print(f"kernel {number + 1}\n" + "  ".join(f"{h:>9}" for h in HEADS))
-        sound &= session(asked.runs, asked.draws, asked.interrupts, asked.redefined)
+        sound &= session(asked.runs, asked.draws, asked.interrupts, asked.redefined, asked.cells)
     return 0 if sound else 1
 
 

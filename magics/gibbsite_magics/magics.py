@@ -22,6 +22,24 @@ from gibbsite_magics.show import FirstWait, begin, follow, show, watch
 from gibbsite_magics.target import explain_run, name_to_bind
 
 
+def without_comment(line: str) -> str:
+    """The line up to a `#` that stands after a blank and outside of quotes, as Python would read it."""
+    quote = ""
+    for at, letter in enumerate(line):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter == "#" and (at == 0 or line[at - 1].isspace()):
+            return line[:at].rstrip()
+    return line
+
+
+def parsed(magic: Callable[..., Any], line: str) -> Any:
+    """The arguments of a line magic as typed, which may have a comment behind them."""
+    return parse_argstring(magic, without_comment(line))
+
+
 def unquoted(text: str) -> str:
     """A flag's value as typed, without the quotes that keep its spaces together."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
@@ -134,7 +152,7 @@ class Gibbsite(Magics):
         told.loaded()
         filename = register(self._shell, cell_text(line, cell))
         try:
-            line, missing = split_flag(line)
+            line, missing = split_flag(without_comment(line))
             found = define(line, cell, self._shell.user_ns, filename)
             self._ahead.drop(found.name)
             self._ahead.make_way()
@@ -206,7 +224,7 @@ class Gibbsite(Magics):
         cell ends at once: `run.stop()`, `run.wait()` and the dashboard's buttons go on working.
         """
         __tracebackhide__ = True
-        args = parse_argstring(self.sample, line)
+        args = parsed(self.sample, line)
         model = self._model(args.model)
         names = ("draws", "warmup", "chains", "seed", "schedule", "store", "resume", "thin", "until")
         options = {n: getattr(args, n) for n in (*names, "max_draws", "keep", "shard")}
@@ -239,7 +257,7 @@ class Gibbsite(Magics):
         Returns the `Check`.
         """
         __tracebackhide__ = True
-        args = parse_argstring(self.check, line)
+        args = parsed(self.check, line)
         model = self._model(args.model)
         self._ahead.make_way(model)
         seed = self.seed if args.seed is None else args.seed
@@ -269,7 +287,7 @@ class Gibbsite(Magics):
         Values are Python: `%predict run x=[1,2,3] --do 'treated=1'`. Returns the `Prediction`.
         """
         __tracebackhide__ = True
-        args = parse_argstring(self.predict, line)
+        args = parsed(self.predict, line)
         space = self._shell.user_ns
         options = {n: getattr(args, n) for n in ("draws", "seed") if getattr(args, n) is not None}
         options = {"seed": self.seed} | options
@@ -301,7 +319,7 @@ class Gibbsite(Magics):
     def graph(self, line: str) -> None:
         """Show the graph of a model: hover for a node's Markov blanket, click for its conditional."""
         __tracebackhide__ = True
-        model = self._model(parse_argstring(self.graph, line).model)
+        model = self._model(parsed(self.graph, line).model)
         self._plainly(lambda: show(self._shell, "show_graph", model, model.graph))
 
     @magic_arguments()
@@ -311,7 +329,7 @@ class Gibbsite(Magics):
     def conditional(self, line: str) -> None:
         """Show what a site is drawn from, given the rest."""
         __tracebackhide__ = True
-        args = parse_argstring(self.conditional, line)
+        args = parsed(self.conditional, line)
         model = self._model(args.model)
         latent = [name for name, site in model.sites.items() if site.role == "latent"]
         for site in [args.site] if args.site else latent:
@@ -328,7 +346,7 @@ class Gibbsite(Magics):
     def schedule(self, line: str) -> None:
         """Show what `%sample` would run: the kernel of every block, and why."""
         __tracebackhide__ = True
-        args = parse_argstring(self.schedule, line)
+        args = parsed(self.schedule, line)
         model = self._model(args.model)
         text = " ".join(map(unquoted, args.schedule)) or None
         schedule = self._plainly(lambda: model.schedule(text))
@@ -341,7 +359,7 @@ class Gibbsite(Magics):
     def trace(self, line: str) -> None:
         """Show the tape of a model: the statements of one run, with their values."""
         __tracebackhide__ = True
-        args = parse_argstring(self.trace, line)
+        args = parsed(self.trace, line)
         model = self._model(args.model)
         view = self._plainly(lambda: model.tape.view(args.depth))
         show(self._shell, "show_tape", view, view)

@@ -20,6 +20,7 @@ from gibbsite import errors
 from gibbsite.programs.jaxpr import kept
 from gibbsite.sampling.engine.resources import Estimate, expected_seconds
 from gibbsite_magics import show as show_module
+from gibbsite_magics.magics import without_comment
 from gibbsite_magics.show import foretell
 from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
@@ -64,6 +65,17 @@ def test_source_pasted_in_a_cell_runs_the_same(shell: InteractiveShell, run: Run
     pasted = gibbsite.model(shell.user_ns["mixture"], shell.user_ns["x"], K=2)
     state = {"w": np.array([0.3, 0.7]), "mu": np.array([-2.0, 2.0]), "z": np.array([0, 1, 1, 0])}
     assert pasted.density.log_joint(state) == mixture.density.log_joint(state)
+
+
+def test_comments_behind_a_magic(shell: InteractiveShell, run: Run):
+    """As behind any line of Python; a `#` within a word or quotes is none."""
+    shell.user_ns["x"] = np.zeros(4, np.float32)
+    run("%%model m(x)  # it's all there\nmu ~ Normal(0, 1)\nx ~ Normal(mu, 1)")
+    run("r = %sample m -n 20 -w 20 -c 2 -q  # don't wait long")
+    assert shell.user_ns["r"].settings.draws == 20
+    assert "NUTS" in run("%schedule m 'NUTS mu'  # by hand") and "mu" in run("%graph m # all")
+    assert without_comment("m --store runs#1 --note 'a # b' # c") == "m --store runs#1 --note 'a # b'"
+    assert without_comment("# all") == ""
 
 
 def test_function_form(shell: InteractiveShell, run: Run):

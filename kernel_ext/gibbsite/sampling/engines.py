@@ -12,7 +12,8 @@ from gibbsite.sampling.engine.resources import Place, capacity, choose_device, c
 from gibbsite.sampling.remote.engine import RemoteEngine
 from gibbsite.sampling.run import Settings
 
-_KEPT_ENGINES = 32
+# 20 to 50 MiB each, with its model; a run that is held keeps its own, another loads what is on disk
+_KEPT_ENGINES = 8
 _ENGINES: OrderedDict[Any, Engine] = OrderedDict()
 _choosing = threading.RLock()
 

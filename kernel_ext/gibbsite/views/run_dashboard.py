@@ -92,7 +92,8 @@ class Dashboard:
         self._content = gather(run, None, slots=slots)
         self._clinic = Clinic(run, lambda: self._start())
         self._widget: DashboardWidget | None = None
-        self._forget: Callable[[], None] = run.subscribe(self._chunk_done)
+        self._forget: Callable[[], None] | None = None
+        self._follow()
 
     # ------------------------------------------------------------ what it shows
 
@@ -116,10 +117,25 @@ class Dashboard:
         """Show the run's state of now."""
         self._refresh()
 
+    def _follow(self) -> None:
+        if self._forget is None:
+            self._forget = self._run.subscribe(self._chunk_done)
+
     def close(self) -> None:
         """Stop watching the run; what is shown stays."""
-        self._forget()
-        self._forget = lambda: None
+        if self._forget is not None:
+            self._forget()
+            self._forget = None
+
+    def put_away(self) -> None:
+        """The same, of a dashboard that is on no page any more; displayed again, it watches again."""
+        self.close()
+        self._shown = False
+        with self._lock:  # the drawing thread ends
+            self._wake.set()
+            self._urgent.set()
+        if self._widget is not None:
+            self._widget.put_away()
 
     def text(self) -> str:
         """The dashboard in words."""
@@ -155,6 +171,7 @@ class Dashboard:
         """For front ends that do not let an object show itself, as marimo; it follows the run there, too."""
         self._refresh()
         out = {"text/plain": self.text(), "text/html": self.static_html()} | self.widget_mime()
+        self._follow()
         self._shown = True
         self._chunk_done(self._run)
         return out
@@ -163,6 +180,7 @@ class Dashboard:
         self._refresh()
         twin = self.widget._twin
         show(self, twin)
+        self._follow()
         self._shown = True
         shell = get_ipython()
         if shell is not None and hasattr(shell, "kernel"):
@@ -222,6 +240,10 @@ class Dashboard:
             self._wake.wait()
             self._wake.clear()
             self._urgent.clear()
+            with self._lock:
+                if not self._shown:  # it was put away
+                    self._thread = None
+                    return
             began = time.thread_time()
             self._refresh()
             ended = self._content.snapshot.status in ENDED
@@ -252,8 +274,8 @@ class Dashboard:
     def finish(self) -> None:
         """What nobody waits for once the run has ended: the prior's densities, what would help the run, and
         the picture that a page without a kernel shows; for `BESIDE`."""
-        if self._run.status not in ENDED:
-            return  # it goes on
+        if self._run.status not in ENDED or not self._shown:
+            return  # it goes on, or nobody looks
         self._panel.with_prior = True
         self._refresh()
         self._leave_twin()

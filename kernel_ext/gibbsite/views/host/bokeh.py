@@ -31,7 +31,7 @@ import traitlets
 from bokeh.embed import json_item
 from bokeh.models import Model as BokehModel
 from IPython.core.getipython import get_ipython
-from ipywidgets import widget_serialization
+from ipywidgets import Widget, widget_serialization
 from numpy.typing import ArrayLike
 
 from gibbsite.views.host import wire
@@ -201,8 +201,21 @@ class BokehWidget(anywidget.AnyWidget):
         return bundle(self.widget_mime(), html=self.static_html(), text=self.text())
 
     def widget_mime(self) -> dict[str, Any]:
-        """The bundle entry that makes a front end show this widget."""
+        """The bundle entry that makes a front end show this widget; if it was put away, it is there again."""
+        for widget in self._widgets():
+            if widget.comm is None:
+                widget.open()
         return {WIDGET_MIME: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}}
+
+    def put_away(self) -> None:
+        """Let go of the page's side, with the widgets that belong to this one: it is on no page any more."""
+        for widget in self._widgets():
+            widget.close()
+
+    def _widgets(self) -> list[Widget]:
+        """This one and those that it is made of, these first; not what all views share."""
+        traits = self.trait_values().items()
+        return [*(w for name, w in traits if isinstance(w, Widget) and name != "_library"), self]
 
     def show(self) -> None:
         """Display in the running cell: the live view, and its static twin for the time after."""

@@ -34,6 +34,10 @@ class Control(anywidget.AnyWidget):
         super().__init__()
         self._callback = callback
         self.on_msg(self._receive)
+
+    def open(self) -> None:
+        """As of any widget, which does this when it is made."""
+        super().open()
         hear_while_busy(self)
 
     def _receive(self, _: Any, content: Any, buffers: list) -> None:

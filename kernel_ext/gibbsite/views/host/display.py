@@ -23,6 +23,7 @@ class Hosted(Protocol):
     def widget_mime(self) -> dict[str, Any]: ...
     def static_html(self) -> str: ...
     def text(self) -> str: ...
+    def put_away(self) -> None: ...
 
 
 def first_line(text: str) -> str:
@@ -55,6 +56,33 @@ def twin_html(html: str, twin: str) -> str:
     return f'<style>{lost}{{display:none}}</style><div id="{twin}" class="gibbsite-static">{html}</div>'
 
 
+class _Outputs:
+    """The views in the outputs of cells. Whoever runs a cell again has its former output removed from the
+    page: what stands in no other cell's is put away, or a kernel would hold all runs that it ever showed.
+    """
+
+    def __init__(self) -> None:
+        self._cells: dict[str, tuple[str, list[Hosted]]] = {}  # by their id: the execution, and its views
+
+    def hold(self, view: Hosted) -> None:
+        """`view` is shown in the running cell; nothing is known of cells where the front end names none."""
+        message = get_ipython().kernel.get_parent()  # type: ignore[union-attr]
+        cell = message.get("metadata", {}).get("cellId")
+        if not cell:
+            return
+        execution = message.get("header", {}).get("msg_id", "")
+        before, views = self._cells.get(cell, (execution, []))
+        self._cells[cell] = (execution, [*views, view] if before == execution else [view])
+        if before != execution:
+            shown = {id(v) for _, some in self._cells.values() for v in some}
+            for former in views:
+                if id(former) not in shown:
+                    former.put_away()
+
+
+_OUTPUTS = _Outputs()
+
+
 def show(view: Hosted, twin: str) -> None:
     """Display `view` as live output and static twin; in a terminal, print its text.
 
@@ -64,6 +92,7 @@ def show(view: Hosted, twin: str) -> None:
     if not in_notebook():
         print(text)
         return
+    _OUTPUTS.hold(view)
     publish_display_data(bundle(view.widget_mime()))
     html = view.static_html()
     if html:
