@@ -120,7 +120,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of `CORE`."""
+    """Mark the tests of `CORE`, and as slow the cases of a table beyond the share that its test names."""
+    cases: dict[tuple[Path, str], int] = {}
+    for item in items:
+        share = item.get_closest_marker("share")
+        if share is not None and isinstance(item, pytest.Function):
+            table = item.path, item.originalname
+            cases[table] = cases.get(table, -1) + 1
+            if cases[table] % share.args[0]:
+                item.add_marker("slow")
     by_file: dict[str, list[pytest.Item]] = {}
     for item in items:
         if "slow" not in item.keywords:

@@ -87,6 +87,7 @@ def usable(read, indices):
     return bool(jnp.isfinite(read(jnp.ones(K), jnp.asarray(indices))).all())
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("read", READS)
 def test_a_continuous_site_read_by_data(read, prior):
@@ -97,6 +98,7 @@ def test_a_continuous_site_read_by_data(read, prior):
         assert found == "conjugate"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("lowest", [0, -2])
 @pytest.mark.parametrize("read", READS)
 def test_a_site_read_by_a_discrete_one(read, lowest):
