@@ -49,6 +49,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"Gibbsite {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+# pages without others below them: no empty column
+html_sidebars = {page: [] for page in ("tutorial", "search", "genindex", "py-modindex")}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -272,3 +272,13 @@ def test_a_loop_is_told_by_its_rule_and_its_beginning(densities):
     assert whole == "Categorical(s[t] | T[s[t-1]] if t > 0 else 1/3)"
     change = Statement(rerolled(densities["looped_changepoint"]), "y").factor()
     assert change == "Poisson(y[t] | where(tau > t + 1, early, late))"
+
+
+def test_a_long_mask_is_called_one():
+    def fn(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with numpyro.plate("n", 60), numpyro.handlers.mask(mask=np.arange(60) % 7 > 0):
+            numpyro.sample("y", dist.Normal(mu, 1), obs=y)
+
+    text = str(conditional_of(build_density(fn, (np.arange(60.0),), {}), "mu"))
+    assert text.endswith("Normal(y[n] | mu, 1)**mask1[n]")

@@ -117,7 +117,8 @@ class Constants:
         if alike:
             name = alike[0]
         else:
-            name = next(n for k in range(1, 10**6) if (n := f"const{k}") not in self.named)
+            stem = "mask" if value.dtype == bool else "const"
+            name = next(n for k in range(1, 10**6) if (n := f"{stem}{k}") not in self.named)
             self._density.constants[name] = value
         return self._writer.part(name, value.shape, index)
 
