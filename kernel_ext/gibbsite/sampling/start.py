@@ -13,7 +13,7 @@ from gibbsite.sampling import options
 from gibbsite.sampling.engine.initial import checked_starts
 from gibbsite.sampling.engine.resources import planned
 from gibbsite.sampling.engines import engine_for
-from gibbsite.sampling.hosts import this_host
+from gibbsite.sampling.hosts import Host, this_host
 from gibbsite.sampling.interrupts import interrupts, termination
 from gibbsite.sampling.resume import taken_up
 from gibbsite.sampling.run import Run, Settings
@@ -171,7 +171,9 @@ def settings_for(
 ) -> Settings:
     """What was asked for, checked, for this host's share of the chains. Raises `OptionError`."""
     all_chains = sensible.count("chains", chains, 1, options.MOST_CHAINS)
-    first_chain, own_chains = this_host(host).share_of(all_chains)
+    own = this_host(host)
+    # in a program of several hosts a plate is divided over all of them, and each has all chains
+    first_chain, own_chains = (Host() if rest.get("shard") and host is None else own).share_of(all_chains)
     most_warmup, auto = options.warmup(warmup)
     return Settings(
         draws=sensible.count("draws", draws, 1),

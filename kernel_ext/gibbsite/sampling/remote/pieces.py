@@ -141,8 +141,9 @@ class Pieces:
             if found.kind == "done":
                 self._known, piece.found, piece.out = True, found, []
                 self._heard = time.monotonic()
-                way = self._heard - piece.sent - found.seconds - found.compiling
-                self._took.append((found.seconds, max(0.0, way)))
+                way = max(0.0, self._heard - piece.sent - found.seconds - found.compiling)
+                self._took.append((found.seconds, way))
+                piece.beside = way + found.compiling
                 return True
             if found.kind != "unknown":
                 verb = "cannot take part" if found.kind == "refused" else "failed"
@@ -167,10 +168,11 @@ class Pieces:
 
 class Piece:
     """Steps of some chains, under way: what was `asked`, the futures that are `out` for it (or what `submit`
-    raised), when it was `sent` last, how many `times`, and the answer that was `found`."""
+    raised), when it was `sent` last, how many `times`, the answer that was `found`, and the seconds that it
+    took `beside` its steps: in a queue, on the way, compiling."""
 
     def __init__(self, asked: tuple[tuple[np.ndarray, ...], int, int]):
-        self.asked, self.sent, self.times = asked, 0.0, 0
+        self.asked, self.sent, self.times, self.beside = asked, 0.0, 0, 0.0
         self.out: list[Any] = []
         self.found: Answer | None = None
 
