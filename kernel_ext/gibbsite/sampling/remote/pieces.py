@@ -123,7 +123,9 @@ class Pieces:
                 self._heard = time.monotonic()
             if quiet > _TELL and not told:
                 told = True
-                _log.warning("no worker has answered for %.0f seconds; the run waits for one", quiet)
+                # Dask's end without a word where they cannot import what they are sent
+                need = "" if self.workers else ". Workers need Gibbsite and JAX, in the versions of this process"
+                _log.warning("no worker has answered for %.0f seconds; the run waits for one%s", quiet, need)
             with self._landed:
                 if not any(map(_is_done, itertools.chain(*(piece.out for piece in left)))):
                     self._landed.wait(_LOOK)
