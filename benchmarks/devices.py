@@ -8,8 +8,8 @@ before the clock starts and is extended three times (the median is told); its dr
 to the host and are measured as ever, of discrete ones the summaries. The last columns say what
 `device="auto"` takes, and by how many standard errors of the simulation the posterior means on both devices
 differ (the largest over all scalars; not for topics, which may change places). Lines of JSON go to FILE as
-they come, so that a run that is cut off leaves what it has. With --lower nothing is run: the programs of every
-model (starts, the step loop, what pools chains) are made for CUDA and for TPUs, which needs neither.
+they come, so that a run that is cut off leaves what it has. With --lower nothing is run: the programs of
+every model (starts, the step loop, what pools chains) are made for CUDA and for TPUs, which needs neither.
 """
 
 import argparse
@@ -141,7 +141,7 @@ def cases(small: bool) -> list[Case]:
 
 
 def lowered(model: Any, chains: int, schedule: str | None) -> dict[str, int]:
-    """The sizes in kB of a run's programs together, by platform. Raises what JAX raises where one has none."""
+    """The sizes in kB of a run's programs together, by platform. Raises as JAX does where one has none."""
     plan = model.plan(schedule)
     engine = Engine(plan, chains, 1000, capacity(plan, chains), (jax.devices("cpu")[0],))
     _, asked, state = engine._lowered_first(lambda *_: None)

@@ -85,7 +85,7 @@ def made(
     Of several hosts, each of which calls this with the same arguments but for `host` ("3/16" is the fourth of
     sixteen, "auto" asks the batch system), every host runs and returns its share of the chains, on its own
     devices, and streams it to a folder of its own in `store`; `gibbsite.joined` puts the draws together. In a
-    program of `jax.distributed` they have JAX's numbers.
+    program of `jax.distributed` they have JAX's numbers, and with `shard` all of them make one run.
 
     With `on`, anything with `submit(fn, …)` that returns futures (a `ProcessPoolExecutor`, a Dask client, …),
     chains are stepped by its workers, and everything else happens here: one run, with the draws that it has

@@ -124,7 +124,7 @@ class Pieces:
             if quiet > _TELL and not told:
                 told = True
                 # Dask's end without a word where they cannot import what they are sent
-                need = "" if self.workers else ". Workers need Gibbsite and JAX, in the versions of this process"
+                need = "" if self.workers else ". Workers need Gibbsite and JAX in this process's versions"
                 _log.warning("no worker has answered for %.0f seconds; the run waits for one%s", quiet, need)
             with self._landed:
                 if not any(map(_is_done, itertools.chain(*(piece.out for piece in left)))):
