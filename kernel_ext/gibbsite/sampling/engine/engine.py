@@ -97,7 +97,8 @@ class _Partitioned:
 
     def lower(self, *arguments: Any) -> Any:
         """As that of `jax.jit`."""
-        ins, outs = self._shardings(arguments, self.ins), self._shardings(self._found(arguments), self.outs)
+        ins = self._shardings(arguments, self.ins)
+        outs = self._shardings(jax.eval_shape(self.fn, *arguments), self.outs)
         if not self.whole:
             return jax.jit(self.fn, in_shardings=ins, out_shardings=outs).lower(*arguments)
 
@@ -109,9 +110,6 @@ class _Partitioned:
         everywhere = NamedSharding(mesh, PartitionSpec())
         before = tuple(everywhere if n else part for part, n in zip(ins, self.ins, strict=True))
         return jax.jit(split, in_shardings=before, out_shardings=everywhere).lower(*arguments)
-
-    def _found(self, arguments: Any) -> Any:
-        return jax.eval_shape(self.fn, *arguments)
 
     def _shardings(self, tree: Any, leading: int | tuple[int, ...]) -> Any:
         if isinstance(leading, int):
