@@ -1,6 +1,6 @@
 """A step of the default schedule on the processor and on a GPU, by the size of the model and the chains.
 
-    python benchmarks/devices.py [--small] [--only NAME ...] [--platforms cpu gpu] [--out FILE]
+    python benchmarks/devices.py [--small] [--only NAME ...] [--platforms cpu gpu] [--out FILE] [--lower]
 
 Each row: milliseconds per step of all chains (a step updates every latent site once) on either device: of
 the blocks alone, as `Run.time_blocks` measures them, and of a whole run that has compiled and warmed up
@@ -8,7 +8,8 @@ before the clock starts and is extended three times (the median is told); its dr
 to the host and are measured as ever, of discrete ones the summaries. The last columns say what
 `device="auto"` takes, and by how many standard errors of the simulation the posterior means on both devices
 differ (the largest over all scalars; not for topics, which may change places). Lines of JSON go to FILE as
-they come, so that a run that is cut off leaves what it has.
+they come, so that a run that is cut off leaves what it has. With --lower nothing is run: the programs of
+every model (starts, the step loop, what pools chains) are made for CUDA and for TPUs, which needs neither.
 """
 
 import argparse
@@ -25,7 +26,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from gibbsite.diagnostics.measures.convergence import all_stats
-from gibbsite.sampling.engine.resources import choose_device
+from gibbsite.sampling.engine.engine import Engine
+from gibbsite.sampling.engine.resources import capacity, choose_device
+from gibbsite.sampling.remote.sent import program_for
 from numpyro.contrib.control_flow import scan
 
 SIGMA = np.array([15.0, 10, 16, 11, 9, 11, 10, 18], np.float32)
@@ -137,6 +140,28 @@ def cases(small: bool) -> list[Case]:
     ]
 
 
+def lowered(model: Any, chains: int, schedule: str | None) -> dict[str, int]:
+    """The sizes in kB of a run's programs together, by platform. Raises as JAX does where one has none."""
+    plan = model.plan(schedule)
+    engine = Engine(plan, chains, 1000, capacity(plan, chains), (jax.devices("cpu")[0],))
+    _, asked, state = engine._lowered_first(lambda *_: None)
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), chains))
+    programs = {
+        "starts": (lambda g, data, *_: (engine._init_chains(g[0], data, g[1])[0], ()), (keys, asked)),
+        "steps": (engine._advance_chains, state),
+    }
+    if engine.window_ends:
+        programs["pooling"] = (lambda s, data, *_: (engine._pool_chains(s, data), ()), state)
+    return {
+        p: sum(
+            len(program_for(fn, given, plan.inputs, engine.surroundings, p, what)[0].exported)
+            for what, (fn, given) in programs.items()
+        )
+        // 1024
+        for p in ("gpu", "tpu")
+    }
+
+
 def timed(model: Any, platform: str, chains: int, steps: int, schedule: str | None) -> dict[str, Any]:
     """Milliseconds per step, and mean and standard error of every scalar of the continuous sites."""
     continuous = [name for name, site in model.plan(schedule).sites.items() if not site.discrete]
@@ -165,7 +190,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--platforms", nargs="*", default=["cpu", "gpu"])
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--lower", action="store_true")
     chosen = parser.parse_args()
+    if chosen.lower:
+        print("| model | chains | CUDA, kB of programs | TPU |\n|---|---|---|---|")
+        for name, build, chains, _, schedule in cases(chosen.small):
+            if not chosen.only or any(o in name for o in chosen.only):
+                made = lowered(build(), chains, schedule)
+                print(f"| {name} | {chains} | {made['gpu']} | {made['tpu']} |", flush=True)
+        return
     there = [
         p for p in chosen.platforms if any(d.platform == p for d in [*jax.devices(), *jax.devices("cpu")])
     ]

@@ -79,10 +79,19 @@ def _asked(
     if settings.shard is None:
         place = choose_device(device, plan, settings.chains)
     else:
-        place = choose_shards(settings.shard, device, plan)
+        place = choose_shards(settings.shard, device, plan, settings.chains)
     room = capacity(plan, settings.chains)
     share = (settings.first_chain, settings.all_chains or settings.chains)
-    shape = (settings.chains, settings.warmup, room, place.devices, settings.thin, place.shard, share)
+    shape = (
+        settings.chains,
+        settings.warmup,
+        room,
+        place.devices,
+        settings.thin,
+        place.shard,
+        share,
+        place.parts,
+    )
     around = surroundings_of(plan)
 
     def make() -> Engine:

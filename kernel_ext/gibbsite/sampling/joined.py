@@ -37,6 +37,8 @@ def joined(path: str | Path, drop: Collection[int] = ()) -> Any:
     each = first.settings.chains
     if unknown := sorted(left_out - set(range(of_all // each))):
         raise OptionError(f"drop: there are {of_all // each} hosts, numbered from 0, and not {unknown}")
+    if each == of_all:  # one run, of which every host has a copy
+        return max(runs.values(), key=lambda run: run.kept.sampled.steps).to_datatree()
     missing = sorted(set(range(of_all // each)) - set(runs) - left_out)
     if missing:
         raise CheckpointError(

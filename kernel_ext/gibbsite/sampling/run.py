@@ -344,7 +344,7 @@ class Run(Looking):
         self._began = began = time.monotonic()
         try:
             engine = self._ready_engine()
-            carried, device = engine.surroundings.carried(), jax.default_device(engine.devices[0])
+            carried, device = engine.surroundings.carried(), jax.default_device(engine.home)
             if isinstance(engine, RemoteEngine):
                 engine.stop = self._stop
             with carried, device, Ticker(self._notify):
@@ -392,10 +392,11 @@ class Run(Looking):
             self._status = "stopped"
             return
         kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
-        size = self.settings.chunk or 1
+        size = self.settings.chunk or engine.first_chunk
         ahead: Flight | None = None
         while self.kept.steps < self._warmup + self._target or self._wants_more():
-            if self._stop.is_set():
+            stopping, size = engine.agreed(self._stop.is_set(), size)
+            if stopping:
                 self._status = "stopped"
                 self._commit(now=True, whole=False)  # first of all: the process may be about to end
                 if ahead is not None:  # given up; meanwhile the last one was taken in
@@ -408,14 +409,15 @@ class Run(Looking):
             n, state = flight.steps, flight.state
             if self.settings.chunk is None:
                 size = int(np.clip(engine.chunk_seconds / max(seconds / n, 1e-9), max(1, n // 4), 4 * n))
-            measuring = self._clock.due(engine, kwargs, state.block_states, sum(self._pace.seconds))
+            ran = sum(self._pace.seconds)
+            measuring = not engine.across and self._clock.due(engine, kwargs, state.block_states, ran)
             undefined = first_undefined(self._plan, chunk)
             if undefined is not None:
                 self._end_undefined(engine, flight, chunk, undefined)
             if flight.warming:
                 self._warming.follow(chunk.values, self.kept.steps)
             done = self.kept.steps + n
-            alone = measuring or self._stop.is_set() or done >= self._warmup + self._target
+            alone = measuring or engine.across or self._stop.is_set() or done >= self._warmup + self._target
             ahead = None if alone else self._depart(engine, state, done, size)
             with self._lock:
                 values, stats = self.kept.append(chunk, n)
@@ -475,8 +477,9 @@ class Run(Looking):
         began, key = time.monotonic(), self.settings.seed
 
         def work(tell: Callable[[str, bool], None]) -> Any:
-            with engine.surroundings.carried(), jax.default_device(engine.devices[0]):
+            with engine.surroundings.carried(), jax.default_device(engine.home):
                 engine.compile(tell)
+                engine.in_step(self.kept.steps)
                 tell(STARTING, False)
                 if self._saved_state is None:
                     rescue = self.settings.rescue
@@ -484,7 +487,9 @@ class Run(Looking):
                 saved = checkpoint.unpack(engine.template, self._saved_state)
                 return Start(engine.placed(saved, by_chain=True), self._told, self._restarts)
 
-        start = Work(work, f"gibbsite programs of {self.model_name}").result(self._stop, self._stages.enter)
+        # hosts that step in common look for a stop in common, too
+        left = threading.Event() if engine.across else self._stop
+        start = Work(work, f"gibbsite programs of {self.model_name}").result(left, self._stages.enter)
         if start is not None:
             self._state, self._told, self._restarts = start.state, start.told, start.moves
         self._compile_seconds += time.monotonic() - began
@@ -635,7 +640,7 @@ class Run(Looking):
         with self._by_one_thread("timing its blocks"):
             engine = self._ready_engine()
             self._stop.clear()
-            with engine.surroundings.carried(), jax.default_device(engine.devices[0]):
+            with engine.surroundings.carried(), jax.default_device(engine.home):
                 self._prepare(engine)
                 kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
                 states = self._state.block_states

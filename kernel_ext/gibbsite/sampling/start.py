@@ -13,7 +13,7 @@ from gibbsite.sampling import options
 from gibbsite.sampling.engine.initial import checked_starts
 from gibbsite.sampling.engine.resources import planned
 from gibbsite.sampling.engines import engine_for
-from gibbsite.sampling.hosts import this_host
+from gibbsite.sampling.hosts import Host, this_host
 from gibbsite.sampling.interrupts import interrupts, termination
 from gibbsite.sampling.resume import taken_up
 from gibbsite.sampling.run import Run, Settings
@@ -85,7 +85,7 @@ def made(
     Of several hosts, each of which calls this with the same arguments but for `host` ("3/16" is the fourth of
     sixteen, "auto" asks the batch system), every host runs and returns its share of the chains, on its own
     devices, and streams it to a folder of its own in `store`; `gibbsite.joined` puts the draws together. In a
-    program of `jax.distributed` they have JAX's numbers.
+    program of `jax.distributed` they have JAX's numbers, and with `shard` all of them make one run.
 
     With `on`, anything with `submit(fn, …)` that returns futures (a `ProcessPoolExecutor`, a Dask client, …),
     chains are stepped by its workers, and everything else happens here: one run, with the draws that it has
@@ -171,7 +171,9 @@ def settings_for(
 ) -> Settings:
     """What was asked for, checked, for this host's share of the chains. Raises `OptionError`."""
     all_chains = sensible.count("chains", chains, 1, options.MOST_CHAINS)
-    first_chain, own_chains = this_host(host).share_of(all_chains)
+    own = this_host(host)
+    # in a program of several hosts a plate is divided over all of them, and each has all chains
+    first_chain, own_chains = (Host() if rest.get("shard") and host is None else own).share_of(all_chains)
     most_warmup, auto = options.warmup(warmup)
     return Settings(
         draws=sensible.count("draws", draws, 1),

@@ -28,6 +28,21 @@ def data():
 
 
 SCHOOLS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12], np.float32)
+COINS_IN_PARTS = {
+    "draws": 20,
+    "warmup": 20,
+    "chains": 2,
+    "seed": 1,
+    "schedule": "Gibbs z (*) Conjugate w (*) RandomWalk p",
+}
+# trajectories of one leap: each takes both hosts some messages
+SCHOOLS_IN_PARTS = {
+    "draws": 2,
+    "warmup": 60,
+    "chains": 2,
+    "seed": 3,
+    "schedule": "Gibbs z (*) NUTS(max_tree_depth=1) [mu tau]",
+}
 AT_WORKERS = {"draws": 120, "warmup": 120, "chains": 4, "seed": 3, "schedule": "Gibbs z (*) NUTS [mu tau]"}
 
 

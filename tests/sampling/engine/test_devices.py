@@ -15,7 +15,15 @@ import pytest
 from gibbsite.errors import CheckpointError, OptionError
 from gibbsite.sampling.engine import resources
 from helpers import TESTS
-from helpers.models.sampling_models import rates
+from helpers.models.sampling_models import (
+    COINS_IN_PARTS,
+    SCHOOLS,
+    SCHOOLS_IN_PARTS,
+    coins,
+    data,
+    mixed,
+    rates,
+)
 
 DEVICES = """
 import json, sys
@@ -101,6 +109,37 @@ run = gb.load(place, model=model).resume(draws=10 + 5 * number)
 print(json.dumps(dict(odd=odd, here=here, steps=run.draws["a"].shape[1])))
 """
 
+# hosts of two devices each that make one run: a plate over all four, and chains over two groups of two
+TOGETHER = """
+import json, sys
+sys.path[:0] = {paths!r}
+import conftest
+import jax
+place, number, address = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+jax.distributed.initialize(address, num_processes=2, process_id=number)
+import numpy as np
+from helpers.models.sampling_models import COINS_IN_PARTS, SCHOOLS, SCHOOLS_IN_PARTS, coins, data, mixed
+import gibbsite as gb
+model = gb.model(coins, data())
+try:
+    model.start(**COINS_IN_PARTS, shard="n:5")
+except gb.GibbsiteError as error:
+    odd = str(error)
+plate = model.sample(**COINS_IN_PARTS, shard="n")
+asked = dict(**COINS_IN_PARTS, shard="n:2", chunk=3, store=f"{{place}}/grid")
+stop = lambda r: r.stop() if number == 1 and r.snapshot().draws_done >= 5 else None  # on one of them
+part = model.sample(**asked, on_start=lambda r: r.subscribe(stop))
+steps = part.kept.steps
+grid = model.sample(**asked, resume="auto")
+pooled = gb.model(mixed, SCHOOLS).sample(**SCHOOLS_IN_PARTS, shard="j")
+scale = [np.asarray(b.tuning.metric.scale) for b in pooled._state.block_states if hasattr(b, "tuning")]
+np.savez(f"{{place}}/{{number}}.npz", plate=plate.draws["p"], grid=grid.draws["p"], z=grid.draws["z"],
+         pooled=pooled.draws["mu"], scale=scale[0])
+rows = jax.tree.leaves(plate._engine.placed(plate._plan.inputs, by_chain=False))
+print(json.dumps(dict(odd=odd, devices=[plate.device, grid.device], stopped=[part.status, steps],
+                      rows=[list(v.addressable_shards[0].data.shape) for v in rows])))
+"""
+
 
 def said(program, *arguments, **variables):
     program = program.format(paths=[str(TESTS)])
@@ -108,6 +147,12 @@ def said(program, *arguments, **variables):
     done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def free_address():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return f"localhost:{free.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +174,7 @@ def test_chains_are_dealt_out_over_devices(devices):
 
 
 def test_hosts_share_the_chains_and_are_joined(tmp_path):
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        address = f"localhost:{free.getsockname()[1]}"
+    address = free_address()
     with ThreadPoolExecutor(2) as hosts:
         found = list(hosts.map(lambda k: said(HOSTS, tmp_path, k, address), range(2)))
     for k, host in enumerate(found):
@@ -152,6 +195,33 @@ def test_hosts_share_the_chains_and_are_joined(tmp_path):
         gb.joined(tmp_path)
     with pytest.raises(CheckpointError, match="no runs of several hosts"):
         gb.joined(tmp_path / "host0")
+
+
+@pytest.mark.slow
+def test_hosts_share_a_plate_and_make_one_run(tmp_path):
+    """The draws of one process, on both; what one is told, both do; windows of warm-up are pooled."""
+    with ThreadPoolExecutor(2) as hosts:
+        address = free_address()
+        flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+        found = list(hosts.map(lambda k: said(TOGETHER, tmp_path, k, address, **flags), range(2)))
+    here, there = (dict(np.load(tmp_path / f"{k}.npz")) for k in range(2))
+    for name, draws in here.items():
+        np.testing.assert_array_equal(draws, there[name])
+    for host in found:
+        assert "12 elements of plate 'n' do not divide into 5 parts over 4 cpu devices; n:4" in host["odd"]
+        assert "plate 'n' in 4 parts of 3, of 2 hosts" in host["devices"][0]
+        assert "in 2 parts of 6, 2 chains over 2 such groups of devices, of 2 hosts" in host["devices"][1]
+        assert host["stopped"] == ["stopped", found[0]["stopped"][1]] and 25 <= host["stopped"][1] < 40
+        assert [3] in host["rows"]
+    one = gb.model(coins, data()).sample(**COINS_IN_PARTS)
+    np.testing.assert_array_equal(here["z"], one.draws["z"])
+    for name in ("plate", "grid"):
+        np.testing.assert_allclose(here[name], one.draws["p"], atol=1e-5)
+    alone = gb.model(mixed, SCHOOLS).sample(**SCHOOLS_IN_PARTS)
+    np.testing.assert_allclose(here["pooled"], alone.draws["mu"], atol=0.05)  # rounding grows
+    assert (here["scale"] == here["scale"][:1]).all() and (here["scale"] != 1).any()
+    tree = gb.joined(tmp_path / "grid")  # of which each has a copy
+    np.testing.assert_array_equal(tree["posterior"]["p"].values, here["grid"])
 
 
 def test_data_are_sharded_within_chains(devices):

@@ -73,6 +73,14 @@ def test_one_that_has_nothing_or_is_missing(model, stores):
             gb.joined(stores, drop=drop)
 
 
+def test_copies_of_one_run_are_one(model, tmp_path):
+    """As hosts keep them that share a plate: the longest tells all."""
+    run = model.sample(**OPTIONS, store=tmp_path / "host0")
+    shutil.copytree(tmp_path / "host0", tmp_path / "host1")
+    run.resume(5)
+    assert gb.joined(tmp_path)["posterior"]["a"].shape[:2] == (6, 25)
+
+
 def test_which_host_this_is():
     assert this_host() == Host(0, 1) and this_host(" 3 / 16") == Host(3, 16)
     one_task = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}

@@ -151,8 +151,9 @@ def test_stop_and_resume_with_other_workers(engine, model, alone, tmp_path):
     asked = options(engine)
     with engine(tmp_path) as made:
         run = model.start(on=made.executor, **asked | {"draws": 120, "chunk": min(asked["chunk"], 30)})
-        run.subscribe(lambda r: r.draws["mu"].shape[1] > 0 and r.stop())
+        leave = run.subscribe(lambda r: r.draws["mu"].shape[1] > 0 and r.stop())
         run.wait()
+        leave()  # or it stops what goes on, too
         assert run.status == "stopped" and 0 < run.draws["mu"].shape[1] < 120
     drawn = run.draws["mu"].shape[1]
     with engine(tmp_path, 1) as made:

@@ -187,6 +187,7 @@ def test_a_line_says_that_nobody_answers(model, monkeypatch, caplog):
     run.stop()
     run.wait(60)
     assert run.status == "stopped" and "no worker has answered" in caplog.text
+    assert "Workers need Gibbsite and JAX" in caplog.text
 
 
 def test_a_worker_that_was_forked_has_a_process_of_its_own(whole, monkeypatch):

@@ -12,9 +12,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.errors import CheckpointError
 from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.kernels.nuts.windows import FINAL
 from gibbsite.plans.schedule.plan import Plan
@@ -60,6 +62,17 @@ def block_stats(states: tuple[Any, ...]) -> dict[str, Any]:
     return out
 
 
+def _shared(leaf: Any, sharding: NamedSharding) -> Any:
+    """An array that every host has as one of all their devices."""
+    if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+        return leaf  # it came from there
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        words = _shared(jax.random.key_data(leaf), sharding)
+        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
+    whole = np.asarray(leaf)
+    return jax.make_array_from_callback(whole.shape, sharding, lambda part: whole[part])
+
+
 def _chosen(chains: Any, new: Any, old: Any) -> Any:
     def of(a: Any, b: Any) -> Any:
         return jnp.where(chains.reshape(-1, *(1,) * (b.ndim - 1)), a, b)
@@ -80,16 +93,28 @@ class _Partitioned:
     ins: tuple[int, ...]
     outs: int | tuple[int, ...]
     by_size: Any
+    whole: bool  # whether what has chains is whole on every device before and after, and split between
 
     def lower(self, *arguments: Any) -> Any:
         """As that of `jax.jit`."""
-        found = jax.eval_shape(self.fn, *arguments)
-        if isinstance(self.outs, int):
-            outs = self.by_size(found, self.outs)
-        else:
-            outs = tuple(self.by_size(f, n) for f, n in zip(found, self.outs, strict=True))
-        ins = tuple(self.by_size(a, n) for a, n in zip(arguments, self.ins, strict=True))
-        return jax.jit(self.fn, in_shardings=ins, out_shardings=outs).lower(*arguments)
+        ins = self._shardings(arguments, self.ins)
+        outs = self._shardings(jax.eval_shape(self.fn, *arguments), self.outs)
+        if not self.whole:
+            return jax.jit(self.fn, in_shardings=ins, out_shardings=outs).lower(*arguments)
+
+        def split(*arguments: Any) -> Any:
+            results = self.fn(*jax.lax.with_sharding_constraint(arguments, ins))
+            return jax.lax.with_sharding_constraint(results, outs)
+
+        mesh = jax.tree.leaves(outs)[0].mesh
+        everywhere = NamedSharding(mesh, PartitionSpec())
+        before = tuple(everywhere if n else part for part, n in zip(ins, self.ins, strict=True))
+        return jax.jit(split, in_shardings=before, out_shardings=everywhere).lower(*arguments)
+
+    def _shardings(self, tree: Any, leading: int | tuple[int, ...]) -> Any:
+        if isinstance(leading, int):
+            return self.by_size(tree, leading)
+        return tuple(self.by_size(t, n) for t, n in zip(tree, leading, strict=True))
 
 
 @dataclass(frozen=True)
@@ -122,12 +147,16 @@ class Engine:
     device runs its own loop, so none waits for another's trajectories. With `shard`, the size of a plate,
     every device holds its part of all arrays with an axis of that length instead, and all chains; XLA's
     partitioner puts in the sums across devices. It changes where numbers are, not which: a wrong guess about
-    an axis costs time alone. `share`: the number of the first of these chains, and of how many in all, where
+    an axis costs time alone. The devices are then groups of `parts`, over which the chains are dealt out;
+    where they are of several hosts (`across`), these step in common, and states and records are whole on
+    each. `share`: the number of the first of these chains, and of how many in all, where
     other hosts run the rest; it decides their random keys. `surroundings` are the settings of JAX that its
     programs are made in. A chunk is to take `chunk_seconds`.
     """
 
     chunk_seconds = 0.2
+    leg = 5  # steps of a start between looks at whether it is to stop
+    first_chunk = 1
 
     def __init__(
         self,
@@ -139,6 +168,7 @@ class Engine:
         thin: int = 1,
         shard: int | None = None,
         share: tuple[int, int] | None = None,
+        parts: int | None = None,
         surroundings: Surroundings | None = None,
     ):
         self.plan, self.chains, self.warmup, self.capacity = plan, chains, warmup, capacity
@@ -152,14 +182,35 @@ class Engine:
         self._compiling, self._under_way = threading.Lock(), UnderWay()
         self.because = ""  # why what was compiled before would not do
         self._costs = {"compile_seconds": 0.0}  # shared with engines for other data, like the programs
-        name = "chain" if shard is None else "data"
-        self._mesh = Mesh(np.array(devices), (name,)) if len(devices) > 1 else None
+        groups = 1 if shard is None else len(devices) // (parts or len(devices))
+        grid = np.array(devices) if shard is None else np.array(devices).reshape(groups, -1)
+        names = ("chain",) if shard is None else ("groups", "data")
+        self._mesh = Mesh(grid, names) if len(devices) > 1 else None
+        self._groups = "groups" if groups > 1 else None
+        own = [d for d in devices if d.process_index == jax.process_index()]
+        self.home, self.across = own[0], len(own) < len(devices)
 
     def rebound(self, plan: Plan) -> "Engine":
         """The same compiled programs for a plan of equal `cache_key` with other data."""
         engine = copy.copy(self)
         engine.plan = plan
         return engine
+
+    def agreed(self, stop: bool, size: int) -> tuple[bool, int]:
+        """Whether to stop, and how many steps to make next: what all hosts that step in common do, where any
+        of them is to stop, by the first one's clock."""
+        if not self.across:
+            return stop, size
+        told = multihost_utils.process_allgather(np.array([stop, size], np.int32))
+        return bool(told[:, 0].any()), int(told[0, 1])
+
+    def in_step(self, steps: int) -> None:
+        """Raise `CheckpointError` where hosts that go on in common have not the same `steps` behind them."""
+        if self.across and len(set(told := multihost_utils.process_allgather(np.int32(steps)).tolist())) > 1:
+            raise CheckpointError(
+                f"the hosts of this run stored different numbers of steps, {told}: copy the folder of one "
+                f"over those of the others, and start again"
+            )
 
     @property
     def template(self) -> Any:
@@ -212,7 +263,7 @@ class Engine:
         """Compile every block by itself, for measuring; does nothing where that is done already."""
         with self._compiling:
             if "blocks" not in self._programs:
-                with self.surroundings.carried(), jax.default_device(self.devices[0]):
+                with self.surroundings.carried(), jax.default_device(self.home):
                     with handlers_alone:
                         lowered = lowered_blocks(self.kernel, kwargs, states, self._on_cpu)
                     self._programs["blocks"] = [compiled(program) for program in lowered]
@@ -262,7 +313,8 @@ class Engine:
         if self._on_cpu:
             fn = for_cpu(fn)
         if self.shard is not None:
-            return _Partitioned(fn, tuple(_LEADING[i] for i in ins), _LEADING_OUT[outs], self._by_size)
+            leading = tuple(_LEADING[i] for i in ins)
+            return _Partitioned(fn, leading, _LEADING_OUT[outs], self._by_size, self.across)
         specs: dict[str | None, Any] = {
             "chain": PartitionSpec("chain"),
             "buffers": PartitionSpec(None, "chain"),
@@ -277,6 +329,11 @@ class Engine:
         """`tree` where the programs want it; moves nothing on a single device."""
         if self._mesh is None:
             return tree
+        if self.across:
+            everywhere = NamedSharding(self._mesh, PartitionSpec())
+            return jax.tree.map(
+                lambda v, part: _shared(v, everywhere if by_chain else part), tree, self._by_size(tree, 0)
+            )
         if self.shard is not None:
             return jax.device_put(tree, self._by_size(tree, 1 if by_chain else 0))
         spec = PartitionSpec("chain") if by_chain else PartitionSpec()
@@ -284,13 +341,17 @@ class Engine:
 
     def _by_size(self, tree: Any, leading: int) -> Any:
         """For each array, where its parts are: split along its first axis of the plate's size, if it has one
-        after `leading` axes of steps and chains; whole on every device otherwise."""
+        after `leading` axes of steps and chains, and along that of chains over groups of devices; whole on
+        every device otherwise."""
         mesh = self._mesh
         assert mesh is not None
 
         def of(leaf: Any) -> NamedSharding:
             axes = [a for a, n in enumerate(np.shape(leaf)) if a >= leading and n == self.shard]
-            return NamedSharding(mesh, PartitionSpec(*[None] * axes[0], "data") if axes else PartitionSpec())
+            names: list[str | None] = [None] * leading
+            names[-1:] = [self._groups] * bool(leading)
+            names += [*[None] * (axes[0] - leading), "data"] if axes else []
+            return NamedSharding(mesh, PartitionSpec(*names) if any(names) else PartitionSpec())
 
         return jax.tree.map(of, tree)
 
@@ -448,6 +509,8 @@ class Engine:
         with self._compiling:
             if "pool" not in self._programs:  # XLA's partitioner brings the draws of several devices together
                 program = _OnCpu(self._pool_chains) if self._on_cpu else jax.jit(self._pool_chains)
+                if self.across:
+                    program = self._jit(self._pool_chains, ("chain", None), "chain")
                 self._programs["pool"] = compiled(program.lower(state, inputs), quickly=self._on_cpu)
         return self._programs["pool"]
 

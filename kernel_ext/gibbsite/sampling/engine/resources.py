@@ -23,12 +23,13 @@ _FILLED = 0.8
 
 @dataclass(frozen=True)
 class Place:
-    """Devices that chains run on, and why. With `shard`, the size of a plate, every chain runs on all of
+    """Devices that chains run on, and why. With `shard`, the size of a plate, every chain runs on `parts` of
     them, each with its part of the data."""
 
     devices: tuple[Any, ...]
     reason: str
     shard: int | None = None
+    parts: int | None = None
 
 
 def choose_device(device: str | None, plan: Plan, chains: int) -> Place:
@@ -71,12 +72,13 @@ def choose_device(device: str | None, plan: Plan, chains: int) -> Place:
         raise OptionError(f"there is no device {shown(device)} here; JAX sees: {there}") from None
 
 
-def choose_shards(plate: str, device: str | None, plan: Plan) -> Place:
-    """Devices that share the data of a plate: `plate` is its name, or "auto" for the largest that can be
-    shared.
+def choose_shards(plate: str, device: str | None, plan: Plan, chains: int = 1) -> Place:
+    """Devices that share the data of a plate: `plate` is its name, that with a number of parts ("n:4"), or
+    "auto" for the largest that can be shared.
 
-    All devices of the kind take part, or as many of them as divide the plate's size. Raises `OptionError`
-    where there is no such plate, or nothing to share it with.
+    All devices of the kind take part, those of all hosts in a program of `jax.distributed`, or as many of
+    them as divide the plate's size; chains are dealt out over what several such groups are left. Raises
+    `OptionError` where there is no such plate, nothing to share it with, or a host without a part.
     """
     sizes: dict[str, int] = {}
     for site in (*plan.sites.values(), *plan.observed_sites.values()):
@@ -87,10 +89,25 @@ def choose_shards(plate: str, device: str | None, plan: Plan) -> Place:
         if kind == "auto"
         else choose_device(kind, plan, 1).devices[0].platform
     )
-    found = jax.local_devices(backend=platform)
+    hosts = jax.process_count()
+    found = jax.local_devices(backend=platform) if hosts == 1 else jax.devices(platform)
     parts = {p: max(n for n in range(1, len(found) + 1) if size % n == 0) for p, size in sizes.items()}
+    name, sep, number = plate.rpartition(":")
+    if sep and plate not in sizes and number.isdecimal():
+        plate, wanted = name, int(number)
+        if plate in sizes and not (1 < wanted <= len(found) and sizes[plate] % wanted == 0):
+            raise OptionError(
+                f"shard: {sizes[plate]} elements of plate {plate!r} do not divide into {wanted} parts over "
+                f"{len(found)} {platform} device{'s' * (len(found) != 1)}; {plate}:{parts[plate]} is the most"
+            )
+        parts[plate] = wanted
     if plate == "auto":
         usable = [p for p, n in parts.items() if n > 1]
+        if not usable and hosts > 1:
+            raise OptionError(
+                f"shard: no plate divides evenly over the {len(found)} {platform} devices of {hosts} hosts; "
+                f"leave shard= out, and the hosts share the chains"
+            )
         if not usable:
             why = "there is one device" if len(found) == 1 else "no plate divides evenly over the devices"
             return Place((found[0],), f"nothing is sharded: {why}")
@@ -108,7 +125,16 @@ def choose_shards(plate: str, device: str | None, plan: Plan) -> Place:
                 else "give a number of rows that a number of devices divides"
             )
         )
-    return Place(tuple(found[:n]), f"plate {plate!r} in {n} parts of {size // n}", size)
+    groups = max(g for g in range(1, len(found) // n + 1) if chains % g == 0)
+    used = tuple(found[: groups * n])
+    if hosts > 1 and (without := set(range(hosts)) - {d.process_index for d in used}):
+        raise OptionError(
+            f"shard: {groups} × {n} devices share plate {plate!r}, and hosts {sorted(without)} would have no "
+            f"part in it; start fewer hosts, or take a multiple of {groups + 1} chains"
+        )
+    told = f"plate {plate!r} in {n} parts of {size // n}"
+    told += f", {chains} chains over {groups} such groups of devices" if groups > 1 else ""
+    return Place(used, told + (f", of {hosts} hosts" if hosts > 1 else ""), size, n)
 
 
 def _numbers(plan: Plan) -> int:

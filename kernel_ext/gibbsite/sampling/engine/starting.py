@@ -29,7 +29,6 @@ TRIES = 100
 
 _MOST_PASSES = 25
 _PASSES_SHARE = 20  # of warm-up steps, one pass before them
-_LEG = 5
 _LEAST_PASSES = 10  # of a start that other starts are held against
 _WIDER = 5.0
 _MIXED = frozenset(["MixtureSameFamily", "MixtureGeneral"])
@@ -361,9 +360,9 @@ class Starting:
     ) -> "_Walk | None":
         """A fresh state where `passes` sweeps of the schedule lead; of chains that get lost, that before."""
         engine, after = self._engine, state
-        leg = min(_LEG, engine.capacity)
+        leg = min(engine.leg, engine.capacity)
         for done in range(0, passes, leg):
-            if stop.is_set():
+            if engine.agreed(stop.is_set(), 0)[0]:
                 return None
             flight = engine.depart(after, min(leg, passes - done), True)
             flight.landed()

@@ -26,6 +26,7 @@ from gibbsite.storage.draws import Chunk
 
 MOST_PIECES = 1024
 """Pieces of a chunk: many more would wait for the one process that sends them (`benchmarks/clusters.py`)."""
+_MOST_SECONDS = 60.0  # that a chunk takes to be worth its way: jobs have limits, and people watch
 _PIECES_A_SECOND = 100  # so that this process, which has a millisecond for each, is busy a tenth of the time
 
 
@@ -33,8 +34,11 @@ class RemoteEngine(Engine):
     """An engine whose step loop runs in pieces on an `executor`.
 
     A chunk is to take a second of a worker's time, of which what is sent and received (some milliseconds in a
-    process pool, some tens over a network) is little; of more than a hundred pieces more.
+    process pool, some tens over a network) is little; of more than a hundred pieces more, and where each is a
+    job that waits, starts and compiles, as long as that takes.
     """
+
+    leg = first_chunk = 25  # each is sent; and stop waits for no worker
 
     def __init__(self, *arguments: Any, executor: Any, **named: Any):
         super().__init__(*arguments, **named)
@@ -42,7 +46,7 @@ class RemoteEngine(Engine):
         self.stop: threading.Event | None = None  # when set, late answers are waited for no longer
         self._piece = next(p for p in range(1, self.chains + 1) if _divides(p, self.chains))
         self._pieces: Pieces | None = None
-        self.chunk_seconds = max(1.0, self.chains / self._piece / _PIECES_A_SECOND)
+        self._least_seconds = self.chunk_seconds = max(1.0, self.chains / self._piece / _PIECES_A_SECOND)
 
     def moved(self, executor: Any) -> "RemoteEngine":
         """The same with other workers."""
@@ -84,6 +88,8 @@ class RemoteEngine(Engine):
         """The state and the chunk that pieces put together, and how long one of them took (the median)."""
         assert self._pieces is not None
         answers = self._pieces.answers(parts, self.stop)
+        # what none of them was spared: others waited for these
+        self.chunk_seconds = max(self._least_seconds, min(_MOST_SECONDS, *(p.beside for p in parts)))
         together = [np.concatenate(vs) for vs in zip(*(a.state for a in answers), strict=True)]
         state = rebuilt(together, self.template)
         records = [np.concatenate(vs, axis=1) for vs in zip(*(a.records for a in answers), strict=True)]

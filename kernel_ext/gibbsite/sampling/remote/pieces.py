@@ -123,7 +123,9 @@ class Pieces:
                 self._heard = time.monotonic()
             if quiet > _TELL and not told:
                 told = True
-                _log.warning("no worker has answered for %.0f seconds; the run waits for one", quiet)
+                # Dask's end without a word where they cannot import what they are sent
+                need = "" if self.workers else ". Workers need Gibbsite and JAX in this process's versions"
+                _log.warning("no worker has answered for %.0f seconds; the run waits for one%s", quiet, need)
             with self._landed:
                 if not any(map(_is_done, itertools.chain(*(piece.out for piece in left)))):
                     self._landed.wait(_LOOK)
@@ -141,8 +143,9 @@ class Pieces:
             if found.kind == "done":
                 self._known, piece.found, piece.out = True, found, []
                 self._heard = time.monotonic()
-                way = self._heard - piece.sent - found.seconds - found.compiling
-                self._took.append((found.seconds, max(0.0, way)))
+                way = max(0.0, self._heard - piece.sent - found.seconds - found.compiling)
+                self._took.append((found.seconds, way))
+                piece.beside = way + found.compiling
                 return True
             if found.kind != "unknown":
                 verb = "cannot take part" if found.kind == "refused" else "failed"
@@ -167,10 +170,11 @@ class Pieces:
 
 class Piece:
     """Steps of some chains, under way: what was `asked`, the futures that are `out` for it (or what `submit`
-    raised), when it was `sent` last, how many `times`, and the answer that was `found`."""
+    raised), when it was `sent` last, how many `times`, the answer that was `found`, and the seconds that it
+    took `beside` its steps: in a queue, on the way, compiling."""
 
     def __init__(self, asked: tuple[tuple[np.ndarray, ...], int, int]):
-        self.asked, self.sent, self.times = asked, 0.0, 0
+        self.asked, self.sent, self.times, self.beside = asked, 0.0, 0, 0.0
         self.out: list[Any] = []
         self.found: Answer | None = None
 
