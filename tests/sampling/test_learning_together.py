@@ -133,7 +133,9 @@ def test_its_end_does_not_depend_on_stops(model, settled, tmp_path, before):
 
 def test_what_has_not_settled_is_told():
     def apart(y):
-        x = numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(np.ones(2) / 2), FAR))
+        both = dist.MixtureSameFamily(dist.Categorical(np.ones(2) / 2), FAR)
+        # behind a transform, so that NUTS does not cross between the components by itself
+        x = numpyro.sample("x", dist.TransformedDistribution(both, dist.transforms.AffineTransform(0.0, 1.0)))
         numpyro.sample("y", dist.Normal(x, 10.0), obs=y)
 
     far = gb.model(apart, 0.0)

@@ -128,7 +128,7 @@ def smooth(y, tau):
     numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
 
 
-@pytest.mark.parametrize(("offset", "tau"), [(0.0, 0.1), (1000.0, 0.1), (0.0, 1e-4)])
+@pytest.mark.parametrize(("offset", "tau"), [(0.0, 0.1), (1000.0, 0.1), (0.0, 4e-3), (0.0, 1e-4)])
 def test_a_smooth_chain_is_right_in_single_precision_or_says_that_it_is_not(offset, tau):
     y = (offset + np.random.default_rng(0).normal(size=64)).astype(np.float32)
     steps = np.diff(np.eye(64), 2, axis=0) / float(np.float32(tau))
@@ -146,4 +146,6 @@ def test_a_smooth_chain_is_right_in_single_precision_or_says_that_it_is_not(offs
         np.max(np.abs(found.mean(0) - mean) / sd) * np.sqrt(4000) < 5
         and np.max(np.abs(found.std(0) / sd - 1)) * np.sqrt(8000) < 5
     )
-    assert right == (tau > 1e-3) == bool(np.max(lost) < 0.2)
+    assert right == (tau > 1e-3)
+    # 4000 draws do not see that those of .004 are 1 % too narrow
+    assert (np.max(lost) < 0.2) == (tau > 5e-3)

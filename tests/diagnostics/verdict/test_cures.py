@@ -296,7 +296,9 @@ def test_cures_are_looked_for_again_where_warnings_are_told_late(hierarchy):
 def apart():
     """A narrow and a wide mode in two numbers."""
     parts = dist.Normal(jnp.array([[-2.0] * 2, [2.0] * 2]), jnp.array([[0.05] * 2, [0.5] * 2])).to_event(1)
-    x = numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.3, 0.7])), parts))
+    x = numpyro.sample("x", dist.Normal(0, 100.0).expand([2]))
+    both = dist.MixtureSameFamily(dist.Categorical(jnp.array([0.3, 0.7])), parts)
+    numpyro.factor("modes", both.log_prob(x))
     numpyro.sample("y", dist.Normal(x[0], 50.0), obs=0.0)
 
 

@@ -81,10 +81,10 @@ class Strung(NamedTuple):
 
     def rounding(self, x: Pieces, reach: int) -> Any:
         """What values of the chains lose by being held as they are, and what is lost in the precision's
-        entries, in standard deviations."""
+        entries, in standard deviations: a precision that is off by a part changes a variance by that part, as
+        independent errors of its square root in standard deviations do."""
         own = jnp.diagonal(self.diagonal, axis1=-2, axis2=-1)
-        lost = lost_by_holding(own, x.chain) + _lost_by_coupling(self.diagonal, self.below, reach) ** 2
-        return jnp.sqrt(lost)
+        return jnp.sqrt(lost_by_holding(own, x.chain) + _lost_by_coupling(self.diagonal, self.below, reach))
 
     def variances(self) -> Pieces:
         """Of each element."""

@@ -16,6 +16,7 @@ from gibbsite.density import Density, build_density
 from gibbsite.errors import OptionError
 from gibbsite.kernels.base import with_deterministics
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.learnt.components import Place, crossed, mixtures
 from gibbsite.kernels.learnt.coordinates import Form
 from gibbsite.kernels.learnt.metric import MOST_RANK, SMALL, unit_metric
 from gibbsite.kernels.learnt.power_transform import straight
@@ -33,6 +34,8 @@ METRIC = ("auto", "diagonal", "low rank")
 _MOST_LOW_RANK = 512
 _MOST_DEPTH = 20
 _FIRST_STEP = 0.2
+# beyond the numbers of the keys that a trajectory makes of the same one
+_ACROSS = 2**31 - 1
 
 
 class LearntNUTS(HMC):
@@ -42,7 +45,8 @@ class LearntNUTS(HMC):
     the metric is diagonal, or has some directions more; both come from draws and gradients at the end of
     fixed windows. Under Gibbsite's engine all chains learn together: at the end of a window from the draws of
     all, in every step from the mean of their acceptance probabilities (`pooled`). Alone, and as a block of
-    any `numpyro.infer.Gibbs`, each chain learns for itself.
+    any `numpyro.infer.Gibbs`, each chain learns for itself. A site whose prior is a mixture of normals or
+    their like also steps between its components, by one more gradient (`learnt/components.py`).
 
     `model` is a NumPyro model; `density` hands in an analysis made before. `centring`: "auto", "as written",
     or "centred" and "non-centred" for all sites that "auto" would learn; `metric`: "auto", "diagonal" or "low
@@ -183,28 +187,31 @@ class LearntNUTS(HMC):
         gradient_of = self.problem.value_and_grad(lam, model_args, kwargs)
         rng_key, found = chance(state.rng_key, c.size, self._max_tree_depth, state.u.dtype)
 
-        def value_and_grad(w: jax.Array) -> tuple[jax.Array, jax.Array]:
-            energy, gradient = gradient_of(state.u + metric.apply(w))
+        def in_metric(u: jax.Array) -> tuple[jax.Array, jax.Array]:
+            energy, gradient = gradient_of(u)
             return energy, metric.transposed(gradient)
 
         tree = grown(
-            value_and_grad,
+            lambda w: in_metric(state.u + metric.apply(w)),
             state.potential_energy,
             state.w_grad,
             state.step_size,
             found,
         )
-        u = state.u + metric.apply(tree.proposal.w)
         around = self.problem.around(model_args, kwargs)
+        end = tree.proposal
+        at = Place(state.u + metric.apply(end.w), end.potential_energy, end.gradient)
+        if among := mixtures(c):
+            at = crossed(among, random.fold_in(rng_key, _ACROSS), at, in_metric, around)
         accept = jnp.nan_to_num(tree.accept_prob)
         i = state.i + 1
         n = jnp.where(state.i < state.num_warmup, i, i - state.num_warmup)
         moved = state._replace(
             i=i,
-            u=u,
-            z=c.by_site(c.written_from(u, lam, around)[0]),
-            w_grad=tree.proposal.gradient,
-            potential_energy=tree.proposal.potential_energy,
+            u=at.u,
+            z=c.by_site(c.written_from(at.u, lam, around)[0]),
+            w_grad=at.gradient,
+            potential_energy=at.energy,
             energy=tree.proposal.energy,
             num_steps=tree.num_steps,
             accept_prob=accept,

@@ -11,6 +11,7 @@ from gibbsite.kernels.blocks.eliminated import Eliminated
 from gibbsite.kernels.composite import Repeat
 from gibbsite.kernels.interleaved import Interleaved
 from gibbsite.kernels.learnt.centring import GRID
+from gibbsite.kernels.learnt.components import components_of
 from gibbsite.kernels.learnt.coordinates import declared
 from gibbsite.kernels.nuts.block import LearntNUTS
 
@@ -157,7 +158,8 @@ def _within(block: Any, state: Any) -> Iterator[tuple[LearntNUTS, Any]]:
 
 
 def to_be_learnt(density: Density, sites: Sequence[str], centring: str) -> list[str]:
-    """For a schedule's explanation: which sites of a block will be centred to a degree, and at what cost."""
+    """For a schedule's explanation: which sites of a block will be centred to a degree, and which have priors
+    whose components are crossed, and at what cost."""
     lines = []
     for name, found in declared(density, sites, None).items() if centring != "as written" else ():
         if centring != "auto":
@@ -171,4 +173,5 @@ def to_be_learnt(density: Density, sites: Sequence[str], centring: str) -> list[
             f"{found}: centring learnt per element in warm-up; no extra gradients, "
             f"{size} element{'s' * (size != 1)} × {GRID} degrees per window"
         )
-    return lines
+    mixed = [n for n in sites if n in density.latent_vars and components_of(density, n) is not None]
+    return lines + [f"{n}: steps between the components of its prior, one more gradient" for n in mixed]
