@@ -115,7 +115,8 @@ class StructureEngine(Engine):
         tell(COMPILING, False)
         one: Any = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), template)
         flag, number = jax.ShapeDtypeStruct((), bool), jax.ShapeDtypeStruct((), np.uint32)
-        whole.run(Inside(*one, flag, number), flag, jax.ShapeDtypeStruct((), np.int32), make=True)
+        begun = Inside(*one, leaves=flag, proposal=number)
+        whole.run(begun, flag, jax.ShapeDtypeStruct((), np.int32), make=True)
         self._programs.update(template=template, loops=[whole])
         self._between = 0.0  # seconds that moves between loops took
 
