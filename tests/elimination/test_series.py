@@ -119,6 +119,19 @@ def test_animals_are_summed_out_by_default():
     assert gibbsite.model(animals, Y).schedule().text == "Eliminate n > NUTS [lam p]"
 
 
+@pytest.mark.parametrize("schedule", ["Eliminate n > NUTS [lam p]", "Window n (*) NUTS [lam p]"])
+def test_probabilities_of_counts_reach_to_the_largest_that_was_drawn(schedule):
+    run = gibbsite.model(animals, Y).sample(draws=30, warmup=20, chains=1, seed=0, schedule=schedule)
+    lam, p = (run.draws[n].reshape(-1, 1, 1).astype(float) for n in ("lam", "p"))
+    n = np.arange(400)
+    logs = stats.poisson(lam).logpmf(n) + stats.binom(n, p[..., None]).logpmf(Y[..., None]).sum(2)
+    weights = np.exp(logs - logsumexp(logs, axis=-1, keepdims=True)).mean(0)
+    found = run.probs["n"][:, 0]
+    assert found.shape == (len(Y), run.draws["n"].max() + 1)
+    np.testing.assert_allclose(found, weights[:, : found.shape[-1]], atol=2e-5)
+    assert (found.sum(-1) <= 1 + 1e-5).all() and run.probs.to_frame("n").columns[0] == 0
+
+
 @pytest.mark.slow
 def test_a_run_without_the_animals_reaches_their_posterior():
     run = gibbsite.model(animals, Y).sample(draws=600, warmup=300, chains=2, seed=0)

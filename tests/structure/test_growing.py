@@ -1,10 +1,15 @@
 """Structures without end: they become known as chains propose them, and that changes no draw."""
 
+import math
+import shutil
+
 import gibbsite
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from gibbsite.errors import ArgumentError, OptionError, ScheduleError
+import xarray as xr
+from gibbsite.errors import ArgumentError, CheckpointError, OptionError, ScheduleError
+from gibbsite.sampling.start import settings_for
 from numpyro import sample
 from scipy import stats
 
@@ -68,6 +73,60 @@ def test_what_is_known_at_the_beginning_changes_no_draw(run, tmp_path):
     assert 1000 < back.kept.sampled.steps < 20_000 and worst > 1500
 
 
+def test_a_killed_run_goes_on_from_its_store(run, tmp_path, monkeypatch):
+    """What was on disk before a structure became known and after it, in the journal: both go on, with the
+    draws of a run that was never killed. Every other step is a draw."""
+    monkeypatch.setattr("gibbsite.sampling.run._STORE_SHARE", math.inf)
+    options = {"draws": 250, "warmup": 50, "chains": 2, "seed": 3, "thin": 2}
+    counts = []
+
+    def copied(one):
+        counts.append(len(one._entries))
+        one._committing.settle()
+        if one.kept.sampled.steps in (30, 240):
+            shutil.copytree(tmp_path / "run", tmp_path / f"at {one.kept.sampled.steps}", dirs_exist_ok=True)
+
+    model = gibbsite.model(tails, X)
+    run_stored = model.start(**options, store=str(tmp_path / "run"), chunk=30)
+    run_stored.subscribe(copied)
+    run_stored.wait()
+    assert counts[-1] > counts[0]
+    assert same(run_stored.draws, {n: v[:, 1:500:2] for n, v in run.draws.items() if n in run_stored.draws})
+    gibbsite.verify(tmp_path / "run")
+    assert same(gibbsite.load(tmp_path / "run").draws, run_stored.draws)
+    tree = xr.open_zarr(tmp_path / "run" / "draws.zarr", group="posterior", consolidated=False)
+    assert tree.sizes["draw"] == 250 and tree.sizes["chain"] == 2
+    for steps in (30, 240):
+        back = gibbsite.load(tmp_path / f"at {steps}", model=gibbsite.model(tails, X))
+        assert back.kept.sampled.steps == steps
+        back.resume()
+        assert same(back.draws, run_stored.draws)
+    # a script that is run again finds all done, and goes on where it asks for more
+    again = gibbsite.model(tails, X).sample(**options, store=str(tmp_path / "run"), resume="auto")
+    assert again.kept.sampled.steps == 250 and same(again.draws, run_stored.draws)
+    with pytest.raises(CheckpointError, match="thin=2"):
+        model.sample(**{**options, "thin": 1}, store=str(tmp_path / "run"), resume="auto")
+
+
+def test_chains_start_where_they_are_told():
+    model = gibbsite.model(tails, X)
+    init = {"flip[0]": 0, "flip[1]": [1, 0], "flip[2]": 1, "mu": [0.25, -0.5]}
+    starts = model.structured.starts(settings_for(chains=2), init)
+    assert [len(way) for way, _ in starts] == [2, 3]
+    assert [float(values["mu"]) for _, values in starts] == [0.25, -0.5]
+    run = model.start(draws=1, warmup=0, chains=2, init=init, chunk=1)
+    run.wait()
+    begun, _ = run._engine.begin(0, 0, np.array([0, 1]), {"mu": np.array([0.25, -0.5])}, {"mu": [True, True]})
+    assert np.array_equal(begun.z["mu"], np.float32([0.25, -0.5]))
+    for wrong, told in (
+        ({"flip[0]": 2}, "cannot be 2"),
+        ({"nu": 1.0}, "no chain"),
+        ({"mu": [1.0] * 3}, "shape"),
+    ):
+        with pytest.raises(OptionError, match=told):
+            model.sample(chains=2, init=wrong)
+
+
 def test_the_tree_of_data_masks_what_is_absent(run):
     tree = run.to_datatree()
     assert np.isnan(tree["posterior"]["flip[2]"].values).any()
@@ -78,8 +137,8 @@ def test_the_tree_of_data_masks_what_is_absent(run):
 
 def test_what_is_no_option_or_schedule_is_told():
     model = gibbsite.model(tails, X)
-    with pytest.raises(ArgumentError, match="no option 'thin'"):
-        model.sample(thin=2)
+    with pytest.raises(ArgumentError, match="no option 'keep'"):
+        model.sample(keep="mu")
     with pytest.raises(OptionError, match=r"'flip\[1\]' is asked for where flip\[0\] = 0"):
         model.structure({"flip[0]": 0})
     with pytest.raises(ScheduleError, match="Structure flip > "):

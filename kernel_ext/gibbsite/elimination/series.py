@@ -295,6 +295,19 @@ class SeriesMarginal(Marginal):
             out.update({n: Moments(mean[n], variance[n]) for n in mean})
         return out
 
+    def probs_below(self, count: int, latents: Latents, data: Any) -> dict[str, Any]:
+        """`P(site = value)` of the values 0 … `count - 1` by site, `[*shape, count]`, of sites without values
+        below 0: what is missing of 1 is that of the others."""
+        out = {}
+        for unit, series in self.series.items():
+            left = self._packed(latents)
+            top, total, *_ = series.through(left, data)
+            blocks = [series._block(i, left, data) for i in range(-(-count // WIDTH))]
+            p = jnp.exp(jnp.concatenate(blocks) - top) / total
+            p = jnp.concatenate([jnp.zeros((series.low, *series.elements)), p])[:count]
+            out.update(self._unpacked(unit, jnp.moveaxis(p, 0, -1)))
+        return out
+
     def probs_at(self, latents: Latents, data: Any) -> dict[str, Any]:
         raise ModelError(
             f"{' and '.join(self.sites)}: probabilities are those of listed values, and these have no end; "

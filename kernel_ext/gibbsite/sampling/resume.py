@@ -36,7 +36,12 @@ def taken_up(
     draws per chain, those that are there included. Raises `CheckpointError` where the run was begun with
     another model, data, schedule, versions or options, or is damaged.
     """
-    run = read_back(folder, lambda described: plan, device, on=on, streaming=True, durable=durable)
+
+    def planned(described: Mapping[str, Any]) -> Plan:
+        known = described["structures"]
+        return plan if known is None else plan.origin.plan_of(known, plan.schedule_text)  # type: ignore[union-attr]
+
+    run = read_back(folder, planned, device, on=on, streaming=True, durable=durable)
     then, now = asdict(run.settings), asdict(settings)
     differ = [name for name in now if name not in _FREE and then[name] != now[name]]
     if differ:

@@ -474,7 +474,7 @@ class Run(Looking):
         self._commit(now=True)  # whoever is killed while compiling can go on by the same line
         self._because = "" if engine.ready else engine.because
         self._notify()
-        began, key = time.monotonic(), self.settings.seed
+        began = time.monotonic()
 
         def work(tell: Callable[[str, bool], None]) -> Any:
             with engine.surroundings.carried(), jax.default_device(engine.home):
@@ -482,8 +482,7 @@ class Run(Looking):
                 engine.in_step(self.kept.steps)
                 tell(STARTING, False)
                 if self._saved_state is None:
-                    rescue = self.settings.rescue
-                    return Starting(engine, self._plan, key, self._init, rescue).found(self._stop)
+                    return self._first_start(engine)
                 saved = checkpoint.unpack(engine.template, self._saved_state)
                 return Start(engine.placed(saved, by_chain=True), self._told, self._restarts)
 
@@ -493,6 +492,10 @@ class Run(Looking):
         if start is not None:
             self._state, self._told, self._restarts = start.state, start.told, start.moves
         self._compile_seconds += time.monotonic() - began
+
+    def _first_start(self, engine: Any) -> Start | None:
+        seed, rescue = self.settings.seed, self.settings.rescue
+        return Starting(engine, self._plan, seed, self._init, rescue).found(self._stop)
 
     @property
     def _kwargs(self) -> dict[str, Any]:

@@ -116,14 +116,16 @@ def made(
     condition = None if target is None else Until.parse(target, settings.chains)
     path = options.folder(store)
     options.again(resume, path)
-    given = None
-    if options.starts(init):
+    given, own = None, plan.origin if hasattr(plan.origin, "run_kind") else None
+    if own is not None:  # a model whose structure changes
+        given = own.starts(settings, init)
+    elif options.starts(init):
         of_all = checked_starts(plan, settings.all_chains or settings.chains, options.starts(init))
-        own = slice(settings.first_chain, settings.first_chain + settings.chains)
-        given = {n: v[own] for n, v in of_all.items()}
+        here = slice(settings.first_chain, settings.first_chain + settings.chains)
+        given = {n: v[here] for n, v in of_all.items()}
     if on is not None:
         options.elsewhere(on, host, shard)
-    engine, place = engine_for(plan, settings, device, on)
+    engine, place = (engine_for if own is None else own.engine_for)(plan, settings, device, on)
     planned(
         plan,
         settings.chains,
@@ -146,7 +148,7 @@ def made(
             init=given,
             durable=durable,
         )
-    return Run(
+    return (Run if own is None else own.run_kind)(
         plan,
         engine,
         settings,

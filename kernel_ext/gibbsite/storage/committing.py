@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import Draws
 from gibbsite.storage.store import Store
 
@@ -41,6 +42,11 @@ class Committing:
             self.settle()
         busy = self._thread is not None and self._thread.is_alive()
         return not busy and time.monotonic() >= self._next
+
+    def becomes(self, plan: Plan) -> None:
+        """Go on with draws of a plan that knows more; see `Store.becomes`."""
+        self.settle()
+        self.store.becomes(plan)
 
     def begin(self, draws: Draws, pack: Callable[[], Packed], share: float) -> None:
         """Commit what is complete now, in a thread beside; to be called when it is due."""

@@ -281,6 +281,9 @@ class ObjectStore(Store):
             fs.put([str(self.path / n) for n in changed], [at(n) for n in changed])
         self._sent.update(changed)
         fs.pipe_file(at(checkpoint.FILE), (self.path / checkpoint.FILE).read_bytes())
+        if gone := [name for name in self._sent if not (self.path / name).exists()]:
+            fs.rm([at(name) for name in gone])
+            self._sent = {name: mark for name, mark in self._sent.items() if name not in gone}
         self._offset = 0
         old = [at(n) for n in self._objects.names() if n.startswith("journal-")]
         if old:

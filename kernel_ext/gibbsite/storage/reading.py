@@ -98,7 +98,7 @@ def read_description(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
     """What the store says of the model and the schedule; its observed values under "observed"."""
     told = stored.attributes(path / DRAWS, facts["about"])
     try:
-        found = dict(told["gibbsite"])
+        found = dict(told["gibbsite"]) | dict(facts.get("described", {}))
         names = list(found["observed"])
         if sorted(names) != sorted(facts["observed"]):
             raise CheckpointError(f"the store {str(path)!r} is damaged: observed sites differ")

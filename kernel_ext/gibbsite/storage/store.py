@@ -60,6 +60,8 @@ class Store:
         self._mark: Any = None  # the checkpoint's file as we left it
         self._journal: journal.Journal | None = None  # what goes on from that checkpoint
         self._journalled = dict.fromkeys(GROUPS, 0)  # steps that it counts
+        # what the commit under way has new arrays for, and where their predecessors are
+        self._replaced: dict[tuple[str, str], str | None] = {}
         self._lock = Lock(path)
         self._made: list[Path] = []  # what has to go if the run cannot begin
         self.committed: float | None = None  # when, by the monotonic clock
@@ -154,6 +156,12 @@ class Store:
         later = journal.read(self.path, commit)
         return later[-1].facts["commit"] if later else commit
 
+    def becomes(self, plan: Plan) -> None:
+        """Go on with draws of a plan in which sites are larger, or more. The next commit is a whole one, in
+        which what is larger gets an array of its own: what the last checkpoint counts stays as it was."""
+        self._plan = plan
+        self._close_journal(remove=False)
+
     @property
     def goes_on(self) -> bool:
         """Whether there is a checkpoint of ours that `append` can go on from."""
@@ -192,7 +200,7 @@ class Store:
         Raises `StoreError` where that fails, or where the folder was emptied, replaced or cleaned up since
         the last commit, or meanwhile; the run in memory is whole.
         """
-        before = dict(self._written)
+        before, self._replaced = dict(self._written), {}
         try:
             if self._on_disk is not None:
                 self._reopen(self._on_disk)
@@ -219,6 +227,10 @@ class Store:
             self._commit, self._made = named["commit"], []
             if self._durable:
                 checkpoint.sync_name(self.path)
+            for (group, _), label in self._replaced.items():
+                if label is not None:
+                    shutil.rmtree(self.path / DRAWS / group / label, ignore_errors=True)
+            self._replaced = {}
             self._close_journal(remove=True)
             (self.path / journal.FILE).unlink(missing_ok=True)  # of a run that was killed
             self._still_ours()
@@ -229,6 +241,10 @@ class Store:
             self.shrinks_to = stored.shrinkage(self.path / DRAWS, written) or self.shrinks_to
         except (OSError, CheckpointError, KeyError, ValueError, RuntimeError) as problem:
             self._written = before  # what did not count is written again
+            for (group, name), label in self._replaced.items():
+                self._arrays[group].pop(name, None)
+                if label is not None:
+                    self._labels[group][name] = label
             self._close_journal(remove=False)
             raise self._cannot(problem) from problem
 
@@ -257,27 +273,41 @@ class Store:
 
     def _extend(self, group: str, part: Part, written: dict[str, tuple[Any, int, int]]) -> None:
         done, start = part.steps, self._written[group]
-        if done == start:
-            return
         arrays = part.read(0)
+        if done == start and all(self._fits(group, name, v) for name, v in arrays.items()):
+            return
         stats = group.endswith("sample_stats")
         labels = stat_names(self._plan, list(arrays)) if stats else {n: n for n in arrays}
         for name, v in arrays.items():
-            if name not in self._arrays[group]:
+            begin = start if self._fits(group, name, v) else 0
+            if name not in self._arrays[group] or (start and not begin):
                 self._new_array(group, name, labels[name], v)
             array = self._arrays[group][name]
             array.resize((v.shape[0], done, *v.shape[2:]))
             rows = stored.rows_of(array)
-            whole = start // rows * rows  # a chunk is written from its beginning, not added to what is there
+            whole = begin // rows * rows  # a chunk is written from its beginning, not added to what is there
             array[:, whole:done] = v[:, whole:done]
-            known = self._blocks[group].get(name, [rows, ""])[1][: start // rows * 8]
-            self._blocks[group][name] = [rows, known + stored.block_sums(v[:, :done], rows, start // rows)]
-            written[f"{group}/{self._labels[group][name]}"] = (array, start, done)
+            known = self._blocks[group].get(name, [rows, ""])[1][: begin // rows * 8]
+            self._blocks[group][name] = [rows, known + stored.block_sums(v[:, :done], rows, begin // rows)]
+            written[f"{group}/{self._labels[group][name]}"] = (array, begin, done)
         self._written[group] = done
 
+    def _dims(self, name: str, like: np.ndarray) -> list[str]:
+        return ["chain", "draw", *dims_of(self._plan, name, like.shape[2:])]
+
+    def _fits(self, group: str, name: str, like: np.ndarray) -> bool:
+        """Whether there is an array for a site, of its shape and with its axes."""
+        array = self._arrays[group].get(name)
+        if array is None or array.shape[2:] != like.shape[2:]:
+            return False
+        return list(array.metadata.dimension_names) == self._dims(name, like)
+
     def _new_array(self, group: str, name: str, title: str, like: np.ndarray) -> None:
-        label = file_name(title)
-        dims = ["chain", "draw", *dims_of(self._plan, name, like.shape[2:])]
+        label, old = file_name(title), self._labels[group].get(name)
+        if label == old:
+            label += "~"
+        self._replaced[group, name] = old
+        dims = self._dims(name, like)
         row = max(1, like[:, :1].nbytes)
         chunks = (like.shape[0], int(np.clip(_CHUNK_BYTES // row, 1, _CHUNK_ROWS)), *like.shape[2:])
         root, place = self.path / DRAWS, f"{group}/{label}"

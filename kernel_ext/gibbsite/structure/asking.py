@@ -20,9 +20,10 @@ from numpyro.primitives import Messenger
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution, run_model
 from gibbsite.density.model.tracers import TRACER_ERRORS
-from gibbsite.errors import GibbsiteError, ModelError
+from gibbsite.errors import GibbsiteError, ModelError, OptionError
 from gibbsite.explain.latent import told_latent
 from gibbsite.explain.spot import spot_of
+from gibbsite.ground.arguments import shown
 from gibbsite.programs.jaxpr.compat import is_traced
 
 MOST_LISTED = 64
@@ -235,6 +236,15 @@ class Asked:
         flat = np.ravel(value)
         above = self.high is None or bool((flat <= self.high).all())
         return flat.size == int(np.prod(self.shape)) and bool((flat >= self.low).all()) and above
+
+    def given(self, value: Any) -> Any:
+        """A value that a person gave, as ways have it. Raises `OptionError` for one that it cannot have."""
+        found = np.asarray(value)
+        fits = found.dtype.kind in "iub" and found.shape in ((), self.shape)
+        if not fits or not self.has(whole := np.broadcast_to(found, self.shape)):
+            raise OptionError(f"{self.site!r} cannot be {shown(found.tolist())}")
+        flat = tuple(int(v) for v in whole.ravel())
+        return flat if self.shape else flat[0]
 
     def array(self, value: Any) -> Any:
         """A value as the model sees it."""

@@ -1,14 +1,15 @@
-"""Chains that go between structures: the structures that are known, as one compiled loop.
+"""Chains that go between structures: some structures as one compiled loop, and moves to those beyond it.
 
 A chain's step is a sweep within its structure, then a proposal of another one (Green 1995, "Reversible jump
 Markov chain Monte Carlo computation and Bayesian model determination", with what both have kept, what is new
-drawn from its prior, and what can be eliminated eliminated on both sides). A chain that proposes a structure
-which is not known stops before that step; once it is known the step is taken again with the same key.
+drawn from its prior, and what can be eliminated eliminated on both sides). A chain whose proposal is not of
+its loop leaves that before the move, which is made with the same key by what holds both structures; so draws
+are the same however structures are dealt out to loops, and whenever they became known.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,18 +23,16 @@ from gibbsite.structure.ways import Way, Ways, moved_with
 
 INDEX = "_structure"
 """Under which the number of a chain's structure is kept beside its values."""
+_MOST_WIDTH = 2**32 - 1  # a width of 2^32, a single way that is never left, would be 0
 
 
 class ChainState(NamedTuple):
     """Where a chain is: the number of its structure among the known ones, values of all sites with room for
-    the largest known shapes, and the key of the next step. `stuck`: the next step proposes an unknown
-    structure, by the number `wanted`. `accept` and `diverging` tell of the last step."""
+    the largest known shapes, and the key of the next step. `accept` and `diverging` tell of the last step."""
 
     index: Any
     z: Values
     rng_key: Any
-    stuck: Any
-    wanted: Any
     accept: Any
     diverging: Any
 
@@ -43,20 +42,70 @@ class ChainState(NamedTuple):
         return ()
 
 
+class Inside(NamedTuple):
+    """Where one chain is within a `Loop`: as `ChainState`, numbers being those of the loop. `leaves`: its
+    sweep is made, and the number `proposal` proposes a structure that is not in the loop."""
+
+    index: Any
+    z: Values
+    rng_key: Any
+    accept: Any
+    diverging: Any
+    leaves: Any
+    proposal: Any
+
+
+class Met(NamedTuple):
+    """What came of a look at a structure, or of entering it: values, the log density there less that of what
+    is new, whether the chain enters, with what probability, and the key of the next step."""
+
+    z: Values
+    score: Any
+    taken: Any
+    accept: Any
+    rng_key: Any
+
+
 @dataclass(frozen=True)
 class Room:
-    """How large a site is at most among the known structures, and its dtype there."""
+    """How large a site is at most among some structures, and its dtype there."""
 
     shape: tuple[int, ...]
     dtype: Any
 
 
+def rooms_of(known: Sequence[Straight]) -> dict[str, Room]:
+    """The sites of some structures, latents and deterministic ones, in the order of programs. Raises
+    `ModelError` for a site with other numbers of axes in one than in another."""
+    found: dict[str, Room] = {}
+    for s in known:
+        here = {n: (p.shape, p.dtype) for n, p in s.places.items()} | s.computed
+        for name, (shape, dtype) in here.items():
+            if name not in found:
+                found[name] = Room(shape, dtype)
+                continue
+            room = found[name]
+            if len(room.shape) != len(shape):
+                raise ModelError(
+                    f"the site {name!r} has shape {room.shape} in one structure and {shape} in another "
+                    f"({s.name}), with other numbers of axes: call them by different names"
+                )
+            wide = tuple(max(a, b) for a, b in zip(room.shape, shape, strict=True))
+            found[name] = Room(wide, np.promote_types(room.dtype, dtype))
+    return found
+
+
+def drawn_in(known: Sequence[Straight], rooms: dict[str, Room]) -> dict[str, Room]:
+    """Those of `rooms` that are drawn in any of these structures."""
+    return {n: r for n, r in rooms.items() if any(n in s.places for s in known)}
+
+
 class Automaton:
     """The known structures of a model, in the order in which they became known."""
 
-    def __init__(self, ways: Ways, known: Sequence[Straight], learn: Callable[[Sequence[Way]], Any]):
+    def __init__(self, ways: Ways, known: Sequence[Straight], learn: Callable[[Way], Any]):
         self.ways, self.known = ways, tuple(known)
-        self.learn = learn  # makes a plan that knows some ways more
+        self.learn = learn  # makes a plan that knows a way more
 
     def index(self, way: Way) -> int | None:
         """The number of a way; None where it is not known."""
@@ -64,32 +113,58 @@ class Automaton:
 
     @cached_property
     def rooms(self) -> dict[str, Room]:
-        """The sites of all known structures, latents and deterministic ones, in the order of programs."""
-        found: dict[str, Room] = {}
-        for s in self.known:
-            here = {n: (p.shape, p.dtype) for n, p in s.places.items()} | s.computed
-            for name, (shape, dtype) in here.items():
-                if name not in found:
-                    found[name] = Room(shape, dtype)
-                    continue
-                room = found[name]
-                if len(room.shape) != len(shape):
-                    raise ModelError(
-                        f"the site {name!r} has shape {room.shape} in one structure and {shape} in another "
-                        f"({s.name}), with other numbers of axes: call them by different names"
-                    )
-                wide = tuple(max(a, b) for a, b in zip(room.shape, shape, strict=True))
-                found[name] = Room(wide, np.promote_types(room.dtype, dtype))
-        return found
+        """The sites of all known structures: see `rooms_of`."""
+        return rooms_of(self.known)
 
     @cached_property
-    def latents(self) -> tuple[str, ...]:
+    def latents(self) -> dict[str, Room]:
         """The sites that are drawn in any known structure."""
-        return tuple(n for n in self.rooms if any(n in s.places for s in self.known))
+        return drawn_in(self.known, self.rooms)
+
+    def template(self, chains: int) -> ChainState:
+        """Shapes and dtypes of the state of so many chains."""
+        shape = jax.ShapeDtypeStruct
+        z = {n: shape((chains, *r.shape), r.dtype) for n, r in self.latents.items()}
+        keys = jax.eval_shape(lambda: random.split(random.key(0), chains))
+        whole, real = shape((chains,), np.int32), shape((chains,), jnp.result_type(float))
+        return ChainState(whole, z, keys, real, shape((chains,), bool))
+
+    def widened(self, state: ChainState) -> ChainState:
+        """The state of some chains, leading axis chain, of an automaton that knew less, with room for what
+        this one knows."""
+        return state._replace(z={n: with_room(state.z.get(n), r, 1) for n, r in self.latents.items()})
+
+    # what engines ask of a kernel
+
+    def window_ends(self, num_warmup: int) -> tuple[int, ...]:
+        """None: structures learn by themselves, before chains begin."""
+        return ()
+
+
+def with_room(values: Any, room: Room, leading: int = 0) -> np.ndarray:
+    """Values in the corner of an array of zeros as large as `room`, or as much of them as that holds, behind
+    `leading` axes that stay; zeros alone where there are none."""
+    old = np.zeros((1,) * leading + (0,) * len(room.shape)) if values is None else np.asarray(values)
+    new = np.zeros((*old.shape[:leading], *room.shape), room.dtype)
+    cut = (slice(None),) * leading + tuple(
+        slice(min(a, b)) for a, b in zip(old.shape[leading:], room.shape, strict=True)
+    )
+    new[cut] = old[cut]
+    return new
+
+
+class Loop:
+    """Some structures as one program, and what takes chains into them from elsewhere and out of them."""
+
+    def __init__(self, ways: Ways, known: Sequence[Straight]):
+        self._ways, self.known = ways, tuple(known)
+        self.rooms = rooms_of(self.known)
+        self.latents = drawn_in(self.known, self.rooms)
+        self.shared = lru_cache(maxsize=None)(self._shared)
 
     # values with room for all
 
-    def _own(self, i: int, z: Values) -> Values:
+    def _own(self, i: Any, z: Values) -> Values:
         """A structure's own part. The barrier keeps XLA from fusing what is computed of it with how it is cut
         out, so that the numbers are the same whatever room there is."""
         places = self.known[i].places
@@ -106,70 +181,73 @@ class Automaton:
 
     def blank(self) -> Values:
         """Room without values."""
-        return {n: jnp.zeros(self.rooms[n].shape, self.rooms[n].dtype) for n in self.latents}
+        return {n: np.zeros(r.shape, r.dtype) for n, r in self.latents.items()}
 
     # what is known of pairs of structures
 
-    @cached_property
-    def _extents(self) -> dict[str, np.ndarray]:
-        """`[to, from, axis]` per site: how far its axes are there in both, where a move keeps elements, and
-        behind them whether it keeps any; a last row for a start, from nowhere."""
-        n = len(self.known)
-        found = {}
-        for name in self.latents:
-            rank = len(self.rooms[name].shape)
-            table = np.zeros((n, n + 1, rank + 1), np.int32)
-            for j, to in enumerate(self.known):
-                for i, whence in enumerate(self.known):
-                    a, b = to.left.get(name), whence.left.get(name)
-                    stays = name not in moved_with(to.way, whence.way)
-                    if a is not None and b is not None and a.like(b) and stays:
-                        both = [min(x, y) for x, y in zip(a.batch, b.batch, strict=True)]
-                        table[j, i, : len(both)] = both
-                        table[j, i, rank] = 1
-            found[name] = table
+    def _shared(self, to: Straight, whence: Straight) -> dict[str, np.ndarray]:
+        """By site: how far its axes are there in both, where a move keeps elements, and behind them whether
+        it keeps any."""
+        moved, found = moved_with(to.way, whence.way), {}
+        for name, room in self.latents.items():
+            row = np.zeros(len(room.shape) + 1, np.int32)
+            a, b = to.left.get(name), whence.left.get(name)
+            if a is not None and b is not None and a.like(b) and name not in moved:
+                row[: len(a.batch)] = [min(x, y) for x, y in zip(a.batch, b.batch, strict=True)]
+                row[-1] = 1
+            found[name] = row
         return found
 
-    def _kept(self, j: int, i: Any) -> dict[str, Any]:
-        """Masks over the elements of structure `j`'s sites: which of them structure `i`, traced, has too."""
+    @cached_property
+    def _extents(self) -> dict[str, np.ndarray]:
+        """As `shared`, `[to, from, axis]`."""
+        table = [[self.shared(to, whence) for whence in self.known] for to in self.known]
+        return {n: np.array([[cell[n] for cell in row] for row in table]) for n in self.latents}
+
+    def _kept(self, j: int, rows: dict[str, Any]) -> dict[str, Any]:
+        """Masks over the elements of structure `j`'s sites: which of them a structure that shares `rows` with
+        it has, too."""
         masks = {}
         for name, place in self.known[j].left.items():
-            row = jnp.asarray(self._extents[name])[j, i]
-            mask = jnp.broadcast_to(row[-1] > 0, place.batch)
+            mask = jnp.broadcast_to(rows[name][-1] > 0, place.batch)
             for axis in range(len(place.batch)):
-                mask &= lax.broadcasted_iota(jnp.int32, place.batch, axis) < row[axis]
+                mask &= lax.broadcasted_iota(jnp.int32, place.batch, axis) < rows[name][axis]
             masks[name] = mask
         return masks
 
     @cached_property
     def _jumps(self) -> tuple[np.ndarray, np.ndarray]:
-        """`[from, to]`: beginnings and widths of the intervals of numbers that propose; behind the known
-        structures, those where a chain stays."""
+        """`[from, to]`: beginnings and widths of the intervals of numbers that propose; behind the structures
+        of the loop, those where a chain stays."""
         n = len(self.known)
-        stays = [self.ways.stays(s.way) for s in self.known]
+        stays = [self._ways.stays(s.way) for s in self.known]
         most = max(map(len, stays), default=0)
         low, width = np.zeros((2, n, n + most), np.uint64)
         for i, whence in enumerate(self.known):
             for j, to in enumerate(self.known):
                 if i != j:
-                    low[i, j], width[i, j] = self.ways.span(whence.way, to.way)
+                    low[i, j], width[i, j] = self._ways.span(whence.way, to.way)
             for k, (at, share) in enumerate(stays[i]):
                 low[i, n + k], width[i, n + k] = at, share
-        # a width of 2^32, a single way that is never left, would be 0
-        return low.astype(np.uint32), np.minimum(width, 2**32 - 1).astype(np.uint32)
+        return low.astype(np.uint32), np.minimum(width, _MOST_WIDTH).astype(np.uint32)
 
     def ready(self) -> None:
-        """Have everything that a program needs which is traced."""
+        """Have everything that the loop needs which is traced."""
         for s in self.known:
             s.ready()
         _ = self._extents, self._jumps
 
-    # steps
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What the sweeps take as arguments."""
+        return tuple(s.inputs for s in self.known)
 
-    def step(self, state: ChainState, inputs: Any) -> ChainState:
-        """One step of one chain."""
+    # steps of one chain
+
+    def step(self, state: Inside, inputs: Any) -> Inside:
+        """One step; of a chain that leaves the loop, its sweep."""
         n = len(self.known)
-        key_next, key_sweep, key_jump, key_out, key_in = random.split(state.rng_key, 5)
+        key_next, key_sweep, key_jump, _, _ = keys = random.split(state.rng_key, 5)
         sweeps = [partial(self._sweep, i) for i in range(n)]
         z, diverging = lax.switch(state.index, sweeps, key_sweep, state.z, inputs)
         low, width = (jnp.asarray(a) for a in self._jumps)
@@ -177,66 +255,79 @@ class Automaton:
         here = (u - low[state.index]) < width[state.index]
         hit = jnp.argmax(here)
         known, moves = jnp.any(here), jnp.any(here) & (hit < n)
-        to = jnp.where(moves, hit, state.index)
+        to = jnp.where(moves, hit, state.index).astype(state.index.dtype)
         there, back = width[state.index, to], width[to, state.index]
 
-        def jumped(z: Values) -> tuple[Any, Values, Any]:
-            enters = [partial(self._enter, j) for j in range(n)]
-            no, yes = jnp.zeros((), bool), jnp.ones((), bool)
+        def half(enters: Any, carry: Any) -> Any:
+            z, out, _, _ = carry
+            draw = enters == 1
+            at, other = jnp.where(draw, to, state.index), jnp.where(draw, state.index, to)
+            rows = {n: jnp.asarray(t)[at, other] for n, t in self._extents.items()}
+            met = self.meet(at, keys, z, rows, draw, (out, there, back))
+            return met.z, met.score, met.taken, met.accept
+
+        def jumped(z: Values) -> Any:
             # one program for both: the way out is a look from the other structure
-            _, out, _ = lax.switch(state.index, enters, key_out, z, to, no, jnp.zeros(()))
-            level = out + jnp.log(there.astype(out.dtype)) - jnp.log(back.astype(out.dtype))
-            level = jnp.where(jnp.isnan(level), jnp.inf, level)
-            new, score, taken = lax.switch(to, enters, key_in, z, state.index, yes, level)
-            accept = jnp.minimum(1.0, jnp.exp(score - level))
-            index = jnp.where(taken, to, state.index)
-            return index, jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, z), accept
+            return lax.fori_loop(0, 2, half, (z, zero, no, zero))
 
-        def stayed(z: Values) -> tuple[Any, Values, Any]:
-            return state.index, z, jnp.zeros_like(state.accept)
+        no, zero = jnp.zeros((), bool), jnp.zeros((), state.accept.dtype)
+        stayed = z, zero, no, zero
+        z, _, taken, accept = lax.cond(moves, jumped, lambda z: (z, *stayed[1:]), z) if n > 1 else stayed
+        index = jnp.where(taken, to, state.index)
+        key = jnp.where(known, key_next, state.rng_key)
+        return Inside(index, z, key, accept, diverging, ~known, u)
 
-        index, z, accept = lax.cond(moves, jumped, stayed, z)
-        moved = ChainState(
-            index.astype(state.index.dtype),
-            z,
-            key_next,
-            ~known,
-            u,
-            jnp.nan_to_num(accept).astype(state.accept.dtype),
-            diverging,
-        )
-        held = state._replace(stuck=~known, wanted=u)
-        return jax.tree.map(lambda a, b: jnp.where(known, a, b), moved, held)
+    def meet(
+        self, index: Any, keys: Any, z: Values, rows: dict[str, Any], draw: Any, of: tuple[Any, Any, Any]
+    ) -> Met:
+        """Look at a structure from another, which shares `rows` with it, or with `draw` enter it. `keys` are
+        those of the step; `of`: the score of the look that was had at the other one, and the widths of the
+        intervals that propose it there and back."""
+        out, there, back = of
+        level = out + jnp.log(there.astype(out.dtype)) - jnp.log(back.astype(out.dtype))
+        level = jnp.where(draw, jnp.where(jnp.isnan(level), jnp.inf, level), 0.0)
+        key = jnp.where(draw, keys[4], keys[3])
+        enters = [partial(self._enter, j) for j in range(len(self.known))]
+        new, score, taken = lax.switch(index, enters, key, z, rows, draw, level)
+        taken &= draw
+        accept = jnp.nan_to_num(jnp.minimum(1.0, jnp.exp(score - level))).astype(out.dtype)
+        return Met(jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, z), score, taken, accept, keys[0])
+
+    def met(self, index: Any, rng_key: Any, *given: Any) -> Met:
+        """As `meet`, of a chain that has left with the key `rng_key` of the step."""
+        return self.meet(index, random.split(rng_key, 5), *given)
 
     def _sweep(self, i: int, key: Any, z: Values, inputs: Any) -> tuple[Values, Any]:
         values, diverging = self.known[i].sweep(key, self._own(i, z), inputs[i])
         return self._put(z, values), diverging
 
-    def _enter(self, j: int, key: Any, z: Values, i: Any, draw: Any, level: Any) -> tuple[Values, Any, Any]:
+    def _enter(self, j: int, key: Any, z: Values, rows: Any, draw: Any, level: Any) -> Any:
         s = self.known[j]
-        values, score, taken = s.enter(key, self._own(j, z), self._kept(j, i), draw, level)
+        values, score, taken = s.enter(key, self._own(j, z), self._kept(j, rows), draw, level)
         here = {n: values[n] for n in s.places}
         return self._put(z, here), score.astype(jnp.result_type(float)), taken
 
-    def begin(self, key: Any, index: Any) -> tuple[ChainState, Any]:
-        """A chain in a structure, its values drawn from the prior, and what is eliminated from its exact
-        conditional; and the log density there."""
-        n = len(self.known)
+    def begin(self, key: Any, index: Any, z: Values, given: dict[str, Any]) -> tuple[Inside, Any]:
+        """A chain in a structure, its values those of `z` for sites that are `given`, else drawn from the
+        prior, and what is eliminated from its exact conditional; and the log density there."""
         key_next, key_in = random.split(key)
-        enters = [partial(self._enter, j) for j in range(n)]
-        nowhere, yes = jnp.asarray(n, jnp.int32), jnp.ones((), bool)
-        z, _, _ = lax.switch(index, enters, key_in, self.blank(), nowhere, yes, -jnp.inf)
-        levels = [lambda z, j=j: self._level(j, z) for j in range(n)]
-        level = lax.switch(index, levels, z)
-        false = jnp.zeros((), bool)
-        zero = jnp.zeros((), jnp.result_type(float))
-        return ChainState(index, z, key_next, false, jnp.zeros((), jnp.uint32), zero, false), level
 
-    def _level(self, j: int, z: Values) -> Any:
-        found = self.known[j].logdensity(self._own(j, z))
+        def entered(j: int, key: Any, z: Values) -> tuple[Values, Any]:
+            s, own = self.known[j], self._own(j, z)
+            kept = {n: jnp.broadcast_to(given[n], p.batch) for n, p in s.left.items()}
+            values, _, _ = s.enter(key, own, kept, jnp.ones((), bool), -jnp.inf)
+            values = {n: jnp.where(given[n], own[n], values[n]) for n in s.places}
+            return self._put(z, values), self._level(j, values)
+
+        z, level = lax.switch(index, [partial(entered, j) for j in range(len(self.known))], key_in, z)
+        no, zero = jnp.zeros((), bool), jnp.zeros((), jnp.result_type(float))
+        return Inside(index, z, key_next, zero, no, no, jnp.zeros((), jnp.uint32)), level
+
+    def _level(self, j: int, values: Values) -> Any:
+        found = self.known[j].logdensity(values)
         return jnp.nan_to_num(found, nan=-jnp.inf, posinf=-jnp.inf).astype(jnp.result_type(float))
 
-    def records(self, state: ChainState) -> Values:
+    def records(self, state: Inside) -> Values:
         """What is kept of a chain: values with room for all, deterministic ones among them, and the number of
         its structure."""
         out = dict(state.z)
@@ -249,34 +340,29 @@ class Automaton:
             out = lax.switch(state.index, [partial(of, j) for j in range(len(self.known))], out)
         return {**out, INDEX: state.index}
 
-    def widened(self, state: ChainState) -> ChainState:
-        """The state of some chains, leading axis chain, of an automaton that knew less, with room for what
-        this one knows."""
-        z = {}
-        for name in self.latents:
-            room = self.rooms[name]
-            new = np.zeros((len(np.asarray(state.index)), *room.shape), room.dtype)
-            if name in state.z:
-                old = np.asarray(state.z[name])
-                new[tuple(map(slice, old.shape))] = old
-            z[name] = jnp.asarray(new)
-        return state._replace(z=z, stuck=jnp.zeros_like(state.stuck))
+    def run(self, state: Inside, entered: Any, steps: Any, inputs: Any, rows: int) -> Any:
+        """At most `steps` steps, no more than `rows`, until the chain leaves; with `entered` the first was
+        made in coming here. How many were made, the state, and what is kept of each."""
 
-    def wanted(self, state: ChainState) -> list[Way]:
-        """The unknown structures that stuck chains propose; where a proposal turns out to be to stay, the
-        tree of ways notes that."""
-        found: list[Way] = []
-        for i, u, stuck in zip(*map(np.asarray, (state.index, state.wanted, state.stuck)), strict=True):
-            if stuck:
-                way = self.ways.proposed(self.known[int(i)].way, int(u))
-                if way is not None and way not in found:
-                    found.append(way)
-        return found
+        def kept(s: Inside) -> Any:
+            return self.records(s), {"0.acceptance_rate": s.accept, "0.diverging": s.diverging}
 
-    # what engines ask of a kernel
+        buffers = jax.tree.map(lambda a: jnp.zeros((rows, *a.shape), a.dtype), jax.eval_shape(kept, state))
 
-    ends_early = True
+        def body(carry: Any) -> Any:
+            i, s, made, bufs = carry
+            new = lax.cond(made, lambda s: s, lambda s: self.step(s, inputs), s)
+            # a step that was not made is written over, or not read
+            bufs = jax.tree.map(lambda b, v: lax.dynamic_update_index_in_dim(b, v, i, 0), bufs, kept(new))
+            return i + jnp.where(new.leaves, 0, 1), new, jnp.zeros((), bool), bufs
 
-    def window_ends(self, num_warmup: int) -> tuple[int, ...]:
-        """None: structures learn by themselves, before chains begin."""
-        return ()
+        start = jnp.zeros((), jnp.int32), state, entered, buffers
+        i, state, _, buffers = lax.while_loop(lambda c: (c[0] < steps) & ~c[1].leaves, body, start)
+        return i, state, buffers
+
+
+@lru_cache(maxsize=4096)
+def widths(ways: Ways, way: Way, other: Way) -> tuple[np.uint32, np.uint32]:
+    """Those of the intervals of numbers that propose one way from the other, there and back."""
+    there, back = ways.span(way, other)[1], ways.span(other, way)[1]
+    return np.uint32(min(there, _MOST_WIDTH)), np.uint32(min(back, _MOST_WIDTH))

@@ -1,141 +1,254 @@
-"""The compiled part of a run over structures: an engine whose program is made anew as more are known."""
+"""The compiled part of a run over structures: loops of those that are known, and moves between loops."""
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.jaxpr.compiling import compiled
 from gibbsite.programs.passes.for_cpu import lowered_for_cpu
 from gibbsite.sampling.engine.engine import Engine
-from gibbsite.sampling.engine.in_flight import Chunk, Flight
+from gibbsite.sampling.engine.in_flight import Flight
 from gibbsite.sampling.engine.stages import COMPILING, TRACING
-from gibbsite.structure.automaton import Automaton, ChainState
+from gibbsite.storage.draws import Chunk
+from gibbsite.structure.automaton import INDEX, Automaton, ChainState, Inside, Loop, widths, with_room
+
+_ROWS = 256
+"""Steps that a chain makes in a loop before what it drew is fetched: the call costs some 50 µs, a step 5 µs
+and more; and as many rows are zeroed at every call, which chains that leave after two steps pay, too."""
 
 
 class Leg(Flight):
-    """Steps on their way that may turn out fewer, where a chain proposes an unknown structure; `more` then
-    makes it known, and gives a flight of the steps that are left. There is one step at least."""
+    """Steps that are made when they land: a chain may propose what has to be made known first."""
 
-    def __init__(self, begin: Callable[[], Any], steps: int, warming: bool, more: Callable[[Any], Flight]):
-        super().__init__(begin, steps, warming)
-        self._more = more
+    def __init__(self, make: Callable[[], tuple[Any, Chunk]], steps: int, warming: bool):
+        super().__init__(lambda: (None, None), steps, warming)
+        self._make = make
 
     def landed(self) -> tuple[Chunk, float]:
         """As a flight's."""
-        if self._error is not None:
-            raise self._error
-        self.state, done, buffers = jax.block_until_ready((self.state, *self._buffers))
-        if int(done) == 0:
-            again = self._more(self.state)
-            chunk, _ = again.landed()
-            self.state, self.steps = again.state, again.steps
-            return chunk, time.monotonic() - self.began
-        self.steps, self._buffers = int(done), buffers
-        values, stats = jax.tree.map(self._fetched, buffers)
-        return Chunk(values, stats), time.monotonic() - self.began
+        began = time.monotonic()
+        self.state, chunk = self._make()
+        return chunk, time.monotonic() - began
+
+
+class _Stay(NamedTuple):
+    """Consecutive steps of one chain in one loop: the number of the first, that of the loop's first
+    structure, and what was kept, `[step, …]` by name."""
+
+    at: int
+    first: int
+    values: Mapping[str, np.ndarray]
+    stats: Mapping[str, np.ndarray]
+
+
+class _Programs:
+    """A loop of structures, the first of which is the `first` known one, and its programs, each compiled when
+    a chain first needs it: a structure that is proposed, and never entered, has no sweep compiled."""
+
+    def __init__(self, ways: Any, known: Sequence[Any], first: int, compile_: Callable[..., Any]):
+        self.loop, self.first, self._compile = Loop(ways, known), first, compile_
+        self._made: dict[str, Any] = {}
+        self.seconds = 0.0  # that compiling took
+
+    def _program(self, name: str, fn: Any, arguments: tuple[Any, ...]) -> Any:
+        if name not in self._made:
+            began = time.monotonic()
+            self._made[name] = self._compile(fn, arguments)
+            self.seconds += time.monotonic() - began
+        return self._made[name]
+
+    def run(self, *arguments: Any, make: bool = False) -> Any:
+        """See `Loop.run`; with `make`, of arguments that are shapes, it is only compiled."""
+        if "run" not in self._made:
+            self.loop.ready()
+        found = self._program("run", partial(self.loop.run, rows=_ROWS), (*arguments, self.loop.inputs))
+        return found if make else found(*arguments, self.loop.inputs)
+
+    def met(self, *arguments: Any) -> Any:
+        """See `Loop.met`."""
+        return self._program("met", self.loop.met, arguments)(*arguments)
+
+    def begin(self, *arguments: Any) -> Any:
+        """See `Loop.begin`."""
+        return self._program("begin", self.loop.begin, arguments)(*arguments)
 
 
 class StructureEngine(Engine):
-    """Advances chains over the structures that are known.
+    """Advances chains over the structures that are known, one chain after the other.
 
-    Chains take their steps one after another, so that each runs the program of its own structure alone, and
-    all stop before the step in which any proposes an unknown one.
+    The structures that were known at the beginning are one loop, each that becomes known later is another,
+    so that what was compiled stays. Where moves between loops have taken longer than compiling all structures
+    as one loop would, that is done: at most twice the time of whoever knew the future.
     """
 
     kernel: Automaton  # type: ignore[assignment]
 
-    _grown: Callable[[ChainState], ChainState]
+    _learnt: Callable[[Any], None]
 
-    def grows_by(self, grown: Callable[[ChainState], ChainState]) -> None:
-        """Ask this for a state to go on from, where chains propose what is not known; by then the engine has
-        `become` what knows it."""
-        self._grown = grown
+    def learns_by(self, learnt: Callable[[Any], None]) -> None:
+        """Ask this for what knows a way that a chain proposes; by then the engine has `become` that."""
+        self._learnt = learnt
 
     def become(self, plan: Plan) -> None:
-        """Run a plan that knows more structures; it is compiled anew."""
-        self.plan, self.kernel, self._programs = plan, plan.kernel, {}  # type: ignore[assignment]
+        """Run a plan that knows more structures, of which each is a loop."""
+        self.plan, self.kernel = plan, plan.kernel  # type: ignore[assignment]
+        loops = self._programs["loops"]
+        for i in range(loops[-1].first + len(loops[-1].loop.known), len(self.kernel.known)):
+            loops.append(self._loop(i, i + 1))
+        self._programs["template"] = self.kernel.template(self.chains)
+
+    def _loop(self, first: int, end: int) -> _Programs:
+        return _Programs(self.kernel.ways, self.kernel.known[first:end], first, self._made)
 
     def _compile(self, tell: Callable[[str, bool], None]) -> None:
-        automaton = self.kernel
         tell(TRACING, False)
-        automaton.ready()
-        state = jax.eval_shape(self._begin, self._first_keys(0, 0), np.zeros(self.chains, np.int32))[0]
-        count = jax.ShapeDtypeStruct((), jnp.int32)
-        with handlers_alone:
-            lowered = self._lowered(self._advance, state, self.plan.inputs, count)
+        template = self.kernel.template(self.chains)
+        whole = self._loop(0, len(self.kernel.known))
+        whole.loop.ready()
         tell(COMPILING, False)
-        on_cpu = self.devices[0].platform == "cpu"
-        # as many numbers for every list of structures: the same options for all their programs
-        advance = compiled(lowered, on=automaton.known[0].inputs if on_cpu else None, expect=self._expect)
-        self._programs.update(template=state, advance=advance)
+        one: Any = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), template)
+        flag, number = jax.ShapeDtypeStruct((), bool), jax.ShapeDtypeStruct((), np.uint32)
+        begun = Inside(*one, leaves=flag, proposal=number)
+        whole.run(begun, flag, jax.ShapeDtypeStruct((), np.int32), make=True)
+        self._programs.update(template=template, loops=[whole])
+        self._between = 0.0  # seconds that moves between loops took
 
-    def _lowered(self, fn: Any, *arguments: Any) -> Any:
-        if self.devices[0].platform == "cpu":
-            return lowered_for_cpu(fn, *arguments)
-        return jax.jit(fn).lower(*arguments)
+    def _made(self, fn: Any, arguments: tuple[Any, ...]) -> Any:
+        on_cpu = self.devices[0].platform == "cpu"
+        with handlers_alone:
+            lowered = lowered_for_cpu(fn, *arguments) if on_cpu else jax.jit(fn).lower(*arguments)
+        # as many numbers for every loop: the same options for all their programs
+        return compiled(lowered, on=self.kernel.known[0].inputs if on_cpu else None, expect=self._expect)
 
     def compile_rest(self) -> None:
         """Nothing."""
 
-    def _first_keys(self, seed: int, attempt: int) -> Any:
+    def begin(
+        self,
+        seed: int,
+        attempt: int,
+        index: np.ndarray,
+        z: Mapping[str, np.ndarray],
+        given: Mapping[str, np.ndarray],
+    ) -> tuple[ChainState, np.ndarray]:
+        """Chains in the structures `index`, with values `z` `[chain, …]` of the sites that are `given`, flags
+        `[chain]`; and the log densities there."""
         first, total = self.share
         key = jax.random.fold_in(jax.random.key(seed), attempt)
-        return jax.random.split(key, total)[first : first + self.chains]
-
-    def _begin(self, keys: Any, index: Any) -> tuple[ChainState, Any]:
-        return lax.map(lambda at: self.kernel.begin(*at), (keys, index))
-
-    def begin(self, seed: int, attempt: int, index: np.ndarray) -> tuple[ChainState, np.ndarray]:
-        """Chains in the structures `index`, and the log densities there."""
-        arguments = self._first_keys(seed, attempt), np.asarray(index, np.int32)
-        if "begin" not in self._programs:
-            with handlers_alone:
-                lowered = self._lowered(self._begin, *arguments)
-            self._programs["begin"] = compiled(lowered, quickly=self.devices[0].platform == "cpu")
-        state, level = self._programs["begin"](*arguments)
-        return state, np.asarray(level)
+        keys = jax.random.split(key, total)[first : first + self.chains]
+        states, levels = [], []
+        programs = self._programs["loops"][0]
+        for c, i in enumerate(index):
+            own = {n: with_room(z[n][c] if n in z else None, r) for n, r in programs.loop.latents.items()}
+            flags = {n: np.bool_(n in given and given[n][c]) for n in own}
+            state, level = programs.begin(keys[c], np.int32(i), own, flags)
+            states.append((programs, state))
+            levels.append(float(level))
+        return self._together(states), np.array(levels)
 
     def depart(
         self, state: Any, steps: int, warming: bool, done: int | None = None, warmup: int | None = None
     ) -> Flight:
-        """As an engine's; the flight may make fewer steps."""
+        """As an engine's."""
+        return Leg(lambda: self._advanced(state, steps, 1 if warming else self.thin), steps, warming)
 
-        def begin() -> Any:
-            found, made, buffers = self._programs["advance"](state, self.plan.inputs, np.int32(steps))
-            return found, (made, buffers)
+    def _advanced(self, state: ChainState, steps: int, thin: int) -> tuple[ChainState, Chunk]:
+        self._fuse()
+        chains = [self._chain(state, c, steps * thin) for c in range(self.chains)]
+        values, stats = {}, {}
+        known = {n: (r.shape, r.dtype) for n, r in self.kernel.rooms.items()} | {INDEX: ((), np.int32)}
+        for name, (shape, dtype) in known.items():
+            values[name] = np.zeros((steps, self.chains, *shape), dtype)
+        every = {}
+        for c, (_, _, stays) in enumerate(chains):
+            for stay in stays:
+                for name, v in stay.stats.items():
+                    every.setdefault(name, np.zeros((steps * thin, self.chains), v.dtype))
+                    every[name][stay.at : stay.at + len(v), c] = v
+                skip = -(stay.at + 1) % thin  # of every `thin` steps the last is kept
+                start = (stay.at + skip) // thin
+                for name, v in stay.values.items():
+                    v = v[skip::thin] + (stay.first if name == INDEX else 0)
+                    into = values[name][start : start + len(v), c]
+                    into[(slice(None), *map(slice, v.shape[1:]))] = v
+        for name, v in every.items():
+            of = v.reshape(steps, thin, self.chains)
+            stats[name] = of.any(axis=1) if v.dtype == bool else of[:, -1]
+        return self._together([(p, s) for p, s, _ in chains]), Chunk(values, stats)
 
-        def more(stuck: Any) -> Flight:
-            return self.depart(self._grown(stuck), steps, warming)  # on the device that it was on
+    def _together(self, chains: Sequence[tuple[_Programs, Inside]]) -> ChainState:
+        """The states of all chains as one."""
+        z = {
+            n: np.stack([with_room(s.z.get(n), r) for _, s in chains]) for n, r in self.kernel.latents.items()
+        }
+        index = np.array([p.first + int(s.index) for p, s in chains], np.int32)
+        keys = jnp.stack([s.rng_key for _, s in chains])
+        accept = np.stack([np.asarray(s.accept) for _, s in chains])
+        return ChainState(index, z, keys, accept, np.array([bool(s.diverging) for _, s in chains]))
 
-        return Leg(begin, steps, warming, more)
+    def _at(self, i: int) -> _Programs:
+        """The loop that the `i`-th known structure is in."""
+        return next(p for p in reversed(self._programs["loops"]) if p.first <= i)
 
-    def _advance(self, state: ChainState, inputs: Any, steps: Any) -> Any:
-        automaton, ways = self.kernel, inputs["ways"]
+    def _chain(self, state: ChainState, c: int, steps: int) -> tuple[_Programs, Inside, list[_Stay]]:
+        """Steps of one chain: the loop and the state that it ends in, and what was kept."""
+        i = int(state.index[c])
+        programs = self._at(i)
+        z = {n: with_room(state.z[n][c], r) for n, r in programs.loop.latents.items()}
+        told = np.asarray(state.accept)[c], np.asarray(state.diverging)[c]
+        s = Inside(np.int32(i - programs.first), z, state.rng_key[c], *told, np.bool_(False), np.uint32(0))
+        at, entered, stays = 0, False, []
+        while at < steps:
+            most = np.int32(min(steps - at, _ROWS))
+            made, s, (values, stats) = programs.run(s, np.bool_(entered), most)
+            n = int(made)
+            kept = jax.tree.map(lambda v, n=n: np.array(np.asarray(v)[:n]), (values, stats))
+            stays.append(_Stay(at, programs.first, *kept))
+            at += n
+            entered = at < steps and bool(s.leaves)
+            if entered:
+                programs, s = self._crossed(programs, s)
+        return programs, s, stays
 
-        def records(s: ChainState) -> Any:
-            return automaton.records(s), {"0.acceptance_rate": s.accept, "0.diverging": s.diverging}
+    def _crossed(self, programs: _Programs, s: Inside) -> tuple[_Programs, Inside]:
+        """The rest of a step whose proposal is not of the loop that the chain is in."""
+        ways, i = self.kernel.ways, programs.first + int(s.index)
+        here = self.kernel.known[i]
+        s = s._replace(leaves=np.bool_(False))
+        way = ways.proposed(here.way, int(s.proposal))
+        if way is None:  # to stay, for want of numbers to tell ways apart
+            return programs, s._replace(rng_key=jax.random.split(s.rng_key, 5)[0])
+        if self.kernel.index(way) is None:
+            self._learnt(way)
+        j = self.kernel.index(way)
+        assert j is not None
+        began, compiled_before = time.monotonic(), self._compiled
+        there, other = self.kernel.known[j], self._at(j)
+        no, zero, one = np.bool_(False), np.zeros_like(s.accept), np.uint32(1)
+        shared = programs.loop.shared(here, there)
+        out = programs.met(s.index, s.rng_key, s.z, shared, no, (zero, one, one))
+        z = {n: with_room(s.z.get(n), r) for n, r in other.loop.latents.items()}
+        shared, local = other.loop.shared(there, here), np.int32(j - other.first)
+        of = (out.score, *widths(ways, here.way, there.way))
+        came = other.met(local, s.rng_key, z, shared, np.bool_(True), of)
+        s = s._replace(rng_key=came.rng_key, accept=came.accept)
+        if bool(came.taken):
+            programs, s = other, s._replace(index=local, z=came.z)
+        self._between += time.monotonic() - began - (self._compiled - compiled_before)
+        return programs, s
 
-        shapes = jax.eval_shape(lambda s: lax.map(records, s), state)
-        buffers = jax.tree.map(lambda a: jnp.zeros((self.capacity, *a.shape), a.dtype), shapes)
+    @property
+    def _compiled(self) -> float:
+        return sum(p.seconds for p in self._programs["loops"])
 
-        def body(carry: Any) -> Any:
-            i, s, _, bufs = carry
-            new = lax.map(lambda one: automaton.step(one, ways), s)
-            stuck = jnp.any(new.stuck)
-            kept = s._replace(stuck=new.stuck, wanted=new.wanted)
-            new = jax.tree.map(lambda a, b: jnp.where(stuck, a, b), kept, new)
-            out = lax.map(records, new)
-            # a step that was not made is written over, or not read
-            bufs = jax.tree.map(lambda b, v: lax.dynamic_update_index_in_dim(b, v, i, 0), bufs, out)
-            return i + jnp.where(stuck, 0, 1), new, stuck, bufs
-
-        start = (jnp.zeros((), jnp.int32), state, jnp.zeros((), bool), buffers)
-        i, state, _, buffers = lax.while_loop(lambda c: (c[0] < steps) & ~c[2], body, start)
-        return state, i, buffers
+    def _fuse(self) -> None:
+        """Make one loop of all, where it is time."""
+        if len(self._programs["loops"]) > 1 and self._between > self._compiled:
+            self._programs["loops"], self._between = [self._loop(0, len(self.kernel.known))], 0.0

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from gibbsite.errors import GibbsiteError, ModelError, OptionError
 from gibbsite.graph import DependencyGraph
 from gibbsite.modelling.analysis import bound
-from gibbsite.sampling.start import wait_interruptibly
+from gibbsite.sampling.start import sample, start
 from gibbsite.showing import views
 from gibbsite.structure.moving import Structured, ways_from
 from gibbsite.structure.run import StructureRun
@@ -148,6 +148,12 @@ class Changing:
         """The plan of a saved run, which knows these structures."""
         return self.structured.plan(ways_from(structures), self.structured.inner_of(schedule))
 
+    run_kind = StructureRun
+
+    def starts(self, settings: Any, init: Mapping[str, Any] | None = None) -> Any:
+        """Where chains start: see `Structured.starts`."""
+        return self.structured.starts(settings, init)
+
     def engine_for(self, plan: Any, settings: Any, device: str | None, on: Any = None) -> Any:
         """An engine for a plan of this model, yet to be compiled, and where it runs. Raises `OptionError` for
         workers `on`, which such a run cannot have."""
@@ -157,29 +163,22 @@ class Changing:
 
     def start(self, *, schedule: Any = None, **options: Any) -> StructureRun:
         """Sample in the background: returns the run at once. Arguments as for `sample`."""
-        run = self._made(schedule, options)
-        run.start()
-        return run
+        return cast(StructureRun, start(**self._asked(schedule, options)))
 
     def sample(
         self, *, schedule: Any = None, on_start: Callable[[Any], Any] | None = None, **options: Any
     ) -> StructureRun:
-        """Sample and wait for the end: `draws`, `warmup` (500), `chains`, `seed`, `device`, `chunk`, `until`,
-        `max_draws` as for any model. `structures` are those to be known from the beginning, mappings of what
-        Python asks for; draws are the same whichever are. Raises `ArgumentError` for other options."""
-        run = self._made(schedule, options)
-        if on_start is not None:
-            on_start(run)
-        run.start()
-        wait_interruptibly(run)
-        return run
+        """Sample and wait for the end: `draws`, `warmup` (500), `chains`, `seed`, `thin`, `device`, `chunk`,
+        `until`, `max_draws`, `store`, `resume` as for any model. `init` has values of sites and of what
+        Python asks for; `structures` are those to be known from the beginning, mappings of what Python asks
+        for; draws are the same whichever are. Raises `ArgumentError` for other options."""
+        return cast(StructureRun, sample(on_start=on_start, **self._asked(schedule, options)))
 
-    def _made(self, schedule: Any, options: Mapping[str, Any]) -> StructureRun:
+    def _asked(self, schedule: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         began = time.monotonic()
         inner = self.structured.inner_of(self.execution.asked if schedule is None else schedule)
-        run = self.structured.started(inner, **options)
-        run.told_analysing(time.monotonic() - began)
-        return run
+        plan, rest = self.structured.asked(inner, dict(options))
+        return {"plan": plan, "analysed": time.monotonic() - began, **rest}
 
     @property
     def unread(self) -> tuple[str, ...]:

@@ -13,17 +13,14 @@ from gibbsite.density import Site
 from gibbsite.errors import ArgumentError, GibbsiteError, ModelError, OptionError, ScheduleError, nearest
 from gibbsite.ground import arguments as sensible
 from gibbsite.plans.schedule.plan import Block, Plan
-from gibbsite.sampling.engine.resources import Place, capacity, choose_device, planned
+from gibbsite.sampling.engine.resources import Place, capacity, choose_device
 from gibbsite.sampling.engines import surroundings_of
-from gibbsite.sampling.options import most_draws
 from gibbsite.sampling.run import Settings
 from gibbsite.sampling.start import settings_for
-from gibbsite.sampling.watch.until import Until
-from gibbsite.structure.asking import decided_by
+from gibbsite.structure.asking import Asked, decided_by
 from gibbsite.structure.automaton import INDEX, Automaton
 from gibbsite.structure.engine import StructureEngine
 from gibbsite.structure.present import Entry
-from gibbsite.structure.run import StructureRun
 from gibbsite.structure.straight import Straight
 from gibbsite.structure.ways import Way, Ways, named
 
@@ -31,9 +28,11 @@ MOST = 100
 """Structures that one run may know: each is a part of its program, which takes seconds to compile."""
 AHEAD = 6
 """Where there are no more structures than these, all are known from the beginning."""
-_MORE = 4  # structures that nobody asked for yet which become known with another
 _WARMUP = 500
-OPTIONS = ("draws", "warmup", "chains", "seed", "device", "chunk", "until", "max_draws", "structures")
+OPTIONS = (
+    *("draws", "warmup", "chains", "seed", "thin", "init", "device", "chunk", "until", "max_draws"),
+    *("structures", "store", "resume", "durable"),
+)
 
 
 class Structured:
@@ -90,11 +89,7 @@ class Structured:
                     f"the structure is open: {node.site!r} is asked for"
                     f"{' where ' + named(way) if way else ''}; give its value too"
                 )
-            value = np.asarray(left.pop(node.site))
-            if not node.has(value) or value.shape not in ((), node.shape):
-                raise OptionError(f"{node.site!r} cannot be {sensible.shown(values[node.site])}")
-            flat = tuple(int(v) for v in np.broadcast_to(value, node.shape).ravel())
-            way = (*way, (node.site, flat if node.shape else flat[0]))
+            way = (*way, (node.site, node.given(left.pop(node.site))))
         if left:
             raise OptionError(f"{next(iter(left))!r} is not asked for where {named(way)}")
         return way
@@ -115,7 +110,7 @@ class Structured:
                 f"run knows no more. Make priors of the decisions tighter, or write what changes as a mask"
             )
         known = [self.straight(way, inner) for way in ways]
-        automaton = Automaton(self.ways, known, lambda wanted: self.learnt(ways, wanted, inner))
+        automaton = Automaton(self.ways, known, lambda way: self.plan([*ways, way], inner))
         return self._planned(automaton, inner)
 
     def _planned(self, automaton: Automaton, inner: str | None) -> Plan:
@@ -190,10 +185,10 @@ class Structured:
 
     # runs
 
-    def started(self, inner: str | None = None, **options: Any) -> StructureRun:
-        """A run that has not begun. Options: `draws`, `warmup`, `chains`, `seed`, `device`, `chunk`, `until`
-        with `max_draws`, and `structures`, mappings of what Python asks for: structures to be known from the
-        beginning, which changes no draw."""
+    def asked(self, inner: str | None, options: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
+        """The plan of a run with these options (see `OPTIONS`), and the options for `sampling`. `structures`
+        are to be known from the beginning, mappings of what Python asks for; draws are the same whichever
+        are. Raises `ArgumentError` for other options."""
         for name in options:
             if name not in OPTIONS:
                 raise ArgumentError(
@@ -203,53 +198,48 @@ class Structured:
         ahead = [
             self.way_of(sensible.by_name("structures", v)) for v in options.pop("structures", None) or ()
         ]
-        device, chunk = options.pop("device", None), options.pop("chunk", None)
-        until = sensible.text("until", options.pop("until", None), "ess>400, rhat<1.01")
-        most = options.pop("max_draws", None)
         if options.get("warmup", "auto") == "auto":
             options["warmup"] = _WARMUP
-        settings = replace(
-            settings_for(**options),
-            chunk=None if chunk is None else sensible.count("chunk", chunk, 1),
-            rescue=False,
-        )
-        sensible.text("device", device, "cpu")
-        first = self._first(settings)
-        ways = list(dict.fromkeys([*(self.all or ()), *first, *ahead]))
-        plan = self.plan(ways, inner)
-        engine, place = self.engine_for(plan, settings, device)
-        planned(plan, settings.chains, settings.draws, settings.warmup, False, 1, None)
-        condition = None if until is None else Until.parse(until, settings.chains)
-        most = most_draws(most, settings.draws)
-        run = StructureRun(plan, engine, settings, place=place, until=condition, max_draws=most)
-        run.first = np.array([ways.index(w) for w in first])
-        run.give_engine(engine, place)
-        return run
+        like = {k: options[k] for k in ("draws", "warmup", "chains", "seed") if k in options}
+        first = [way for way, _ in self.starts(settings_for(**like), options.get("init"))]
+        plan = self.plan(list(dict.fromkeys([*(self.all or ()), *first, *ahead])), inner)
+        return plan, {**options, "rescue": False}
 
-    def _first(self, settings: Settings) -> list[Way]:
-        """The structures that chains start in, drawn from the prior, a random number generator for each."""
-        chains = range(settings.first_chain, settings.first_chain + settings.chains)
-        return [self.ways.drawn(np.random.default_rng([settings.seed, c])) for c in chains]
+    def starts(
+        self, settings: Settings, init: Mapping[str, Any] | None = None
+    ) -> list[tuple[Way, dict[str, np.ndarray]]]:
+        """By chain: the structure that it starts in, drawn from the prior by a random number generator of its
+        own, and values of sites there. `init` has some of what Python asks for and of these values, for all
+        chains or, with an axis of chains before the site's own, for each. Raises `OptionError`."""
+        init = {} if init is None else {n: np.asarray(v) for n, v in sensible.by_name("init", init).items()}
+        total, found, used = settings.all_chains or settings.chains, [], set()
+        for c in range(settings.first_chain, settings.first_chain + settings.chains):
 
-    def learnt(self, ways: Sequence[Way], wanted: Sequence[Way], inner: str | None) -> Plan:
-        """A plan that knows more than `ways`: what is wanted, and others that are proposed often, up to twice
-        as many as are known: every program is compiled anew as a whole."""
-        more = list(dict.fromkeys(w for w in wanted if w not in ways))
-        room = min(max(0, min(len(ways), _MORE) - len(more)), MOST - len(ways) - len(more))
-        for way in [*more, *ways] if room > 0 else ():
-            if room <= 0:
-                break
-            near = self.ways.widest(way, {*ways, *more}, 1)
-            more += near
-            room -= len(near)
-        return self.plan([*ways, *more], inner)
+            def own(name: str, shape: tuple[int, ...], c: int = c) -> Any:
+                used.add(name)
+                if init[name].shape not in (shape, (total, *shape)):
+                    raise OptionError(
+                        f"init: {name!r} has shape {init[name].shape}; it is {shape}, or {(total, *shape)} "
+                        f"for each chain"
+                    )
+                return init[name] if init[name].shape == shape else init[name][c]
+
+            def value(node: Asked, own: Any = own) -> Any:
+                return node.given(own(node.site, node.shape)) if node.site in init else None
+
+            way = self.ways.drawn(np.random.default_rng([settings.seed, c]), value)
+            places = self.straight(way).places
+            found.append((way, {n: own(n, p.shape) for n, p in places.items() if n in init}))
+        if rest := [n for n in init if n not in used]:
+            raise OptionError(f"init: no chain starts where {rest[0]!r} is drawn: {named(found[0][0])}")
+        return found
 
     def engine_for(self, plan: Plan, settings: Settings, device: str | None) -> tuple[StructureEngine, Place]:
         """An engine, yet to be compiled, and where it runs."""
         place = choose_device(device, plan, settings.chains)
         share = (settings.first_chain, settings.all_chains or settings.chains)
         room = capacity(plan, settings.chains)
-        shape = (settings.chains, settings.warmup, room, place.devices[:1], 1, None, share)
+        shape = (settings.chains, settings.warmup, room, place.devices[:1], settings.thin, None, share)
         made = StructureEngine(plan, *shape, surroundings=surroundings_of(plan))
         return made, place
 

@@ -1,6 +1,7 @@
 """A run whose chains go between structures."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,19 +14,20 @@ from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameE
 from gibbsite.ground.arguments import a_name
 from gibbsite.kernels.nuts.report import Centring
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.sampling.engine.abandonable import Work
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.in_flight import Chunk
 from gibbsite.sampling.engine.resources import Place
-from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING
+from gibbsite.sampling.engine.stages import COMPILING, SAMPLING
+from gibbsite.sampling.engine.starting import Start
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.storage import checkpoint
 from gibbsite.storage.draws import Drawn, Draws, scalar_labels
-from gibbsite.structure.automaton import INDEX, Automaton, ChainState
+from gibbsite.storage.store import described
+from gibbsite.structure.automaton import INDEX, Automaton, with_room
 from gibbsite.structure.engine import StructureEngine
 from gibbsite.structure.found import Structures, conditional_stats, found, summarised
 from gibbsite.structure.present import Entry, seen
 from gibbsite.structure.watching import FixedWarmup, StructureMonitor
+from gibbsite.structure.ways import Way
 
 _ATTEMPTS = 50
 
@@ -47,10 +49,14 @@ class StructureRun(Run):
 
     _engine: StructureEngine | None
 
-    def __init__(self, plan: Plan, engine: Engine | None, settings: Settings, **more: Any):
+    def __init__(
+        self, plan: Plan, engine: Engine | None, settings: Settings, *, init: Any = None, **more: Any
+    ):
         self._entries: list[Entry] = entries_of(plan.kernel) if isinstance(plan.kernel, Automaton) else []
-        self.first: np.ndarray = np.zeros(settings.chains, int)
         super().__init__(plan, engine, settings, **more)
+        self._init = init
+        if isinstance(engine, StructureEngine) and self._place is not None:
+            self.give_engine(engine, self._place)
         self._fresh()
         self._warming = FixedWarmup(plan, settings.warmup, False, False)
         self._clock = _NoClock()  # type: ignore[assignment]
@@ -59,76 +65,66 @@ class StructureRun(Run):
         self._monitor = StructureMonitor(self._plan, self._chains, lambda: self._entries)
         self._preview = Preview(self._plan)
 
-    def told_analysing(self, seconds: float) -> None:
-        """Show what making the plan took with what follows."""
-        self._stages.add(ANALYSING, seconds)
-
     # running
 
-    def _prepare(self, engine: Any) -> None:
-        if self._state is not None:
-            return
-        self._notify()
+    def begin_from(self, init: Any) -> None:
+        """Start there, if the run that was saved had not begun yet."""
+        self._init = init
 
-        def work(tell: Callable[[str, bool], None]) -> Any:
-            with engine.surroundings.carried(), jax.default_device(engine.devices[0]):
-                engine.compile(tell)
-                tell(STARTING, False)
-                if self._saved_state is not None:
-                    return engine.placed(checkpoint.unpack(engine.template, self._saved_state), by_chain=True)
-                return self._started(engine)
-
-        state = Work(work, f"gibbsite programs of {self.model_name}").result(self._stop, self._stages.enter)
-        if state is not None:
-            self._state = state
-        self._compile_seconds = engine.compile_seconds
-
-    def _started(self, engine: StructureEngine) -> ChainState:
-        """Chains in the structures that were drawn for them, or, where no draw of a structure's prior has a
-        density with the data, in others that are known."""
-        index = np.array(self.first)
-        state, level = engine.begin(self.settings.seed, 0, index)
-        possible = [i for i, s in enumerate(engine.kernel.known) if s.possible]
+    def _first_start(self, engine: StructureEngine) -> Start:
+        """Chains in the structures that are given or were drawn for them, or, where no draw of a structure's
+        prior has a density with the data, in others that are known."""
+        kernel, origin = engine.kernel, self._plan.origin
+        starts = self._init or origin.starts(self.settings)  # type: ignore[union-attr]
+        index = np.array([kernel.index(way) or 0 for way, _ in starts])
+        z, given = {}, {}
+        for name, room in kernel.latents.items():
+            z[name] = np.stack([with_room(own.get(name), room) for _, own in starts])
+            given[name] = np.array([name in own for _, own in starts])
+        state, level = engine.begin(self.settings.seed, 0, index, z, given)
+        possible = [i for i, s in enumerate(kernel.known) if s.possible]
         for attempt in range(1, _ATTEMPTS):
             bad = ~np.isfinite(level)
             if not bad.any():
-                return state
-            if attempt >= 5 and possible:
+                return Start(state, "chains start at init=" if self._init else "")
+            if attempt >= 5 and possible and not self._init:
                 chance = np.random.default_rng([self.settings.seed, attempt])
                 index = np.where(bad, chance.choice(possible, len(index)), index)
-            other, there = engine.begin(self.settings.seed, attempt, index)
+            other, there = engine.begin(self.settings.seed, attempt, index, z, given)
             state = jax.tree.map(lambda a, b, bad=bad: _either(bad, a, b), other, state)
             level = np.where(bad, there, level)
-        names = ", ".join(engine.kernel.known[i].name for i in np.unique(index[~np.isfinite(level)]))
+        names = ", ".join(kernel.known[i].name for i in np.unique(index[~np.isfinite(level)]))
+        told = " that agrees with init" if self._init else ""
         raise ModelError(
-            f"chains find no start: where {names}, no draw from the prior has a density with the data. The "
-            f"data are impossible there, or priors are far from them"
+            f"chains find no start: where {names}, no draw from the prior{told} has a density with the data. "
+            f"The data are impossible there, or priors are far from them"
         )
 
-    def grown(self, state: ChainState) -> ChainState:
-        """Make known what chains propose, and give room for it: the state to go on from."""
+    def learnt(self, way: Way) -> None:
+        """Make known what a chain proposes, and give room for it."""
         engine, before = self._engine, self._plan.kernel
         if engine is None or not isinstance(before, Automaton):
             raise ModelError(f"the run of {self.model_name!r} goes on only with its model")
+        began = time.monotonic()
         self._stages.enter(COMPILING)
         self._notify()
-        wanted = before.wanted(state)
-        plan = before.learn(wanted)
+        plan = before.learn(way)
         after = plan.kernel
         assert isinstance(after, Automaton)
         engine.become(plan)
-        engine.compile()
-        self._compile_seconds += engine.compile_seconds
         with self._lock:
             self._plan, self._entries = plan, entries_of(after)
-            self.kept = with_room(plan, self.kept, self.settings)
+            self.kept = with_room_for(plan, self.kept, self.settings)
+            self._state = after.widened(self._state)
             raw = self.kept.sampled.read()
             divergences = self._monitor.divergences
             self._fresh()
             self._monitor.divergences = divergences
             self._monitor._draws = next((v.shape[1] for v in raw.values()), 0)
+        if self._committing is not None:
+            self._committing.becomes(plan)
+        self._compile_seconds += time.monotonic() - began
         self._stages.enter(SAMPLING)
-        return after.widened(state)
 
     # what it tells
 
@@ -240,7 +236,11 @@ class StructureRun(Run):
         return {}
 
     def _facts(self, live: bool) -> dict[str, Any]:
-        return {**super()._facts(live), "structures": [e.as_json() for e in self._entries]}
+        # what is known changes as the run goes on, and is that of the draws which are counted with it
+        told = described(self._plan)
+        now = {k: told[k] for k in ("sites", "observed_sites", "blocks", "fingerprint", "data")}
+        known = [e.as_json() for e in self._entries]
+        return {**super()._facts(live), "structures": known, "described": now}
 
     def take_up(self, facts: Mapping[str, Any], *given: Any) -> None:
         """As a run's."""
@@ -251,7 +251,7 @@ class StructureRun(Run):
         """As a run's."""
         super().give_engine(engine, place)
         if isinstance(engine, StructureEngine):
-            engine.grows_by(self.grown)
+            engine.learns_by(self.learnt)
 
 
 def entries_of(automaton: Automaton) -> list[Entry]:
@@ -265,7 +265,7 @@ def entries_of(automaton: Automaton) -> list[Entry]:
     ]
 
 
-def with_room(plan: Plan, kept: Draws, settings: Settings) -> Draws:
+def with_room_for(plan: Plan, kept: Draws, settings: Settings) -> Draws:
     """The same draws in arrays with room for the sites of a plan that knows more."""
     new = Draws(plan, kept.warmup, settings.draws, settings.keep_warmup)
     for values, stats in ((kept.warm, kept.warm_stats), (kept.sampled, kept.sampled_stats)):

@@ -77,7 +77,6 @@ class Ways:
         self.fn, self.args, self.kwargs = fn, args, dict(kwargs)
         self._nodes: dict[Way, Asked | None] = {}
         self._fills: dict[Way, tuple[list[Any], np.ndarray]] = {}
-        self._met: dict[Way, set[tuple[int, int]]] = {}
         self.located = lru_cache(maxsize=None)(self._located)
         self.span = lru_cache(maxsize=None)(self._span)
 
@@ -266,7 +265,8 @@ class Ways:
         return low, width
 
     def stays(self, way: Way) -> list[tuple[int, int]]:
-        """The intervals of numbers from which the proposal is to stay, as far as they are known."""
+        """The intervals of numbers from which the proposal is to stay, but for want of numbers to tell ways
+        apart."""
         found, at = [], 0
         for _, new, low, width in self._changes(way):
             if low > at:
@@ -274,24 +274,22 @@ class Ways:
             if new is None:
                 found.append((low, width))
             at = low + width
-        found = [*found, (at, ALL - at)] if at < ALL else found
-        return [*found, *sorted(self._met.get(way, ()))]
+        return [*found, (at, ALL - at)] if at < ALL else found
 
     def proposed(self, way: Way, u: int) -> Way | None:
-        """The way that the number `u` proposes from this one. None where that is to stay for want of numbers
-        to tell ways apart, which is noted among the `stays`."""
-        low, width, other = self.located(way, u)
-        if other is None:
-            self._met.setdefault(way, set()).add((low, width))
-        return other
+        """The way that the number `u` proposes from this one; None where that is to stay."""
+        return self.located(way, u)[2]
 
-    def drawn(self, numbers: np.random.Generator) -> Way:
-        """A way from the prior, as far as proposals know it."""
+    def drawn(self, numbers: np.random.Generator, given: Callable[[Asked], Any] = lambda node: None) -> Way:
+        """A way from the prior, as far as proposals know it, with what is `given`, where that is not None."""
         here: Way = ()
         while (node := self.node(here)) is not None:
-            values, cumulated = self.fill(here)
-            k = min(int(np.searchsorted(cumulated, numbers.random(), side="right")), len(values) - 1)
-            here = (*here, (node.site, values[k]))
+            value = given(node)
+            if value is None:
+                values, cumulated = self.fill(here)
+                k = min(int(np.searchsorted(cumulated, numbers.random(), side="right")), len(values) - 1)
+                value = values[k]
+            here = (*here, (node.site, value))
         return here
 
     def all_of(self, most: int) -> list[Way] | None:
@@ -311,13 +309,3 @@ class Ways:
             if len(found) + len(stack) > most:
                 return None
         return found
-
-    def widest(self, way: Way, known: set[Way], most: int) -> list[Way]:
-        """Ways that are proposed from this one most often and are not known, at most so many."""
-        found: dict[Way, int] = {}
-        for _, new, low, width in self._changes(way):
-            if new is not None:
-                _, share, other = self.located(way, low + width // 2)
-                if other is not None and other not in known:
-                    found[other] = share
-        return sorted(found, key=lambda w: -found[w])[:most]

@@ -1,7 +1,9 @@
 """Carry `Form`s through a density: coefficients of a site's statistics, or the expression that has none."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,6 +14,7 @@ from gibbsite.conditional.forms.binary import Gates
 from gibbsite.conditional.forms.branches import Branches, apply_rule, branched, depends, merged
 from gibbsite.conditional.forms.cond import branch_values
 from gibbsite.conditional.forms.forms import ONE, Form, Key, Unfit, is_number, site_form
+from gibbsite.conditional.forms.products import of_products
 from gibbsite.conditional.forms.rules import Domain, Operands, rule_of
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density import Density
@@ -242,10 +245,20 @@ def statistics(
     forms = FormEvaluator(density, site, domain, others, assumed)
     totals: dict[Key, Any] = {}
     for term, accesses in density.terms_of(site):
-        form = forms.value(term.atom, term.origin)
-        if not isinstance(form, Form):
-            continue
-        for key, part in _onto_elements(density, site, term, accesses, form, others).items():
+        found = None
+        try:
+            form = forms.value(term.atom, term.origin)
+            found = (
+                _onto_elements(density, site, term, accesses, form, others) if isinstance(form, Form) else {}
+            )
+        except Refused:
+            if not domain.unit or unread.event_shape or assumed:
+                raise
+            with suppress(Unfit):  # what stood in the way before is what is told
+                found = of_products(density, site, term, others, partial(known_value, density))
+            if found is None:
+                raise
+        for key, part in found.items():
             totals[key] = totals[key] + part if key in totals else part
     return totals
 

@@ -6,6 +6,7 @@ share of draws with that value, and finer where a value is rare.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional import conditional_of
+from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
 from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.elimination import Marginal, SeriesMarginal, marginal_of
@@ -81,7 +83,8 @@ def summed_out(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def probabilities(plan: Plan, draws: Mapping[str, np.ndarray]) -> Probabilities:
-    """The probabilities of all discrete sites with listed values.
+    """The probabilities of all discrete sites with listed values, and of counts without end, from 0 to the
+    largest that was drawn: what is missing of 1 is beyond that.
 
     Those that a block sums out have them with one another summed out too; others given all the rest. Raises
     `ModelError` where the run has no model, or lacks draws of a site that is read.
@@ -89,12 +92,16 @@ def probabilities(plan: Plan, draws: Mapping[str, np.ndarray]) -> Probabilities:
     density = density_of(plan)
     groups = [m for m in (marginal_of(density, names) for names in summed_out(plan)) if _has_discrete(m)]
     gone = {n for marginal in groups for n in marginal.sites}
-    found: list[Callable[[dict[str, Any]], dict[str, Any]]] = [_of_marginal(m, plan) for m in groups]
+    found: list[Callable[[dict[str, Any]], dict[str, Any]]] = []
     for name in density.latents:
         if name not in gone and density.sites[name].discrete:
             conditional = conditional_of(density, name)
             if conditional.kind in ("finite", "chain"):
                 found.append(lambda state, c=conditional, n=name: {n: jnp.exp(c.logits(state))})
+            elif finite_support(density, name) is None:
+                with suppress(ModelError):  # a site without probabilities is left out
+                    groups.append(marginal_of(density, (name,)))
+    found += [_of_marginal(m, plan, draws) for m in groups]
     if not found:
         raise ModelError("the model has no discrete latent whose values can be listed")
 
@@ -123,13 +130,23 @@ def all_latents(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.nda
 
 
 def _has_discrete(marginal: Marginal) -> bool:
-    """Whether it sums listed values out: it does not only integrate, and sums have an end."""
-    return marginal.gone != "integrated out" and not isinstance(marginal, SeriesMarginal)
+    """Whether it sums values out, and does not only integrate."""
+    return marginal.gone != "integrated out" and not _below_0(marginal)
 
 
-def _of_marginal(marginal: Marginal, plan: Plan) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def _below_0(marginal: Marginal) -> bool:
+    return isinstance(marginal, SeriesMarginal) and any(s.low < 0 for s in marginal.series.values())
+
+
+def _of_marginal(
+    marginal: Marginal, plan: Plan, draws: Mapping[str, np.ndarray]
+) -> Callable[[dict[str, Any]], dict[str, Any]]:
     data = tuple(plan.inputs["data"])
-    return lambda state: marginal.probs_at(state, data)
+    if not isinstance(marginal, SeriesMarginal):
+        return lambda state: marginal.probs_at(state, data)
+    drawn = ungrouped(plan, draws)
+    count = 1 + max(int(drawn[n].max(initial=0)) for n in marginal.sites if n in drawn)
+    return lambda state: marginal.probs_below(count, state, data)
 
 
 def density_of(plan: Plan) -> Density:
