@@ -32,7 +32,7 @@ LAZY = {
     "magics/gibbsite_magics/__init__.py": {"gibbsite_magics"},
     "magics/gibbsite_magics/completion.py": {"gibbsite"},
     "magics/gibbsite_magics/magics.py": {"gibbsite"},
-    "magics/gibbsite_magics/notebook/ahead.py": {"gibbsite"},
+    "magics/gibbsite_magics/notebook/data.py": {"gibbsite"},
     "magics/gibbsite_magics/said.py": {"gibbsite"},
     "magics/gibbsite_magics/show.py": {"gibbsite"},
     "magics/gibbsite_magics/target.py": {"gibbsite"},
@@ -259,7 +259,7 @@ NAMES_OF_PRIMITIVES = {
     "printing/elements/elements.py",
     "printing/elements/expression.py",
     "elimination/tables/safe.py",
-    "plans/candidates/work.py",
+    "plans/candidates/promise.py",
     "programs/jaxpr/compat.py",
     "tape/recording/equations.py",
 }

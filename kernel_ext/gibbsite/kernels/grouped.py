@@ -20,8 +20,7 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional import Conditional, conditional_of
-from gibbsite.conditional.reads.moving_support import support_movers
-from gibbsite.conditional.reads.support import finite_support
+from gibbsite.conditional.reads.support import finite_support, support_movers
 from gibbsite.density import Density, Site, rerolled
 from gibbsite.density.hierarchy.residuals import at_distances
 from gibbsite.density.model.bounds import computed_bounds

@@ -17,8 +17,7 @@ import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.conditional.tables.copied import copies_to_fill
-from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, Latents, Source, TooLarge
-from gibbsite.conditional.tables.pieces import Piece
+from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, Latents, Piece, Source, TooLarge
 from gibbsite.density import Density
 from gibbsite.programs.evaluation.evaluate import Evaluator
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gibbsite.density.passes.program import Program
-from gibbsite.programs.domains.linear import ADD, linear_in, wide
+from gibbsite.programs.domains.degree import ADD, linear_in, wide
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import (
     ClosedJaxpr,

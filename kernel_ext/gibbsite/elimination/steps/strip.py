@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
-from gibbsite.conditional.tables.factor import Factor
-from gibbsite.conditional.tables.rows import taken
+from gibbsite.conditional.tables.factor import Factor, taken
 from gibbsite.elimination.steps.chain import chain_plan, coupled_shape
 from gibbsite.elimination.steps.chain_step import ChainStep
 from gibbsite.elimination.steps.step import Step, origins

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gibbsite.density.model.names import printed
-from gibbsite.views.host.names import name_of
+from gibbsite.views.host.display import name_of
 from gibbsite.views.ink.colours import BAD, GOOD, WORN
 
 WHITE = "\n\t"

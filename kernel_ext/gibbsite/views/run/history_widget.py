@@ -11,8 +11,8 @@ from bokeh.models import Spacer
 from gibbsite.errors import GibbsiteError
 from gibbsite.views.host.assets import joined
 from gibbsite.views.host.bokeh import BokehWidget, serialised
-from gibbsite.views.host.names import name_of
-from gibbsite.views.posterior.still import plot_run
+from gibbsite.views.host.display import name_of
+from gibbsite.views.posterior.cards import plot_run
 from gibbsite.views.run.clinic import MORE, trial_rows
 from gibbsite.views.run.content import ENDED
 from gibbsite.views.run.history import VERDICT, history_html, signed_cells
