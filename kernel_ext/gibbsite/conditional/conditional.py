@@ -1,4 +1,4 @@
-"""The interface of conditionals: what a site is drawn from, given everything else."""
+"""The interface of conditionals: what a site is drawn from, given the rest; also as a line of text."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property

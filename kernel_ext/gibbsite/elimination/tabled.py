@@ -1,4 +1,4 @@
-"""Discrete sites summed out of a density exactly, by tables."""
+"""Discrete sites summed out of a density exactly, by tables, which can be printed."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`Density` → `DependencyGraph`."""
+"""`Density` → `DependencyGraph`, with the edges that some values leave without effect."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

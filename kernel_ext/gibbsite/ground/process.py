@@ -1,4 +1,4 @@
-"""The process that Gibbsite is a guest in: told of its end, and of its forks.
+"""The process that Gibbsite is a guest in: told of its end, of its forks, and of free memory.
 
 At its end whatever is under way is asked to end, all of it at once, and then waited for, in all as long as
 Jupyter waits for a kernel that is restarted or shut down.

@@ -1,4 +1,4 @@
-"""Conditionals of discrete sites with finite support: independent, in a chain, or swept."""
+"""Conditionals of discrete sites with finite support: independent, in a chain (filtered), or swept."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The finite support of a discrete site."""
+"""Supports: the values of a discrete site and their names; those that move with other latents."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

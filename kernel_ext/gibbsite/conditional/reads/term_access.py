@@ -1,4 +1,4 @@
-"""How the terms of the log density touch the elements of one site."""
+"""How the terms of the log density touch the elements of one site: which meet, and where it has no slope."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

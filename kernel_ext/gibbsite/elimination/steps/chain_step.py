@@ -1,4 +1,4 @@
-"""A chain's plan → the operation that filters it."""
+"""A chain's plan → the operation that filters it, over tables whose axes have names."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Exact updates of sites with certified conjugate conditionals as a NumPyro kernel."""
+"""Exact updates as NumPyro kernels: conjugate sites, Gaussian blocks with what is beside them, draws forward."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A piece of written expression, and what its surroundings need to know of it."""
+"""Pieces of written expressions: their operators, how tightly these bind, and how texts are put together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Lowered programs → compiled ones, with options that are told to XLA for these alone."""
+"""Lowered programs → compiled ones, with options told to XLA for these alone; how long that takes here."""
 
 import json
 import logging
