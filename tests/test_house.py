@@ -255,7 +255,6 @@ def test_nothing_is_compiled_when_tests_are_collected(compiled_at_collection):
 NAMES_OF_PRIMITIVES = {
     "checking/perturbation.py",  # the truth that rules are held against computes some primitives otherwise
     "conditional/forms/rules.py",
-    "printing/elements/axes.py",
     "printing/elements/elements.py",
     "printing/elements/expression.py",
     "elimination/tables/safe.py",

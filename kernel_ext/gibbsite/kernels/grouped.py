@@ -28,7 +28,7 @@ from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.learnt.moving import followed
 from gibbsite.kernels.learnt.residuals import known_distances
 from gibbsite.programs.jaxpr.compat import is_traced, jaxpr_as_fun
-from gibbsite.programs.passes.parts import given
+from gibbsite.programs.passes.replaced import given
 
 GROUPED_KERNELS = frozenset({"Gibbs", "Conjugate", "PolyaGamma", "Collapsed", "NUTS", "HMC"})
 """Kernels that ask a model for nothing but its logdensity and the supports of its sites."""

@@ -20,8 +20,7 @@ from gibbsite.views.predictions.checks import checks_html, names_of_checks, plot
 from gibbsite.views.predictions.plots import plot_prediction, prediction_html, prediction_text
 from gibbsite.views.report import check_html, write_check, write_report
 from gibbsite.views.run.content import gather
-from gibbsite.views.run.history import history_html, write_runs
-from gibbsite.views.run.history_widget import RunsWidget
+from gibbsite.views.run.history_widget import RunsWidget, history_html, write_runs
 from gibbsite.views.run.status import card_html
 from gibbsite.views.run.words import text
 from gibbsite.views.run_dashboard import dashboard

@@ -27,7 +27,7 @@ from gibbsite.programs.maps.access import (
     of_site,
 )
 from gibbsite.programs.maps.index_maps import index_maps
-from gibbsite.programs.passes.parts import given
+from gibbsite.programs.passes.replaced import given
 
 Shape = tuple[int, ...]
 

@@ -84,3 +84,30 @@ def _counts(fn: Any) -> np.ndarray | None:
         return None
     bars = itertools.combinations(range(n + categories - 1), categories - 1)
     return np.array([np.diff([-1, *b, n + categories - 1]) - 1 for b in bars])
+
+
+_CLASS_PARTS = (
+    "base_dist",
+    "_mixing_distribution",
+    "_component_distribution",
+    "_component_distributions",
+    "transforms",
+)
+
+
+_TRUSTED = frozenset({"numpyro", "gibbsite"})
+
+
+def is_own(fn: Any) -> bool:
+    """Whether a distribution, one that it is made of, or a transform is of a class of the user's: neither
+    NumPyro's nor one that stands here for one of those."""
+    return any(type(part).__module__.partition(".")[0] not in _TRUSTED for part in _class_parts(fn))
+
+
+def _class_parts(fn: Any) -> Iterator[Any]:
+    yield fn
+    for name in _CLASS_PARTS:
+        found = getattr(fn, "__dict__", {}).get(name)
+        for part in found if isinstance(found, list | tuple) else [found]:
+            if part is not None:
+                yield from _class_parts(part)

@@ -20,9 +20,8 @@ from numpyro.primitives import Messenger
 from gibbsite.density.handlers.scopes import GIVEN, ScopedScans
 from gibbsite.density.handlers.unset_params import LooseParam
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.atoms import check_atoms, listed
+from gibbsite.density.model.atoms import check_atoms, is_own, listed
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
-from gibbsite.density.model.classes import is_own
 from gibbsite.density.model.names import check_apart, checked_name
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.model.tracers import TRACER_ERRORS

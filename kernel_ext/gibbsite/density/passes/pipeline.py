@@ -15,8 +15,7 @@ from gibbsite.programs.jaxpr.source_line import equation_line, line_at
 from gibbsite.programs.passes.flatten import flatten
 from gibbsite.programs.passes.for_cpu import loops, rows
 from gibbsite.programs.passes.local import LOCAL, Local
-from gibbsite.programs.passes.parts import traced
-from gibbsite.programs.passes.replaced import Choice, bodies, changes, replayed, slopes
+from gibbsite.programs.passes.replaced import Choice, bodies, changes, replayed, slopes, traced
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Exact updates as NumPyro kernels: conjugate sites, Gaussian blocks with what is beside them, draws forward."""
+"""Exact updates as NumPyro kernels: conjugate sites, Gaussian blocks and what is beside them, draws ahead."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -20,7 +20,7 @@ from gibbsite.programs.jaxpr.compat import (
 )
 from gibbsite.programs.jaxpr.primitives import BARRIERS, GATHERS, PADS, SCATTERS, STACKS, of_kind
 from gibbsite.programs.passes.descan import descan
-from gibbsite.programs.passes.parts import jaxpr_of_parts, traced
+from gibbsite.programs.passes.replaced import jaxpr_of_parts, traced
 
 # Values written into an array at places that no latent decides, as what they are: a join or a choice.
 #

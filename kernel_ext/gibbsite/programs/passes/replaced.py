@@ -1,6 +1,6 @@
 """A program with some of its equations computed otherwise, in bodies of calls, loops and branches too."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -9,12 +9,16 @@ from jax.scipy.special import xlog1py, xlogy
 
 from gibbsite.programs.jaxpr.compat import (
     ClosedJaxpr,
+    Jaxpr,
     JaxprEqn,
+    Var,
     bind_equation,
     closed_call_body,
     custom_name,
+    dce_jaxpr,
     has_own_derivative,
     jaxpr_as_fun,
+    make_jaxpr_like,
 )
 from gibbsite.programs.jaxpr.walker import walk
 
@@ -131,3 +135,40 @@ def _(xs: Any, dxs: Any) -> Any:
 
 
 _PRODUCTS: dict[str, Callable[..., Any]] = {"xlogy": _xlogy, "xlog1py": _xlog1py}
+
+
+def traced(fn: Callable[..., Any], atoms: Sequence[Any]) -> ClosedJaxpr:
+    """The program of `fn` applied to arrays like these variables and literals."""
+    specs = [jax.ShapeDtypeStruct(a.aval.shape, a.aval.dtype) for a in atoms]
+    closed: Any = jax.make_jaxpr(fn)(*specs)
+    return closed
+
+
+def jaxpr_of_parts(
+    constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Any], eqns: Sequence[JaxprEqn]
+) -> Jaxpr:
+    """A jaxpr made of equations; its debug information, which names inputs and outputs, is that of another
+    one of the same size."""
+    template = traced(lambda *xs: [0.0] * len(outvars), invars).jaxpr
+    return make_jaxpr_like(template, constvars, invars, outvars, eqns)
+
+
+def given(closed: ClosedJaxpr, variables: Iterable[Any], outputs: Sequence[Any] | None = None) -> ClosedJaxpr:
+    """`closed` with some of its variables as further inputs, after all others, instead of being computed;
+    `outputs` are others than its own."""
+    jaxpr, taken = closed.jaxpr, dict.fromkeys(variables)
+
+    def kept(eqn: JaxprEqn) -> JaxprEqn:
+        if not any(v in taken for v in eqn.outvars):
+            return eqn
+        return eqn.replace(outvars=[Var(v.aval) if v in taken else v for v in eqn.outvars])
+
+    inputs = [*jaxpr.invars, *(v for v in taken if v not in set(jaxpr.invars))]
+    outputs = jaxpr.outvars if outputs is None else outputs
+    cut = jaxpr_of_parts(jaxpr.constvars, inputs, outputs, list(map(kept, jaxpr.eqns)))
+    return ClosedJaxpr(live(cut), closed.consts)
+
+
+def live(jaxpr: Jaxpr) -> Jaxpr:
+    """`jaxpr` without the equations that no output needs; inputs and outputs stay."""
+    return dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)[0]
