@@ -20,7 +20,7 @@ import numpyro
 import numpyro.distributions as dist
 from gibbsite.conditional.draws.polya_gamma import polya_gamma
 from gibbsite.conditional.factors.sums import long_product, sum_by
-from gibbsite.density.hierarchy.factors import of_normal, of_walk
+from gibbsite.density.hierarchy.location_scale import of_normal, of_walk
 from helpers.claims.in_double import (
     GROUP,
     around,

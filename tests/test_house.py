@@ -32,7 +32,7 @@ LAZY = {
     "magics/gibbsite_magics/__init__.py": {"gibbsite_magics"},
     "magics/gibbsite_magics/completion.py": {"gibbsite"},
     "magics/gibbsite_magics/magics.py": {"gibbsite"},
-    "magics/gibbsite_magics/notebook/ahead.py": {"gibbsite"},
+    "magics/gibbsite_magics/notebook/data.py": {"gibbsite"},
     "magics/gibbsite_magics/said.py": {"gibbsite"},
     "magics/gibbsite_magics/show.py": {"gibbsite"},
     "magics/gibbsite_magics/target.py": {"gibbsite"},
@@ -255,11 +255,10 @@ def test_nothing_is_compiled_when_tests_are_collected(compiled_at_collection):
 NAMES_OF_PRIMITIVES = {
     "checking/perturbation.py",  # the truth that rules are held against computes some primitives otherwise
     "conditional/forms/rules.py",
-    "printing/elements/axes.py",
     "printing/elements/elements.py",
     "printing/elements/expression.py",
     "elimination/tables/safe.py",
-    "plans/candidates/work.py",
+    "plans/candidates/promise.py",
     "programs/jaxpr/compat.py",
     "tape/recording/equations.py",
 }

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from gibbsite.kernels.blocks.finite import FiniteGibbs
     from gibbsite.prediction.of_runs import compare, contrast, decide
     from gibbsite.sampling import Run, joined, load, runs, verify
-    from gibbsite.tape.tape import Tape
-    from gibbsite.tape.track import track
+    from gibbsite.tape.tape import Tape, track
 
 __all__ = [
     "Check",
@@ -52,7 +51,7 @@ _LAZY = {
     "load": "gibbsite.sampling",
     "model": "gibbsite.facade",
     "runs": "gibbsite.sampling",
-    "track": "gibbsite.tape.track",
+    "track": "gibbsite.tape.tape",
     "verify": "gibbsite.sampling",
 }
 

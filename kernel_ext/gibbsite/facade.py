@@ -17,15 +17,15 @@ from gibbsite.checking import Check
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.density import Density, Site
 from gibbsite.density.build import parameters_of_function
+from gibbsite.density.current import exchangeable, put_in_order
 from gibbsite.density.named import Named
-from gibbsite.density.ordering import exchangeable, put_in_order
 from gibbsite.elimination import Marginal, eliminable, marginal_of
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import by_name, shown
 from gibbsite.ground.opaque import attempted, notes_in
-from gibbsite.inputs.objects import Labels
+from gibbsite.inputs.tables import Labels
 from gibbsite.modelling.analysis import Analysis, analysed
 from gibbsite.modelling.execution import Execution
 from gibbsite.modelling.forgotten import unused

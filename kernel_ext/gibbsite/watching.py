@@ -18,9 +18,9 @@ from typing import Any
 from gibbsite.errors import OptionError
 from gibbsite.ground import arguments as sensible
 from gibbsite.sampling.read_only import Outside, outside, stores
+from gibbsite.views.report import standing, status_page
 from gibbsite.views.run.content import gather
 from gibbsite.views.run.words import text
-from gibbsite.views.status_page import standing, status_page
 
 _PATIENCE = 30.0  # seconds
 # The page holds styles and pictures of its own, and nothing else: whatever a store's names say, a browser

@@ -14,8 +14,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from traitlets import Bool, Enum, Float, Int, Unicode, Union, observe
 
 from gibbsite_magics.cell import cell_text, define, split_flag
-from gibbsite_magics.notebook.ahead import Ahead
-from gibbsite_magics.notebook.data import Taken, forgotten
+from gibbsite_magics.notebook.data import Ahead, Taken, forgotten
 from gibbsite_magics.said import register, show_first, ungrammatical
 from gibbsite_magics.settings import evaluated, settings
 from gibbsite_magics.show import FirstWait, begin, follow, show, watch

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gibbsite_magics.edits import Edit, apply, byte_column, character_column, restore_columns
-from gibbsite_magics.slips import find_slip
+from gibbsite_magics.said import find_slip
 from gibbsite_magics.tilde import Tilde, find_tildes
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -4,7 +4,7 @@ FIGURE = """
 from bokeh.models import ColumnDataSource
 from bokeh.plotting import figure
 from gibbsite.views.host.bokeh import BokehWidget
-from gibbsite.views.host.static import svg_html
+from gibbsite.views.host.display import svg_html
 source = ColumnDataSource({"x": [], "y": []}, name="points")
 plot = figure(height=200, width=400, name="plot", title="before")
 plot.line("x", "y", source=source)

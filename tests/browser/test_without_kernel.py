@@ -6,7 +6,7 @@ from helpers.pages.lab import prepare
 FIGURE = """
 from bokeh.plotting import figure
 from gibbsite.views.host.bokeh import BokehWidget
-from gibbsite.views.host.static import svg_html
+from gibbsite.views.host.display import svg_html
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 30"><text y="20">still here</text></svg>'
 plot = figure(height=100, width=200, name="plot")
 plot.line([1, 2], [3, 4])

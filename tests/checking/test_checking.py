@@ -27,7 +27,7 @@ from gibbsite.elimination.marginal import Marginal
 from gibbsite.errors import OptionError
 from gibbsite.kernels.blocks import metropolis
 from gibbsite.kernels.learnt.coordinates import Coordinates
-from gibbsite.programs.maps import control
+from gibbsite.programs.maps import index_maps
 from gibbsite.programs.maps.rules import Arg, shape_of
 from gibbsite.sampling import engines
 
@@ -159,7 +159,7 @@ def test_a_wrong_index_map_is_found(monkeypatch):
     def nothing(eqn, args, p):
         return [Arg(shape_of(eqn, i), {}) for i in range(len(eqn.outvars))]
 
-    monkeypatch.setitem(control.RULES, "convert_element_type", nothing)
+    monkeypatch.setitem(index_maps.RULES, "convert_element_type", nothing)
     assert state_of(dependence, mixture).state == "wrong"
 
 

@@ -14,7 +14,7 @@ from gibbsite.density.hierarchy.non_centred import non_centred_by_hand
 from gibbsite.density.hierarchy.residuals import distances
 from gibbsite.programs.jaxpr.compat import jaxpr_as_fun
 from gibbsite.programs.maps.access import component_array
-from gibbsite.programs.passes.parts import given as given_variables
+from gibbsite.programs.passes.replaced import given as given_variables
 from helpers.models.hierarchies import GROUP, HIERARCHIES, LOOPED, X, Y, prior_state
 from helpers.models.zoo import ZOO
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.density.ordering import Ordered, exchangeable
+from gibbsite.density.current import Ordered, exchangeable
 from gibbsite.errors import ModelError, UnknownNameError
 
 X = np.array([-1.0, 0.5, 2.0], np.float32)

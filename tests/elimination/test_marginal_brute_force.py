@@ -2,7 +2,7 @@
 probabilities, best values and draws."""
 
 import pytest
-from gibbsite.elimination.steps import strip
+from gibbsite.elimination.steps import chain_step
 from helpers.models.elimination import MODELS, MORE
 from helpers.models.zoo import ZOO
 from helpers.truths.marginals import check_marginal, eliminated
@@ -34,6 +34,6 @@ def test_other_marginals_are_the_sums_over_all_values(name):
 @pytest.mark.parametrize("name", ["plate_of_chains", "potts_grid"])
 def test_strips_are_filtered_exactly(name, monkeypatch):
     """As long strips are: by rows together, column after column."""
-    monkeypatch.setattr(strip, "_FEWEST_COLUMNS", 3)
+    monkeypatch.setattr(chain_step, "_FEWEST_COLUMNS", 3)
     assert "2 rows at a time" in str(eliminated(CASES[name])[1])
     assert check_marginal(CASES[name])

@@ -11,7 +11,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional.tables.factor import TooLarge
-from gibbsite.elimination.written import written
+from gibbsite.elimination.tabled import written
 from gibbsite.errors import GibbsiteError, ModelError, UnknownNameError
 from helpers.models.elimination import MODELS, MORE
 from helpers.models.zoo import ZOO

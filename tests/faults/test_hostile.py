@@ -12,8 +12,7 @@ import pytest
 from gibbsite.errors import CheckpointError
 from gibbsite.sampling.read_only import outside
 from gibbsite.storage import arrays, checkpoint
-from gibbsite.views.report import report_html
-from gibbsite.views.status_page import status_page
+from gibbsite.views.report import report_html, status_page
 from helpers.models.sampling_models import rates
 
 MOST_KB = 300_000

@@ -22,10 +22,9 @@ from gibbsite.errors import ModelError
 from gibbsite.sampling.read_only import outside
 from gibbsite.views import shown
 from gibbsite.views.graph.picture import graph_svg
-from gibbsite.views.posterior.still import plot_run
-from gibbsite.views.report import report_html
+from gibbsite.views.posterior.cards import plot_run
+from gibbsite.views.report import report_html, status_page
 from gibbsite.views.run_dashboard import Dashboard
-from gibbsite.views.status_page import status_page
 
 MARKUP = "<script>alert(1)<script>\"'><img src=x onerror=alert(1)>&lt;b&gt;<!--]]>"
 TEX = "$\\input{x}$ \\href{javascript:alert(1)}{y} %#_^~{"

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.elimination.marginal import summed_terms
 from gibbsite.ground import opaque
-from gibbsite.programs.maps import control
+from gibbsite.programs.maps import index_maps
 from jax.experimental.ode import odeint
 
 Y = np.array([0.3, -1.2, 2.0])
@@ -38,7 +38,7 @@ FAULTS = (
     ),
     "gibbsite.modelling.execution.grouped_model",
     "gibbsite.conditional.conjugate.certify.statistics",
-    "gibbsite.conditional.chains.discrete.finite_structure",
+    "gibbsite.conditional.finite.discrete.finite_structure",
     *(f"gibbsite.plans.candidates.alone.{n}" for n in ("crossing_blocks", "joint_blocks", "stepped")),
     "gibbsite.plans.schedule.schedule.chosen",
 )
@@ -88,7 +88,7 @@ def test_a_failed_analysis_is_a_note(fault, monkeypatch):
 
 @pytest.mark.parametrize("primitive", ["mul", "gather", "reduce_sum", "log", "select_n"])
 def test_a_failed_rule_reads_everything(primitive, monkeypatch):
-    monkeypatch.setitem(control.RULES, primitive, fail)
+    monkeypatch.setitem(index_maps.RULES, primitive, fail)
 
     def picked(y):
         mu = numpyro.sample("mu", dist.Normal(0, 1).expand([3]).to_event(1))
@@ -142,7 +142,7 @@ def test_a_solver_goes_to_nuts():
     [
         "gibbsite.density.build.flatten",
         "gibbsite.density.build.Decomposition.terms",
-        "gibbsite.conditional.chains.discrete.finite_structure",
+        "gibbsite.conditional.finite.discrete.finite_structure",
         "gibbsite.conditional.conjugate.certify.statistics",
         "gibbsite.plans.schedule.schedule.chosen",
     ],

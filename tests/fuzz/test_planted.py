@@ -101,7 +101,7 @@ def at_the_mode(key, d):
 PLANTED = {
     "out of range": (WRAPPED, "gibbsite.printing.elements.copies._in_range", lambda *args: True),
     "masks forgotten": (PADDED, "gibbsite.density.terms.Term.contribution", unweighted),
-    "padding": (PADDED, "gibbsite.modelling.padding.flat_elements", lambda density: {}),
+    "padding": (PADDED, "gibbsite.modelling.missing.flat_elements", lambda density: {}),
     "point masses": (POINT, "gibbsite.density.model.collect.check_atoms", lambda *args: None),
     "improper": (IMPROPER, "gibbsite.modelling.analysis.check_proper", lambda density: None),
     "a neighbour's data": (WRAPPED, "gibbsite.conditional.forms.walk.reduce_onto", neighbours),
@@ -109,7 +109,7 @@ PLANTED = {
     "a neighbour's pairs": (RING, "gibbsite.conditional.finite.finite.reduce_onto", neighbours),
     "a rate below zero": (RISING, "gibbsite.conditional.draws.truncated.sample_bent", anywhere),
     "a precision below zero": (BENT, "gibbsite.conditional.draws.truncated.sample_bent", anywhere),
-    "narrow numbers": (NARROW, "gibbsite.programs.domains.linear._adds_up", lambda eqn: True),
+    "narrow numbers": (NARROW, "gibbsite.programs.domains.degree._adds_up", lambda eqn: True),
     "an interval": (CUT, "gibbsite.conditional.draws.truncated.sample_log_concave", at_the_mode),
 }
 RIGHT = (WRAPPED, PADDED, POINT, IMPROPER, SWITCHED, RING, NARROW, RISING, BENT, CUT)

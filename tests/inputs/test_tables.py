@@ -12,8 +12,7 @@ import polars as pl
 import pytest
 import xarray as xr
 from gibbsite.errors import DataError
-from gibbsite.inputs.objects import Known
-from gibbsite.inputs.tables import as_arrays, plate_labels
+from gibbsite.inputs.tables import Known, as_arrays, plate_labels
 
 Y = np.linspace(0.0, 2.0, 8)
 COUNTIES = list("BCABCCAA")

@@ -11,7 +11,7 @@ import pytest
 from gibbsite.errors import GibbsiteError, TapeError
 from gibbsite.printing.statements.model_tape import tape_of_model
 from gibbsite.tape.recording.context import Context, DepthLimit, Memory, Timing, Values
-from gibbsite.tape.untaken import untaken
+from gibbsite.tape.show import untaken
 from helpers.models.tape_programs import LISTINGS, geom
 
 

@@ -11,8 +11,8 @@ import pytest
 from gibbsite.density.intervals import range_of
 from gibbsite.density.known_elements import known_numbers
 from gibbsite.errors import DataError, ModelError
-from gibbsite.validation import parameters
-from gibbsite.validation.certain import undecided
+from gibbsite.validation import check
+from gibbsite.validation.limits import undecided
 from helpers.models.zoo import ZOO
 
 RNG = np.random.default_rng(3)
@@ -249,7 +249,7 @@ def test_models_in_which_all_can_be_compile_nothing(monkeypatch):
     def compiled(*_):
         raise AssertionError("something was compiled")
 
-    monkeypatch.setattr(parameters, "impossible_on_draws", compiled)
+    monkeypatch.setattr(check, "impossible_on_draws", compiled)
     proved = 0
     for case in ZOO.values():
         model = gb.model(case.fn, *case.args, **case.kwargs)

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from gibbsite.conditional.chains.discrete import FiniteConditional
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import certified
 from gibbsite.conditional.conjugate.dynamic import dynamic_of
 from gibbsite.conditional.conjugate.wishart import is_covariance, wishart_of
+from gibbsite.conditional.finite.discrete import FiniteConditional
 from gibbsite.conditional.forms.walk import Coupled, Refused
-from gibbsite.conditional.gaussian.certify import gaussian_of, on_the_real_line
-from gibbsite.conditional.gaussian.chain import GaussianChain
+from gibbsite.conditional.gaussian.joint import GaussianChain, gaussian_of, on_the_real_line
 from gibbsite.conditional.linear.joint import alike_columns
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, rerolled

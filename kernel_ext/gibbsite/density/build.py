@@ -8,10 +8,10 @@ from typing import Any
 
 import jax
 
-from gibbsite.density.ancestral import generated_latents
+from gibbsite.density.current import generated_latents
 from gibbsite.density.density import Density
-from gibbsite.density.forward.own import doubted
-from gibbsite.density.model.arguments import Arguments, split_arguments
+from gibbsite.density.forward.agrees import doubted
+from gibbsite.density.model.arguments import Arguments, known_arrays, split_arguments
 from gibbsite.density.model.bounds import (
     bounds_inside,
     computed_bounds,
@@ -29,7 +29,6 @@ from gibbsite.density.model.collect import (
     support_indicators,
     weights_of,
 )
-from gibbsite.density.model.known_arrays import known_arrays
 from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.passes.pipeline import analysable
 from gibbsite.density.passes.program import Program

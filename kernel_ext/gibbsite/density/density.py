@@ -13,15 +13,15 @@ from gibbsite.density.explain import Explanation, explain
 from gibbsite.density.model.arguments import Arguments
 from gibbsite.density.model.bounds import all_inside
 from gibbsite.density.model.sites import Plate, Site
+from gibbsite.density.passes.pipeline import Stages, stages
 from gibbsite.density.passes.program import Program
 from gibbsite.density.passes.reroll import latent_groups
-from gibbsite.density.passes.stages import Stages, stages
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
 from gibbsite.ground.arguments import by_name, shown
 from gibbsite.programs.evaluation.evaluate import Evaluator, producers
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun
-from gibbsite.programs.jaxpr.surroundings import Surroundings
+from gibbsite.programs.jaxpr.compiling import Surroundings
 from gibbsite.programs.jaxpr.walker import behind
 from gibbsite.programs.maps.access import Accesses
 from gibbsite.programs.maps.provenance import Provenance

@@ -7,6 +7,8 @@ import jax
 import numpy as np
 
 from gibbsite.density.density import Density
+from gibbsite.density.passes.reroll import rerolled
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.values import Values
 
@@ -66,3 +68,23 @@ def equations_behind(density: Density, atoms: list[Any]) -> Iterator[Any]:
 def sources(density: Density, atoms: list[Any]) -> set[Any]:
     """The inputs of the jaxpr that the atoms are computed from."""
     return {v for v in density.behind(*atoms) if v not in density.producer}
+
+
+@once
+def observed_values(density: Density) -> dict[str, np.ndarray]:
+    """The value of every observed site that no latent reaches, by site, in program order.
+
+    They are read from the re-rolled density, so that the sites of a loop cost one array together.
+    """
+    grouped = rerolled(density)
+    read = grouped.evaluator({}).full
+    found: dict[str, np.ndarray] = {}
+    for name, atom in grouped.outputs["observed"].items():
+        if grouped.maps.latents(atom):
+            continue
+        value = np.asarray(read(atom))
+        if name in density.sites:
+            found[name] = value
+        else:
+            found.update(zip(density.groups[name], value, strict=True))
+    return {n: found[n] for n in density.sites if n in found}

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.programs.domains.linear import linear_in
+from gibbsite.programs.domains.degree import linear_in
 from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation

@@ -1,11 +1,10 @@
 """`Density` and sites → `Marginal`: summed or integrated out exactly, drawn jointly, and what it costs."""
 
 from gibbsite.elimination.dispatch import joint_marginal, marginal_of
-from gibbsite.elimination.integrals.message import Message, Moments
+from gibbsite.elimination.integrals.conjugate import Message, Moments
 from gibbsite.elimination.integrals.parts import eliminable
 from gibbsite.elimination.marginal import Marginal
-from gibbsite.elimination.missing import MissingFraction, missing_fraction
-from gibbsite.elimination.pointwise import CHANGED, Pointwise, pointwise
+from gibbsite.elimination.pointwise import CHANGED, MissingFraction, Pointwise, missing_fraction, pointwise
 from gibbsite.elimination.series import SeriesMarginal
 from gibbsite.elimination.tabled import TableMarginal
 

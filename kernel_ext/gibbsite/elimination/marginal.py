@@ -10,7 +10,7 @@ from gibbsite.conditional.reads.group import updated_together
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density, rerolled
 from gibbsite.density.terms import summed
-from gibbsite.elimination.integrals.message import Latents, Moments
+from gibbsite.elimination.integrals.conjugate import Latents, Moments
 from gibbsite.errors import ModelError
 from gibbsite.ground.arguments import flag
 

@@ -17,12 +17,11 @@ import numpy as np
 from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, Latents, TooLarge
 from gibbsite.elimination.cost import too_wide
 from gibbsite.elimination.steps.chain import chain_plan
-from gibbsite.elimination.steps.chain_step import ChainStep
+from gibbsite.elimination.steps.chain_step import ChainStep, strip_step
 from gibbsite.elimination.steps.ground import GroundStep
 from gibbsite.elimination.steps.plate import PlateStep, plate_plans
 from gibbsite.elimination.steps.semiring import BEST, DRAW, SUM
 from gibbsite.elimination.steps.step import Step
-from gibbsite.elimination.steps.strip import strip_step
 from gibbsite.elimination.tables.collect import Tables
 from gibbsite.errors import ModelError
 

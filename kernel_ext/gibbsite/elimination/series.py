@@ -20,7 +20,7 @@ from gibbsite.conditional.finite.window import WindowTables, lowest
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.density import Density
-from gibbsite.elimination.integrals.message import Latents, Moments
+from gibbsite.elimination.integrals.conjugate import Latents, Moments
 from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.steps.semiring import weights as by_share
 from gibbsite.elimination.tables.collect import Summed, Tables

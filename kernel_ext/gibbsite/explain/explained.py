@@ -10,9 +10,8 @@ import numpyro.distributions as dist
 
 from gibbsite.errors import ArgumentError, DataError, GibbsiteError, ModelError
 from gibbsite.explain.calls import unknown_word, wrong_call
-from gibbsite.explain.rule import Rule, made
 from gibbsite.explain.shapes import told_shapes
-from gibbsite.explain.spot import Spot, spot_of
+from gibbsite.explain.spot import Rule, Spot, made, spot_of
 from gibbsite.explain.values import (
     latent_as_key,
     no_array,

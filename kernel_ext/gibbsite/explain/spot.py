@@ -4,7 +4,7 @@ import ast
 import inspect
 import linecache
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -110,3 +110,12 @@ def _positional(family: str, call: ast.Call, name: str | None) -> list[ast.expr]
         return []
     parameters = list(inspect.signature(made).parameters)
     return call.args[parameters.index(name) :][:1] if name in parameters else []
+
+
+Rule = Callable[[BaseException, Spot, Mapping[str, Any]], GibbsiteError | None]
+"""The exception, where it arose, and what is known (the sizes of `plates`); None where it does not fit."""
+
+
+def made(kind: type[GibbsiteError], spot: Spot, entry: str, sentence: str) -> GibbsiteError:
+    """An error about a place, under its heading of the catalogue."""
+    return kind(f"{sentence} ({spot.told})").at((spot.file, spot.line), entry, spot.code)

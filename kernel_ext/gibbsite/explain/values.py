@@ -10,8 +10,7 @@ import numpy as np
 
 from gibbsite.errors import ArgumentError, DataError, GibbsiteError, ModelError, nearest
 from gibbsite.explain.latent import told_table
-from gibbsite.explain.rule import made
-from gibbsite.explain.spot import Spot
+from gibbsite.explain.spot import Spot, made
 from gibbsite.programs.jaxpr.compat import is_traced
 
 

@@ -1,10 +1,9 @@
 """`Density` → `DependencyGraph`: plates, Markov blankets, levels, independence queries."""
 
 from gibbsite.graph.build import dependency_graph
-from gibbsite.graph.elements import element_blanket, element_text, plain_name
+from gibbsite.graph.elements import Independence, element_blanket, element_text, plain_name
+from gibbsite.graph.listing import Node, PlateBox
 from gibbsite.graph.model_graph import DependencyGraph
-from gibbsite.graph.nodes import Node, PlateBox
-from gibbsite.graph.separation import Independence
 
 __all__ = [
     "DependencyGraph",

@@ -11,12 +11,10 @@ from typing import Any
 import networkx as nx
 
 from gibbsite.errors import UnknownNameError
-from gibbsite.graph.dot import to_dot
+from gibbsite.graph.elements import Independence, active_trail
 from gibbsite.graph.folding import folded, overview
-from gibbsite.graph.listing import listing
-from gibbsite.graph.nodes import Node, PlateBox
+from gibbsite.graph.listing import Node, PlateBox, listing, to_dot
 from gibbsite.graph.plates import closed
-from gibbsite.graph.separation import Independence, active_trail
 from gibbsite.showing import Live, views
 
 
@@ -277,7 +275,7 @@ class DependencyGraph(Live):
         return graph
 
     def to_dot(self, use_greek: bool = False) -> str:
-        """The drawing in Graphviz's language, with places; see `gibbsite.graph.dot.to_dot`."""
+        """The drawing in Graphviz's language, with places; see `gibbsite.graph.listing.to_dot`."""
         return to_dot(self, use_greek)
 
     def save(self, path: str | PathLike[str]) -> Path:

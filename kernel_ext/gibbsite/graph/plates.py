@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import networkx as nx
 
-from gibbsite.graph.nodes import Node, PlateBox
+from gibbsite.graph.listing import Node, PlateBox
 
 if TYPE_CHECKING:
     from gibbsite.graph.model_graph import DependencyGraph

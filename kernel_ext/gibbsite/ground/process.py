@@ -1,4 +1,4 @@
-"""The process that Gibbsite is a guest in: told of its end, and of its forks.
+"""The process that Gibbsite is a guest in: told of its end, of its forks, and of free memory.
 
 At its end whatever is under way is asked to end, all of it at once, and then waited for, in all as long as
 Jupyter waits for a kernel that is restarted or shut down.
@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 # Jupyter waits five seconds for a kernel to end before it kills it
 _SECONDS = 4.0
@@ -39,3 +40,22 @@ def _end() -> None:
 _register = getattr(threading, "_register_atexit", None)
 if _register is not None and concurrent.futures.thread is not None:
     _register(_end)
+
+
+def readable(size: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def available_memory() -> int:
+    """Bytes of memory that can be had now without swapping, as far as the system tells."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

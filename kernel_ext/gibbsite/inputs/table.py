@@ -1,6 +1,7 @@
 """A table inside of a model: columns by name, and side by side where a matrix is wanted."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -127,3 +128,7 @@ def _as_matrix(operation: str) -> Callable[[Table, Any], Any]:
 
 for _name in "add radd sub rsub mul rmul truediv rtruediv matmul rmatmul".split():
     setattr(Table, f"__{_name}__", _as_matrix(f"__{_name}__"))
+
+
+ANEW: ContextVar[bool] = ContextVar("anew", default=False)
+"""True while the model's function runs on rows that are not those it was made with."""

@@ -20,8 +20,7 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional import Conditional, conditional_of
-from gibbsite.conditional.reads.moving_support import support_movers
-from gibbsite.conditional.reads.support import finite_support
+from gibbsite.conditional.reads.support import finite_support, support_movers
 from gibbsite.density import Density, Site, rerolled
 from gibbsite.density.hierarchy.residuals import at_distances
 from gibbsite.density.model.bounds import computed_bounds
@@ -29,7 +28,7 @@ from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.learnt.moving import followed
 from gibbsite.kernels.learnt.residuals import known_distances
 from gibbsite.programs.jaxpr.compat import is_traced, jaxpr_as_fun
-from gibbsite.programs.passes.parts import given
+from gibbsite.programs.passes.replaced import given
 
 GROUPED_KERNELS = frozenset({"Gibbs", "Conjugate", "PolyaGamma", "Collapsed", "NUTS", "HMC"})
 """Kernels that ask a model for nothing but its logdensity and the supports of its sites."""

@@ -13,23 +13,21 @@ import numpy as np
 
 from gibbsite.density import Density, build_density
 from gibbsite.density.build import parameters_of_function
-from gibbsite.density.checks import check_proper
 from gibbsite.density.handlers.params import with_constants
 from gibbsite.density.handlers.unset_params import LooseParam
+from gibbsite.density.liveness import check_proper
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.names import printed, spelt_notes
 from gibbsite.errors import ModelError
-from gibbsite.explain.arguments import check_arguments
+from gibbsite.explain.calls import check_arguments
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.opaque import attempted, notes_in
-from gibbsite.inputs.objects import Known, Labels
-from gibbsite.inputs.tables import as_arrays, order_notes, plate_labels
+from gibbsite.inputs.tables import Known, Labels, as_arrays, order_notes, plate_labels
 from gibbsite.inputs.texts import with_categories
 from gibbsite.modelling.forgotten import check_forgotten, unused
-from gibbsite.modelling.missing import checked_way, without_missing
-from gibbsite.modelling.padding import kept_padding
+from gibbsite.modelling.missing import checked_way, kept_padding, without_missing
 from gibbsite.validation.check import impossible_values
-from gibbsite.validation.columns import check_categories, unit_notes
+from gibbsite.validation.covariates import check_categories, unit_notes
 from gibbsite.validation.data import check_missing
 
 

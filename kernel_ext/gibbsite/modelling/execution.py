@@ -14,12 +14,11 @@ import numpy as np
 
 from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.conditional.draws.gamma import own_gammas
-from gibbsite.conditional.reads.value_labels import value_labels
+from gibbsite.conditional.reads.support import value_labels
 from gibbsite.density import Density, Site
-from gibbsite.density.ancestral import generated_latents
-from gibbsite.density.current import current
+from gibbsite.density.current import current, generated_latents
 from gibbsite.density.handlers.scopes import ScopedScans
-from gibbsite.density.observed import observed_values
+from gibbsite.density.known_elements import observed_values
 from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ScheduleError
 from gibbsite.ground.opaque import attempted, notes_in

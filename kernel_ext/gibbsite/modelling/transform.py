@@ -11,8 +11,7 @@ import numpy as np
 from numpyro.primitives import Messenger
 
 from gibbsite.density import Density
-from gibbsite.density.handlers.given import Given
-from gibbsite.density.handlers.scopes import ScopedScans
+from gibbsite.density.handlers.scopes import Given, ScopedScans
 from gibbsite.errors import DataError, ModelError
 from gibbsite.plans.schedule.parse import Spec, parse_schedule
 from gibbsite.validation.covariates import columns, far_from_zero

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.programs.jaxpr.surroundings import Surroundings
+from gibbsite.programs.jaxpr.compiling import Surroundings
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.resources import Place, capacity, choose_device, choose_shards
 from gibbsite.sampling.remote.engine import RemoteEngine

@@ -19,7 +19,7 @@ import numpy as np
 
 from gibbsite.errors import CheckpointError
 from gibbsite.ground.lazy_import import later
-from gibbsite.ground.memory import available_memory
+from gibbsite.ground.process import available_memory
 
 zarr = later("zarr")
 codecs = later("zarr.codecs")

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.errors import CheckpointError
-from gibbsite.ground.memory import available_memory, readable
+from gibbsite.ground.process import available_memory, readable
 from gibbsite.plans.schedule.plan import Plan
 
 FORMAT = 3

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import CheckpointError
-from gibbsite.ground.memory import available_memory
+from gibbsite.ground.process import available_memory
 from gibbsite.storage import checkpoint
 from gibbsite.storage.draws import Arrays
 

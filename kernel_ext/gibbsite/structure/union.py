@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.graph import DependencyGraph
-from gibbsite.graph.nodes import Node, PlateBox
+from gibbsite.graph.listing import Node, PlateBox
 from gibbsite.structure.straight import Straight
 
 

@@ -1,5 +1,10 @@
 """How a tape is written: the notation of AutoGibbs (thesis §4.1), in lines of 80 columns."""
 
+import ast
+import enum
+import functools
+import linecache
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -7,8 +12,95 @@ import jax
 import numpy as np
 
 from gibbsite.tape.recording.record import Const, Record
-from gibbsite.tape.static import static_parameters
-from gibbsite.tape.untaken import untaken
+
+
+def untaken(record: Record) -> str | None:
+    """What a decision left out, as it was written; None where it left out nothing, or that is not known."""
+    value = record.value
+    if record.kind != "decision" or record.place is None or str(getattr(value, "dtype", "")) != "bool":
+        return None
+    file, line = record.place
+    return _other(tuple(linecache.getlines(file)), line, bool(value))
+
+
+@functools.lru_cache(64)
+def _other(lines: tuple[str, ...], line: int, value: bool) -> str | None:
+    at = [c for c in _choices("".join(lines)) if c.test.lineno <= line <= (c.test.end_lineno or line)]
+    if len(at) != 1:
+        return None  # which of them asked is not known
+    (choice,) = at
+    taken = _outcome(choice.test, value)
+    if taken is None:
+        return None
+    left = choice.orelse if taken else choice.body
+    nodes = left if isinstance(left, list) else [left]
+    return _text(lines, nodes) if nodes else None
+
+
+def _outcome(test: ast.expr, value: bool) -> bool | None:
+    """What a test came to after a value in it did; None where that leaves it open."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _outcome(test.operand, value)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        ends = isinstance(test.op, ast.Or)  # the value that ends the question
+        plain = not any(isinstance(v, ast.BoolOp | ast.UnaryOp) for v in test.values)
+        return value if plain and value == ends else None
+    chain = isinstance(test, ast.Compare) and len(test.ops) > 1
+    return None if chain and value else value
+
+
+@functools.lru_cache(16)
+def _choices(source: str) -> tuple[ast.If | ast.IfExp | ast.While, ...]:
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # a cell with magics in it
+        return ()
+    return tuple(n for n in ast.walk(tree) if isinstance(n, ast.If | ast.IfExp | ast.While))
+
+
+def _text(lines: tuple[str, ...], nodes: list) -> str:
+    first, last = nodes[0], nodes[-1]
+    if isinstance(first, ast.expr):
+        return ast.unparse(first)
+    head = " " * first.col_offset + lines[first.lineno - 1][first.col_offset :]  # `if c: y = 1` on one line
+    whole = "".join((head, *lines[first.lineno : last.end_lineno]))
+    return "; ".join(part.rstrip() for part in textwrap.dedent(whole).splitlines() if part.strip())
+
+
+_TELLS_NOTHING = frozenset(
+    "accuracy sharding out_sharding precision preferred_element_type weak_type unique_indices num_keys "
+    "indices_are_sorted is_stable index_dtype axis_name impl donated_invars inline keep_unused layout "
+    "copy_semantics algorithm symmetrize_input srcs devices shape new_sizes bit_width".split()
+)  # of those that matter, sizes and types of bits are told with the result
+
+
+def static_parameters(primitive: str, params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parameters of a primitive as they are printed after its operands, without those that say nothing of
+    its result."""
+    if primitive == "slice":
+        steps = params["strides"] or (1,) * len(params["start_indices"])
+        ends = zip(params["start_indices"], params["limit_indices"], steps, strict=True)
+        return tuple(f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in ends)
+    shown = ((n, _written(v)) for n, v in params.items() if n not in _TELLS_NOTHING)
+    return tuple(f"{n}={v}" for n, v in shown if v)
+
+
+def _written(value: Any) -> str:
+    """A plain value; "" for what is not plain, or the same as nothing."""
+    if isinstance(value, enum.Enum):
+        return value.name.lower()
+    if isinstance(value, np.dtype):
+        return value.name
+    if isinstance(value, tuple):
+        parts = [_written(v) or ("()" if v == () else "") for v in value]
+        if not parts or not all(parts):
+            return ""
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    if value is True or isinstance(value, str) or (isinstance(value, int | float) and value is not False):
+        return str(value)
+    return ""
+
 
 if TYPE_CHECKING:
     from gibbsite.tape.tape import Tape

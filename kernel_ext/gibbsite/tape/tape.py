@@ -1,6 +1,6 @@
 """`Tape`: the record of one run, an extended Wengert list, and the questions one can ask it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,12 +9,15 @@ from gibbsite.errors import TapeError, UnknownNameError
 from gibbsite.tape import queries
 from gibbsite.tape.diff import TapeDiff, compare
 from gibbsite.tape.dot import dot
-from gibbsite.tape.loops import iterations
 from gibbsite.tape.page import TapeView, html
+from gibbsite.tape.recording.context import Context
+from gibbsite.tape.recording.python_calls import code_of
 from gibbsite.tape.recording.record import STATEMENTS, Const, Record, Ref, index_of
+from gibbsite.tape.recording.recorder import Recorder
+from gibbsite.tape.recording.run import record_run
 from gibbsite.tape.replay import leaves, replay
 from gibbsite.tape.show import text
-from gibbsite.tape.slicing import cut
+from gibbsite.tape.slicing import cut, iterations
 
 
 @dataclass(frozen=True)
@@ -198,3 +201,19 @@ def _at(records: tuple[Record, ...], part: int) -> Record | None:
     if 0 < part <= len(records) and records[part - 1].index[-1] == part:
         return records[part - 1]
     return next((r for r in records if r.index[-1] == part), None)  # a slice has gaps
+
+
+def track(fn: Callable, *args: Any, context: Context | None = None, **kwargs: Any) -> Tape:
+    """Run `fn(*args, **kwargs)` once and return its `Tape`.
+
+    Arrays, floats and random keys (also inside tuples, lists and dicts) are followed as values; other
+    arguments are constants of the run. Python may branch, loop and recurse on followed values: each such
+    decision is a record. `context`, such as `DepthLimit(2) | Timing()`, says what is entered, kept, noted and
+    replaced.
+
+    Exceptions of `fn` pass through with the tape so far as their attribute `tape`; `TapeError` is raised for
+    a recursion that does not end and for values leaked from an earlier run.
+    """
+    if not callable(fn):
+        raise TapeError(f"track takes a function and its arguments; got {type(fn).__name__}")
+    return record_run(fn, args, kwargs, Recorder(context or Context(), code_of(fn)), Tape)

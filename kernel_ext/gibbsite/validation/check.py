@@ -4,23 +4,63 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
+from gibbsite.density.intervals import range_of
+from gibbsite.density.known_elements import constant_value, fitted, kept_elements
 from gibbsite.errors import DataError, ModelError
-from gibbsite.validation.columns import code_notes
+from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.validation.covariates import (
     check_covariates,
+    code_notes,
     figure_notes,
     intercept_notes,
     scaling_notes,
 )
-from gibbsite.validation.data import check_support
-from gibbsite.validation.draws import Impossible
-from gibbsite.validation.indices import check_indices, unread_notes
-from gibbsite.validation.limits import kind_of
-from gibbsite.validation.parameters import impossible_parameters
-from gibbsite.validation.points import impossible_at
+from gibbsite.validation.data import check_indices, check_support, unread_notes
+from gibbsite.validation.draws import Impossible, fails_somewhere, impossible_at, impossible_on_draws
+from gibbsite.validation.limits import kind_of, outside, undecided
 from gibbsite.validation.words import family, told_counts, told_parameter
+
+# Parameters of distributions that cannot be: tested where they are known, and else on draws from the prior.
+#
+# Most are ruled out by the ranges of what they are computed from, which costs next to nothing, and most of
+# the rest by their values at a few points; only what fails there is looked at on draws.
+
+
+def impossible_parameters(fn: Callable, density: Density) -> list[Impossible]:
+    """The parameters of the model `fn` that do not meet their constraints, in program order."""
+    constant, open_ = undecided(density)
+    found = [p for site, name in constant if (p := _constant(density, site, name)) is not None]
+    found += [p for site in density.sites if (p := _wrong_order(density, site)) is not None]
+    doubtful = [p for p in open_ if fails_somewhere(density, *p)]
+    return found + (impossible_on_draws(fn, density, doubtful) if doubtful else [])
+
+
+def _constant(density: Density, site: str, name: str) -> Impossible | None:
+    constraint = density.parameter_constraints[site][name]
+    value = constant_value(density, density.outputs["parameters"][site][name])
+    wrong = np.asarray(outside(constraint, value, False))
+    kept = kept_elements(density, site)
+    if kept is not None:
+        wrong = wrong & fitted(kept, wrong.shape)
+    if not wrong.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return Impossible(site, name, constraint, 1.0, at, value[at] if value[at].ndim else value[at].item())
+
+
+def _wrong_order(density: Density, site: str) -> Impossible | None:
+    """Ends of an interval that are known, the lower above the upper."""
+    ends = [density.outputs["parameters"].get(site, {}).get(n) for n in ("low", "high")]
+    if any(e is None or (not isinstance(e, Literal) and density.maps.latents(e)) for e in ends):
+        return None
+    low, high = (range_of(density, e) for e in ends)
+    if low[0] <= high[1]:
+        return None
+    return Impossible(site, "low", constraints.less_than(high[1]), 1.0, (), low[0])
+
 
 _TOLERATED = 1 / 3  # of a parameter's elements on draws from the prior: a prior may be cut off by its use
 _ALWAYS = 0.95  # of the draws: a matrix that is positive definite but for rounding still is now and then

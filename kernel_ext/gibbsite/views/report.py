@@ -1,5 +1,7 @@
 """A run as one HTML file that needs nothing else: no kernel, no network, no JavaScript."""
 
+import time
+from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 from importlib import import_module
@@ -9,22 +11,26 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.checking.finding import LEVEL, Finding, Ranks
+from gibbsite.checking.uniform import bands
 from gibbsite.density.model.names import printed
 from gibbsite.errors import GibbsiteError, ModelError
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.checking import Checks
+from gibbsite.sampling.read_only import Outside
 from gibbsite.storage.checkpoint import versions
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import STATUS
-from gibbsite.views.plots.picture import rows_svg
+from gibbsite.views.plots.plot import rows_svg
 from gibbsite.views.posterior.cards import cards_svg
 from gibbsite.views.posterior.gather import gather_posterior
 from gibbsite.views.predictions.checks import checks_html, checks_rows, legend_of
-from gibbsite.views.predictions.picture import head_of, prediction_html
+from gibbsite.views.predictions.plots import head_of, prediction_html
 from gibbsite.views.run import centring, words
-from gibbsite.views.run.advice import advice_html
 from gibbsite.views.run.content import ENDED, RHAT_LIMIT, Content, RunLike, gather, status_of
 from gibbsite.views.run.convergence import rows_of
+from gibbsite.views.run.status import advice_html
+from gibbsite.views.run.words import duration
 
 PLOTTED = 6
 LISTED = 40
@@ -280,3 +286,98 @@ def _strip(site: str, degrees: np.ndarray) -> str:
 
 def _cells(row: Any) -> tuple[Any, ...]:
     return (row.kernel, row.reason, row.blocked, row.cost)
+
+
+_COLOURS = {"right": "#2e7d4f", "wrong": "#c8372d", "doubtful": "#b67700", "open": "#6a737d"}
+_LEVEL = 0.95
+_WIDTH, _HEIGHT, _ACROSS, _SHOWN = 300, 150, 3, 12
+
+
+def check_html(check: Any) -> str:
+    """What a notebook shows of it."""
+    rows = "".join(_row(f) for f in check.findings)
+    head = f"<p><b>check of {escape(check.model.name)}</b>: {escape(check.verdict)}</p>"
+    table = f'<table class="words"><tbody>{rows}</tbody></table>' if rows else ""
+    pictures = "".join(ranks_svg(f.ranks) for f in check.findings if f.ranks is not None)
+    return f'<div class="gibbsite-check">{head}{table}{pictures}</div>'
+
+
+def _row(finding: Finding) -> str:
+    colour = _COLOURS[finding.state]
+    left = 'style="text-align:left;vertical-align:top"'
+    state = f'<td {left}><b style="color:{colour}">{finding.state}</b></td>'
+    blind = f"<br><small>cannot see: {escape(finding.blind)}</small>" if finding.blind else ""
+    spent = f"<td {left}>{finding.seconds:.0f}&nbsp;s</td>"
+    test = f"<td {left}>{escape(finding.test)}</td>"
+    return f"<tr>{state}{test}<td {left}>{escape(finding.text)}{blind}</td>{spent}</tr>"
+
+
+def ranks_svg(ranks: Ranks) -> str:
+    """The empirical distribution function of ranks, less the uniform one, with simultaneous bands: of the
+    quantities that are least uniform."""
+    names = sorted(ranks.p, key=lambda n: ranks.p[n])[:_SHOWN]
+    count = len(next(iter(ranks.by_quantity.values())))
+    places, low, high = bands(count, ranks.most, _LEVEL)
+    reach = 1.3 * float(max(np.abs(low - places).max(), np.abs(high - places).max()))
+    parts = []
+    for i, name in enumerate(names):
+        below = np.array([(ranks.by_quantity[name] < k).mean() for k in range(1, ranks.most + 1)])
+        far = max(reach, 1.1 * float(np.abs(below - places).max()))
+        plot = svg.Axes(_WIDTH, _HEIGHT, (0.0, 1.0), (-far, far), title=f"{name}   p = {ranks.p[name]:.2g}")
+        plot.band(places, low - places, high - places, "#2f6fb0", 0.2)
+        plot.line(places, below - places, "#2f6fb0")
+        parts.append(plot.placed((i % _ACROSS) * _WIDTH, (i // _ACROSS) * _HEIGHT))
+    high_as = _HEIGHT * -(-len(names) // _ACROSS)
+    told = (
+        f"Ranks of what made the data, {count} data sets: their distribution function less the uniform one, "
+        f"of the {len(names)} quantities that are least uniform; {_LEVEL:.0%} simultaneous bands."
+    )
+    return f"<p>{escape(told)}</p>{svg.document(_WIDTH * _ACROSS, high_as, parts)}"
+
+
+def write_check(check: Any, path: str | PathLike[str]) -> Path:
+    """Write a check's page; returns its path. Raises `OSError` where it cannot be written."""
+    target = Path(path)
+    title = f"{check.model.name}: a check by Gibbsite"
+    schedule = escape(check.model.schedule().text)
+    rate = (
+        f"Each statistical test calls what is right wrong in one case of {1 / LEVEL:.0f} at most, with all "
+        f"that it compares counted. “open” is what could not be tested."
+    )
+    body = (
+        f"<header><h1>{escape(check.model.name)}</h1></header><section>{check_html(check)}"
+        f'<p class="muted">{rate}</p></section>'
+        f"<section><h2>Schedule</h2><pre>{schedule}</pre></section>"
+        f"<section><h2>Model</h2><pre>{escape(str(check.model.source).rstrip())}</pre></section>"
+    )
+    target.write_text(
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style></head>\n<body><main>{body}</main></body></html>\n",
+        encoding="utf-8",
+    )
+    return target
+
+
+def standing(seen: Outside) -> str:
+    """In words: as of when, and whether a process goes on with the run."""
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seen.committed))
+    said = f"As of its last commit, {duration(seen.age)} ago ({at}). "
+    if seen.writer is not None:
+        return f"{said}It goes on in {seen.writer}."
+    if seen.run.status == "finished":
+        return f"{said}It is finished."
+    return f"{said}No process goes on with it: the same line with resume='auto' does."
+
+
+def status_page(found: Sequence[Outside], every: float, at: int = 0) -> str:
+    """The page of the `at`-th store, with links to the others; it is asked for again after `every` seconds
+    while a process goes on with any of them, and less often afterwards."""
+    seen = found[at]
+    again = every if any(one.writer for one in found) else max(every, 60.0)
+    head = f'<meta http-equiv="refresh" content="{max(1, round(again))}">'
+    links = ""
+    if len(found) > 1:
+        names = (f'<a href="{i}">{escape(one.folder.name)}</a>' for i, one in enumerate(found))
+        links = f" · {' · '.join(names)}"
+    above = f'<p class="muted"><code>{escape(str(seen.folder))}</code>{links}<br>{escape(standing(seen))}</p>'
+    return report_html(seen.run, None, head=head, above=above)

@@ -23,10 +23,8 @@ from ipywidgets import widget_serialization
 from gibbsite.errors import GibbsiteError
 from gibbsite.views.host.assets import joined
 from gibbsite.views.host.beside import BESIDE
-from gibbsite.views.host.bokeh import BokehWidget, serialised
-from gibbsite.views.host.control import Control
-from gibbsite.views.host.display import first_line, show, update_twin
-from gibbsite.views.host.static import svg_html
+from gibbsite.views.host.bokeh import BokehWidget, Control, serialised
+from gibbsite.views.host.display import first_line, show, svg_html, update_twin
 from gibbsite.views.plots import bokeh
 from gibbsite.views.posterior.panel import PosteriorPanel
 from gibbsite.views.run import words

@@ -12,18 +12,16 @@ from gibbsite.graph import DependencyGraph
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.checking import Checks
 from gibbsite.sampling import Run
-from gibbsite.views.check import check_html, write_check
 from gibbsite.views.graph.save import save_graph
 from gibbsite.views.graph.widget import graph_html, show_graph
 from gibbsite.views.host.display import bundle, in_notebook
-from gibbsite.views.posterior.still import plot_run
+from gibbsite.views.posterior.cards import plot_run
 from gibbsite.views.predictions.checks import checks_html, names_of_checks, plot_checks
-from gibbsite.views.predictions.picture import plot_prediction, prediction_html, prediction_text
-from gibbsite.views.report import write_report
-from gibbsite.views.run.card import card_html
+from gibbsite.views.predictions.plots import plot_prediction, prediction_html, prediction_text
+from gibbsite.views.report import check_html, write_check, write_report
 from gibbsite.views.run.content import gather
-from gibbsite.views.run.history import history_html, write_runs
-from gibbsite.views.run.history_widget import RunsWidget
+from gibbsite.views.run.history_widget import RunsWidget, history_html, write_runs
+from gibbsite.views.run.status import card_html
 from gibbsite.views.run.words import text
 from gibbsite.views.run_dashboard import dashboard
 

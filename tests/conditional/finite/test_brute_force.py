@@ -8,7 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.checking.perturbation import QUICK
-from gibbsite.conditional.chains.chain import ChainTables, sample_chain
+from gibbsite.conditional.finite.discrete import ChainTables, sample_chain
 from gibbsite.conditional.tables import fill
 from helpers.models.zoo import ZOO
 from numpyro.infer.util import log_density

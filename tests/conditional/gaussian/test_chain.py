@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.conditional.gaussian.chain import GaussianChain
+from gibbsite.conditional.gaussian.joint import GaussianChain
 from gibbsite.conditional.gaussian.tridiagonal import tridiagonal
 from numpyro.contrib.control_flow import scan
 from scipy.linalg import solveh_banded

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.conditional.reads.moving_support import bounded_by, support_movers
+from gibbsite.conditional.reads.support import bounded_by, support_movers
 from gibbsite.density.intervals import positive
 from gibbsite.kernels.blocks.target import Target
 from numpyro import handlers

@@ -10,7 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.density.forward.agrees import disagreement
-from gibbsite.density.model.classes import is_own
+from gibbsite.density.model.atoms import is_own
 from numpyro.distributions import constraints, transforms
 
 

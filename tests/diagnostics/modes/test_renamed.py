@@ -9,8 +9,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.density.current import exchangeable
 from gibbsite.density.hierarchy.exchangeability import Unchanged, ways
-from gibbsite.density.ordering import exchangeable
 from gibbsite.diagnostics.modes.renamed import one_labelling
 from gibbsite.diagnostics.verdict.cures import cures
 

@@ -7,8 +7,7 @@ import gibbsite as gb
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gibbsite.conditional.gaussian.chain import GaussianChain
-from gibbsite.conditional.gaussian.joint import GaussianConditional
+from gibbsite.conditional.gaussian.joint import GaussianChain, GaussianConditional
 from numpyro.infer.util import log_density
 
 

@@ -14,10 +14,9 @@ from gibbsite.kernels.blocks.elliptical import EllipticalSlice
 from gibbsite.kernels.blocks.finite import FiniteGibbs, WindowGibbs
 from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
 from gibbsite.kernels.blocks.random_walk import RandomWalk
-from gibbsite.kernels.blocks.reflective import ReflectiveSlice
-from gibbsite.kernels.blocks.slice import Slice
+from gibbsite.kernels.blocks.slice import ReflectiveSlice, Slice
+from gibbsite.kernels.blocks.tempered import Tempered
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
-from gibbsite.kernels.tempered.block import Tempered
 from gibbsite.plans.schedule.registry import find_kernel, kernels
 from helpers.truths.targets import TARGETS, check_moments, run_chains
 from numpyro.infer import HMC, NUTS, Gibbs

@@ -12,8 +12,7 @@ import pytest
 from gibbsite.kernels.blocks.elliptical import EllipticalSlice
 from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis
 from gibbsite.kernels.blocks.random_walk import RandomWalk
-from gibbsite.kernels.blocks.reflective import ReflectiveSlice
-from gibbsite.kernels.blocks.slice import Slice
+from gibbsite.kernels.blocks.slice import ReflectiveSlice, Slice
 from gibbsite.plans.candidates.alone import each_alone
 from gibbsite.plans.schedule.registry import find_kernel, kernels
 from gibbsite.plans.schedule.schedule import make_schedule

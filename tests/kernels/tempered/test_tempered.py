@@ -11,8 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.diagnostics.measures.convergence import scalar_stat
 from gibbsite.errors import OptionError, ScheduleError
-from gibbsite.kernels.tempered.ladder import even_rungs, first_rungs, swaps
-from gibbsite.kernels.tempered.reference import Reference
+from gibbsite.kernels.blocks.tempered import Reference, even_rungs, first_rungs, swaps
 from helpers.startup.arrays import array
 from jax import random
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.conditional.reads.zero_gradient import blind_terms
+from gibbsite.conditional.reads.term_access import blind_terms
 from numpyro.contrib.control_flow import scan
 
 Y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])

@@ -11,9 +11,8 @@ from gibbsite.conditional.draws import concave_convex as bent
 from gibbsite.conditional.draws.passes import looped
 from gibbsite.conditional.factors import root
 from gibbsite.conditional.linear import joint
-from gibbsite.plans.candidates.sweep import Sweep
-from gibbsite.plans.candidates.trial import integrated_time, times_of
-from gibbsite.plans.candidates.work import work_of
+from gibbsite.plans.candidates.promise import work_of
+from gibbsite.plans.candidates.trial import Sweep, integrated_time, times_of
 
 
 def autoregressive(rho, chains=64, length=400, seed=0):

@@ -15,8 +15,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional import conditional_of
 from gibbsite.density import build_density, rerolled
-from gibbsite.printing.statements.formula import Formula, closed, split
-from gibbsite.printing.statements.latex import LATEX
+from gibbsite.printing.statements.formula import LATEX, Formula, closed, split
 from gibbsite.printing.statements.statement import Statement
 from helpers.models.zoo import ZOO, Case
 from helpers.readers.latex import python_of, shape_of

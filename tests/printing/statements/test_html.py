@@ -7,8 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.printing.statements.html import conditional_html, name_html
-from gibbsite.printing.statements.latex import conditional_latex
+from gibbsite.printing.statements.formula import conditional_html, conditional_latex, name_html
 from helpers.models.graph_models import hmm, lda, looped, mixture, ratings
 
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 from gibbsite.programs.jaxpr import compiling, kept
+from gibbsite.programs.jaxpr.compiling import Took
 from gibbsite.programs.jaxpr.kept import VARIABLE
-from gibbsite.programs.jaxpr.took import Took
 
 
 @pytest.fixture

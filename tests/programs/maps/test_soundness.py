@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.programs.maps import control as walk
+from gibbsite.programs.maps import index_maps as walk
 from gibbsite.programs.maps import rules
 from gibbsite.programs.maps.access import along, constant
 from gibbsite.programs.passes.flatten import flatten

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.programs.passes import lapack
-from gibbsite.programs.passes.for_cpu import for_cpu, jitted
+from gibbsite.programs.passes.for_cpu import for_cpu, jitted, threads
 from helpers.startup.arrays import array
 
 X = np.random.default_rng(0).normal(size=(5, 10, 3))
@@ -101,7 +100,7 @@ def test_many_at_once_end_on_two_threads():
 
 def test_machines_with_many_cores_keep_their_batches(monkeypatch):
     monkeypatch.setenv("NPROC", "16")
-    assert lapack.threads() == 16
+    assert threads() == 16
     assert any("tensor<5x" in call for call in calls(for_cpu(jnp.linalg.cholesky), SQUARE))
     monkeypatch.setenv("NPROC", "x")
-    assert 1 <= lapack.threads() <= os.cpu_count()
+    assert 1 <= threads() <= os.cpu_count()

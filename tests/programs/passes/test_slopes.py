@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from gibbsite.programs.passes.slopes import with_slopes
+from gibbsite.programs.passes.replaced import with_slopes
 from helpers.startup.arrays import array
 from jax.scipy.special import xlog1py, xlogy
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from gibbsite.graph import DependencyGraph, Node, PlateBox
 from gibbsite.graph.drawing import draw
-from gibbsite.views.graph.forms import EVERY_SET, forms_of
-from gibbsite.views.graph.store import store_of
+from gibbsite.views.graph.store import EVERY_SET, forms_of, store_of
 from gibbsite.views.graph.widget import GraphWidget
 from gibbsite.views.host.wire import unpacked
 

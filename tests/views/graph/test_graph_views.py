@@ -16,9 +16,9 @@ from gibbsite.graph.drawing.engine import crossings, dot_layout
 from gibbsite.graph.drawing.layout import Layout, bezier
 from gibbsite.graph.drawing.shapes import draw
 from gibbsite.views import graph_svg, show_graph
-from gibbsite.views.graph import binding
+from gibbsite.views.graph import change
 from gibbsite.views.graph.watch import BAD, GOOD, WAIT, badges, state_of
-from gibbsite.views.host import names
+from gibbsite.views.host import display
 from gibbsite.views.host.wire import unpacked
 from helpers.models.graph_models import mixture
 
@@ -371,7 +371,7 @@ def told(widget, name):
 
 def notebook(monkeypatch, names_bound):
     """A notebook with these names."""
-    for module in (binding, names):
+    for module in (change, display):
         monkeypatch.setattr(module, "get_ipython", lambda: SimpleNamespace(user_ns=names_bound))
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from gibbsite.errors import DataError
 from gibbsite.views.graph.change import apply
-from gibbsite.views.graph.told import told
+from gibbsite.views.graph.steps import told
 
 DAYS = pd.date_range("2024-03-01", periods=4)
 FRAME = pd.DataFrame(

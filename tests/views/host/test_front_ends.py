@@ -7,8 +7,7 @@ resolves imports; state in traits, everything else in custom messages.
 import re
 
 import pytest
-from gibbsite.views.host.bokeh import BokehWidget, Library
-from gibbsite.views.host.control import Control
+from gibbsite.views.host.bokeh import BokehWidget, Control, Library
 from gibbsite.views.run_dashboard import DashboardWidget
 
 WIDGETS = (BokehWidget, DashboardWidget, Library, Control)

@@ -23,10 +23,10 @@ from gibbsite.sampling.derived.marginals import (
     with_prior,
 )
 from gibbsite.views.plots import bokeh
-from gibbsite.views.plots.picture import axes
+from gibbsite.views.plots.plot import axes
+from gibbsite.views.posterior.cards import plot_run
 from gibbsite.views.posterior.gather import gather_posterior
 from gibbsite.views.posterior.marginals import plot_of, told
-from gibbsite.views.posterior.still import plot_run
 from gibbsite.views.run_dashboard import Dashboard
 from helpers.pages.fakes import FakeRun
 

@@ -25,10 +25,10 @@ from gibbsite.views.host import wire
 from gibbsite.views.plots import bokeh
 from gibbsite.views.report import write_report
 from gibbsite.views.run import words
-from gibbsite.views.run.advice import advice_html
 from gibbsite.views.run.content import MAX_CHAINS, MAX_POINTS, choose, gather
 from gibbsite.views.run.convergence import empty_rows, rows_of
 from gibbsite.views.run.picture import dashboard_svg
+from gibbsite.views.run.status import advice_html
 from gibbsite.views.run_dashboard import SLOT_COUNT, Dashboard
 
 

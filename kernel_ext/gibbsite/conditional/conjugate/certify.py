@@ -17,8 +17,14 @@ import numpy as np
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.families import Family, family_for
 from gibbsite.conditional.forms.forms import Key, key_text
-from gibbsite.conditional.forms.limits import Limit, limited_interval, limits_of
-from gibbsite.conditional.forms.support import Support, limited, support_of
+from gibbsite.conditional.forms.support import (
+    Limit,
+    Support,
+    limited,
+    limited_interval,
+    limits_of,
+    support_of,
+)
 from gibbsite.conditional.forms.walk import Assumed, statistics
 from gibbsite.density import Density
 from gibbsite.programs.jaxpr.compat import staged

@@ -21,11 +21,11 @@ from numpyro.distributions import constraints
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.matrix import Columns, MatrixTerms
 from gibbsite.conditional.draws.gamma import drawn_here
-from gibbsite.conditional.forms.degree import degree_of
+from gibbsite.conditional.forms.support import degree_of
 from gibbsite.conditional.forms.walk import Blame, Refused, known_value
-from gibbsite.conditional.reads.batch import batch_axes
-from gibbsite.conditional.reads.moving_support import bounded_by
-from gibbsite.conditional.reads.outer_products import outer_onto, sum_onto
+from gibbsite.conditional.reads.reduce import outer_onto, sum_onto
+from gibbsite.conditional.reads.support import bounded_by
+from gibbsite.conditional.reads.term_access import batch_axes
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.terms import Term, summed

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.conditional.chains.discrete import FiniteConditional
 from gibbsite.conditional.dispatch import conditional_of
+from gibbsite.conditional.finite.discrete import FiniteConditional
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.exchangeability import deciding, whole
 

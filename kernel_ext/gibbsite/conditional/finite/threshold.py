@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.factors.sums import sum_by
-from gibbsite.conditional.reads.subprogram import maps_after
-from gibbsite.conditional.reads.term_access import Touch
+from gibbsite.conditional.reads.term_access import Touch, maps_after
 from gibbsite.density import Density
 from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
 from gibbsite.programs.jaxpr.primitives import compares

@@ -10,9 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.forms.binary import Gates
-from gibbsite.conditional.forms.branches import Branches, apply_rule, branched, depends, merged
-from gibbsite.conditional.forms.cond import branch_values
+from gibbsite.conditional.forms.branches import (
+    Branches,
+    Gates,
+    apply_rule,
+    branch_values,
+    branched,
+    depends,
+    merged,
+)
 from gibbsite.conditional.forms.forms import ONE, Form, Key, Unfit, is_number, site_form
 from gibbsite.conditional.forms.products import of_products
 from gibbsite.conditional.forms.rules import Domain, Operands, rule_of

@@ -18,12 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gibbsite.conditional.factors.rounding import lost_by_holding
+from gibbsite.conditional.factors.root import lost_by_holding
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.tridiagonal import Tridiagonal, half_log_det, tridiagonal
-from gibbsite.conditional.reads.batch import batch_axes
-from gibbsite.conditional.reads.equal_indices import index_id
-from gibbsite.conditional.reads.outer_products import exact_product
+from gibbsite.conditional.reads.reduce import exact_product
+from gibbsite.conditional.reads.term_access import batch_axes, index_id
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 from gibbsite.density.terms import summed

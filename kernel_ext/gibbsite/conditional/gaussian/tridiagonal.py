@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gibbsite.conditional.factors.small import backward, cholesky, forward
+from gibbsite.conditional.factors.root import backward, cholesky, forward
 
 _WRITTEN_OUT = 4
 

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from numpyro.distributions.constraints import positive
 
-from gibbsite.conditional.linear.blocks import Slopes, copy_read
 from gibbsite.conditional.linear.layout import BORDER, GROUPS, Layout
+from gibbsite.conditional.linear.rows import Slopes, copy_read
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.programs.evaluation.evaluate import Evaluator

@@ -12,18 +12,15 @@ import numpy as np
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import ConjugateConditional
 from gibbsite.conditional.draws.passes import looped
-from gibbsite.conditional.forms.degree import certify_quadratic
-from gibbsite.conditional.forms.support import support_of
+from gibbsite.conditional.forms.support import certify_quadratic, support_of
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.gaussian.affine import NotPlain, peeled, weight_of
-from gibbsite.conditional.gaussian.chain import GaussianChain
-from gibbsite.conditional.gaussian.joint import GaussianConditional
+from gibbsite.conditional.gaussian.curvature import NotPlain, peeled, weight_of
+from gibbsite.conditional.gaussian.joint import GaussianChain, GaussianConditional
 from gibbsite.conditional.linear.arrow import Bordered, Vector
-from gibbsite.conditional.linear.blocks import Row, Slopes
 from gibbsite.conditional.linear.collinear import alike
 from gibbsite.conditional.linear.layout import Layout, arranged
-from gibbsite.conditional.linear.rows import Rows
-from gibbsite.conditional.reads.moving_support import bounded_by
+from gibbsite.conditional.linear.rows import Row, Rows, Slopes
+from gibbsite.conditional.reads.support import bounded_by
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 from gibbsite.density.terms import Term, summed

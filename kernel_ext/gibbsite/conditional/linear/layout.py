@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.gaussian.certify import MAX_COUPLED
+from gibbsite.conditional.gaussian.joint import MAX_COUPLED
 from gibbsite.conditional.linear.arrow import Vector
-from gibbsite.conditional.reads.batch import batch_axes
-from gibbsite.conditional.reads.equal_indices import index_id
+from gibbsite.conditional.reads.term_access import batch_axes, index_id
 from gibbsite.density import Density
 from gibbsite.programs.maps.access import Shape
 

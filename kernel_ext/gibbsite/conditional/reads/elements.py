@@ -8,8 +8,8 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.reads.moving_support import support_movers
 from gibbsite.conditional.reads.reduce import onto_elements
+from gibbsite.conditional.reads.support import support_movers
 from gibbsite.conditional.reads.term_access import SINGLE, touches
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint

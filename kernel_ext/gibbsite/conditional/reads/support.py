@@ -1,14 +1,20 @@
-"""The finite support of a discrete site."""
+"""Supports: the values of a discrete site and their names; those that move with other latents."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
+from numpyro.distributions import constraints
 
 from gibbsite.density import Density
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.maps.access import Table, of_site
 
 Shape = tuple[int, ...]
 
@@ -96,3 +102,138 @@ def _widest_range(density: Density, name: str, atoms: Sequence[Any]) -> FiniteSu
         ends = [np.asarray(read(a)) for a in atoms]
         low, high = min(low, ends[0].min()), max(high, ends[1].max())
     return FiniteSupport(np.arange(int(low), int(high) + 1).astype(site.dtype), site.shape, None)
+
+
+def value_labels(
+    density: Density, plates: Mapping[str, Sequence[str]], columns: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Labels of the values 0, 1, … of discrete latent sites, by site.
+
+    They are known in two ways, since a wrong label is worse than a number: the site's values are used as
+    places in a plate whose elements have labels (`mu[z]`), `plates` by name; or the site is called as one of
+    the `columns` of categories (`species`, `df['species']`).
+    """
+    out: dict[str, tuple[str, ...]] = {}
+    for name in density.latents:
+        values = _values(density, name)
+        if not len(values):
+            continue
+        own = [known for column, known in columns.items() if _last_name(column) == name]
+        found = {
+            tuple(known) for known in (*own, *_places(density, name, plates)) if len(known) == len(values)
+        }
+        if len(found) == 1:
+            out[name] = found.pop()
+    for group, members in density.groups.items():
+        known = {out[m] for m in members if m in out}
+        if len(known) == 1 and all(m in out for m in members):
+            out[group] = known.pop()
+    return out
+
+
+def _values(density: Density, name: str) -> np.ndarray:
+    """The values 0, 1, … of a site; none where they are others, or move."""
+    try:
+        support = finite_support(density, name)
+    except ModelError:
+        return np.zeros(0, int)
+    fits = support is not None and np.array_equal(support.values, np.arange(support.size))
+    return support.values if support is not None and fits else np.zeros(0, int)
+
+
+def _last_name(column: str) -> str:
+    """`df['species']` → `species`."""
+    return column.removesuffix("']").rpartition("['")[2] if column.endswith("']") else column
+
+
+def _places(density: Density, name: str, plates: Mapping[str, Sequence[str]]) -> Iterator[Sequence[str]]:
+    """The labels of every axis that is read at the values of the site `name`."""
+    labelled = {
+        (site.name, axis): plates[plate]
+        for site in density.sites.values()
+        for axis, plate in zip(site.plate_axes, site.plates, strict=True)
+        if plate in plates
+    }
+    if not labelled:
+        return
+    for term in density.terms:
+        for site, accesses in density.maps[term.atom].items():
+            for access in accesses:
+                yield from (
+                    labelled[site, axis]
+                    for axis, index in enumerate(access.index)
+                    if (site, axis) in labelled and _is_value(density, name, index)
+                )
+
+
+def _is_value(density: Density, name: str, index: Any) -> bool:
+    """Whether an index is the value of the site `name` itself, tried at every value that it can have."""
+    if not isinstance(index, Table) or index.latents != {name}:
+        return False
+    site = density.sites[name]
+    for value in _values(density, name):
+        state = {name: jnp.full(site.shape, value, site.dtype)}
+        found = np.asarray(index.value(density.evaluator(state).full))
+        if not (found == value).all():
+            return False
+    return True
+
+
+def support_movers(density: Density, site: str) -> frozenset[str]:
+    """The latents that the support of a site may depend on; a group whose members bound each other is among
+    its own.
+
+    They are those in the bounds that the distribution itself gives, or one that it is made of. A distribution
+    that NumPyro does not know counts with all of its parameters, unless its support is a constraint of
+    NumPyro's, which holds its ends alone.
+    """
+    name = density.sites[site].fn_name
+    computed = (
+        _computed_movers(density, site) | _moved_by_affine(density, site) | _read_by_ends(density, site)
+    )
+    if all(hasattr(dist, n) for n in name.split(" or ")) or _known(density, site):
+        return computed
+    parameters = density.outputs["parameters"].get(site, {})
+    return computed.union(*(density.maps.latents(atom) for atom in parameters.values()))
+
+
+def _read_by_ends(density: Density, site: str) -> frozenset[str]:
+    """The latents in the ends of the support, and in those of distributions that the site's is made of
+    (`LogUniform`)."""
+    ends = [a for kind in ("supports", "ends") for a in density.outputs.get(kind, {}).get(site, ())]
+    return frozenset().union(*(density.maps.latents(a) for a in ends if not isinstance(a, Literal)))
+
+
+def _known(density: Density, site: str) -> bool:
+    """Whether the support of a continuous site is of a class of NumPyro."""
+    found = density.sites[site]
+    kind = found.interval or type(base_constraint(found.support))
+    return not found.discrete and kind.__module__.partition(".")[0] == "numpyro"
+
+
+def _computed_movers(density: Density, site: str) -> frozenset[str]:
+    """The latents in the bounds that the model computes."""
+    found: set[str] = set()
+    for term in density.bounds:
+        if term.origin == site:
+            maps = density.maps[term.atom]
+            own = of_site(density.sites[site].shape)
+            found |= {n for n, accesses in maps.items() if n != site or accesses != own}
+    return frozenset(found)
+
+
+def _moved_by_affine(density: Density, site: str) -> frozenset[str]:
+    """The latents in the density of a site whose bounded values go through an affine transform, which calls
+    them real unless it is told its domain."""
+    name, *transforms = density.transforms.get(site, ("Normal",))
+    base = getattr(getattr(dist, name, None), "support", None)
+    if "Affine" not in transforms or base is constraints.real or base is constraints.real_vector:
+        return frozenset()
+    found = [density.maps.latents(t.atom) for t in density.terms if t.origin == site]
+    return frozenset().union(*found) - {site}
+
+
+def bounded_by(density: Density, site: str) -> tuple[str, ...]:
+    """The sites, latent or observed, whose support the latent `site` may move."""
+    named = [n for n, s in density.sites.items() if s.role != "deterministic"]
+    return tuple(n for n in named if n != site and site in support_movers(density, n))

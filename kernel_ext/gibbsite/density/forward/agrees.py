@@ -7,14 +7,20 @@ that occur (Pearson); of vectors the means of Stein's operator, which are 0 for 
 unconstrained coordinate. What the last cannot see are the weights of modes without mass between them.
 """
 
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+from numpyro import handlers
 from numpyro.distributions.transforms import biject_to
 from numpyro.distributions.util import sum_rightmost
+from numpyro.infer.initialization import init_to_sample
 
+from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.collect import base_distribution
 from gibbsite.ground.lazy_import import later
 from gibbsite.programs.jaxpr.compiling import once
 
@@ -195,3 +201,34 @@ _STEIN = [
     *((lambda v, k=k: np.cos(k * v), lambda v, k=k: -k * np.sin(k * v)) for k in (0.5, 1.0, 2.0)),
 ]
 """Test functions and their derivatives, of coordinates by their own standard deviation."""
+
+
+# Sites whose distributions are the user's own, and those of them whose draws are not to be trusted.
+#
+# NumPyro's own samplers take a latent from `log_prob`; a `sample` that only starts chains may give anything
+# ("it is enough to return an arbitrary sample with correct shape", says an example). What draws forward must
+# not: it is looked at first, where the class is none of NumPyro's.
+
+
+_STATES = 2
+
+
+def doubted(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], names: Collection[str]
+) -> dict[str, str]:
+    """Of the sites `names` of the model `fn(*args, **kwargs)` those whose draws do not follow their log
+    density, with what was seen, at some draws of all other sites from their statements."""
+    found: dict[str, str] = {}
+    for n in range(_STATES):
+        key, look = jax.random.split(jax.random.key(n))
+        with handlers_alone, numpyro.validation_enabled(False):
+            model = handlers.substitute(handlers.seed(fn, key), substitute_fn=init_to_sample)
+            traced = handlers.trace(model).get_trace(*args, **kwargs)
+            for name in names:
+                if name in found or name not in traced:
+                    continue
+                inner = base_distribution(traced[name]["fn"])
+                why = disagreement(inner, jax.random.fold_in(look, len(found)))
+                if why:
+                    found[name] = f"{type(inner).__name__}: {why}"
+    return found

@@ -4,7 +4,7 @@
 that values under the full ones would be passed over in silence, and drawn anew at every evaluation.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from numpyro import handlers, primitives
@@ -50,3 +50,35 @@ class _Renamed(list[Any]):
             return lambda site: values({**site, "name": f"{prefix}{site['name']}"})
         short = {n.removeprefix(prefix): v for n, v in values.items() if n.startswith(prefix)}
         return {n: {**v, "name": n} for n, v in short.items()} if kind == "replay" else short
+
+
+GIVEN = "gibbsite_given"
+"""In a statement's `infer`: the argument that holds the value which the model was conditioned on."""
+
+
+class Given(handlers.condition):
+    """NumPyro's `condition`, whose statements say by which argument they were conditioned: what `obs=` says
+    is a datum, what somebody holds fixed later need not be one."""
+
+    def __init__(self, fn: Any, data: Mapping[str, Any], arguments: Mapping[str, str]):
+        super().__init__(fn, data=dict(data))
+        self._arguments = arguments
+
+    def process_message(self, msg: Any) -> None:
+        """Fix the value, and mark the statement; one inside `scan` was fixed there."""
+        super().process_message(msg)
+        if msg["type"] == "sample" and msg["name"] in self._arguments:
+            msg["infer"] = {**msg["infer"], GIVEN: self._arguments[msg["name"]]}
+
+
+class Redrawn(handlers.uncondition):
+    """Draws the observed `sites` anew; everything else that is observed keeps its value."""
+
+    def __init__(self, fn: Any, sites: Collection[str]):
+        super().__init__(fn)
+        self._sites = frozenset(sites)
+
+    def process_message(self, msg: Any) -> None:
+        """Let go of the value."""
+        if msg["type"] == "sample" and msg["name"] in self._sites:
+            super().process_message(msg)

@@ -1,7 +1,9 @@
 """The arguments of a model, split into arrays (inputs of the compiled program) and everything else."""
 
-from collections.abc import Collection, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import jax
@@ -9,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.errors import DataError
-from gibbsite.inputs.ranges import check_range
+from gibbsite.inputs.tables import check_range
 from gibbsite.programs.jaxpr.compat import is_traced
 
 
@@ -98,3 +100,38 @@ def _name(path: Sequence[Any], parameter_names: Sequence[str]) -> str:
     else:
         head = str(key.key)
     return head + jax.tree_util.keystr(tuple(path[2:]))
+
+
+def known_arrays(fn: Callable, taken: Collection[str]) -> dict[str, Any]:
+    """Arrays of several numbers by the names under which `fn` uses them; names in `taken` are left out."""
+    found: dict[str, Any] = {}
+    for name, value in _names(fn):
+        array = isinstance(value, np.ndarray | jax.Array) and not is_traced(value)
+        if array and value.size > 1 and value.dtype.kind in "iufb" and name not in taken:
+            found.setdefault(name, np.asarray(value))
+    return found
+
+
+def _names(fn: Any) -> Iterator[tuple[str, Any]]:
+    fn = inspect.unwrap(fn) if callable(fn) else fn
+    while not hasattr(fn, "__code__") and (inner := getattr(fn, "fn", getattr(fn, "func", None))) is not None:
+        fn = inspect.unwrap(inner)
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return
+    arguments = code.co_varnames[: code.co_argcount]
+    yield from zip(reversed(arguments), reversed(fn.__defaults__ or ()), strict=False)
+    yield from (fn.__kwdefaults__ or {}).items()
+    for name, cell in zip(code.co_freevars, fn.__closure__ or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not yet assigned
+            continue
+    for name in sorted(_globals(code)):
+        if name in fn.__globals__:
+            yield name, fn.__globals__[name]
+
+
+def _globals(code: CodeType) -> set[str]:
+    inner = [_globals(c) for c in code.co_consts if isinstance(c, CodeType)]
+    return set(code.co_names).union(*inner)

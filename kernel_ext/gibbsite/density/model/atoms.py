@@ -1,11 +1,16 @@
 """Latent sites that no sampler can move: distributions with all or some of their mass in points."""
 
+import itertools
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from numpyro.distributions import Delta
+import numpy as np
+from numpyro.distributions import Delta, constraints
 
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
+from gibbsite.programs.jaxpr.compat import is_traced
 
 _PARTS = ("base_dist", "_mixing_distribution", "_component_distribution", "_component_distributions")
 
@@ -49,3 +54,60 @@ def check_atoms(name: str, msg: Mapping[str, Any], line: tuple[str, int] | None)
                 f"support is called {msg['fn'].support}; sample the {kind} as a site of its own and "
                 f"transform its value"
             )
+
+
+MOST_COUNTS = 4096
+"""Vectors of counts that are listed at most."""
+
+
+def listed(fn: Any) -> np.ndarray | None:
+    """The values of a discrete distribution out of its wrappers, `(K,)` or `(K, categories)`; None where they
+    cannot be listed.
+
+    The elements of a vector of Booleans are values of their own, whatever couples them.
+    """
+    support = base_constraint(fn.support)
+    if support is constraints.boolean:
+        return np.arange(2)
+    if isinstance(support, constraints.multinomial):
+        return _counts(fn)
+    return None
+
+
+def _counts(fn: Any) -> np.ndarray | None:
+    """All ways to deal out the same known number of trials to a few categories."""
+    total = fn.total_count
+    if is_traced(total) or np.unique(total).size != 1:
+        return None
+    n, categories = int(np.unique(total)[0]), fn.event_shape[-1]
+    if math.comb(n + categories - 1, categories - 1) > MOST_COUNTS:
+        return None
+    bars = itertools.combinations(range(n + categories - 1), categories - 1)
+    return np.array([np.diff([-1, *b, n + categories - 1]) - 1 for b in bars])
+
+
+_CLASS_PARTS = (
+    "base_dist",
+    "_mixing_distribution",
+    "_component_distribution",
+    "_component_distributions",
+    "transforms",
+)
+
+
+_TRUSTED = frozenset({"numpyro", "gibbsite"})
+
+
+def is_own(fn: Any) -> bool:
+    """Whether a distribution, one that it is made of, or a transform is of a class of the user's: neither
+    NumPyro's nor one that stands here for one of those."""
+    return any(type(part).__module__.partition(".")[0] not in _TRUSTED for part in _class_parts(fn))
+
+
+def _class_parts(fn: Any) -> Iterator[Any]:
+    yield fn
+    for name in _CLASS_PARTS:
+        found = getattr(fn, "__dict__", {}).get(name)
+        for part in found if isinstance(found, list | tuple) else [found]:
+            if part is not None:
+                yield from _class_parts(part)

@@ -17,19 +17,16 @@ from numpyro import handlers
 from numpyro.distributions import Distribution, TransformedDistribution, constraints
 from numpyro.primitives import Messenger
 
-from gibbsite.density.handlers.given import GIVEN
-from gibbsite.density.handlers.scopes import ScopedScans
+from gibbsite.density.handlers.scopes import GIVEN, ScopedScans
 from gibbsite.density.handlers.unset_params import LooseParam
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.atoms import check_atoms
+from gibbsite.density.model.atoms import check_atoms, is_own, listed
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
-from gibbsite.density.model.classes import is_own
-from gibbsite.density.model.listed import listed
 from gibbsite.density.model.names import check_apart, checked_name
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.errors import DataError, GibbsiteError, ModelError
-from gibbsite.explain.arguments import check_numbers
+from gibbsite.explain.calls import check_numbers
 from gibbsite.explain.explained import explained, placed
 from gibbsite.explain.shapes import told_crossed, told_data_shapes, told_misfit
 from gibbsite.programs.jaxpr.source_line import calling_line

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gibbsite.density.passes.program import Program
-from gibbsite.programs.domains.linear import ADD, linear_in, wide
+from gibbsite.programs.domains.degree import ADD, linear_in, wide
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import (
     ClosedJaxpr,
@@ -27,7 +27,7 @@ from gibbsite.programs.jaxpr.primitives import of_kind
 from gibbsite.programs.maps.access import Accesses, Whole
 from gibbsite.programs.maps.provenance import Provenance
 from gibbsite.programs.passes.flatten import Builder
-from gibbsite.programs.passes.parts import traced
+from gibbsite.programs.passes.replaced import traced
 
 _SHAPES = op.SPREADS | op.JOINS | op.CONTRACTS | op.REARRANGES
 """Linear in their operands, through which a number can be moved and an array cannot."""

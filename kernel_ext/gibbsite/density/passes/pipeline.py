@@ -1,6 +1,7 @@
 """The rewritings of a model's program, in one table, in their order."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,12 @@ from gibbsite.density.passes.program import Program
 from gibbsite.density.passes.reroll import rolled
 from gibbsite.density.passes.soften import soft
 from gibbsite.ground.opaque import attempted
+from gibbsite.programs.jaxpr.primitives import name_of
+from gibbsite.programs.jaxpr.source_line import equation_line, line_at
 from gibbsite.programs.passes.flatten import flatten
-from gibbsite.programs.passes.for_cpu import rows
-from gibbsite.programs.passes.lapack import loops
+from gibbsite.programs.passes.for_cpu import loops, rows
 from gibbsite.programs.passes.local import LOCAL, Local
-from gibbsite.programs.passes.parts import traced
-from gibbsite.programs.passes.replaced import Choice, changes, replayed
-from gibbsite.programs.passes.slopes import slopes
+from gibbsite.programs.passes.replaced import Choice, bodies, changes, replayed, slopes, traced
 
 
 @dataclass(frozen=True)
@@ -86,3 +86,85 @@ def analysable(program: Program, notes: list[str]) -> Program:
         "taking calls apart", lambda: program.rewritten(flatten(closed, data=data)), lambda: program, notes
     )
     return attempted("a product of sums", lambda: distributed(flat), lambda: flat, notes)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one pass did: the programs `before` and `after` it."""
+
+    by: Pass
+    before: Program
+    after: Program
+
+    def __str__(self) -> str:
+        sizes = [sum(_counted(p).values()) for p in (self.before, self.after)]
+        head = f"{self.by.name}: {self.by.does} ({sizes[0]} → {sizes[1]} equations)"
+        return "\n".join([head, *(f"  {line}" for line in self.changes())])
+
+    def changes(self) -> Iterator[str]:
+        """By line of the user's, which operations went and which came."""
+        before, after = _counted(self.before), _counted(self.after)
+        gone, come = before - after, after - before
+        for place in dict.fromkeys(at for at, _ in (*before, *after)):
+            words = [_listed(found, place) for found in (gone, come)]
+            if any(words):
+                where = "of no line" if place is None else str(line_at(*place))
+                yield f"{where}: {words[0] or 'nothing'} → {words[1] or 'nothing'}"
+
+
+@dataclass(frozen=True)
+class Stages(Sequence[Stage]):
+    """The passes that changed a model's program, in order. `full()` is the text of the programs."""
+
+    stages: tuple[Stage, ...]
+
+    def __len__(self) -> int:
+        return len(self.stages)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.stages[at]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.stages)) or "no pass changes this program"
+
+    __repr__ = __str__
+
+    def full(self) -> str:
+        """The program that JAX traced, and the program after every pass."""
+        first = [f"traced:\n{self.stages[0].before.closed}"] if self.stages else []
+        return "\n\n".join([*first, *(f"{s.by.name}:\n{s.after.closed}" for s in self.stages)])
+
+
+def stages(program: Program, compiled: bool) -> Stages:
+    """How the passes rewrite a program, each alone: the local ones over and over, then the others; those of
+    programs on their way to a device where it is to be `compiled`."""
+    found: list[Stage] = []
+
+    def run(passes: Sequence[Pass]) -> None:
+        for one in passes:
+            before = found[-1].after if found else program
+            if (after := one.run(before)) is not before:
+                found.append(Stage(one, before, after))
+
+    count = -1
+    while count < len(found):
+        count = len(found)
+        run([p for p in PASSES if p.name in FLAT])
+    wanted = {"traced", "asked", "compiled"} if compiled else {"traced", "asked"}
+    run([p for p in PASSES if p.name not in FLAT and p.when in wanted and p.idempotent])
+    return Stages(tuple(found))
+
+
+def _counted(program: Program) -> Counter[tuple[Any, str]]:
+    """How often an operation stands at a line, in bodies too."""
+    found: Counter[tuple[Any, str]] = Counter()
+    waiting = [program.closed.jaxpr]
+    while waiting:
+        for eqn in waiting.pop().eqns:
+            found[equation_line(eqn), name_of(eqn)] += 1
+            waiting += [body.jaxpr for parts in bodies(eqn).values() for body in parts]
+    return found
+
+
+def _listed(found: Counter[tuple[Any, str]], place: Any) -> str:
+    return ", ".join(f"{n} {name}" if n > 1 else name for (at, name), n in found.items() if at == place)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Density
+from gibbsite.density.current import why_not
 from gibbsite.density.hierarchy.exchangeability import Exchange, Unchanged, component_axes, ways
-from gibbsite.density.ordering import why_not
 from gibbsite.diagnostics.measures.convergence import scalar_stat
 from gibbsite.diagnostics.measures.snapshot import Notice
 from gibbsite.plans.schedule.plan import Plan

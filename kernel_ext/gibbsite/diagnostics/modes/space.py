@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.draws.safe_bijectors import transform_to
-from gibbsite.conditional.reads.moving_support import bounded_by, support_movers
+from gibbsite.conditional.reads.support import bounded_by, support_movers
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import all_inside
 from gibbsite.elimination import Marginal, joint_marginal

@@ -8,7 +8,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.primitives import Messenger
 
-from gibbsite.density.handlers.given import Redrawn
+from gibbsite.density.handlers.scopes import Redrawn
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpyro.distributions import constraints
 
+from gibbsite.density.current import exchangeable, why_not
 from gibbsite.density.hierarchy.location_scale import location_scales
-from gibbsite.density.ordering import exchangeable, why_not
 from gibbsite.diagnostics.verdict.cure import Case, Cure
 from gibbsite.diagnostics.verdict.hints import smaller_steps
 from gibbsite.diagnostics.verdict.verdict import RHAT_LIMIT

@@ -8,8 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.tables.factor import Factor
-from gibbsite.conditional.tables.rows import aligned, rows_onto
+from gibbsite.conditional.tables.factor import Factor, aligned, rows_onto
 from gibbsite.elimination.steps.semiring import reduce_first
 from gibbsite.elimination.steps.step import Step, elements, left_over, origins
 from gibbsite.elimination.tables.collect import Summed

@@ -16,8 +16,7 @@ from numpyro.distributions.transforms import ExpTransform, IdentityTransform, In
 
 from gibbsite.conditional.draws.safe_bijectors import transform_to
 from gibbsite.density import Density
-from gibbsite.density.hierarchy.factors import Whitening
-from gibbsite.density.hierarchy.location_scale import LocationScale, location_scales
+from gibbsite.density.hierarchy.location_scale import LocationScale, Whitening, location_scales
 from gibbsite.density.hierarchy.non_centred import ByHand, non_centred_by_hand
 from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor, offset
 from gibbsite.kernels.learnt.moving import Moving, moving_supports

@@ -17,7 +17,7 @@ from jax.scipy.special import ndtr, ndtri
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
 
-from gibbsite.conditional.reads.moving_support import bounded_by, support_movers
+from gibbsite.conditional.reads.support import bounded_by, support_movers
 from gibbsite.density import Density
 from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import Literal
@@ -104,3 +104,18 @@ def followed(density: Density) -> frozenset[str]:
     """The sites whose supports move so that gradients can follow, and those that move them."""
     found = moving_supports(density)
     return frozenset(found).union(*(m.reads for m in found.values()))
+
+
+def moving_support(facts: Any, site: str) -> str | None:
+    """Why a gradient kernel would be wrong for a latent: its own support moves, or it moves another's. Where
+    runs know the supports (`facts.follows`), coordinates can follow them; what could be drawn exactly, as all
+    that hangs together by them, is better drawn so."""
+    if site in getattr(facts, "follows", ()):
+        return None
+    movers = support_movers(facts.density, site)
+    if movers:
+        return f"its support is bounded by {', '.join(sorted(movers))}"
+    bounded = bounded_by(facts.density, site)
+    if bounded:
+        return f"it bounds the support of {', '.join(bounded)}, which gradients do not see"
+    return None

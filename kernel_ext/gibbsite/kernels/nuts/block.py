@@ -21,9 +21,8 @@ from gibbsite.kernels.learnt.coordinates import Form
 from gibbsite.kernels.learnt.metric import MOST_RANK, SMALL, unit_metric
 from gibbsite.kernels.learnt.power_transform import straight
 from gibbsite.kernels.nuts import collectives as over_chains
-from gibbsite.kernels.nuts.pooled_adaptation import pooled
 from gibbsite.kernels.nuts.potential import Problem, problem
-from gibbsite.kernels.nuts.state import NutsState, averages_after, first_state
+from gibbsite.kernels.nuts.state import NutsState, averages_after, first_state, pooled
 from gibbsite.kernels.nuts.tree import chance, grown
 from gibbsite.kernels.nuts.tuning import FIRST_TARGET, MOST_TARGET, as_vector, astray, unmoved
 from gibbsite.kernels.nuts.windows import ring_length, window_ends

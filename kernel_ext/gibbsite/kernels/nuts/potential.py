@@ -12,14 +12,14 @@ from numpyro.distributions.transforms import biject_to
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG, conditioned, latent_sample_sites, prototype_trace
 from numpyro.infer.util import log_density
 
-from gibbsite.conditional.reads.moving_support import bounded_by, support_movers
+from gibbsite.conditional.reads.support import bounded_by, support_movers
 from gibbsite.density import Density
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.finite import data_of
 from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings, coordinates
 from gibbsite.kernels.learnt.moving import followed
 from gibbsite.kernels.learnt.residuals import from_their_locations
-from gibbsite.programs.passes.slopes import with_slopes
+from gibbsite.programs.passes.replaced import with_slopes
 
 _RADIUS, _TRIES = 2.0, 100
 

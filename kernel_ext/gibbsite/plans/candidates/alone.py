@@ -27,10 +27,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gibbsite.conditional.reads.group import updated_together
-from gibbsite.conditional.reads.zero_gradient import blind_terms, endless_terms
+from gibbsite.conditional.reads.term_access import blind_terms, endless_terms
 from gibbsite.errors import ScheduleError
 from gibbsite.ground.opaque import attempted, notes_in
-from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.learnt.moving import moving_support
 from gibbsite.plans.candidates.limits import MOST_STEPPED
 from gibbsite.plans.schedule.decided import crossing_blocks
 from gibbsite.plans.schedule.deterministic import check_endless, joint_blocks

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.errors import GibbsiteError
 from gibbsite.ground.opaque import attempted, notes_in
-from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.learnt.moving import moving_support
 from gibbsite.plans.candidates.alone import each_alone
 from gibbsite.plans.candidates.blocking import Tie, size_of, ties_of
-from gibbsite.plans.candidates.candidate import Candidate
 from gibbsite.plans.candidates.limits import (
     BEAM,
     CLOSE,
@@ -31,8 +30,7 @@ from gibbsite.plans.candidates.limits import (
 )
 from gibbsite.plans.candidates.promise import Promises
 from gibbsite.plans.candidates.rewrites import REWRITES, Rewrite, is_small, jointly_gaussian
-from gibbsite.plans.candidates.sweep import Sweep, is_exact
-from gibbsite.plans.candidates.trial import times_of
+from gibbsite.plans.candidates.trial import Candidate, Sweep, is_exact, times_of
 from gibbsite.plans.schedule.parse import Spec, parse_schedule
 from gibbsite.plans.schedule.registry import Facts
 

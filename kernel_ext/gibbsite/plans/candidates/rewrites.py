@@ -10,8 +10,7 @@ from dataclasses import replace
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.choose import coupled, gaussian_blocks
-from gibbsite.conditional.linear.collapsed import collapsed_block
-from gibbsite.conditional.linear.collapsed_sites import outer_site
+from gibbsite.conditional.linear.collapsed import collapsed_block, outer_site
 from gibbsite.conditional.linear.joint import is_gaussian, joint_gaussian
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of

@@ -5,17 +5,87 @@ is one program to compile, which is called again and again. Starts and keys are 
 model has the same schedule on any machine, and a run the same draws.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions.transforms import biject_to
+from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 
+from gibbsite.conditional.reads.support import finite_support
+from gibbsite.density import Density
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG, Exact, FiniteGibbsState
 from gibbsite.plans.candidates.limits import KEPT, LEFT_OUT, STATES
-from gibbsite.plans.candidates.sweep import Sweep
-from gibbsite.programs.jaxpr.compiling import Quick
+from gibbsite.plans.schedule.parse import Update
+from gibbsite.plans.schedule.registry import Facts, find_kernel
+from gibbsite.programs.jaxpr.compiling import Quick, once
+
+_RADIUS = 2.0
+
+
+class Sweep:
+    """The `updates`, all of them exact draws, in order.
+
+    Raises `ValueError` for another kind of update.
+    """
+
+    def __init__(self, facts: Facts, updates: Sequence[Update]):
+        self.density: Density = facts.density
+        self.sites = tuple(n for u in updates for n in u.sites)
+        self._blocks = [(_kernel(facts, u), u.sites) for u in updates]
+
+    def __call__(self, key: Any, state: Mapping[str, Any], inputs: Any) -> dict[str, Any]:
+        """The values by site after a sweep from `state`; pure."""
+        values = dict(state)
+        for (kernel, own), k in zip(self._blocks, jax.random.split(key, len(self._blocks)), strict=True):
+            others = {n: v for n, v in values.items() if n not in own}
+            block = FiniteGibbsState({n: values[n] for n in own}, k)
+            moved = kernel.sample(block, (), {INPUTS_KWARG: inputs, GIBBS_SITES_KWARG: others})
+            values |= moved.z
+        return values
+
+    def starts(self, seed: int, chains: int) -> dict[str, np.ndarray]:
+        """Values by site, `[chains, *shape]`: continuous ones uniform between −2 and 2 where they have no
+        constraint, discrete ones any of those listed."""
+        rng, out = np.random.default_rng(seed), {}
+        free: dict[str, np.ndarray] = {}
+        for name in self.sites:
+            site = self.density.sites[name]
+            shape = (chains, *site.shape)
+            listed = finite_support(self.density, name) if site.discrete else None
+            if listed is not None:
+                of = rng.integers(listed.size, size=(chains, *listed.elements))
+                out[name] = np.asarray(listed.values)[of].reshape(shape).astype(site.dtype)
+                continue
+            inverse = biject_to(site.support).inverse_shape(site.shape)
+            free[name] = rng.uniform(-_RADIUS, _RADIUS, (chains, *inverse)).astype(site.dtype)
+
+        def constrained(free: Mapping[str, Any]) -> dict[str, Any]:
+            sites = {n: self.density.sites[n] for n in free}
+            return {n: biject_to(s.support)(free[n]).astype(s.dtype) for n, s in sites.items()}
+
+        return {**out, **{n: np.asarray(v) for n, v in once(constrained, free).items()}}
+
+
+def is_exact(update: Update) -> bool:
+    """Whether an update is drawn as a whole, with nothing to be learnt."""
+    return update.kernel in ("Gibbs", "Conjugate", "Collapsed", "PolyaGamma") and not update.eliminated
+
+
+def _kernel(facts: Facts, update: Update) -> Exact:
+    row, density = find_kernel(update.kernel), facts.density
+    if row is None or not is_exact(update):
+        raise ValueError(f"{update} is not an exact draw")
+    kernel = row.build(facts, update.sites, dict(update.options))
+    assert isinstance(kernel, Exact)
+    start = {n: np.zeros(density.sites[n].shape, density.sites[n].dtype) for n in update.sites}
+    kernel.init(jax.random.key(0), 0, start, (), {INPUTS_KWARG: facts.inputs})
+    return kernel
+
 
 _FEW = 8
 _SEED = 27
@@ -85,3 +155,70 @@ def integrated_time(draws: np.ndarray) -> float:
             break
         total += 2 * least
     return float(np.clip(total, 1.0, chains * length))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule that a model could have, as `text`, and which rewrite made it.
+
+    `work` is that of a sweep, a count of operations which is the same on every machine. `times` are the
+    least and the most integrated autocorrelation time, in sweeps, that are predicted for the site that moves
+    least, and `measured` what a trial found; `slowest` names the tie that decides. `refused` says what kept
+    it from being weighed; `chosen` is whether it is the model's schedule, and `because` then the one reason.
+    """
+
+    text: str
+    rewrite: str
+    work: float = math.nan
+    times: tuple[float, float] = (math.nan, math.nan)
+    measured: float | None = None
+    slowest: str = ""
+    refused: str = ""
+    chosen: bool = False
+    because: str = ""
+
+    @property
+    def predicted(self) -> float:
+        """Effective draws per million operations: between what the least and the most time give, their
+        geometric mean."""
+        return 1e6 / (self.work * math.sqrt(self.times[0] * self.times[1]))
+
+    @property
+    def efficiency(self) -> float:
+        """Effective draws per million operations, as measured where a trial tells, else as predicted."""
+        return self.predicted if self.measured is None else 1e6 / (self.work * self.measured)
+
+    def outcome(self, times: float | None, per_second: float | None) -> Mapping[str, Any]:
+        """What was predicted beside what came of it in a run: `times`, the integrated autocorrelation time
+        of its slowest number, in sweeps, and effective draws `per_second`. Of a unit of work a nanosecond is
+        expected, for four chains."""
+        each = None if math.isnan(self.work) else 4e3 * self.efficiency
+        predicted = {"times": self.times, "tried": self.measured, "ess_per_second": each}
+        return {
+            "schedule": self.text,
+            "predicted": predicted,
+            "measured": {"times": times, "ess_per_second": per_second},
+        }
+
+    def __str__(self) -> str:
+        if self.refused:
+            return f"{self.text}: not offered: {self.refused}"
+        if math.isnan(self.work):
+            return f"{self.text}: {self.because}"
+        low, high = self.times
+        between = f"{low:.1f}" if high < 1.05 * low else f"{low:.1f} to {high:.0f}"
+        told = f"time of the slowest {between} predicted"
+        if self.measured is not None:
+            told = f"time of the slowest {self.measured:.1f} as tried"
+        head = f"{self.text}: {self.efficiency:.3g} effective draws per million operations"
+        why = self.because or self.slowest
+        return f"{head} ({self.work:,.0f} a sweep, {told}{f'; {why}' if why else ''})"
+
+
+def told(candidates: tuple[Candidate, ...], most: int = 4) -> list[str]:
+    """The chosen one and the next, a line each; nothing where there was nothing to choose."""
+    weighed = [c for c in candidates if not c.refused]
+    if len(weighed) < 2:
+        return []
+    first, *rest = weighed[:most]
+    return [f"chosen: {first}", *(f"weighed: {c}" for c in rest)]

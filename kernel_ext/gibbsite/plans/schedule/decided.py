@@ -14,14 +14,13 @@ import networkx as nx
 import numpy as np
 
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.reads.moving_support import support_movers
-from gibbsite.conditional.reads.support import finite_support
-from gibbsite.conditional.reads.zero_gradient import blind_terms
+from gibbsite.conditional.reads.support import finite_support, support_movers
+from gibbsite.conditional.reads.term_access import blind_terms
 from gibbsite.density import Density
 from gibbsite.density.intervals import range_of
 from gibbsite.density.known_elements import equations_behind
 from gibbsite.errors import ModelError, ScheduleError
-from gibbsite.kernels.crossing.structure import together
+from gibbsite.kernels.blocks.crossing import together
 from gibbsite.plans.candidates.limits import (
     DECIDED_STATES,
     LEAST_SEEN,

@@ -9,7 +9,7 @@ from typing import Any
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.elimination import Marginal, TableMarginal, joint_marginal, marginal_of
 from gibbsite.errors import ModelError, ScheduleError
-from gibbsite.kernels.blocks.supports import moving_support
+from gibbsite.kernels.learnt.moving import moving_support
 from gibbsite.plans.schedule.parse import REST, Spec, Update, at_caret
 from gibbsite.plans.schedule.registry import Facts, KernelRow, kernels
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gibbsite.density import Density, Site
 from gibbsite.kernels.composite import PoolingGibbs
-from gibbsite.plans.candidates.candidate import Candidate
+from gibbsite.plans.candidates.trial import Candidate
 
 
 @dataclass(frozen=True)

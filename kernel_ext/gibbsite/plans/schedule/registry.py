@@ -16,30 +16,26 @@ from numpyro.infer.mcmc import MCMCKernel
 from gibbsite.conditional.finite.window import window_draw
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.choose import together
-from gibbsite.conditional.linear.collapsed import collapsed_block
-from gibbsite.conditional.linear.collapsed_sites import outer_site
+from gibbsite.conditional.linear.collapsed import collapsed_block, outer_site
 from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.elements import element_density
 from gibbsite.conditional.reads.group import unit_of, updated_together
-from gibbsite.conditional.reads.zero_gradient import endless_terms
+from gibbsite.conditional.reads.term_access import endless_terms
 from gibbsite.conditional.update import Update as Exactly
 from gibbsite.errors import OptionError, ScheduleError
-from gibbsite.kernels.blocks.ancestral import Ancestral
-from gibbsite.kernels.blocks.conjugate import ConjugateGibbs, refusal
+from gibbsite.kernels.blocks.conjugate import Ancestral, Collapsed, ConjugateGibbs, PolyaGamma, refusal
+from gibbsite.kernels.blocks.crossing import Crossing
+from gibbsite.kernels.blocks.crossing import together as crossing
 from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
 from gibbsite.kernels.blocks.finite import FiniteGibbs, WindowGibbs
-from gibbsite.kernels.blocks.linear import Collapsed, PolyaGamma
 from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
 from gibbsite.kernels.blocks.random_walk import RandomWalk
-from gibbsite.kernels.blocks.reflective import ReflectiveSlice
-from gibbsite.kernels.blocks.slice import Slice
-from gibbsite.kernels.blocks.supports import moving_support
-from gibbsite.kernels.crossing.block import Crossing
-from gibbsite.kernels.crossing.structure import together as crossing
+from gibbsite.kernels.blocks.slice import ReflectiveSlice, Slice
+from gibbsite.kernels.blocks.tempered import Tempered
 from gibbsite.kernels.hmc import AimedHMC
+from gibbsite.kernels.learnt.moving import moving_support
 from gibbsite.kernels.nuts.block import LearntNUTS
-from gibbsite.kernels.tempered.block import Tempered
 
 Facts = Any
 """What is asked of a model: `.sites`, `.conditional(site)`, `.density`, `.runtime_model`, `.inputs`."""

@@ -21,10 +21,10 @@ from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
 from gibbsite.kernels.interleaved import Interleaved
 from gibbsite.plans.candidates.alone import plainest
-from gibbsite.plans.candidates.candidate import Candidate, told
+from gibbsite.plans.candidates.blocking import because_summed, reason
 from gibbsite.plans.candidates.choice import checked, chosen
 from gibbsite.plans.candidates.promise import Promises
-from gibbsite.plans.candidates.reasons import because_summed, reason
+from gibbsite.plans.candidates.trial import Candidate, told
 from gibbsite.plans.schedule.decided import decided_apart
 from gibbsite.plans.schedule.deterministic import stuck_apart
 from gibbsite.plans.schedule.elimination import check_eliminated, drawn_jointly

@@ -14,9 +14,8 @@ from gibbsite.density.model.arguments import split_arguments
 from gibbsite.density.model.names import printed
 from gibbsite.errors import DataError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
-from gibbsite.inputs.objects import Known, Labels
 from gibbsite.inputs.table import Table
-from gibbsite.inputs.tables import as_arrays
+from gibbsite.inputs.tables import Known, Labels, as_arrays
 
 _SINCE = re.compile(r"days since (\S+)")
 

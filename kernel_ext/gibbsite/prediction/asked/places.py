@@ -14,8 +14,7 @@ import numpy as np
 
 from gibbsite.density import Density, Site
 from gibbsite.errors import DataError
-from gibbsite.inputs.objects import Labels
-from gibbsite.inputs.tables import plate_labels
+from gibbsite.inputs.tables import Labels, plate_labels
 from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
 
 

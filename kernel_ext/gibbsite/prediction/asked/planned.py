@@ -15,7 +15,7 @@ from gibbsite.density.known_elements import constant_value, sources
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, GibbsiteError, ModelError
-from gibbsite.inputs.other_data import ANEW
+from gibbsite.inputs.table import ANEW
 from gibbsite.prediction.asked.arguments import Asked, bound_arguments, call_of, leaves_of
 from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, read_leaves, rows_of
 from gibbsite.prediction.drawn.asking import asking
@@ -24,7 +24,7 @@ from gibbsite.prediction.drawn.joint import GAUSSIAN, PROCESSES
 from gibbsite.prediction.drawn.program import Ask
 from gibbsite.printing.statements.statement import distribution_text
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.validation.indices import check_indices
+from gibbsite.validation.data import check_indices
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.errors import StoreError
-from gibbsite.inputs.other_data import ANEW
+from gibbsite.inputs.table import ANEW
 from gibbsite.prediction.drawn.asking import Asking
 from gibbsite.prediction.drawn.forward import Forward, Recipe
 from gibbsite.programs.jaxpr.compiling import for_once, lowered

@@ -1,5 +1,6 @@
 """Known arrays as text: a number, a short list, a sum of index letters, or the name that the user gave."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -7,11 +8,16 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.density import Density
+from gibbsite.density.intervals import of_support
 from gibbsite.printing.elements.indices import Index, Span, Sym, added, bounds, moved, written
-from gibbsite.printing.elements.operators import ATOM, PRODUCT, SUM
-from gibbsite.printing.elements.text import Text
+from gibbsite.printing.elements.text import ATOM, PRODUCT, SUM, Text, call
 from gibbsite.printing.elements.writer import Writer
-from gibbsite.printing.statements.notation import call
+from gibbsite.programs.domains.domain import results
+from gibbsite.programs.domains.interval import ANY, INTERVALS, Interval, of_array, wraps
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.primitives import ADDS, JOINS, MULTIPLIES, NEGATES, SUBTRACTS, of_kind
+from gibbsite.programs.jaxpr.values import Values as Known
+from gibbsite.programs.jaxpr.walker import OnDemand
 
 _SHORT = 44
 _FEW = 16
@@ -159,3 +165,102 @@ def number(value: Any) -> str:
     ):
         return f"{ratio.numerator}/{ratio.denominator}"
     return short
+
+
+_MOST = 100_000
+Ends = tuple[int, int]
+
+
+class Values:
+    """What is known of a density's variables without any latent's value; results are kept."""
+
+    def __init__(self, density: Density, producer: Any):
+        self._density, self._producer = density, producer
+        consts = zip(density.closed.jaxpr.constvars, density.closed.consts, strict=True)
+        known = Known(producer, dict(consts), by_jax=True, most=_MOST)
+        self.give, self.constant = known.give, known.value
+        self._sites = {v: n for n, v in density.latent_vars.items()}
+        self._data = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
+        self._intervals: OnDemand[Interval] = OnDemand(
+            producer, self._leaf, lambda eqn, xs: results(INTERVALS, eqn, xs)
+        )
+
+    def _leaf(self, atom: Any) -> Interval | None:
+        if isinstance(atom, Literal):
+            return of_array(atom.val)
+        if atom in self._data:
+            return of_array(self._data[atom])
+        if atom in self._sites:
+            return self._support(self._sites[atom])
+        value = self.constant(atom)
+        return of_array(value) if value is not None else None if atom in self._producer else ANY
+
+    def bounds(self, atom: Any) -> Ends | None:
+        """The least and the greatest value of an integer array, where they are certain."""
+        dtype = np.asarray(atom.val).dtype if isinstance(atom, Literal) else atom.aval.dtype
+        if not isinstance(dtype, np.dtype) or dtype.kind not in "iub":
+            return None
+        found = self._intervals(atom)
+        return (int(found.low), int(found.high)) if found.bounded else None
+
+    def wraps(self, eqn: Any) -> bool:
+        """Whether a sum, difference or product of integers may leave its type's range, and wrap around."""
+        dtype = np.dtype(eqn.outvars[0].aval.dtype)
+        if not of_kind(eqn, ADDS, SUBTRACTS, MULTIPLIES, NEGATES) or dtype.kind not in "iu":
+            return False
+        ends = [self._intervals(a) for a in eqn.invars]
+        if not all(e.bounded for e in ends):
+            return dtype.itemsize < 4 or dtype.kind == "u"
+        return wraps(eqn, ends)
+
+    def component(self, atom: Any, k: int) -> Ends | None:
+        """The bounds of `atom[..., k]`, an array of index vectors."""
+        eqn = None if isinstance(atom, Literal) else self._producer.get(atom)
+        if of_kind(eqn, JOINS):
+            last = eqn.params["dimension"] == len(atom.aval.shape) - 1  # type: ignore[union-attr]
+            parts = eqn.invars  # type: ignore[union-attr]
+            if last and all(a.aval.shape[-1] == 1 for a in parts):
+                return self.bounds(parts[k])
+        value = self.constant(atom)
+        return self.bounds(atom) if value is None else (int(value[..., k].min()), int(value[..., k].max()))
+
+    def _support(self, site: str) -> Interval:
+        density = self._density
+        if site in density.enumerated:
+            return of_array(np.asarray(density.enumerated[site]))
+        ends = density.outputs.get("bounds", {}).get(site)
+        if not ends:
+            return of_support(density.sites[site].support)
+        low, high = map(self._intervals, ends)
+        return Interval(low.low, high.high, False, False)
+
+
+class Printer(Writer, ABC):
+    """A writer that knows a density's arrays: `producer` tells which equation computes each, `values` what
+    is known of them, `as_place` whether an index into another array is being written, and `wrapped` whether
+    negative ones were found to count from the end."""
+
+    def __init__(
+        self,
+        density: Density,
+        ranges: dict[str, tuple[int, int]] | None = None,
+        long: int = 100,
+    ):
+        super().__init__(ranges, long)
+        self.density = density
+        self.producer = dict(density.producer)
+        self.values = Values(density, self.producer)
+        self.constants = Constants(density, self)
+        self.as_place = self.wrapped = False
+
+    @abstractmethod
+    def write(self, atom: Any, index: tuple[Index, ...]) -> Text:
+        """The element of `atom` at `index`, by name, as a number, or as what it is computed from."""
+
+    @abstractmethod
+    def place(self, atom: Any, index: tuple[Index, ...]) -> Index:
+        """The element of an integer array as an index into another array."""
+
+    @abstractmethod
+    def branches(self, eqn: Any) -> list[list[Any]]:
+        """The outputs of a `cond`'s branches, as atoms computed from its operands."""

@@ -5,11 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.printing.elements.constants import Printer
 from gibbsite.printing.elements.indices import Index, Span, Sym, added, bounds, moved
-from gibbsite.printing.elements.operators import ATOM
-from gibbsite.printing.elements.printer import Printer
-from gibbsite.printing.elements.text import Opaque, Text, shape_of
-from gibbsite.printing.statements.notation import call
+from gibbsite.printing.elements.text import ATOM, Opaque, Text, call, shape_of
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import Literal
 

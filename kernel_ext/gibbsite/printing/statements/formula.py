@@ -3,8 +3,10 @@
 import ast
 import keyword
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import NamedTuple
 
 ATOM, POWER, SIGN, PRODUCT, SUM, COMPARE, CHOICE = range(6, -1, -1)
@@ -182,3 +184,164 @@ def split(text: str, sign: str, times: int = -1) -> list[str]:
             out.append(text[last:k])
             last, times = k + len(sign), times - 1
     return [*out, text[last:]]
+
+
+GREEK = frozenset(
+    (
+        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon "
+        "phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega "
+    ).split()
+)
+_PLAIN = {"\\": "\\backslash ", "^": "\\wedge ", "~": "\\sim "}
+_FUNCTIONS = frozenset("exp log sin cos tan sinh cosh tanh max min".split())
+
+
+def conditional_latex(text: str, names: Iterable[str]) -> str:
+    """`p(site | …) ∝ factor · factor`, as printed, in LaTeX; `names` are those of sites and data."""
+    return Formula(names, LATEX).conditional(text)
+
+
+def name_latex(name: str) -> str:
+    """Greek letters as such, single letters in italics, words upright; what follows `_` is a subscript."""
+    head, *rest = name.split("_", 1)
+    if head and rest and rest[0]:
+        return f"{name_latex(head)}_{{{name_latex(rest[0])}}}"
+    if name in GREEK:
+        return f"\\{name}"
+    plain = _text(name)
+    return plain if len(name) == 1 else f"\\mathrm{{{plain}}}"
+
+
+def _text(name: str) -> str:
+    """A name without what LaTeX would take for a command."""
+    return re.sub(r"[\\^~]|[#$%&_{}]", lambda found: _PLAIN.get(found[0], f"\\{found[0]}"), name)
+
+
+def _upright(name: str) -> str:
+    return rf"\mathrm{{{_text(name)}}}"
+
+
+def _mode(how: Mapping[str, str]) -> str:
+    told = [_upright(v.strip("'\"")) if n == "mode" else rf"{_upright(n)} = {v}" for n, v in how.items()]
+    return f"^{{{', '.join(told)}}}"
+
+
+def _number(value: object) -> str:
+    if value is ...:
+        return r"\ldots"
+    if isinstance(value, float) and "e" in repr(value):
+        mantissa, power = repr(value).split("e")
+        return rf"{mantissa} \times 10^{{{int(power)}}}"
+    return rf"\mathrm{{{value}}}" if isinstance(value, bool | str) else repr(value)
+
+
+LATEX = Signs(
+    forms={
+        ast.Add: infix("+", SUM),
+        ast.Sub: infix("-", SUM),
+        ast.BitAnd: infix(r"\wedge", SUM),
+        ast.BitOr: infix(r"\vee", SUM),
+        ast.BitXor: infix(r"\oplus", SUM),
+        ast.Mult: infix(r"\cdot", PRODUCT),
+        ast.MatMult: infix(r"\,", PRODUCT),
+        ast.Div: Form(r"\frac{{{}}}{{{}}}", (0, 0)),
+        ast.FloorDiv: Form(r"\left\lfloor \frac{{{}}}{{{}}} \right\rfloor", (0, 0)),
+        ast.Pow: Form("{{{}}}^{{{}}}", (ATOM, 0), POWER),
+        ast.USub: Form("-{}", (PRODUCT,), SIGN - 2),
+        ast.Not: Form(r"\neg {}", (SIGN,), SIGN),
+        ast.Invert: Form(r"\neg {}", (SIGN,), SIGN),
+        "if": Form(r"\begin{{cases}} {} & {} \\ {} \end{{cases}}", (0, 0, 0)),
+        "sqrt": Form(r"\sqrt{{{}}}", (0,)),
+        "abs": Form(r"\left|{}\right|", (0,)),
+        "T": Form(r"{{{}}}^{{\top}}", (ATOM,), POWER),
+        "sub": Form("{{{}}}_{{{}}}", (ATOM, 0)),
+        "factor": Form("{}^{{{}}}", (ATOM, 0)),
+        "paren": Form(r"\left({}\right)", (0,)),
+        "list": Form(r"\left[{}\right]", (0,)),
+    },
+    compared={
+        ast.Lt: "<",
+        ast.LtE: r"\le",
+        ast.Gt: ">",
+        ast.GtE: r"\ge",
+        ast.Eq: "=",
+        ast.NotEq: r"\ne",
+    },
+    name=name_latex,
+    keyword=name_latex,
+    function=lambda name: f"\\{name}" if name in _FUNCTIONS else _upright(name),
+    family=_upright,
+    plain=str,
+    number=_number,
+    mode=_mode,
+    product=lambda letters: rf"\prod_{{{letters}}} ",
+    given=r" \mid ",
+    times=r" \cdot ",
+    conditional=Form(r"p\left({}\right) \;\propto\; {}", (0, 0)),
+)
+
+
+def conditional_html(text: str, names: Iterable[str]) -> str:
+    """`p(site | …) ∝ factor · factor`, as printed, in HTML: `<i>`, `<sub>` and `<sup>` alone, all else
+    escaped. `names` are those of sites and data."""
+    return Formula(names, HTML).conditional(text)
+
+
+def name_html(name: str) -> str:
+    """Greek letters as such, single letters in italics, words upright; what follows `_` is a subscript."""
+    head, *rest = name.split("_", 1)
+    if head and rest and rest[0]:
+        return f"{name_html(head)}<sub>{name_html(rest[0])}</sub>"
+    if name in GREEK:
+        size = "CAPITAL" if name[0].isupper() else "SMALL"
+        spelt = "LAMDA" if name.lower() == "lambda" else name.upper()
+        name = unicodedata.lookup(f"GREEK {size} LETTER {spelt}")
+    return f"<i>{escape(name)}</i>" if len(name) == 1 and name.isalpha() else escape(name)
+
+
+def _html_mode(how: Mapping[str, str]) -> str:
+    told = ", ".join(f"{n} = {v}" for n, v in how.items())
+    return f"<sup>{escape(told)}</sup>" if told else ""
+
+
+def _product(letters: str) -> str:
+    return f"∏<sub>{', '.join(map(name_html, letters.split(', ')))}</sub>\u202f"  # no line ends there
+
+
+HTML = Signs(
+    forms={
+        ast.Add: infix("+", SUM),
+        ast.Sub: infix("−", SUM),
+        ast.BitOr: infix("∨", SUM),
+        ast.BitXor: infix("⊕", SUM),
+        ast.Mult: infix("·", PRODUCT),
+        ast.MatMult: infix("\u2009", PRODUCT),
+        ast.Div: infix("/", PRODUCT),
+        ast.BitAnd: infix("∧", SUM),
+        ast.FloorDiv: Form("⌊{} / {}⌋", (PRODUCT, ATOM)),
+        ast.Pow: Form("{}<sup>{}</sup>", (ATOM, 0), POWER),
+        ast.USub: Form("−{}", (PRODUCT,), SIGN - 2),
+        ast.Not: Form("¬{}", (SIGN,), SIGN),
+        ast.Invert: Form("¬{}", (SIGN,), SIGN),
+        "if": Form("{} if {} else {}", (COMPARE, COMPARE, CHOICE), CHOICE),
+        "sqrt": Form("√({})", (0,)),
+        "abs": Form("|{}|", (0,)),
+        "T": Form("{}<sup>⊤</sup>", (ATOM,), POWER),
+        "sub": Form("{}<sub>{}</sub>", (ATOM, 0)),
+        "factor": Form("{}<sup>{}</sup>", (ATOM, 0)),
+        "paren": Form("({})", (0,)),
+        "list": Form("[{}]", (0,)),
+    },
+    compared={ast.Lt: "&lt;", ast.LtE: "≤", ast.Gt: "&gt;", ast.GtE: "≥", ast.Eq: "=", ast.NotEq: "≠"},
+    name=name_html,
+    keyword=escape,
+    function=escape,
+    family=escape,
+    plain=escape,
+    number=lambda value: "…" if value is ... else escape(str(value)).replace("-", "−"),
+    mode=_html_mode,
+    product=_product,
+    given=" | ",
+    times=" · ",
+    conditional=Form("<i>p</i>({}) ∝ {}", (0, 0)),
+)

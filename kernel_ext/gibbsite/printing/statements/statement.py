@@ -12,8 +12,7 @@ from gibbsite.density.density import Density
 from gibbsite.density.model.sites import Site
 from gibbsite.printing.elements.expression import Expression
 from gibbsite.printing.elements.indices import Index, letter
-from gibbsite.printing.elements.text import shape_of
-from gibbsite.printing.statements.notation import GIVEN, call, subscript
+from gibbsite.printing.elements.text import GIVEN, call, shape_of, subscript
 
 LETTERS = "ijkabcdefghlmnopqrsuvwxyz"
 

@@ -12,9 +12,8 @@ import numpy as np
 from jax import lax
 
 from gibbsite.programs.evaluation.copies import RULES as COPY_RULES
-from gibbsite.programs.evaluation.copies import Copies, copies_of
+from gibbsite.programs.evaluation.copies import Copies, at_full_size, copies_of, materialise
 from gibbsite.programs.evaluation.gathers import gathered, looked_up_nowhere
-from gibbsite.programs.evaluation.sizes import at_full_size, materialise
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr, JaxprEqn, Literal, bind_equation, shape_of
 from gibbsite.programs.jaxpr.primitives import of_kind, of_table

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gibbsite.programs.evaluation.copies import IN_BOUNDS
-from gibbsite.programs.evaluation.sizes import at_full_size, materialise
+from gibbsite.programs.evaluation.copies import IN_BOUNDS, at_full_size, materialise
 from gibbsite.programs.jaxpr.compat import JaxprEqn, shape_of
 
 

@@ -1,18 +1,67 @@
-"""Lowered programs → compiled ones, with options that are told to XLA for these alone."""
+"""Lowered programs → compiled ones, with options told to XLA for these alone; how long that takes here."""
 
+import json
+import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import jax
 import numpy as np
 
 from gibbsite.programs.jaxpr.compat import compiled_by, dumped, program_key, program_size, staged
-from gibbsite.programs.jaxpr.kept import chosen, found_or_made
-from gibbsite.programs.jaxpr.took import Took
+from gibbsite.programs.jaxpr.kept import chosen, found_or_made, put
 from gibbsite.programs.passes.for_cpu import lowered_for_cpu
+
+_FILE = "took.json"
+_MOST, _LAST, _MOST_BYTES = 64, 5, 100_000
+# programs of a size within this factor are alike; what they take goes with their size
+_ALIKE = 2.0
+_logger = logging.getLogger("gibbsite")
+
+
+class Took:
+    """Seconds by sort and size of program, in a file beside the compiled ones: the last of them, as numbers.
+
+    Whatever is wrong with the file, nothing is known: it is replaced by what is learnt next.
+    """
+
+    def __init__(self, folder: Path):
+        self._path = folder / _FILE
+
+    def expected(self, sort: str, size: int) -> float | None:
+        """Seconds that a program of so many bytes will take, by the last ones like it; None where there was
+        none."""
+        alike = [s * size / n for k, n, s in self._read() if k == sort and 1 / _ALIKE <= n / size <= _ALIKE]
+        return median(alike[-_LAST:]) if alike else None
+
+    def add(self, sort: str, size: int, seconds: float) -> None:
+        """Remember what a program took."""
+        rows = [*self._read(), (sort, size, round(seconds, 3))][-_MOST:]
+        try:
+            put(self._path, json.dumps(rows).encode())
+        except OSError as error:  # the cache of compiled programs, in the same folder, tells of it
+            _logger.debug("cannot remember how long compiling took: %s", error)
+
+    def _read(self) -> list[tuple[str, int, float]]:
+        try:
+            with self._path.open("rb") as file:
+                rows = json.loads(file.read(_MOST_BYTES))
+            found = [(str(sort), int(size), float(seconds)) for sort, size, seconds in rows]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, TypeError) as error:
+            _logger.debug("what was remembered of compiling is of no use: %s", error)
+            return []
+        return [(k, n, s) for k, n, s in found if n > 0 and math.isfinite(s) and s >= 0]
+
 
 # On CPUs XLA runs every operation of a `while` loop as a task of its own, unless one pass of the loop touches
 # no more bytes than this: then the loop becomes one function. The default, 1 kB, is less than the state of
@@ -169,3 +218,60 @@ def _message(field: int, content: bytes) -> bytes:
 
 def _number(n: int) -> bytes:
     return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + _number(n >> 7)
+
+
+# What a `with` statement of JAX's says about the thread it is in, carried to another one.
+#
+# A run samples in a thread of its own, and JAX's contexts (`jax.enable_x64`, `jax.default_prng_impl`, …)
+# hold for one thread. What held where the model was made is what its program was traced for.
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """JAX's settings that decide what a program computes."""
+
+    enable_x64: bool
+    default_prng_impl: str
+    default_matmul_precision: str | None
+    numpy_dtype_promotion: str
+    threefry_partitionable: bool = True
+
+    @classmethod
+    def here(cls) -> "Surroundings":
+        """Those of this thread, now."""
+        config: Any = jax.config
+        return cls(
+            bool(config.jax_enable_x64),
+            str(config.jax_default_prng_impl),
+            config.jax_default_matmul_precision,
+            str(getattr(config.jax_numpy_dtype_promotion, "value", config.jax_numpy_dtype_promotion)),
+            bool(getattr(config, "jax_threefry_partitionable", True)),
+        )
+
+    def with_numbers_of(self, other: "Surroundings") -> "Surroundings":
+        """These, with the types of numbers of `other`: a program is run with those it was traced for."""
+        promotion = other.numpy_dtype_promotion
+        return replace(self, enable_x64=other.enable_x64, numpy_dtype_promotion=promotion)
+
+    def others(self, saved: Mapping[str, Any]) -> list[str]:
+        """Settings that were others when a run was saved: `jax_enable_x64=True (here False)`."""
+        now = asdict(self)
+        differ = [n for n in now if n in saved and saved[n] != now[n]]
+        return [f"jax_{n}={str(saved[n])[:40]} (here {now[n]})" for n in differ]
+
+    @contextmanager
+    def carried(self) -> Iterator[None]:
+        """Have them hold in this thread."""
+        with ExitStack() as stack:
+            now = Surroundings.here()
+            if now.enable_x64 != self.enable_x64:
+                stack.enter_context(jax.enable_x64(self.enable_x64))
+            if now.default_prng_impl != self.default_prng_impl:
+                stack.enter_context(jax.default_prng_impl(self.default_prng_impl))
+            if now.default_matmul_precision != self.default_matmul_precision:
+                stack.enter_context(jax.default_matmul_precision(self.default_matmul_precision))
+            if now.numpy_dtype_promotion != self.numpy_dtype_promotion:
+                stack.enter_context(jax.numpy_dtype_promotion(self.numpy_dtype_promotion))
+            if now.threefry_partitionable != self.threefry_partitionable:
+                stack.enter_context(jax.threefry_partitionable(self.threefry_partitionable))
+            yield

@@ -25,7 +25,7 @@ from gibbsite.programs.jaxpr.compat import (
     scan_inputs,
 )
 from gibbsite.programs.jaxpr.primitives import ADDS, SCANS, of_kind
-from gibbsite.programs.passes.parts import traced
+from gibbsite.programs.passes.replaced import traced
 
 _INVARIANT, _COUNTER, _SEQUENCE = "invariant", "counter", "sequence"
 

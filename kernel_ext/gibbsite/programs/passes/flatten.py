@@ -20,7 +20,7 @@ from gibbsite.programs.jaxpr.compat import (
 from gibbsite.programs.jaxpr.source_line import equation_line
 from gibbsite.programs.jaxpr.values import Values
 from gibbsite.programs.passes.local import LOCAL, Local
-from gibbsite.programs.passes.parts import jaxpr_of_parts, live
+from gibbsite.programs.passes.replaced import jaxpr_of_parts, live
 
 
 class Builder:

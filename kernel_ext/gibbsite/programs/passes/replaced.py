@@ -1,16 +1,24 @@
 """A program with some of its equations computed otherwise, in bodies of calls, loops and branches too."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax.scipy.special import xlog1py, xlogy
 
 from gibbsite.programs.jaxpr.compat import (
     ClosedJaxpr,
+    Jaxpr,
     JaxprEqn,
+    Var,
     bind_equation,
     closed_call_body,
+    custom_name,
+    dce_jaxpr,
     has_own_derivative,
+    jaxpr_as_fun,
+    make_jaxpr_like,
 )
 from gibbsite.programs.jaxpr.walker import walk
 
@@ -74,3 +82,93 @@ def _changed(body: Any, choice: Choice, shut: bool) -> Any:
         for v in body.jaxpr.invars
     ]
     return jax.make_jaxpr(lambda *xs: replayed(body, xs, choice, shut))(*specs)
+
+
+# Derivatives of x log y where x and y are 0, which JAX takes for 0 / 0.
+#
+# Where nothing is counted the logarithm of a rate has no weight, and x log y is 0 for every y: so is its
+# derivative by y. A rate or a probability of 0 comes from data as people write them (`at_risk * rate`) and
+# from discrete sites (`present * p`), and one such element made the whole gradient undefined.
+
+
+def with_slopes(fn: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+    """`fn` with these derivatives, which is run once to find such products."""
+
+    def run(x: jax.Array) -> jax.Array:
+        closed: Any = jax.make_jaxpr(fn)(x)
+        if changes(closed, slopes, shut=True):
+            return replayed(closed, [x], slopes, shut=True)[0]
+        (same,) = jaxpr_as_fun(closed)(x)
+        return same
+
+    return run
+
+
+def slopes(eqn: JaxprEqn) -> Replacement | None:
+    """The same product with these derivatives; None for other equations."""
+    product = _PRODUCTS.get(custom_name(eqn))
+    return None if product is None else lambda _, xs: [product(*xs)]
+
+
+@jax.custom_jvp
+def _xlogy(x: Any, y: Any) -> Any:
+    return xlogy(x, y)
+
+
+@_xlogy.defjvp
+def _(xs: Any, dxs: Any) -> Any:
+    (x, y), (dx, dy) = xs, dxs
+    nothing = x == 0
+    return xlogy(x, y), dx * jnp.log(y) + dy * jnp.where(nothing, 0, x / jnp.where(nothing, 1, y))
+
+
+@jax.custom_jvp
+def _xlog1py(x: Any, y: Any) -> Any:
+    return xlog1py(x, y)
+
+
+@_xlog1py.defjvp
+def _(xs: Any, dxs: Any) -> Any:
+    (x, y), (dx, dy) = xs, dxs
+    nothing = x == 0
+    return xlog1py(x, y), dx * jnp.log1p(y) + dy * jnp.where(nothing, 0, x / jnp.where(nothing, 1, 1 + y))
+
+
+_PRODUCTS: dict[str, Callable[..., Any]] = {"xlogy": _xlogy, "xlog1py": _xlog1py}
+
+
+def traced(fn: Callable[..., Any], atoms: Sequence[Any]) -> ClosedJaxpr:
+    """The program of `fn` applied to arrays like these variables and literals."""
+    specs = [jax.ShapeDtypeStruct(a.aval.shape, a.aval.dtype) for a in atoms]
+    closed: Any = jax.make_jaxpr(fn)(*specs)
+    return closed
+
+
+def jaxpr_of_parts(
+    constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Any], eqns: Sequence[JaxprEqn]
+) -> Jaxpr:
+    """A jaxpr made of equations; its debug information, which names inputs and outputs, is that of another
+    one of the same size."""
+    template = traced(lambda *xs: [0.0] * len(outvars), invars).jaxpr
+    return make_jaxpr_like(template, constvars, invars, outvars, eqns)
+
+
+def given(closed: ClosedJaxpr, variables: Iterable[Any], outputs: Sequence[Any] | None = None) -> ClosedJaxpr:
+    """`closed` with some of its variables as further inputs, after all others, instead of being computed;
+    `outputs` are others than its own."""
+    jaxpr, taken = closed.jaxpr, dict.fromkeys(variables)
+
+    def kept(eqn: JaxprEqn) -> JaxprEqn:
+        if not any(v in taken for v in eqn.outvars):
+            return eqn
+        return eqn.replace(outvars=[Var(v.aval) if v in taken else v for v in eqn.outvars])
+
+    inputs = [*jaxpr.invars, *(v for v in taken if v not in set(jaxpr.invars))]
+    outputs = jaxpr.outvars if outputs is None else outputs
+    cut = jaxpr_of_parts(jaxpr.constvars, inputs, outputs, list(map(kept, jaxpr.eqns)))
+    return ClosedJaxpr(live(cut), closed.consts)
+
+
+def live(jaxpr: Jaxpr) -> Jaxpr:
+    """`jaxpr` without the equations that no output needs; inputs and outputs stay."""
+    return dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)[0]

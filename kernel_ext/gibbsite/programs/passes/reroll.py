@@ -30,7 +30,7 @@ from gibbsite.programs.jaxpr.compat import (
 )
 from gibbsite.programs.jaxpr.primitives import JOINS, SLICES, of_kind
 from gibbsite.programs.passes.flatten import Builder
-from gibbsite.programs.passes.parts import traced
+from gibbsite.programs.passes.replaced import traced
 
 Ref = tuple[int, int, int]
 """A value among alike ones: the key of its equation, which output, which instance."""

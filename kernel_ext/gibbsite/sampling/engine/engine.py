@@ -20,8 +20,7 @@ from gibbsite.errors import CheckpointError
 from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.kernels.nuts.windows import FINAL
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.programs.jaxpr.compiling import compiled
-from gibbsite.programs.jaxpr.surroundings import Surroundings
+from gibbsite.programs.jaxpr.compiling import Surroundings, compiled
 from gibbsite.programs.passes.for_cpu import for_cpu, lowered_for_cpu
 from gibbsite.sampling.engine.abandonable import beside
 from gibbsite.sampling.engine.forward import forward

@@ -10,7 +10,7 @@ import numpy as np
 
 from gibbsite.errors import OptionError, ResourceError, UnknownNameError
 from gibbsite.ground.arguments import shown
-from gibbsite.ground.memory import available_memory, readable
+from gibbsite.ground.process import available_memory, readable
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import empty_like
 

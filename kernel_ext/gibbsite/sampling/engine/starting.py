@@ -21,8 +21,8 @@ from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.initial import RADIUS, bad_chains, check_start
 from gibbsite.sampling.engine.repair import Repair, repairable
 from gibbsite.sampling.warm.scout import STEPS, masses, weightless
-from gibbsite.validation.certain import undecided
 from gibbsite.validation.check import told_start
+from gibbsite.validation.limits import undecided
 
 TRIES = 100
 """How often a chain's start is drawn anew, as often as NumPyro's `find_valid_initial_params` does."""

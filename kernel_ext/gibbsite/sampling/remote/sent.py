@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.errors import ModelError
-from gibbsite.programs.jaxpr.surroundings import Surroundings
+from gibbsite.programs.jaxpr.compiling import Surroundings
 from gibbsite.programs.passes.for_cpu import for_cpu
 from gibbsite.sampling.remote.worker import Program
 from gibbsite.storage import checkpoint

@@ -23,8 +23,7 @@ import jax
 import numpy as np
 
 from gibbsite.ground.process import after_fork
-from gibbsite.programs.jaxpr.compiling import compiled
-from gibbsite.programs.jaxpr.surroundings import Surroundings
+from gibbsite.programs.jaxpr.compiling import Surroundings, compiled
 from gibbsite.storage import checkpoint
 
 _KEPT = 8

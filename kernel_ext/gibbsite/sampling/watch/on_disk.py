@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from gibbsite.diagnostics.measures.snapshot import Notice, Stored
-from gibbsite.ground.memory import readable
+from gibbsite.ground.process import readable
 
 
 def stored(store: Any, left: float) -> Stored | None:

@@ -24,9 +24,8 @@ from bokeh.plotting import figure
 
 from gibbsite.graph.drawing.style import INK, PLATE, PLATE_TEXT, TEXT_SIZE, TITLE_SIZE
 from gibbsite.graph.listing import summary
-from gibbsite.views.graph.columns import MAX_WIDTH
 from gibbsite.views.graph.picture import summary_html
-from gibbsite.views.graph.store import store_of
+from gibbsite.views.graph.store import MAX_WIDTH, store_of
 from gibbsite.views.host.assets import joined
 from gibbsite.views.host.wire import packed
 

@@ -12,14 +12,13 @@ from typing import Any
 
 from gibbsite.errors import GibbsiteError
 from gibbsite.graph.listing import brief
-from gibbsite.views.graph.binding import Binding
-from gibbsite.views.graph.change import Change, apply
+from gibbsite.views.graph.change import Binding, Change, apply
 from gibbsite.views.graph.figure import graph_root
 from gibbsite.views.graph.picture import graph_svg
 from gibbsite.views.graph.store import store_of
 from gibbsite.views.graph.watch import badges, draws_html
 from gibbsite.views.host.bokeh import BokehWidget
-from gibbsite.views.host.static import svg_html
+from gibbsite.views.host.display import svg_html
 from gibbsite.views.host.wire import packed
 
 _EVERY = 1.0  # seconds between two looks at a run

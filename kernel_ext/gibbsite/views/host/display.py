@@ -7,7 +7,9 @@ saved, re-opened, converted or previewed notebook shows the twin, and the twin's
 not found" that JupyterLab puts in the place of a widget without a kernel.
 """
 
+import base64
 from collections.abc import Callable
+from html import escape
 from typing import Any, Protocol
 
 from IPython.core.getipython import get_ipython
@@ -107,3 +109,35 @@ def update_twin(view: Hosted, twin: str) -> None:
             transient={"display_id": twin},
             update=True,
         )
+
+
+def name_of(thing: Any, otherwise: str) -> str:
+    """The notebook's name for a thing: `otherwise` if that is it, or nothing else is."""
+    shell = get_ipython()
+    space = {} if shell is None else shell.user_ns
+    if space.get(otherwise) is thing:
+        return otherwise
+    own = (n for n, v in list(space.items()) if v is thing and not n.startswith("_"))
+    return next(own, otherwise)
+
+
+# Static renderings that survive every viewer: a self-contained SVG inside an ``<img>``.
+#
+# JupyterLab empties inline ``<svg>`` in a notebook that is not trusted, and code hosting does so always; an
+# image with a data address is kept by both, scales to the cell's width and cannot clash with page styles.
+
+
+def svg_html(svg: str, alt: str, width: int | None = None) -> str:
+    """An ``<img>`` that holds `svg`; `alt` is read where images are not shown.
+
+    Args:
+        svg: a complete SVG document with ``xmlns`` and a ``viewBox``.
+        alt: one line that says what the picture shows.
+        width: pixels it would like to have; it shrinks with the page.
+    """
+    data = base64.b64encode(svg.encode()).decode()
+    size = f' width="{width}"' if width else ""
+    return (
+        f'<img class="gibbsite-svg" alt="{escape(alt, quote=True)}"{size} '
+        f'style="max-width:100%;height:auto" src="data:image/svg+xml;base64,{data}">'
+    )

@@ -8,12 +8,25 @@ import numpy as np
 from gibbsite.errors import UnknownNameError
 from gibbsite.prediction.uses.checking import BINARY, CATEGORIES, CENSORED, COUNTS, Checks, Curve, Statistic
 from gibbsite.sampling.derived.interval import chosen
-from gibbsite.views.host.static import svg_html
+from gibbsite.views.host.display import svg_html
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import BAD, CHAINS, OTHERS
-from gibbsite.views.plots.picture import axes, rows_svg
-from gibbsite.views.plots.plot import INK, Axis, Band, Bars, Dots, Line, Plot, Rows, Rule, Stretches, reach
-from gibbsite.views.posterior.still import WIDTH, Picture
+from gibbsite.views.plots.plot import (
+    INK,
+    Axis,
+    Band,
+    Bars,
+    Dots,
+    Line,
+    Plot,
+    Rows,
+    Rule,
+    Stretches,
+    axes,
+    reach,
+    rows_svg,
+)
+from gibbsite.views.posterior.cards import STILL_WIDTH, Picture
 from gibbsite.views.predictions.plots import counts, shares
 
 CARD = 150
@@ -130,16 +143,18 @@ def check_card(plot: Plot, written: str = "") -> dict[str, Any]:
 def plot_checks(checks: Checks, each: str | None = None) -> Picture:
     """The picture of checks, or of one plot for `each` group."""
     rows = checks_rows(checks) if each is None else _rows(each_group(checks, each), 3)
-    markup, height = rows_svg(rows, WIDTH, least=1 if each is None else len(rows[0]))
+    markup, height = rows_svg(rows, STILL_WIDTH, least=1 if each is None else len(rows[0]))
     legend = legend_of(checks)
     markup += svg.text(8, height + 12, legend)
-    return Picture(svg.document(WIDTH, height + 20, [markup]), f"{legend}\n{checks!r}")
+    return Picture(svg.document(STILL_WIDTH, height + 20, [markup]), f"{legend}\n{checks!r}")
 
 
 def checks_html(checks: Checks) -> str:
     """The same for a page."""
     found = plot_checks(checks)
-    return f'<div class="gibbsite-checks">{svg_html(found.svg, found.text.splitlines()[0], WIDTH)}</div>'
+    return (
+        f'<div class="gibbsite-checks">{svg_html(found.svg, found.text.splitlines()[0], STILL_WIDTH)}</div>'
+    )
 
 
 def _outcome(checks: Checks, few: bool) -> Plot:

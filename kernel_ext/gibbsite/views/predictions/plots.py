@@ -5,12 +5,30 @@ Numbers over a range: the share of values below each, of the data and of replica
 yes or no: how often each value. Rows without data of their own: every row's mean and interval.
 """
 
+from html import escape
+from typing import Any
+
 import numpy as np
 
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.sampling.derived.interval import chosen
+from gibbsite.views.host.display import svg_html
+from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import BAD, CHAINS
-from gibbsite.views.plots.plot import INK, Axis, Band, Bars, Dots, Line, Plot, Rows, Stretches, reach
+from gibbsite.views.plots.plot import (
+    INK,
+    Axis,
+    Band,
+    Bars,
+    Dots,
+    Line,
+    Plot,
+    Rows,
+    Stretches,
+    reach,
+    rows_svg,
+)
+from gibbsite.views.posterior.cards import STILL_WIDTH, Picture
 
 REPLICATES = 400  # their pointwise intervals have a Monte Carlo error below a twentieth of their width
 _GRID = 160
@@ -118,3 +136,40 @@ def _names(prediction: Prediction, name: str, shape: tuple[int, ...]) -> list[st
         return [str(t)[:14] for t in index]
     told = [[str(t) for t in (range(n) if ts is None else ts)] for n, ts in zip(shape, labels, strict=True)]
     return [", ".join(told[a][i] for a, i in enumerate(at))[:14] for at in np.ndindex(shape)]
+
+
+_LINES = 10  # of the table below a picture
+
+
+def plot_prediction(prediction: Prediction, name: str) -> Picture:
+    """The picture of one site of a prediction."""
+    markup, height = rows_svg(plots_of(prediction, name), STILL_WIDTH)
+    return Picture(svg.document(STILL_WIDTH, height, [markup]), f"{name}: {prediction.note}")
+
+
+def prediction_html(prediction: Prediction) -> str:
+    """The note, the first outcome's picture, and the head of the table."""
+    parts = [f"<p>{escape(prediction.model_name)}: {escape(prediction.note)}</p>"]
+    if prediction.draws:
+        name = next(iter(prediction.outcomes or prediction.draws))
+        picture = plot_prediction(prediction, name)
+        parts.append(svg_html(picture.svg, picture.text, STILL_WIDTH))
+    parts.append(f"<pre>{escape(table_text(prediction))}</pre>")
+    return f'<div class="gibbsite-prediction">{"".join(parts)}</div>'
+
+
+def prediction_text(prediction: Prediction) -> str:
+    """The same for terminals, without the picture."""
+    return f"{prediction!r}\n{table_text(prediction)}"
+
+
+def table_text(prediction: Prediction) -> str:
+    """The first rows of the table."""
+    return head_of(prediction.to_frame()) if prediction.outcomes else ""
+
+
+def head_of(frame: Any) -> str:
+    """The first rows of a pandas or polars table, and how many more there are."""
+    head = frame.head(_LINES)
+    text = head.to_string() if hasattr(head, "to_string") else str(head)
+    return text + (f"\n… and {len(frame) - _LINES} more rows" if len(frame) > _LINES else "")

@@ -10,7 +10,7 @@ from gibbsite.diagnostics.verdict.compare import Comparison, compare
 from gibbsite.diagnostics.verdict.cure import Cure
 from gibbsite.diagnostics.verdict.cures import cures
 from gibbsite.errors import GibbsiteError
-from gibbsite.views.host.names import name_of
+from gibbsite.views.host.display import name_of
 from gibbsite.views.run.content import ENDED, status_of
 from gibbsite.views.run.words import fixed, number, progress, whole
 

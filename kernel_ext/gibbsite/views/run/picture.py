@@ -7,7 +7,7 @@ import numpy as np
 
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import ANY_FAINT, ANY_LINE, BAD, BLOCKS, CHAINS, STATUS, WORN
-from gibbsite.views.plots.picture import rows_svg
+from gibbsite.views.plots.plot import rows_svg
 from gibbsite.views.posterior.cards import cards_svg
 from gibbsite.views.posterior.gather import Posterior
 from gibbsite.views.run import centring, words

@@ -1,15 +1,46 @@
 """What the page writes around the plots of a run: plain JSON values."""
 
 import math
+import re
+from functools import cache
+from html import escape
 from typing import Any
 
-from gibbsite.views.host.control import HEARD_WHILE_BUSY
+from gibbsite.diagnostics.verdict.advice import sections
+from gibbsite.views.host.bokeh import HEARD_WHILE_BUSY
 from gibbsite.views.ink.colours import BLOCKS, CHAINS, STATUS
 from gibbsite.views.run import centring, words
-from gibbsite.views.run.advice import advice_html
-from gibbsite.views.run.content import ENDED, MAX_CHAINS, RHAT_LIMIT, Content, status_of
+from gibbsite.views.run.content import ENDED, MAX_CHAINS, RHAT_LIMIT, Content, gather, status_of
 from gibbsite.views.run.convergence import chain_name, stroke
 from gibbsite.views.run.picture import chain_words, progress_shares, warmup_share
+
+_CODE = re.compile(r"`([^`]+)`")
+_STRESS = re.compile(r"\*([^*]+)\*")
+
+
+@cache
+def advice_html(topic: str) -> str:
+    """The section on `topic`: paragraphs and lists, with code and stress; empty for no topic."""
+    if topic not in sections():
+        return ""
+    out = []
+    for block in sections()[topic][1].split("\n\n"):
+        if block.startswith("- "):
+            items = re.split(r"\n- ", block[2:])
+            out.append("<ul>" + "".join(f"<li>{_inline(item)}</li>" for item in items) + "</ul>")
+        else:
+            out.append(f"<p>{_inline(block)}</p>")
+    return "".join(out)
+
+
+def _inline(text: str) -> str:
+    pieces = _CODE.split(" ".join(text.split()))
+    # Every second piece is code, in which an asterisk is one.
+    return "".join(
+        f"<code>{escape(piece)}</code>" if i % 2 else _STRESS.sub(r"<em>\1</em>", escape(piece))
+        for i, piece in enumerate(pieces)
+    )
+
 
 WARMING_NOTE = (
     "The sampler is adapting. What is plotted is warm-up: these steps are no draws and count nowhere."
@@ -105,3 +136,64 @@ def _blocks(snapshot: Any) -> list[dict[str, Any]]:
         }
         for i, (block, share) in enumerate(zip(snapshot.blocks, shares, strict=True))
     ]
+
+
+_ROWS = 8
+_RULE = "1px solid rgba(127,127,127,.35)"
+_CELL = "padding:2px 10px 2px 0;border:none;background:transparent;color:inherit"
+_BAD = "color:#d0493e;font-weight:600"
+_FLAGS = {"rhat": "rhat_bad", "ess_bulk": "bulk_bad", "ess_tail": "tail_bad"}
+
+
+def card_html(run: Any) -> str:
+    """The run's state, verdict, warnings and worst parameters as HTML without scripts or style sheets."""
+    content = gather(run, labels=(), limit=_ROWS)
+    snapshot = content.snapshot
+    word, colour = status_of(snapshot)
+    pill = (
+        f'<span style="background:{STATUS[colour]};color:#fff;border-radius:10px;padding:1px 10px;'
+        f'font-weight:600;font-size:12px">{escape(word)}</span>'
+    )
+    parts = [
+        f"<div><b>{escape(content.model)}</b> {pill} {escape(words.progress(snapshot))}</div>",
+        *(f'<div style="{_BAD}">{escape(line)}</div>' for line in _trouble(run, snapshot)),
+        _table(content),
+        '<div style="opacity:.7;font-size:12px">run.dashboard() shows plots · run.report("run.html") writes '
+        "them to a file · run.draws holds the numbers</div>",
+    ]
+    return f'<div class="gibbsite-run" style="font:13px/1.5 system-ui,sans-serif">{"".join(parts)}</div>'
+
+
+def _trouble(run: Any, snapshot: Any) -> list[str]:
+    """The verdict's reasons and the warnings that say something else."""
+    verdict = run.verdict
+    ended = snapshot.status in ("finished", "stopped", "failed")
+    reasons = list(verdict.reasons) if ended and not verdict.ok else []
+    told = ("rhat", "stuck", "labels", "signs", "divergences") if reasons else ()
+    return list(dict.fromkeys([*reasons, *(w.text for w in snapshot.warnings if w.topic not in told)]))
+
+
+def _table(content: Content) -> str:
+    rows = words.rows(content)[:_ROWS]
+    if not rows:
+        return ""
+    heads = "".join(_cell("th", h or "worst first", i, "") for i, h in enumerate(words.HEADS))
+    lines = []
+    for row in rows:
+        cells = (
+            _cell("td", row[name], i, _BAD if row.get(_FLAGS.get(name, "")) else "")
+            for i, name in enumerate(words.CELLS)
+        )
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        '<table style="border-collapse:collapse;font-size:12px;margin:4px 0;'
+        f'font-variant-numeric:tabular-nums" title="red: R-hat above {RHAT_LIMIT}, or ESS below '
+        f'{content.ess_limit}">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+def _cell(tag: str, value: str, place: int, more: str) -> str:
+    align = "left" if place == 0 else "right"
+    rule = f"border-bottom:{_RULE};" if tag == "th" else ""
+    return f'<{tag} style="{_CELL};{rule}text-align:{align};{more}">{escape(value)}</{tag}>'

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import random
 from jax.flatten_util import ravel_pytree
+from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import logsumexp
 
 from gibbsite.conditional.draws.slice import slice_in_turn
 from gibbsite.errors import OptionError
@@ -17,9 +19,130 @@ from gibbsite.kernels.nuts import collectives as over_chains
 from gibbsite.kernels.nuts.state import averages_after, averages_at
 from gibbsite.kernels.nuts.tree import chance, grown
 from gibbsite.kernels.nuts.windows import ring_length, window_ends
-from gibbsite.kernels.tempered.ladder import even_rungs, first_rungs, swaps
-from gibbsite.kernels.tempered.reference import MOST, Reference
-from gibbsite.programs.passes.slopes import with_slopes
+from gibbsite.programs.passes.replaced import with_slopes
+
+MOST = 8
+"""Normals at most: chains beyond these share them."""
+_WIDER = 1.2
+"""How much wider the normals are than the draws: what is too narrow has tails that replicas seldom leave."""
+_WIDE = 0.1
+"""Share of the wide normal. Its draws are mostly rejected, and no exchange can be accepted more often."""
+_LEAST = 10.0
+"""Draws that a normal is fitted to at least."""
+
+
+class Reference(NamedTuple):
+    """A mixture of normals in flat coordinates `[size]`: `means` `[k, size]` and triangular `factors`
+    `[k, size, size]` that are fitted, equally often, and a wide one, location and scale by number, that is
+    not.
+
+    One normal for every chain, as chains may have found different modes: a single one that covers modes of
+    different widths has no draws in the narrow one, and no power of the density leads there (Woodard,
+    Schmidler and Huber 2009). The wide one is for modes that no chain has found (Surjanovic and others 2022).
+    """
+
+    means: jax.Array
+    factors: jax.Array
+    wide_mean: jax.Array
+    wide_scale: jax.Array
+
+    def draw(self, key: jax.Array) -> jax.Array:
+        """One draw `[size]`."""
+        key_wide, key_which, key_e = random.split(key, 3)
+        e = random.normal(key_e, self.wide_mean.shape, self.wide_mean.dtype)
+        k = random.randint(key_which, (), 0, self.means.shape[0])
+        fitted, wide = self.means[k] + self.factors[k] @ e, self.wide_mean + self.wide_scale * e
+        return jnp.where(random.bernoulli(key_wide, _WIDE), wide, fitted)
+
+    def logdensity(self, u: jax.Array) -> jax.Array:
+        """The normalised log density at `u`."""
+        size, k = u.shape[0], self.means.shape[0]
+        wide = (u - self.wide_mean) / self.wide_scale
+        far = jnp.log(_WIDE) - 0.5 * wide @ wide - jnp.sum(jnp.log(self.wide_scale))
+        each = jnp.log((1 - _WIDE) / k) + self._by_normal(u)
+        return logsumexp(jnp.append(each, far)) - 0.5 * size * jnp.log(2 * jnp.pi)
+
+    def _by_normal(self, u: jax.Array) -> jax.Array:
+        """The log density at `u` of each fitted normal `[k]`, without the constant of all."""
+
+        def one(mean: jax.Array, factor: jax.Array) -> jax.Array:
+            e = solve_triangular(factor, u - mean, lower=True)
+            return -0.5 * e @ e - jnp.sum(jnp.log(jnp.diag(factor)))
+
+        return jax.vmap(one)(self.means, self.factors)
+
+    def fitted_to(self, x: jax.Array, counts: jax.Array, first: jax.Array) -> "Reference":
+        """The same with normals fitted to the draws `[chain, draw, size]` that `counts` `[chain, draw]`
+        marks.
+
+        The `first` time each to those of its chain; then to those that are more likely its own than others',
+        a step of expectation maximisation. So they stay with their modes when chains go to and fro between
+        these. Of few draws of many numbers the correlations count the less."""
+        k, rows = self.means.shape[0], x.reshape(-1, x.shape[-1])
+        weight = (counts & jnp.isfinite(x).all(axis=-1)).reshape(-1).astype(x.dtype)
+        rows = jnp.where(weight[:, None] > 0, rows, self.wide_mean)
+        chain = jnp.repeat(jnp.arange(x.shape[0]), x.shape[1]) % k
+        own = jax.nn.one_hot(chain, k, dtype=x.dtype)
+        share = jnp.where(first, own, jax.nn.softmax(jax.vmap(self._by_normal)(rows), axis=-1))
+        means, factors = jax.vmap(_moments, in_axes=(None, 1, 0, 0))(
+            rows, share * weight[:, None], self.means, self.factors
+        )
+        return self._replace(means=means, factors=factors)
+
+
+def _moments(
+    rows: jax.Array, weight: jax.Array, mean: jax.Array, factor: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Location and widened triangular scale of weighted rows; those that were there where rows are few."""
+    n, size = weight.sum(), rows.shape[1]
+    new = weight @ rows / jnp.maximum(n, 1.0)
+    centred = (rows - new) * jnp.sqrt(weight)[:, None]
+    cov = centred.T @ centred / jnp.maximum(n - 1, 1.0)
+    diagonal, share = jnp.diag(cov), n / (n + size)
+    cov = share * cov + jnp.diag((1 - share) * diagonal + 1e-4 * diagonal + 1e-10)
+    scale = _WIDER * jnp.linalg.cholesky(cov)
+    good = (n > _LEAST) & jnp.isfinite(scale).all() & jnp.isfinite(new).all()
+    return jnp.where(good, new, mean), jnp.where(good, scale, factor)
+
+
+class Swaps(NamedTuple):
+    """Which replica each rung takes `[rung]`, and the probability that each pair of neighbours rejects an
+    exchange `[rung - 1]`."""
+
+    taken: jax.Array
+    rejects: jax.Array
+
+
+def swaps(key: jax.Array, betas: jax.Array, log_ratio: jax.Array, odd: jax.Array) -> Swaps:
+    """Exchanges of neighbouring replicas, whose log densities beside the reference's are `log_ratio`
+    `[rung]`: of the odd pairs or of the even ones, in turn and not at random, which makes replicas go on in
+    the direction in which they went (Okabe and others 2001; Syed and others 2022). Each is accepted as
+    Metropolis has it, so that every rung's density is left as it is."""
+    rungs = betas.shape[0]
+    gain = jnp.diff(betas) * (log_ratio[:-1] - log_ratio[1:])
+    gain = jnp.where(jnp.isnan(gain), -jnp.inf, gain)
+    accepts = jnp.exp(jnp.minimum(gain, 0.0))
+    pair = jnp.arange(rungs - 1)
+    turn = pair % 2 == jnp.where(odd, 1, 0)
+    swapped = turn & (random.uniform(key, (rungs - 1,), betas.dtype) < accepts)
+    up = jnp.concatenate([swapped, jnp.zeros(1, bool)])
+    down = jnp.concatenate([jnp.zeros(1, bool), swapped])
+    at = jnp.arange(rungs)
+    return Swaps(jnp.where(up, at + 1, jnp.where(down, at - 1, at)), 1 - accepts)
+
+
+def even_rungs(betas: jax.Array, rejects: jax.Array) -> jax.Array:
+    """Rungs `[rung]` between which, by the mean rejections between those of now `[rung - 1]`, exchanges are
+    rejected equally often (Syed and others 2022, algorithm 4): evenly spaced in the communication barrier."""
+    barrier = jnp.concatenate([jnp.zeros(1), jnp.cumsum(rejects + 1e-3)])
+    wanted = jnp.linspace(0.0, 1.0, betas.shape[0]) * barrier[-1]
+    return jnp.interp(wanted, barrier, betas).at[0].set(0.0).at[-1].set(1.0).astype(betas.dtype)
+
+
+def first_rungs(rungs: int) -> jax.Array:
+    """Where rungs stand before anything is known: closer to the reference, where densities change most."""
+    return jnp.linspace(0.0, 1.0, rungs) ** 3
+
 
 EXPLORERS = ("NUTS", "Slice")
 _TARGET = 0.8

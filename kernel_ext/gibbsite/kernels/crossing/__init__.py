@@ -1,1 +1,0 @@
-"""Discrete and continuous sites that decide each other → one update of both, or why there is none."""
