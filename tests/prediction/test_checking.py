@@ -238,3 +238,8 @@ def test_a_run_that_goes_on_meanwhile_is_asked_once(run, monkeypatch):
     monkeypatch.setattr(type(run), "draws", property(growing))
     found = predict(run, draws=1000)
     assert found.draws["y"].shape == (2, 10, N)
+
+
+def test_a_usual_statistic_that_is_asked_for_is_shown_once(run):
+    texts = [s.text for s in run.checks(draws=50, statistics=["mean(y)"], leave_one_out=False).statistics]
+    assert texts[0] == "mean(y)" and len(texts) == len(set(texts))

@@ -382,6 +382,7 @@ def _statistics(
     made = [
         s for n in usual if (s := _usual(out, n)).seen != s.draws[0] or np.ptp(s.draws)
     ]  # no zeros at all
+    made = [s for s in made if s.text not in texts]  # which come first, as they are asked for
     for text in texts:
         if not isinstance(text, str):
             raise OptionError(f"a statistic is a text such as 'max({out.site})', not {shown(text)}")
