@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
-from helpers.truths.left_out import left_out
+from helpers.left_out import left_out
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan
 from scipy import stats

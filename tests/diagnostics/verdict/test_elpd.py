@@ -6,7 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from helpers.truths.left_out import left_out
+from helpers.left_out import left_out
 from numpyro import handlers
 from scipy import stats
 
