@@ -1,6 +1,5 @@
 """What `Model.check` asks: right models pass, planted faults are found by the test that is meant for them."""
 
-from concurrent.futures import Future
 from dataclasses import replace
 
 import gibbsite as gb
@@ -30,6 +29,7 @@ from gibbsite.kernels.learnt.coordinates import Coordinates
 from gibbsite.programs.maps import index_maps
 from gibbsite.programs.maps.rules import Arg, shape_of
 from gibbsite.sampling import engines
+from helpers.executors import Here
 
 Y = np.array([0.3, -1.2, 2.0, 0.7])
 
@@ -214,19 +214,6 @@ def test_a_schedule_that_cannot_cross_is_found():
     assert found.state == "wrong" and "a, b" in found.text, found
     # each of its steps is right, and what belongs together stays so
     assert swept(check).state != "wrong"
-
-
-class Here:
-    """An executor whose workers are this process."""
-
-    def __init__(self):
-        self.calls = 0
-
-    def submit(self, fn, *arguments):
-        self.calls += 1
-        later = Future()
-        later.set_result(fn(*arguments))
-        return later
 
 
 @pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.slow), True])

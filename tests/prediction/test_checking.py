@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from gibbsite.errors import DataError, ExpressionError, ModelError, OptionError, UnknownNameError
 from gibbsite.prediction.uses.checking import Checks
+from gibbsite.prediction.verbs import predict
 from gibbsite.views.plots.plot import tables_of
 from gibbsite.views.predictions.checks import large_rows
 from gibbsite.views.run_dashboard import Dashboard
@@ -224,3 +225,21 @@ def test_the_dashboard_has_a_view_of_checks(run, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "LOO-PIT" in text
     assert "Prediction: what if" in text
+
+
+def test_a_run_that_goes_on_meanwhile_is_asked_once(run, monkeypatch):
+    """Draws come between two looks at them: what a live view asks for ended in an IndexError."""
+    whole, steps = dict(run.draws), iter(range(10, 1000, 10))
+
+    def growing(self):
+        most = next(steps)
+        return {n: v[:, :most] for n, v in whole.items()}
+
+    monkeypatch.setattr(type(run), "draws", property(growing))
+    found = predict(run, draws=1000)
+    assert found.draws["y"].shape == (2, 10, N)
+
+
+def test_a_usual_statistic_that_is_asked_for_is_shown_once(run):
+    texts = [s.text for s in run.checks(draws=50, statistics=["mean(y)"], leave_one_out=False).statistics]
+    assert texts[0] == "mean(y)" and len(texts) == len(set(texts))

@@ -1,7 +1,5 @@
 """One model and many data sets, fitted side by side, against what each says in closed form."""
 
-from concurrent.futures import Future
-
 import gibbsite as gb
 import numpy as np
 import numpyro
@@ -9,6 +7,7 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite.errors import OptionError, UnknownNameError
+from helpers.executors import Here
 
 RNG = np.random.default_rng(5)
 
@@ -132,26 +131,10 @@ def test_codes_that_differ_are_each_data_sets_own():
         assert np.abs(z.var(axis=0) - 1).max() < 5 * np.sqrt(2 / (len(z) / 5))
 
 
-class Here:
-    """An executor whose workers are this process; every third call is lost."""
-
-    def __init__(self):
-        self.calls = 0
-
-    def submit(self, fn, *arguments):
-        self.calls += 1
-        later = Future()
-        if self.calls % 3 == 0:
-            later.set_exception(ConnectionError("the worker is gone"))
-        else:
-            later.set_result(fn(*arguments))
-        return later
-
-
 def test_workers_fit_what_is_fitted_here():
     """By the same door as chains: chunk by chunk, as pieces that may be lost."""
     parts = [table(12, f"s{i}") for i in range(3)]
-    pool = Here()
+    pool = Here(lambda call: call % 3 == 0)
     found = gb.model(line, parts[0]).many(parts, draws=1000, chains=2, on=pool)
     assert pool.calls > 6 and found.note.startswith("3 together") and not found.failures
     for i, part in enumerate(parts):

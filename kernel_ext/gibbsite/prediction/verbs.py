@@ -48,7 +48,8 @@ def predict(
     wanted = None if draws is None else sensible.count("draws", draws, 1)
     asked, held = held_of(origin, asked_of(origin, table, dict(arguments or {})), do, given)
     plan = planned(origin, asked, prior=False, fixed=held.fixed, given=held.given)
-    flat, leading = ungrouped(run.plan, run.draws), next(iter(run.draws.values())).shape[:2]
+    now = run.draws  # read once: while the run goes on there are more of them each time
+    flat, leading = ungrouped(run.plan, now), next(iter(now.values())).shape[:2]
     folder = None if to is None else sensible.a_path("to", to)
     return _result(origin, asked, held, plan, flat, leading, wanted, seed, id(run), folder)
 

@@ -1,8 +1,15 @@
 """The context in which a model is run under handlers, one thread at a time."""
 
+import sys
 import threading
 import time
 
+import gibbsite as gb
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from gibbsite.checking.distributions import distributions
+from gibbsite.checking.truth import places
 from gibbsite.density.model.alone import HandlersAlone
 from numpyro import primitives
 
@@ -44,3 +51,48 @@ def test_one_that_is_alive_is_waited_for():
     for t in threads:
         t.join()
     assert order == ["first", "then", "then"]
+
+
+def test_a_check_beside_it_does_not_turn_validation_under_a_model_that_is_traced(monkeypatch):
+    begun, inside, done = (threading.Event() for _ in range(3))
+    seen = []
+
+    def slow(fn, key):
+        inside.set()
+        done.wait(1.0)
+        return ""
+
+    class Waiting(dist.TransformedDistribution):
+        def log_prob(self, value, intermediates=None):
+            begun.set()
+            inside.wait(0.2)
+            seen.append(dist.Distribution._validate_args)
+            return super().log_prob(value, intermediates)
+
+    def bounded(y):
+        top = numpyro.sample("top", dist.Uniform(0, 10))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", Waiting(dist.Uniform(0, top), dist.transforms.ExpTransform()), obs=y)
+
+    def coin(y):
+        numpyro.sample("y", dist.Bernoulli(numpyro.sample("p", dist.Beta(1, 1))), obs=y)
+
+    def check():
+        begun.wait(60)
+        distributions(other, at, 0, lambda: True)
+
+    other = gb.model(coin, np.array([1, 0, 1]))
+    at = places(other, 1)
+    monkeypatch.setattr(sys.modules[distributions.__module__], "disagreement", slow)
+    thread = threading.Thread(target=check)
+    thread.start()
+    try:
+        model = gb.model(bounded, np.exp(np.array([1.0, 2.5, 3.0], np.float32)))
+        run = model.sample(schedule="Slice top", draws=20, warmup=10, chains=1)
+    finally:
+        begun.set()
+        done.set()
+        thread.join()
+    assert inside.is_set()
+    assert len(seen) > 1  # again after the check has begun
+    assert all(seen) and run.draws["top"].min() > 3

@@ -6,19 +6,13 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from helpers.left_out import left_out
 from numpyro import handlers
 from scipy import stats
-from scipy.special import logsumexp
 
 Y = np.array([-0.3, 0.2, 1.9, 2.4, 0.7], np.float32)
 ASKED = {"draws": 1000, "warmup": 300, "seed": 0}
 GRID = np.linspace(-6, 6, 4001)
-
-
-def left_out(prior, each):
-    """`log p(y_i | the others)` for every i: of log densities at the grid, `[grid]` and `[grid, data]`."""
-    whole = logsumexp(prior + each.sum(1))
-    return whole - np.array([logsumexp(prior + np.delete(each, i, 1).sum(1)) for i in range(each.shape[1])])
 
 
 def summary(each):

@@ -19,30 +19,10 @@ import pytest
 from gibbsite.errors import GibbsiteError, ModelError, OptionError
 from gibbsite.sampling.remote import pieces, worker
 from gibbsite.sampling.remote.pieces import TRIES
+from helpers.executors import Here
 from helpers.models.sampling_models import AT_WORKERS as OPTIONS
 from helpers.models.sampling_models import SCHOOLS as Y
 from helpers.models.sampling_models import mixed
-
-
-class Here:
-    """An executor whose workers are this process; `broken` tells which of the calls raise."""
-
-    def __init__(self, broken=lambda call: False):
-        self.calls, self.broken = 0, broken
-
-    def submit(self, fn, *arguments):
-        self.calls += 1
-        return _Later(self.broken(self.calls), fn, arguments)
-
-
-class _Later:
-    def __init__(self, broken, fn, arguments):
-        self.broken, self.fn, self.arguments = broken, fn, arguments
-
-    def result(self):
-        if self.broken:
-            raise ConnectionError("the worker is gone")
-        return self.fn(*self.arguments)
 
 
 @pytest.fixture(scope="module")

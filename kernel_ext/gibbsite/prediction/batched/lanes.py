@@ -39,6 +39,7 @@ _CHAINS_OF_A_GPU = 2**14
 _GROUPS = 64  # for workers, each of which has a thread here that waits for it
 _BUFFER = 2**26  # bytes of draws on the device at a time
 _MOST_STEPS = 512
+_OFTEN = 64  # times that chains learn, .034 s less each, pay for 2.2 s more of compiling it
 _LEAST_HALF = 4
 _AGREED = 0.95
 """The share of data sets whose chains must agree for warm-up to end: those that do not may never."""
@@ -80,6 +81,7 @@ class Lanes:
         if on is not None:  # whoever they are, so that draws do not depend on them
             self.workers = _GROUPS
         self.at_once = int(np.clip(-(-count // self.workers), 1, max(1, most // chains)))
+        self._rounds = -(-count // self.at_once)
         each = max(1, bytes_per_draw(plan) * chains * self.at_once)
         self._capacity = int(np.clip(_BUFFER // each, 1, _MOST_STEPS))
         self._around = surroundings_of(plan)
@@ -136,8 +138,11 @@ class Lanes:
                 pool = self._lowered(jax.vmap(engine._pool_chains, in_axes=(0, axes)), state, inputs)
             choose = self._lowered(_chosen, np.zeros((self.at_once, self._engine.chains), bool), state, state)
         quickly = self._on_cpu
-        made = {"keys": keys, "init": first, "choose": choose} | ({} if pool is None else {"pool": pool})
+        made = {"keys": keys, "init": first, "choose": choose}
         self._programs.update({n: compiled(p, quickly=quickly) for n, p in made.items()})
+        if pool is not None:
+            seldom = quickly and self._rounds * len(engine.window_ends) < _OFTEN
+            self._programs["pool"] = compiled(pool, quickly=seldom, on=inputs if quickly else None)
         if self._executor is None:
             self._programs["advance"] = compiled(step, on=inputs if self._on_cpu else None)
 

@@ -70,7 +70,12 @@ def same_but_longer(fn: Callable, short: tuple[tuple, dict], long: tuple[tuple, 
     with handlers_alone, numpyro.validation_enabled(False):
         key = jax.random.key(0)
         wide = handlers.trace(handlers.seed(counting(fn), key)).get_trace(*long[0], **long[1])
-        drawn = {n: s["value"] for n, s in wide.items() if s["type"] == "sample" and not s["is_observed"]}
+        # NumPy's from here on: of every length each of JAX's operations is a program of its own
+        drawn = {
+            n: np.asarray(s["value"])
+            for n, s in wide.items()
+            if s["type"] == "sample" and not s["is_observed"]
+        }
         narrow: dict[str, Any] = {}
 
         def told(own: dict[str, Any]) -> dict[str, Any]:
@@ -83,8 +88,8 @@ def same_but_longer(fn: Callable, short: tuple[tuple, dict], long: tuple[tuple, 
             return "it has other sites"
         own = {n: _cut(v, shapes[n].shape) for n, v in drawn.items()}
         narrow.clear()
-        for name, a in once(told, own).items():  # one program: of every length all operations are new to XLA
-            site, b = narrow[name], _told(wide[name])
+        for name, a in jax.tree.map(np.asarray, once(told, own)).items():
+            site, b = narrow[name], np.asarray(_told(wide[name]))
             if np.ndim(a) != np.ndim(b) or not _close(a, _cut(b, np.shape(a))):
                 return f"{name!r} changes with rows that do not count"
             if site["type"] == "sample" and site["is_observed"] and not _close(np.sum(a), np.sum(b)):

@@ -237,6 +237,7 @@ def checks(
         )
     if isinstance(statistics, str):
         statistics = (statistics,)
+    steps = 0 if run is None else run.kept.sampled.steps
     if run is None:
         found = predict_prior(model, draws=count, seed=seed)
     else:
@@ -278,7 +279,7 @@ def checks(
         )
     out = replace(out, over=_along(model, found, over, there))
     if run is not None and leave_one_out:
-        out = _left_out(run, found, out, there)
+        out = _left_out(run, found, out, steps)
     return replace(out, statistics=_statistics(found, out, statistics, seen))
 
 
@@ -346,7 +347,7 @@ def _along(model: Any, found: Prediction, over: str | None, there: np.ndarray) -
     return over, spread[there]
 
 
-def _left_out(run: Any, found: Prediction, out: Checks, there: np.ndarray) -> Checks:
+def _left_out(run: Any, found: Prediction, out: Checks, steps: int) -> Checks:
     """With Pareto k, and the weights of every replicate with each datum left out: of those draws that have
     replicates, by importance (Gelfand, Dey and Chang 1992), smoothed by ArviZ."""
     try:
@@ -361,7 +362,9 @@ def _left_out(run: Any, found: Prediction, out: Checks, there: np.ndarray) -> Ch
     weights = elpd.log_weights
     if weights is None or len(own) != out.data.size or elpd.given:
         return replace(out, note=f"{out.note}; PIT of the data that the posterior has seen")
-    chains, steps = run.kept.sampled.read()[next(iter(run.draws))].shape[:2]
+    chains = weights.sizes["chain"]
+    if weights.sizes["draw"] != steps:  # weights of one draw are no other's
+        return replace(out, note=f"{out.note}; PIT of the data that the posterior has seen: the run goes on")
     w = np.asarray(weights.transpose("chain", "draw", ...).values).reshape(chains, steps, -1)[..., own]
     count = found.draws[out.site].shape[1]
     at = np.linspace(0, steps - 1, count).round().astype(int)
@@ -379,6 +382,7 @@ def _statistics(
     made = [
         s for n in usual if (s := _usual(out, n)).seen != s.draws[0] or np.ptp(s.draws)
     ]  # no zeros at all
+    made = [s for s in made if s.text not in texts]  # which come first, as they are asked for
     for text in texts:
         if not isinstance(text, str):
             raise OptionError(f"a statistic is a text such as 'max({out.site})', not {shown(text)}")
