@@ -206,7 +206,7 @@ def apart(y):
 
 
 def spammers(y):
-    """Labels and honesty decide each other; what is said without honesty decides neither, in the same terms."""
+    """Labels and honesty decide each other; what is said without honesty is only in their terms."""
     said = sample("said", dist.Dirichlet(jnp.ones(3)))
     with numpyro.plate("annotator", y.shape[1]):
         honest = sample("honest", dist.Beta(0.5, 0.5))
