@@ -5,10 +5,11 @@
 
 A folder holds Python files (notebooks as their cells' code), or entries of posteriordb: a Stan program, data
 and published moments each, whose models `originals_stan.py` has from their mathematics. Nothing of it is
-copied. Data that are only on the internet are simulated in their shapes (`originals_data.py`); tables that lie in
-a folder `data` of any of these sources are read there. A file's top-level statements are taken from its syntax tree and run one by one; whatever it hands to
-`MCMC` or `SVI` is lifted with the arguments that it is run on, and sampled by the defaults here instead. What
-cannot be run (packages and data that are absent) is named. One process per file.
+copied. Tables that lie in a folder `data` of any of these sources are read there; data that are only on the
+internet are simulated in their shapes (`originals_data.py`). A file's top-level statements are taken from its
+syntax tree and run one by one; whatever it hands to `MCMC` or `SVI` is lifted with the arguments that it is
+run on, and sampled by the defaults here instead. What cannot be run (packages, data) is named.
+One process per file.
 """
 
 import argparse
@@ -160,7 +161,7 @@ class Recorder:
 
 
 def lifted(path: Path, data: list[Path]) -> Iterator[Lifted | str]:
-    """The programs of a file as they are come to, and in words what is absent; tables are in folders `data`."""
+    """The programs of a file as they are come to, and in words what is absent; tables are in `data`."""
     import socket
     import urllib.request
 

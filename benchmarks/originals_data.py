@@ -1,5 +1,5 @@
-"""Data of the shapes that others' programs ask the internet for, drawn from laws that suit them, smaller where
-a set is large: by the name of NumPyro's data set, or of the file that a URL ends in. None of it is theirs."""
+"""Data of the shapes that others' programs ask the internet for, drawn from laws that suit them, smaller
+where a set is large: by the name of NumPyro's data set, or of the file that a URL ends in."""
 
 from collections.abc import Callable
 from typing import Any
