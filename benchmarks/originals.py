@@ -402,6 +402,26 @@ def outcome(row: dict[str, Any]) -> str:
     return f"{row['verdict']} ({row['draws']} draws{', cut' if row.get('cut') else ''})"
 
 
+CAUSES = {
+    "labels, signs or modes that chains hold apart": ("switched", "renamed", "modes", "never move"),
+    "divergent transitions": ("divergent",),
+    "single precision": ("single precision",),
+}
+SLOW = 0.1
+"""Effective draws for each draw below which a run of the default 4 × 1000 has fewer than 400."""
+
+
+def cause(row: dict[str, Any]) -> str:
+    """Why a run did not converge, as its verdict has it."""
+    for why, words in CAUSES.items():
+        if any(word in row["verdict"] for word in words):
+            return why
+    if row.get("cut"):
+        return "cut before its end"
+    slow = row["ess"] < SLOW * CHAINS * row["draws"]
+    return f"fewer than one effective draw in {1 / SLOW:g}" if slow else "few draws, nothing else"
+
+
 def agrees(row: dict[str, Any]) -> bool:
     """Whether the published moments are met."""
     return row.get("z", 99) <= MCSE and row.get("sd", 99) <= SPREAD
@@ -441,6 +461,9 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         f"| “converged” and yet off published moments | {len(silent)} of {len(known)} |",
         "",
     ]
+    causes = collections.Counter(cause(r) for r in run if r["state"] == "not yet")
+    lines += ["| not converged: why, as the verdict says | runs |", "|---|---|"]
+    lines += [*(f"| {why} | {n} |" for why, n in causes.most_common()), ""]
     for folder in dict.fromkeys(r["file"].split("/")[0] for r in rows):
         lines += [f"## {folder}", "", "| program | schedule | outcome |", "|---|---|---|"]
         for r in (r for r in programs if r["file"].startswith(f"{folder}/")):
