@@ -107,8 +107,8 @@ class Promises:
         if update.kernel not in ("NUTS", "HMC"):
             return None
         if not any(t.where in mine for t in within):
-            noise = (t.most for t in within if not t.level and {*t.given} <= mine)
-            return max(noise, default=None)
+            noise = [t for t in within if {*t.given} <= mine and not (t.level or t.unbounded or t.through)]
+            return max((t.most for t in noise), default=None)
         two = any(t.unbounded and mine & {*t.given} for t in within)
         return MOST_UNBOUNDED_TIMES if two else MOST_GRADIENT_TIMES
 
