@@ -382,8 +382,7 @@ def test_the_scale_of_as_few_data_as_states_is_drawn_without_these():
 
 @pytest.mark.parametrize("columns", [6, 7, 9])
 def test_the_noise_that_coefficients_can_meet_all_of_is_drawn_without_these(columns):
-    """Of 4000 draws 1400 are effective; 80 with the coefficients drawn given it, 266 by gradients of both, whose
-    density has no bound where all data are met."""
+    """Of 4000 draws 1400 are effective; 80 with the coefficients drawn given it, 266 by gradients of both."""
 
     def line(x, y):
         b = numpyro.sample("b", dist.Normal(0, 10).expand([x.shape[1]]).to_event(1))
