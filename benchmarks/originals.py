@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -303,7 +304,9 @@ def tried(one: Lifted, draws: int, seconds: float) -> dict[str, Any]:
     except gb.GibbsiteError as error:
         out["refused"] = told(error)
     except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-3:]
         out["crashed"] = told(error)
+        out["where"] = [f"{Path(f.filename).name}:{f.lineno} {f.line}" for f in last]
     return out
 
 
