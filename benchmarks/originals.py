@@ -17,6 +17,7 @@ import ast
 import collections
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -237,7 +238,7 @@ def lifted(path: Path, data: list[Path]) -> Iterator[Lifted | str]:
 def _plain(line: str) -> str:
     """A line of a cell without what only notebooks know."""
     code = line.lstrip()
-    return line[: len(line) - len(code)] + "pass" if code.startswith(("!", "%")) else line
+    return line[: len(line) - len(code)] + "pass" if re.match(r"!|%%?[a-z]", code) else line
 
 
 def _is_main(statement: ast.stmt) -> bool:
@@ -445,8 +446,8 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         "",
         "Made by `python benchmarks/originals.py FOLDER …`: NumPyro's examples and notebooks and "
         "*Statistical Rethinking*, lifted by their syntax trees and run as they are written, and "
-        "models of posteriordb from their mathematics. Failures are in it by name. Nothing of theirs is in "
-        "this repository.",
+        "models of posteriordb from their mathematics. Failures are in it by name; data that are only on the "
+        "internet are simulated in their shapes. Nothing of theirs is in this repository.",
         "",
         f"Runs: {CHAINS} chains of {options.draws} draws after a warm-up of {max(options.draws, 200)}, "
         f"cut after {options.seconds:g} processor seconds: far fewer than the defaults, "
