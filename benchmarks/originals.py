@@ -5,9 +5,11 @@
 
 A folder holds Python files (notebooks as their cells' code), or entries of posteriordb: a Stan program, data
 and published moments each, whose models `originals_stan.py` has from their mathematics. Nothing of it is
-copied. A file's top-level statements are taken from its syntax tree and run one by one; whatever it hands to
-`MCMC` or `SVI` is lifted with the arguments that it is run on, and sampled by the defaults here instead. What
-cannot be run (packages and data that are absent) is named. One process per file.
+copied. Tables that lie in a folder `data` of any of these sources are read there; data that are only on the
+internet are simulated in their shapes (`originals_data.py`). A file's top-level statements are taken from its
+syntax tree and run one by one; whatever it hands to `MCMC` or `SVI` is lifted with the arguments that it is
+run on, and sampled by the defaults here instead. What cannot be run (packages, data) is named.
+One process per file.
 """
 
 import argparse
@@ -15,10 +17,12 @@ import ast
 import collections
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
+import traceback
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -31,6 +35,13 @@ HERE = Path(__file__).resolve().parent
 STATEMENT_SECONDS = 40
 """Of processor: a figure of the clock would cut more on a busier machine."""
 CHAINS = 2
+CHORALES = ["--hidden-dim", "4", "--truncate", "10", "--num-sequences", "10"]
+ARGUMENTS = {
+    "annotation.py": [["--model", name] for name in ("mn", "ds", "mace", "hds", "id", "lre")],
+    "gaussian_shells.py": [[], ["--enum"]],
+    "hmm_enum.py": [["--model", name, *CHORALES] for name in ("1", "2", "3", "4", "6")],
+}
+"""Programs of which the command line chooses: each choice is one program more."""
 MCSE, SPREAD = 4.0, 0.15
 """Means within so many standard errors (of both), and standard deviations within this share, agree."""
 
@@ -80,7 +91,8 @@ class Recorder:
         """One program more, unless it is one of those found."""
         import jax
 
-        if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves((args, kwargs))):
+        read = [cell.cell_contents for cell in getattr(fn, "__closure__", None) or ()]
+        if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves((args, kwargs, read))):
             return  # a fit inside of `vmap` or `lax.map`: its data are no numbers
         shapes = jax.tree.map(lambda a: getattr(a, "shape", a), (args, kwargs))
         key = (id(getattr(fn, "__code__", fn)), str(shapes))
@@ -96,10 +108,12 @@ class Recorder:
     def install(self) -> None:
         """Take the places of NumPyro's classes."""
         import jax
+        import numpyro
         import numpyro.infer as infer
         from numpyro.infer import mcmc, svi
 
         recorder = self
+        numpyro.set_platform = lambda *_: None
 
         class MCMC:
             def __init__(self, sampler: Any, *_: Any, **__: Any):
@@ -135,14 +149,21 @@ class Recorder:
             def init(self, rng_key: Any, *args: Any, **kwargs: Any) -> Any:
                 return self.run(rng_key, 0, *args, **kwargs)
 
-        for module in (infer, mcmc, svi):
-            for name, stand_in in (("MCMC", MCMC), ("SVI", SVI)):
+        def initialize_model(
+            key: Any, model: Any, *, model_args: Any = (), model_kwargs: Any = None, **_: Any
+        ) -> Any:
+            recorder.keep(model, model_args, model_kwargs or {})
+            raise RuntimeError("nothing is started here")
+
+        stand_ins = {"MCMC": MCMC, "SVI": SVI, "initialize_model": initialize_model}
+        for module in (infer, infer.util, mcmc, svi):
+            for name, stand_in in stand_ins.items():
                 if hasattr(module, name):
                     setattr(module, name, stand_in)
 
 
-def lifted(path: Path, data: Path) -> Iterator[Lifted | str]:
-    """The programs of a file as they are come to, and in words what is absent."""
+def lifted(path: Path, data: list[Path]) -> Iterator[Lifted | str]:
+    """The programs of a file as they are come to, and in words what is absent; tables are in `data`."""
     import socket
     import urllib.request
 
@@ -162,12 +183,18 @@ def lifted(path: Path, data: Path) -> Iterator[Lifted | str]:
 
         def from_folder(source: Any, *args: Any, **kwargs: Any) -> Any:
             text = str(source)
+            near = next((p for d in data if (p := d / Path(text).name).exists()), None)
+            if near is not None and not Path(text).exists():
+                return read(near, *args, **kwargs)
             if "://" in text:
-                return refused()
-            near = data / Path(text).name
-            return read(near if not Path(text).exists() and near.exists() else source, *args, **kwargs)
+                return TABLES.get(Path(text).name, refused)()
+            return read(source, *args, **kwargs)
 
         pd.read_csv = from_folder  # type: ignore[assignment]
+        from numpyro.examples import datasets
+        from originals_data import TABLES, load_dataset
+
+        datasets.load_dataset = load_dataset
     except ImportError:
         pass
     recorder = Recorder()
@@ -175,15 +202,20 @@ def lifted(path: Path, data: Path) -> Iterator[Lifted | str]:
     lines = [_plain(x) for x in path.read_text().splitlines()]
     tree, absent, told = ast.parse("\n".join(lines)), [], 0
     space: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
-    sys.argv = [path.name]
     sys.path.insert(0, str(path.parent))
-    flat = [s for top in tree.body for s in (top.body if _is_main(top) else [top])]
+    flat = [
+        (given, s)
+        for top in tree.body
+        for given in (ARGUMENTS.get(path.name, [[]]) if _is_main(top) else [[]])
+        for s in (top.body if _is_main(top) else [top])
+    ]
     import linecache
 
     linecache.cache[str(path)] = (0, None, [f"{x}\n" for x in lines], str(path))
-    for statement in flat:
+    for given, statement in flat:
         if isinstance(statement, ast.Assert):
             continue
+        sys.argv = [path.name, *given]
         recorder.line = statement.lineno
         module = ast.Module([statement], [])
         try:
@@ -206,7 +238,7 @@ def lifted(path: Path, data: Path) -> Iterator[Lifted | str]:
 def _plain(line: str) -> str:
     """A line of a cell without what only notebooks know."""
     code = line.lstrip()
-    return line[: len(line) - len(code)] + "pass" if code.startswith(("!", "%")) else line
+    return line[: len(line) - len(code)] + "pass" if re.match(r"!|%%?[a-z]", code) else line
 
 
 def _is_main(statement: ast.stmt) -> bool:
@@ -273,7 +305,9 @@ def tried(one: Lifted, draws: int, seconds: float) -> dict[str, Any]:
     except gb.GibbsiteError as error:
         out["refused"] = told(error)
     except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-3:]
         out["crashed"] = told(error)
+        out["where"] = [f"{Path(f.filename).name}:{f.lineno} {f.line}" for f in last]
     return out
 
 
@@ -295,7 +329,7 @@ def compared(run: Any, means: dict[str, tuple[float, float, float]]) -> dict[str
     return {"z": round(worst, 1), "sd": round(spread, 2), "compared": seen}
 
 
-def one_file(path: Path, data: Path, options: argparse.Namespace) -> None:
+def one_file(path: Path, data: list[Path], options: argparse.Namespace) -> None:
     """A worker: every program of a file, a line of JSON each."""
     absent: list[str] = []
     for one in published(path) if path.is_dir() else lifted(path, data):
@@ -372,6 +406,26 @@ def outcome(row: dict[str, Any]) -> str:
     return f"{row['verdict']} ({row['draws']} draws{', cut' if row.get('cut') else ''})"
 
 
+CAUSES = {
+    "labels, signs or modes that chains hold apart": ("switched", "renamed", "modes", "never move"),
+    "divergent transitions": ("divergent",),
+    "single precision": ("single precision",),
+}
+SLOW = 0.1
+"""Effective draws for each draw below which a run of the default 4 × 1000 has fewer than 400."""
+
+
+def cause(row: dict[str, Any]) -> str:
+    """Why a run did not converge, as its verdict has it."""
+    for why, words in CAUSES.items():
+        if any(word in row["verdict"] for word in words):
+            return why
+    if row.get("cut"):
+        return "cut before its end"
+    slow = row["ess"] < SLOW * CHAINS * row["draws"]
+    return f"fewer than one effective draw in {1 / SLOW:g}" if slow else "few draws, nothing else"
+
+
 def agrees(row: dict[str, Any]) -> bool:
     """Whether the published moments are met."""
     return row.get("z", 99) <= MCSE and row.get("sd", 99) <= SPREAD
@@ -392,8 +446,8 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         "",
         "Made by `python benchmarks/originals.py FOLDER …`: NumPyro's examples and notebooks and "
         "*Statistical Rethinking*, lifted by their syntax trees and run as they are written, and "
-        "models of posteriordb from their mathematics. Failures are in it by name. Nothing of theirs is in "
-        "this repository.",
+        "models of posteriordb from their mathematics. Failures are in it by name; data that are only on the "
+        "internet are simulated in their shapes. Nothing of theirs is in this repository.",
         "",
         f"Runs: {CHAINS} chains of {options.draws} draws after a warm-up of {max(options.draws, 200)}, "
         f"cut after {options.seconds:g} processor seconds: far fewer than the defaults, "
@@ -411,6 +465,9 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         f"| “converged” and yet off published moments | {len(silent)} of {len(known)} |",
         "",
     ]
+    causes = collections.Counter(cause(r) for r in run if r["state"] == "not yet")
+    lines += ["| not converged: why, as the verdict says | runs |", "|---|---|"]
+    lines += [*(f"| {why} | {n} |" for why, n in causes.most_common()), ""]
     for folder in dict.fromkeys(r["file"].split("/")[0] for r in rows):
         lines += [f"## {folder}", "", "| program | schedule | outcome |", "|---|---|---|"]
         for r in (r for r in programs if r["file"].startswith(f"{folder}/")):
@@ -452,6 +509,7 @@ def main(options: argparse.Namespace) -> int:
 if __name__ == "__main__":
     given = asked()
     if given.worker:
-        one_file(given.worker, given.folders[0] / "data", given)
+        near = given.folders[0]
+        one_file(given.worker, [near / "data", *sorted(near.parent.glob("*/data"))], given)
     else:
         sys.exit(main(given))

@@ -123,7 +123,7 @@ class Calibration:
         p = min(1.0, found.p[worst] * len(found.p))
         text = (
             f"{self.count} data sets, {CHAINS} chains of {WARMUP} + {DRAWS} steps each, {len(found.p)} "
-            f"quantities; the least p-value {p:.2g} ({worst})"
+            f"quantities; least p-value {found.p[worst]:.2g} ({worst}), {p:.2g} with all counted"
         )
         if self.failed:
             text += f"; {len(self.failed)} runs failed ({self.failed[0]})"

@@ -40,7 +40,7 @@ def distributions(model: Any, at: Sequence[Place], seed: int, going: Callable[[]
         if why:
             wrong.append(f"{name} ({type(fn).__name__}): {why}")
     if not wrong:
-        text = f"draws of {looked} classes follow their log density"
+        text = f"draws of {looked} class{'' if looked == 1 else 'es'} follow the log density"
         return Finding("distributions", "right", text, _BLIND)
     # kernels take latents from `log_prob`; what a dummy `sample` spoils is what is drawn forward
     doubted = set(model.density.doubted)

@@ -56,6 +56,6 @@ def reach(sweeps: Sweeps, replicates: Replicates, model: Any, going: Callable[[]
     said = f"{int(possible.sum())} chains from draws of the prior, {len(seen) * _SWEEPS} sweeps on your data"
     if stuck:
         few = ", ".join(stuck[:5]) + " …" * (len(stuck) > 5)
-        why = f"{few}: no chain ever moves it, and chains differ in it"
+        why = f"no chain ever moves {few}, and chains differ there"
         return Finding(TEST, "wrong", f"{said}; {why}. Update what determines it together with it", _BLIND)
     return Finding(TEST, "right", f"{said}: no discrete element keeps every chain where it began", _BLIND)

@@ -9,6 +9,9 @@ from gibbsite.programs.jaxpr.compat import is_traced
 
 _SLICED = re.compile(r"([A-Za-z_]\w*)\s*\[([^\[\]]*:.*)\]$")
 _NUMPY = {"fabs": "abs", "pow": "power", "fmax": "maximum", "fmin": "minimum"}
+_SIZED = ("expand", "arange", "zeros", "ones", "full")
+_SIZES = re.compile(rf"\b({'|'.join(_SIZED)})\b")
+_UPDATES = {"": "set", "+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 _SPECIAL = {"expit": "jax.nn.sigmoid", "softmax": "jax.nn.softmax", "logsumexp": "jax.nn.logsumexp"}
 
 
@@ -68,7 +71,10 @@ def _cure(spot: Spot) -> str:
     called = re.match(r"([A-Za-z_][\w.]*)\s*\(", code)
     name = called.group(1) if called else ""
     module, _, function = name.rpartition(".")
-    if name in ("range", "plate", "numpyro.plate") or re.search(r"\b(expand|arange|zeros|ones|full)\b", code):
+    if (stored := _stored(text, code)) is not None:
+        return stored
+    of_numpy = module in ("np", "numpy", "math") and function not in _SIZED
+    if name in ("range", "plate", "numpyro.plate") or (not of_numpy and _SIZES.search(code)):
         return fixed
     if name in ("int", "float", "bool"):
         return (
@@ -79,7 +85,7 @@ def _cure(spot: Spot) -> str:
         return f"`jnp.{name}imum(a, b)` compares element by element"
     if function in _SPECIAL and module:
         return f"use `{_SPECIAL[function]}`"
-    if module in ("np", "numpy", "math"):
+    if of_numpy:
         return f"use `jnp` functions, which work on latents: `jnp.{_NUMPY.get(function, function)}(…)`"
     if module:
         return "use `jnp` functions (`jax.numpy`, `jax.nn`, `jax.scipy`), which work on latents"
@@ -99,6 +105,18 @@ def _cure(spot: Spot) -> str:
     if picked:
         return f"a latent picks from arrays only: `jnp.asarray({picked.group(1)})[…]`"
     return f"use `jnp` functions and `jnp.where`, or {fixed}"
+
+
+def _stored(text: str, code: str) -> str | None:
+    """What to write for an assignment to an element or a slice of an array of NumPy."""
+    target = re.match(r"([A-Za-z_]\w*)\s*\[(.*)\]$", code)
+    found = target and re.search(re.escape(code) + r"\s*([-+*/]?)=(?!=)", text)
+    if not target or not found:
+        return None
+    array, at = target.groups()
+    kept = f"`{array} = {array}.at[{at}].{_UPDATES[found.group(1)]}(…)`"
+    of_jax = f"make it an array of JAX, `{array} = jnp.asarray({array})`"
+    return f"{of_jax}, and keep what the assignment gives: {kept}"
 
 
 def _functions(value: object) -> bool:

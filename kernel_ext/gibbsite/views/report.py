@@ -297,7 +297,7 @@ def check_html(check: Any) -> str:
     """What a notebook shows of it."""
     rows = "".join(_row(f) for f in check.findings)
     head = f"<p><b>check of {escape(check.model.name)}</b>: {escape(check.verdict)}</p>"
-    table = f'<table class="words"><tbody>{rows}</tbody></table>' if rows else ""
+    table = f'<table class="words" style="min-width:0"><tbody>{rows}</tbody></table>' if rows else ""
     pictures = "".join(ranks_svg(f.ranks) for f in check.findings if f.ranks is not None)
     return f'<div class="gibbsite-check">{head}{table}{pictures}</div>'
 

@@ -109,13 +109,15 @@ def test_a_structure_that_changes_between_traces():
         gb.model(resized)
 
 
-def test_subsampled_plates_are_refused_with_the_reason():
+@pytest.mark.filterwarnings("ignore:subsample_size does not match")  # NumPyro says so, and goes on
+@pytest.mark.parametrize("rows", [4, 12])
+def test_subsampled_plates_are_refused_with_the_reason(rows):
     def model(x):
         mu = numpyro.sample("mu", dist.Normal(0, 1))
-        with numpyro.plate("n", 10, subsample_size=4) as rows:
-            numpyro.sample("x", dist.Normal(mu, 1), obs=x[rows])
+        with numpyro.plate("n", 10, subsample_size=rows) as taken:
+            numpyro.sample("x", dist.Normal(mu, 1), obs=x[taken])
 
-    with pytest.raises(ModelError, match=r"subsample of 4 of its 10.*needs them all"):
+    with pytest.raises(ModelError, match=rf"subsample of {rows} of its 10.*needs them all"):
         gb.model(model, jnp.zeros(10))
 
 

@@ -92,3 +92,43 @@ def test_a_refusal_of_what_the_prior_draws_names_the_way_on():
     with pytest.raises(gb.GibbsiteError, match="`check_values=False` leaves this look out"):
         gb.model(negative, np.ones(4))
     assert gb.model(negative, np.ones(4), check_values=False).density.latents == ("scale",)
+
+
+def test_counts_of_a_restaurant_in_an_array_of_numpy():
+    """NumPy's function, then NumPy's array: each error names the way past it, and the last program runs."""
+
+    def restaurant(y, where, counted):
+        n = len(y)
+        alpha = numpyro.sample("alpha", dist.Gamma(1.0, 1.0))
+        counts = np.zeros(n)
+        for i in range(n):
+            weights = where(np.arange(n) == (counts > 0).sum(), alpha, counts)
+            z = numpyro.sample(f"z{i}", dist.Categorical(weights / weights.sum()))
+            counts = counted(counts, z)
+            numpyro.sample(f"y{i}", dist.Normal(z, 1.0), obs=y[i])
+
+    def stored(counts, z):
+        counts[z] += 1
+        return counts
+
+    def kept(counts, z):
+        counts = jnp.asarray(counts)
+        return counts.at[z].add(1)
+
+    y = np.zeros(3)
+    with pytest.raises(gb.GibbsiteError, match=r"of 'a', .* `jnp\.where\(…\)`"):
+        gb.model(restaurant, y, lambda c, a, b: np.where(np.arange(len(b)) == c, a, b), stored)
+    with pytest.raises(gb.GibbsiteError, match=r"jnp\.asarray\(counts\)`, .*counts\.at\[z\]\.add\(…\)`"):
+        gb.model(restaurant, y, jnp.where, stored)
+    model = gb.model(restaurant, y, jnp.where, kept)
+    assert all(model.conditional(f"z{i}").kind == "finite" for i in range(3))
+
+
+def test_a_row_of_an_array_of_numpy():
+    def rows(y):
+        a = np.zeros((2, 3))
+        a[0] = numpyro.sample("a", dist.Normal(0, 1).expand([3]).to_event(1))
+        numpyro.sample("y", dist.Normal(a.sum(0), 1.0), obs=y)
+
+    with pytest.raises(gb.GibbsiteError, match=r"`a = jnp\.asarray\(a\)`, .* `a = a\.at\[0\]\.set\(…\)`"):
+        gb.model(rows, np.zeros(3))

@@ -173,6 +173,17 @@ def test_bits_that_are_equal_by_chance_show_nothing():
     assert found == []
 
 
+def test_priors_of_components_that_are_masked():
+    def masked():
+        w = sample("w", dist.Dirichlet(jnp.ones(2)))
+        with numpyro.plate("k", 2), numpyro.handlers.mask(mask=jnp.array([True, True])):
+            mu = sample("mu", dist.Normal(0, 5.0))
+        rows(w, mu)
+
+    density = gb.model(masked).density
+    assert any(Unchanged(density).by(w) for w in ways(density, (1, 0)))
+
+
 def test_components_in_order_have_no_other_labelling():
     model = gb.model(beta).ordered("mu")
     assert model.posterior and one_labelling(model.plan(), kept(model)) == []

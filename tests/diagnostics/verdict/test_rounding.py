@@ -20,3 +20,15 @@ def test_a_mean_that_is_known_to_more_figures_than_there_are():
     assert "single precision does not hold the draws of mu: around 1e+06" in str(far.verdict)
     near = gb.model(level, np.float32(noise), np.float32(0)).sample(draws=500, warmup=100, seed=0)
     assert near.verdict.ok, near.verdict
+
+
+def test_the_diagonal_of_a_correlation_matrix_is_one_but_for_rounding():
+    def correlated(y):
+        rho = numpyro.sample("rho", dist.LKJ(3, 2.0))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.MultivariateNormal(np.zeros(3, np.float32), rho), obs=y)
+
+    y = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    run = gb.model(correlated, y).sample(draws=200, warmup=100, seed=0)
+    assert 0 < run.draws["rho"][..., 2, 2].std() < 1e-6
+    assert "single precision" not in str(run.verdict)

@@ -205,7 +205,23 @@ def apart(y):
         sample("y", dist.Normal(mu[z], 1.0), obs=y)
 
 
-@pytest.mark.parametrize(("model", "y"), [(free, 0.5), (known, Y), (apart, Y)])
+def spammers(y):
+    """Labels and honesty decide each other; what is said without honesty is only in their terms."""
+    said = sample("said", dist.Dirichlet(jnp.ones(3)))
+    with numpyro.plate("annotator", y.shape[1]):
+        honest = sample("honest", dist.Beta(0.5, 0.5))
+    with numpyro.plate("item", len(y), dim=-2):
+        label = sample("label", dist.DiscreteUniform(0, 2))
+        with numpyro.plate("position", y.shape[1]):
+            dishonest = sample("dishonest", dist.Bernoulli(1.0 - honest))
+            honestly = jnp.where(label[..., None] == jnp.arange(3), 1.0, 0.0)
+            sample("y", dist.Categorical(jnp.where(dishonest[..., None] == 0, honestly, said)), obs=y)
+
+
+LABELS = np.array([[0, 0, 0, 0, 0, 0], [2, 2, 1, 2, 1, 2], [1, 1, 1, 0, 1, 0], [2, 1, 1, 1, 2, 2]] * 3)
+
+
+@pytest.mark.parametrize(("model", "y"), [(free, 0.5), (known, Y), (apart, Y), (spammers, LABELS)])
 def test_what_may_move_is_left_alone(model, y):
     assert "Crossing" not in gb.model(model, y).schedule().text
 

@@ -211,7 +211,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
     for name, msg in trace.items():
         if msg["type"] == "plate":
             size, subsample = msg["args"][0], msg["args"][1]
-            if subsample is not None and subsample < size:
+            if subsample not in (None, size):
                 raise ModelError(
                     f"plate {name!r} takes a random subsample of {subsample} of its {size} elements; a Gibbs "
                     f"sweep needs them all. Remove `subsample_size`, or use NumPyro's HMCECS to subsample"

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice
@@ -65,7 +66,11 @@ def _few_figures(plan: Plan, moments: Moments, told: Collection[str]) -> list[No
         mean, sd = m.mean_and_sd()
         with np.errstate(all="ignore"):
             lost = np.spacing(np.abs(mean).astype(np.float32)) / np.sqrt(12) / sd
-        if not (bad := (sd > 0) & (lost > MOST_LOST)).any():
+        bad = (sd > 0) & (lost > MOST_LOST)
+        if isinstance(site.support, type(constraints.corr_matrix)):  # its diagonal is 1 but for rounding
+            *_, row, column = np.unravel_index(m.elements, site.shape)
+            bad &= row != column
+        if not bad.any():
             continue
         k = int(np.argmax(np.where(bad, lost, 0)))
         label = label_of(name, tuple(int(i) for i in np.unravel_index(int(m.elements[k]), site.shape)))

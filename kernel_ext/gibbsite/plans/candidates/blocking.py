@@ -27,7 +27,13 @@ from gibbsite.density import Density
 from gibbsite.density.known_elements import observed_values
 from gibbsite.kernels.nuts.report import to_be_learnt
 from gibbsite.plans.candidates.alone import stepped
-from gibbsite.plans.candidates.limits import FEW_DECIDED, FILLED, LEAST_TOLD, MOST_MISSING
+from gibbsite.plans.candidates.limits import (
+    FEW_DECIDED,
+    FILLED,
+    LEAST_TOLD,
+    MOST_MISSING,
+    MOST_UNBOUNDED_TIMES,
+)
 from gibbsite.plans.schedule.elimination import joint_draw
 from gibbsite.plans.schedule.parse import Update
 from gibbsite.plans.schedule.registry import Facts, find_kernel
@@ -200,7 +206,7 @@ def _of_data(density: Density, name: str, near: Collection[str]) -> Iterator[tup
     level = tuple(n for n in density.latents if n in near and n in (told | lacking) - spread)
     lost, data = size_of(density, level), size_of(density, [name])
     for n in noise if level else ():
-        least, most = _times(lost, data, 1.0, data + 1.0)
+        least, most = _times(lost, data, 1.0, max(data + 1.0, MOST_UNBOUNDED_TIMES))
         if n in matrix and lacking:  # the values that it imputes speak for it
             most = max(most, 1.0 + LEAST_TOLD)
         through = f"{n} and {', '.join(level)} make each other likely in {name}" if n in matrix else ""

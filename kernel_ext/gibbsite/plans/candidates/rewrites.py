@@ -101,6 +101,14 @@ def scales_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[
 def by_gradients(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
     """What is tied, directly or through others, in one block of NUTS: hierarchies in learnt coordinates."""
     last = _gradients(base)
+    for mine in _held_together(facts, base, ties):
+        if not any({t.site, *t.given} <= mine for t in _meeting(ties, last)):
+            yield _moved(facts, base, last, mine)
+
+
+def _held_together(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[set[str]]:
+    """What gradients move and what is tied to that; the same with all that is tied."""
+    last = _gradients(base)
     if last is not None and last.eliminated:
         return
     exact = ("Conjugate", "PolyaGamma")
@@ -119,9 +127,9 @@ def by_gradients(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec
                 break
             mine |= near
         grown = len(mine) > 1 and not (last and mine <= {*last.sites})
-        if grown and mine not in offered and not _without_bound(mine, ties, last):
+        if grown and mine not in offered:
             offered.append(mine)
-            yield _moved(facts, base, last, mine)
+            yield mine
 
 
 def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
@@ -130,11 +138,14 @@ def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Sp
     if next(scales_collapsed(facts, base, ties), None) is not None:
         return
     held = {g for t in ties if not t.known for g in t.given}
-    for plain in by_gradients(facts, base, ties):
+    meeting = _meeting(ties, _gradients(base))
+    for mine in _held_together(facts, base, ties):
+        plain = _moved(facts, base, _gradients(base), mine)
         last = plain.updates[-1]
-        blocks = [b for b in eliminable(facts.density) if held & {*b} and {*b} < {*last.sites}]
-        if blocks:
-            out = max(blocks, key=lambda b: size_of(facts.density, b))
+        blocks = [b for b in eliminable(facts.density) if held & {*b} and {*b} < mine]
+        out = max(blocks, key=lambda b: size_of(facts.density, b), default=())
+        # integrated out, they meet no data: the noise has a bound
+        if out and not any({t.site, *t.given} <= mine and not {*t.given} <= {*out} for t in meeting):
             left = tuple(n for n in last.sites if n not in out)
             yield Spec((*plain.updates[:-1], replace(last, sites=left, eliminated=out)), base.random_scan)
 
@@ -220,11 +231,11 @@ def _independent(facts: Facts, name: str) -> bool:
     )
 
 
-def _without_bound(sites: Collection[str], ties: Sequence[Tie], last: Update | None) -> bool:
-    """Whether the noise of data that others can meet all of, and these, would be moved together where they
-    are drawn exactly apart: their density has no bound where they meet, and no step size fits it."""
+def _meeting(ties: Sequence[Tie], last: Update | None) -> list[Tie]:
+    """The noise of data that others can meet all of, and these, where they are not moved together already:
+    moved together, their density has no bound where they meet, and no step size fits it."""
     old = {*last.sites} if last else set()
-    return any(t.unbounded and {t.site, *t.given} <= {*sites} and not {t.site, *t.given} <= old for t in ties)
+    return [t for t in ties if t.unbounded and not {t.site, *t.given} <= old]
 
 
 def _moved(facts: Facts, base: Spec, last: Update | None, sites: Collection[str]) -> Spec:

@@ -172,26 +172,39 @@ def _decided(
 
         return jax.vmap(of_element)(jnp.arange(min(size, LOOKED_AT)))
 
-    found = np.asarray(once(lambda s: jax.lax.map(one, s), dict(states)), np.float64)
-    # [state, element, value, term]
+    def logits(at: Mapping[str, Any]) -> np.ndarray:
+        """By state, element, value and term."""
+        return np.asarray(once(lambda s: jax.lax.map(one, s), dict(at)), np.float64)
+
     deciding: list[str] = []
-    hard = False
+    hard, found = False, logits(states)
     for by_zeros in (True, False):
         for x, mine in candidates.items():
             columns = [terms.index(t) for t in mine]
-            if _parted(found[..., columns].sum(-1), by_zeros) and x not in deciding:
+            now = found[..., columns].sum(-1)
+            if x in deciding or not _parted(now, by_zeros):
+                continue
+            # another latent of the same terms may be what decides: then the values of x in other states
+            # leave the same ones possible
+            other = logits({**states, x: jnp.roll(states[x], 1, axis=0)})[..., columns].sum(-1)
+            if not np.array_equal(_likely(now, by_zeros), _likely(other, by_zeros)):
                 deciding.append(x)
                 hard |= by_zeros
     return (tuple(deciding), hard) if deciding else None
+
+
+def _likely(logits: np.ndarray, by_zeros: bool) -> np.ndarray:
+    """Which values an element may take: all that are possible, or those not against long odds."""
+    top = logits.max(axis=-1, keepdims=True)
+    return logits > (-np.inf if by_zeros else np.where(np.isfinite(top), top, np.inf) - LONG_ODDS)
 
 
 def _parted(logits: np.ndarray, by_zeros: bool) -> bool:
     """Whether the values of some element, of logits `[state, element, value]`, fall into parts of which no
     state has two: no draw given the rest leads from one to another. `by_zeros`: the others being impossible,
     not against long odds alone."""
-    top = logits.max(axis=-1)
-    likely = logits > (-np.inf if by_zeros else (top - LONG_ODDS)[..., None])
-    known = np.isfinite(top)
+    likely = _likely(logits, by_zeros)
+    known = np.isfinite(logits.max(axis=-1))
     for e in range(logits.shape[1]):
         rows = likely[known[:, e], e].astype(int)
         if len(rows) < LEAST_SEEN:
