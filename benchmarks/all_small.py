@@ -57,6 +57,8 @@ PARTS = {
     "default_sides",
     "default_table",
     "originals",
+    "originals_data",
+    "originals_peers",
     "originals_stan",
     "regret_models",
     "slicstan",

@@ -88,7 +88,8 @@ def two_widths(y):
 
 def test_a_run_says_what_modes_there_are_and_what_they_weigh(tmp_path):
     m = gb.model(two_widths, RNG(0).normal(0, 1, 10).astype(np.float32))
-    run = m.sample(draws=400, seed=0, init={"s": np.float32([-2, 2, -2, 2])})
+    init, told = {"s": np.float32([-2, 2, -2, 2])}, "Conjugate x (*) NUTS s"
+    run = m.sample(draws=400, seed=0, init=init, schedule=told)
     assert run.modes.groups == ((0, 2), (1, 3))
     assert abs(run.modes.weights[0] - 0.1) < 4 * run.modes.errors[0] < 0.05
     assert "chains are in 2 different modes: s is about" in str(run.verdict) and not run.verdict.ok

@@ -135,7 +135,7 @@ def _cell(tag: str, value: str, place: int, more: str) -> str:
     align = "right" if place >= _NUMBERS else "left"
     nowrap = "white-space:nowrap;" if place == 0 or place >= _NUMBERS else ""
     rule = nowrap + f"border-bottom:{_RULE};" if tag == "th" else nowrap
-    return f'<{tag} style="{_CELL};{rule}text-align:{align};{more}">{escape(value)}</{tag}>'
+    return f'<{tag} style="{_TABLE_CELL};{rule}text-align:{align};{more}">{escape(value)}</{tag}>'
 
 
 _EVERY = 1.0  # seconds between two looks at runs that go on
