@@ -38,6 +38,7 @@ def agree(marginal, truth, state, tolerance=1e-8):
     return aux
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "name", [n if n in CORE else pytest.param(n, marks=pytest.mark.slow) for n in GAUSSIAN]
 )
@@ -225,6 +226,7 @@ CLOSED = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow) if n == "Student's t" else n for n in CLOSED]
 )
@@ -261,6 +263,7 @@ def changes(y):
     S("y", dist.Normal(jnp.where(t < k, low, high) + on * b * t / 5, o), obs=y)
 
 
+@pytest.mark.slow
 def test_few_discrete_values_go_with_gaussians_that_depend_on_them():
     y = np.array([0.3, -0.2, 0.1, 1.9, 2.2, 2.5])
     with jax.enable_x64(True):

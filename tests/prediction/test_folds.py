@@ -20,6 +20,7 @@ GRID = np.linspace(-8, 8, 4001)
 Y = np.array([-0.3, 0.2, 1.9, 2.4, 0.7], np.float32)
 
 
+@pytest.mark.slow
 def test_single_data_of_a_mixture_with_weights_and_masks():
     weights, there = np.array([1.5, 0.5, 1.0, 2.0, 1.0]), np.array([True, True, False, True, True])
 

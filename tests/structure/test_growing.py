@@ -73,6 +73,7 @@ def test_what_is_known_at_the_beginning_changes_no_draw(run, tmp_path):
     assert 1000 < back.kept.sampled.steps < 20_000 and worst > 1500
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_from_its_store(run, tmp_path, monkeypatch):
     """What was on disk before a structure became known and after it, in the journal: both go on, with the
     draws of a run that was never killed. Every other step is a draw."""

@@ -160,6 +160,7 @@ def _places(shape, first=0):
     )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CASES)
 def test_statements_say_what_the_density_computes(densities, name):
     case = CASES[name]
@@ -192,6 +193,7 @@ def test_statements_say_what_the_density_computes(densities, name):
     assert silent <= OPAQUE.get(name, set()), silent
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CASES)
 def test_conditionals_say_what_the_density_computes(densities, name):
     case = CASES[name]

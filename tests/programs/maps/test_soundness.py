@@ -145,6 +145,7 @@ BUGS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("primitive", BUGS)
 def test_a_planted_bug_is_caught(monkeypatch, primitive):
     """The fuzz can fail: with one rule wrong, some array moves where it was said not to."""

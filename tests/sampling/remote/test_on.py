@@ -70,6 +70,7 @@ def test_a_run_whose_workers_are_gone_is_stopped_and_goes_on_elsewhere(model, wh
     same(loaded, whole)
 
 
+@pytest.mark.slow
 def test_a_pool_is_resumed_by_a_pool_of_another_size(model, whole):
     """Processes of their own; one of them is killed in mid-run, which breaks a pool."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
