@@ -11,7 +11,7 @@ from gibbsite.errors import DataError, ExpressionError, ModelError, OptionError,
 from gibbsite.prediction.uses.checking import Checks
 from gibbsite.prediction.verbs import predict
 from gibbsite.views.plots.plot import tables_of
-from gibbsite.views.predictions.checks import large_rows
+from gibbsite.views.predictions.checks import large_rows, plots_of_checks
 from gibbsite.views.run_dashboard import Dashboard
 from scipy import stats
 
@@ -243,3 +243,16 @@ def test_a_run_that_goes_on_meanwhile_is_asked_once(run, monkeypatch):
 def test_a_usual_statistic_that_is_asked_for_is_shown_once(run):
     texts = [s.text for s in run.checks(draws=50, statistics=["mean(y)"], leave_one_out=False).statistics]
     assert texts[0] == "mean(y)" and len(texts) == len(set(texts))
+
+
+def test_shares_are_plotted_along_a_column_of_a_binary_outcome():
+    x, chance = np.linspace(-2, 2, 100), np.linspace(0.1, 0.9, 100)
+    rng = np.random.default_rng(0)
+    data, replicates = rng.random(100) < chance, rng.random((400, 100)) < chance
+    found = Checks("m", "y", "binary", data.astype(float), replicates.astype(float), "", over=("x", x))
+    plot = next(p for p in plots_of_checks(found) if p.name == "check along")
+    dots, ribbons = plot.tables["data"], plot.tables["ribbons"]
+    np.testing.assert_allclose(dots["y"], data.reshape(10, 10).mean(axis=1))
+    np.testing.assert_allclose(dots["x"], x.reshape(10, 10).mean(axis=1))
+    near = np.abs(ribbons["y"] - chance.reshape(10, 10).mean(axis=1))
+    assert (near < 0.06).all() and plot.title == "mean of y over x"  # tenths

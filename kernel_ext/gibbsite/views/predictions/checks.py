@@ -33,6 +33,7 @@ CARD = 150
 _MOST_GROUPS = 30
 _MOST_THRESHOLDS = 5
 _BINS = 30
+_LEAST_MEAN = 10  # data of a share that is plotted
 _MOST_DOTS = 2000
 _DRAWN, _PRIOR = CHAINS[0], OTHERS
 _LETTERS = 46  # that have room above a plot in two columns
@@ -251,24 +252,30 @@ def _round(top: float) -> list[float]:
 
 
 def _along(checks: Checks) -> Plot:
-    """Replicates as ribbons over a column, data as dots; those of equal place together."""
+    """Replicates as ribbons over a column, data as dots; those of equal place together, of few values by
+    their mean: a share, or a mean category."""
     assert checks.over is not None
     name, x = checks.over
+    means = checks.kind in (BINARY, CATEGORIES)
+    most = min(_BINS, max(2, len(x) // _LEAST_MEAN)) if means else 8 * _BINS
     places, where = np.unique(x, return_inverse=True)
-    if len(places) > _BINS * 8:  # windows of equal length
-        edges = np.quantile(x, np.linspace(0, 1, 8 * _BINS + 1))
-        where = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, 8 * _BINS - 1)
+    if len(places) > most:  # windows of equal length
+        edges = np.quantile(x, np.linspace(0, 1, most + 1))
+        where = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, most - 1)
         used, where = np.unique(where, return_inverse=True)
         places = np.array([x[where == i].mean() for i in range(len(used))])
     wide, narrow = np.empty((2, len(places))), np.empty((2, len(places)))
-    middle = np.empty(len(places))
+    middle, seen = np.empty((2, len(places)))
     order = np.argsort(where, kind="stable")
     ends = np.searchsorted(where[order], np.arange(len(places) + 1))
     for i in range(len(places)):
-        values = checks.replicates[:, order[ends[i] : ends[i + 1]]].ravel()
+        here = order[ends[i] : ends[i + 1]]
+        values = checks.replicates[:, here]
+        values = values.mean(axis=1) if means else values.ravel()
         wide[:, i], narrow[:, i] = np.percentile(values, [5.5, 94.5]), np.percentile(values, [25, 75])
-        middle[i] = np.median(values)
+        middle[i], seen[i] = np.median(values), checks.data[here].mean()
     some = np.linspace(0, len(x) - 1, min(len(x), _MOST_DOTS)).round().astype(int)
+    dots = {"x": places, "y": seen} if means else {"x": x[some], "y": checks.data[some]}
     tables = {
         "ribbons": {
             "x": places,
@@ -278,7 +285,7 @@ def _along(checks: Checks) -> Plot:
             "out": narrow[1],
             "y": middle,
         },
-        "data": {"x": x[some], "y": checks.data[some]},
+        "data": dots,
     }
     marks = (
         Band("ribbons", colour=_DRAWN, alpha=0.18),
@@ -286,8 +293,8 @@ def _along(checks: Checks) -> Plot:
         Line("ribbons", colour=_DRAWN),
         Dots("data", colour=INK, alpha=0.7, size=4, tip=((name, "@x"), (checks.site, "@y"))),
     )
-    y = Axis(*reach(wide, checks.data))
-    title = f"{checks.site} over {name}"
+    y = Axis(*reach(wide, dots["y"]))
+    title = f"{'mean of ' * means}{checks.site} over {name}"
     return Plot(
         "check along",
         tables,
