@@ -68,7 +68,8 @@ class _Outputs:
 
     def hold(self, view: Hosted) -> None:
         """`view` is shown in the running cell; nothing is known of cells where the front end names none."""
-        message = get_ipython().kernel.get_parent()  # type: ignore[union-attr]
+        kernel = get_ipython().kernel  # type: ignore[union-attr]
+        message = getattr(kernel, "get_parent", dict)()  # kernels of other makes have none
         cell = message.get("metadata", {}).get("cellId")
         if not cell:
             return
