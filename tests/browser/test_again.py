@@ -1,4 +1,4 @@
-"""A cell that runs again in a real JupyterLab: its new output lives, and the kernel lets go of the old one."""
+"""A cell that runs again in a real JupyterLab: its new output lives, the old one is let go of."""
 
 from helpers.pages.lab import prepare
 
