@@ -169,3 +169,11 @@ def test_only_the_compiler_sees_some_mistakes():
     with pytest.raises(SyntaxError, match="outside loop") as caught:
         define("m", "w ~ Normal(0, 1)\nbreak", {}, "<cell>")
     assert (caught.value.lineno, caught.value.text) == (3, "break\n")
+
+
+def test_scan_is_a_word_and_its_import_is_in_the_source():
+    body = "def step(m, v):\n    m ~ Normal(m, 1)\n    return m, m\nscan(step, 0.0, None, length=3)\n"
+    found = define("walk", body, {}, "<cell>")
+    assert sites(found.fn)["m"]["value"].shape == (3,)
+    assert "from numpyro.contrib.control_flow import scan" in found.source
+    assert same_when_pasted(found, {})

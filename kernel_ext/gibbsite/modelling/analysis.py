@@ -150,6 +150,11 @@ def _traced(fn: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> tup
     except LooseParam:
         fn = with_constants(fn, args, kwargs)
         density = build_density(fn, args, kwargs)
+    if not density.sites:
+        raise ModelError(
+            f"model {name!r} has no `sample` statement that runs, so there is nothing to infer; functions "
+            f"that are defined in it sample only where they are called"
+        )
     if not density.latents:
         raise ModelError(
             f"model {name!r} has no latent sites: every `sample` statement is observed, so there is "

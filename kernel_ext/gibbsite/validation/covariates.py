@@ -112,12 +112,12 @@ def intercept_notes(density: Density) -> tuple[str, ...]:
             continue
         for atom in (a for n, a in parameters.items() if n.rpartition("/")[2] in _PREDICTS):
             levels = list(_levels(density, atom, sites, names, arrays))
-            if len(set(levels)) > 1:
+            if len(found := list(dict.fromkeys(levels))) > 1:
                 site = density.sites[name]
                 notes.append(
-                    f"{name!r}{at_line(site)} has {len(set(levels))} levels that are the same for all rows, "
-                    f"{' and '.join(dict.fromkeys(levels))}: the data tell their sum alone, and each of them "
-                    f"is as uncertain as its prior; leave one out"
+                    f"{name!r}{at_line(site)} has {len(found)} levels that are the same for all rows, "
+                    f"{', '.join(found[:-1])} and {found[-1]}: the data tell their sum alone, and each of "
+                    f"them is as uncertain as its prior; leave one out"
                 )
     return tuple(notes)
 

@@ -145,6 +145,15 @@ def test_errors_of_the_model_itself_pass_through():
     assert any(entry.name == "model" and entry.path.name == "test_bad_input.py" for entry in caught.traceback)
 
 
+def test_a_function_that_is_defined_and_not_called_samples_nothing():
+    def model(x):
+        def inner():
+            numpyro.sample("x", dist.Normal(0, 1), obs=x)
+
+    with pytest.raises(GibbsiteError, match="sample only where they are called"):
+        gb.model(model, jnp.zeros(3))
+
+
 def test_a_wrong_state_says_what_is_wrong():
     def model(x):
         mu = numpyro.sample("mu", dist.Normal(0, 5).expand([2]))
