@@ -1,11 +1,15 @@
 """NUTS on what is left when Gaussian or conjugate sites are integrated out, on seven plain models.
 
     python benchmarks/marginal.py [--seeds N] [--draws N] [--models NAME …] [--sides NAME …]
+    python benchmarks/marginal.py --lengths 1000 10000 100000
 
 Each model runs by its default schedule, by another that an expert might choose, with the sites integrated out
 (`Eliminate … > NUTS …`), and as a model of what is left that an expert would write by hand, which draws
 nothing back. Told are the lowest effective draws of what is left, of 4 chains; per thousand gradients; and
 per processor second with warm-up counted and compiling not. Medians over seeds.
+
+With `--lengths` the walk's log density and gradient alone, ours / by hand: how far both, in single precision,
+are from the filter by hand in double, and processor milliseconds.
 """
 
 import argparse
@@ -160,6 +164,43 @@ def measured(model: Any, schedule: str | None, sites: tuple[str, ...], draws: in
     return np.array([low, 1000 * low / gradients if gradients else np.nan, low / seconds])
 
 
+def along(lengths: list[int]) -> None:
+    """The table of `--lengths`."""
+    print("| steps | log density off, nats | gradient off | ms |\n|---|---|---|---|")
+    for n in lengths:
+        r = np.random.default_rng(n)
+        y = np.float32(np.cumsum(r.normal(0, 0.3, n)) + r.normal(0, 1, n))
+        at = {"s": 0.08, "o": 1.05}
+        with jax.enable_x64(True):
+            truth = jax.jit(jax.value_and_grad(lambda v, y=y: by_hand(v, np.float64(y))))(at)
+            truth = jax.tree.map(np.float64, truth)
+        model, cells = gb.model(walk, y), []
+        marginal, data = model.marginal("x"), model.density.arguments.arrays
+        more = marginal.logdensity(at, constants=True) - marginal.logdensity(at)
+
+        def ours(v: Any, marginal: Any = marginal, data: Any = data, more: Any = more) -> Any:
+            return marginal.logdensity_at(v, data) + more  # as NUTS pulls it back
+
+        for side in (ours, lambda v, y=y: by_hand(v, y)):
+            call = jax.jit(jax.value_and_grad(side))
+            value, slope = jax.block_until_ready(call(at))
+            off = max(abs(float(slope[n]) / truth[1][n] - 1) for n in at)
+            began = time.process_time()
+            for _ in range(20):
+                jax.block_until_ready(call(at))
+            cells.append((abs(float(value) - truth[0]), off, (time.process_time() - began) * 50))
+        (a, b, c), (d, e, f) = cells
+        print(
+            f"| {n:,} | {a:.2g} / {d:.2g} of {truth[0]:,.0f} | {b:.1e} / {e:.1e} | {c:.2f} / {f:.2f} |",
+            flush=True,
+        )
+
+
+def by_hand(values: dict[str, Any], y: Any) -> Any:
+    """The log density of `walk_left`, with its constants."""
+    return numpyro.infer.util.log_density(walk_left, (y,), {}, values)[0] - 0.5 * len(y) * np.log(2 * np.pi)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3)
@@ -168,7 +209,11 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=list(known), default=list(known))
     sides = ("default", "another", "integrated out", "by hand")
     parser.add_argument("--sides", nargs="+", choices=sides, default=sides)
+    parser.add_argument("--lengths", nargs="+", type=int)
     chosen = parser.parse_args()
+    if chosen.lengths:
+        along(chosen.lengths)
+        return
     print("lowest effective draws; per 1000 gradients; per processor second")
     print("| model |", " | ".join(chosen.sides), "|")
     print("|---" * (1 + len(chosen.sides)) + "|")
