@@ -58,7 +58,6 @@ class Arguments:
         leaves = [next(dynamic) if is_array else next(fixed) for is_array in self.places]
         return jax.tree.unflatten(self.tree, leaves)
 
-
     @property
     def compiled_in(self) -> Hashable:
         """What a program of these arguments holds of them as constants, to compare: numbers and texts by
