@@ -123,8 +123,10 @@ def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == [
         "changepoint",
         "cluster",
+        "compare",
         "decision",
         "elimination",
+        "gaps",
         "keeling",
         "mixture",
         "teaching",

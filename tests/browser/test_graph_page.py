@@ -1,4 +1,4 @@
-"""The interactive graph in an exported page, without a kernel, as a person uses it."""
+"""The interactive graph, and a run, in exported pages, without a kernel, as a person uses them."""
 
 from html import escape
 from itertools import pairwise
@@ -12,7 +12,9 @@ from bokeh.embed import file_html
 from bokeh.resources import INLINE
 from gibbsite.graph import DependencyGraph, Node
 from gibbsite.views import graph_root
+from gibbsite.views.posterior.cards import plot_run
 from helpers.models.graph_models import hmm, hundred, lda, looped, mixture, ratings, schools
+from helpers.pages.fakes import FakeRun
 from helpers.pages.graph_page import Graph, shot
 
 
@@ -328,3 +330,16 @@ def test_a_thousand_sites_are_told_in_words(page, tmp_path):
     page.goto(path.as_uri())
     page.get_by_text("1000 nodes (1000 latent) and 999 edges: too many to draw at once.").wait_for()
     page.get_by_text("The longest path has 999 edges.").wait_for()
+
+
+def test_a_run_as_a_page_answers_without_its_kernel(page, tmp_path):
+    run = FakeRun()
+    for _ in range(20):
+        run.advance(50)
+    page.goto(plot_run(run).save(tmp_path / "run.html").as_uri())
+    page.get_by_text("Convergence", exact=True).click()
+    plot = page.locator(".bk-Figure").filter(visible=True).first
+    plot.wait_for()
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.get_by_text("draw:").first.wait_for()

@@ -336,3 +336,23 @@ def test_many_draws_are_written_to_files(run, monkeypatch, tmp_path):
     monkeypatch.setattr(verbs, "available_memory", lambda: 1000)
     with pytest.raises(ResourceError, match="draws="):
         run.predict(new_rows(), draws=300)
+
+
+@pytest.mark.parametrize(
+    "values", [(1.0, 3.0), (1, True), ("one", "three"), (jnp.sin, jnp.cos), ({1.0}, {3.0})], ids=str
+)
+def test_what_is_compiled_in_is_asked_anew(values):
+    """An argument that is no array is a constant of the program: another value is another program."""
+
+    def model(y, how):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        scale = how(1.0) if callable(how) else len(how) if isinstance(how, str) else 0.5
+        scale = max(how) if isinstance(how, set) else 2.0 if how is True else how if how == 3.0 else scale
+        numpyro.deterministic("told", a * scale)
+        numpyro.sample("y", dist.Normal(a * scale, 1), obs=y)
+
+    run = gb.model(model, np.float32(1), values[0]).sample(draws=20, warmup=50, chains=1)
+    first, second, third = (run.predict(how=v).draws["told"] for v in (*values, values[0]))
+    given = run.predict(do={"how": values[1]}).draws["told"]
+    assert np.array_equal(first, run.draws["told"]) and np.array_equal(first, third)
+    assert not np.allclose(first, second) and np.array_equal(second, given)

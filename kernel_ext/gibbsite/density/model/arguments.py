@@ -1,7 +1,7 @@
 """The arguments of a model, split into arrays (inputs of the compiled program) and everything else."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -57,6 +57,37 @@ class Arguments:
         dynamic, fixed = iter(arrays), iter(self.static)
         leaves = [next(dynamic) if is_array else next(fixed) for is_array in self.places]
         return jax.tree.unflatten(self.tree, leaves)
+
+    @property
+    def compiled_in(self) -> Hashable:
+        """What a program of these arguments holds of them as constants, to compare: numbers and texts by
+        value, arrays by their bytes, what cannot be hashed as the object that it is."""
+        return str(self.tree), self.places, tuple(map(_constant, self.static))
+
+
+class _Itself:
+    """An object that equals itself alone, and is kept as long as somebody compares with it."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _constant(value: Any) -> Hashable:
+    if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+        return value.shape, str(value.dtype), value.tobytes()
+    if isinstance(value, int | float | str):
+        return type(value), repr(value)  # True is 1 and 0.0 is -0.0 to a dict
+    try:
+        hash(value)
+    except TypeError:
+        return _Itself(value)
+    return type(value), value
 
 
 def _plain(given: Any) -> Any:

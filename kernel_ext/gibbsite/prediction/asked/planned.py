@@ -93,7 +93,7 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
         if cut is not None and site.fn_name in PROCESSES and site.shape[-1:] == (sum(cut),):
             seen[name] = np.arange(sum(cut)) < cut[0]
     recipe = replace(recipe, stays=stays, seen=seen)
-    ask = Ask(fn, arguments.rebuild, tuple(arguments.arrays), data, sizes, recipe, anew, ())
+    ask = Ask(fn, arguments, data, sizes, recipe, anew, ())
     changed = bool(asked.new) and any(r.same < r.now for r in rows)
     named = tuple(n for n in density.sites if n in data)
     return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, frozenset(stood_in))

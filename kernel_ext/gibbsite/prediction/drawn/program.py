@@ -16,6 +16,7 @@ import numpyro
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.arguments import Arguments
 from gibbsite.errors import StoreError
 from gibbsite.inputs.table import ANEW
 from gibbsite.prediction.drawn.asking import Asking
@@ -38,8 +39,7 @@ class Ask:
     """The model's function with what is asked of it. `sites` are those whose values come back."""
 
     fn: Callable[..., Any]
-    rebuild: Callable[[Any], tuple[tuple, dict[str, Any]]]
-    arrays: tuple[Any, ...]
+    arguments: Arguments
     data: frozenset[str]
     sizes: Mapping[str, int]
     recipe: Recipe
@@ -48,7 +48,7 @@ class Ask:
 
     def at(self, key: Any, values: Mapping[str, Any], held: Mapping[str, Any], arrays: Any) -> Any:
         """The sites' values, the probabilities, and the log likelihood of what is given, at one draw."""
-        args, kwargs = self.rebuild(arrays)
+        args, kwargs = self.arguments.rebuild(arrays)
         forward = Forward(None, self.recipe, key, values, held)
         token = ANEW.set(self.anew)
         try:
@@ -71,14 +71,14 @@ def signature(ask: Ask, values: Mapping[str, Any], held: Mapping[str, Any]) -> t
     """What a compiled program depends on, its arrays' numbers aside."""
     shaped = [(n, np.shape(v), str(np.asarray(v).dtype)) for n, v in sorted({**values}.items())]
     holds = [(n, np.shape(v), str(np.asarray(v).dtype)) for n, v in sorted({**held}.items())]
-    arrays = [(np.shape(a), str(np.asarray(a).dtype)) for a in ask.arrays]
+    arrays = [(np.shape(a), str(np.asarray(a).dtype)) for a in ask.arguments.arrays]
     recipe = ask.recipe
     parts = [(n, tuple(a.tobytes() for a in p.axes), p.joint) for n, p in sorted(recipe.parts.items())]
     seen = [(n, known.tobytes()) for n, known in sorted(recipe.seen.items())]
     sets = (recipe.known, recipe.series, recipe.fixed, recipe.given, recipe.stays, ask.data)
     return (
         str(shaped), str(holds), str(arrays), str(parts), str(seen), str([sorted(s) for s in sets]),
-        ask.anew, ask.sites, str(sorted(ask.sizes.items())),
+        ask.anew, ask.sites, str(sorted(ask.sizes.items())), ask.arguments.compiled_in,
     )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ class Drawn:
 def bytes_per_draw(ask: Ask, values: Mapping[str, Any], held: Mapping[str, Any]) -> int:
     """Of all that comes back."""
     one = {n: jax.ShapeDtypeStruct(v.shape[1:], v.dtype) for n, v in values.items()}
-    out, probs, _ = jax.eval_shape(ask.at, jax.random.key(0), one, dict(held), ask.arrays)
+    out, probs, _ = jax.eval_shape(ask.at, jax.random.key(0), one, dict(held), ask.arguments.arrays)
     return sum(prod(v.shape) * v.dtype.itemsize for v in [*out.values(), *probs.values()]) or 4
 
 
@@ -153,7 +153,7 @@ def drawn(
             np.arange(start, start + chunk), count - 1
         )  # the last chunk is as long as the others
         part = {n: v[take] for n, v in values.items()}
-        arguments = keys[take], part, dict(held), ask.arrays
+        arguments = keys[take], part, dict(held), ask.arguments.arrays
         if where not in kept:
             kept[where] = for_once(lowered(fn, *arguments), arguments, numbers=chunk * each // 4)
         out, probs, weight = kept[where](*arguments)

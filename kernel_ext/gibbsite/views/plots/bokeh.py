@@ -9,9 +9,11 @@ linked), rows `row I`.
 # pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
 # pyright: reportCallIssue=false
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from bokeh.embed import file_html
 from bokeh.layouts import column, row
 from bokeh.models import (
     BoxZoomTool,
@@ -23,12 +25,16 @@ from bokeh.models import (
     ResetTool,
     SaveTool,
     Span,
+    TabPanel,
+    Tabs,
     WheelZoomTool,
 )
 from bokeh.plotting import figure
+from bokeh.resources import INLINE
+from bokeh.themes import Theme
 from numpy.typing import ArrayLike
 
-from gibbsite.views.ink.colours import LINE, THEMED
+from gibbsite.views.ink.colours import ANY_FAINT, ANY_INK, LINE, THEMED
 from gibbsite.views.ink.svg import FONT
 from gibbsite.views.plots.plot import (
     INK,
@@ -52,12 +58,18 @@ Props = dict[str, dict[str, Any]]
 NO_TITLE = "\u00a0"
 """What stands in for a title: BokehJS 3.9 never draws one that began without text."""
 _LEFT = 38
+# On a page whose ground is not known.
+_INKED = {"axis_label_text_color": ANY_INK, "major_label_text_color": ANY_INK}
+_ANYWHERE = Theme(
+    json={"attrs": {"Axis": _INKED, "Title": {"text_color": ANY_INK}, "Grid": {"grid_line_color": ANY_FAINT}}}
+)
 
 
-def layout(rows: Rows) -> LayoutDOM:
-    """Plots in rows that wrap on narrow pages."""
+def layout(rows: Rows, *, filled: bool = False) -> LayoutDOM:
+    """Plots in rows that wrap on narrow pages; empty ones, or `filled` with what is drawn now."""
     sources = {
-        name: ColumnDataSource({n: [] for n in table}, name=name) for name, table in tables_of(rows).items()
+        name: ColumnDataSource({n: v if filled else [] for n, v in table.items()}, name=name)
+        for name, table in tables_of(rows).items()
     }
     ranges: dict[str, Range1d] = {}
     lines = []
@@ -72,6 +84,15 @@ def layout(rows: Rows) -> LayoutDOM:
 
 def _wrapping(parts: list[LayoutDOM], **more: Any) -> LayoutDOM:
     return row(*parts, sizing_mode="stretch_width", stylesheets=[":host { flex-wrap: wrap; }"], **more)
+
+
+def page(views: Mapping[str, Rows], title: str) -> str:
+    """An HTML page with a tab for each of `views`, which needs neither a kernel nor the net."""
+    tabs = []
+    for name, rows in views.items():
+        shown = tuple(tuple(plot for plot in plots if plot.visible) for plots in rows)
+        tabs.append(TabPanel(title=name, child=layout(tuple(filter(None, shown)), filled=True)))
+    return file_html(Tabs(tabs=tabs, sizing_mode="stretch_width"), INLINE, title, theme=_ANYWHERE)
 
 
 def columns(rows: Rows) -> Columns:

@@ -1,5 +1,7 @@
 """The posterior as cards: for the page, plain values with pictures in them; for a still picture, columns."""
 
+from collections.abc import Mapping
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from gibbsite.ground.arguments import shown
 from gibbsite.sampling.derived.marginals import Forest, Marginal, Ribbon, Shown, Strip
 from gibbsite.views.host.display import bundle, name_of, svg_html
 from gibbsite.views.ink import svg
-from gibbsite.views.plots.plot import axes, rows_svg
+from gibbsite.views.plots.plot import Rows, axes, rows_svg
 from gibbsite.views.posterior.gather import Posterior, gather_posterior
 from gibbsite.views.posterior.marginals import focus_rows, plot_of, told, upright
 from gibbsite.views.run import words
@@ -95,18 +97,23 @@ VIEWS = ("posterior", "convergence")
 
 
 class Picture:
-    """A picture that shows itself; `svg` is its text, `save(path)` writes it."""
+    """A picture that shows itself; `svg` is its text, `views` its plots by title, `save(path)` writes it."""
 
-    def __init__(self, markup: str, text: str):
-        self.svg, self.text = markup, text
+    def __init__(self, markup: str, text: str, views: Mapping[str, Rows]):
+        self.svg, self.text, self.views = markup, text, views
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write it as SVG and return the path. Raises `OptionError` for another kind of file, `OSError` where
+        """Write it and return the path: as `.svg`, or as an `.html` page that has posterior and convergence
+        as tabs and answers without a kernel. Raises `OptionError` for another kind of file, `OSError` where
         it cannot be written."""
         target = Path(path).expanduser()
-        if target.suffix.lower() != ".svg":
-            raise OptionError(f"a picture of a run is saved as .svg, not as {target.suffix or 'that'!r}")
-        target.write_text(self.svg, encoding="utf-8")
+        kind = target.suffix.lower()
+        if kind not in (".svg", ".html"):
+            raise OptionError(f"a picture of a run is saved as .svg or .html, not as {kind or 'that'!r}")
+        # Imported late: Bokeh takes a third of a second, and a still picture does not need it.
+        page = import_module("gibbsite.views.plots.bokeh").page if kind == ".html" else None
+        text = self.svg if page is None else page(self.views, self.text.splitlines()[0])
+        target.write_text(text, encoding="utf-8")
         return target
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
@@ -134,11 +141,12 @@ def plot_run(run: RunLike, *labels: str, view: str | None = None, beside: RunLik
         raise OptionError(f"view is {' or '.join(map(repr, VIEWS))}, not {shown(view)}")
     content = gather(run, labels if view == "convergence" and labels else None, slots=max(3, len(labels)))
     text = words.text(content)
+    convergence = {"Convergence": rows_of(content, max(3, len(labels)))}
     if view == "convergence":
         if beside is not None:
             raise OptionError("two runs are drawn beside each other in the posterior view alone")
-        markup, height = rows_svg(rows_of(content, max(3, len(labels))), STILL_WIDTH)
-        return Picture(svg.document(STILL_WIDTH, max(height, 1), [markup]), text)
+        markup, height = rows_svg(convergence["Convergence"], STILL_WIDTH)
+        return Picture(svg.document(STILL_WIDTH, max(height, 1), [markup]), text, convergence)
     if len(labels) > 2:
         raise OptionError("at most two are plotted at a time; without names, run.plot() shows them all")
     prior = beside is None and content.snapshot.status in ENDED
@@ -153,4 +161,12 @@ def plot_run(run: RunLike, *labels: str, view: str | None = None, beside: RunLik
         text, height = f"{text}\n{legend}", height + 20
     if not height:
         markup, height = svg.text(0, 16, words.text(content).splitlines()[0]), 24.0
-    return Picture(svg.document(STILL_WIDTH, height, [markup]), text)
+    views = {"Posterior": focus_rows(posterior) if labels else _card_rows(posterior)} | convergence
+    return Picture(svg.document(STILL_WIDTH, height, [markup]), text, views)
+
+
+def _card_rows(posterior: Posterior) -> Rows:
+    """The cards as plots: three in a row, and those that take the whole width below."""
+    plots = [(plot_of(found, f"card{i}"), _wide(found)) for i, found in enumerate(posterior.shown)]
+    narrow, wide = ([plot for plot, whole in plots if whole is which] for which in (False, True))
+    return (*(tuple(narrow[i : i + 3]) for i in range(0, len(narrow), 3)), *((plot,) for plot in wide))

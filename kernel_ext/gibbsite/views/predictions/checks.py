@@ -147,7 +147,8 @@ def plot_checks(checks: Checks, each: str | None = None) -> Picture:
     markup, height = rows_svg(rows, STILL_WIDTH, least=1 if each is None else len(rows[0]))
     legend = legend_of(checks)
     markup += svg.text(8, height + 12, legend)
-    return Picture(svg.document(STILL_WIDTH, height + 20, [markup]), f"{legend}\n{checks!r}")
+    text = f"{legend}\n{checks!r}"
+    return Picture(svg.document(STILL_WIDTH, height + 20, [markup]), text, {"Check": rows})
 
 
 def checks_html(checks: Checks) -> str:

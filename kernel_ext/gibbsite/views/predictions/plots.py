@@ -143,8 +143,9 @@ _LINES = 10  # of the table below a picture
 
 def plot_prediction(prediction: Prediction, name: str) -> Picture:
     """The picture of one site of a prediction."""
-    markup, height = rows_svg(plots_of(prediction, name), STILL_WIDTH)
-    return Picture(svg.document(STILL_WIDTH, height, [markup]), f"{name}: {prediction.note}")
+    rows = plots_of(prediction, name)
+    markup, height = rows_svg(rows, STILL_WIDTH)
+    return Picture(svg.document(STILL_WIDTH, height, [markup]), f"{name}: {prediction.note}", {name: rows})
 
 
 def prediction_html(prediction: Prediction) -> str:
