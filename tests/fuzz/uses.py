@@ -75,10 +75,10 @@ class Structure:
     def sensible(self) -> bool:
         """Whether the change is one of this model."""
         if self.kind is not None:
-            allowed = {"none", "weighted prior", "scope", "factor", "condition mu"}
+            allowed = {"none", "weighted prior", "scope", "factor"}
             allowed |= {"mask"} if self.kind.masked else set()
             allowed |= {"missing mask", "missing impute"} if self.kind.each else set()
-            allowed |= {"eliminate"} if self.kind.discrete else set()
+            allowed |= {"eliminate", "condition mu"} if self.kind.discrete else set()
             plain = not self.labels and not self.switch
             return plain and self.kind.positive == (self.prior == "gamma") and self.change in allowed
         if self.change in ("condition g", "do g"):
@@ -411,8 +411,9 @@ def leave_one_out(case: Case) -> str | None:
     found, exact, n = case.run.elpd(), case.truth.loo(), int(case.truth.there.sum())
     if found.warning or found.n_data_points != n:
         return None if found.n_data_points == n else f"elpd of {found.n_data_points} data, there are {n}"
-    off = abs(float(found.elpd) - exact)
-    return f"elpd {float(found.elpd):.3f}, exactly {exact:.3f}" if off > 0.15 + 0.03 * n else None
+    off, allowed = abs(float(found.elpd) - exact), 0.15 + 0.03 * n + 4 * found.mcse
+    said = f"elpd {float(found.elpd):.3f} ± {found.mcse:.2f}, exactly {exact:.3f}"
+    return said if off > allowed else None
 
 
 def replicates(case: Case) -> str | None:
