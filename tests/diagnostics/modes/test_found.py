@@ -12,6 +12,7 @@ from gibbsite.diagnostics.modes.bridge import mode_weights
 from gibbsite.diagnostics.modes.found import modes_found
 from gibbsite.diagnostics.modes.space import space_of
 from gibbsite.errors import ModelError
+from gibbsite.sampling.engine.starting import Starting
 
 RNG = np.random.default_rng
 SHARES, PLACES = np.array([0.15, 0.25, 0.6]), np.array([-8.0, 0.0, 9.0])
@@ -84,6 +85,42 @@ def two_widths(y):
     with numpyro.plate("n", len(y)):
         x = numpyro.sample("x", dist.Normal(0, 100.0))
         numpyro.sample("y", dist.Normal(x, jnp.exp(2 * jnp.tanh(2 * s) - 2)), obs=y)
+
+
+def two_tails(y):
+    """The same with noise that nobody integrates out."""
+    parts = dist.Normal(jnp.array([-2.0, 2.0]), 0.3)
+    s = numpyro.sample("s", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.1, 0.9])), parts))
+    with numpyro.plate("n", len(y)):
+        x = numpyro.sample("x", dist.Normal(0, 100.0))
+        numpyro.sample("y", dist.StudentT(5.0, x, jnp.exp(2 * jnp.tanh(2 * s) - 2)), obs=y)
+
+
+@pytest.mark.parametrize(("fn", "told"), [(two_widths, "NUTS [s x]"), (two_tails, None)])
+def test_a_mode_that_is_narrow_where_a_mixture_says_so_is_found(fn, told):
+    """No start comes near it; every chain was in the other one, and that was called converged."""
+    run = gb.model(fn, RNG(0).normal(0, 1, 10).astype(np.float32)).sample(draws=400, seed=0, schedule=told)
+    assert "beyond a valley" in run.starts and not run.verdict.ok
+    (lower,) = [k for k, g in enumerate(run.modes.groups) if run.draws["s"][g[0]].mean() < 0]
+    assert abs(run.modes.weights[lower] - 0.1) < 4 * run.modes.errors[lower] < 0.08
+
+
+def test_what_a_mixture_might_say_and_data_do_not_moves_no_chain(monkeypatch):
+    y = RNG(1).normal(2.5, 1, 40).astype(np.float32)
+
+    def strong(y):
+        parts = dist.Normal(jnp.array([-3.0, 3.0]), 1.0)
+        m = numpyro.sample("m", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.5, 0.5])), parts))
+        s = numpyro.sample("s", dist.HalfNormal(2.0))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.StudentT(5.0, m, s), obs=y)
+
+    looked = []
+    monkeypatch.setattr(Starting, "_held", lambda *a, f=Starting._held: looked.append(f(*a)) or looked[-1])
+    run = gb.model(strong, y).sample(draws=400, seed=0)
+    assert run.verdict.ok and "beyond a valley" not in run.starts
+    (held,) = looked[0]  # m far from where chains are, and s as large as makes up for it
+    assert (np.abs(held["m"] - 2.5) > 1).any() and held["s"].max() > 2 * np.asarray(run.draws["s"]).mean()
 
 
 def test_a_run_says_what_modes_there_are_and_what_they_weigh(tmp_path):

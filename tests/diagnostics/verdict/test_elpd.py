@@ -41,6 +41,19 @@ def test_labels_weights_and_masks():
     assert tree.attrs["log_likelihood_given"].endswith("z is summed out")
 
 
+def test_the_error_of_a_run_s_length_is_that_of_other_seeds():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 3))
+        sd = numpyro.sample("sd", dist.HalfNormal(2.0))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.Normal(mu, sd), obs=y)
+
+    made = gb.model(model, Y)
+    found = [made.sample(draws=250, warmup=300, seed=s).elpd() for s in range(20)]
+    spread = np.std([f.elpd for f in found], ddof=1)
+    assert 0.5 < np.median([f.mcse for f in found]) / spread < 2.0  # 20 seeds know a spread to a sixth
+
+
 def test_conditioned_and_imputed():
     def model(x, y):
         m = numpyro.sample("m", dist.Normal(0, 1))

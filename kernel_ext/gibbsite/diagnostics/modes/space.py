@@ -13,11 +13,15 @@ from gibbsite.conditional.reads.support import bounded_by, support_movers
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import all_inside
 from gibbsite.elimination import Marginal, joint_marginal
+from gibbsite.ground.lazy_import import later
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.jaxpr.compat import jaxpr_as_fun
 from gibbsite.programs.passes.for_cpu import jitted
 
+optimize = later("scipy.optimize")
+
 _IMPROPER = ("ImproperUniform", "Unit")
+_CLIMB = {"maxiter": 100, "maxcor": 10}
 _BATCH = 256
 """Points that are evaluated at once: one compiled program for any number of them."""
 
@@ -85,6 +89,37 @@ class Space:
             found.append(np.asarray(out, np.float64)[: len(x) - at].T)
         level, fit = np.concatenate(found, axis=1)
         return np.where(np.isnan(level), -np.inf, level), fit
+
+    def climbed(self, x: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """Where the density leads uphill from points `[point, size]`, with the coordinates that are `held`
+        `[point, size]` as they are (L-BFGS, Liu and Nocedal 1989); the points where it has no slope."""
+        if "slope" not in self._programs:
+            down = jax.value_and_grad(lambda x, data: -self._both(x, {}, data)[0])
+            self._programs["slope"] = jitted(down)
+        out = np.array(x, np.float64)
+        for point, fixed in zip(out, held, strict=True):
+
+            def level(part: np.ndarray, at: np.ndarray = point, free: np.ndarray = ~fixed) -> Any:
+                whole = at.copy()
+                whole[free] = part
+                value, slope = self._programs["slope"](jnp.asarray(whole), self.data)
+                return float(value), np.asarray(slope, np.float64)[free]
+
+            found = optimize.minimize(level, point[~fixed], jac=True, method="L-BFGS-B", options=_CLIMB)
+            if np.isfinite(found.x).all() and np.isfinite(found.fun):
+                point[~fixed] = found.x
+        return out
+
+    def values(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Constrained values `[point, *shape]` by site of coordinates `[point, size]`."""
+        out, at = {}, 0
+        for name, shape in self.smooth.items():
+            size = int(np.prod(shape, dtype=np.int64))
+            site = self.density.sites[name]
+            part = jnp.asarray(x[:, at : at + size]).reshape(-1, *shape)
+            out[name] = np.asarray(transform_to(site.support)(part)).astype(site.dtype)
+            at += size
+        return out
 
     def _both(self, x: jax.Array, z: Mapping[str, Any], data: Any) -> jax.Array:
         values, moved, at = dict(z), jnp.zeros(()), 0

@@ -27,7 +27,8 @@ def elpd_of(run: Any) -> Any:
     A datum is an element of an observed site that counts (`gibbsite.density.current`): not one that is masked
     or missing, nor what the model was conditioned on; one with a weight adds its weighted density, as to the
     posterior that it is left out of. Discrete sites are summed out (`without_labels`); `given` names those
-    that could not be, each drawn with the very datum that is left out, so that `warning` is set.
+    that could not be, each drawn with the very datum that is left out, so that `warning` is set. `mcse` is
+    the error of `elpd` that comes of the run's length; `se` is of the data.
 
     Raises `ModelError` for a run without draws, without observed sites, or without its model.
     """
@@ -44,7 +45,10 @@ def elpd_of(run: Any) -> Any:
     flat = _columns(found.values, scored(run))
     if not flat.shape[-1]:
         raise ModelError(f"the run of {run.model_name!r} lacks observed sites that count: all are masked out")
-    out = _loo(run.to_datatree(), flat)
+    tree = run.to_datatree()
+    reff = _relative_efficiency(tree)
+    out = _loo(tree, flat, reff)
+    out.mcse = _mcse(out.log_weights, flat) / np.sqrt(reff)
     names = observation_names(run)
     out.elpd_i = xr.DataArray(np.asarray(out.elpd_i), dims="datum", coords={"datum": names})
     out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
@@ -103,7 +107,7 @@ def _columns(values: Mapping[str, np.ndarray], there: Mapping[str, np.ndarray]) 
     return np.concatenate([v.reshape(*v.shape[:2], -1) for v in kept], axis=2)
 
 
-def _loo(tree: Any, flat: np.ndarray) -> Any:
+def _loo(tree: Any, flat: np.ndarray, reff: float) -> Any:
     """ArviZ's result for the columns of `flat`, `[chain, draw, datum]`.
 
     Columns whose largest importance ratios are all the same have no tail for a Pareto distribution to be
@@ -111,7 +115,7 @@ def _loo(tree: Any, flat: np.ndarray) -> Any:
     """
     from arviz_stats.loo.loo import loo
 
-    draws, reff = flat.reshape(-1, flat.shape[-1]), _relative_efficiency(tree)
+    draws = flat.reshape(-1, flat.shape[-1])
 
     def smoothed(columns: np.ndarray) -> Any:
         tree["log_likelihood"] = xr.DataTree(xr.Dataset({_NAME: (("chain", "draw", "datum"), columns)}))
@@ -145,6 +149,17 @@ def _loo(tree: Any, flat: np.ndarray) -> Any:
     found.n_data_points, found.log_weights = len(each), None
     found.warning = bool((shapes > found.good_k).any())
     return found
+
+
+def _mcse(log_weights: Any, flat: np.ndarray) -> float:
+    """The Monte Carlo standard error of the elpd that these weights give (Vehtari et al. 2024), as if draws
+    were independent; where there are none, of the importance ratios. Pareto k above .5 make it too small."""
+    draws = flat.reshape(-1, flat.shape[-1])
+    weights = -draws if log_weights is None else log_weights.transpose("chain", "draw", ...).values
+    log_w = np.asarray(weights, float).reshape(len(draws), -1)
+    part = np.exp(log_w - logsumexp(log_w, axis=0))
+    relative = np.exp(draws - logsumexp(log_w + draws, axis=0) + logsumexp(log_w, axis=0))
+    return float(np.sqrt(np.sum(part**2 * (relative - 1) ** 2)))
 
 
 def _relative_efficiency(tree: Any) -> float:

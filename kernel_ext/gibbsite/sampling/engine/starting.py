@@ -14,6 +14,7 @@ from gibbsite.conditional.finite.relabel import relabelled
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.diagnostics.modes.mass import DOUBT, Bounds
 from gibbsite.diagnostics.modes.moves import RESTARTED, Move, told_restarts
+from gibbsite.diagnostics.modes.space import space_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.engine.dead_chains import FAR, far_below, level_of, slopeless
@@ -38,6 +39,7 @@ _FROM_PRIOR = 5
 # millions, from far out
 _WITHOUT_BOUND = frozenset(["HMC"])
 _ON_THE_WAY = (0.25, 0.5, 0.75)
+_DRAWN, _LOOKS_HELD = 8, 2
 _ROUNDS = 8
 _BEFORE_REPAIR = 5
 _BEFORE_PRIOR = 50
@@ -159,14 +161,16 @@ class Starting:
         A few starts may all fall to one mode, and R-hat sees none that no chain is in. Starts as near to 0 as
         the first, and wider ones, each for as many passes; of these what lies far below counts for nothing,
         of those where its mass is not much smaller. Where a prior is itself a mixture, so that its modes may
-        lie anywhere, starts are drawn from it as well.
+        lie anywhere, starts are drawn from it as well, and found beside it (`_held`).
         """
         engine, moved = self._engine, set()
         places = {n: np.asarray(v) for n, v in engine.constrained(walked.state).items()}
         near = None
-        looks = [(RADIUS, False), (_WIDER * RADIUS, False), *[(RADIUS, True)] * (_FROM_PRIOR * self._mixed)]
-        for look, (radius, prior) in enumerate(looks):
-            other, _ = engine.init(self._key, {}, radius, prior, path=(20 + look,))
+        looks: list[tuple[float, bool, dict[str, Any]]] = [(RADIUS, False, {}), (_WIDER * RADIUS, False, {})]
+        looks += [(RADIUS, True, {})] * (_FROM_PRIOR * bool(self._mixed))
+        looks += [(0.0, False, given) for given in self._held(places)]
+        for look, (radius, prior, given) in enumerate(looks):
+            other, _ = engine.init(self._key, given, radius, prior, path=(20 + look,))
             anew = self._walked((20 + look, 1), other, passes, stop)
             if anew is None:
                 return None
@@ -177,7 +181,7 @@ class Starting:
                     continue
                 near = self._near(places, walked.level) if near is None else near
                 crowd = np.flatnonzero(near[int(near.sum(axis=1).argmax())])
-                if len(crowd) < 2 or not self._weighs(e, anew, walked, radius):
+                if len(crowd) < 2 or not self._weighs(e, anew, walked, radius, bool(given)):
                     continue
                 c = int(crowd[-1])
                 marked = np.arange(engine.chains) == c
@@ -190,6 +194,36 @@ class Starting:
                 near = None
                 moved.add(c)
         return walked, moved
+
+    def _held(self, places: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+        """Values `[chain, *shape]` by site, in which a site whose prior is a mixture is far from all that
+        chains know of it, and the others lie as high as they can beside it.
+
+        Where a mode is narrow because of such a site, starts hardly ever come to it: the others are far off
+        and drive the site away before they are near. Held where it is, it lets them come. What it is held at
+        is that of its start and prior draws which is farthest from those that are taken.
+        """
+        space, chains = space_of(self._plan, self._engine.sites), self._engine.chains
+        if space is None or space.listed or space.absent or not self._mixed:
+            return []
+        ends = np.cumsum([0, *(int(np.prod(s, dtype=np.int64)) for s in space.smooth.values())])
+        at = {n: slice(a, b) for n, a, b in zip(space.smooth, ends[:-1], ends[1:], strict=True)}
+        held = [n for n in at if n in self._mixed and 2 * (at[n].stop - at[n].start) <= space.size]
+        if not held:
+            return []
+        drawn = [self._engine.init(self._key, {}, RADIUS, n % 2 == 0, path=(40, n))[0] for n in range(_DRAWN)]
+        pool = np.concatenate([space.free(self._engine.constrained(d)) for d in drawn])
+        known, out = space.free(places), []
+        taken = {n: list(known[:, at[n]]) for n in held}
+        turns = np.arange(-(-len(held) // chains) * chains).reshape(-1, chains)
+        for turn in turns[:_LOOKS_HELD]:
+            x, fixed = known.copy(), np.zeros(known.shape, bool)
+            for c, name in enumerate(held[n % len(held)] for n in turn):
+                apart = ((pool[:, None, at[name]] - np.array(taken[name])) ** 2).sum(axis=2).min(axis=1)
+                taken[name].append(pool[int(np.nanargmax(apart)), at[name]])
+                x[c, at[name]], fixed[c, at[name]] = taken[name][-1], True
+            out.append(space.values(space.climbed(x, fixed)))
+        return out
 
     def _valley(
         self, a: Mapping[str, np.ndarray], level_a: np.ndarray, b: Mapping[str, np.ndarray], level_b: Any
@@ -216,10 +250,13 @@ class Starting:
             near[np.arange(chains), to] = near[to, np.arange(chains)] = open_
         return near
 
-    def _weighs(self, chain: int, anew: "_Walk", walked: "_Walk", radius: float) -> bool:
-        """Whether a chain of another walk is in a mode that may weigh something beside those of this one."""
+    def _weighs(
+        self, chain: int, anew: "_Walk", walked: "_Walk", radius: float, sought: bool = False
+    ) -> bool:
+        """Whether a chain of another walk is in a mode that may weigh something beside those of this one: of
+        one that was `sought` masses say it, however high it lies."""
         best = float(walked.level.max())
-        if not far_below(anew.level[[chain]], best, self._engine.elements)[0]:
+        if not sought and not far_below(anew.level[[chain]], best, self._engine.elements)[0]:
             return True
         if radius > RADIUS:
             return False
@@ -256,9 +293,10 @@ class Starting:
         return density is not None and any(density.sites[n].discrete for n in density.latents)
 
     @property
-    def _mixed(self) -> bool:
+    def _mixed(self) -> list[str]:
+        """The latents whose priors are mixtures."""
         density = self._plan.density
-        return density is not None and any(density.sites[n].fn_name in _MIXED for n in density.latents)
+        return [n for n in density.latents if density.sites[n].fn_name in _MIXED] if density else []
 
     def _weights(self, walk: "_Walk", best: float, floor: float) -> np.ndarray:
         """At most what log weight the modes of chains have `[chain]` that are certain to be of none: −∞ of
