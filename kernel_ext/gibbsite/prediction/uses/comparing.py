@@ -150,7 +150,9 @@ def _caveats(runs: Sequence[tuple[Any, Any]], entries: list[Entry], n: int) -> l
     for (run, elpd), e in zip(runs, entries, strict=True):
         if getattr(elpd, "given", ()):
             told = ", ".join(elpd.given)
-            out.append(f"{e.name}: given {told}, drawn with the very data that are left out: too high")
+            out.append(
+                f"{e.name}: given {told}, drawn with the very data that are left out: it may be too high"
+            )
         if e.bad:
             worst = ", ".join(f"{name} ({k:.2f})" for name, k in e.worst[:3])
             out.append(
