@@ -34,6 +34,7 @@ def vocabulary() -> Mapping[str, Word]:
     import jax.numpy as jnp
     import numpyro
     import numpyro.distributions as dist
+    from numpyro.contrib.control_flow import scan
 
     words = {name: Word(getattr(jnp, name), "jax.numpy") for name in MATHEMATICS}
     for name in dist.__all__:
@@ -41,6 +42,7 @@ def vocabulary() -> Mapping[str, Word]:
             words[name] = Word(getattr(dist, name), "numpyro.distributions")
     for name in ("deterministic", "factor", "plate", "sample"):
         words[name] = Word(getattr(numpyro, name), "numpyro")
+    words["scan"] = Word(scan, "numpyro.contrib.control_flow")
     modules = {"jax": jax, "jnp": jnp, "numpyro": numpyro, "dist": dist}
     return words | {name: Word(modules[name], None) for name in MODULES}
 
