@@ -20,6 +20,7 @@ import numpyro
 import numpyro.distributions as dist
 from gibbsite.errors import ModelError
 from numpyro import handlers
+from numpyro.contrib.control_flow import scan
 from scipy import stats
 from scipy.special import expit, logsumexp
 
@@ -222,10 +223,12 @@ def hidden_markov() -> tuple[Any, tuple, np.ndarray]:
     def model(y: Any) -> None:
         m = numpyro.sample("m", dist.Normal(jnp.array([-1.0, 1.0]), 0.5).to_event(1))
 
-        state: Any = 0
-        for t, now in enumerate(y):  # of a `scan` no single data can be left out
-            state = numpyro.sample(f"z_{t}", dist.Categorical(jnp.asarray(go)[state]))
-            numpyro.sample(f"y_{t}", dist.Normal(m[state], 0.8), obs=now)
+        def step(before: Any, now: Any) -> Any:
+            state = numpyro.sample("z", dist.Categorical(jnp.asarray(go)[before]))
+            numpyro.sample("y", dist.Normal(m[state], 0.8), obs=now)
+            return state, None
+
+        scan(step, 0, y)
 
     a, b = grid(np.linspace(-3, 1, 120), np.linspace(-1, 3, 120))
     like = np.exp(np.stack([normal(y, a, 0.8), normal(y, b, 0.8)], axis=2))  # [point, t, state]
