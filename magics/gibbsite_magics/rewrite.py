@@ -148,7 +148,10 @@ def _plan(
                     node,
                     body,
                 )
-            observed = f", obs={tilde.name}" if given or tilde.name in inner else ""
+            # `x ~ Normal(x, q)` in a step: the next state, drawn from the last; no data are their own mean
+            again = any(isinstance(n, ast.Name) and n.id == tilde.name for n in ast.walk(node.value))
+            seen = given or (tilde.name in inner and not again)
+            observed = f", obs={tilde.name}" if seen else ""
             edits += _call(tilde, ast.unparse(ast.Constant(tilde.name)), observed, lines)
             continue
         if tilde.name in inner:

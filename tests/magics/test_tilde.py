@@ -108,6 +108,12 @@ def test_argument_of_an_inner_function_is_observed_there():
     assert 'y = numpyro.sample("y", D(c), obs=y)' in shown(body, "x")
 
 
+def test_a_state_that_is_drawn_from_the_last_is_no_datum():
+    body = "def step(x, y):\n    x ~ D(x)\n    y ~ D(x)\n    return x, y"
+    assert 'x = numpyro.sample("x", D(x))\n' in shown(body, "y0")
+    assert 'y = numpyro.sample("y", D(x), obs=y)' in shown(body, "y0")
+
+
 def test_what_runs_is_what_is_shown():
     body = '"""D."""\n# c\nw ~ D(\n  1)\nfor i in range(2):\n  s[i] ~ D(w); x[i] ~ D(s[i])  # ~\n'
     result = rewrite("\n" + body, ["x"])

@@ -114,6 +114,12 @@ def test_what_new_data_cannot_be(run):
         run.predict(new.assign(x=["a", "b", "c"]))
     with pytest.raises(DataError, match=r"'day'.*times.*plain numbers"):
         run.predict(new.assign(day=[1.0, 2.0, 3.0]))
+    with pytest.raises(DataError, match=r"'day'.*times.*categories"):
+        run.predict(new.assign(day=["2024-01-01", "x", "y"]))
+    with pytest.raises(DataError, match=r"'day'.*holds times, not 'noon'"):
+        run.predict(do={"day": "noon"})
+    with pytest.raises(DataError, match=r"'x'.*holds numbers, not 'big'"):
+        run.predict(do={"x": "big"})
     with pytest.raises(DataError, match=r"treated.*whole numbers.*0\.5"):
         run.predict(new.assign(treated=[0.5, 1.0, 0.0]))
     with pytest.raises(DataError, match=r"'x'.*lacks values"):
@@ -145,6 +151,15 @@ def test_times_of_any_zone_are_the_same_times(run):
     np.testing.assert_array_equal(run.predict(there).draws["y"], run.predict(here).draws["y"])
 
 
+def test_a_time_is_set_as_one(run):
+    day = data()["day"].iloc[3]
+    p = run.predict(do={"day": str(day.date())}, draws=20)
+    assert "day set to '20" in p.note
+    once = run.predict(do={"day": (day - data()["day"].min()).days}, draws=20)
+    for other in (once, run.predict(do={"day": day}, draws=20)):
+        np.testing.assert_array_equal(p.draws["y"], other.draws["y"])
+
+
 def test_contrasts_effects_and_decisions(run):
     d = {n: flat(v) for n, v in run.draws.items()}
     treated, not_treated = run.predict(do={"treated": 1}), run.predict(do={"treated": 0})
@@ -159,6 +174,15 @@ def test_contrasts_effects_and_decisions(run):
     assert len(c.to_frame()) == 60
     effects = run.effects("x", [0.0, 2.0])
     np.testing.assert_allclose(flat(effects.slope), d["b"], atol=1e-4)
+    told = repr(effects)
+    assert f"{flat(effects.slope).mean():.4g} per unit" in told
+    by_county = run.effects("x", [0.0, 2.0], draws=50).to_frame(by="county")
+    assert list(by_county["county"]) == ["Ada", "Ada", "Box", "Box", "Cob", "Cob"]
+    np.testing.assert_allclose(by_county["difference"][1::2], 2 * run.draws["b"][:, ::6].mean(), rtol=0.1)
+    with pytest.raises(OptionError, match=r"to_frame\(by="):
+        run.effects("x", by="county")
+    with pytest.raises(UnknownNameError, match="no argument named 'q'"):
+        run.effects("x", q=1)
     assert [str(v) for v in run.effects("county").values] == ["Ada", "Box", "Cob"]
     assert list(run.effects("treated").to_frame()["treated"]) == [0.0, 1.0]
     decided = gb.decide({"all": treated, "none": not_treated}, "gain = mean(y) - 1.5 * mean(treated)")

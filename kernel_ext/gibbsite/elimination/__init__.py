@@ -4,6 +4,7 @@ from gibbsite.elimination.dispatch import joint_marginal, marginal_of
 from gibbsite.elimination.integrals.conjugate import Message, Moments
 from gibbsite.elimination.integrals.parts import eliminable
 from gibbsite.elimination.marginal import Marginal
+from gibbsite.elimination.own import Own
 from gibbsite.elimination.pointwise import CHANGED, MissingFraction, Pointwise, missing_fraction, pointwise
 from gibbsite.elimination.series import SeriesMarginal
 from gibbsite.elimination.tabled import TableMarginal
@@ -14,6 +15,7 @@ __all__ = [
     "Message",
     "MissingFraction",
     "Moments",
+    "Own",
     "Pointwise",
     "SeriesMarginal",
     "TableMarginal",

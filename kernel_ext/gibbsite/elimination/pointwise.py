@@ -21,6 +21,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional.tables.factor import Factor
+from gibbsite.density import Density
 from gibbsite.density.terms import summed
 from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.plan import Plan
@@ -71,7 +72,7 @@ class Pointwise:
         0 (above what rounding makes of it)."""
         left = self._marginal.left(latents)
         plain = self._density.evaluator({**left, **self._own(latents)}, data)
-        out = {n: self._likelihood(n, plain) for n in (*self._plain, *self.unread)}
+        out = {n: likelihood_of(self._density, n, plain) for n in (*self._plain, *self.unread)}
         logs = {n: self._at_values(n, left, data) for n in self._factors}
         kept = {n: jnp.maximum(x, _top(x) - _DEEPEST) for n, x in logs.items()}
         tables = self._plan.tables(left, data)
@@ -92,15 +93,16 @@ class Pointwise:
         out[CHANGED] = jnp.maximum(jnp.abs(changed - exact) - noise, 0)
         return out
 
+    @property
+    def read(self) -> frozenset[str]:
+        """The data that read sites which are summed out."""
+        return frozenset((*self._factors, *self.unread))
+
     # what an observed site reads
 
     def _met(self, name: str) -> list[str]:
-        maps = [self._density.maps[a] for a in self._atoms(name) if not isinstance(a, Literal)]
+        maps = [self._density.maps[a] for a in _atoms(self._density, name) if not isinstance(a, Literal)]
         return [s for s in self._marginal.of.names if any(s in m for m in maps)]
-
-    def _atoms(self, name: str) -> list[Any]:
-        outputs = self._density.outputs
-        return [outputs["log_prob"][name], *([outputs["inside"][name]] if name in outputs["inside"] else [])]
 
     def _factor(self, name: str) -> Factor | str:
         """The elements that each datum reads, a factor with a row for each; or in words why it is none."""
@@ -127,12 +129,6 @@ class Pointwise:
         packed = self._density.packed(latents)
         return {n: packed[n] for n in self._marginal.of.names if n in packed}
 
-    def _likelihood(self, name: str, evaluator: Any) -> Any:
-        log_prob, *inside = (evaluator.full(a) for a in self._atoms(name))
-        for x in inside:
-            log_prob = log_prob + jnp.sum(x, axis=tuple(range(jnp.ndim(log_prob), jnp.ndim(x))))
-        return log_prob
-
     def _at_values(self, name: str, left: Mapping[str, Any], data: Any) -> Any:
         """`log p(y_i | its elements)` at all their values, `[*sizes, data]`."""
         factor, supports = self._factors[name], self._marginal.of.supports
@@ -142,7 +138,7 @@ class Pointwise:
             for site, value in zip(factor.sites, values, strict=True):
                 one = self._density.sites[site]
                 filled[site] = jnp.broadcast_to(value, one.shape).astype(one.dtype)
-            return self._likelihood(name, self._density.evaluator(filled, data)).reshape(-1)
+            return likelihood_of(self._density, name, self._density.evaluator(filled, data)).reshape(-1)
 
         count = len(factor.sites)
         every: Callable[..., Any] = at
@@ -170,6 +166,19 @@ def pointwise(marginal: TableMarginal) -> Callable[[Mapping[str, Any], Any], dic
         return out
 
     return run
+
+
+def likelihood_of(density: Density, name: str, evaluator: Any) -> Any:
+    """What each datum of an observed site adds to the log density, at the values that `evaluator` has."""
+    log_prob, *inside = (evaluator.full(a) for a in _atoms(density, name))
+    for x in inside:
+        log_prob = log_prob + jnp.sum(x, axis=tuple(range(jnp.ndim(log_prob), jnp.ndim(x))))
+    return log_prob
+
+
+def _atoms(density: Density, name: str) -> list[Any]:
+    outputs = density.outputs
+    return [outputs["log_prob"][name], *([outputs["inside"][name]] if name in outputs["inside"] else [])]
 
 
 def _plain(access: Access, shape: tuple[int, ...]) -> bool:

@@ -38,7 +38,7 @@ def check_forgotten(
     for a in values:
         line = density.sites[density.groups.get(a, (a,))[0]].line
         raise DataError(
-            f"{name} was given {a!r}, and nothing reads its values: the site {a!r} is latent, and would be "
+            f"{name!r} was given {a!r}, and nothing reads its values: the site {a!r} is latent, and would be "
             f"drawn from its prior. Observe it: `numpyro.sample({a!r}, …, obs={a})`, or in a cell `{a} ~ …`; "
             f"if it is to be drawn, give None, or the argument another name"
         ).at(line, "forgotten-data", a)
@@ -49,7 +49,7 @@ def check_forgotten(
         site = rest.removesuffix("]").strip("'\"")
         if rest and site in latent:
             raise DataError(
-                f"{name} observes nothing, and {table!r} has a column {site!r}: to condition on it, write "
+                f"{name!r} observes nothing, and {table!r} has a column {site!r}: to condition on it, write "
                 f"`{table}.{site} ~ …`, or `numpyro.sample({site!r}, …, obs={table}.{site})`"
             ).at(density.sites[site].line, "forgotten-data", site)
     for a in never:
@@ -58,7 +58,7 @@ def check_forgotten(
         other = _nearly(fn, a)
         site = other if other is not None and other in density.sites else density.latents[-1]
         raise DataError(
-            f"{name} observes nothing, and nothing in it reads its argument {a!r}: its draws would be "
+            f"{name!r} observes nothing, and nothing in it reads its argument {a!r}: its draws would be "
             f"those of the prior. Observe it, as in `numpyro.sample({site!r}, …, obs={a})`"
             f"{f'; did you mean {a!r} where {other!r} is sampled?' if other else ''}"
             f"; for draws of the prior, leave {a!r} out"

@@ -48,6 +48,10 @@ class ElementDensity:
         """Values of unconstrained coordinates, both of the site's shape."""
         return self._transform(u)
 
+    def unconstrained(self, x: Any) -> Any:
+        """The way back, of values with any leading axes."""
+        return self._transform.inv(x)
+
     def at(self, u: Any, others: Mapping[str, Any], data: Any) -> Any:
         """Log densities of the elements at unconstrained coordinates `u`, an array of the site's shape, up to
         constants; −inf outside of what is possible. Pure in `others`, the values of the other latents, and

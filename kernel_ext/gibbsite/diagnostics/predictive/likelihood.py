@@ -1,7 +1,7 @@
-"""What each datum adds to the log density at the draws of a run, with discrete sites summed out."""
+"""What each datum adds to the log density at the draws of a run, discrete sites and its own latents gone."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
 from gibbsite.diagnostics.predictive.predict import log_likelihood
 from gibbsite.diagnostics.predictive.probabilities import all_latents, density_of, summed_out
-from gibbsite.elimination import CHANGED, Pointwise, TableMarginal, marginal_of
+from gibbsite.elimination import CHANGED, Own, Pointwise, TableMarginal, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.jaxpr.compat import Literal
@@ -26,34 +26,69 @@ _TOLERANCE = 0.01
 @dataclass(frozen=True)
 class Likelihood:
     """`values`: what each datum adds to the log density, `[chain, draw, *batch_shape]` by observed site; with
-    the discrete sites `summed` summed out, and given the draws of those in `given`, which data read."""
+    the discrete sites `summed` summed out, elements of `integrated` that are single data's own integrated
+    out, and given the draws of those in `given`, which data read."""
 
     values: Mapping[str, np.ndarray]
     summed: tuple[str, ...]
+    integrated: tuple[str, ...]
     given: tuple[str, ...]
 
     @property
     def words(self) -> str:
         """What the likelihood is given, in words."""
-        if not self.summed:
-            return "all latents"
-        are = "is" if len(self.summed) == 1 else "are"
+        gone = [
+            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {how}"
+            for names, how in ((self.summed, "summed out"), (self.integrated, "integrated out"))
+            if names
+        ]
         rest = f", {', '.join(self.given)} at their draws" if self.given else ""
-        return f"the other data and the other latents; {', '.join(self.summed)} {are} summed out{rest}"
+        what = "the other data and the other latents; "
+        return what + ", ".join(gone) + rest if gone else "all latents"
 
 
 def without_labels(
     plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int, strict: bool = False
 ) -> Likelihood:
     """`log p(y_i | the other data, the other latents)` of every datum at every draw, with all discrete sites
-    of listed values summed out, or those that can be. `1 / p(y_i | the other data)` is the mean of its
-    inverse over the draws, whatever was summed out (Gelfand, Dey and Chang 1992); but labels that were drawn
-    with the very datum never show what it would be under others.
+    of listed values summed out, or those that can be; and continuous latents that are a datum's own
+    integrated out (`Own`), or named in `given` where they cannot be. `1 / p(y_i | the other data)` is the
+    mean of its inverse over the draws, whatever was summed out (Gelfand, Dey and Chang 1992); but what was
+    drawn with the very datum never shows what it would be under other values.
 
-    `strict` raises `ModelError` where that cannot be done for all data. Raises `ModelError` where the run has
-    no model, or lacks draws of a site that is read.
+    `strict` raises `ModelError` where discrete sites cannot be summed out for all data. Raises `ModelError`
+    where the run has no model, or lacks draws of a site that is read.
     """
     density = density_of(plan)
+    found, labelled = _summed(plan, density, draws, strict)
+    if found is None:
+        read = [_read_by(plan, density, n, ()) for n in plan.observed]
+        given = tuple(dict.fromkeys(s for sites in read for s in sites))
+        found = Likelihood(log_likelihood(plan, kwargs, draws, seed), (), (), given)
+    values, integrated, given = dict(found.values), [], [*found.given]
+    known = density.packed(all_latents(plan, draws))
+    states = {n: known[n] for n in density.latent_vars}
+    for name in _data(plan, density):
+        own, members = Own(density, name, states), _members(plan, density, name)
+        if not own.sites or labelled & {*members}:
+            given += (*own.sites, *own.given)
+            continue
+        each = _evaluated(own, plan, draws, own.at_once)
+        if not float(np.max(each.pop(CHANGED))) <= _TOLERANCE:
+            given += own.sites
+            continue
+        integrated += own.sites
+        given += own.given
+        values.update(_by_member(each, {name: members}))
+    return replace(
+        found, values=values, integrated=tuple(dict.fromkeys(integrated)), given=tuple(dict.fromkeys(given))
+    )
+
+
+def _summed(
+    plan: Plan, density: Density, draws: Mapping[str, np.ndarray], strict: bool
+) -> tuple[Likelihood | None, set[str]]:
+    """With discrete sites summed out, and which data read them; None where none can be."""
     problem = None
     for sites in _candidates(plan, density):
         try:
@@ -77,17 +112,24 @@ def without_labels(
             )
             continue
         names = {n: _members(plan, marginal.density, n) for n in values}
-        flat = {m: v if m == n else v[:, :, i] for n, v in values.items() for i, m in enumerate(names[n])}
         gone = marginal.sites
         given = [
             _read_by(plan, density, m, () if n in found.unread else gone) for n in names for m in names[n]
         ]
-        return Likelihood(flat, gone, tuple(dict.fromkeys(s for sites in given for s in sites)))
+        told = tuple(dict.fromkeys(s for sites in given for s in sites))
+        return Likelihood(_by_member(values, names), gone, (), told), {
+            m for n in found.read for m in names[n]
+        }
     if strict and problem is not None:
         raise problem
-    read = [_read_by(plan, density, n, ()) for n in plan.observed]
-    values = log_likelihood(plan, kwargs, draws, seed)
-    return Likelihood(values, (), tuple(dict.fromkeys(s for sites in read for s in sites)))
+    return None, set()
+
+
+def _by_member(
+    values: Mapping[str, np.ndarray], names: Mapping[str, tuple[str, ...]]
+) -> dict[str, np.ndarray]:
+    """Values of a density's sites by the model's own names."""
+    return {m: v if m == n else v[:, :, i] for n, v in values.items() for i, m in enumerate(names[n])}
 
 
 def _candidates(plan: Plan, density: Density) -> Iterator[tuple[str, ...]]:
@@ -119,12 +161,14 @@ def _read_by(plan: Plan, density: Density, name: str, gone: tuple[str, ...]) -> 
     return [n for n in density.latents if n in read and density.sites[n].discrete and n not in gone]
 
 
-def _evaluated(found: Pointwise, plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _evaluated(
+    found: Callable[[Any, Any], Any], plan: Plan, draws: Mapping[str, np.ndarray], at_once: int = _AT_ONCE
+) -> dict[str, np.ndarray]:
     data = tuple(plan.inputs["data"])
     states = {n: jnp.asarray(v) for n, v in all_latents(plan, draws).items()}
 
     def all_draws(states: Any, data: Any) -> Any:
-        return jax.lax.map(lambda s: found(s, data), states, batch_size=_AT_ONCE)
+        return jax.lax.map(lambda s: found(s, data), states, batch_size=at_once)
 
     shape = next(iter(draws.values())).shape[:2]
     numbers = shape[0] * shape[1] * sum(np.size(v) for v in plan.observed.values())

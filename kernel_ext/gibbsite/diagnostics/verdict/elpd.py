@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 from gibbsite.density.current import scored_elements
 from gibbsite.diagnostics.predictive.likelihood import without_labels
+from gibbsite.diagnostics.predictive.predict import log_likelihood
 from gibbsite.errors import ModelError
 from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
@@ -26,9 +27,10 @@ def elpd_of(run: Any) -> Any:
 
     A datum is an element of an observed site that counts (`gibbsite.density.current`): not one that is masked
     or missing, nor what the model was conditioned on; one with a weight adds its weighted density, as to the
-    posterior that it is left out of. Discrete sites are summed out (`without_labels`); `given` names those
-    that could not be, each drawn with the very datum that is left out, so that `warning` is set. `mcse` is
-    the error of `elpd` that comes of the run's length; `se` is of the data.
+    posterior that it is left out of. Discrete sites are `summed` out, and continuous latents that are a
+    datum's own `integrated` out (`without_labels`); `given` names those that could not be, each drawn with
+    the very datum that is left out, so that `warning` is set. `mcse` is the error of `elpd` that comes of the
+    run's length; `se` is of the data.
 
     Raises `ModelError` for a run without draws, without observed sites, or without its model.
     """
@@ -52,10 +54,16 @@ def elpd_of(run: Any) -> Any:
     names = observation_names(run)
     out.elpd_i = xr.DataArray(np.asarray(out.elpd_i), dims="datum", coords={"datum": names})
     out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
-    out.summed, out.given = found.summed, found.given
+    out.summed, out.integrated, out.given = found.summed, found.integrated, found.given
     out.warning = bool(out.warning) or bool(found.given)
     out.data, out.weighed = _data(run), True
     return out
+
+
+def given_all(run: Any) -> Any:
+    """The same given the draws of all latents: weights for what was drawn at these."""
+    values = log_likelihood(run.plan, {INPUTS_KWARG: run.plan.inputs}, run.draws, run.settings.seed)
+    return _loo(run.to_datatree(), _columns(values, scored(run)))
 
 
 def _data(run: Any) -> tuple[np.ndarray, np.ndarray]:

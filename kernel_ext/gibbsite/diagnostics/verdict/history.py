@@ -100,12 +100,12 @@ def _whole(value: float) -> str:
 
 
 def elpd_text(elpd: Any) -> str:
-    """`-31.2 ± 1.4`, with a star where ArviZ warns of it, and what labels it is given where these could
-    not be summed out; a dash where there is none."""
+    """`-31.2 ± 1.4`, with a star where ArviZ warns of it, and what latents of single data it is given where
+    these could not be summed or integrated out; a dash where there is none."""
     if elpd is None:
         return "–"
     given = getattr(elpd, "given", ())
-    told = f" given its labels ({', '.join(given)})" if given else " *" * bool(elpd.warning)
+    told = f" given {', '.join(given)}" if given else " *" * bool(elpd.warning)
     return f"{elpd.elpd:.1f} ± {elpd.se:.1f}{told}"
 
 

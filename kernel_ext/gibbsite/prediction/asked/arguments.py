@@ -20,6 +20,17 @@ from gibbsite.inputs.tables import Known, Labels, as_arrays
 _SINCE = re.compile(r"days since (\S+)")
 
 
+def in_days(unit: str, value: Any) -> Any:
+    """Times, or durations, or texts of these, in a unit of the model's own; raises `ValueError`."""
+    since = _SINCE.fullmatch(unit)
+    kind = "datetime64" if since else "timedelta64"
+    times = np.asarray(value, f"{kind}[ns]") if np.asarray(value).dtype.kind in "USOMm" else None
+    if times is None:
+        return value
+    first = np.datetime64(since[1], "ns") if since else np.timedelta64(0, "ns")
+    return (times - first) / np.timedelta64(1, "D")
+
+
 @dataclass(frozen=True)
 class Asked:
     """A model's arguments with some of them new.
@@ -196,7 +207,9 @@ def _checked(
             f"{leaf!r} has {np.ndim(before)} axes in the model's own data, and {np.ndim(array)} in the new"
         )
     if (old is None) != (fresh is None):
-        was, now = ("categories", "numbers") if fresh is None else ("numbers", "categories")
+        bools = np.asarray(before).dtype.kind == "b"
+        plain = "times" if leaf in origin.analysis.known.units else "truth values" if bools else "numbers"
+        was, now = ("categories", "numbers") if fresh is None else (plain, "categories")
         such = f" such as {', '.join(map(repr, (old or ())[:3]))}" if old else ""
         raise DataError(f"{leaf!r} holds {was}{such} in the model's own data, and {now} in the new")
     if old is not None and fresh is not None:

@@ -10,7 +10,7 @@ from gibbsite.density.known_elements import sources
 from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import by_name, shown
 from gibbsite.inputs.table import Table
-from gibbsite.prediction.asked.arguments import Asked, leaves_of
+from gibbsite.prediction.asked.arguments import Asked, in_days, leaves_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
     words = []
     for verb, asks in (("do", by_name("do", do)), ("given", by_name("given", given))):
         for name, value in asks.items():
-            words.append(f"{name} {'set to' if verb == 'do' else 'given as'} {shown(value)}")
+            told = f"{np.size(value)} values" if np.ndim(value) and np.size(value) > 1 else shown(value)
+            words.append(f"{name} {'set to' if verb == 'do' else 'given as'} {told}")
             sites = origin.density.groups.get(name, (name,) if name in origin.sites else ())
             leaves = _leaves(origin, asked, name)
             if sites and leaves and not _observes(origin, sites, leaves):
@@ -107,6 +108,13 @@ def _set(origin: Any, asked: Asked, leaves: list[str], value: Any) -> Asked:
                 raise UnknownNameError(f"category of {leaf!r}", text, labels)
         codes = np.array([labels.index(t) for t in texts], np.int32)
         value = codes[0] if isinstance(value, str) else codes
+    unit = origin.analysis.known.units.get(leaf)
+    try:
+        told, value = value, value if unit is None else in_days(unit, value)
+    except (ValueError, TypeError) as problem:
+        raise DataError(f"{leaf!r} holds times, not {shown(value)}") from problem
+    if np.asarray(value).dtype.kind not in "biuf":
+        raise DataError(f"{leaf!r} holds numbers, not {shown(told)}")
     try:
         array = np.broadcast_to(np.asarray(value), np.shape(own)).astype(
             np.result_type(np.asarray(own).dtype, np.asarray(value).dtype)
@@ -114,9 +122,7 @@ def _set(origin: Any, asked: Asked, leaves: list[str], value: Any) -> Asked:
             else np.asarray(own).dtype
         )
     except (ValueError, TypeError) as problem:
-        raise DataError(f"{leaf!r} has shape {np.shape(own)}; {shown(value)} does not fit it") from problem
-    if np.asarray(value).dtype.kind not in "biuf":
-        raise DataError(f"{leaf!r} holds numbers, not {shown(value)}")
+        raise DataError(f"{leaf!r} has shape {np.shape(own)}; {shown(told)} does not fit it") from problem
     if head == leaf:
         return replace(asked, values={**asked.values, head: array})
     table = asked.values[head]

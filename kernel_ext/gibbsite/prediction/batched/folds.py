@@ -177,7 +177,8 @@ def _refitted(run: Any, there: Mapping[str, np.ndarray], found: Any) -> Any:
     k = np.asarray(found.pareto_k, float)
     bad = np.flatnonzero(~(k <= found.good_k))
     out = replace(found)
-    out.summed, out.given = getattr(found, "summed", ()), getattr(found, "given", ())
+    for name in ("summed", "integrated", "given"):
+        setattr(out, name, getattr(found, name, ()))
     out.refitted = tuple(np.asarray(observation_names(run), object)[bad])
     if not len(bad):
         return out
@@ -213,6 +214,6 @@ def _result(
         elpd_i=told,
         n_folds=folds,
     )
-    out.doubtful, out.summed, out.given = tuple(doubtful), (), ()
+    out.doubtful, out.summed, out.integrated, out.given = tuple(doubtful), (), (), ()
     out.by = by if isinstance(by, str) else None
     return out

@@ -17,7 +17,7 @@ from numpyro import handlers
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution
-from gibbsite.diagnostics.verdict.elpd import elpd_of, scored
+from gibbsite.diagnostics.verdict.elpd import elpd_of, given_all, scored
 from gibbsite.errors import (
     DataError,
     ExpressionError,
@@ -354,13 +354,15 @@ def _left_out(run: Any, found: Prediction, out: Checks, steps: int) -> Checks:
         elpd = run.elpd()
         if not getattr(elpd, "weighed", False):  # it was kept, and its weights are not
             elpd = elpd_of(run)
+        # replicates are drawn at all latents, a datum's own among them
+        whole = given_all(run) if elpd.summed or elpd.integrated else elpd
     except GibbsiteError as problem:
         return replace(out, note=f"{out.note}; without leave-one-out: {problem}")
     names, k = [str(n) for n in elpd.pareto_k["datum"].values], np.asarray(elpd.pareto_k, float)
     own = [i for i, n in enumerate(names) if n == out.site or n.startswith(f"{out.site}[")]
     out = replace(out, pareto_k={names[i]: float(k[i]) for i in own}, good_k=float(elpd.good_k))
-    weights = elpd.log_weights
-    if weights is None or len(own) != out.data.size or elpd.given:
+    weights, bad = whole.log_weights, int(np.sum(~(np.asarray(whole.pareto_k, float)[own] <= whole.good_k)))
+    if weights is None or len(own) != out.data.size:
         return replace(out, note=f"{out.note}; PIT of the data that the posterior has seen")
     chains = weights.sizes["chain"]
     if weights.sizes["draw"] != steps:  # weights of one draw are no other's
@@ -370,7 +372,8 @@ def _left_out(run: Any, found: Prediction, out: Checks, steps: int) -> Checks:
     at = np.linspace(0, steps - 1, count).round().astype(int)
     some = w[:, at].reshape(-1, len(own))
     some = np.exp(some - some.max(axis=0))
-    return replace(out, weights=some / some.sum(axis=0), note=f"{out.note}; PIT by leave-one-out")
+    doubt = f", not to be relied on where Pareto k is bad: {bad} of {len(own)}" if bad else ""
+    return replace(out, weights=some / some.sum(axis=0), note=f"{out.note}; PIT by leave-one-out{doubt}")
 
 
 def _statistics(

@@ -65,12 +65,14 @@ class Compared:
     def __repr__(self) -> str:
         width = max(len(e.name) for e in self.entries)
         head = f"{'':{width}}  {'elpd':>9}  {'se':>7}  {'difference':>10}  {'se':>7}  {'p':>6}  Pareto k"
-        rows = [head]
+        smoothed = any(np.isfinite(e.k) for e in self.entries)
+        rows = [head if smoothed else head.removesuffix("  Pareto k")]
         for e in self.entries:
-            k = "?" if not np.isfinite(e.k) else f"{e.k:.2f}" + (f", {e.bad} above {_BAD_K}" if e.bad else "")
+            k = f"{e.k:.2f}" if np.isfinite(e.k) else "?" * smoothed
+            k += f", {e.bad} above {_BAD_K}" if e.bad else ""
             rows.append(
                 f"{e.name:{width}}  {e.elpd:9.1f}  {e.se:7.1f}  {e.difference:10.1f}  {e.dse:7.1f}  "
-                f"{e.p:6.1f}  {k}"
+                f"{e.p:6.1f}  {k}".rstrip()
             )
         return "\n".join([*rows, f"{self.kind} over {self.observations} observations", *self.caveats])
 
@@ -150,7 +152,9 @@ def _caveats(runs: Sequence[tuple[Any, Any]], entries: list[Entry], n: int) -> l
     for (run, elpd), e in zip(runs, entries, strict=True):
         if getattr(elpd, "given", ()):
             told = ", ".join(elpd.given)
-            out.append(f"{e.name}: given {told}, drawn with the very data that are left out: too high")
+            out.append(
+                f"{e.name}: given {told}, drawn with the very data that are left out: it may be too high"
+            )
         if e.bad:
             worst = ", ".join(f"{name} ({k:.2f})" for name, k in e.worst[:3])
             out.append(

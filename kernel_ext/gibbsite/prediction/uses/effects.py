@@ -9,6 +9,7 @@ from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.frame import columns_of, frame_of
 from gibbsite.prediction.prediction import Prediction
+from gibbsite.prediction.uses.contrasting import groups_of
 from gibbsite.prediction.verbs import predict
 from gibbsite.sampling.derived.interval import chosen
 
@@ -26,34 +27,40 @@ class Effects:
     @property
     def draws(self) -> np.ndarray:
         """`[chain, draw, value]`."""
-        means = [
-            p.draws[self.site].reshape(*p.draws[self.site].shape[:2], -1).mean(axis=2)
-            for p in self.predictions
-        ]
-        return np.stack(means, axis=2)
+        return self._over(slice(None))
+
+    def _over(self, rows: Any) -> np.ndarray:
+        some = [p.draws[self.site][:, :, rows] for p in self.predictions]
+        return np.stack([v.reshape(*v.shape[:2], -1).mean(axis=2) for v in some], axis=2)
 
     @property
     def slope(self) -> np.ndarray:
         """The average change of the outcome per unit of the argument, `[chain, draw]`: from the first value
-        to
-        the last. Raises `OptionError` for categories."""
+        to the last. Raises `OptionError` for categories."""
         first, last = self.values[0], self.values[-1]
         if isinstance(first, str) or len(self.values) < 2 or first == last:
             raise OptionError(f"{self.name!r} has no units between its values: contrast two of them")
         x = self.draws
         return (x[..., -1] - x[..., 0]) / (float(last) - float(first))
 
-    def to_frame(self) -> Any:
+    def to_frame(self, *, by: Any = None) -> Any:
         """A row for each value: the average outcome's mean, standard deviation and interval; and of its
-        difference from the first value's, `difference` and its interval."""
-        x = self.draws
-        base, more = columns_of(x, chosen()), columns_of(x - x[..., :1], chosen())
+        difference from the first value's, `difference` and its interval. With `by`, a column or an array as
+        long as the rows, of the rows of each of its values. Raises `UnknownNameError`, `DataError`."""
+        rows = self.predictions[0].draws[self.site].shape[2]
+        groups = {None: slice(None)} if by is None else groups_of(self.predictions[0], by, rows)
+        each = [self._over(at) for at in groups.values()]
+        base = columns_of(np.concatenate(each, axis=2), chosen())
+        more = columns_of(np.concatenate([x - x[..., :1] for x in each], axis=2), chosen())
+        count = len(self.values)
+        group = {by if isinstance(by, str) else "by": [g for g in groups for _ in range(count)]}
         columns = {
-            self.name: self.values,
+            **(group if by is not None else {}),
+            self.name: self.values * len(groups),
             **base,
             **{f"difference {n}".replace(" mean", ""): v for n, v in more.items()},
         }
-        shape = {self.name: (len(self.values),)}
+        shape = {self.name: (count * len(groups),)}
         return frame_of({self.name: columns}, {self.name: ("",)}, {self.name: (None,)}, shape, None)
 
     def __repr__(self) -> str:
@@ -62,7 +69,11 @@ class Effects:
             f"{v if isinstance(v, str) else f'{v:.4g}'}: {m:.4g}"
             for v, m in zip(self.values, means, strict=True)
         )
-        return f"<Effects of {self.name} on {self.site}: {told}>"
+        unit = ""
+        if all(isinstance(v, int | float) for v in self.values) and len(set(self.values)) > 1:
+            low, high = chosen().of(self.slope.ravel())
+            unit = f"; {self.slope.mean():.4g} per unit, {chosen()} {float(low):.4g} to {float(high):.4g}"
+        return f"<Effects of {self.name} on {self.site}: {told}{unit}>"
 
 
 def effects(run: Any, name: str, values: Any = None, *, site: str | None = None, **options: Any) -> Effects:
@@ -72,9 +83,13 @@ def effects(run: Any, name: str, values: Any = None, *, site: str | None = None,
         list(values) if values is not None else _values(origin, name) if origin is not None else []
     )
     do = dict(options.pop("do", None) or {})
+    if "by" in options and (origin is None or "by" not in bound_arguments(origin)):
+        raise OptionError(f"effects: of each group they are effects({name!r}).to_frame(by=…)")
+    own = {n: options.pop(n) for n in ("table", "given", "draws", "seed") if n in options}
     if values is not None and not chosen_values:
         raise OptionError("effects: values is a list of values to look at, such as [0, 1]")
-    found = [predict(run, do={**do, name: v}, **options) for v in chosen_values] or [predict(run, **options)]
+    table = own.pop("table", None)
+    found = [predict(run, table, options, do={**do, name: v}, **own) for v in chosen_values or [None]]
     names = found[0].outcomes
     if site is None and len(names) != 1:
         raise OptionError(f"effects: on which site? site= is one of {', '.join(names)}")
@@ -92,7 +107,9 @@ def _values(origin: Any, name: str) -> list[Any]:
             raise OptionError(
                 f"effects: {name!r} is no array of observed values; say which, as in values=[0, 1]"
             )
-        raise UnknownNameError("argument or column", name, [*bound_arguments(origin), *leaves])
+        raise UnknownNameError(
+            "argument or column", name, list(dict.fromkeys([*bound_arguments(origin), *leaves]))
+        )
     if found[0] in origin.labels:
         return list(origin.labels[found[0]])
     x = np.asarray(leaves[found[0]], float)

@@ -89,8 +89,9 @@ class Predicting:
 
         `values` are those to look at: by default all categories, both truth values, or a grid of nine from
         the 2.5th to
-        the 97.5th percentile of what was observed. Returns `Effects`: `.to_frame()`, `.slope` per unit.
-        `site` is the outcome where there are several; options are those of `predict`. Raises as `predict`.
+        the 97.5th percentile of what was observed. Returns `Effects`: `.to_frame()`, also `by="county"`, and
+        `.slope` per unit. `site` is the outcome where there are several; options and other arguments are
+        those of `predict`. Raises as `predict`.
         """
         return ask("prediction").effects(self, name, values, site=site, **options)
 

@@ -1,0 +1,281 @@
+"""How likely each datum is given the others, with continuous latents that are its own integrated out.
+
+A latent element is a datum's own where no other datum of the same site reads it: a random effect with one
+observation, a missing covariate, the true value behind a measurement. Drawn with the very datum, it hides
+what that would be without it. Given all else, `p(y_i | the others)` is `∫ p(y_i | b) c(b) db / ∫ c(b) db`,
+where the cavity `c` is the density of all that touches `b` but the datum.
+
+Elements that are independent given the rest are integrated over one by one in unconstrained coordinates, by
+the trapezoidal rule in `t` where `u = centre + scale · sinh t` (Takahasi and Mori 1974): its nodes are dense
+about the centre and as far apart as they are from it, so that neither has to be known well. Coupled ones (a
+random walk, a Gaussian process) that are Gaussian with the data are integrated out exactly, all of them: the
+cavity is their posterior divided by the likelihood, which is quadratic.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gibbsite.conditional.dispatch import conditional_of
+from gibbsite.conditional.linear.choose import coupled
+from gibbsite.conditional.linear.joint import is_gaussian
+from gibbsite.conditional.reads.elements import ElementDensity, element_density
+from gibbsite.conditional.reads.term_access import element_indices, resolved
+from gibbsite.density import Density
+from gibbsite.density.current import scored_elements
+from gibbsite.density.model.sites import Site
+from gibbsite.elimination.dispatch import marginal_of
+from gibbsite.elimination.marginal import Marginal
+from gibbsite.elimination.pointwise import CHANGED, likelihood_of
+from gibbsite.errors import ModelError
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.maps.access import Access, disjoint, inside
+
+_ROUGH, _FIRST = np.arange(-14, 14.1, 0.8), 0.01
+"""Nodes that look for a centre, from a hundredth of the posterior's scale to thousands of it away."""
+_FINE = {1: np.arange(-8, 8.1, 0.25), 2: np.arange(-7.2, 7.3, 0.4)}
+"""Nodes by the number of latents of a datum's own: at most two, of which all pairs are nodes."""
+_MOST_NUMBERS = 2**24
+"""Nodes times data: likelihoods that are held at once."""
+_LEAST = 1e-6
+"""Of scales: chains that stand still have none."""
+_TRIED = 8
+"""Draws of a latent at which it is looked at which data it moves."""
+_END = 1e-4
+"""Share of an integral at its outermost nodes: with more it has no end, as under a flat prior."""
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A site some of whose elements are single data's own: `alone`, of its shape, or with axes of 1 where a
+    datum reads a vector. `number` is that which a datum reads, where it `reads` one, and else any of them;
+    both of the log density's shape."""
+
+    name: str
+    alone: np.ndarray
+    reads: np.ndarray
+    number: np.ndarray
+
+
+class Own:
+    """`log p(y_i | the other data, latents)` of the data of an observed site, with the elements of `sites`
+    that are single data's own integrated out. `given` are sites with such elements that cannot be, and
+    discrete sites that the integral is given. `draws` are those of all latents, `[draw, *shape]`."""
+
+    def __init__(self, density: Density, name: str, draws: Mapping[str, Any]):
+        self._density, self._name = density, name
+        found = [s for n in density.latents if (s := _own(density, name, n, draws)) is not None]
+        kept = {k: tuple(t for t in getattr(density, k) if t.origin != name) for k in ("terms", "bounds")}
+        left = replace(density, **kept, cache={})
+        self._sites: list[_Site] = []
+        self._cavities: list[ElementDensity] = []
+        self._scales: list[np.ndarray] = []
+        for site in found:
+            cavity = element_density(left, site.name) if self._fits(left, site) else None
+            if cavity is not None:
+                self._sites.append(site)
+                self._cavities.append(cavity)
+                each = np.asarray(cavity.unconstrained(draws[site.name]), float)
+                self._scales.append(np.maximum(np.std(each, axis=0), _LEAST))
+        self._joint: Marginal | None = None
+        if not self._sites and len(found) == 1 and (joint := _gaussian(density, found[0].name)) is not None:
+            self._sites, self._joint = found, joint
+        self.sites = tuple(s.name for s in self._sites)
+        near = {n for s in self.sites for t, _ in density.terms_of(s) for n in density.maps.latents(t.atom)}
+        labels = (n for n in density.latents if n in near and density.sites[n].discrete)
+        self.given: tuple[str, ...] = (*(s.name for s in found if s.name not in self.sites), *labels)
+
+    def _fits(self, left: Density, site: _Site) -> bool:
+        """Whether a site can be integrated over beside those that are."""
+        names = [*(s.name for s in self._sites), site.name]
+        return (
+            site.alone.shape == left.sites[site.name].shape
+            and len(names) in _FINE
+            and len(_FINE[len(names)]) ** len(names) * site.number.size <= _MOST_NUMBERS
+            and len(coupled(left, names)) == len(names)
+        )
+
+    @property
+    def at_once(self) -> int:
+        """Draws to evaluate together."""
+        if self._joint is not None:
+            return 16
+        held = len(_FINE[len(self.sites)]) ** len(self.sites) * self._sites[0].number.size
+        return int(np.clip(_MOST_NUMBERS // held, 1, 16))
+
+    def __call__(self, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
+        """An array of the log density's shape, by name, and under `CHANGED` how far it may be off."""
+        known = self._density.packed(latents)
+        latents = {n: known[n] for n in self._density.latent_vars}
+        if self._joint is not None:
+            found, off = self._divided(self._joint, latents, data)
+        else:
+            found, off = self._integrated(latents, data)
+        return {self._name: found, CHANGED: off}
+
+    def _likelihood(self, latents: Mapping[str, Any], data: Any, values: list[Any]) -> Any:
+        """With `values` of the elements that are single data's own."""
+        there = dict(latents)
+        for site, value in zip(self._sites, values, strict=True):
+            there[site.name] = jnp.where(site.alone, value, latents[site.name])
+        found = likelihood_of(self._density, self._name, self._density.evaluator(there, data))
+        return jnp.where(jnp.isnan(found), -jnp.inf, found)  # far out, of numbers that overflow
+
+    def _integrated(self, latents: Mapping[str, Any], data: Any) -> Any:
+        cavities, sites, scales = self._cavities, self._sites, self._scales
+        drawn = [c.unconstrained(latents[s.name]) for c, s in zip(cavities, sites, strict=True)]
+
+        def likelihood(us: list[Any]) -> Any:
+            return self._likelihood(
+                latents, data, [c.constrained(u) for c, u in zip(cavities, us, strict=True)]
+            )
+
+        below, places, wrong = jnp.zeros(()), [], jnp.zeros(())
+        for i, (cavity, site, scale) in enumerate(zip(cavities, sites, scales, strict=True)):
+
+            def alone(u: Any, cavity: ElementDensity = cavity) -> Any:
+                return cavity.at(u, latents, data)
+
+            def with_datum(u: Any, i: int = i, site: _Site = site, alone: Any = alone) -> Any:
+                each = jnp.where(site.reads, likelihood([*drawn[:i], u, *drawn[i + 1 :]]), 0)
+                onto = jnp.zeros(u.size, each.dtype).at[site.number.reshape(-1)].add(each.reshape(-1))
+                return alone(u) + onto.reshape(u.shape)
+
+            steps = _FINE[1]
+            place = _centre(alone, drawn[i], scale)
+            each = jax.vmap(lambda t, place=place, alone=alone: _weighted(alone, place, t))(steps)
+            total, off = _summed(each, steps[:, None])
+            below = below + total.reshape(-1)[site.number]
+            wrong = jnp.maximum(wrong, jnp.max(jnp.where(site.alone, off, 0)))
+            places.append((alone, _centre(with_datum, drawn[i], scale)))
+        steps = _FINE[len(sites)]
+        grid = np.stack([g.reshape(-1) for g in np.meshgrid(*(steps,) * len(sites), indexing="ij")], axis=1)
+
+        def together(t: Any) -> Any:
+            us = [place[0] + place[1] * jnp.sinh(x) for (_, place), x in zip(places, t, strict=True)]
+            total = likelihood(us)
+            for site, (alone, place), x in zip(sites, places, t, strict=True):
+                total = total + _weighted(alone, place, x).reshape(-1)[site.number]
+            return total
+
+        above, off = _summed(jax.vmap(together)(jnp.asarray(grid)), grid)
+        mine = np.any([s.reads for s in sites], axis=0)
+        found = jnp.where(mine, above - below, likelihood(drawn))
+        return found, jnp.maximum(wrong, jnp.max(jnp.where(mine, off, 0)))
+
+    def _divided(self, joint: Marginal, latents: Mapping[str, Any], data: Any) -> Any:
+        """With posterior `N(m, v)` of the element, and the likelihood's slope `g` and curvature `h` at `m`,
+        the cavity has precision `1/v + h` and mean `m - g / (1/v + h)`; the rest is the candidate's formula
+        at `m` (Besag 1989)."""
+        (site,) = self._sites
+        mean, variance = (jnp.asarray(x) for x in joint.moments_at(latents, data)[site.name])
+
+        def at(x: Any) -> Any:
+            return self._likelihood(latents, data, [x])
+
+        def slope(x: Any) -> Any:
+            return jax.jvp(at, (x,), (jnp.ones_like(x),))[1]
+
+        found, curvature = jax.jvp(slope, (mean,), (jnp.ones_like(mean),))
+        v = variance.reshape(-1)[site.number]
+        left = 1 + v * curvature  # the cavity's precision in the posterior's
+        moved = 0.5 * jnp.log(left) - 0.5 * v * found**2 / left
+        lost = jnp.finfo(left.dtype).eps / left
+        off = jnp.where(site.reads, jnp.where(left > 0, lost, jnp.inf), 0)
+        return at(mean) + jnp.where(site.reads, moved, 0), jnp.max(off)
+
+
+def _weighted(fn: Any, place: tuple[Any, Any], t: Any) -> Any:
+    """The integrand over `t` of the exponential of a log density."""
+    return fn(place[0] + place[1] * jnp.sinh(t)) + jnp.log(place[1] * jnp.cosh(t))
+
+
+def _centre(fn: Any, start: Any, scale: Any) -> tuple[Any, Any]:
+    """Mean and standard deviation of each element under its log density, roughly."""
+    centre, scale = start, jnp.asarray(scale, start.dtype)
+    for _ in range(2):
+        place = (centre, _FIRST * scale)
+        w = jax.nn.softmax(jax.vmap(lambda t, place=place: _weighted(fn, place, t))(_ROUGH), axis=0)
+        steps = jnp.reshape(jnp.asarray(_ROUGH, start.dtype), (-1,) + (1,) * start.ndim)
+        away, gap = jnp.sinh(steps) * place[1], 0.8 * jnp.cosh(steps) * place[1]
+        mean = jnp.sum(w * away, axis=0)
+        variance = jnp.sum(w * ((away - mean) ** 2 + gap**2 / 12), axis=0)  # with that between nodes
+        centre, scale = centre + mean, jnp.sqrt(variance)
+    return centre, scale
+
+
+def _summed(each: Any, grid: np.ndarray) -> tuple[Any, Any]:
+    """The log integral of what `each` is the log of at the nodes `grid`, and how far it may be off: what
+    every other node says is off by the root of it at most (Trefethen and Weideman 2014, §3)."""
+    step, end = np.diff(np.unique(grid[:, 0]))[0], np.abs(grid).max()
+    half = np.all(np.rint((grid + end) / step).astype(int) % 2 == 0, axis=1)
+    total = jax.nn.logsumexp(each, axis=0) + grid.shape[1] * np.log(step)
+    fewer = jax.nn.logsumexp(each[half], axis=0) + grid.shape[1] * np.log(2 * step)
+    ends = jax.nn.logsumexp(each[np.any(np.isclose(np.abs(grid), end), axis=1)], axis=0)
+    outside = ends + grid.shape[1] * np.log(step) - total
+    return total, jnp.where(outside < np.log(_END), (total - fewer) ** 2, jnp.inf)
+
+
+def _gaussian(density: Density, site: str) -> Marginal | None:
+    """The marginal without a site whose elements are one Gaussian with the data."""
+    if not is_gaussian(conditional_of(density, site), chains=True):
+        return None
+    try:
+        return marginal_of(density, (site,))
+    except ModelError:
+        return None
+
+
+def _own(density: Density, name: str, latent: str, draws: Mapping[str, Any]) -> _Site | None:
+    """The elements of a continuous latent that single data of the observed site `name` read alone."""
+    site, atom = density.sites[latent], density.outputs["log_prob"][name]
+    accesses = () if isinstance(atom, Literal) else density.maps[atom].get(latent, ())
+    there = scored_elements(density, name)
+    if site.discrete or not accesses or there.sum() < 2:
+        return None
+    (found,) = resolved(density, [(None, accesses)])
+    for rank in dict.fromkeys((len(site.shape), site.element_rank, len(site.batch_shape))):
+        batch = tuple(dict.fromkeys(Access(a.index[:rank], a.window) for a in found))
+        if rank and disjoint(batch) and all(a.single and not a.latents() for a in batch):
+            number, reads = _numbers(density, batch, site.shape[:rank], there.shape)
+            return _alone(site, number, reads & there & _changed(density, name, latent, draws), rank)
+    return None
+
+
+def _numbers(
+    density: Density, accesses: tuple[Access, ...], sizes: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which element each datum may read, and whether it may read any."""
+    number, reads = np.zeros(shape, int), np.zeros(shape, bool)
+    with jax.ensure_compile_time_eval():
+        for access in accesses:
+            here = np.broadcast_to(inside(access.window, shape), shape)
+            index = [np.where(here, i, 0) for i in element_indices(density, access, shape)]
+            number, reads = np.where(here, np.ravel_multi_index(index, sizes), number), reads | here
+    return number, reads
+
+
+def _changed(density: Density, name: str, latent: str, draws: Mapping[str, Any]) -> np.ndarray:
+    """Which data's likelihoods move with the draws of a latent: index maps do not know that `where` takes a
+    missing covariate in some rows alone."""
+    count = len(draws[latent])
+    first = {n: v[0] for n, v in draws.items()}
+    found = [
+        np.asarray(likelihood_of(density, name, density.evaluator({**first, latent: draws[latent][k]})))
+        for k in np.unique(np.linspace(0, count - 1, _TRIED).astype(int))
+    ]
+    return np.any(np.stack(found) != found[0], axis=0)
+
+
+def _alone(site: Site, number: np.ndarray, reads: np.ndarray, rank: int) -> _Site | None:
+    sizes = site.shape[:rank]
+    alone = np.bincount(number[reads], minlength=int(np.prod(sizes))) == 1
+    reads = reads & alone[number]
+    if not alone.any():
+        return None
+    number = np.where(reads, number, np.flatnonzero(alone)[0])
+    return _Site(site.name, alone.reshape(*sizes, *(1,) * (len(site.shape) - rank)), reads, number)
