@@ -16,6 +16,8 @@ from gibbsite.density.terms import Term
 from gibbsite.programs.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.maps.access import along
+from gibbsite.programs.maps.rules import moved_to
 
 _RESHAPING = op.REARRANGES - op.REVERSES, op.SPREADS, op.COPIES
 
@@ -177,10 +179,8 @@ class MatrixTerms:
         return value is not None and bool(np.all(value == np.eye(value.shape[-1])))
 
     def _keeps_matrices(self, eqn: Any) -> bool:
-        rank, out = len(eqn.invars[0].aval.shape), len(eqn.outvars[0].aval.shape)
-        if op.of_kind(eqn, op.SQUEEZES):
-            return max(d % rank for d in eqn.params["dimensions"]) < rank - 2
-        return eqn.params["broadcast_dimensions"][-2:] == (out - 2, out - 1)
+        out = len(eqn.outvars[0].aval.shape)
+        return moved_to(eqn)[-2:] == [along(out, out - 2), along(out, out - 1)]
 
     def _is_lower_mask(self, atom: Any) -> bool:
         mask = self._mask(atom)

@@ -97,7 +97,7 @@ def _together(density: Density, sites: Sequence[str]) -> Together:
         if support is None:
             raise Refused(f"the values of {name} cannot be listed")
         supports[name] = support
-    sizes = {n: _size(density, n) for n in sites}
+    sizes = {n: int(np.prod(density.sites[n].shape, dtype=np.int64)) for n in sites}
     values = max(s.size for s in supports.values())
     if len(sites) == 2 and density.sites[discrete[0]].shape == density.sites[continuous[0]].shape:
         found = _apart(density, discrete[0], continuous[0], supports[discrete[0]])
@@ -120,10 +120,6 @@ def _listed(density: Density, name: str) -> FiniteSupport | None:
     except ModelError:
         return None
     return None if found is None or found.values.ndim > 1 else found
-
-
-def _size(density: Density, name: str) -> int:
-    return int(np.prod(density.sites[name].shape, dtype=np.int64))
 
 
 def _apart(density: Density, z: str, x: str, support: FiniteSupport) -> tuple[Touch, ...]:

@@ -16,7 +16,7 @@ from gibbsite.printing.elements.elements import elementwise
 from gibbsite.printing.elements.indices import Index, Span, Sym, letter
 from gibbsite.printing.elements.text import ALONG, REDUCTIONS, Opaque, Text, call, shape_of
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.jaxpr.primitives import PASSES
+from gibbsite.programs.jaxpr.primitives import PASSES, REVERSES, SLICES, SPREADS, SQUEEZES, TRANSPOSES
 from gibbsite.programs.jaxpr.walker import behind
 from gibbsite.programs.passes.flatten import Builder
 
@@ -35,12 +35,7 @@ RULES: dict[str, Rule] = {
     "clamp": elements.clamp_rule,
     "convert_element_type": elements.convert_rule,
     "select_n": elements.select_rule,
-    "broadcast_in_dim": copies.broadcast_rule,
-    "squeeze": copies.squeeze_rule,
-    "expand_dims": copies.expand_rule,
-    "transpose": copies.transpose_rule,
-    "slice": copies.slice_rule,
-    "rev": copies.rev_rule,
+    **dict.fromkeys(SPREADS | SLICES | SQUEEZES | TRANSPOSES | REVERSES, copies.copy_rule),
     "reshape": copies.reshape_rule,
     "concatenate": copies.concatenate_rule,
     "pad": copies.pad_rule,
