@@ -207,7 +207,6 @@ class FiniteConditional(Conditional):
         return self.structure.support.values
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
-        """One application of the kernel, pure in complete latent values and data arrays."""
         return self._told(key, latents, data)[0]
 
     def _told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:

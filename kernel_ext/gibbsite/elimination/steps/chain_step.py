@@ -1,4 +1,4 @@
-"""A chain's plan → the operation that filters it, over tables whose axes have names."""
+"""A chain's plan → the operation that filters it, over tables whose axes have names; strips likewise."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -271,7 +271,6 @@ class StripStep(Step):
         ).rstrip()
 
     def run(self, env: dict[Factor, Any], mode: str, uniforms: Any) -> Any:
-        """Hands the rows of the tables on."""
         tables = {}
         for f in self._inner.used:
             whole, rows = self._sources.get(f, (f, None))

@@ -127,7 +127,6 @@ class Expression(Printer):
         return out
 
     def write(self, atom: Any, index: tuple[Index, ...]) -> Text:
-        """The element of `atom` at `index`, by name, as a number, or as what it is computed from."""
         if not isinstance(atom, Literal) and atom in self._names:
             name = self._names[atom]
             self.reads.setdefault(name, set()).add(index)
@@ -186,7 +185,6 @@ class Expression(Printer):
         return {self._names[a] for a in behind(self.producer, [atom], named) if named(a)}
 
     def place(self, atom: Any, index: tuple[Index, ...]) -> Index:
-        """The element of an integer array as an index into another array."""
         value = self.values.constant(atom)
         if value is not None:
             known_at = [i for i in index if isinstance(i, int)]
@@ -204,7 +202,6 @@ class Expression(Printer):
         return Sym(((found.text, 1),), 0, found.tags)
 
     def branches(self, eqn: Any) -> list[list[Any]]:
-        """The outputs of a `cond`'s branches, as atoms computed from its operands."""
         if id(eqn) not in self._branches:
             outs = []
             for branch in eqn.params["branches"]:
