@@ -13,10 +13,6 @@ from gibbsite.printing.statements.formula import conditional_html, conditional_l
 from gibbsite.printing.statements.statement import Statement, element_index, factor_text
 
 
-def _own_letters(density: Density, origin: str, taken: Sequence[str]) -> tuple[str, ...]:
-    return element_index(density, origin, [i for i in taken if not i.isdigit()])
-
-
 def _reads(statement: Statement, name: str) -> set[Any]:
     """The indices at which a statement reads the elements of a site, its own value apart."""
     statement.factor()
@@ -47,7 +43,7 @@ def _single(index: tuple[Any, ...], density: Density, name: str) -> bool:
 
 def _shared(density: Density, origin: str, name: str, index: tuple[str, ...]) -> tuple[str, ...]:
     """Index letters of a factor beside those of the site `name`: the same along axes that run together."""
-    own = _own_letters(density, origin, index)
+    own = element_index(density, origin, [i for i in index if not i.isdigit()])
     if origin == name:
         return index
     statement = Statement(density, origin, index=own, through=name)

@@ -19,10 +19,11 @@ from gibbsite.density.passes.reroll import latent_groups
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, UnknownNameError
 from gibbsite.ground.arguments import by_name, shown
-from gibbsite.programs.evaluation.evaluate import Evaluator, producers
+from gibbsite.ground.once import once
+from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun
 from gibbsite.programs.jaxpr.compiling import Surroundings
-from gibbsite.programs.jaxpr.walker import behind
+from gibbsite.programs.jaxpr.walker import behind, made_by
 from gibbsite.programs.maps.access import Accesses
 from gibbsite.programs.maps.provenance import Provenance
 from gibbsite.programs.passes.for_cpu import jitted
@@ -81,7 +82,7 @@ class Density:
     @cached_property
     def producer(self) -> dict[Any, Any]:
         """Which equation of `closed` computes each variable."""
-        return producers(self.closed)
+        return made_by(self.closed.jaxpr)
 
     @cached_property
     def read(self) -> frozenset[Any]:
@@ -157,22 +158,26 @@ class Density:
         return self._summed(self.state_values(state), self.arguments.arrays)[1]
 
     def _summed(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
-        if "log_joint" not in self.cache:
-            names = sorted(self.latent_vars)
-            leaves = jax.tree.structure(self.outputs)
-            fn = jaxpr_as_fun(self.closed)
+        return self._sums()(dict(latents), tuple(data))
 
-            def total(latents: Mapping[str, Any], data: Any) -> Any:
-                out = fn(*[latents[n] for n in names], *data)
-                found = jax.tree.unflatten(leaves, out)
-                inside = all_inside(found["inside"])
-                sums = {n: jnp.sum(v) for n, v in found["log_prob"].items()}
-                seen = sum((v for n, v in sums.items() if n not in latents), start=jnp.zeros(()))
-                total = sum((v for n, v in sums.items() if n in latents), start=seen)
-                return jnp.where(inside, total, -jnp.inf), seen
+    @once
+    def _sums(self) -> Any:
+        names, leaves, fn = (
+            sorted(self.latent_vars),
+            jax.tree.structure(self.outputs),
+            jaxpr_as_fun(self.closed),
+        )
 
-            self.cache["log_joint"] = jitted(total)
-        return self.cache["log_joint"](dict(latents), tuple(data))
+        def total(latents: Mapping[str, Any], data: Any) -> Any:
+            out = fn(*[latents[n] for n in names], *data)
+            found = jax.tree.unflatten(leaves, out)
+            inside = all_inside(found["inside"])
+            sums = {n: jnp.sum(v) for n, v in found["log_prob"].items()}
+            seen = sum((v for n, v in sums.items() if n not in latents), start=jnp.zeros(()))
+            total = sum((v for n, v in sums.items() if n in latents), start=seen)
+            return jnp.where(inside, total, -jnp.inf), seen
+
+        return jitted(total)
 
     @overload
     def explain(self, site: str | None = None, *, passes: Literal_[False] = False) -> Explanation: ...

@@ -1,6 +1,6 @@
 """Things by name: a dictionary that knows what was meant by a wrong one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from gibbsite.errors import UnknownNameError
@@ -14,7 +14,7 @@ class Named(dict[str, Any]):
         self.kind = kind
 
     def __missing__(self, name: str) -> Any:
-        raise UnknownNameError(self.kind, name, _texts(self))
+        raise UnknownNameError(self.kind, name, [str(n) for n in self])
 
     def __reduce__(self) -> Any:
         return type(self), (self.kind, dict(self))
@@ -35,7 +35,3 @@ class BlockInfo(Named):
 
     def __reduce__(self) -> Any:
         return type(self), (dict(self), self.plan)
-
-
-def _texts(names: Iterable[Any]) -> list[str]:
-    return [str(n) for n in names]

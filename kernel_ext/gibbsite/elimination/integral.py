@@ -187,7 +187,7 @@ class IntegralMarginal(Marginal):
             drawn.update(message.draw(k, {**rest, **values}, data))
         if self.tables is not None:
             drawn.update(self.tables.draw_at(key_tables, {**latents, **drawn}, data))
-        return {m: x for u, v in drawn.items() for m, x in self._unpacked(u, v).items()}
+        return self._by_name(drawn)
 
     def moments_at(self, latents: Latents, data: Any) -> dict[str, Moments]:
         rest = self._packed(latents)

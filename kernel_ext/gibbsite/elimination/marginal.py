@@ -144,6 +144,10 @@ class Marginal(Update):
         members = self._units[unit]
         return {m: value if unit in members else value[i] for i, m in enumerate(members)}
 
+    def _by_name(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by unit as values by the names that the model has."""
+        return {m: x for u, v in values.items() for m, x in self._unpacked(u, v).items()}
+
     def _unit(self, site: str) -> str:
         return next(u for u, members in self._units.items() if site == u or site in members)
 

@@ -1,4 +1,4 @@
-"""How likely each observation is given the others, with discrete sites summed out.
+"""How likely each datum is given the others, with discrete sites summed out; what information these cost.
 
 For a datum `y_i` that reads the discrete elements `z`, `p(y_i | the other data, the other latents)` is the
 sum of `p(y_i | z = k)` over what the rest says of `z`, its cavity distribution (Vehtari, Mononen, Tolvanen,

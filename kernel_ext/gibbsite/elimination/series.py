@@ -276,17 +276,12 @@ class SeriesMarginal(Marginal):
         return {u: s.best(self._packed(latents), data) for u, s in self.series.items()}
 
     def best(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        found = self._jitted("best", self.settled_at)(self._latents(state), self._data)
-        return {n: x for u, v in found.items() for n, x in self._unpacked(u, v).items()}
+        return self._by_name(self._jitted("best", self.settled_at)(self._latents(state), self._data))
 
     def draw_at(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
-        left, out = self._packed(latents), {}
-        now = self.density.packed(latents)
-        for (unit, series), k in zip(
-            self.series.items(), jax.random.split(key, len(self.series)), strict=True
-        ):
-            out.update(self._unpacked(unit, series.draw(k, left, data, now.get(unit, series.low))))
-        return out
+        left, now = self._packed(latents), self.density.packed(latents)
+        each = zip(self.series.items(), jax.random.split(key, len(self.series)), strict=True)
+        return self._by_name({u: s.draw(k, left, data, now.get(u, s.low)) for (u, s), k in each})
 
     def moments_at(self, latents: Latents, data: Any) -> dict[str, Moments]:
         out = {}

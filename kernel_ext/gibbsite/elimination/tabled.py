@@ -125,7 +125,6 @@ class TableMarginal(Marginal):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The sites in the order in which they are summed out."""
         return tuple(m for u in self.plan.order for m in self._units[u])
 
     @property
@@ -135,7 +134,6 @@ class TableMarginal(Marginal):
 
     @property
     def signature(self) -> str:
-        """Equal for marginals that compile to the same program for any data."""
         return self.plan.signature
 
     def support(self, site: str) -> Any:
@@ -147,7 +145,6 @@ class TableMarginal(Marginal):
 
     @property
     def read(self) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], str]]:
-        """The steps, as people go through them: the sites, what is near them, and the step in words."""
         written = set(self.plan.tables.factors)  # and not what earlier steps have made of them
         for step in self.plan.steps:
             near = [n for f in step.used if f in written for n in f.origin.split(" ") if n]
@@ -169,11 +166,9 @@ class TableMarginal(Marginal):
         return self._values(self.plan.draw(key, self._packed(latents), data), latents)
 
     def probs_at(self, latents: Latents, data: Any) -> dict[str, Any]:
-        out = {}
-        for unit, p in self.plan.probabilities(self._packed(latents), data).items():
-            p = jnp.moveaxis(p, 0, -1).reshape((*self.of.elements[unit], -1))
-            out.update(self._unpacked(unit, p))
-        return out
+        found = self.plan.probabilities(self._packed(latents), data)
+        shapes = self.of.elements
+        return self._by_name({u: jnp.moveaxis(p, 0, -1).reshape(*shapes[u], -1) for u, p in found.items()})
 
     def moments_at(self, latents: Latents, data: Any) -> dict[str, Moments]:
         out = {}
@@ -187,10 +182,7 @@ class TableMarginal(Marginal):
 
     def _values(self, numbers: Mapping[str, Any], latents: Latents) -> dict[str, Any]:
         """Values by site from numbers of values per element."""
-        out = {}
-        for unit, value in self.plan_values(numbers, self.density.packed(latents)).items():
-            out.update(self._unpacked(unit, value))
-        return out
+        return self._by_name(self.plan_values(numbers, self.density.packed(latents)))
 
     def plan_values(self, numbers: Mapping[str, Any], now: Latents) -> dict[str, Any]:
         """Values by unit from numbers of values per element; where there is none, the one of `now`."""

@@ -8,7 +8,7 @@ that moves. Kernels that need no more of the model than its logdensity and the s
 
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from gibbsite.conditional.reads.support import finite_support, support_movers
 from gibbsite.density import Density, Site, rerolled
 from gibbsite.density.hierarchy.residuals import at_distances
 from gibbsite.density.model.bounds import computed_bounds
+from gibbsite.ground.once import once
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.learnt.moving import followed
 from gibbsite.kernels.learnt.residuals import known_distances
@@ -129,9 +130,7 @@ class GroupedModel:
     @property
     def runtime_model(self) -> Callable[..., None]:
         """A NumPyro model with the array sites as latents and the re-rolled log densities as factors."""
-        if "runtime" not in self.density.cache:
-            self.density.cache["runtime"] = _runtime_model(self.density, self.unpacked, self.name)
-        return self.density.cache["runtime"]
+        return _runtime_model(self.density, tuple(self.unpacked.items()), self.name)
 
 
 def grouped_model(model: Any) -> GroupedModel | None:
@@ -203,8 +202,9 @@ def _bounds(support: Any) -> tuple[Any, ...] | None:
     return tuple(out)
 
 
+@once
 def _runtime_model(
-    density: Density, unpacked: Mapping[str, tuple[str, ...]], name: str
+    density: Density, unpacked: Sequence[tuple[str, Sequence[str]]], name: str
 ) -> Callable[..., None]:
     ordered = sorted(density.latent_vars)
     tree = jax.tree.structure(density.outputs)
@@ -232,7 +232,7 @@ def _runtime_model(
                 numpyro.factor(f"inside({n})", value)
         for n, value in parts["deterministic"].items():
             numpyro.deterministic(n, value)
-        for group, members in unpacked.items():
+        for group, members in unpacked:
             for i, member in enumerate(members):
                 numpyro.deterministic(member, latents[group][i])
 

@@ -118,7 +118,7 @@ class _Missing(Messenger):
         name, gone = msg["name"], self._missing[msg["name"]]
         split, wrapped = _elementwise(msg["fn"], gone.shape)
         lost = gone.any(axis=tuple(range(gone.ndim - split.event_dim, gone.ndim)))
-        whole = np.broadcast_to(_over(lost, split.event_dim), gone.shape)
+        whole = np.broadcast_to(lost.reshape(lost.shape + (1,) * split.event_dim), gone.shape)
         if self._impute and not np.array_equal(whole, gone):
             raise DataError(
                 f"{name!r} has events of which only some elements are missing; {family_called(split)} draws "
@@ -170,10 +170,6 @@ def _elementwise(fn: Distribution, shape: tuple[int, ...]) -> tuple[Distribution
         split, wrapped = _elementwise(base, shape)
         return split, lambda d: Independent(wrapped(d), n)
     return fn.expand(shape[: len(shape) - fn.event_dim]), lambda d: d
-
-
-def _over(lost: Any, events: int) -> np.ndarray:
-    return lost.reshape(lost.shape + (1,) * events)
 
 
 def _filled(fn: Any, value: Any, whole: np.ndarray) -> Any:

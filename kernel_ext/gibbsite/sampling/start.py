@@ -126,15 +126,8 @@ def made(
     if on is not None:
         options.elsewhere(on, host, shard)
     engine, place = (engine_for if own is None else own.engine_for)(plan, settings, device, on)
-    planned(
-        plan,
-        settings.chains,
-        settings.draws,
-        settings.warmup,
-        settings.keep_warmup,
-        settings.thin,
-        settings.keep,
-    )
+    s = settings
+    planned(plan, s.chains, s.draws, s.warmup, s.keep_warmup, s.thin, s.keep)
     folder = None if path is None else this_host(host).folder_of(path)
     if folder is not None and resume and holds_run(folder):
         return taken_up(

@@ -187,7 +187,6 @@ class ObjectStore(Store):
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
         return self._objects.url
 
     def claim(self) -> None:
@@ -215,7 +214,6 @@ class ObjectStore(Store):
             self._signed = True
 
     def release(self) -> None:
-        """As `Store.release`."""
         super().release()
         if self._signed:
             self._signed = False
@@ -225,23 +223,19 @@ class ObjectStore(Store):
                     self._known = _unsigned(self._objects.names())
 
     def withdraw(self) -> None:
-        """As `Store.withdraw`."""
         self.release()
 
     def commit(self, draws: Draws | Cut, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
-        """As `Store.commit`."""
         self._look()
         super().commit(draws, facts, state)
         self._send(self._checkpoint)
 
     def append(self, draws: Draws | Cut, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
-        """As `Store.append`."""
         self._look()
         super().append(draws, facts, state)
         self._send(self._appended)
 
     def send_beside(self) -> None:
-        """As `Store.send_beside`."""
         with _reaching(self._objects, StoreError):
             same = self._known is not None and _unsigned(self._objects.names()) == self._known
             self._objects.send_beside(self.path)

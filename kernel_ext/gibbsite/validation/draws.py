@@ -17,7 +17,8 @@ from gibbsite.density.known_elements import known_numbers
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.bounds import base_constraint, computed_bounds
 from gibbsite.density.model.collect import base_distribution, feasible, parameters_of, weights_of
-from gibbsite.programs.jaxpr.compiling import once
+from gibbsite.ground.once import once
+from gibbsite.programs.jaxpr.compiling import once as compiled_once
 from gibbsite.programs.jaxpr.values import Values
 from gibbsite.validation.limits import kind_of, outside, undecided
 
@@ -48,7 +49,7 @@ def impossible_on_draws(fn: Callable, density: Density, wanted: list[tuple[str, 
     def on_draws(data: Any) -> dict[tuple[str, str], Any]:
         return teller(jax.random.split(jax.random.key(0), DRAWS), data)
 
-    return _found(density, jax.device_get(once(on_draws, density.arguments.arrays)))
+    return _found(density, jax.device_get(compiled_once(on_draws, density.arguments.arrays)))
 
 
 def _found(density: Density, told: Mapping[tuple[str, str], Any]) -> list[Impossible]:
@@ -141,14 +142,13 @@ def impossible_at(density: Density, values: Mapping[str, Any]) -> Impossible | N
     return None
 
 
+@once
 def _points(density: Density) -> list[Values]:
-    if "points" not in density.cache:
-        rng = np.random.default_rng(0)
-        density.cache["points"] = [
-            known_numbers(density, {n: _drawn(density.sites[n], rng, radius) for n in density.latents})
-            for radius in _RADII
-        ]
-    return density.cache["points"]
+    rng = np.random.default_rng(0)
+    return [
+        known_numbers(density, {n: _drawn(density.sites[n], rng, radius) for n in density.latents})
+        for radius in _RADII
+    ]
 
 
 def _drawn(site: Any, rng: np.random.Generator, radius: float) -> Any:

@@ -15,6 +15,7 @@ from gibbsite.density.density import Density
 from gibbsite.density.intervals import Range, range_of
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.passes.reroll import rerolled
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import CONVERTS, DIVIDES, MOVES, TOTALS, moved_from, of_kind
 
@@ -134,22 +135,20 @@ Named = tuple[str, str]
 _MOVES = MOVES, CONVERTS
 
 
+@once
 def undecided(density: Density) -> tuple[list[Named], list[Named]]:
     """Sites and parameters that have to be evaluated: of what no latent enters, and of what some do."""
-    if "undecided" not in density.cache:
-        grouped = rerolled(density)
-        constant, open_ = [], []
-        for site, parameters in grouped.outputs["parameters"].items():
-            first = density.groups.get(site, (site,))[0]
-            for name, atom in parameters.items():
-                constraint = density.parameter_constraints.get(first, {}).get(name)
-                kind = "" if constraint is None else kind_of(constraint)
-                computed = not isinstance(atom, Literal) and bool(grouped.maps.latents(atom))
-                if kind and not _certain(grouped, atom, constraint, kind, computed):
-                    members = density.groups.get(site, (site,))
-                    (open_ if computed else constant).extend((n, name) for n in members)
-        density.cache["undecided"] = constant, open_
-    return density.cache["undecided"]
+    grouped = rerolled(density)
+    constant, open_ = [], []
+    for site, parameters in grouped.outputs["parameters"].items():
+        members = density.groups.get(site, (site,))
+        for name, atom in parameters.items():
+            constraint = density.parameter_constraints.get(members[0], {}).get(name)
+            kind = "" if constraint is None else kind_of(constraint)
+            computed = not isinstance(atom, Literal) and bool(grouped.maps.latents(atom))
+            if kind and not _certain(grouped, atom, constraint, kind, computed):
+                (open_ if computed else constant).extend((n, name) for n in members)
+    return constant, open_
 
 
 def _certain(density: Density, atom: Any, constraint: Any, kind: str, computed: bool) -> bool:

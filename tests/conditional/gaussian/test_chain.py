@@ -7,6 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.conditional.gaussian.chained import Pieces
 from gibbsite.conditional.gaussian.joint import GaussianChain
 from gibbsite.conditional.gaussian.tridiagonal import tridiagonal
 from numpyro.contrib.control_flow import scan
@@ -84,7 +85,8 @@ def test_a_chain_is_the_dense_gaussian(model, reach):
         mean = np.linalg.solve(precision, jax.grad(joint)(zero))
         found = c.natural({})
         units = jnp.eye(found["information"].size).reshape(-1, *found["information"].shape)
-        draw = jax.jit(lambda v, e: c._joined(around({**found, "information": v}, e)).ravel())
+        joined = lambda x: c._chained.layout.values(Pieces(x, jnp.zeros(0)))["x"]  # noqa: E731
+        draw = jax.jit(lambda v, e: joined(around({**found, "information": v}, e)).ravel())
         still = jnp.zeros_like(found["information"])
         np.testing.assert_allclose(draw(found["information"], still), mean, rtol=1e-9, atol=1e-9)
         spread = np.asarray(jax.vmap(draw, (None, 0))(still, units)).T

@@ -58,12 +58,12 @@ def _logdensity(conditional, state, x):
     x = jnp.asarray(x)
     if isinstance(conditional, GaussianChain):
         found = conditional.natural(state)
-        v = conditional._split(x)
+        v = conditional.part.split(x)
         before = jnp.concatenate([jnp.zeros_like(v[:1]), v[:-1]])
         across = jnp.einsum("sbi,sbij,sbj->", v, found["below"], before)
         square = jnp.einsum("sbi,sbij,sbj->", v, found["diagonal"], v)
         return jnp.sum(found["information"] * v) - 0.5 * square - across
     if isinstance(conditional, GaussianConditional):
-        found, v = conditional.natural(state), conditional._split(x)
+        found, v = conditional.natural(state), conditional.part.split(x)
         return jnp.sum(found["information"] * v) - 0.5 * jnp.einsum("bi,bij,bj->", v, found["precision"], v)
     return jnp.sum(conditional.distribution(state).log_prob(x))

@@ -7,7 +7,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.programs.evaluation.evaluate import Evaluator, producers
+from gibbsite.programs.evaluation.evaluate import Evaluator
+from gibbsite.programs.jaxpr.walker import made_by
 from gibbsite.programs.passes.flatten import flatten
 from helpers.truths.inner import inner_jaxprs
 from jax.scipy.linalg import solve_triangular
@@ -78,7 +79,7 @@ def test_evaluation_agrees_with_the_program(program, filled):
     z = jnp.full(N, 1) if filled else jnp.asarray(Z)
     closed = flatten(jax.make_jaxpr(program)(x, z))
     given = dict(zip(closed.jaxpr.invars, (x, z[:1] if filled else z), strict=True))
-    found = Evaluator(closed, producers(closed), given).full(closed.jaxpr.outvars[0])
+    found = Evaluator(closed, made_by(closed.jaxpr), given).full(closed.jaxpr.outvars[0])
     np.testing.assert_allclose(found, program(x, z), rtol=2e-5, atol=1e-5)
 
 

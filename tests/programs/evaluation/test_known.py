@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.programs.evaluation.evaluate import Evaluator, producers
+from gibbsite.programs.evaluation.evaluate import Evaluator
+from gibbsite.programs.jaxpr.walker import made_by
 from gibbsite.programs.passes.flatten import flatten
 from helpers.startup.arrays import array
 
@@ -28,7 +29,7 @@ READS = {
 def _evaluated(name, filled):
     closed = flatten(jax.make_jaxpr(READS[name][0])(X, jnp.zeros(J, jnp.int32)))
     (x, z), (out,) = closed.jaxpr.invars, closed.jaxpr.outvars
-    ours = lambda x_: Evaluator(closed, producers(closed), {x: x_, z: filled}).full(out)  # noqa: E731
+    ours = lambda x_: Evaluator(closed, made_by(closed.jaxpr), {x: x_, z: filled}).full(out)  # noqa: E731
     return ours, lambda x_: READS[name][0](x_, jnp.full(J, 2, jnp.int32))
 
 

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbsite.programs.evaluation.evaluate import Evaluator, producers
+from gibbsite.programs.evaluation.evaluate import Evaluator
+from gibbsite.programs.jaxpr.walker import made_by
 from gibbsite.programs.passes.flatten import flatten
 
 N = 6
@@ -22,7 +23,7 @@ READS = {
 def test_gathers_from_a_filled_array_give_the_same_at_size_one(name):
     closed = flatten(jax.make_jaxpr(READS[name])(jnp.zeros(N, jnp.int32)))
     (z,), (out,) = closed.jaxpr.invars, closed.jaxpr.outvars
-    ev = Evaluator(closed, producers(closed), {z: jnp.full((1,), 4, jnp.int32)})
+    ev = Evaluator(closed, made_by(closed.jaxpr), {z: jnp.full((1,), 4, jnp.int32)})
     found = ev.lazy(out)
     np.testing.assert_array_equal(ev.full(out), READS[name](jnp.full(N, 4, jnp.int32)))
     if name not in ("of one axis", "filled beyond the end"):  # two columns; a value from outside

@@ -78,7 +78,6 @@ class ConjugateConditional(Conditional):
         return low, ends[1] if high is None else jnp.minimum(high, ends[1])
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
-        """One exact draw of the site, pure in latent values and data arrays."""
         site = self.density.sites[self.site]
         event = 1 if self.support.kind == "simplex" else 0
         stats, bounds = self.statistics_at(latents, data), self._bounds(latents, data)

@@ -16,6 +16,8 @@ from gibbsite.density.terms import Term
 from gibbsite.programs.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.maps.access import along
+from gibbsite.programs.maps.rules import moved_to
 
 _RESHAPING = op.REARRANGES - op.REVERSES, op.SPREADS, op.COPIES
 
@@ -98,8 +100,7 @@ class MatrixTerms:
         source, indices = gather.invars
         transposed = self.made_by(source, op.TRANSPOSES)
         if transposed is not None:
-            rank = len(source.aval.shape)
-            if transposed.params["permutation"] != (*range(rank - 2), rank - 1, rank - 2):
+            if not _turns(transposed):
                 return False
             source = transposed.invars[0]
         rank, d = len(source.aval.shape), source.aval.shape[-1]
@@ -127,8 +128,7 @@ class MatrixTerms:
         if solve is None or not _plain_solve(solve) or not self._is_identity(solve.invars[1]):
             return False
         turned = self.made_by(self._unwrapped(solve.invars[0]), op.TRANSPOSES)
-        rank = len(solve.invars[0].aval.shape)
-        if turned is None or turned.params["permutation"] != (*range(rank - 2), rank - 1, rank - 2):
+        if turned is None or not _turns(turned):
             return False
         again = self._reversed(turned.invars[0])
         factor = None if again is None else self._factored(again)
@@ -177,10 +177,8 @@ class MatrixTerms:
         return value is not None and bool(np.all(value == np.eye(value.shape[-1])))
 
     def _keeps_matrices(self, eqn: Any) -> bool:
-        rank, out = len(eqn.invars[0].aval.shape), len(eqn.outvars[0].aval.shape)
-        if op.of_kind(eqn, op.SQUEEZES):
-            return max(d % rank for d in eqn.params["dimensions"]) < rank - 2
-        return eqn.params["broadcast_dimensions"][-2:] == (out - 2, out - 1)
+        out = len(eqn.outvars[0].aval.shape)
+        return moved_to(eqn)[-2:] == [along(out, out - 2), along(out, out - 1)]
 
     def _is_lower_mask(self, atom: Any) -> bool:
         mask = self._mask(atom)
@@ -209,9 +207,7 @@ class MatrixTerms:
                 return False
             x, y = sums.invars
             flipped = self.made_by(y, op.TRANSPOSES)
-            rank = len(x.aval.shape)
-            swap = (*range(rank - 2), rank - 1, rank - 2)
-            if flipped is None or flipped.invars[0] is not x or flipped.params["permutation"] != swap:
+            if flipped is None or flipped.invars[0] is not x or not _turns(flipped):
                 return False
             return self.is_site(x, backwards)
         if backwards:
@@ -229,6 +225,12 @@ class MatrixTerms:
         dims = gather.params["dimension_numbers"]
         whole = gather.params["slice_sizes"][-2:] == gather.invars[0].aval.shape[-2:]
         return bool(whole and dims.offset_dims == (out - 2, out - 1) and max(dims.start_index_map) < rank - 2)
+
+
+def _turns(eqn: Any) -> bool:
+    """Whether an equation transposes matrices, and nothing else."""
+    *lead, rows, columns = range(len(eqn.invars[0].aval.shape))
+    return eqn.params["permutation"] == (*lead, columns, rows)
 
 
 def _plain_solve(eqn: Any) -> bool:

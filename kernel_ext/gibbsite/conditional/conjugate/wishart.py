@@ -156,7 +156,6 @@ class WishartConditional(Conditional):
         return {"concentration": d.concentration, matrix: getattr(d, matrix)}
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
-        """One exact draw of the site, pure in latent values and data arrays."""
         d = self.distribution_at({n: v for n, v in latents.items() if n != self.site}, data)
         return d.sample(key).astype(self.density.sites[self.site].dtype)
 

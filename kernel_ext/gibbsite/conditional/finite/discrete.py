@@ -123,18 +123,13 @@ def sample_chain(key: Any, unary: Any, pair: Any, parallel: bool | None = None) 
     return jax.lax.platform_dependent(key, unary, pair, **by_platform)
 
 
-def _filter_step(alpha: Any, link: Any) -> Any:
-    """`log sum_k exp(alpha[k] + link[k, k'])`."""
-    return jax.nn.logsumexp(alpha[..., :, None] + link, axis=-2)
-
-
 def _sample_sequential(key: Any, unary: Any, pair: Any, others: tuple[int, ...]) -> Any:
     constant = pair.shape[0] == 1
     links = None if constant else pair
 
     def forward(alpha: Any, at: Any) -> tuple[Any, Any]:
         u, link = at
-        after = _filter_step(alpha, pair[0] if constant else link) + u
+        after = jax.nn.logsumexp(alpha[..., :, None] + (pair[0] if constant else link), axis=-2) + u
         top = jnp.max(after, axis=-1, keepdims=True)
         return after - jnp.where(jnp.isfinite(top), top, 0), alpha
 
@@ -212,7 +207,6 @@ class FiniteConditional(Conditional):
         return self.structure.support.values
 
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
-        """One application of the kernel, pure in complete latent values and data arrays."""
         return self._told(key, latents, data)[0]
 
     def _told(self, key: Any, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 
 from gibbsite.conditional.forms.forms import LOG, LOG1M, Key, Unfit
+from gibbsite.conditional.forms.rules import decided
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
 from gibbsite.programs.evaluation.evaluate import Evaluator, shape_of
@@ -167,15 +168,6 @@ def _compared(o: _Operands) -> bool:
     raise Unfit("compares it")
 
 
-def _decided(o: _Operands) -> Any:
-    """What is left of a logical operation where one operand is decided."""
-    if op.of_kind(o.eqn, op.NEGATIONS):
-        return not o.values[0]
-    first, second = o.values if isinstance(o.values[0], bool) else o.values[::-1]
-    neutral = op.of_kind(o.eqn, op.BOTH)  # the value that leaves the other one
-    return second if first is neutral else first
-
-
 def _clamped(o: _Operands) -> Logs:
     """A product no smaller than the smallest number there is, and no larger than 1."""
     at = 1 if op.name_of(o.eqn) == "clamp" else next(i for i, v in enumerate(o.values) if isinstance(v, Logs))
@@ -210,7 +202,7 @@ _RULES: dict[str, Callable[[_Operands], Any]] = {
     **dict.fromkeys(op.TOTALS | op.RUNNING_TOTALS, _summed),
     **dict.fromkeys(op.PRODUCTS, _multiplied),
     **dict.fromkeys(op.COMPARES, _compared),
-    **dict.fromkeys(op.LOGICAL - {"xor"}, _decided),
+    **dict.fromkeys(op.LOGICAL, decided),
     **dict.fromkeys(op.SELECTS, _selected),
     **dict.fromkeys(("max", "min", "clamp"), _clamped),
     "integer_pow": lambda o: Logs(o.eqn.params["y"] * o.logs(0, True), True),

@@ -211,7 +211,8 @@ def _compare(o: Operands) -> Any:
     raise Unfit("compares it")
 
 
-def _logic(o: Operands) -> Any:
+def decided(o: Any) -> Any:
+    """What is left of a logical operation where an operand is decided."""
     name = o.eqn.primitive.name
     if name == "not":
         return not o.values[0]
@@ -315,7 +316,7 @@ RULES: dict[str, Callable[[Operands], Any]] = {
     "min": _clamp_high,
     "clamp": _clamp,
     **dict.fromkeys(_SWAPPED, _compare),
-    **dict.fromkeys(["and", "or", "xor", "not"], _logic),
+    **dict.fromkeys(["and", "or", "xor", "not"], decided),
     "is_finite": lambda o: True,
     "select_n": _refuse("branches on it"),
     **dict.fromkeys(CONVERTS | PASSES, _same),

@@ -1,4 +1,4 @@
-"""What conjugate families need to know of a site's support, and where its ends are read."""
+"""What conjugate families need to know of a site: its support, what limits it, degrees of its terms."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -295,7 +295,6 @@ class ChainedGaussian(Update):
         return served(turn) + eye * (1.0 - inside)[..., None, :], below
 
     def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
-        """One exact joint draw."""
         place, slope, factor = self._close(latents, data, held=True)
         keys = jax.random.split(key) if self.layout.border else (key, key)
         z = Pieces(*(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, place, strict=True)))

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.factors.sums import exact_product, long_product
+from gibbsite.conditional.linear.layout import Part
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
@@ -252,18 +253,16 @@ def _picker(density: Density, term: Term, name: str) -> Picker | None:
 
 @dataclass(frozen=True)
 class Curvature:
-    """Expands the products of one site around zero. `batch` and `coupled` are the site's axes."""
+    """Expands the products of one site around zero, block by block."""
 
     density: Density
-    site: str
+    part: Part
     degrees: Mapping[Any, int]
-    batch: tuple[int, ...]
-    coupled: tuple[int, ...]
 
     @property
-    def _sizes(self) -> Shape:
-        shape = self.density.sites[self.site].shape
-        return tuple(shape[a] for a in self.batch)
+    def site(self) -> str:
+        """The site's name."""
+        return self.part.site
 
     def expansion(self, product: Product, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any] | None:
         """Gradient `[blocks, length]` and Hessian `[blocks, length, length]` of one term at zero.
@@ -273,7 +272,7 @@ class Curvature:
         site = self.density.sites[self.site]
         ev = self.density.evaluator({**latents, self.site: jnp.zeros(site.shape, site.dtype)}, data)
         try:
-            if not self.batch:
+            if not self.part.batch:
                 gradient, hessian = self._contracted(product, ev, weight_of(product.term, product.peeled, ev))
                 return gradient[None], hessian[None]
             if product.picker is not None:
@@ -284,15 +283,14 @@ class Curvature:
 
     def _slope(self, atom: Any, ev: Evaluator, unit: Any) -> Any:
         """The change of `atom` per step along `unit` in all blocks, constant axes at size 1."""
-        shape = self.density.sites[self.site].shape
-        direction = unit.reshape(tuple(1 if a in self.batch else n for a, n in enumerate(shape)))
+        shape = tuple(1 if a in self.part.batch else n for a, n in enumerate(self.part.shape))
+        direction = unit.reshape(shape)
         return slope_along(self.density, self.degrees, self.site, direction, atom, ev)
 
     def _slopes(self, atom: Any, ev: Evaluator) -> Any:
         """Along every unit vector of a block: shape `(length, *atom's, constant axes at size 1)`."""
-        site = self.density.sites[self.site]
-        length = int(np.prod([site.shape[a] for a in self.coupled], dtype=np.int64))
-        return jax.vmap(lambda unit: self._slope(atom, ev, unit))(jnp.eye(length, dtype=site.dtype))
+        eye = jnp.eye(self.part.slots, dtype=self.density.sites[self.site].dtype)
+        return jax.vmap(lambda unit: self._slope(atom, ev, unit))(eye)
 
     def _contracted(self, product: Product, ev: Evaluator, w: Any, even: Shape = ()) -> tuple[Any, Any]:
         """The sums over the whole term, whose slopes must not change along axes `even`."""
@@ -329,13 +327,12 @@ class Curvature:
             return self._contracted(product, ev, w, varies), self._block(product, ev)
 
         parts, blocks = jax.vmap(at)(jnp.asarray(picker.values, z.dtype))
-        count = int(np.prod(self._sizes, dtype=np.int64))
-        return jax.tree.map(lambda part: jax.ops.segment_sum(part, blocks, count), parts)
+        return jax.tree.map(lambda x: jax.ops.segment_sum(x, blocks, self.part.copies), parts)
 
     def _block(self, product: Product, ev: Evaluator) -> Any:
         """The number of the block that every element reads, the same for all of them."""
         flat: Any = 0
-        for c, n in zip(product.blocks.index, self._sizes, strict=True):
+        for c, n in zip(product.blocks.index, self.part.sizes, strict=True):
             i = same_index(c, ev)
             if i is None:
                 raise NotPlain
@@ -351,8 +348,8 @@ class Curvature:
         w = weight_of(product.term, product.peeled, ev)
 
         def onto(x: Any) -> Any:
-            summed = reduce_onto(x, shape, product.blocks, self._sizes, ev.full)
-            return jnp.broadcast_to(summed, self._sizes).reshape(-1)
+            summed = reduce_onto(x, shape, product.blocks, self.part.sizes, ev.full)
+            return jnp.broadcast_to(summed, self.part.sizes).reshape(-1)
 
         left, right = ev.lazy(product.peeled.left), ev.lazy(product.peeled.right)
         gradient = jax.vmap(lambda x, y: onto(w * (left * y + right * x)))

@@ -1,4 +1,4 @@
-"""Joint Gaussian conditionals: the whole site is drawn together, its elements coupled as they are."""
+"""Joint Gaussian conditionals of one site: block by block, or as chains in time linear in their length."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.factors.root import rounding_of
 from gibbsite.conditional.forms.support import certify_quadratic, support_of
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.gaussian.chained import ChainedGaussian, Pieces, Strand, Stringing, distance
+from gibbsite.conditional.gaussian.chained import ChainedGaussian, Strand, Stringing, distance
 from gibbsite.conditional.gaussian.curvature import Curvature, products
+from gibbsite.conditional.linear.layout import GROUPS, MAX_COUPLED, Part
 from gibbsite.conditional.reads.support import bounded_by
 from gibbsite.conditional.reads.term_access import batch_axes
 from gibbsite.conditional.update import Drawn
@@ -37,11 +38,8 @@ class GaussianConditional(Conditional):
     precise: Callable[[], Any] | None = None
 
     def __init__(self, density: Density, site: str, batch: tuple[int, ...], degrees: Mapping[Any, int]):
-        shape = density.sites[site].shape
-        self.batch = batch
-        self.coupled = tuple(a for a in range(len(shape)) if a not in batch)
-        self.blocks = int(np.prod([shape[a] for a in batch], dtype=np.int64))
-        self.length = int(np.prod([shape[a] for a in self.coupled], dtype=np.int64))
+        self.part = Part(site, density.sites[site].shape, batch, GROUPS, 0)
+        self.blocks, self.length = self.part.copies, self.part.slots
         touched = [t for t, _ in density.terms_of(site)]
         origins = ", ".join(dict.fromkeys(t.origin for t in touched))
         reason = (
@@ -50,7 +48,7 @@ class GaussianConditional(Conditional):
         n = sum(int(np.prod(t.shape, dtype=np.int64)) for t in touched)
         factorise = f"{self.blocks} factorisations of size {self.length}"
         self._products = products(density, site, degrees, batch)
-        self._curvature = Curvature(density, site, degrees, batch, self.coupled)
+        self._curvature = Curvature(density, self.part, degrees)
         plain = all(p is not None for p in self._products.values())
         passes = "values and slopes" if plain else f"up to {1 + self.length} gradients"
         super().__init__(density, site, reason, f"{passes} of {n} term elements, {factorise}")
@@ -74,8 +72,8 @@ class GaussianConditional(Conditional):
             else:
                 vector, hessian = vector + part[0], hessian + part[1]
         if curved or flat:
-            rest = curved | flat
-            vector = vector + self._split(jax.grad(lambda x: self._logdensity(x, latents, data, rest))(zero))
+            slope = jax.grad(lambda x: self._logdensity(x, latents, data, curved | flat))(zero)
+            vector = vector + self.part.split(slope)
         if curved:
             hessian = hessian + self._differentiated(curved, zero, latents, data)
         return vector, -hessian
@@ -86,23 +84,13 @@ class GaussianConditional(Conditional):
 
         def column(unit: Any) -> Any:
             # the same direction in every block at once: blocks do not meet
-            direction = self._joined(jnp.broadcast_to(unit, (self.blocks, self.length)))
-            return self._split(jax.jvp(gradient, (zero,), (direction,))[1])
+            direction = self.part.joined(jnp.broadcast_to(unit, (self.blocks, self.length)))
+            return self.part.split(jax.jvp(gradient, (zero,), (direction,))[1])
 
         columns = jax.lax.map(column, jnp.eye(self.length, dtype=zero.dtype), batch_size=64)
         return jnp.moveaxis(columns, 0, -1)
 
-    def _split(self, x: Any) -> Any:
-        return jnp.transpose(x, (*self.batch, *self.coupled)).reshape(self.blocks, self.length)
-
-    def _joined(self, blocks: Any) -> Any:
-        shape = self.density.sites[self.site].shape
-        order = (*self.batch, *self.coupled)
-        x = blocks.reshape(tuple(shape[a] for a in order))
-        return jnp.transpose(x, tuple(order.index(a) for a in range(len(order)))) if order else x
-
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
-        """One exact joint draw of the site, pure in latent values and data arrays."""
         return self.drawn(key, latents, data).values[self.site]
 
     def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
@@ -118,7 +106,7 @@ class GaussianConditional(Conditional):
         mean = cho_solve((factor, True), vector[..., None])
         draw = mean + solve_triangular(factor, noise, trans="T", lower=True)
         rounding = rounding_of(precision, factor, mean[..., 0])
-        return Drawn({self.site: self._joined(draw[..., 0]).astype(site.dtype)}, rounding)
+        return Drawn({self.site: self.part.joined(draw[..., 0]).astype(site.dtype)}, rounding)
 
     @cached_property
     def _keeps_digits(self) -> Any:
@@ -133,19 +121,17 @@ class GaussianConditional(Conditional):
 
     def height(self, x: Any, state: Mapping[str, Any]) -> Any:
         """The log density at `x` given the rest of `state`, up to a constant: a scalar."""
-        found, v = self.natural(state), self._split(x)
+        found, v = self.natural(state), self.part.split(x)
         curved = jnp.einsum("bi,bij,bj->", v, found["precision"], v)
         return jnp.sum(found["information"] * v) - 0.5 * curved
 
     @property
     def signature(self) -> str:
         pickers = [p.picker for p in self._products.values() if p is not None and p.picker is not None]
-        kept = self._keeps_digits is not None
-        return repr(("gaussian", self.site, self.batch, kept, [(p.site, p.values.tolist()) for p in pickers]))
+        told = self._keeps_digits is not None, [(p.site, p.values.tolist()) for p in pickers]
+        return repr(("gaussian", self.site, self.part.batch, *told))
 
 
-# Gaussian chains: exact joint draws in time that is linear in the chain's length.
-#
 # Where the terms of a Gaussian site couple only elements that are near each other along one axis, the
 # precision is block tridiagonal along it. Its blocks are read off with a few Hessian products, each of which
 # serves every third place of the chain at once (Curtis, Powell and Reid 1974), and the draw is a block
@@ -208,9 +194,6 @@ class GaussianChain(GaussianConditional):
             f"{3 * self.width} gradients over {n} term elements, {self.steps} steps of width {self.width}"
         )
 
-    def _joined(self, blocks: Any) -> Any:
-        return self._chained.layout.values(Pieces(blocks, jnp.zeros(0)))[self.site]
-
     def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
         """One exact joint draw of the site; its own value, where there is one, says where the mean is looked
         for."""
@@ -224,11 +207,9 @@ class GaussianChain(GaussianConditional):
 
     @property
     def signature(self) -> str:
-        return repr(("gaussian chain", self.site, self.batch, self.chain))
+        return repr(("gaussian chain", self.site, self.part.batch, self.chain))
 
 
-# a dense factorisation beyond this is slower than gradients
-MAX_COUPLED = 1500
 # a dense factorisation below this is as fast as the steps of a chain
 MIN_CHAIN = 16
 
@@ -252,7 +233,7 @@ def gaussian_of(density: Density, site: str) -> GaussianConditional:
     batch = batch_axes(density, site)
     found = GaussianConditional(density, site, batch, degrees)
     if found.length >= MIN_CHAIN:
-        chain = chain_axis(density, site, found.coupled)
+        chain = chain_axis(density, site, found.part.coupled)
         if chain is not None:
             return GaussianChain(density, site, batch, degrees, chain)
     if found.length > MAX_COUPLED:

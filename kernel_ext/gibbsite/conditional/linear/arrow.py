@@ -8,8 +8,6 @@ would lose in single precision what a mean and its effects have in common (see `
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-
 from gibbsite.conditional.factors.root import Again, Root, empty, rooted
 from gibbsite.conditional.factors.sums import exact_product
 
@@ -21,10 +19,6 @@ class Vector(NamedTuple):
     groups: Any
     rest: Any
     border: Any
-
-
-def _transposed(a: Any) -> Any:
-    return jnp.swapaxes(a, -1, -2)
 
 
 class Arrow(NamedTuple):
@@ -42,7 +36,7 @@ class Arrow(NamedTuple):
         if not self.rest.lower.size:
             return inner, rest
         n, w, m = self.link.shape
-        flat = exact_product(_transposed(self.link.reshape(n * w, m)), groups.reshape(n * w, -1))
+        flat = exact_product(self.link.reshape(n * w, m).T, groups.reshape(n * w, -1))
         outer = self.rest.backward(self.rest.forward(rest - flat))
         return inner - exact_product(self.link, outer), outer
 

@@ -220,7 +220,6 @@ class JointGaussian(Update):
     def drawn(
         self, key: Any, latents: Mapping[str, Any], data: Any, auxiliary: Mapping[str, Any] | None = None
     ) -> Drawn:
-        """One exact joint draw."""
         mean, factor, rounding = self.solved(latents, data, auxiliary)
         return Drawn(self.values(jax.tree.map(jnp.add, mean, factor.noise(self.noise(key)))), rounding)
 

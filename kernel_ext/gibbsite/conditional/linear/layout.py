@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.gaussian.joint import MAX_COUPLED
 from gibbsite.conditional.linear.arrow import Vector
 from gibbsite.conditional.reads.term_access import batch_axes, index_id
 from gibbsite.density import Density
@@ -22,6 +21,9 @@ from gibbsite.programs.maps.access import Shape
 
 # entries of the border's slopes along the terms, which are held in memory
 _MOST_ROWS = 2**20
+
+# a dense factorisation beyond this is slower than gradients
+MAX_COUPLED = 1500
 
 GROUPS, REST, BORDER = "groups", "rest", "border"
 

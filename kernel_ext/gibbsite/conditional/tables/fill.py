@@ -1,7 +1,7 @@
 """Pieces → tables: the term evaluated with the sites filled with every combination of values.
 
 A site that a piece reads once is filled with one value everywhere, so that what does not change from row to
-row is computed once (`density.evaluation.evaluate`). Of a site that is read several times the copies are
+row is computed once (`programs.evaluation.evaluate`). Of a site that is read several times the copies are
 filled (`copied`), or else its elements are coloured such that no row reads two of a colour, and filled colour
 by colour. Two reads that meet in one element take the diagonal of the table there.
 """
@@ -24,11 +24,6 @@ from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import GATHERS, JOINS, PLACES, of_kind
 from gibbsite.programs.maps.access import Access, Shape, element_number, through
-
-# Which copies of a site to fill for each of its reads by a piece of a term.
-#
-# Whether that is right is read off the index maps of the program cut at the copies.
-
 
 # Where the program of a term stops copying a site and starts computing with it.
 #
@@ -66,7 +61,8 @@ def last_copies(density: Density, site: str, copies: Mapping[Any, Access], atom:
 def copies_to_fill(
     density: Density, piece: Piece, site: str, reads: Sequence[np.ndarray], elements: Shape
 ) -> list[list[Any]] | None:
-    """The variables to fill for each read of the site in a piece; None where that is not certain."""
+    """The variables to fill for each read of the site in a piece, by the index maps of the program cut at
+    its copies; None where that is not certain."""
     copies = copies_of(density, site)
     last = last_copies(density, site, copies, piece.term.atom)
     if not last or density.latent_vars[site] in last:

@@ -212,7 +212,7 @@ class Unchanged:
         for name in late:
             pair = here.value(name), there.value(name)
             if name in group:
-                sums.setdefault(group[name], []).append([_summed(p) for p in pair])
+                sums.setdefault(group[name], []).append([float(np.asarray(p, float).sum()) for p in pair])
             elif not _agree(pair[0], pair[1], name in places):
                 return False
         if not all(_agree(rows.T[0], rows.T[1], True) for rows in map(np.array, sums.values())):
@@ -250,10 +250,6 @@ class _Parts:
     def of(self, atom: Any) -> np.ndarray:
         found = self._numbers.value(atom)
         return np.asarray(self._evaluator.full(atom) if found is None else found)
-
-
-def _summed(part: Any) -> float:
-    return float(np.asarray(part, float).sum())
 
 
 def _agree(here: Any, there: Any, summed: bool) -> bool:

@@ -11,6 +11,7 @@ from numpyro.distributions import constraints
 
 from gibbsite.density.model.sites import Site
 from gibbsite.density.passes.program import Program, program_of
+from gibbsite.ground.once import once
 from gibbsite.ground.opaque import FAILED, attempted, notes_in
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.passes.reroll import Reroll
@@ -22,6 +23,7 @@ _MANY = 8
 _NUMBERED = re.compile(r"^(.*?)_?(\d+)$")
 
 
+@once
 def rerolled(density: "Density") -> "Density":
     """The same log density over array sites, one per group; `density` itself where there is no group.
 
@@ -29,18 +31,15 @@ def rerolled(density: "Density") -> "Density":
     of equal shape. The members of `z_0` … go by the group name `z`, where that is free. `Density.members`
     tells which sites each array site stands for, and states given by member are packed.
     """
-    if "rerolled" not in density.cache:
-        with jax.ensure_compile_time_eval():
-            groups, notes = _groups(density), notes_in(density.cache)
-            found = attempted(
-                "a loop as arrays",
-                lambda: _rewritten(density, groups) if groups else density,
-                lambda: density,
-                notes,
-            )
-            found.cache[FAILED] = notes  # of both there is one list
-            density.cache["rerolled"] = found
-    return density.cache["rerolled"]
+    groups, notes = _groups(density), notes_in(density.cache)
+    found = attempted(
+        "a loop as arrays",
+        lambda: _rewritten(density, groups) if groups else density,
+        lambda: density,
+        notes,
+    )
+    found.cache[FAILED] = notes  # of both there is one list
+    return found
 
 
 def latent_groups(density: "Density") -> dict[str, tuple[str, ...]]:

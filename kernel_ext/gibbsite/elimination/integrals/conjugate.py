@@ -1,4 +1,4 @@
-"""One site whose elements are drawn from a family with a closed form, as a message."""
+"""What continuous sites leave behind when they are integrated out: messages, and that of a closed family."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -15,8 +15,6 @@ from gibbsite.conditional.conjugate.wishart import WishartConditional
 from gibbsite.conditional.draws.gamma import GammaPower
 from gibbsite.conditional.forms.walk import Refused
 
-# What continuous sites leave behind when they are integrated out, whatever family they are of.
-#
 # For any value θ of the sites, `log p(rest) = log p(rest, θ) − log p(θ | rest)` (the candidate's formula:
 # Besag 1989, "A candidate's formula"; Chib 1995). So a message is a place θ, best near the conditional's
 # mean, where single precision loses least, and the log probability of the conditional there: a Gaussian's
@@ -136,11 +134,9 @@ class ConjugateMessage(Message):
         return {self.sites[0]: place}, jnp.sum(d.log_prob(place))
 
     def draw(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
-        """One exact draw."""
         return {self.sites[0]: self.conditional.update(key, latents, data)}
 
     def moments(self, latents: Latents, data: Any) -> dict[str, Moments]:
-        """Mean and variance."""
         shape = self.density.sites[self.sites[0]].shape
         found = moments_of(self._distribution(latents, data))
         return {self.sites[0]: Moments(*(jnp.broadcast_to(x, shape) for x in found))}

@@ -1,4 +1,4 @@
-"""Gaussian sites as a message: the determinant at their mean."""
+"""Gaussian sites as a message, alone or with the scale that all of their terms share."""
 
 import math
 from typing import Any
@@ -59,11 +59,9 @@ class GaussianMessage(Message):
         return self.values(mean), factor.half_log_det - self.size * math.log(2 * math.pi) / 2
 
     def draw(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
-        """One exact joint draw."""
         return self.gaussian.drawn(key, latents, data).values
 
     def moments(self, latents: Latents, data: Any) -> dict[str, Moments]:
-        """Means and variances."""
         mean, factor = self.solved(latents, data, held=True)
         variances = _variances(factor, mean) if isinstance(factor, Bordered) else factor.variances()
         means, spread = self.values(mean), self.values(variances)

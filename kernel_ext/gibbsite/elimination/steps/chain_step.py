@@ -1,4 +1,4 @@
-"""A chain's plan → the operation that filters it, over tables whose axes have names."""
+"""A chain's plan → the operation that filters it, over tables whose axes have names; strips likewise."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,10 +29,6 @@ def added(tables: Sequence[Named], names: Sequence[Name]) -> Any:
     return total
 
 
-def _scope(tables: Sequence[Named], name: Name) -> list[Name]:
-    return [name, *dict.fromkeys(n for own, _ in tables if name in own for n in own if n != name)]
-
-
 def summed_out(tables: Sequence[Named], names: Sequence[Name], uniforms: Any, mode: str) -> list[Named]:
     """`tables` with `names` summed out, smallest table first; `uniforms[i]` belongs to `names[i]`."""
     pool, left = list(tables), list(names)
@@ -47,7 +43,7 @@ def summed_out(tables: Sequence[Named], names: Sequence[Name], uniforms: Any, mo
         mine = [t for t in pool if name in t[0]]
         if not mine:
             continue
-        scope = _scope(mine, name)
+        scope = [name, *dict.fromkeys(n for own, _ in mine if name in own for n in own if n != name)]
         u = None if uniforms is None else uniforms[names.index(name)]
         pool = [t for t in pool if name not in t[0]]
         pool.append((scope[1:], reduce_first(added(mine, scope), u, mode)))
@@ -275,7 +271,6 @@ class StripStep(Step):
         ).rstrip()
 
     def run(self, env: dict[Factor, Any], mode: str, uniforms: Any) -> Any:
-        """Hands the rows of the tables on."""
         tables = {}
         for f in self._inner.used:
             whole, rows = self._sources.get(f, (f, None))

@@ -230,7 +230,6 @@ class GroundStep(Step):
         return tuple(part for _, _, part in self._kept)
 
     def run(self, env: dict[Factor, Any], mode: str, uniforms: Any) -> Any:
-        """One operation after another."""
         out: Any = jnp.zeros(())
         tables = dict(env)
         for op in self.operations:

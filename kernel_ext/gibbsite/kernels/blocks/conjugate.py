@@ -107,5 +107,4 @@ class Ancestral(SiteKernel):
     def step(
         self, key: jax.Array, z: Values, tuning: Any, target: Target, adapting: jax.Array
     ) -> tuple[dict[str, jax.Array], Any, StepInfo]:
-        """One draw."""
         return target.draw_prior(key, z), tuning, step_info()

@@ -29,6 +29,7 @@ from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.conditional.reads.term_access import SINGLE, Touch, touches
 from gibbsite.density import Density
 from gibbsite.errors import ModelError
+from gibbsite.ground.once import once
 from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
 from gibbsite.kernels.blocks.finite import data_of
 from gibbsite.kernels.blocks.slice import SliceTuning
@@ -73,31 +74,26 @@ class Together:
 
 
 def together(density: Density, sites: Sequence[str]) -> Together:
-    """How the sites are updated as one; derived once per density. Raises `Refused` where they cannot."""
-    key = ("crossing", tuple(sites))
-    if key not in density.cache:
-        try:
-            density.cache[key] = _together(density, sites)
-        except Refused as why:
-            density.cache[key] = why
-    found = density.cache[key]
+    """How the sites are updated as one. Raises `Refused` where they cannot."""
+    found = _together(density, sites)
     if isinstance(found, Refused):
         raise found
     return found
 
 
-def _together(density: Density, sites: Sequence[str]) -> Together:
+@once
+def _together(density: Density, sites: Sequence[str]) -> Together | Refused:
     discrete = tuple(n for n in sites if density.sites[n].discrete)
     continuous = tuple(n for n in sites if n not in discrete)
     if not discrete or not continuous:
-        raise Refused("Crossing takes discrete sites and continuous ones that they decide, both")
+        return Refused("Crossing takes discrete sites and continuous ones that they decide, both")
     supports: dict[str, FiniteSupport] = {}
     for name in discrete:
         support = _listed(density, name)
         if support is None:
-            raise Refused(f"the values of {name} cannot be listed")
+            return Refused(f"the values of {name} cannot be listed")
         supports[name] = support
-    sizes = {n: _size(density, n) for n in sites}
+    sizes = {n: int(np.prod(density.sites[n].shape, dtype=np.int64)) for n in sites}
     values = max(s.size for s in supports.values())
     if len(sites) == 2 and density.sites[discrete[0]].shape == density.sites[continuous[0]].shape:
         found = _apart(density, discrete[0], continuous[0], supports[discrete[0]])
@@ -107,7 +103,7 @@ def _together(density: Density, sites: Sequence[str]) -> Together:
             return Together(discrete, continuous, supports, IN_TURN, (), values)
     combinations = math.prod(supports[n].size ** sizes[n] for n in discrete)
     if combinations > MOST or sum(sizes[n] for n in continuous) > MOST:
-        raise Refused(
+        return Refused(
             f"their {combinations:,} combinations of values and {sum(sizes[n] for n in continuous)} numbers "
             f"are too many (limit: {MOST} of each)"
         )
@@ -120,10 +116,6 @@ def _listed(density: Density, name: str) -> FiniteSupport | None:
     except ModelError:
         return None
     return None if found is None or found.values.ndim > 1 else found
-
-
-def _size(density: Density, name: str) -> int:
-    return int(np.prod(density.sites[name].shape, dtype=np.int64))
 
 
 def _apart(density: Density, z: str, x: str, support: FiniteSupport) -> tuple[Touch, ...]:

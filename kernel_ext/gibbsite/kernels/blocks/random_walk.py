@@ -49,7 +49,6 @@ class RandomWalk(SiteKernel):
             raise ScheduleError(f"RandomWalk cannot update {name!r}: its support couples integers")
 
     def init_tuning(self, z: Values, target: Target) -> ScaleTuning:
-        """Unit scales."""
         flat, _ = ravel_pytree(_as_float(target.unconstrain(z)))
         return init_scale(
             flat, self._step_size if flat.shape[0] == 1 else self._step_size / flat.shape[0] ** 0.5

@@ -56,7 +56,6 @@ class Slice(SiteKernel):
         self._width, self._max_steps = float(width), int(max_steps)
 
     def init_tuning(self, z: Values, target: Target) -> SliceTuning:
-        """Equal widths."""
         flat, _ = ravel_pytree(target.unconstrain(z))
         return SliceTuning(jnp.full_like(flat, self._width), jnp.zeros((), jnp.int32))
 
@@ -124,7 +123,6 @@ class ReflectiveSlice(SiteKernel):
         self._inside = float(target_inside)
 
     def init_tuning(self, z: Values, target: Target) -> ScaleTuning:
-        """Unit scales."""
         flat, _ = ravel_pytree(target.unconstrain(z))
         return init_scale(flat, self._step_size)
 

@@ -10,64 +10,27 @@ from gibbsite.printing.elements.indices import Index, Span, Sym, added, bounds, 
 from gibbsite.printing.elements.text import ATOM, Opaque, Text, call, shape_of
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.maps.access import Affine, equal_runs
+from gibbsite.programs.maps.rules import moved_to
 
 Indices = tuple[Index, ...]
 
 
-def broadcast_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    x, out = eqn.invars[0], shape_of(atom)
-    dims = eqn.params["broadcast_dimensions"]
-    return p.write(x, tuple(index[d] if shape_of(x)[a] == out[d] else 0 for a, d in enumerate(dims)))
+def copy_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
+    """What is moved by the equation's parameters alone, read where its index map says."""
+    return p.write(eqn.invars[0], tuple(_along(c, index) for c in moved_to(eqn)))  # type: ignore[arg-type]
 
 
-def squeeze_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    x = eqn.invars[0]
-    gone = {d % len(shape_of(x)) for d in eqn.params["dimensions"]}
-    rest = iter(index)
-    return p.write(x, tuple(0 if a in gone else next(rest) for a in range(len(shape_of(x)))))
-
-
-def expand_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    gone = {d % len(shape_of(atom)) for d in eqn.params["dimensions"]}
-    return p.write(eqn.invars[0], tuple(i for a, i in enumerate(index) if a not in gone))
-
-
-def transpose_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    permutation = list(eqn.params["permutation"])
-    return p.write(eqn.invars[0], tuple(index[permutation.index(a)] for a in range(len(index))))
-
-
-def slice_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    starts, strides = eqn.params["start_indices"], eqn.params["strides"] or (1,) * len(index)
-    return p.write(
-        eqn.invars[0], tuple(moved(i, s, k) for i, s, k in zip(index, starts, strides, strict=True))
-    )
-
-
-def rev_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    shape, dims = shape_of(atom), eqn.params["dimensions"]
-    return p.write(
-        eqn.invars[0], tuple(moved(i, shape[a] - 1, -1) if a in dims else i for a, i in enumerate(index))
-    )
+def _along(c: Affine, index: Indices) -> Index:
+    return moved(index[c.axes[0]], c.offset, c.coefs[c.axes[0]]) if c.axes else c.offset
 
 
 def reshape_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     x, shape, out = eqn.invars[0], shape_of(eqn.invars[0]), shape_of(atom)
     found: list[Index] = []
-    a = b = 0
-    while a < len(shape) or b < len(out):
-        # the next group of axes, on either side, that hold the same elements
-        a0, b0, n, m = a, b, 1, 1
-        while n != m or (a == a0 and b == b0):
-            if (n <= m and a < len(shape)) or b == len(out):
-                n, a = n * shape[a], a + 1
-            else:
-                m, b = m * out[b], b + 1
-        while a < len(shape) and shape[a] == 1 and n != 1:
-            a += 1
-        while b < len(out) and out[b] == 1 and m != 1:
-            b += 1
-        found += _regrouped(p, shape[a0:a], out[b0:b], index[b0:b])
+    for own, others in equal_runs(shape, out):
+        at = slice(others.start, others.stop)
+        found += _regrouped(p, shape[own.start : own.stop], out[at], index[at])
     return p.write(x, tuple(found))
 
 

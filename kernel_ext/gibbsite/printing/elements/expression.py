@@ -16,7 +16,7 @@ from gibbsite.printing.elements.elements import elementwise
 from gibbsite.printing.elements.indices import Index, Span, Sym, letter
 from gibbsite.printing.elements.text import ALONG, REDUCTIONS, Opaque, Text, call, shape_of
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.jaxpr.primitives import PASSES
+from gibbsite.programs.jaxpr.primitives import PASSES, REVERSES, SLICES, SPREADS, SQUEEZES, TRANSPOSES
 from gibbsite.programs.jaxpr.walker import behind
 from gibbsite.programs.passes.flatten import Builder
 
@@ -35,12 +35,7 @@ RULES: dict[str, Rule] = {
     "clamp": elements.clamp_rule,
     "convert_element_type": elements.convert_rule,
     "select_n": elements.select_rule,
-    "broadcast_in_dim": copies.broadcast_rule,
-    "squeeze": copies.squeeze_rule,
-    "expand_dims": copies.expand_rule,
-    "transpose": copies.transpose_rule,
-    "slice": copies.slice_rule,
-    "rev": copies.rev_rule,
+    **dict.fromkeys(SPREADS | SLICES | SQUEEZES | TRANSPOSES | REVERSES, copies.copy_rule),
     "reshape": copies.reshape_rule,
     "concatenate": copies.concatenate_rule,
     "pad": copies.pad_rule,
@@ -132,7 +127,6 @@ class Expression(Printer):
         return out
 
     def write(self, atom: Any, index: tuple[Index, ...]) -> Text:
-        """The element of `atom` at `index`, by name, as a number, or as what it is computed from."""
         if not isinstance(atom, Literal) and atom in self._names:
             name = self._names[atom]
             self.reads.setdefault(name, set()).add(index)
@@ -191,7 +185,6 @@ class Expression(Printer):
         return {self._names[a] for a in behind(self.producer, [atom], named) if named(a)}
 
     def place(self, atom: Any, index: tuple[Index, ...]) -> Index:
-        """The element of an integer array as an index into another array."""
         value = self.values.constant(atom)
         if value is not None:
             known_at = [i for i in index if isinstance(i, int)]
@@ -209,7 +202,6 @@ class Expression(Printer):
         return Sym(((found.text, 1),), 0, found.tags)
 
     def branches(self, eqn: Any) -> list[list[Any]]:
-        """The outputs of a `cond`'s branches, as atoms computed from its operands."""
         if id(eqn) not in self._branches:
             outs = []
             for branch in eqn.params["branches"]:

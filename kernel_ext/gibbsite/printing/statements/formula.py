@@ -26,6 +26,13 @@ def infix(sign: str, level: int) -> Form:
     return Form(f"{{}} {sign} {{}}", (level, level + 1), level)
 
 
+def _infixes(*signs: str) -> dict[type | str, Form]:
+    """Of sum, difference, the logical ones, product, and product of matrices."""
+    sums = ast.Add, ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor
+    levels = {**dict.fromkeys(sums, SUM), ast.Mult: PRODUCT, ast.MatMult: PRODUCT}
+    return {kind: infix(sign, level) for (kind, level), sign in zip(levels.items(), signs, strict=True)}
+
+
 @dataclass(frozen=True)
 class Signs:
     """What formulas are written in: `forms` by type of operator or by name ("if", "sqrt", "abs", "T", "sub",
@@ -237,13 +244,7 @@ def _number(value: object) -> str:
 
 LATEX = Signs(
     forms={
-        ast.Add: infix("+", SUM),
-        ast.Sub: infix("-", SUM),
-        ast.BitAnd: infix(r"\wedge", SUM),
-        ast.BitOr: infix(r"\vee", SUM),
-        ast.BitXor: infix(r"\oplus", SUM),
-        ast.Mult: infix(r"\cdot", PRODUCT),
-        ast.MatMult: infix(r"\,", PRODUCT),
+        **_infixes("+", "-", r"\wedge", r"\vee", r"\oplus", r"\cdot", r"\,"),
         ast.Div: Form(r"\frac{{{}}}{{{}}}", (0, 0)),
         ast.FloorDiv: Form(r"\left\lfloor \frac{{{}}}{{{}}} \right\rfloor", (0, 0)),
         ast.Pow: Form("{{{}}}^{{{}}}", (ATOM, 0), POWER),
@@ -259,14 +260,7 @@ LATEX = Signs(
         "paren": Form(r"\left({}\right)", (0,)),
         "list": Form(r"\left[{}\right]", (0,)),
     },
-    compared={
-        ast.Lt: "<",
-        ast.LtE: r"\le",
-        ast.Gt: ">",
-        ast.GtE: r"\ge",
-        ast.Eq: "=",
-        ast.NotEq: r"\ne",
-    },
+    compared={ast.Lt: "<", ast.LtE: r"\le", ast.Gt: ">", ast.GtE: r"\ge", ast.Eq: "=", ast.NotEq: r"\ne"},
     name=name_latex,
     keyword=name_latex,
     function=lambda name: f"\\{name}" if name in _FUNCTIONS else _upright(name),
@@ -310,14 +304,8 @@ def _product(letters: str) -> str:
 
 HTML = Signs(
     forms={
-        ast.Add: infix("+", SUM),
-        ast.Sub: infix("−", SUM),
-        ast.BitOr: infix("∨", SUM),
-        ast.BitXor: infix("⊕", SUM),
-        ast.Mult: infix("·", PRODUCT),
-        ast.MatMult: infix("\u2009", PRODUCT),
+        **_infixes("+", "−", "∧", "∨", "⊕", "·", "\u2009"),
         ast.Div: infix("/", PRODUCT),
-        ast.BitAnd: infix("∧", SUM),
         ast.FloorDiv: Form("⌊{} / {}⌋", (PRODUCT, ATOM)),
         ast.Pow: Form("{}<sup>{}</sup>", (ATOM, 0), POWER),
         ast.USub: Form("−{}", (PRODUCT,), SIGN - 2),

@@ -5,7 +5,7 @@ copy of some row of a smaller `source` is held as `Copies` for as long as equati
 rules here carry an equation over to the source. A rule returns None where the rows have to be copied first.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,8 @@ from jax import lax
 
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import JaxprEqn, bind_equation, shape_of
-from gibbsite.programs.maps.access import Shape, clipped
+from gibbsite.programs.maps.access import Shape, along, clipped
+from gibbsite.programs.maps.rules import moved_to
 
 IN_BOUNDS = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 
@@ -113,42 +114,21 @@ def _elementwise(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
     return first.with_source(bind_equation(eqn, operands)[0], first.batch, first.shape)
 
 
-def _moved(eqn: JaxprEqn, x: Copies, goes: Mapping[int, int]) -> Copies:
-    """The array whose axis `goes[a]` is axis `a` of `x`, and constant along all others, or of size 1."""
-    shape, batch = eqn.outvars[0].aval.shape, tuple(goes[a] for a in x.batch)
+def _moved(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
+    """Rearranged where all that is not constant goes whole, rows among it."""
+    (x, *more), shape = xs, eqn.outvars[0].aval.shape
+    found = {} if more else dict(enumerate(moved_to(eqn)))
+    goes = {a: c.axes[0] for a, c in found.items() if c in [along(len(shape), b) for b in range(len(shape))]}
+    if any(a not in goes for a, n in enumerate(x.shape) if n != 1 or a in x.batch):
+        return None
+    goes |= dict(enumerate(eqn.params.get("broadcast_dimensions", ())))
+    batch = tuple(goes[a] for a in x.batch)
     rest = sorted((a for a in x.rest if a in goes), key=goes.__getitem__)
     gone = [x.place(a) for a in x.rest if a not in goes]
     source = jnp.transpose(x.source, (0, *map(x.place, rest), *gone))
     sizes = {goes[a]: x.source.shape[x.place(a)] for a in rest}
     free = [sizes.get(b, 1) for b in range(len(shape)) if b not in batch]
     return x.with_source(jnp.reshape(source, (len(source), *free)), batch, shape)
-
-
-def _transpose(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
-    return _moved(eqn, xs[0], {a: b for b, a in enumerate(eqn.params["permutation"])})
-
-
-def _squeeze(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
-    (x,) = xs
-    gone = {d % len(x.shape) for d in eqn.params["dimensions"]}
-    kept = [a for a in range(len(x.shape)) if a not in gone]
-    return None if gone & set(x.batch) else _moved(eqn, x, {a: b for b, a in enumerate(kept)})
-
-
-def _broadcast(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
-    (x, *more), dims, shape = xs, eqn.params["broadcast_dimensions"], eqn.outvars[0].aval.shape
-    grows = more or any(shape[dims[a]] != x.shape[a] for a in x.batch)
-    return None if grows else _moved(eqn, x, dict(enumerate(dims)))
-
-
-def _reshape(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
-    """Only where axes of size 1 come and go."""
-    (x, *more), shape = xs, tuple(eqn.outvars[0].aval.shape)
-    long, after = ([a for a, n in enumerate(s) if n != 1] for s in (x.shape, shape))
-    if more or eqn.params.get("dimensions") is not None or 1 in (x.shape[a] for a in x.batch):
-        return None
-    same = [x.shape[a] for a in long] == [shape[b] for b in after]
-    return _moved(eqn, x, dict(zip(long, after, strict=True))) if same else None
 
 
 def _rev(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
@@ -217,10 +197,7 @@ def _triangular_solve(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(op.ELEMENTWISE - op.BARRIERS, _elementwise),
-    **dict.fromkeys(op.TRANSPOSES, _transpose),
-    **dict.fromkeys(op.SQUEEZES, _squeeze),
-    **dict.fromkeys(op.SPREADS, _broadcast),
-    **dict.fromkeys(op.RESHAPES, _reshape),
+    **dict.fromkeys(op.SPREADS | op.SQUEEZES | op.RESHAPES | op.TRANSPOSES, _moved),
     **dict.fromkeys(op.REVERSES, _rev),
     **dict.fromkeys(op.TOTALS | op.PRODUCTS | op.EXTREMES, _reduce),
     **dict.fromkeys(op.GATHERS, _gather),

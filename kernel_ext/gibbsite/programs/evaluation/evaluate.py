@@ -259,8 +259,3 @@ _RULES: dict[str, Callable[[JaxprEqn, list[Any]], list[Any]]] = {
 def evaluate_lazily(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     """One equation applied to other operands; constant axes at size 1 before and after."""
     return of_table(eqn, _RULES, at_full_size)(eqn, xs)
-
-
-def producers(closed: ClosedJaxpr) -> dict[Any, JaxprEqn]:
-    """Which equation computes each variable."""
-    return {v: e for e in closed.jaxpr.eqns for v in e.outvars}

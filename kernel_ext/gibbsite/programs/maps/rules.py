@@ -108,9 +108,11 @@ def _squeeze_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Componen
     ]
 
 
-def reshape_exprs(operand: Shape, shape: Shape) -> list[Component]:
+def _reshape_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
     """Row-major reshape: the operand's index per axis, as a function of the output's."""
     rank = len(shape)
+    if eqn.params.get("dimensions") is not None:
+        return [WHOLE] * len(operand)
     if 0 in operand or 0 in shape:
         return [constant(rank, 0)] * len(operand)
     exprs: list[Component] = [constant(rank, 0)] * len(operand)
@@ -131,12 +133,6 @@ def reshape_exprs(operand: Shape, shape: Shape) -> list[Component]:
                 exprs[a] = known_index((flat // stride) % operand[a])
                 stride *= operand[a]
     return exprs
-
-
-def _reshape_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
-    if eqn.params.get("dimensions") is not None:
-        return [WHOLE] * len(operand)
-    return reshape_exprs(operand, shape)
 
 
 def _rev_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
@@ -434,18 +430,29 @@ def default_rule(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     ]
 
 
+MOVED: dict[str, Callable[[JaxprEqn, Shape, Shape], list[Component]]] = {
+    "broadcast_in_dim": _broadcast_exprs,
+    "transpose": _transpose_exprs,
+    "squeeze": _squeeze_exprs,
+    "reshape": _reshape_exprs,
+    "rev": _rev_exprs,
+    "slice": _slice_exprs,
+    "tile": _tile_exprs,
+}
+"""What moves elements by its parameters alone, for all that asks where to: see `moved_to`."""
+
+
+def moved_to(eqn: JaxprEqn) -> list[Component]:
+    """Per axis of the operand the index at which an element of the result reads it, of what is in `MOVED`."""
+    return of_table(eqn, MOVED)(eqn, tuple(eqn.invars[0].aval.shape), shape_of(eqn))
+
+
 RULES: dict[str, Rule] = {
+    **{name: _structural(exprs) for name, exprs in MOVED.items()},
     **dict.fromkeys(ELEMENTWISE, _elementwise),
     **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(CUMULATIVE, _structural(_cumulative_exprs)),
     **dict.fromkeys(MATRIX, _matrix),
-    "broadcast_in_dim": _structural(_broadcast_exprs),
-    "transpose": _structural(_transpose_exprs),
-    "squeeze": _structural(_squeeze_exprs),
-    "reshape": _structural(_reshape_exprs),
-    "rev": _structural(_rev_exprs),
-    "slice": _structural(_slice_exprs),
-    "tile": _structural(_tile_exprs),
     "fft": _structural(_fft_exprs),
     "split": _split,
     "sort": _sort,

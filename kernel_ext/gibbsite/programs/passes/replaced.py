@@ -110,31 +110,28 @@ def slopes(eqn: JaxprEqn) -> Replacement | None:
     return None if product is None else lambda _, xs: [product(*xs)]
 
 
-@jax.custom_jvp
-def _xlogy(x: Any, y: Any) -> Any:
-    return xlogy(x, y)
+def _product(
+    fn: Callable[..., Any], log: Callable[[Any], Any], of: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    """`x log(of(y))`, which `fn` computes, and `log` the logarithm of."""
+
+    @jax.custom_jvp
+    def product(x: Any, y: Any) -> Any:
+        return fn(x, y)
+
+    @product.defjvp
+    def _(xs: Any, dxs: Any) -> Any:
+        (x, y), (dx, dy) = xs, dxs
+        nothing = x == 0
+        return fn(x, y), dx * log(y) + dy * jnp.where(nothing, 0, x / jnp.where(nothing, 1, of(y)))
+
+    return product
 
 
-@_xlogy.defjvp
-def _(xs: Any, dxs: Any) -> Any:
-    (x, y), (dx, dy) = xs, dxs
-    nothing = x == 0
-    return xlogy(x, y), dx * jnp.log(y) + dy * jnp.where(nothing, 0, x / jnp.where(nothing, 1, y))
-
-
-@jax.custom_jvp
-def _xlog1py(x: Any, y: Any) -> Any:
-    return xlog1py(x, y)
-
-
-@_xlog1py.defjvp
-def _(xs: Any, dxs: Any) -> Any:
-    (x, y), (dx, dy) = xs, dxs
-    nothing = x == 0
-    return xlog1py(x, y), dx * jnp.log1p(y) + dy * jnp.where(nothing, 0, x / jnp.where(nothing, 1, 1 + y))
-
-
-_PRODUCTS: dict[str, Callable[..., Any]] = {"xlogy": _xlogy, "xlog1py": _xlog1py}
+_PRODUCTS: dict[str, Callable[..., Any]] = {
+    "xlogy": _product(xlogy, jnp.log, lambda y: y),
+    "xlog1py": _product(xlog1py, jnp.log1p, lambda y: 1 + y),
+}
 
 
 def traced(fn: Callable[..., Any], atoms: Sequence[Any]) -> ClosedJaxpr:

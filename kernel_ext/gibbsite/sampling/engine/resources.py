@@ -48,7 +48,7 @@ def choose_device(device: str | None, plan: Plan, chains: int) -> Place:
         default = jax.local_devices()[0]
         if default.platform == "cpu":
             return Place((default,), "JAX sees no accelerator")
-        size = chains * (_numbers(plan) + _observed(plan))
+        size = chains * (_numbers(plan) + sum(int(np.size(v)) for v in plan.observed.values()))
         if size >= _WORTH_A_GPU:
             return Place((default,), f"a step of all chains touches {size:,} numbers")
         return Place(
@@ -139,10 +139,6 @@ def choose_shards(plate: str, device: str | None, plan: Plan, chains: int = 1) -
 
 def _numbers(plan: Plan) -> int:
     return sum(int(np.prod(s.shape, dtype=np.int64)) for s in plan.sites.values())
-
-
-def _observed(plan: Plan) -> int:
-    return sum(int(np.size(v)) for v in plan.observed.values())
 
 
 def bytes_per_draw(plan: Plan, keep: Collection[str] | None = None) -> int:
