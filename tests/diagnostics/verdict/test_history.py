@@ -146,6 +146,10 @@ def test_a_project_across_days(tmp_path):
         "prefers-color-scheme: dark",
     ):
         assert told in report
+    first.annotate(tags=["wider prior?", "../x"])  # MLflow takes no such names
+    log = Logged()
+    first.log_to(log)
+    assert {"wider prior_", "__x"} <= log.asked["set_tags"][0].keys()
 
 
 def test_unreleased_sources_are_told_apart(monkeypatch):
