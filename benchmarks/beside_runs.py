@@ -2,14 +2,15 @@
 
     python benchmarks/beside_runs.py [--runs 200] [--draws 2000] [--interrupts 0] [--redefined 0]
     python benchmarks/beside_runs.py --restarts 20
+    python benchmarks/beside_runs.py --shown
 
 A real kernel without a page. Ten times in its session it is asked for threads, open files, memory, processor
 seconds of the cells that sample and of all else. `--interrupts` ends so many of the runs in mid-run,
 `--redefined` has the model's cell run anew so many times, with another number in it; the runs are those of
-`--cells` cells in turn, each of which shows one at a time; with `--kernels` all of
-it is done again in fresh ones. Prints a table for each kernel, and exits 1 where threads or files grow, or an
-interrupted run has lost its name. `--restarts` has kernels restarted instead, and holds what was
-seen of the run against what is on disk.
+`--cells` cells in turn, each of which shows one at a time; with `--kernels` all of it is done again in fresh
+ones. Prints a table for each kernel, and exits 1 where threads or files grow, or an interrupted run has lost
+its name. `--restarts` has kernels restarted instead, and holds what was seen of the run against what is on
+disk. `--shown` has the same runs with `--quiet` and without: the difference is what goes beside them.
 """
 
 import argparse
@@ -43,11 +44,12 @@ run = %sample m -n {draws} -w 100 -c 2 --seed {seed}
 during += time.process_time() - before
 """
 LOOK = """
-BESIDE.settle(60); gc.collect(); time.sleep(.3)
+BESIDE.settle(60)
+before = time.process_time(); gc.collect(); begun += time.process_time() - before; time.sleep(.3)
 print(json.dumps([threading.active_count(), me.num_fds(), round(me.memory_info().rss / 2**20),
-                  round(during, 1), round(time.process_time() - begun - during, 1), BESIDE.dropped]))
+                  round(during, 1), round(time.process_time() - begun - during, 1)]))
 """
-HEADS = ("runs", "threads", "files", "MiB", "s in runs", "s beside", "dropped")
+HEADS = ("runs", "threads", "files", "MiB", "s in runs", "s beside")
 
 
 class Kernel:
@@ -57,15 +59,15 @@ class Kernel:
         self.manager, self.client = start_new_kernel(startup_timeout=300)
 
     def run(self, code: str, interrupt_after: float | None = None, cell: str = "") -> str:
-        """Run a cell, the one named `cell` (the same as before, or another); with `interrupt_after` it is
-        interrupted after so many seconds."""
+        """Run a cell, the one named `cell` (the same as before, or another), as if a person were there; with
+        `interrupt_after` it is interrupted after so many seconds."""
         said: list[str] = []
 
         def hear(message: Any) -> None:
             if message["msg_type"] == "stream" and message["content"]["name"] == "stdout":
                 said.append(message["content"]["text"])
 
-        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": True}
         message = self.client.session.msg("execute_request", content, metadata={"cellId": cell})
         self.client.shell_channel.send(message)
         request = message["header"]["msg_id"]
@@ -112,6 +114,29 @@ def session(runs: int, draws: int, interrupts: int, redefined: int, cells: int) 
         before, after = rows[1:half], rows[half:]
         grown = [min(r[k] for r in after) - min(r[k] for r in before) for k in (1, 2)] if before else [0]
         return sound and max(grown) <= 2
+    finally:
+        kernel.end()
+
+
+def shown() -> None:
+    """Processor time of runs with their dashboards beside that of the same runs without, all of the kernel's;
+    each is done twice, the first time to warm up."""
+    kernel = Kernel()
+    try:
+        kernel.run(SETUP)
+        kernel.run(MODEL.format(scale=10), cell="model")
+        print("  ".join(f"{h:>9}" for h in ("draws", "runs", "ms quiet", "ms shown", "beside")))
+        for draws, runs in ((2000, 50), (20_000, 30), (200_000, 20)):
+            took = {}
+            for flag in ("-q", "", "-q", ""):
+                kernel.run("BESIDE.settle(60); begun = time.process_time()")
+                for i in range(runs):
+                    code = RUN.replace("--seed", f"{flag} --seed").format(draws=draws, seed=i)
+                    kernel.run(code, cell=f"runs {i % 5}")
+                spent = kernel.run("BESIDE.settle(60); print(time.process_time() - begun)")
+                took[flag] = 1000 * float(spent) / runs
+            figures = (draws, runs, round(took["-q"]), round(took[""]), f"{took[''] / took['-q'] - 1:.0%}")
+            print("  ".join(f"{v:>9}" for v in figures), flush=True)
     finally:
         kernel.end()
 
@@ -163,7 +188,11 @@ def main() -> int:
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--restarts", type=int, default=0)
+    parser.add_argument("--shown", action="store_true")
     asked = parser.parse_args()
+    if asked.shown:
+        shown()
+        return 0
     if asked.restarts:
         return 0 if restarted(asked.restarts) else 1
     sound = True

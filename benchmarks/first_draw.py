@@ -2,7 +2,7 @@
 
     python benchmarks/first_draw.py [--models schools irt …]
 
-Six models, each in processes of its own: a fresh kernel with an empty cache of compiled programs, the same
+Ten models, each in processes of its own: a fresh kernel with an empty cache of compiled programs, the same
 kernel with a second model (the statements again, under another shape), a fresh kernel on the next day (the
 cache is warm), and NumPyro's `MCMC(NUTS)` from the same start, vectorised over the chains, with 100 + 100
 steps like ours. NumPyro's has no row for the models with discrete sites, which its NUTS cannot run. Processor
@@ -92,6 +92,41 @@ def gp(x: Any, y: Any) -> None:
     numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(len(x)), k), obs=y)
 
 
+def linear(X: Any, y: Any) -> None:
+    """Linear regression."""
+    beta = numpyro.sample("beta", dist.Normal(0, 1).expand([X.shape[1]]).to_event(1))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(1))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(X @ beta, sigma), obs=y)
+
+
+def counts(x: Any, group: Any, y: Any) -> None:
+    """Overdispersed counts with an effect for each group."""
+    slope = numpyro.sample("slope", dist.Normal(0, 1))
+    spread = numpyro.sample("spread", dist.Gamma(2, 0.5))
+    tau = numpyro.sample("tau", dist.HalfNormal(1))
+    with numpyro.plate("groups", 15):
+        alpha = numpyro.sample("alpha", dist.Normal(1, tau))
+    with numpyro.plate("n", len(y)):
+        mean = jnp.exp(alpha[group] + slope * x)
+        numpyro.sample("y", dist.NegativeBinomial2(mean, spread), obs=y)
+
+
+def volatility(y: Any) -> None:
+    """Stochastic volatility: a walk of log scales."""
+    step = numpyro.sample("step", dist.Exponential(10))
+    h = numpyro.sample("h", dist.GaussianRandomWalk(step, num_steps=len(y)))
+    numpyro.sample("y", dist.StudentT(5, 0, jnp.exp(h)).to_event(1), obs=y)
+
+
+def survival(x: Any, time: Any) -> None:
+    """Weibull times."""
+    shape = numpyro.sample("shape", dist.Gamma(2, 1))
+    beta = numpyro.sample("beta", dist.Normal(0, 1).expand([2]).to_event(1))
+    with numpyro.plate("n", len(time)):
+        numpyro.sample("time", dist.Weibull(jnp.exp(beta[0] + beta[1] * x), shape), obs=time)
+
+
 def normal(*shape: int) -> np.ndarray:
     """Standard normal numbers."""
     return RNG.normal(size=shape).astype(np.float32)
@@ -114,6 +149,14 @@ MODELS: dict[str, tuple[Callable[..., None], Callable[[int], tuple[Any, ...]], b
         lambda k: (RNG.integers(0, 20, 500 + k), normal(500 + k, 5), (normal(500 + k) > 0).astype(int)),
         True,
     ),
+    "linear": (linear, lambda k: (normal(200 + k, 4), normal(200 + k)), True),
+    "counts": (
+        counts,
+        lambda k: (normal(150 + k), np.arange(150 + k) % 15, RNG.poisson(3, 150 + k)),
+        True,
+    ),
+    "volatility": (volatility, lambda k: (normal(100 + k),), True),
+    "survival": (survival, lambda k: (normal(120 + k), np.exp(normal(120 + k))), True),
     "gp": (gp, lambda k: (np.linspace(0, 3, 60 + k, dtype=np.float32), normal(60 + k)), True),
 }
 

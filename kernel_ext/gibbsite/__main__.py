@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sample.add_argument("--thin", type=int, help="keep one draw of so many sweeps")
     sample.add_argument("--keep", help="sites whose draws are kept: mu,w")
     sample.add_argument("--keep-warmup", action="store_true", help="keep the draws of warm-up too")
-    sample.add_argument("--shard", help="a plate whose data all devices share, or auto")
+    sample.add_argument("--shard", help="a plate whose data all devices share, PLATE:PARTS of them, or auto")
     sample.add_argument("--host", metavar="K/N", help="the share of chains of host K, from 0, of N; or auto")
     sample.add_argument("--until", "-u", help="go on until this holds: 'ess>400, rhat<1.01'")
     sample.add_argument("--max-draws", type=int, help="with --until: the most draws per chain")

@@ -211,7 +211,7 @@ class Gibbsite(Magics):
         help="sites whose draws are kept: 'mu,w'; of the others mean and spread (all)",
     )
     @argument("--no-rescue", action="store_true", help="move no chain that is lost: see run.starts")
-    @argument("--shard", type=unquoted, help="a plate whose data all devices share in every chain; or auto")
+    @argument("--shard", type=unquoted, help="a plate whose data devices share: n, n:2 (two parts), auto")
     @argument("--on", type=unquoted, help="workers that step the chains: a Dask client, a process pool, …")
     @argument("--quiet", "-q", action="store_true", help="show no dashboard")
     @argument("--background", "-b", action="store_true", help="return at once; the run goes on meanwhile")

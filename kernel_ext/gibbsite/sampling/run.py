@@ -478,8 +478,8 @@ class Run(Looking):
 
         def work(tell: Callable[[str, bool], None]) -> Any:
             with engine.surroundings.carried(), jax.default_device(engine.home):
-                engine.compile(tell)
                 engine.in_step(self.kept.steps)
+                engine.compile(tell)
                 tell(STARTING, False)
                 if self._saved_state is None:
                     return self._first_start(engine)

@@ -130,7 +130,7 @@ def made(
     planned(plan, s.chains, s.draws, s.warmup, s.keep_warmup, s.thin, s.keep)
     folder = None if path is None else this_host(host).folder_of(path)
     if folder is not None and resume and holds_run(folder):
-        return taken_up(
+        run = taken_up(
             folder,
             plan,
             settings,
@@ -141,6 +141,9 @@ def made(
             init=given,
             durable=durable,
         )
+        if run.status == "finished":  # other hosts, that hold less of it, would wait for this one
+            engine.in_step(run.kept.steps)
+        return run
     return (Run if own is None else own.run_kind)(
         plan,
         engine,

@@ -248,7 +248,6 @@ class Dashboard:
             if ended and self._asked_to_time:
                 self._measure_blocks()
             if ended:
-                self._leave_twin()
                 if self._clinic.waiting:  # a person waits
                     self._attend()
                 else:
@@ -269,15 +268,18 @@ class Dashboard:
                 least = self._interval / 4 if early else self._interval
                 self._urgent.wait(max(least, spent / SHARE))
 
-    def finish(self) -> None:
-        """What nobody waits for once the run has ended: the prior's densities, what would help the run, and
-        the picture that a page without a kernel shows; for `BESIDE`."""
+    def finish(self, whole: bool = True) -> None:
+        """What nobody waits for once the run has ended: the picture that a page without a kernel shows, and
+        with `whole` the prior's densities and what would help the run; for `BESIDE`."""
         if self._run.status not in ENDED or not self._shown:
             return  # it goes on, or nobody looks
-        self._panel.with_prior = True
-        self._refresh()
-        self._leave_twin()
-        self._attend()
+        try:
+            if whole:
+                self._panel.with_prior = True
+                self._refresh()
+                self._attend()
+        finally:
+            self._leave_twin()
 
     def _leave_twin(self) -> None:
         """Bring the static twin up to date, unless it shows all this already."""

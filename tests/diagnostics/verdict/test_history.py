@@ -126,6 +126,7 @@ def test_a_project_across_days(tmp_path):
     assert entries[0].data == first.data_fingerprint == entries[1].data
     assert entries[0].elpd.elpd == pytest.approx(float(elpd.elpd)) and entries[1].elpd is None
     page = found.page(tmp_path / "runs.html").read_text()
+    assert "\\u202f" not in page  # what parts thousands is a space
     assert "as in the &lt;paper&gt;" in page and '<span class="tag">try</span>' in page
     assert '<span class="gone">-  sd ~ HalfNormal(5)</span>' in page and "<script" not in page
     # notes are no part of a run: where they are damaged it is read without
@@ -146,6 +147,10 @@ def test_a_project_across_days(tmp_path):
         "prefers-color-scheme: dark",
     ):
         assert told in report
+    first.annotate(tags=["wider prior?", "../x"])  # MLflow takes no such names
+    log = Logged()
+    first.log_to(log)
+    assert {"wider prior_", "__x"} <= log.asked["set_tags"][0].keys()
 
 
 def test_unreleased_sources_are_told_apart(monkeypatch):

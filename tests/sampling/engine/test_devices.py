@@ -111,7 +111,7 @@ print(json.dumps(dict(odd=odd, here=here, steps=run.draws["a"].shape[1])))
 
 # hosts of two devices each that make one run: a plate over all four, and chains over two groups of two
 TOGETHER = """
-import json, sys
+import json, shutil, sys
 sys.path[:0] = {paths!r}
 import conftest
 import jax
@@ -131,12 +131,18 @@ stop = lambda r: r.stop() if number == 1 and r.snapshot().draws_done >= 5 else N
 part = model.sample(**asked, on_start=lambda r: r.subscribe(stop))
 steps = part.kept.steps
 grid = model.sample(**asked, resume="auto")
+if number == 1:  # its folder was another than the first one's, and is lost
+    shutil.rmtree(f"{{place}}/grid/host1")
+try:
+    model.sample(**asked, resume="auto")
+except gb.GibbsiteError as error:
+    lost = str(error)
 pooled = gb.model(mixed, SCHOOLS).sample(**SCHOOLS_IN_PARTS, shard="j")
 scale = [np.asarray(b.tuning.metric.scale) for b in pooled._state.block_states if hasattr(b, "tuning")]
 np.savez(f"{{place}}/{{number}}.npz", plate=plate.draws["p"], grid=grid.draws["p"], z=grid.draws["z"],
          pooled=pooled.draws["mu"], scale=scale[0])
 rows = jax.tree.leaves(plate._engine.placed(plate._plan.inputs, by_chain=False))
-print(json.dumps(dict(odd=odd, devices=[plate.device, grid.device], stopped=[part.status, steps],
+print(json.dumps(dict(odd=odd, lost=lost, devices=[plate.device, grid.device], stopped=[part.status, steps],
                       rows=[list(v.addressable_shards[0].data.shape) for v in rows])))
 """
 
@@ -213,6 +219,7 @@ def test_hosts_share_a_plate_and_make_one_run(tmp_path):
         assert "in 2 parts of 6, 2 chains over 2 such groups of devices, of 2 hosts" in host["devices"][1]
         assert host["stopped"] == ["stopped", found[0]["stopped"][1]] and 25 <= host["stopped"][1] < 40
         assert [3] in host["rows"]
+        assert "numbers of steps, [40, 0] (0: a host without the run" in host["lost"]
     one = gb.model(coins, data()).sample(**COINS_IN_PARTS)
     np.testing.assert_array_equal(here["z"], one.draws["z"])
     for name in ("plate", "grid"):

@@ -160,15 +160,31 @@ class Silent:
         return Future()
 
 
-def test_a_line_says_that_nobody_answers(model, monkeypatch, caplog):
+def test_a_line_and_the_page_say_that_nobody_answers(model, monkeypatch, caplog):
     monkeypatch.setattr(pieces, "_TELL", 0.1)
+    monkeypatch.setattr(pieces, "_SHOW", 0.1)
     run = model.start(on=Silent(), **OPTIONS)
     while not caplog.records:
         run.wait(0.05)
+    shown = run.snapshot().message
     run.stop()
     run.wait(60)
     assert run.status == "stopped" and "no worker has answered" in caplog.text
     assert "Workers need Gibbsite and JAX" in caplog.text
+    assert "no worker has answered" in shown and run.snapshot().message is None
+
+
+def test_silence_in_mid_run_is_told(model, monkeypatch, caplog):
+    """Though what is late is sent again and again meanwhile."""
+    monkeypatch.setattr(pieces, "_TELL", 0.5)
+    monkeypatch.setattr(pieces, "_SHOW", 0.5)
+    with hung(lambda call: call > 60, monkeypatch) as executor:
+        run = model.start(on=executor, chunk=10, **OPTIONS)
+        while "no worker has answered" not in caplog.text:
+            run.wait(0.05)
+        run.stop()
+        run.wait(60)
+    assert "Workers need" not in caplog.text  # they did answer
 
 
 def test_a_worker_that_was_forked_has_a_process_of_its_own(whole, monkeypatch):
@@ -263,11 +279,19 @@ class NoFutures:
         return 3
 
 
+class Wrapped(Here):
+    """Its futures have something else for their results than what the worker returned."""
+
+    def submit(self, fn, *arguments):
+        return SimpleNamespace(result=lambda: [fn])
+
+
 @pytest.mark.parametrize(
     ("on", "more", "said"),
     [
         (3, {}, r"3 has no submit\(fn, …\)"),
         (NoFutures(), {}, r"NoFutures.submit returned 3, which has no .result\(\)"),
+        (Wrapped(), {}, r"a future of Wrapped has \[.*\] for its result, and not what the worker returned"),
         (Here(), {"host": "0/2"}, "leave host= out"),
         (Here(), {"shard": "auto"}, "leave shard= out"),
     ],

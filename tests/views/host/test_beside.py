@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 
-from gibbsite.views.host.beside import MOST, Beside
+from gibbsite.views.host.beside import MOST, PAUSE, Beside
 
 
 class View:
@@ -13,20 +13,21 @@ class View:
     def __init__(self, name, done, gate=None, fails=False):
         self.name, self.done, self.gate, self.fails = name, done, gate, fails
 
-    def finish(self):
+    def finish(self, whole):
         if self.gate is not None:
             self.gate.wait(30)
         if self.fails:
             raise RuntimeError(self.name)
-        self.done.append(self.name)
+        self.done.append((self.name, whole))
 
 
-def test_last_asked_comes_first_and_the_queue_has_an_end(caplog):
-    beside, done, gate = Beside(), [], threading.Event()
+def test_last_asked_comes_first_and_the_oldest_get_less(caplog):
+    beside, done, gate, began = Beside(), [], threading.Event(), time.monotonic()
     first = View("first", done, gate)
     beside.ask(first)
-    while beside._waiting:  # the worker has it
+    while beside._waiting:  # the worker has it, after a pause
         time.sleep(0.001)
+    assert time.monotonic() - began >= PAUSE
     views = [View(str(k), done) for k in range(MOST + 3)]
     for view in views:
         beside.ask(view)
@@ -38,12 +39,22 @@ def test_last_asked_comes_first_and_the_queue_has_an_end(caplog):
     with caplog.at_level(logging.ERROR, logger="gibbsite"):
         gate.set()
         beside.settle(30)
-    assert (
-        done[:3] == ["first", views[-2].name, views[-1].name]
-        and len(done) == MOST - 1
-        and "RuntimeError" in caplog.text
-    )
-    assert beside.dropped == 5 and beside._thread is None
+    assert [name for name, _ in done[:3]] == ["first", views[-2].name, views[-1].name]
+    # of all, one failed, and one is not done that nobody holds
+    assert len(done) == MOST + 4 and sum(whole for _, whole in done) == MOST - 1
+    assert "RuntimeError" in caplog.text and beside._thread is None
     beside.ask(first)
     beside.settle(30)
-    assert done[-1] == "first"
+    assert done[-1] == ("first", True)
+
+
+def test_it_begins_in_a_pause_unless_somebody_waits():
+    beside, done = Beside(), []
+    views = [View(str(k), done) for k in range(8)]
+    for view in views:  # a loop of short runs
+        beside.ask(view)
+        time.sleep(PAUSE / 4)
+    assert not done
+    began = time.monotonic()
+    beside.settle(30)
+    assert len(done) == 8 and time.monotonic() - began < PAUSE / 2

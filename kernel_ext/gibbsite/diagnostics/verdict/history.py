@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,7 +18,8 @@ _SETTINGS = ("draws", "asked_warmup", "chains", "seed", "thin")
 _SHORT = 46  # characters of a line of source that are told
 _MOST_LINES = 2
 _HEADS = ("", "model", "changed", "schedule", "draws", "verdict", "seconds", "ESS/s", "elpd (LOO)")
-_MLFLOW_TEXT = 500  # letters of a parameter that every MLflow server takes
+_MLFLOW_TEXT, _MLFLOW_NAME = 500, 250  # letters of a parameter, and of a tag, that every MLflow server takes
+_NO_MLFLOW = re.compile(r"[^\w.\- :]|^[. ]+")  # what it refuses in names
 
 
 @dataclass(frozen=True)
@@ -147,8 +149,9 @@ def logged(run: Any, mlflow: Any, report: bool) -> None:
             "elpd_loo_se": math.nan if elpd is None else elpd.se,
         }
         mlflow.log_metrics({n: float(v) for n, v in numbers.items() if math.isfinite(v)})
+        tags = [_NO_MLFLOW.sub("_", t)[:_MLFLOW_NAME] for t in run.remarks["tags"]]
         told = {"verdict": str(run.verdict), "note": run.remarks["note"], "source": run.source}
-        mlflow.set_tags({n: t for n, t in told.items() if t} | {t: "true" for t in run.remarks["tags"]})
+        mlflow.set_tags({n: t for n, t in told.items() if t} | {t: "true" for t in tags})
         if report:
             with TemporaryDirectory() as folder:
                 mlflow.log_artifact(str(run.report(Path(folder) / "report.html")))

@@ -207,8 +207,9 @@ class Engine:
         """Raise `CheckpointError` where hosts that go on in common have not the same `steps` behind them."""
         if self.across and len(set(told := multihost_utils.process_allgather(np.int32(steps)).tolist())) > 1:
             raise CheckpointError(
-                f"the hosts of this run stored different numbers of steps, {told}: copy the folder of one "
-                f"over those of the others, and start again"
+                f"the hosts of this run stored different numbers of steps, {told} (0: a host without the "
+                f"run, as where a folder is not seen by all): copy the folder of one over those of the "
+                f"others, and start again"
             )
 
     @property

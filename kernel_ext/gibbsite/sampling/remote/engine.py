@@ -60,6 +60,11 @@ class RemoteEngine(Engine):
         """Who has answered, as `host:process`."""
         return () if self._pieces is None else tuple(sorted(self._pieces.workers))
 
+    @property
+    def waits(self) -> str | None:
+        """What is waited for, where no worker has answered for a while."""
+        return None if self._pieces is None else self._pieces.waits
+
     def _compile(self, tell: Callable[[str, bool], None]) -> None:
         first, asked, template = self._lowered_first(tell)
         with beside(lambda: [compiled(p, quickly=self._on_cpu) for p in first]) as compiled_first:

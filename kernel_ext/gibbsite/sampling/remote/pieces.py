@@ -32,7 +32,7 @@ workers have answered than pieces are left. What is sent twice for nothing costs
 (`benchmarks/clusters.py` has what other factors come to)."""
 _LEAST = 1.0  # seconds that a piece is taken to last at least: chunks aim at this, and networks stall
 _LOOK = 0.05  # seconds between looks at futures that tell nobody when they are done
-_TELL = 60.0  # seconds without an answer after which a line says so
+_SHOW, _TELL = 10.0, 60.0  # seconds without an answer after which the page, and a line of the log, say so
 
 
 class WorkersLost(GibbsiteError):
@@ -61,6 +61,7 @@ class Pieces:
         self._landed = threading.Condition()
         self._took: deque[tuple[float, float]] = deque(maxlen=64)  # at a worker, and on the way
         self._heard = 0.0  # when a worker last answered, or a piece was sent again
+        self._since: float | None = None  # while answers are waited for: when the last one came
         self.workers: set[str] = set()
 
     def sent(self, state: Sequence[np.ndarray], steps: int, sweeps: int) -> "Piece":
@@ -87,6 +88,16 @@ class Pieces:
             future = error
         piece.out.append(future)
 
+    @property
+    def waits(self) -> str | None:
+        """What is waited for, where nobody has answered for a while."""
+        quiet = 0.0 if (since := self._since) is None else time.monotonic() - since
+        if quiet < _SHOW:
+            return None
+        # Dask's end without a word where they cannot import what they are sent
+        need = "" if self.workers else ". Workers need Gibbsite and JAX in this process's versions"
+        return f"no worker has answered for {quiet:.0f} seconds; the run waits for one{need}"
+
     def _woken(self, _: Any) -> None:
         with self._landed:
             self._landed.notify_all()
@@ -107,6 +118,13 @@ class Pieces:
         `GibbsiteError` where a worker must not or the program raises there; `OptionError` for an executor
         without futures.
         """
+        self._since = time.monotonic()
+        try:
+            return self._waited_for(pieces, stop)
+        finally:
+            self._since = None
+
+    def _waited_for(self, pieces: Sequence["Piece"], stop: threading.Event | None) -> list[Answer]:
         told = False
         while left := [piece for piece in pieces if piece.found is None and not self._looked(piece)]:
             quiet = time.monotonic() - max(self._heard, *(piece.sent for piece in left))
@@ -121,11 +139,9 @@ class Pieces:
                 for piece in again:
                     self._send(piece)
                 self._heard = time.monotonic()
-            if quiet > _TELL and not told:
+            if self._since is not None and time.monotonic() - self._since > _TELL and not told:
                 told = True
-                # Dask's end without a word where they cannot import what they are sent
-                need = "" if self.workers else ". Workers need Gibbsite and JAX in this process's versions"
-                _log.warning("no worker has answered for %.0f seconds; the run waits for one%s", quiet, need)
+                _log.warning("%s", self.waits)
             with self._landed:
                 if not any(map(_is_done, itertools.chain(*(piece.out for piece in left)))):
                     self._landed.wait(_LOOK)
@@ -142,7 +158,7 @@ class Pieces:
             self.workers.add(found.worker)
             if found.kind == "done":
                 self._known, piece.found, piece.out = True, found, []
-                self._heard = time.monotonic()
+                self._heard = self._since = time.monotonic()
                 way = max(0.0, self._heard - piece.sent - found.seconds - found.compiling)
                 self._took.append((found.seconds, way))
                 piece.beside = way + found.compiling
@@ -154,9 +170,14 @@ class Pieces:
             self._send(piece)
         return False
 
-    def _lost(self, piece: "Piece", problem: BaseException) -> None:
+    def _lost(self, piece: "Piece", problem: Any) -> None:
         if isinstance(problem, OptionError):
             raise problem
+        if not isinstance(problem, BaseException):
+            raise OptionError(
+                f"on: a future of {type(self._executor).__name__} has {shown(problem)} for its result, and "
+                f"not what the worker returned; of an asynchronous client, give the one that is not"
+            )
         told = f"{type(problem).__name__}: {problem}".strip(": ").splitlines()[0][:200]
         if piece.times < TRIES:
             _log.warning("a worker was lost (%s); its chains are sent again from their last chunk", told)

@@ -80,6 +80,7 @@ class Looking(Deriving, Predicting, Shown):
     centring: Any
     _plan: Plan
     _monitor: Monitor
+    _engine: Any
     _place: Place | None
     _warming: Any
     _status: str
@@ -328,7 +329,7 @@ class Looking(Deriving, Predicting, Shown):
         on_disk = self._stored(draws_left + (warmup_left if self.settings.keep_warmup else 0))
         return Snapshot(
             status=self._status,
-            message=self._message,
+            message=self._message or getattr(self._engine, "waits", None),  # engines of workers have it
             chains=self._chains,
             warmup_done=min(steps, warmup),
             warmup_total=warmup,

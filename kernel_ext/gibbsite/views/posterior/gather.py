@@ -1,7 +1,7 @@
 """What a posterior view shows at one moment, gathered from a run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -66,16 +66,37 @@ def gather_posterior(
     """
     interval = chosen()
     arrays = _arrays(run)
-    before = run.prior() if prior else {}
     names = list(arrays)[:MOST_SITES]
     others = {} if beside is None else _arrays(beside)
     others = {n: v for n, v in others.items() if n in arrays and v.shape[2:] == arrays[n].shape[2:]}
-    gathered = _Gathered(run, arrays, before, others, interval)
+    gathered = _Gathered(run, arrays, others, interval)
     shown = tuple(gathered.shown(n) for n in names)
     large = tuple(gathered.large(label) for label in focus[:2])
     scalars = [m.label for m in large if isinstance(m, Marginal)]
     pair = _pair(run, scalars[0], scalars[1]) if len(scalars) == 2 else None
-    return Posterior(shown, len(arrays) - len(names), interval, large, pair)
+    found = Posterior(shown, len(arrays) - len(names), interval, large, pair)
+    return with_priors(found, run) if prior else found
+
+
+def with_priors(found: Posterior, run: RunLike) -> Posterior:
+    """The same with the prior's densities beside scalars, where that is possible; the first time it is
+    compiled."""
+    before, arrays = run.prior(), _arrays(run)
+
+    def with_own(shown: Shown) -> Shown:
+        known = before.get(shown.site)
+        fits = known is not None and known.shape[1:] == arrays[shown.site].shape[2:]
+        if known is None or not fits or not isinstance(shown, Marginal):
+            return shown
+        return with_prior(shown, known[(slice(None), *_index(shown.label, shown.site))])
+
+    return replace(found, shown=tuple(map(with_own, found.shown)), focus=tuple(map(with_own, found.focus)))
+
+
+def _index(label: str, site: str) -> tuple[int, ...]:
+    """Which element of its site a label names: `x[0, 2]` the one at 0, 2."""
+    inside = label[len(site) + 1 : -1]
+    return tuple(int(i) for i in inside.split(", ")) if inside else ()
 
 
 def _arrays(run: RunLike) -> dict[str, np.ndarray]:
@@ -86,11 +107,10 @@ def _arrays(run: RunLike) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class _Gathered:
-    """A run's `arrays` by name, prior draws `before` of some, and the `others` of another run."""
+    """A run's `arrays` by name, and the `others` of another run."""
 
     run: RunLike
     arrays: Mapping[str, np.ndarray]
-    before: Mapping[str, np.ndarray]
     others: Mapping[str, np.ndarray]
     interval: Interval
     near: dict[int, str] = field(default_factory=dict)  # by length of data, the array that is nearest to them
@@ -124,12 +144,12 @@ class _Gathered:
         if label in self.arrays:
             return self.shown(label)
         self.run.values(label)  # raises for what does not exist
-        site, _, rest = label.removesuffix("]").rpartition("[")
-        return self._scalar(site, tuple(int(i) for i in rest.split(", ")))
+        site = label.rpartition("[")[0]
+        return self._scalar(site, _index(label, site))
 
     def _scalar(self, site: str, index: tuple[int, ...]) -> Marginal:
         values, second = self.arrays[site], self.others.get(site)
-        found = marginal(
+        return marginal(
             label_of(site, index),
             site,
             values[(..., *index)],
@@ -137,9 +157,6 @@ class _Gathered:
             self.run.value_labels(site),
             None if second is None else second[(..., *index)],
         )
-        known = self.before.get(site)
-        fits = known is not None and known.shape[1:] == values.shape[2:]
-        return with_prior(found, known[(slice(None), *index)]) if known is not None and fits else found
 
 
 def _data_along(plan: Any, length: int) -> np.ndarray | None:

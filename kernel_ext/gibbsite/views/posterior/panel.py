@@ -10,7 +10,7 @@ from gibbsite.views.host.bokeh import serialised
 from gibbsite.views.plots import bokeh
 from gibbsite.views.plots.plot import Rows
 from gibbsite.views.posterior.cards import told_cards
-from gibbsite.views.posterior.gather import Posterior, gather_posterior
+from gibbsite.views.posterior.gather import Posterior, gather_posterior, with_priors
 from gibbsite.views.posterior.marginals import LARGE, focus_rows
 from gibbsite.views.predictions.checks import (
     CARD,
@@ -109,17 +109,18 @@ class PosteriorPanel:
         if content.snapshot.draws_done < 2 or not (ended or self.view(content) == "posterior"):
             self.now = None
             return
+        state = (content.snapshot.draws_done, ended, self._focus, self._answered)
+        if self.now is None or state != self._sent[:4]:
+            try:
+                self.now = gather_posterior(self._run, self._focus)
+            except KeyError:  # what was plotted large is gone
+                self._focus = ()
+                self.now = gather_posterior(self._run)
+            self._sent = (*state, False, False)
         # compiled where it was not yet: not while somebody waits for the run's end
-        prior = ended and content.snapshot.status != "failed" and self.with_prior
-        state = (content.snapshot.draws_done, ended, (self._focus, prior), self._answered)
-        if self.now is not None and state == self._sent[:4]:
-            return
-        try:
-            self.now = gather_posterior(self._run, self._focus, prior=prior)
-        except KeyError:  # what was plotted large is gone
-            self._focus = ()
-            self.now = gather_posterior(self._run, prior=prior)
-        self._sent = (*state, False)
+        if self.with_prior and ended and content.snapshot.status != "failed" and not self._sent[4]:
+            self.now = with_priors(self.now, self._run)
+            self._sent = (*state, True, False)
 
     def told(self, content: Content) -> dict[str, Any]:
         """What it adds to the dashboard's `_status`."""
@@ -131,14 +132,14 @@ class PosteriorPanel:
         """Send what has changed to the page, within a batch."""
         if self.view(content) == "check":
             self._checks.tell(widget)
-        elif self.now is not None and not self._sent[4]:
+        elif self.now is not None and not self._sent[5]:
             prior = any(getattr(found, "prior", None) is not None for found in self.now.shown)
             widget._posterior = told_cards(self.now, self._run, prior=prior)
             rows = focus_rows(self.now)
             widget.push_all(bokeh.columns(rows))
             widget.patch_all(bokeh.props(rows))
             widget._focus = {"item": _layout(rows) if rows else "", "key": _structure(rows)}
-            self._sent = (*self._sent[:4], True)
+            self._sent = (*self._sent[:5], True)
         if self._save != self._saved:
             self._saved = self._save
             view = self.view(content)

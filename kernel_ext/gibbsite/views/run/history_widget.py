@@ -64,10 +64,13 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums}h1{font-size:20
 th,td{text-align:left;padding:4px 14px 4px 0;vertical-align:top;
 border-bottom:1px solid rgba(127,127,127,.35)}
 td.n,th.n{text-align:right;white-space:nowrap}.tag{border:1px solid;border-radius:9px;padding:0 7px;
-margin-right:4px;font-size:12px}
+margin-right:4px;font-size:12px;white-space:nowrap}
 code,pre{font:12px/1.4 ui-monospace,Menlo,monospace}pre{overflow-x:auto;margin:4px 0}
 .add{color:#2a8a4a}.gone{color:#c0392b}summary{cursor:pointer;opacity:.75}.scroll{overflow-x:auto}
 """
+
+
+_SPACE = "\u202f"  # between thousands: no sign that hides anything
 
 
 def write_runs(runs: Any, path: Path) -> Path:
@@ -92,7 +95,8 @@ def write_runs(runs: Any, path: Path) -> Path:
         tags = "".join(f'<span class="tag">{escape(t)}</span>' for t in entry.tags)
         colour = _COLOURS[entry.run.verdict.state]
         shown = [
-            f"<td{' class=n' * (7 <= i <= 9)}{f' style=color:{colour}' * (i == 6)}>{escape(printed(c))}</td>"
+            f"<td{' class=n' * (7 <= i <= 9)}{f' style=color:{colour}' * (i == 6)}>"
+            f"{escape(printed(c, _SPACE))}</td>"
             for i, c in enumerate(cells)
         ]
         rows.append(f"<tr>{''.join(shown)}<td>{tags}</td><td>{escape(printed(entry.note))}</td></tr>")
