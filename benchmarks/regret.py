@@ -2,6 +2,7 @@
 
     python benchmarks/regret.py [MODEL ...] [--draws 2000] [--seeds 1] --to regret.jsonl
     python benchmarks/regret.py --table regret.jsonl
+    python benchmarks/regret.py --fit regret.jsonl
 
 Of each model of `regret_models.py`, every candidate of `model.schedule().candidates` is run with four chains:
 once to compile, then with 500 steps of warm-up and the draws, in processor seconds of all threads. Effective
@@ -10,23 +11,33 @@ first. What was run is appended to a file, a line a schedule, and models that it
 that was broken off goes on. The table holds the default against the best candidate in effective draws per
 processor second, of sampling alone and of the whole of a run, planning and compiling included; and for each
 schedule the counted work of a sweep against its time, and predicted times against those of the runs.
+`--fit` has the worths of `plans/candidates/limits.py` fitted to such a file: by least squares of logarithms,
+each drawn a little towards what it is now, as some of them hardly vary.
 """
 
 import argparse
 import json
 import time
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import gibbsite as gb
 import numpy as np
 from arviz_stats.base import array_stats
+from gibbsite.plans.candidates.limits import COMPILING, WORTH
+from gibbsite.plans.candidates.promise import Promises
+from gibbsite.plans.candidates.promise import programs as programs_of
+from gibbsite.plans.schedule.parse import parse_schedule
 from regret_models import CASES, LABELS, cases
+from scipy.optimize import least_squares
 
 CHAINS, WARMUP, MOST = 4, 500, 20
 # Processor seconds of compiling and warming up beyond which a quarter of the draws has to do.
 LONG = 60.0
+# How far worths are drawn towards what they are, in standard deviations of a logarithm of the times.
+DRAWN = 0.03
 
 
 def worst(run: gb.Run, labels: str | None = None) -> float:
@@ -125,6 +136,46 @@ def _whole(r: dict[str, Any], planned: float) -> float:
     return r["effective"] / (r["seconds"] + r["compiled"] + planned)
 
 
+def fitted(rows: list[dict[str, Any]]) -> str:
+    """What each part of a sweep, and of a program, is worth by the times that were measured, beside what is
+    believed, and by what factor either is off."""
+    sweeps, programs, own = [], [], []
+    for name in dict.fromkeys(r["model"] for r in rows):
+        fn, args = CASES[name]()
+        promises = Promises(gb.model(fn, *args).execution, ())
+        for r in (r for r in rows if r["model"] == name):
+            spec = parse_schedule(r["text"])
+            found = promises.counted(spec)
+            sweeps.append([found.parts.get(kind, 0.0) for kind in WORTH])
+            programs.append([*programs_of(spec, found).values()])
+            own.append(name)
+    took = np.array([r["seconds"] / (r["draws"] + WARMUP) for r in rows])
+    compiled = np.array([r["compiled"] for r in rows])
+    known = compiled > 1  # else the same program stood ready
+    lines = _fit(WORTH, np.array(sweeps), took, np.array(own))
+    return "\n".join(
+        lines + _fit(COMPILING, np.array(programs)[known], compiled[known], np.array(own)[known])
+    )
+
+
+def _fit(now: Mapping[str, float], parts: np.ndarray, seconds: np.ndarray, own: np.ndarray) -> list[str]:
+    start, times = np.log([*now.values()]), 1e9 * seconds
+
+    def off(logs: np.ndarray) -> np.ndarray:
+        return np.log(parts @ np.exp(logs) / times)
+
+    def drawn(logs: np.ndarray) -> np.ndarray:
+        return np.concatenate([off(logs), DRAWN * len(times) ** 0.5 * (logs - start)])
+
+    found = least_squares(drawn, start).x
+    lines = [f"{k}: {v:.3g}, fitted {np.exp(x):.3g}" for (k, v), x in zip(now.items(), found, strict=True)]
+    for what, logs in (("as it is", start), ("fitted", found)):
+        within = [off(logs)[own == n] - off(logs)[own == n].mean() for n in {*own}]
+        apart = np.exp(np.std(np.concatenate(within)))
+        lines.append(f"{what}: off by a factor of {np.exp(off(logs).std()):.2f}, in a model {apart:.2f}")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(CASES)}")
@@ -132,11 +183,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--to", type=Path, help="a file that keeps what was run")
     parser.add_argument("--table", type=Path, help="such a file, of which to print the table")
+    parser.add_argument(
+        "--fit", type=Path, help="such a file, to which to fit what the parts of a sweep take"
+    )
     parser.add_argument("--long", action="store_true", help="each schedule below its model")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     if chosen.table is not None:
         print(table([json.loads(line) for line in chosen.table.open()], chosen.long))
+    elif chosen.fit is not None:
+        print(fitted([json.loads(line) for line in chosen.fit.open()]))
     else:
         run_all(chosen.models, chosen.draws, chosen.seeds, chosen.to)
 

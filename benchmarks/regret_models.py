@@ -90,10 +90,10 @@ def pumps(t: Any, y: Any) -> None:
         numpyro.sample("y", dist.Poisson(r * t), obs=y)
 
 
-def mixture(x: Any) -> None:
-    """Three Normals of known width."""
-    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
-    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([3]).to_event(1))
+def mixture(x: Any, k: int) -> None:
+    """Normals of known width."""
+    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(k)))
+    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([k]).to_event(1))
     with numpyro.plate("n", len(x)):
         z = numpyro.sample("z", dist.Categorical(w))
         numpyro.sample("x", dist.Normal(mu[z], 1.0), obs=x)
@@ -296,9 +296,10 @@ def _columns(fn: Callable[..., None], n: int, p: int) -> Built:
     return fn, (X, (X @ b + r.normal(0, 1, n)).astype(np.float32))
 
 
-def _mixture(n: int, apart: float, fn: Callable[..., None] = mixture) -> Built:
+def _mixture(n: int, apart: float, k: int = 3) -> Built:
     r = np.random.default_rng(7)
-    return fn, ((r.choice([-apart, 0, apart], n) + r.normal(0, 1, n)).astype(np.float32),)
+    x = apart * (r.choice(k, n) - (k - 1) // 2) + r.normal(0, 1, n)
+    return mixture, (x.astype(np.float32), k)
 
 
 def _counts(n: int, low: float, high: float) -> Built:
@@ -380,17 +381,21 @@ CASES: dict[str, Callable[[], Built]] = {
     "8 groups of 40, alike": lambda: _grouped(8, 40, sd=0.05),
     "40 groups of 40": lambda: _grouped(40, 40),
     "crossed 20 by 10": lambda: _crossed(20, 10),
+    **{f"crossed {n} by 5": lambda n=n: _crossed(n, 5) for n in (26, 100, 400)},
     "logistic, 20 groups of 10": lambda: _logistic_groups(20, 10, 1.0),
     "logistic, 60 groups of 5": lambda: _logistic_groups(60, 5, 1.0),
+    **{f"logistic, {J} groups of 6": lambda J=J: _logistic_groups(J, 6, 1.0) for J in (5, 25, 26, 100, 400)},
     "logistic, 20 groups of 10, alike": lambda: _logistic_groups(20, 10, 0.1),
     "logistic, 20 by 10": lambda: _logistic_crossed(20, 10),
     "walk 80": lambda: _walk(80, 0.3),
     "walk 80, rough": lambda: _walk(80, 2.0),
+    "walk 1000": lambda: _walk(1000, 0.3),
     "lasso 10": lambda: _columns(lasso, 100, 10),
     "lasso 40": lambda: _columns(lasso, 100, 40),
     "ridge 10": lambda: _columns(regression, 100, 10),
     "ridge 60": lambda: _columns(regression, 100, 60),
     "horseshoe 10": lambda: _columns(horseshoe, 100, 10),
+    "horseshoe 200": lambda: _columns(horseshoe, 100, 200),
     "2 columns": lambda: _columns(plain_columns, 100, 2),
     "30 columns": lambda: _columns(plain_columns, 100, 30),
     "300 columns": lambda: _columns(plain_columns, 400, 300),
@@ -399,7 +404,8 @@ CASES: dict[str, Callable[[], Built]] = {
     "pumps": lambda: (pumps, PUMPS),
     "mixture, apart": lambda: _mixture(300, 4.0),
     "mixture, near": lambda: _mixture(300, 1.5),
-    "mixture of scales": lambda: _mixture(300, 4.0, mixture_of_scales),
+    "mixture of 4": lambda: _mixture(400, 3.0, 4),
+    "mixture of scales": lambda: (mixture_of_scales, _mixture(300, 4.0)[1][:1]),
     "mixture, known places": lambda: _default("mixture"),
     "mixture of counts": lambda: _counts(150, 2.0, 12.0),
     "mixture of counts, near": lambda: _counts(150, 2.0, 5.0),
@@ -407,6 +413,7 @@ CASES: dict[str, Callable[[], Built]] = {
     "change of a level": lambda: _shift(level_shift, 100),
     "HMM of 3, 150 steps": lambda: _states(150),
     "HMM of 3, 600 steps": lambda: _states(600),
+    "HMM of 3, 1000 steps": lambda: _states(1000),
     "occupancy, often seen": lambda: _occupancy(80, 5, 0.6),
     "occupancy, seldom seen": lambda: _occupancy(80, 3, 0.15),
     "marked animals": lambda: _marked(marked, 60, 7),
@@ -422,6 +429,7 @@ CASES: dict[str, Callable[[], Built]] = {
     "unknown sign, 30": lambda: (unknown_sign, (np.random.default_rng(18).normal(0, 2, 30),)),
 }
 LABELS = {
+    "mixture of 4": "mu",
     "mixture, apart": "mu",
     "mixture, near": "mu",
     "mixture of scales": "mu",

@@ -71,7 +71,7 @@ class Flat(Distribution):
 
     def __init__(self, site: Site, first: Any):
         self._support = site.support if site.discrete else _Known(site.support)
-        self._first = first
+        self._first, self._dtype = first, site.dtype
         rank = len(site.shape) - len(site.event_shape)
         super().__init__(site.shape[:rank], site.shape[rank:], validate_args=False)
 
@@ -83,6 +83,8 @@ class Flat(Distribution):
         shape = (*sample_shape, *self.batch_shape, *self.event_shape)
         if self._first is not None:
             return jnp.broadcast_to(self._first, shape)
+        if self.support.is_discrete:  # integers without end
+            return self.support.feasible_like(jnp.zeros(shape, self._dtype))
         transform = biject_to(self._support)
         return transform(
             jax.random.uniform(key, transform.inverse_shape(shape), minval=-_START, maxval=_START)

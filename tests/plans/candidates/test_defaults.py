@@ -132,10 +132,10 @@ def hazards(events, at_risk, z):
 def test_hazards_stay_with_the_risks_that_multiply_them():
     at_risk = np.tril(np.ones((6, 4)))
     schedule = gb.model(hazards, np.eye(6, 4) * at_risk, at_risk, np.arange(6.0)).schedule()
-    assert (
-        schedule.text == "Eliminate hazard > NUTS beta"
-    )  # of gradients of both: the hazards have an integral
-    assert {c.text for c in schedule.weighed} >= {"NUTS [beta hazard]", "Conjugate hazard (*) NUTS beta"}
+    # as good by the count as without the hazards, whose program is longer (5628 of 8000 draws effective)
+    assert schedule.text == "NUTS [beta hazard]"
+    others = {"Eliminate hazard > NUTS beta", "Conjugate hazard (*) NUTS beta"}
+    assert {c.text for c in schedule.weighed} >= others
     (row,) = gb.model(hazards, np.eye(6, 4) * at_risk, at_risk, np.arange(6.0)).schedule("NUTS *").rows
     assert "beta, hazard meet in the rate of events" in row.reason
 
@@ -393,14 +393,13 @@ def test_the_noise_that_coefficients_can_meet_all_of_is_drawn_without_these(colu
     assert gb.model(line, x, x[:, 0]).schedule().text == "Eliminate b > NUTS s"
 
 
-def test_scales_that_data_tell_are_drawn_given_the_states_by_rejection_which_is_cheap():
-    """Three data for each state: drawn in turn the slowest site remembers no more sweeps (6.2 for 5.5 and
-    6.4 in runs), each of which takes 126 microseconds for 516 and 980. Rejection from a Normal's scale takes
+def test_rejection_for_the_scales_of_states_is_counted_as_cheap():
+    """Three data for each state: drawn in turn the slowest site remembers 6 sweeps, each of which takes 126
+    microseconds for 516 and 980 where the states are integrated out. Rejection from a Normal's scale takes
     its loop about once; that for densities that are not log-concave, which its program holds too, never."""
-    schedule = gb.model(counted, X, 3).schedule()
-    assert schedule.text == "Conjugate [drift step] (*) Conjugate wild (*) Conjugate blurred"
-    work = {c.text: c.work for c in schedule.candidates}
-    assert work[schedule.text] < 0.5 * min(w for text, w in work.items() if "Collapsed" in text)
+    work = {c.text: c.work for c in gb.model(counted, X, 3).schedule().candidates}
+    in_turn = work["Conjugate [drift step] (*) Conjugate wild (*) Conjugate blurred"]
+    assert in_turn < 0.5 * min(w for text, w in work.items() if "Collapsed" in text)
 
 
 def two_scales(y):
@@ -413,12 +412,12 @@ def two_scales(y):
 
 
 @pytest.mark.parametrize("points", [3, 5])
-def test_the_scales_of_many_lines_are_drawn_given_these_where_a_trial_tells_so(points):
-    """A run's times are 4.3 and 3.6 sweeps (4.2 and 2.9 as tried), and a sweep takes less than a quarter of
-    the
-    work of one that integrates the lines out. With vaguer priors it is the other way round."""
-    y = np.random.default_rng(0).normal(size=(40, points))
-    assert [r.kernel for r in gb.model(two_scales, y).schedule().rows] == ["Conjugate"] * 3
+def test_the_scales_of_many_lines_are_drawn_without_these_though_in_turn_they_are_quick(points):
+    """In turn they remember 4.3 and 3.6 sweeps in runs, 3.9 and 3.6 as tried; without the lines 1.2 to 3, for
+    2.5 times the work of a sweep: the same in a long run, and twice as good where compiling counts."""
+    first, *rest = gb.model(two_scales, np.random.default_rng(0).normal(size=(40, points))).schedule().weighed
+    assert first.text == "Collapsed [tau_level tau_slope level slope]"
+    assert [3 < c.measured < 5 for c in rest if c.measured is not None] == [True]
 
 
 def test_counts_without_end_beside_a_support_that_moves():
@@ -430,5 +429,8 @@ def test_counts_without_end_beside_a_support_that_moves():
         top = numpyro.sample("top", dist.Uniform(0.0, s))
         numpyro.sample("y", dist.Normal(1.0 * n, s + top).expand([len(y)]).to_event(1), obs=y)
 
-    schedule = gb.model(model, Y).schedule()
-    assert {n for u in schedule.updates if u.kernel == "Slice" for n in u.sites} == {"s", "top"}
+    own = gb.model(model, Y)
+    assert own.schedule().text == "Eliminate n > NUTS [s top]"
+    for text in (None, "Window n (*) Slice s (*) Slice top"):
+        draws = own.sample(draws=20, warmup=20, chains=2, schedule=text).draws
+        assert np.all(np.asarray(draws["top"]) <= np.asarray(draws["s"])) and np.ptp(draws["n"]) > 0

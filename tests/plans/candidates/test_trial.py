@@ -11,8 +11,12 @@ from gibbsite.conditional.draws import concave_convex as bent
 from gibbsite.conditional.draws.passes import looped
 from gibbsite.conditional.factors import root
 from gibbsite.conditional.linear import joint
-from gibbsite.plans.candidates.promise import work_of
+from gibbsite.plans.candidates.promise import counted
 from gibbsite.plans.candidates.trial import Sweep, integrated_time, times_of
+
+
+def work_of(fn, *arguments):
+    return counted(fn, *arguments).work
 
 
 def autoregressive(rho, chains=64, length=400, seed=0):

@@ -207,7 +207,9 @@ def _of_data(density: Density, name: str, near: Collection[str]) -> Iterator[tup
     lost, data = size_of(density, level), size_of(density, [name])
     for n in noise if level else ():
         least, most = _times(lost, data, 1.0, max(data + 1.0, MOST_UNBOUNDED_TIMES))
-        if n in matrix and lacking:  # the values that it imputes speak for it
+        if n in matrix and lacking:  # the values that it imputes speak for it: a row that lacks one is lost
+            rows = data / math.prod(density.sites[name].event_shape)
+            least = max(least, (rows + lost) / (rows - lost) if lost < rows else least)
             most = max(most, 1.0 + LEAST_TOLD)
         through = f"{n} and {', '.join(level)} make each other likely in {name}" if n in matrix else ""
         through += f", {size_of(density, [*lacking])} values of which lack" if through and lacking else ""

@@ -1,15 +1,20 @@
 """Candidates → the one that is run: by what is predicted, and by a trial where that does not tell.
 
 Every rewrite is tried upon what those before it left (a beam search). Times that are not known are taken to
-be the least they can be, and the most, and the candidate that loses least in the worse of both cases is
-preferred (minimax regret, Savage 1951). Where even that one may lose more than a factor of `limits.CLOSE`,
-and a run would pay for it, the exact draws in turn are tried. All that is compared are counts of operations:
+be the least they can be, and the most, runs to be without end, or `limits.SWEEPS` long with the compiling
+before them, and the candidate that loses least in the worst of these cases is preferred (minimax regret,
+Savage 1951). Where even that one may lose more than a factor of `limits.CLOSE`, and a run would pay for it,
+the exact draws in turn are tried. All that is compared are counts of operations:
 the same model has the same schedule on any machine. What an update takes is counted when it might be chosen;
 until then it counts for nothing.
 """
 
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.errors import GibbsiteError
@@ -20,15 +25,17 @@ from gibbsite.plans.candidates.blocking import Tie, size_of, ties_of
 from gibbsite.plans.candidates.limits import (
     BEAM,
     CLOSE,
-    COMPILED,
+    COMPILING,
+    EQUAL,
     KEPT,
     LEFT_OUT,
-    MOST_TRIED,
     STATES,
     SWEEPS,
     TRIAL,
+    TRIAL_EQUATION,
+    WORTH_TRYING,
 )
-from gibbsite.plans.candidates.promise import Promises
+from gibbsite.plans.candidates.promise import Promises, compiling
 from gibbsite.plans.candidates.rewrites import REWRITES, Rewrite, is_small, jointly_gaussian
 from gibbsite.plans.candidates.trial import Candidate, Sweep, is_exact, times_of
 from gibbsite.plans.schedule.parse import Spec, parse_schedule
@@ -37,23 +44,38 @@ from gibbsite.plans.schedule.registry import Facts
 Legal = Callable[[Spec], object]
 """Raises a `GibbsiteError` for a schedule that does not fit the model."""
 _PLAINEST = "every site by itself"
+_Case = tuple[bool, bool]
+"""Whether times are the most they can be, and a run is taken with its compiling."""
+_CASES: tuple[_Case, ...] = tuple(itertools.product((False, True), (False, True)))
 
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A schedule on the scales; `work` is at least that where it is not `derived`."""
+    """A schedule on the scales; `work` and `compiling` are at least that where it is not `derived`."""
 
     spec: Spec
     rewrite: str
     work: float
+    compiling: float
     least: float
     most: float
     tie: Tie | None
     derived: bool
 
-    def cost(self, most: bool) -> float:
-        """Operations for an effective draw."""
-        return self.work * (self.most if most else self.least)
+    @property
+    def run(self) -> float:
+        """What a run of `limits.SWEEPS` takes, its compiling included."""
+        return self.compiling + SWEEPS * self.work
+
+    @property
+    def likely(self) -> float:
+        """The time between the least and the most."""
+        return math.sqrt(self.least * self.most)
+
+    def cost(self, case: "_Case") -> float:
+        """What an effective draw takes."""
+        most, whole = case
+        return (self.run / SWEEPS if whole else self.work) * (self.most if most else self.least)
 
 
 class _Scales:
@@ -118,7 +140,7 @@ def chosen(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
             if exact is not None and not exact.derived:
                 scales.derive(exact.spec)
                 continue
-            if exact is not None and _pays(weighed, best) and exact.work * _SWEPT < MOST_TRIED:
+            if exact is not None and _pays(weighed, best, exact):
                 scales.try_out(exact.spec)
                 continue
         if best.rewrite != _PLAINEST:
@@ -147,7 +169,8 @@ def _asked(promises: Promises, candidate: Candidate, legal: Legal) -> Candidate:
     spec = parse_schedule(candidate.text)
     try:
         legal(spec)
-        return replace(candidate, work=promises.work(spec))
+        found = promises.counted(spec)
+        return replace(candidate, work=found.work, compiling=compiling(spec, found))
     except (GibbsiteError, Refused) as why:
         return replace(candidate, refused=str(why).split("\n")[0])
 
@@ -165,7 +188,7 @@ def _offered(promises: Promises, base: Spec) -> dict[str, tuple[Spec, str]]:
             offered.setdefault(str(spec), (spec, name))
         if len(beam) + len(made) > BEAM:
             weighed = [_weighed(promises, *offered[str(s)]) for s in (*beam, *made)]
-            beam = [w.spec for w in sorted(weighed, key=lambda w: w.cost(True))[:BEAM]]
+            beam = [w.spec for w in sorted(weighed, key=lambda w: w.cost((True, False)))[:BEAM]]
         else:
             beam += made
         if made and rewrite is jointly_gaussian:  # all that follows builds upon it
@@ -190,23 +213,36 @@ def _made(rewrite: Rewrite, name: str, promises: Promises, beam: Sequence[Spec])
 def _weighed(promises: Promises, spec: Spec, rewrite: str) -> _Weighed:
     least, most, tie = promises.times(spec)
     derived = promises.derived(spec)
-    work = promises.work(spec) if derived else promises.least_work(spec)
-    return _Weighed(spec, rewrite, work, least, most, tie, derived)
+    found = promises.counted(spec) if derived else promises.least(spec)
+    return _Weighed(spec, rewrite, found.work, compiling(spec, found), least, most, tie, derived)
 
 
 def _least_regret(weighed: Sequence[_Weighed]) -> tuple[_Weighed, float]:
-    """The candidate that loses least at worst, and by what factor; of equal ones the first, the simplest."""
-    least = {most: min(w.cost(most) for w in weighed) for most in (False, True)}
-    regrets = [max(w.cost(most) / least[most] for most in (False, True)) for w in weighed]
-    at = min(range(len(weighed)), key=lambda i: (round(regrets[i], 3), i))
+    """The candidate that loses least at worst, and by what factor; of equal ones that of which a run of
+    `limits.SWEEPS` is likely to have most."""
+    least = {case: min(w.cost(case) for w in weighed) for case in _CASES}
+    regrets = [max(w.cost(case) / least[case] for case in _CASES) for w in weighed]
+    equal = [i for i, r in enumerate(regrets) if r < EQUAL * min(regrets)]
+    at = min(equal, key=lambda i: (round(weighed[i].run * weighed[i].likely / 1e9, 1), i))
     return weighed[at], regrets[at]
 
 
-def _pays(weighed: Sequence[_Weighed], best: _Weighed) -> bool:
-    """Whether half of what a run may lose by the choice, compiling included, is more than a trial takes."""
-    saved = max(best.cost(most) - min(w.cost(most) for w in weighed) for most in (False, True))
-    compiled = sum(COMPILED.get(u.kernel, 0.0) for u in best.spec.updates)
-    return (saved * SWEEPS + compiled) / 2 > TRIAL
+def _pays(weighed: Sequence[_Weighed], best: _Weighed, exact: _Weighed) -> bool:
+    """Whether a trial of exact draws, whose program is a part of theirs, is expected to save more of a run
+    than it takes; or of one without end more than `limits.WORTH_TRYING`, while it takes less than half of
+    one: their time may be anything from the least to the most, in logarithms."""
+    times = np.geomspace(exact.least, exact.most, 16)
+    others = [w for w in weighed if w is not exact]
+
+    def saved(takes: Callable[[_Weighed], float]) -> float:
+        ratio = takes(exact) * times / min(takes(w) * w.likely for w in others)
+        return float(np.mean(np.maximum(0.0, 1 - (1 / ratio if best is exact else ratio))))
+
+    equations = (exact.compiling - COMPILING["program"]) / COMPILING["equation"]
+    trial = TRIAL + TRIAL_EQUATION * equations + exact.work * _SWEPT
+    if 2 * trial < best.run and saved(lambda w: w.work) > WORTH_TRYING:
+        return True
+    return best.run * saved(lambda w: w.run) > trial
 
 
 _SWEPT = STATES / 4 * (LEFT_OUT + KEPT)
@@ -229,6 +265,7 @@ def _told(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _S
             str(w.spec),
             w.rewrite,
             w.work,
+            w.compiling,
             (w.least, w.most),
             w.most if scales.tried and str(w.spec) == scales.tried_text else None,
             "" if w.tie is None else str(w.tie),
@@ -243,6 +280,7 @@ def _told(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _S
 def _decided(best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
     if found:
         slow = max(found, key=found.__getitem__)
-        return f"drawn in turn, {slow} remembers {found[slow]:.1f} sweeps, as tried"
-    at_worst = f"; at worst {regret:.1f} times the work of another" if regret > 1.05 else ""
-    return f"as predicted{at_worst}"
+        return f"Chosen by a trial: drawn in turn, {slow} remembers {found[slow]:.1f} sweeps"
+    if regret > 1.05:
+        return f"Chosen because at worst it takes {regret:.1f} times what the best would, compiling counted"
+    return "Chosen because nothing else can be better"

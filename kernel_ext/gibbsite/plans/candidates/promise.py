@@ -1,7 +1,8 @@
 """A schedule → what it promises: its work a sweep, and how long its slowest site remembers."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -17,39 +18,27 @@ from gibbsite.density.known_elements import observed_values
 from gibbsite.elimination import marginal_of
 from gibbsite.plans.candidates.blocking import Tie, size_of
 from gibbsite.plans.candidates.limits import (
-    ARITHMETIC,
-    AT_ONCE,
-    COSTLY,
-    FACTORISATION,
+    COMPILING,
     GRADIENT_TIMES,
-    LONG,
     LOOP,
     MOST_GRADIENT_TIMES,
     MOST_SLICES_TIMES,
     MOST_UNBOUNDED_TIMES,
-    OPERATION,
-    OPERATION_IN_LOOP,
     PATH,
     SLICE_ALONE_TIMES,
     SLICE_TIMES,
     SLICED,
     SLICES,
-    SWEEP,
-    TREE,
-    VARIATE,
+    WORTH,
 )
 from gibbsite.plans.candidates.trial import Sweep, is_exact
 from gibbsite.plans.schedule.parse import Spec, Update
 from gibbsite.plans.schedule.registry import Facts, apart
 from gibbsite.programs.jaxpr.compat import staged
 
-# A program → its work: one number, the same on every machine.
-#
-# The unit is one element of an elementwise operation (a nanosecond or so). Three things cost: elements,
-# which a processor takes in one after another; arithmetic of matrices, of which several go into a unit; and
-# operations as such, which XLA starts one by one. What each is worth is in `limits`, and
-# `benchmarks/regret.py` holds the count against the time of the program.
-
+# A program → what it is made of → its work: one number, the same on every machine. The unit is about a
+# nanosecond of a processor. What each part is worth is in `limits.WORTH`; `benchmarks/regret.py --fit` holds
+# it against the time of programs.
 
 _FREE = {"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "stop_gradient", "copy"}
 _COSTLY = {"exp", "log", "log1p", "expm1", "tanh", "logistic", "pow", "sin", "cos", "lgamma", "digamma"}
@@ -57,61 +46,96 @@ _COSTLY |= {"erf", "erf_inv", "sqrt", "rsqrt", "random_bits", "threefry2x32", "s
 _STARTED = ("reduce", "arg", "gather", "scatter", "dynamic", "concatenate", "cum", "sort", "select_and")
 
 
-def work_of(fn: Callable[..., Any], *arguments: Any) -> float:
-    """The work of `fn(*arguments)`, which is traced and not run; arguments may be shapes."""
+@dataclass(frozen=True)
+class Counted:
+    """What one run of a program is made of: of each kind in `limits.WORTH` so many; and of how many
+    `equations` it is compiled, which stays the same however often it runs."""
+
+    parts: Mapping[str, float] = field(default_factory=dict)
+    equations: int = 0
+
+    @property
+    def work(self) -> float:
+        """Nanoseconds or so of a processor, for four chains."""
+        return sum(WORTH[kind] * n for kind, n in self.parts.items())
+
+    def __add__(self, other: "Counted") -> "Counted":
+        kinds = self.parts.keys() | other.parts.keys()
+        parts = {k: self.parts.get(k, 0.0) + other.parts.get(k, 0.0) for k in kinds}
+        return Counted(parts, self.equations + other.equations)
+
+    def __rmul__(self, times: float) -> "Counted":
+        return Counted({k: times * n for k, n in self.parts.items()}, self.equations)
+
+
+def counted(fn: Callable[..., Any], *arguments: Any) -> Counted:
+    """What `fn(*arguments)` is made of, which is traced and not run; arguments may be shapes."""
     with staged():
         closed = jax.make_jaxpr(fn)(*arguments)
-    return work_of_program(closed.jaxpr)
+    return _of_program(closed.jaxpr, "operation")
 
 
-def work_of_program(jaxpr: Any, start: float = OPERATION) -> float:
-    """The work of one run of a jaxpr, of whose operations each takes `start` to begin with. Loops that end by
-    chance are taken as often as is told where they stand (`draws.passes`), others `limits.LOOP` times. On
-    CPUs a loop is one function, whose operations begin sooner.
-    """
-    return sum(_work(eqn, start) for eqn in jaxpr.eqns)
+def _of_program(jaxpr: Any, started: str) -> Counted:
+    """What one run of a jaxpr is made of, whose operations are `started` in a loop or not. Loops that end by
+    chance are taken as often as is told where they stand (`draws.passes`), others `limits.LOOP` times."""
+    return sum((_of_equation(eqn, started) for eqn in jaxpr.eqns), Counted())
 
 
-def _work(eqn: Any, start: float) -> float:
+def _of_equation(eqn: Any, started: str) -> Counted:
     name, params = eqn.primitive.name, eqn.params
-    size = max((_worth(v) for v in eqn.outvars), default=1.0)
+    size = max((_elements(v) for v in eqn.outvars), default=1)
+    begun = Counted({started: 1}, 1)
     if name == "scan":
-        return start + params["length"] * work_of_program(params["jaxpr"].jaxpr, OPERATION_IN_LOOP)
+        return begun + params["length"] * _of_program(params["jaxpr"].jaxpr, "operation in a loop")
     if name == "while":
         parts = params["body_jaxpr"].jaxpr, params["cond_jaxpr"].jaxpr
-        body, test = (work_of_program(part, OPERATION_IN_LOOP) for part in parts)
+        body, test = (_of_program(part, "operation in a loop") for part in parts)
         told = passes_of(eqn)
         passes = LOOP if told is None else told
-        return start + passes * body + (passes + 1) * test
+        return begun + passes * body + (passes + 1) * test
     if name == "cond":
-        return max(work_of_program(b.jaxpr, start) for b in params["branches"])
+        return max((_of_program(b.jaxpr, started) for b in params["branches"]), key=lambda c: c.work)
     if name == "random_gamma":
-        return start + VARIATE * size
+        return begun + Counted({"gamma variate": size})
     inner = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
     if inner is not None:
-        return work_of_program(getattr(inner, "jaxpr", inner), start)
+        return _of_program(getattr(inner, "jaxpr", inner), started)
     if name in _FREE:
-        return 0.0
+        return Counted({}, 1)
     if name == "dot_general":
         (left, _), _ = params["dimension_numbers"]
         summed = math.prod(eqn.invars[0].aval.shape[a] for a in left)
-        return start + 2 * math.prod(eqn.outvars[0].aval.shape) * summed / ARITHMETIC
+        return begun + Counted({"arithmetic": 2 * math.prod(eqn.outvars[0].aval.shape) * summed})
     if name in ("cholesky", "triangular_solve", "lu", "eigh", "qr"):
         shape = eqn.invars[0].aval.shape
         right = eqn.invars[-1].aval.shape[-1] if name == "triangular_solve" else shape[-1] / 3
-        return FACTORISATION + math.prod(shape) * right / ARITHMETIC
+        return Counted({"factorisation": 1, "arithmetic": math.prod(shape) * right}, 1)
     if name.startswith(_STARTED):
-        return start + max(size, _worth(eqn.invars[0]))
-    return size * (COSTLY if name in _COSTLY else 1.0)
+        return begun + Counted({"element": max(size, _elements(eqn.invars[0]))})
+    return Counted({"costly element" if name in _COSTLY else "element": size}, 1)
 
 
-def _worth(variable: Any) -> float:
-    """Elements of a variable, of which long arrays hand a processor several at once."""
-    size = math.prod(getattr(variable.aval, "shape", ()))
-    return size if size <= LONG else LONG + (size - LONG) / AT_ONCE
+def _elements(variable: Any) -> int:
+    return math.prod(getattr(variable.aval, "shape", ()))
 
 
 _OWN = {"NUTS": GRADIENT_TIMES, "HMC": GRADIENT_TIMES, "Slice": SLICE_ALONE_TIMES, "Collapsed": SLICE_TIMES}
+
+
+_GRADIENT = Counted({"gradient": 1})
+
+
+def programs(spec: Spec, of: Counted) -> Mapping[str, float]:
+    """What the program of a schedule is made of, of each kind in `limits.COMPILING` so many."""
+    collapsed = [u for u in spec.updates if u.kernel == "Collapsed" or u.eliminated]
+    trajectories = sum(u.kernel in ("NUTS", "HMC") for u in spec.updates)
+    kinds = {"equation": of.equations, "trajectories": trajectories, "block without others": len(collapsed)}
+    return {"program": 1, **kinds}
+
+
+def compiling(spec: Spec, of: Counted) -> float:
+    """What compiling the program of a schedule takes, in nanoseconds of a processor."""
+    return sum(COMPILING[kind] * n for kind, n in programs(spec, of).items())
 
 
 def _key(update: Update) -> tuple[Any, ...]:
@@ -123,7 +147,10 @@ class Promises:
 
     def __init__(self, facts: Facts, ties: Sequence[Tie]):
         self.facts, self.ties, self.held = facts, tuple(ties), tuple(ties)
-        self._counted: dict[Any, float] = {}
+        self._counted: dict[Any, Counted] = {}
+        sites = facts.density.sites.values()
+        numbers = sum(math.prod(site.shape) for site in sites if site.latent)
+        self._any = Counted({"sweep": 1, "number": numbers})
         self._measured: dict[str, float] = {}
 
     def tried(self, spec: Spec, times: Any) -> "Promises":
@@ -141,13 +168,17 @@ class Promises:
         found._measured = {**self._measured, str(spec): max(times.values())}
         return found
 
-    def work(self, spec: Spec) -> float:
-        """Operations of one sweep, as `work.work_of` counts them."""
-        return SWEEP + sum(u.repeat * self._of(u) for u in spec.updates)
+    def counted(self, spec: Spec) -> Counted:
+        """What a sweep is made of."""
+        return sum((u.repeat * self._of(u) for u in spec.updates), self._any)
 
-    def least_work(self, spec: Spec) -> float:
-        """What a sweep takes at least, of which nothing is derived that was not before."""
-        return SWEEP + sum(u.repeat * self._least_of(u) for u in spec.updates)
+    def least(self, spec: Spec) -> Counted:
+        """What a sweep is made of at least, of which nothing is derived that was not before."""
+        return sum((u.repeat * self._least_of(u) for u in spec.updates), self._any)
+
+    def work(self, spec: Spec) -> float:
+        """What a sweep takes, in about nanoseconds for four chains."""
+        return self.counted(spec).work
 
     def derived(self, spec: Spec) -> bool:
         """Whether its work is known."""
@@ -173,21 +204,19 @@ class Promises:
         return least, max(most, slowest.most * own[slowest.site]), slowest
 
     def _most_of(self, update: Update) -> float | None:
-        """The most time of several scales that are sliced in turn, and where gradients move what holds each
-        other: a funnel, which no step size fits everywhere, with two necks where the noise of all its data
-        can reach zero; one where coefficients take most of the data (3, 5 and 6 of 7: 3.6, 5.8 and 15
-        measured, and 68 divergences). None elsewhere."""
+        """The most time of several scales that are sliced in turn, and of gradients: longer where what
+        they move besides takes most of what data say of their noise (3, 5 and 6 coefficients of 7 data: 3.6,
+        5.8 and 15 measured, and 68 divergences; a walk of one datum a state: 43). None elsewhere."""
         mine = {*update.sites}
         if update.kernel == "Collapsed" and len(outer_of(self.facts.density, update.sites)) > 1:
             return MOST_SLICES_TIMES
         within = [t for t in self.held if t.site in mine and not t.known]
         if update.kernel not in ("NUTS", "HMC"):
             return None
-        if not any(t.where in mine for t in within):
-            noise = [t for t in within if {*t.given} <= mine and not (t.level or t.unbounded or t.through)]
-            return max((t.most for t in noise), default=None)
-        two = any(t.unbounded and mine & {*t.given} for t in within)
-        return MOST_UNBOUNDED_TIMES if two else MOST_GRADIENT_TIMES
+        funnel = any(t.where in mine for t in within)
+        data = [t for t in within if {*t.given} <= mine and not (t.level or t.through)]
+        noise = [t.most for t in data if funnel or not t.unbounded]
+        return min(MOST_UNBOUNDED_TIMES, max([MOST_GRADIENT_TIMES, *noise]))
 
     def _own(self, update: Update) -> float:
         """The time that a kernel needs by itself: of Pólya-gamma draws what their variates know beyond the
@@ -197,41 +226,45 @@ class Promises:
         kept = min(map(kept_information, polya_gamma_block(self.facts.density, update.sites).likelihoods))
         return (2 - kept) / kept if kept else math.inf
 
-    def _least_of(self, update: Update) -> float:
+    def _least_of(self, update: Update) -> Counted:
         if _key(update) in self._counted:
             return self._counted[_key(update)]
         if update.kernel not in ("NUTS", "HMC"):
-            return 0.0
-        sites = self.facts.density.sites
-        steps = PATH * math.sqrt(size_of(self.facts.density, [n for n in update.sites if n in sites]))
-        return steps * (TREE + self._density(jax.value_and_grad))
+            return Counted()
+        return self._path(update) * (_GRADIENT + self._density(jax.value_and_grad))
 
-    def _of(self, update: Update) -> float:
+    def _path(self, update: Update) -> float:
+        """Gradients of a step."""
+        sites = self.facts.density.sites
+        return PATH * math.sqrt(size_of(self.facts.density, [n for n in update.sites if n in sites]))
+
+    def _of(self, update: Update) -> Counted:
         key = _key(update)
         if key not in self._counted:
             self._counted[key] = self._count(update)
         return self._counted[key]
 
-    def _count(self, u: Update) -> float:
+    def _count(self, u: Update) -> Counted:
         facts, density = self.facts, self.facts.density
         outer = outer_of(density, u.sites) if u.kernel == "Collapsed" else ()
         if any(not density.sites[n].discrete for n in outer):
             inner = [n for n in u.sites if n not in outer]
-            return (1 + sum(map(self._evaluations, outer))) * self._of(Update("Conjugate", tuple(inner)))
+            solved = self._of(Update("Conjugate", tuple(inner)))
+            loops = Counted({}, solved.equations * len(outer))  # one around each of the sites
+            return (1 + sum(map(self._evaluations, outer))) * solved + loops
         if is_exact(u):
             return self._exact(u)
         if u.kernel in ("NUTS", "HMC", "ReflectiveSlice"):
-            steps = PATH * math.sqrt(size_of(density, [n for n in u.sites if n in density.sites]))
             if not u.eliminated:
-                return steps * (TREE + self._density(jax.value_and_grad))
+                return self._path(u) * (_GRADIENT + self._density(jax.value_and_grad))
             left = marginal_of(density, u.eliminated)
             moved, fixed, data = self._arguments(u.eliminated)
 
             def value(moved: Any, fixed: Any) -> Any:
                 return left.logdensity_at({**moved, **fixed}, data)
 
-            drawn = work_of(left.draw_at, jax.random.key(0), {**moved, **fixed}, data)
-            return steps * (TREE + work_of(jax.value_and_grad(value), moved, fixed)) + drawn
+            drawn = counted(left.draw_at, jax.random.key(0), {**moved, **fixed}, data)
+            return self._path(u) * (_GRADIENT + counted(jax.value_and_grad(value), moved, fixed)) + drawn
         each = 1 if apart(facts, u.sites) else size_of(density, [n for n in u.sites if n in density.sites])
         return SLICED * each * self._density(lambda f: f)
 
@@ -240,13 +273,13 @@ class Promises:
         found = outer_site(self.facts.density, site)
         return found.evaluations if self.facts.density.sites[site].discrete else SLICES * found.elements
 
-    def _exact(self, update: Update) -> float:
+    def _exact(self, update: Update) -> Counted:
         sweep = Sweep(self.facts, [update])
         sites = self.facts.density.sites
         state = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in sites.items() if s.latent}
-        return work_of(sweep, jax.random.key(0), state, self.facts.inputs)
+        return counted(sweep, jax.random.key(0), state, self.facts.inputs)
 
-    def _density(self, of: Callable[..., Any]) -> float:
+    def _density(self, of: Callable[..., Any]) -> Counted:
         moved, fixed, data = self._arguments()
 
         def value(moved: Any, fixed: Any) -> Any:
@@ -254,7 +287,7 @@ class Promises:
 
         key = ("density", of)
         if key not in self._counted:
-            self._counted[key] = work_of(of(value), moved, fixed)
+            self._counted[key] = counted(of(value), moved, fixed)
         return self._counted[key]
 
     def _arguments(self, without: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any], Any]:

@@ -18,7 +18,7 @@ from gibbsite.density import Density
 from gibbsite.elimination import eliminable, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.candidates.blocking import Tie, size_of
-from gibbsite.plans.candidates.limits import ARITHMETIC, CLOSE, MOST_DENSE, SWEEP
+from gibbsite.plans.candidates.limits import CLOSE, MOST_DENSE, WORTH
 from gibbsite.plans.schedule.parse import Spec, Update
 from gibbsite.plans.schedule.registry import Facts, find_kernel
 
@@ -36,7 +36,8 @@ def jointly_gaussian(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[
 def is_small(facts: Facts, sites: Sequence[str]) -> bool:
     """Whether a joint Gaussian draw cannot take more than `limits.CLOSE` times what draws in turn do."""
     layout = joint_gaussian(facts.density, tuple(sites)).layout
-    return (layout.rest + layout.border) ** 3 / 3 / ARITHMETIC < CLOSE * SWEEP
+    arithmetic = (layout.rest + layout.border) ** 3 / 3
+    return WORTH["arithmetic"] * arithmetic < CLOSE * WORTH["sweep"]
 
 
 def augmented(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:

@@ -161,15 +161,17 @@ def integrated_time(draws: np.ndarray) -> float:
 class Candidate:
     """A schedule that a model could have, as `text`, and which rewrite made it.
 
-    `work` is that of a sweep, a count of operations which is the same on every machine. `times` are the
-    least and the most integrated autocorrelation time, in sweeps, that are predicted for the site that moves
-    least, and `measured` what a trial found; `slowest` names the tie that decides. `refused` says what kept
+    `work` is what a sweep takes and `compiling` what its program does, in processor nanoseconds for four
+    chains, by counts of operations which are the same on every machine. `times` are the least and the most
+    integrated autocorrelation time, in sweeps, that are predicted for the site that moves least, and
+    `measured` what a trial found; `slowest` names the tie that decides. `refused` says what kept
     it from being weighed; `chosen` is whether it is the model's schedule, and `because` then the one reason.
     """
 
     text: str
     rewrite: str
     work: float = math.nan
+    compiling: float = math.nan
     times: tuple[float, float] = (math.nan, math.nan)
     measured: float | None = None
     slowest: str = ""
@@ -178,21 +180,16 @@ class Candidate:
     because: str = ""
 
     @property
-    def predicted(self) -> float:
-        """Effective draws per million operations: between what the least and the most time give, their
-        geometric mean."""
-        return 1e6 / (self.work * math.sqrt(self.times[0] * self.times[1]))
-
-    @property
     def efficiency(self) -> float:
-        """Effective draws per million operations, as measured where a trial tells, else as predicted."""
-        return self.predicted if self.measured is None else 1e6 / (self.work * self.measured)
+        """Effective draws per processor second of sampling, of four chains: by the time that a trial found,
+        else by that between the least and the most, their geometric mean."""
+        times = math.sqrt(self.times[0] * self.times[1]) if self.measured is None else self.measured
+        return 4e9 / (self.work * times)
 
     def outcome(self, times: float | None, per_second: float | None) -> Mapping[str, Any]:
         """What was predicted beside what came of it in a run: `times`, the integrated autocorrelation time
-        of its slowest number, in sweeps, and effective draws `per_second`. Of a unit of work a nanosecond is
-        expected, for four chains."""
-        each = None if math.isnan(self.work) else 4e3 * self.efficiency
+        of its slowest number, in sweeps, and effective draws `per_second`."""
+        each = None if math.isnan(self.work) else self.efficiency
         predicted = {"times": self.times, "tried": self.measured, "ess_per_second": each}
         return {
             "schedule": self.text,
@@ -207,12 +204,14 @@ class Candidate:
             return f"{self.text}: {self.because}"
         low, high = self.times
         between = f"{low:.1f}" if high < 1.05 * low else f"{low:.1f} to {high:.0f}"
-        told = f"time of the slowest {between} predicted"
+        told = f"its slowest number remembers {between} sweeps, as predicted"
         if self.measured is not None:
-            told = f"time of the slowest {self.measured:.1f} as tried"
-        head = f"{self.text}: {self.efficiency:.3g} effective draws per million operations"
-        why = self.because or self.slowest
-        return f"{head} ({self.work:,.0f} a sweep, {told}{f'; {why}' if why else ''})"
+            told = f"its slowest number remembers {self.measured:.1f} sweeps, as tried"
+        rate = float(f"{self.efficiency:.2g}")
+        head = f"{self.text}: about {rate:,.0f} effective draws per processor second"
+        why = f". {self.because}" if self.because else f": {self.slowest}" if self.slowest else ""
+        takes = f"{self.work / 1e3:,.0f} µs a sweep, {self.compiling / 1e9:.0f} s to compile"
+        return f"{head} ({takes}; {told}{why})"
 
 
 def told(candidates: tuple[Candidate, ...], most: int = 4) -> list[str]:

@@ -22,7 +22,7 @@ from gibbsite.density.model.bounds import base_constraint
 from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.elimination.tables.collect import Summed, Tables, summed
 from gibbsite.errors import ModelError, ScheduleError
-from gibbsite.plans.candidates.limits import CLOSE, MOST_ENTRIES, OPERATION, STUCK_STATES, SWEEP, WINDOWS
+from gibbsite.plans.candidates.limits import CLOSE, MOST_ENTRIES, STUCK_STATES, WINDOWS, WORTH
 from gibbsite.plans.schedule.irreducible import connected, frozen, possible_entries, prior_states
 from gibbsite.plans.schedule.parse import Update
 
@@ -190,7 +190,8 @@ def _small(marginal: TableMarginal | str) -> bool:
     """Whether a joint draw takes no more than what predictions are wrong by."""
     if isinstance(marginal, str):
         return False
-    return OPERATION * marginal.plan.operations + marginal.plan.entries < CLOSE * SWEEP
+    parts = {"operation": marginal.plan.operations, "element": marginal.plan.entries}
+    return sum(WORTH[kind] * n for kind, n in parts.items()) < CLOSE * WORTH["sweep"]
 
 
 def _swept(facts: Any, units: Units) -> bool:
