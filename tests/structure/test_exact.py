@@ -1,6 +1,7 @@
 """Chains between structures against exact answers."""
 
 import gibbsite
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -168,3 +169,72 @@ def test_continuous_draws_that_decide():
     draws = run.draws
     assert ((draws["a"] + 1 > draws["b"]) == (draws["a+b?"] == 1)).all()
     assert (draws["c"][draws["c?"] == 1] < 0.5).all()
+
+
+@pytest.mark.slow
+def test_regression_with_a_variable_number_of_knots():
+    """A line with none, one or two bends: where they are is enumerated, slopes are Gaussian."""
+    x, grid = np.linspace(-1.0, 1.0, 9), np.array([-0.6, -0.2, 0.2, 0.6])
+    y = np.array([0.9, 0.7, 0.2, 0.1, -0.1, 0.3, 0.8, 0.9, 1.6])
+    priors = [0.3, 0.4, 0.3]
+
+    def model(x, y):
+        count = sample("count", dist.Categorical(probs=np.array(priors)))
+        slope = sample("slope", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+        line = slope[0] + slope[1] * x
+        if count:
+            with plate("knots", count):
+                at = sample("at", dist.Categorical(probs=np.full(4, 0.25)))
+                bend = sample("bend", dist.Normal(0.0, 2.0))
+            line = line + (jnp.maximum(x[:, None] - jnp.asarray(grid)[at], 0.0) * bend).sum(axis=1)
+        with plate("n", len(x)):
+            sample("y", dist.Normal(line, 0.4), obs=y)
+
+    logs = []
+    for count, prior in enumerate(priors):
+        each = []
+        for at in np.ndindex(*(4,) * count):
+            bends = np.maximum(x[:, None] - grid[np.array(at, int)], 0.0)
+            cov = 0.16 * np.eye(9) + 1.0 + np.outer(x, x) + 4.0 * bends @ bends.T
+            each.append(stats.multivariate_normal(np.zeros(9), cov).logpdf(y) - count * np.log(4))
+        logs.append(np.log(prior) + logsumexp(each))
+    weights = np.exp(np.array(logs) - logsumexp(logs))
+    run = gibbsite.model(model, x, y).sample(draws=4000, warmup=200, chains=2, seed=5)
+    assert len(run.structures) == 3
+    for s in run.structures:
+        agrees(s.probability, s.error, weights[s.given["count"]])
+
+
+def cart(x, y):
+    """A tree over two columns: a node splits with probability .6, at a column's 0, while there is depth."""
+
+    def node(name, rows, depth):
+        if depth and sample(f"split{name}", dist.Bernoulli(0.6)):
+            column = sample(f"column{name}", dist.Bernoulli(0.5))
+            left = x[:, int(column)] < 0
+            node(f"{name}l", rows & left, depth - 1)
+            node(f"{name}r", rows & ~left, depth - 1)
+        elif rows.any():
+            level = sample(f"level{name}", dist.Normal(0.0, 1.0))
+            sample(f"y{name}", dist.Normal(level, 0.5).expand([int(rows.sum())]).to_event(1), obs=y[rows])
+
+    node("", np.ones(len(y), bool), 1)
+
+
+def test_a_tree_that_decides_where_it_branches():
+    """Trees of a small table: the three there are, with Gaussian evidences in closed form."""
+    x = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1], [-1, 1], [1, 1]], float)
+    y = np.array([-0.4, 0.3, -0.2, 0.9, 0.5, 0.6])
+
+    def leaf(rows):
+        n = int(rows.sum())
+        return stats.multivariate_normal(np.zeros(n), 0.25 * np.eye(n) + 1.0).logpdf(y[rows])
+
+    logs = {"split = 0": np.log(0.4) + leaf(np.ones(6, bool))}
+    for column in range(2):
+        left = x[:, column] < 0
+        logs[f"split = 1, column = {column}"] = np.log(0.3) + leaf(left) + leaf(~left)
+    total = logsumexp(list(logs.values()))
+    run = gibbsite.model(cart, x, y).sample(draws=3000, warmup=100, chains=2, seed=6)
+    for name, log in logs.items():
+        agrees(*share(run, name), np.exp(log - total))

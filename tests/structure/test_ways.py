@@ -1,5 +1,6 @@
 """Where Python asks, and which way is proposed from which."""
 
+import gibbsite
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -124,6 +125,28 @@ def test_values_of_continuous_draws_are_refused(ask):
 
     with pytest.raises(ModelError, match="jnp"):
         first_asked(positive, (1.0,), {}, {})
+
+
+def test_names_that_collide_are_told():
+    """Where one way alone has a site twice; and where a plate is called as the site that is its size."""
+
+    def twice(x):
+        loc = sample("c", dist.Bernoulli(0.5))
+        if loc == 1:
+            loc = sample("c", dist.Normal(0.0, 1.0))
+        sample("x", dist.Normal(loc, sample("s", dist.Gamma(2.0, 2.0))), obs=x)
+
+    with pytest.raises(ModelError, match="where c = 1: the site 'c' is sampled twice under one name"):
+        gibbsite.model(twice, 0.5).sample(draws=1, warmup=0, chains=1)
+
+    def size(x):
+        count = sample("k", dist.Poisson(2.0))
+        with plate("k", int(count) + 1):
+            a = sample("a", dist.Normal(0.0, 1.0))
+        sample("x", dist.Normal(a.sum(), 1.0), obs=x)
+
+    with pytest.raises(ModelError, match="'k' is the name of a site and of a plate"):
+        gibbsite.model(size, 0.5)
 
 
 def test_a_loop_that_does_not_end_is_told():

@@ -380,7 +380,9 @@ def first_asked(
         def settled(names: list[str]) -> bool:
             probes = {n: _probe(here.discrete[n]) for n in names}
             there = _stopped(fn, args, kwargs, {**given, **probes})
-            return there.error is None or (there.place, there.names) != (here.place, here.names)
+            # a second site or plate of one name ends the run before it is counted
+            further = (there.place, there.names) != (here.place, here.names)
+            return there.error is None or further or "unique names" in str(there.error)
 
         needed = list(here.discrete)
         if not needed or not settled(needed):
