@@ -44,7 +44,7 @@ def a_number(y):
 
 
 CASES = [
-    (never, (Y,), r"'never' was given 'y', and nothing reads its values: .*`numpyro.sample\('y', …, obs=y\)`"),
+    (never, (Y,), r"'never' was given 'y', and nothing reads its values: .*sample\('y', …, obs=y\)`"),
     (length_alone, (Y, Y), "nothing reads its values"),
     (looped, (Y[:3],), "nothing reads its values"),
     (a_number, (1.5,), "nothing reads its values"),

@@ -55,9 +55,18 @@ def elpd_of(run: Any) -> Any:
     out.elpd_i = xr.DataArray(np.asarray(out.elpd_i), dims="datum", coords={"datum": names})
     out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
     out.summed, out.integrated, out.given = found.summed, found.integrated, found.given
+    sites = run.plan.density.sites
+    out.labels = tuple(n for n in found.given if n in sites and sites[n].discrete)
     out.warning = bool(out.warning) or bool(found.given)
     out.data, out.weighed = _data(run), True
     return out
+
+
+def given_text(elpd: Any) -> str:
+    """What an `elpd_of` is given that it should not be: "its labels (z), b"; empty where there is nothing."""
+    labels = getattr(elpd, "labels", ())
+    rest = [n for n in getattr(elpd, "given", ()) if n not in labels]
+    return ", ".join([f"its labels ({', '.join(labels)})"] * bool(labels) + rest)
 
 
 def given_all(run: Any) -> Any:

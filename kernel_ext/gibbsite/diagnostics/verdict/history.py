@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gibbsite.diagnostics.verdict.compare import Comparison, compare
+from gibbsite.diagnostics.verdict.elpd import given_text
 from gibbsite.errors import GibbsiteError
 from gibbsite.showing import Live, views
 
@@ -106,8 +107,8 @@ def elpd_text(elpd: Any) -> str:
     these could not be summed or integrated out; a dash where there is none."""
     if elpd is None:
         return "–"
-    given = getattr(elpd, "given", ())
-    told = f" given {', '.join(given)}" if given else " *" * bool(elpd.warning)
+    given = given_text(elpd)
+    told = f" given {given}" if given else " *" * bool(elpd.warning)
     return f"{elpd.elpd:.1f} ± {elpd.se:.1f}{told}"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.diagnostics.verdict.elpd import difference
+from gibbsite.diagnostics.verdict.elpd import difference, given_text
 from gibbsite.errors import GibbsiteError
 from gibbsite.storage.checkpoint import data_hash
 
@@ -85,7 +85,7 @@ def predictions(first: Any, second: Any) -> Predictions:
         told = f"they predict different data ({other}), so that neither predictions nor estimates compare"
         return Predictions(names, nan, nan, rows, reason=told)
     apart, se = difference(a, b)
-    notes = [f"{name} is given {', '.join(e.given)}, which flatters it" for name, e in
+    notes = [f"{name} is given {given_text(e)}, which flatters it" for name, e in
              zip(names, (a, b), strict=True) if e.given]  # fmt: skip
     notes += [
         f"Importance ratios of {name} are not reliable (Pareto k above {e.good_k:.2f})"

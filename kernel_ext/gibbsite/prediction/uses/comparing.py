@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.diagnostics.verdict.elpd import difference
+from gibbsite.diagnostics.verdict.elpd import difference, given_text
 from gibbsite.diagnostics.verdict.predictions import SMALL, other_data
 from gibbsite.errors import DataError, OptionError
 from gibbsite.ground.arguments import shown
@@ -150,8 +150,7 @@ def _caveats(runs: Sequence[tuple[Any, Any]], entries: list[Entry], n: int) -> l
     if n < _FEW:
         out.append(f"with fewer than {_FEW} observations the errors of differences are too small")
     for (run, elpd), e in zip(runs, entries, strict=True):
-        if getattr(elpd, "given", ()):
-            told = ", ".join(elpd.given)
+        if told := given_text(elpd):
             out.append(
                 f"{e.name}: given {told}, drawn with the very data that are left out: it may be too high"
             )
