@@ -72,7 +72,8 @@ def given_text(elpd: Any) -> str:
 def given_all(run: Any) -> Any:
     """The same given the draws of all latents: weights for what was drawn at these."""
     values = log_likelihood(run.plan, {INPUTS_KWARG: run.plan.inputs}, run.draws, run.settings.seed)
-    return _loo(run.to_datatree(), _columns(values, scored(run)))
+    tree = run.to_datatree()
+    return _loo(tree, _columns(values, scored(run)), _relative_efficiency(tree))
 
 
 def _data(run: Any) -> tuple[np.ndarray, np.ndarray]:
