@@ -363,7 +363,9 @@ def test_many_draws_are_written_to_files(run, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "values", [(1.0, 3.0), (1, True), ("one", "three"), (jnp.sin, jnp.cos), ({1.0}, {3.0})], ids=str
+    "values",
+    [(1.0, 3.0), (1, True), ("one", "three"), (jnp.sin, jnp.cos), ({1.0}, {3.0})],
+    ids=["number", "flag", "text", "function", "set"],
 )
 def test_what_is_compiled_in_is_asked_anew(values):
     """An argument that is no array is a constant of the program: another value is another program."""
