@@ -180,11 +180,15 @@ class Candidate:
     because: str = ""
 
     @property
+    def predicted(self) -> float:
+        """Effective draws per processor second of sampling, of four chains, by the time between the least and
+        the most, their geometric mean."""
+        return 4e9 / (self.work * math.sqrt(self.times[0] * self.times[1]))
+
+    @property
     def efficiency(self) -> float:
-        """Effective draws per processor second of sampling, of four chains: by the time that a trial found,
-        else by that between the least and the most, their geometric mean."""
-        times = math.sqrt(self.times[0] * self.times[1]) if self.measured is None else self.measured
-        return 4e9 / (self.work * times)
+        """The same by the time that a trial found, else as predicted."""
+        return self.predicted if self.measured is None else 4e9 / (self.work * self.measured)
 
     def outcome(self, times: float | None, per_second: float | None) -> Mapping[str, Any]:
         """What was predicted beside what came of it in a run: `times`, the integrated autocorrelation time
