@@ -468,3 +468,23 @@ def test_single_precision_keeps_six_digits(name):
         for n, g in true_slope.items():  # by the logarithm, as chains move
             x = {**case.state, **at}[n]
             np.testing.assert_allclose(x * slope[n], x * g, rtol=2e-4, atol=2e-5, err_msg=n)
+
+
+def hazards(events, at_risk, z):
+    beta = numpyro.sample("beta", dist.Normal(0, 10))
+    hazard = numpyro.sample("hazard", dist.Gamma(0.01, 0.01).expand([events.shape[1]]))
+    numpyro.sample("events", dist.Poisson(at_risk * jnp.exp(beta * z)[:, None] * hazard), obs=events)
+
+
+@pytest.mark.parametrize("beta", [-3.0, 0.5, 3.0])
+def test_exposures_of_zero_have_slopes(beta):
+    at_risk, z = np.tril(np.ones((6, 4))), np.arange(6.0)
+    events = np.eye(6, 4)
+    model = gb.model(hazards, events, at_risk, z)
+    marginal, data = model.marginal("hazard"), model.density.arguments.arrays
+    rate = at_risk * np.exp(beta * z)[:, None]
+    share = (rate * z[:, None]).sum(0) / (0.01 + rate.sum(0))
+    slope = -beta / 100 + (events.T @ z).sum() - ((0.01 + events.sum(0)) * share).sum()
+    kernels = jax.grad(lambda b: marginal.logdensity_at({"beta": b}, data))(jnp.float32(beta))
+    public = jax.grad(lambda b: marginal.logdensity({"beta": b}))(jnp.float32(beta))
+    np.testing.assert_allclose([kernels, public], slope, rtol=1e-5)

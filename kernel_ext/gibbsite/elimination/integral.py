@@ -18,6 +18,7 @@ from gibbsite.elimination.integrals.conjugate import Latents, Message, Moments
 from gibbsite.elimination.integrals.parts import check_finite, messages_of
 from gibbsite.elimination.marginal import Marginal, summed_terms
 from gibbsite.elimination.tabled import TableMarginal, of_values
+from gibbsite.elimination.tables.safe import guarded
 from gibbsite.errors import ModelError
 
 # joint values of discrete sites that the continuous ones of a block are integrated out for one by one
@@ -135,7 +136,9 @@ class IntegralMarginal(Marginal):
         if self.tables is not None:
             found = self.tables.logdensity_at(places, data, apart, held) - total
         else:
-            found = summed_terms(self.density, places, data, at_distances(self.density, apart or {})) - total
+            # an exposure of zero adds log 0 times no count, whose slope would not be a number
+            density = guarded(self.density)
+            found = summed_terms(density, places, data, at_distances(self.density, apart or {})) - total
         return _possible(found)
 
     def _of_each(self, rest: Latents, data: Any, apart: Latents | None = None, held: bool = True) -> Any:
