@@ -15,6 +15,7 @@ from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 
 xr = later("xarray")
+az = later("arviz_stats.base")
 
 _NAME = "all"
 _LEAST_TAIL = 5
@@ -182,9 +183,13 @@ def _mcse(log_weights: Any, flat: np.ndarray) -> float:
 
 def _relative_efficiency(tree: Any) -> float:
     """Effective draws per draw, the mean over all scalars, as ArviZ has it; computed once."""
-    if tree["posterior"].sizes["chain"] == 1:
+    posterior = tree["posterior"]
+    if posterior.sizes["chain"] == 1:
         return 1.0
-    sizes = tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"]
-    ess = tree["posterior"].to_dataset().azstats.ess(method="mean")
-    each = np.concatenate([np.ravel(v.values) for v in ess.data_vars.values()])
-    return float(np.nanmean(each) / sizes) if np.isfinite(each).any() else 1.0
+    found = [
+        az.array_stats.ess(v.values, chain_axis=0, draw_axis=1, method="mean")
+        for v in posterior.data_vars.values()
+    ]
+    each = np.concatenate([np.ravel(v) for v in found])
+    count = posterior.sizes["chain"] * posterior.sizes["draw"]
+    return float(np.nanmean(each) / count) if np.isfinite(each).any() else 1.0
