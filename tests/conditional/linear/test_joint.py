@@ -242,8 +242,8 @@ def test_what_is_not_gaussian_together_is_refused_with_the_reason():
 
 
 def test_the_default_joins_what_is_coupled_and_gaussian_together():
-    # the three precisions in turn: without the lines their draw takes eight times the work
-    assert gb.model(rats).schedule().text == "Conjugate [centre trend alpha beta] (*) Conjugate tau"
+    # measured: the precisions' 6263 effective draws of 8000 in .53 processor seconds, in turn 1209 in .20
+    assert gb.model(rats).schedule().text == "Collapsed [tau centre trend alpha beta]"
     assert gaussian_blocks(gb.model(factors).density, ["mean", "loading", "score"]) == {
         "mean": ("mean", "loading"),
         "loading": ("mean", "loading"),

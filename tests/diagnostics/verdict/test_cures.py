@@ -83,7 +83,7 @@ def test_what_was_weighed_is_weighed_again_by_how_long_a_run_remembers():
     found = cures(ended(model, in_turn, ["v"], ess=2000.0))  # two steps: nothing does better for the work
     assert without not in [c.value for c in found]
     first, *_ = cures(ended(model, without, ["v"], ess=40.0))  # far longer than predicted
-    assert first.value == in_turn and first.expects.startswith(
+    assert first.value == "NUTS [mu v t]" and first.expects.startswith(
         "v remembers 100 steps, where 1 were predicted"
     )
     found = cures(ended(model, without, ["v"], ess=1900.0))  # about as predicted

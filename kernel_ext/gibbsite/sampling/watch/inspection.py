@@ -329,7 +329,8 @@ class Looking(Deriving, Predicting, Shown):
         on_disk = self._stored(draws_left + (warmup_left if self.settings.keep_warmup else 0))
         return Snapshot(
             status=self._status,
-            message=self._message or getattr(self._engine, "waits", None),  # engines of workers have it
+            # engines of workers have it; the thread that waited may outlive a run that was stopped
+            message=self._message or (getattr(self._engine, "waits", None) if self.going else None),
             chains=self._chains,
             warmup_done=min(steps, warmup),
             warmup_total=warmup,
