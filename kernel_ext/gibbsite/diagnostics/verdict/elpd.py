@@ -182,7 +182,7 @@ def _mcse(log_weights: Any, flat: np.ndarray) -> float:
 
 
 def _relative_efficiency(tree: Any) -> float:
-    """Effective draws per draw, the mean over all scalars, as ArviZ has it; computed once."""
+    """Effective draws per draw, the mean over all scalars, as ArviZ has it."""
     posterior = tree["posterior"]
     if posterior.sizes["chain"] == 1:
         return 1.0

@@ -282,5 +282,7 @@ def _decided(best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
         slow = max(found, key=found.__getitem__)
         return f"Chosen by a trial: drawn in turn, {slow} remembers {found[slow]:.1f} sweeps"
     if regret > 1.05:
-        return f"Chosen because at worst it takes {regret:.1f} times what the best would, compiling counted"
+        return (
+            f"Chosen because whatever is not known, it takes {regret:.1f} times the best one's time at most"
+        )
     return "Chosen because nothing else can be better"

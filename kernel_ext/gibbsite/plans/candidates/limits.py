@@ -6,7 +6,7 @@ those of runs: four chains, float32, two cores.
 
 # What a sweep is made of, and what one of each takes, in processor nanoseconds for four chains: fitted to the
 # times of 148 schedules of 52 models (`python benchmarks/regret.py --fit`), which are within a factor of 1.8
-# of the count, and within 1.4 of each other's in a model.
+# of the count, and within 1.5 of each other's in a model.
 WORTH = {
     "element": 1.0,  # of an elementwise operation
     "costly element": 4.0,  # an exponential, a logarithm, random bits

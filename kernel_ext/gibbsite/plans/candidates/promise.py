@@ -120,8 +120,6 @@ def _elements(variable: Any) -> int:
 
 
 _OWN = {"NUTS": GRADIENT_TIMES, "HMC": GRADIENT_TIMES, "Slice": SLICE_ALONE_TIMES, "Collapsed": SLICE_TIMES}
-
-
 _GRADIENT = Counted({"gradient": 1})
 
 
