@@ -133,7 +133,7 @@ def _interrupt_once_sampling(run):
 
 def test_a_second_run_with_new_data_compiles_nothing(model, whole):
     other = gb.model(model.fn, model.args[0][::-1].copy())
-    engine = whole._engine
+    engine = model.sample(**OPTIONS)._engine  # that of `whole` may have left the store
     run = other.sample(**OPTIONS)
     assert run._engine._programs is engine._programs
     # the same data in another order: draws of z differ, its sites' posterior does not
@@ -143,6 +143,7 @@ def test_a_second_run_with_new_data_compiles_nothing(model, whole):
 def test_a_second_run_of_the_same_structure_compiles_nothing(model, whole, caplog):
     """No program at all, small ones included: JAX says so itself."""
     other = gb.model(model.fn, model.args[0][::-1].copy())
+    model.sample(**OPTIONS)  # those of `whole` may have left the store
     plan = other.plan(SCHEDULE)  # the analysis of the new data runs small operations of its own
     options = {name: v for name, v in OPTIONS.items() if name != "schedule"}
     jax.config.update("jax_log_compiles", True)
