@@ -45,8 +45,7 @@ from gibbsite.sampling.derived.derived import Derived
 from gibbsite.sampling.engine.abandonable import Work
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.in_flight import Flight
-from gibbsite.sampling.engine.initial import superchains
-from gibbsite.sampling.engine.not_finite import first_undefined, undefined_error
+from gibbsite.sampling.engine.initial import first_undefined, superchains, undefined_error
 from gibbsite.sampling.engine.resources import Place, bytes_per_draw
 from gibbsite.sampling.engine.stages import ANALYSING, COMPILING, SAMPLING, STARTING, WARMING, Stages, Ticker
 from gibbsite.sampling.engine.starting import Start, Starting
