@@ -46,6 +46,7 @@ ARGUMENTS = {
     "hard": "camel --draws 50",
     "regret": "pumps --draws 100",
     "steady_state": "--draws 200 --seeds 1 --models 'eight schools'",
+    "special_cases": "",
     "store_cost": "",
     "sweep_handwritten": "gmm",
     "tape_overhead": "200",

@@ -15,7 +15,7 @@ import gibbsite as gb
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from gibbsite.sampling import run as run_module
+from gibbsite.sampling import execution as run_module
 from gibbsite.storage import arrays
 
 DRAWS, CHAINS, ROUNDS = 20_000, 4, 3

@@ -9,7 +9,7 @@ from typing import Any
 
 from gibbsite.ground.process import Wait, after_fork, at_end
 from gibbsite.sampling.engine.abandonable import Work
-from gibbsite.sampling.prepare import made_ahead
+from gibbsite.sampling.start import made_ahead
 
 _log = logging.getLogger("gibbsite")
 # how long nothing must have happened before a preparation begins

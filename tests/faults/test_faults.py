@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from faults.kinds import AT_REST, WHILE_WRITING, Killed, draws_agree, failing
 from gibbsite.errors import CheckpointError, StoreError
-from gibbsite.sampling import run as run_module
+from gibbsite.sampling import execution as run_module
 from gibbsite.storage import checkpoint, committing, store
 from helpers.models.sampling_models import coins, data
 

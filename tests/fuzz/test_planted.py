@@ -153,7 +153,7 @@ def test_default_schedules_cross(case):
 def test_runs_that_are_not_finite_are_found(monkeypatch):
     """Told by the run as it is; with that taken away, seen in its draws."""
     assert "b[1] is nan in chain" in check_run(UNHELD)
-    monkeypatch.setattr("gibbsite.sampling.run.first_undefined", lambda plan, chunk: None)
+    monkeypatch.setattr("gibbsite.sampling.execution.first_undefined", lambda plan, chunk: None)
     with pytest.raises(AssertionError, match="b"):
         check_run(UNHELD)
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from gibbsite.errors import GibbsiteError, StoreError
 from gibbsite.ground.lock import writer
-from gibbsite.sampling import run as run_module
-from gibbsite.sampling.interrupts import termination
+from gibbsite.sampling import execution as run_module
+from gibbsite.sampling.start import termination
 from gibbsite.storage import checkpoint
 from helpers import TESTS
 from helpers.readers.said import said
@@ -28,7 +28,7 @@ import conftest
 import numpy as np
 from helpers.models.sampling_models import rates
 import gibbsite as gb
-from gibbsite.sampling import run as run_module
+from gibbsite.sampling import execution as run_module
 run_module._STORE_SHARE = 1e-9
 model = gb.model(rates, np.ones(3), np.arange(3.0))
 options = dict(draws=10**7, warmup=10, chains=2, chunk=20, store={folder!r})

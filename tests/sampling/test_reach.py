@@ -11,7 +11,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, StoreError
-from gibbsite.sampling import run as run_module
+from gibbsite.sampling import execution as run_module
 from gibbsite.storage import checkpoint, committing
 from gibbsite.views.run.words import progress
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gibbsite import sampling
 from gibbsite.errors import GibbsiteError, OptionError, UnknownNameError
-from gibbsite.kernels.blocks.random_walk import RandomWalk
+from gibbsite.kernels.blocks.metropolis import RandomWalk
 from gibbsite.kernels.nuts.block import LearntNUTS
 from gibbsite.sampling import wait_interruptibly
 from gibbsite.sampling.watch.pace import Pace

@@ -17,7 +17,7 @@ from pathlib import Path
 import gibbsite as gb
 import numpy as np
 import pytest
-from gibbsite.sampling import run as run_module
+from gibbsite.sampling import execution as run_module
 from gibbsite.storage import checkpoint
 from gibbsite.views.run_dashboard import Dashboard
 from gibbsite.watching import Watch

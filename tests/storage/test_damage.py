@@ -12,7 +12,7 @@ import gibbsite as gb
 import numpy as np
 import pytest
 from gibbsite.errors import CheckpointError, GibbsiteError, StoreError
-from gibbsite.sampling import run as run_module
+from gibbsite.sampling import execution as run_module
 from gibbsite.storage import checkpoint, committing, store
 from helpers.readers.committed import committed
 

@@ -10,7 +10,7 @@ import gibbsite as gb
 import numpy as np
 import pytest
 from gibbsite.errors import CheckpointError, StoreError
-from gibbsite.sampling import run as run_module
+from gibbsite.sampling import execution as run_module
 from gibbsite.storage import checkpoint, journal
 from gibbsite.watching import Watch
 from helpers.readers.committed import committed

@@ -61,7 +61,7 @@ def objects(url):
 @pytest.fixture
 def every_chunk(monkeypatch):
     """Commits after every chunk: many in the journal."""
-    monkeypatch.setattr("gibbsite.sampling.run._STORE_SHARE", np.inf)
+    monkeypatch.setattr("gibbsite.sampling.execution._STORE_SHARE", np.inf)
 
 
 def same(run, other):

@@ -18,7 +18,7 @@ import xarray as xr
 from gibbsite.errors import CheckpointError, ModelError, OptionError, StoreError
 from gibbsite.ground import lock
 from gibbsite.ground.lock import Lock
-from gibbsite.sampling import run as run_module
+from gibbsite.sampling import execution as run_module
 from gibbsite.storage import checkpoint, committing
 from gibbsite.storage.store import Store
 from helpers import TESTS

@@ -77,7 +77,7 @@ def test_what_is_known_at_the_beginning_changes_no_draw(run, tmp_path):
 def test_a_killed_run_goes_on_from_its_store(run, tmp_path, monkeypatch):
     """What was on disk before a structure became known and after it, in the journal: both go on, with the
     draws of a run that was never killed. Every other step is a draw."""
-    monkeypatch.setattr("gibbsite.sampling.run._STORE_SHARE", math.inf)
+    monkeypatch.setattr("gibbsite.sampling.execution._STORE_SHARE", math.inf)
     options = {"draws": 250, "warmup": 50, "chains": 2, "seed": 3, "thin": 2}
     counts = []
 

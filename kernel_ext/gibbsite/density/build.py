@@ -19,6 +19,7 @@ from gibbsite.density.model.bounds import (
     with_known_supports,
 )
 from gibbsite.density.model.collect import (
+    TRACER_ERRORS,
     ModelFacts,
     base_distribution,
     facts_of,
@@ -29,7 +30,6 @@ from gibbsite.density.model.collect import (
     support_indicators,
     weights_of,
 )
-from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.density.passes.pipeline import analysable
 from gibbsite.density.passes.program import Program
 from gibbsite.errors import DataError, GibbsiteError, ModelError

@@ -13,10 +13,10 @@ from gibbsite.conditional.linear.choose import coupled
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.residuals import at_distances
-from gibbsite.elimination.cost import count
 from gibbsite.elimination.integrals.conjugate import Latents, Message, Moments
 from gibbsite.elimination.integrals.parts import check_finite, messages_of
 from gibbsite.elimination.marginal import Marginal, summed_terms
+from gibbsite.elimination.plan import count
 from gibbsite.elimination.tabled import TableMarginal, of_values
 from gibbsite.elimination.tables.safe import guarded
 from gibbsite.errors import ModelError

@@ -11,10 +11,9 @@ import numpy as np
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.conditional.tables.factor import Factor
 from gibbsite.density import Density
-from gibbsite.elimination.cost import cost_text, plan_text
 from gibbsite.elimination.integrals.conjugate import Latents, Moments
 from gibbsite.elimination.marginal import Marginal, as_units
-from gibbsite.elimination.plan import Plan
+from gibbsite.elimination.plan import Plan, cost_text, plan_text
 from gibbsite.elimination.steps.semiring import SMOOTH, SUM
 from gibbsite.elimination.steps.step import Step, elements
 from gibbsite.elimination.tables.collect import Summed, Tables, summed

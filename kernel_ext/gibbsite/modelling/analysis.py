@@ -14,9 +14,9 @@ import numpy as np
 from gibbsite.density import Density, build_density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.handlers.params import with_constants
-from gibbsite.density.handlers.unset_params import LooseParam
 from gibbsite.density.liveness import check_proper
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.collect import LooseParam
 from gibbsite.density.model.names import printed, spelt_notes
 from gibbsite.errors import ModelError
 from gibbsite.explain.calls import check_arguments

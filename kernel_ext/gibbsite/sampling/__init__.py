@@ -11,9 +11,8 @@ from gibbsite.diagnostics.measures.snapshot import (
 )
 from gibbsite.sampling.joined import joined
 from gibbsite.sampling.load import Verified, load, runs, verify
-from gibbsite.sampling.prepare import made_ahead
 from gibbsite.sampling.run import Run, Settings
-from gibbsite.sampling.start import sample, start, wait_interruptibly
+from gibbsite.sampling.start import made_ahead, sample, start, wait_interruptibly
 
 __all__ = [
     "BlockStat",

@@ -28,7 +28,9 @@ def surroundings_of(plan: Plan) -> Surroundings:
 def engine_for(plan: Plan, settings: Settings, device: str | None, on: Any = None) -> tuple[Engine, Place]:
     """A compiled or yet to be compiled engine, and where it runs. Plans of equal `cache_key` share one; one
     that was prepared for the plan's model is taken. With an executor `on`, one that has chains stepped
-    there."""
+    there. A model whose structure changes makes its own."""
+    if hasattr(plan.origin, "engine_for"):
+        return plan.origin.engine_for(plan, settings, device, on)
     if on is not None:
         return _remote(plan, settings, device, on)
     key, place, make = _asked(plan, settings, device)

@@ -1,8 +1,8 @@
 """Runs read back from disk. Nothing in the file is executed."""
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial as partial_of
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts_in
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.watch.results import Results
+from gibbsite.sampling.watch.until import Until
 from gibbsite.storage import checkpoint, journal
 from gibbsite.storage.described import plan_without_model
 from gibbsite.storage.facts import checked_facts, checked_settings
@@ -73,6 +74,11 @@ def read_back(where: Path | Objects, *given: Any, **named: Any) -> Run:
         return read_folder(folder, *given, objects=where, **named)
 
 
+def kind_of(changing: bool) -> type[Run]:
+    """The runs of models whose structure is changing, or of others."""
+    return above.ask("structure").StructureRun if changing else Run
+
+
 def read_folder(
     folder: Path,
     planned: Callable[[dict[str, Any]], Plan] | None,
@@ -104,8 +110,7 @@ def read_folder(
     else:
         checkpoint.same_versions(facts["versions"])
         plan = checked_plan(planned({**described, "structures": facts.get("structures")}), described)
-    kind = Run if facts.get("structures") is None else above.ask("structure").StructureRun
-    run = kind(plan, None, settings)
+    run = kind_of(facts.get("structures") is not None)(plan, None, settings)
     if partial:
         wrong = read_whole(folder, facts["draws"], run.kept)
         if not wrong:
@@ -134,8 +139,7 @@ def read_folder(
         store.expect(facts)
         run.attach_store(store)
     if planned is not None:
-        makes = getattr(plan.origin, "engine_for", engine_for)  # a model whose structure changes has its own
-        engine, place = makes(plan, settings, device, on)
+        engine, place = engine_for(plan, settings, device, on)
         _same_surroundings(engine, facts.get("surroundings"))
         run.give_engine(engine, place)
     return run
@@ -290,3 +294,48 @@ def checked_plan(plan: Plan, described: dict[str, Any]) -> Plan:
             f"{plan.schedule_text!r}; continue with the saved one, or start a new run"
         )
     return plan
+
+
+# what may be another than when the run began: how far it is to go, and what does not change draws
+_FREE = ("draws", "chunk")
+
+
+def taken_up(
+    folder: Path | Objects,
+    plan: Plan,
+    settings: Settings,
+    *,
+    until: Until | None,
+    max_draws: int,
+    device: str | None = None,
+    on: Any = None,
+    init: Mapping[str, np.ndarray] | None = None,
+    durable: bool = True,
+) -> Run:
+    """The run in `folder`, ready to be started, or finished where nothing is left to do.
+
+    It streams to `folder` from now on, also where it was saved there. `draws` of the settings counts all
+    draws per chain, those that are there included. Raises `CheckpointError` where the run was begun with
+    another model, data, schedule, versions or options, or is damaged.
+    """
+
+    def planned(described: Mapping[str, Any]) -> Plan:
+        known = described["structures"]
+        return plan if known is None else plan.origin.plan_of(known, plan.schedule_text)  # type: ignore[union-attr]
+
+    run = read_back(folder, planned, device, on=on, streaming=True, durable=durable)
+    then, now = asdict(run.settings), asdict(settings)
+    differ = [name for name in now if name not in _FREE and then[name] != now[name]]
+    if differ:
+        raise CheckpointError(
+            f"the run in {str(folder)!r} was begun with {_told(then, differ)}; asked for is "
+            f"{_told(now, differ)}. Ask for what it began with to go on with it, or choose another path"
+        )
+    run.begin_from(init)
+    run.aim(settings, until, max_draws)
+    return run
+
+
+def _told(settings: Mapping[str, Any], names: list[str]) -> str:
+    shown = {n: ",".join(v) if isinstance(v := settings[n], tuple) else v for n in names}
+    return ", ".join(f"{name}={value!r}" for name, value in shown.items())

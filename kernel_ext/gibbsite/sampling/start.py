@@ -2,9 +2,14 @@
 
 import inspect
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from gibbsite.errors import ArgumentError, nearest
 from gibbsite.ground import arguments as sensible
@@ -12,10 +17,10 @@ from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling import options
 from gibbsite.sampling.engine.initial import checked_starts
 from gibbsite.sampling.engine.resources import planned
-from gibbsite.sampling.engines import engine_for
+from gibbsite.sampling.engine.stages import ANALYSING
+from gibbsite.sampling.engines import engine_ahead, engine_for
 from gibbsite.sampling.hosts import Host, this_host
-from gibbsite.sampling.interrupts import interrupts, termination
-from gibbsite.sampling.resume import taken_up
+from gibbsite.sampling.load import kind_of, taken_up
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.watch.until import Until
 from gibbsite.storage.objects import holds_run, store_in
@@ -116,16 +121,16 @@ def made(
     condition = None if target is None else Until.parse(target, settings.chains)
     path = options.folder(store)
     options.again(resume, path)
-    given, own = None, plan.origin if hasattr(plan.origin, "run_kind") else None
-    if own is not None:  # a model whose structure changes
-        given = own.starts(settings, init)
+    given, changing = None, hasattr(plan.origin, "starts")
+    if plan.origin is not None and changing:  # a model whose structure changes
+        given = plan.origin.starts(settings, init)
     elif options.starts(init):
         of_all = checked_starts(plan, settings.all_chains or settings.chains, options.starts(init))
         here = slice(settings.first_chain, settings.first_chain + settings.chains)
         given = {n: v[here] for n, v in of_all.items()}
     if on is not None:
         options.elsewhere(on, host, shard)
-    engine, place = (engine_for if own is None else own.engine_for)(plan, settings, device, on)
+    engine, place = engine_for(plan, settings, device, on)
     s = settings
     planned(plan, s.chains, s.draws, s.warmup, s.keep_warmup, s.thin, s.keep)
     folder = None if path is None else this_host(host).folder_of(path)
@@ -144,7 +149,7 @@ def made(
         if run.status == "finished":  # other hosts, that hold less of it, would wait for this one
             engine.in_step(run.kept.steps)
         return run
-    return (Run if own is None else own.run_kind)(
+    return kind_of(changing)(
         plan,
         engine,
         settings,
@@ -258,3 +263,78 @@ def wait_interruptibly(run: Run) -> Run:
 
     with interrupts(on_interrupt):
         return run.wait()
+
+
+def made_ahead(
+    plan: Callable[[], Plan],
+    tell: Callable[[str, bool], None],
+    awaited: Callable[[Callable[[], bool]], None],
+    *,
+    device: str | None = None,
+    **asked: Any,
+) -> None:
+    """Have the programs made that a run of the plan with these options takes, and nothing run.
+
+    `tell(stage, breakable)` is told what it is at; `awaited` is given a function that says whether a run
+    waits for that. A run that begins meanwhile takes over what is there, and waits for the rest. Raises what
+    the run would raise.
+    """
+    tell(ANALYSING, False)
+    found = plan()
+    engine = engine_ahead(found, settings_for(**asked), device)
+    awaited(lambda: engine.awaited)
+    with engine.surroundings.carried(), jax.default_device(engine.devices[0]):
+        engine.compile(tell)
+        engine.compile_rest()
+
+
+@contextmanager
+def interrupts(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Have SIGINT call `handler`, where this thread may say so, and leave all as it was."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def termination(stop: Callable[[], bool]) -> Iterator[None]:
+    """Put SIGTERM off until the run has ended and is on disk: batch systems send it some time before they
+    kill.
+
+    The first one calls `stop`, and is delivered when the context is left, to whom it would have gone. A
+    second one is delivered at once, and so is the first where `stop` returns False: there was no run yet.
+    Where the process ignores SIGTERM, it still does.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or before in (signal.SIG_IGN, None):
+        yield
+        return
+    waiting = False
+
+    def deliver() -> None:
+        nonlocal waiting
+        waiting = False
+        signal.signal(signal.SIGTERM, before)
+        signal.raise_signal(signal.SIGTERM)
+
+    def handler(number: int, frame: Any) -> None:
+        nonlocal waiting
+        if waiting or not stop():
+            deliver()
+        else:
+            waiting = True
+
+    signal.signal(signal.SIGTERM, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if waiting:
+            deliver()

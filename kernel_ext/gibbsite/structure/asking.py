@@ -18,8 +18,7 @@ from numpyro.distributions import constraints
 from numpyro.primitives import Messenger
 
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.collect import base_distribution, run_model
-from gibbsite.density.model.tracers import TRACER_ERRORS
+from gibbsite.density.model.collect import TRACER_ERRORS, base_distribution, run_model
 from gibbsite.errors import GibbsiteError, ModelError, OptionError
 from gibbsite.explain.latent import told_latent
 from gibbsite.explain.spot import spot_of

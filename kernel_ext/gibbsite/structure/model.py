@@ -149,8 +149,6 @@ class Changing:
         """The plan of a saved run, which knows these structures."""
         return self.structured.plan(ways_from(structures), self.structured.inner_of(schedule))
 
-    run_kind = StructureRun
-
     def starts(self, settings: Any, init: Mapping[str, Any] | None = None) -> Any:
         """Where chains start: see `Structured.starts`."""
         return self.structured.starts(settings, init)

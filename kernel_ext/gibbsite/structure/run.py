@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from gibbsite.diagnostics.measures.convergence import worst_first
-from gibbsite.diagnostics.measures.preview import Preview
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
+from gibbsite.diagnostics.measures.thinned import Preview
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import a_name
 from gibbsite.kernels.nuts.report import Centring

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from gibbsite.tape.recording.record import Const, Record
+from gibbsite.tape.queries import nearest_controls
+from gibbsite.tape.recording.record import STATEMENTS, Const, Record
+
+if TYPE_CHECKING:
+    from gibbsite.tape.tape import Tape
 
 
 def untaken(record: Record) -> str | None:
@@ -101,9 +105,6 @@ def _written(value: Any) -> str:
         return str(value)
     return ""
 
-
-if TYPE_CHECKING:
-    from gibbsite.tape.tape import Tape
 
 FULL, ENDS, SHAPES, NAMES = range(4)  # how much of a value is told, from most to least
 
@@ -260,3 +261,25 @@ def text(tape: "Tape", depth: int | None, width: int) -> str:
         indent = "  " * (len(record.index) - 1)
         lines.append(indent + statement(tape, record, max(width - len(indent), 24)))
     return "\n".join(line[:width] for line in lines)
+
+
+def dot(tape: "Tape", depth: int) -> str:
+    """Data dependences as solid edges, control dependences as dashed ones."""
+    lines = [f"digraph {_quoted(tape.name)} {{", '  node [shape=box, fontname="monospace"];']
+    shown = [r for r in tape.walk() if len(r.index) <= depth]
+    for r in shown:
+        style = ""
+        if r.kind in STATEMENTS:
+            style = ", shape=circle" + (", style=filled" if r.kind == "observation" else "")
+        label = r.name if style and r.name else statement(tape, r)
+        lines.append(f"  {_quoted(r.ref)} [label={_quoted(label)}{style}];")
+    for r in shown:
+        lines += [f"  {_quoted(p.ref)} -> {_quoted(r.ref)};" for p in tape.references(r)]
+        lines += [
+            f"  {_quoted(p.ref)} -> {_quoted(r.ref)} [style=dashed];" for p in nearest_controls(tape, r)
+        ]
+    return "\n".join([*lines, "}"])
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -8,7 +8,6 @@ from typing import Any
 from gibbsite.errors import TapeError, UnknownNameError
 from gibbsite.tape import queries
 from gibbsite.tape.diff import TapeDiff, compare
-from gibbsite.tape.dot import dot
 from gibbsite.tape.page import TapeView, html
 from gibbsite.tape.recording.context import Context
 from gibbsite.tape.recording.python_calls import code_of
@@ -16,7 +15,7 @@ from gibbsite.tape.recording.record import STATEMENTS, Const, Record, Ref, index
 from gibbsite.tape.recording.recorder import Recorder
 from gibbsite.tape.recording.run import record_run
 from gibbsite.tape.replay import leaves, replay
-from gibbsite.tape.show import text
+from gibbsite.tape.show import dot, text
 from gibbsite.tape.slicing import cut, iterations
 
 

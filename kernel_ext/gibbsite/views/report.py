@@ -18,6 +18,7 @@ from gibbsite.errors import GibbsiteError, ModelError
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.checking import Checks
 from gibbsite.sampling.read_only import Outside
+from gibbsite.sampling.run import Run
 from gibbsite.storage.checkpoint import versions
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import STATUS
@@ -27,7 +28,7 @@ from gibbsite.views.posterior.gather import gather_posterior
 from gibbsite.views.predictions.checks import checks_html, checks_rows, legend_of
 from gibbsite.views.predictions.plots import head_of, prediction_html
 from gibbsite.views.run import centring, words
-from gibbsite.views.run.content import ENDED, RHAT_LIMIT, Content, RunLike, gather, status_of
+from gibbsite.views.run.content import ENDED, RHAT_LIMIT, Content, gather, status_of
 from gibbsite.views.run.convergence import rows_of
 from gibbsite.views.run.status import advice_html
 from gibbsite.views.run.words import duration
@@ -75,12 +76,12 @@ svg { max-width: 100%; height: auto; display: block; }
 """
 
 
-def write_report(run: RunLike, model: Any, path: str | PathLike[str]) -> Path:
+def write_report(run: Run, model: Any, path: str | PathLike[str]) -> Path:
     """Write graph, checks, convergence, summary, schedule and kept results of a run to one HTML file, and
     return its path.
 
     Args:
-        run: the run, finished or not; see `content.RunLike`.
+        run: the run, finished or not; see `gibbsite.sampling.run`.
         model: its `Model`: `graph`, `schedule()` and `source` are shown; None where it is not at hand.
         path: where to write; the folder must exist.
 
@@ -92,7 +93,7 @@ def write_report(run: RunLike, model: Any, path: str | PathLike[str]) -> Path:
     return target
 
 
-def report_html(run: RunLike, model: Any, head: str = "", above: str = "") -> str:
+def report_html(run: Run, model: Any, head: str = "", above: str = "") -> str:
     """The page as text; see `write_report`. `head` and `above`: markup for the page's head, and before all
     the rest of it."""
     content = gather(run, None, slots=PLOTTED, limit=LISTED)
@@ -141,7 +142,7 @@ def _head(content: Content) -> str:
     return "".join([*parts, "</header>\n"])
 
 
-def _facts(run: RunLike, content: Content) -> str:
+def _facts(run: Run, content: Content) -> str:
     """What it takes to have the run again: seed, options, data, versions; and when this was written."""
     settings, plan = getattr(run, "settings", None), getattr(run, "plan", None)
     if settings is None or plan is None:
@@ -180,7 +181,7 @@ def _graph(model: Any) -> str:
     return import_module("gibbsite.views.graph.picture").graph_svg(model.graph)
 
 
-def _posterior(run: RunLike, content: Content) -> str:
+def _posterior(run: Run, content: Content) -> str:
     if not content.parameters or content.warming:
         return ""
     found = gather_posterior(run)
@@ -205,7 +206,7 @@ def _result(title: str, found: Any) -> tuple[str, str]:
     return title, f"<pre>{escape(repr(found) + rows)}</pre>"
 
 
-def _checks(run: RunLike, content: Content) -> str:
+def _checks(run: Run, content: Content) -> str:
     """Data beside replicates; nothing where there are none to be made."""
     if content.snapshot.status not in ENDED or content.snapshot.draws_done < _LEAST_CHECKED:
         return ""

@@ -21,6 +21,7 @@ from IPython.core.getipython import get_ipython
 from ipywidgets import widget_serialization
 
 from gibbsite.errors import GibbsiteError
+from gibbsite.sampling.run import Run
 from gibbsite.views.host.assets import joined
 from gibbsite.views.host.beside import BESIDE
 from gibbsite.views.host.bokeh import BokehWidget, Control, serialised
@@ -29,7 +30,7 @@ from gibbsite.views.plots import bokeh
 from gibbsite.views.posterior.panel import PosteriorPanel
 from gibbsite.views.run import words
 from gibbsite.views.run.clinic import Clinic
-from gibbsite.views.run.content import ENDED, MAX_CHAINS, Content, RunLike, gather
+from gibbsite.views.run.content import ENDED, MAX_CHAINS, Content, gather
 from gibbsite.views.run.convergence import empty_rows, rows_of
 from gibbsite.views.run.picture import dashboard_svg
 from gibbsite.views.run.status import told
@@ -67,12 +68,12 @@ class Dashboard:
     """A run's live view, its static twin and its text.
 
     Args:
-        run: what to watch; see `content.RunLike`.
+        run: what to watch; see `gibbsite.sampling.run`.
         slots: how many parameters to plot at a time.
         interval: least seconds between two updates.
     """
 
-    def __init__(self, run: RunLike, *, slots: int = SLOT_COUNT, interval: float = INTERVAL) -> None:
+    def __init__(self, run: Run, *, slots: int = SLOT_COUNT, interval: float = INTERVAL) -> None:
         self._run, self._slots, self._interval = run, slots, interval
         self._labels: tuple[str, ...] | None = None
         self._note, self._was_auto = "", True
@@ -351,6 +352,6 @@ def _watched(shell: Any) -> bool:
     return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
 
 
-def dashboard(run: RunLike) -> Dashboard:
+def dashboard(run: Run) -> Dashboard:
     """The dashboard of `run`; display it, or let `%sample` do so."""
     return Dashboard(run)

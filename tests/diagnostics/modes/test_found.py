@@ -7,9 +7,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.diagnostics.measures.convergence import all_stats
-from gibbsite.diagnostics.modes.apart import groups_of_chains
-from gibbsite.diagnostics.modes.bridge import mode_weights
-from gibbsite.diagnostics.modes.found import modes_found
+from gibbsite.diagnostics.modes.found import groups_of_chains, mode_weights, modes_found
 from gibbsite.diagnostics.modes.space import space_of
 from gibbsite.errors import ModelError
 from gibbsite.sampling.engine.starting import Starting

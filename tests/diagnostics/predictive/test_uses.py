@@ -14,7 +14,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.sampling.derived.prior import DRAWS, prior_draws
+from gibbsite.sampling.derived.deriving import DRAWS, prior_draws
 from numpyro import handlers
 from scipy.special import logsumexp
 from scipy.stats import norm

@@ -10,8 +10,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.kernels.base import step_info
 from gibbsite.kernels.blocks.finite import FiniteGibbs
-from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
-from gibbsite.kernels.blocks.random_walk import RandomWalk
+from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis, RandomWalk
 from gibbsite.kernels.composite import Repeat
 from numpyro.infer.util import log_density
 

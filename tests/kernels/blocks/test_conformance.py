@@ -12,8 +12,7 @@ import pytest
 from gibbsite.kernels.blocks.conjugate import ConjugateGibbs
 from gibbsite.kernels.blocks.elliptical import EllipticalSlice
 from gibbsite.kernels.blocks.finite import FiniteGibbs, WindowGibbs
-from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
-from gibbsite.kernels.blocks.random_walk import RandomWalk
+from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis, RandomWalk
 from gibbsite.kernels.blocks.slice import ReflectiveSlice, Slice
 from gibbsite.kernels.blocks.tempered import Tempered
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs

@@ -10,8 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from gibbsite.kernels.blocks.elliptical import EllipticalSlice
-from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis
-from gibbsite.kernels.blocks.random_walk import RandomWalk
+from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, RandomWalk
 from gibbsite.kernels.blocks.slice import ReflectiveSlice, Slice
 from gibbsite.plans.candidates.alone import each_alone
 from gibbsite.plans.schedule.registry import find_kernel, kernels

@@ -9,7 +9,7 @@ import pytest
 from gibbsite.errors import ExpressionError, UnknownNameError
 from gibbsite.ground.lock import Lock
 from gibbsite.programs.jaxpr import compiling
-from gibbsite.sampling.derived.prior import prior_draws
+from gibbsite.sampling.derived.deriving import prior_draws
 from gibbsite.storage import checkpoint
 from gibbsite.views.run.content import gather
 from gibbsite.views.run.words import rows

@@ -13,7 +13,7 @@ from gibbsite.conditional import conditional_of
 from gibbsite.density.passes.soften import impossibilities, softened
 from gibbsite.errors import ModelError
 from gibbsite.sampling.engine.starting import Starting
-from gibbsite.sampling.warm.dead_chains import _below
+from gibbsite.sampling.warm.warming import _below
 from helpers.startup.arrays import array
 
 RNG = np.random.default_rng
@@ -168,7 +168,7 @@ def test_a_chain_that_is_lost_in_warm_up_goes_on_from_another(monkeypatch):
             self._given = {n: np.asarray(v, np.float32) for n, v in init.items()}
             return super().found(stop)
 
-    monkeypatch.setattr("gibbsite.sampling.run.Starting", There)
+    monkeypatch.setattr("gibbsite.sampling.execution.Starting", There)
     run = made.sample(**options)
     assert re.search(r"chain [13] was lost and went on from chain \d", run.starts), run.starts
     assert "weighs less than 1e-" in run.starts and "weighs less than 1e-" in str(run.verdict)

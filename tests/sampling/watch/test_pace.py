@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.sampling import run as running
+from gibbsite.sampling import execution as running
 from gibbsite.sampling.engine import in_flight as flying
 from gibbsite.sampling.watch.pace import Pace
 from gibbsite.storage.draws import Draws

@@ -140,8 +140,13 @@ def test_other_wrong_names_are_told_the_nearest(model, run):
 
 
 def test_the_public_surface_is_what_people_use(model, run):
-    assert {"draws", "verdict", "resume", "report", "dashboard", "summary"} <= set(dir(run))
-    assert not {"take_up", "give_engine", "attach_store", "kept", "settle"} & set(dir(run))
+    names = (
+        "advice annotate axis_labels centring checks compare dashboard derive derived device diagnostics "
+        "divergent draws effects elapsed elpd extend forget history info keep log_to memory model model_name "
+        "modes moves plot predict prior probs remarks report results resume save schedule_text settings "
+        "source starts status stop summaries summary time_blocks to_datatree values verdict wait"
+    )
+    assert [n for n in dir(run) if not n.startswith("_")] == names.split()
     assert {"graph", "sample", "conditional", "reparam"} <= set(dir(model))
     assert not {"runtime_model", "written_model", "seen", "grouped", "fingerprint"} & set(dir(model))
 

@@ -31,7 +31,7 @@ from gibbsite.conditional.forms.forms import (
 )
 from gibbsite.programs.evaluation.evaluate import evaluate_lazily
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.jaxpr.primitives import ARRANGES, CONVERTS, PASSES
+from gibbsite.programs.jaxpr.primitives import ARRANGES, CONVERTS, PASSES, STACKS, name_of, of_kind, of_table
 
 # below this a bound on a probability is a guard against log(0), not part of the model
 CLAMP = 1e-6
@@ -186,7 +186,7 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 def _compare(o: Operands) -> Any:
     """Decided by the support where it can be; equality with what is free of `x` has probability zero."""
-    name = o.eqn.primitive.name
+    name = name_of(o.eqn)
     a, b = o.eqn.invars
     if a is b and not isinstance(a, Literal):
         return name in ("eq", "le", "ge")
@@ -213,7 +213,7 @@ def _compare(o: Operands) -> Any:
 
 def decided(o: Any) -> Any:
     """What is left of a logical operation where an operand is decided."""
-    name = o.eqn.primitive.name
+    name = name_of(o.eqn)
     if name == "not":
         return not o.values[0]
     a, b = o.values
@@ -270,7 +270,7 @@ def _join(o: Operands) -> Any:
                 for s, p in zip(shapes, powers, strict=True)
             ]
             axis = o.eqn.params.get("dimension", o.eqn.params.get("axis", 0))
-            glue = np.stack if o.eqn.primitive.name == "stack" else np.concatenate
+            glue = np.stack if of_kind(o.eqn, STACKS) else np.concatenate
             exponents.append(glue(pieces, axis))
         cs = [p.c for p in powers]  # type: ignore[union-attr]
         numbers = all(map(is_number, cs)) and len(set(cs)) == 1
@@ -329,4 +329,4 @@ RULES: dict[str, Callable[[Operands], Any]] = {
 
 def rule_of(eqn: Any) -> Callable[[Operands], Any] | None:
     """The rule of an equation's primitive, if it has one."""
-    return RULES.get(eqn.primitive.name)
+    return of_table(eqn, RULES)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -27,12 +26,13 @@ from gibbsite.density import Density
 from gibbsite.density.terms import Term
 from gibbsite.printing.elements.expression import Expression
 from gibbsite.programs.evaluation.evaluate import Evaluator, evaluate_lazily
-from gibbsite.programs.jaxpr.compat import Literal, bind_equation, equation_frames
+from gibbsite.programs.jaxpr.compat import Literal, equation_frames
 from gibbsite.programs.jaxpr.primitives import ADDS, BRANCHES, MULTIPLIES, SELECTS, of_kind
 from gibbsite.programs.jaxpr.source_line import is_foreign
+from gibbsite.programs.jaxpr.values import FEW, Values
+from gibbsite.programs.jaxpr.walker import OnDemand
 from gibbsite.programs.maps.access import Accesses, disjoint
 
-_KNOWN_SIZE = 4096
 _LETTERS = "ijklmnop"
 
 
@@ -85,37 +85,18 @@ Assumed = Mapping[str, Any]
 """Values that other sites are taken to have: a certificate for one branch of a model."""
 
 
-def known_value(density: Density, atom: Any, assumed: Assumed | None = None, depth: int = 0) -> Any:
+def known_value(density: Density, atom: Any, assumed: Assumed | None = None) -> Any:
     """The value of an atom that depends on neither latents (but those `assumed`) nor data, if it is small,
     as a NumPy array; else None."""
-    if isinstance(atom, Literal):
-        return np.asarray(atom.val)
     key = tuple((n, np.asarray(v).tobytes()) for n, v in sorted((assumed or {}).items()))
-    cache = density.cache.setdefault(("known", key), {})
-    if atom not in cache:
-        cache[atom] = _known(density, atom, assumed or {}, depth)
-    return cache[atom]
-
-
-def _known(density: Density, atom: Any, assumed: Assumed, depth: int) -> Any:
-    for site, value in assumed.items():
-        if atom is density.latent_vars[site]:
-            return np.broadcast_to(np.asarray(value, atom.aval.dtype), atom.aval.shape)
-    consts = dict(zip(density.closed.jaxpr.constvars, density.closed.consts, strict=True))
-    if not isinstance(atom.aval.dtype, np.dtype):
-        return None  # a random key
-    if atom in consts:
-        value = np.asarray(consts[atom])
-        return value if value.size <= _KNOWN_SIZE else None
-    eqn = density.producer.get(atom)
-    if eqn is None or depth > 40 or any(v.aval.size > _KNOWN_SIZE for v in eqn.outvars):
-        return None
-    operands = [known_value(density, a, assumed, depth + 1) for a in eqn.invars]
-    if any(v is None for v in operands):
-        return None
-    with jax.ensure_compile_time_eval():
-        out = bind_equation(eqn, [jnp.asarray(v) for v in operands])
-    return np.asarray(out[eqn.outvars.index(atom)])
+    if ("known", key) not in density.cache:
+        consts = zip(density.closed.jaxpr.constvars, density.closed.consts, strict=True)
+        given = {v: value if value.size <= FEW else None for v, value in consts}
+        for site, value in (assumed or {}).items():
+            aval = density.latent_vars[site].aval
+            given[density.latent_vars[site]] = np.broadcast_to(np.asarray(value, aval.dtype), aval.shape)
+        density.cache["known", key] = Values(density.producer, given, by_jax=True, most=FEW)
+    return density.cache["known", key].value(atom)
 
 
 def one_element(accesses: Accesses) -> bool:
@@ -135,27 +116,18 @@ class FormEvaluator:
     ):
         self._density, self._site, self._domain, self._others = density, site, domain, others
         self._assumed = assumed or {}
-        self._gates = Gates(density, self._read)
-        self._values: dict[Any, Any] = {density.latent_vars[site]: site_form()}
         self._scalar = int(np.prod(density.sites[site].shape, dtype=np.int64)) == 1
+        self._origin, start = "", {density.latent_vars[site]: site_form()}
+        self._forms = OnDemand(density.producer, self._leaf, self._rule, start, self._needed)
+        self._gates = Gates(density, self._forms)
 
     def value(self, atom: Any, origin: str) -> Any:
         """A `Form`, a decided `bool`, or an array where `atom` is free of the site."""
-        stack = [atom]
-        while stack:
-            var = stack[-1]
-            if self._free(var) or var in self._values:
-                stack.pop()
-                continue
-            eqn = self._density.producer[var]
-            needed = self._needed(eqn)
-            missing = [a for a in needed if not self._free(a) and a not in self._values]
-            if missing:
-                stack += missing
-                continue
-            self._values[var] = self._only(needed) if needed != eqn.invars else self._apply(eqn, var, origin)
-            stack.pop()
-        return merged(self._read(atom))
+        self._origin = origin
+        return merged(self._forms(atom))
+
+    def _leaf(self, atom: Any) -> Any:
+        return self._others.lazy(atom) if self._free(atom) else None
 
     def _needed(self, eqn: Any) -> list[Any]:
         """The operands that the value of an equation is made of: one of them where it is a choice that is
@@ -173,39 +145,38 @@ class FormEvaluator:
                     return []
         return eqn.invars
 
-    def _only(self, needed: list[Any]) -> Any:
-        return self._read(needed[0]) if needed else Form({ONE: 0.0})
-
     def _known(self, atom: Any) -> Any:
         return known_value(self._density, atom, self._assumed)
 
     def _free(self, atom: Any) -> bool:
         return isinstance(atom, Literal) or self._site not in self._density.maps.latents(atom)
 
-    def _read(self, atom: Any) -> Any:
-        return self._others.lazy(atom) if self._free(atom) else self._values[atom]
-
-    def _apply(self, eqn: Any, var: Any, origin: str) -> Any:
-        values = [self._read(a) for a in eqn.invars]
+    def _rule(self, eqn: Any, values: list[Any]) -> list[Any]:
+        if len(values) < len(eqn.invars):
+            return values or [Form({ONE: 0.0})]
         if not any(map(depends, values)):
             # all that depended on the site was decided away: compute as usual
-            return evaluate_lazily(eqn, values)[eqn.outvars.index(var)]
-        blame = Blame(self._density)
+            return evaluate_lazily(eqn, values)
+        blame, origin = Blame(self._density), self._origin
         if rule_of(eqn) is None and not of_kind(eqn, BRANCHES):
             raise blame.refuse(eqn, origin, f"is no linear combination of statistics of {self._site}")
         try:
             if of_kind(eqn, BRANCHES):
-                out = self._cond(eqn, values)[eqn.outvars.index(var)]
+                outs = self._cond(eqn, values)
             else:
-                out = self._gated(eqn, values) or apply_rule(Operands(eqn, values, self._domain, self._known))
+                operands = Operands(eqn, values, self._domain, self._known)
+                outs = [self._gated(eqn, values) or apply_rule(operands)]
         except Unfit as why:
             raise blame.refuse(eqn, origin, str(why)) from None
-        with_keys = out.has_statistics if isinstance(out, Branches) else isinstance(out, Form) and out.keys
-        mixed = not self._scalar and with_keys
-        if mixed and not one_element(self._density.maps[var][self._site]):
-            why = blame.refuse(eqn, origin, f"mixes several elements of {self._site}")
-            raise Coupled(str(why), origin)
-        return out
+        for var, out in zip(eqn.outvars, outs, strict=True):
+            with_keys = (
+                out.has_statistics if isinstance(out, Branches) else isinstance(out, Form) and out.keys
+            )
+            mixed = not self._scalar and with_keys
+            if mixed and not one_element(self._density.maps[var][self._site]):
+                why = blame.refuse(eqn, origin, f"mixes several elements of {self._site}")
+                raise Coupled(str(why), origin)
+        return outs
 
     def _gated(self, eqn: Any, values: list[Any]) -> Branches | None:
         """Probabilities times zeros and ones, as the choices that they are."""

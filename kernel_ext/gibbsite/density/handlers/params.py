@@ -12,9 +12,8 @@ import numpy as np
 import numpyro
 from numpyro import handlers
 
-from gibbsite.density.handlers.unset_params import LooseParam
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.collect import feasible, log_probs
+from gibbsite.density.model.collect import LooseParam, feasible, log_probs
 from gibbsite.programs.jaxpr.walker import behind, made_by
 
 

@@ -18,18 +18,38 @@ from numpyro.distributions import Distribution, TransformedDistribution, constra
 from numpyro.primitives import Messenger
 
 from gibbsite.density.handlers.scopes import GIVEN, ScopedScans
-from gibbsite.density.handlers.unset_params import LooseParam
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.atoms import check_atoms, is_own, listed
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.names import check_apart, checked_name
 from gibbsite.density.model.sites import Plate, Site
-from gibbsite.density.model.tracers import TRACER_ERRORS
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.explain.calls import check_numbers
 from gibbsite.explain.explained import explained, placed
 from gibbsite.explain.shapes import told_crossed, told_data_shapes, told_misfit
 from gibbsite.programs.jaxpr.source_line import calling_line
+
+TRACER_ERRORS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+
+
+class LooseParam(ModelError):
+    """A model has a `numpyro.param` that nothing fixes."""
+
+    @classmethod
+    def of(cls, name: str) -> "LooseParam":
+        """The error of the one of that name."""
+        return cls(
+            f"{name!r} is a `numpyro.param` that the density reads: MCMC has no values for it, it is for "
+            f"optimisation. Use a prior instead (`numpyro.sample`), or fix it: "
+            f"`numpyro.handlers.substitute(model, data={{{name!r}: …}})`"
+        )
+
 
 FIXED = "_gibbsite_fixed"
 """Of the message of a `numpyro.param`: whether a substitution gives its value."""

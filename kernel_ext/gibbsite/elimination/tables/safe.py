@@ -17,6 +17,7 @@ from jax import lax
 from gibbsite.density import Density
 from gibbsite.ground.once import once
 from gibbsite.programs.evaluation.evaluate import materialise
+from gibbsite.programs.jaxpr.primitives import name_of
 
 
 def _guarded(value: Callable[..., Any], slopes: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
@@ -101,8 +102,8 @@ def guarded(density: Density) -> Density:
     out = {}
     for var, eqn in density.producer.items():
         smooth = jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating)
-        if eqn.primitive.name in _FUNCTIONS and smooth:
-            eqn = eqn.replace(primitive=_Guarded(eqn.primitive.name))
+        if name_of(eqn) in _FUNCTIONS and smooth:
+            eqn = eqn.replace(primitive=_Guarded(name_of(eqn)))
         out[var] = eqn
     found = replace(density, cache={})
     found.__dict__["producer"] = out  # the cached property of a frozen class

@@ -29,8 +29,7 @@ from gibbsite.kernels.blocks.crossing import Crossing
 from gibbsite.kernels.blocks.crossing import together as crossing
 from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
 from gibbsite.kernels.blocks.finite import FiniteGibbs, WindowGibbs
-from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis
-from gibbsite.kernels.blocks.random_walk import RandomWalk
+from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis, RandomWalk
 from gibbsite.kernels.blocks.slice import ReflectiveSlice, Slice
 from gibbsite.kernels.blocks.tempered import Tempered
 from gibbsite.kernels.hmc import AimedHMC

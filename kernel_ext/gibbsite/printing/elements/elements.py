@@ -21,7 +21,17 @@ from gibbsite.printing.elements.text import (
     subscript,
 )
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.jaxpr.primitives import ADDS, BELOW, CONVERTS, COPIES, DIVIDES, moved_from, of_kind
+from gibbsite.programs.jaxpr.primitives import (
+    ADDS,
+    BELOW,
+    CONVERTS,
+    COPIES,
+    DIVIDES,
+    moved_from,
+    name_of,
+    of_kind,
+    of_table,
+)
 
 Indices = tuple[Index, ...]
 Rule = Callable[[Printer, Any, Any, Indices], Text]
@@ -41,7 +51,7 @@ def _one(index: Index) -> bool:
 
 def elementwise(p: Printer, eqn: Any, index: Indices) -> Text:
     """Signs, functions of elements, and nothing else."""
-    name = eqn.primitive.name
+    name = name_of(eqn)
     if name not in INFIX and name not in CALLS:
         raise Opaque
     texts = [p.write(a, own(a, index)) for a in eqn.invars]
@@ -178,7 +188,7 @@ def cond_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
 
 
 def reduction_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
-    name, (x,) = REDUCTIONS[eqn.primitive.name], eqn.invars
+    name, (x,) = of_table(eqn, REDUCTIONS), eqn.invars
     axes = [a % len(shape_of(x)) for a in eqn.params["axes"]]
     rest = iter(index)
     spans = {a: p.span(shape_of(x)[a]) for a in axes}
@@ -211,7 +221,7 @@ def along_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     inner = p.write(x, (*index[:axis], span, *index[axis + 1 :]))
     if span.tag not in inner.tags:
         raise Opaque
-    name = ALONG[eqn.primitive.name]
+    name = of_table(eqn, ALONG)
     if len(inner.tags) == 1:
         return p.part(call(name, inner.text), (span.size,), (index[axis],))
     here = inner.tags.index(span.tag)

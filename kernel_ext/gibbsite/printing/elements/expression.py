@@ -16,7 +16,15 @@ from gibbsite.printing.elements.elements import elementwise
 from gibbsite.printing.elements.indices import Index, Span, Sym, letter
 from gibbsite.printing.elements.text import ALONG, REDUCTIONS, Opaque, Text, call, shape_of
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.jaxpr.primitives import PASSES, REVERSES, SLICES, SPREADS, SQUEEZES, TRANSPOSES
+from gibbsite.programs.jaxpr.primitives import (
+    PASSES,
+    REVERSES,
+    SLICES,
+    SPREADS,
+    SQUEEZES,
+    TRANSPOSES,
+    name_of,
+)
 from gibbsite.programs.jaxpr.walker import behind
 from gibbsite.programs.passes.flatten import Builder
 
@@ -152,7 +160,7 @@ class Expression(Printer):
         if atom not in self.producer or self._depth > _DEEP:
             return self.short(atom)
         eqn = self.producer[atom]
-        name = eqn.primitive.name
+        name = name_of(eqn)
         before = {n: set(r) for n, r in self.reads.items()}, self.opaque, self.as_place
         self._depth += 1
         self.as_place = self.as_place and name in _PLACES

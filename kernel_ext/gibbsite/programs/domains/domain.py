@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr, JaxprEqn, closed_call_body, scan_inputs
-from gibbsite.programs.jaxpr.primitives import BRANCHES, SCANS, copied, of_kind
+from gibbsite.programs.jaxpr.primitives import BRANCHES, SCANS, copied, of_kind, of_table
 from gibbsite.programs.jaxpr.walker import Rule, walk
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Domain(Protocol[T]):
 def results(domain: Domain[T], eqn: JaxprEqn, operands: Sequence[T]) -> list[T]:
     """What a domain says of the results of an equation, by what it says of the operands."""
     xs = list(operands)
-    rule = domain.rules.get(eqn.primitive.name)
+    rule = of_table(eqn, domain.rules)
     if rule is not None:
         return list(rule(eqn, xs))
     body = closed_call_body(eqn)

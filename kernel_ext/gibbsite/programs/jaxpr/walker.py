@@ -50,7 +50,7 @@ class OnDemand(Generic[T]):
 
     `producer` tells which equation computes a variable; `leaf` gives the value of an atom that is not to be
     computed (an input, a `Literal`, whatever is known otherwise), None for all others; `rule` interprets an
-    equation, and may raise.
+    equation, and may raise; `needed` are the operands that it takes, where not all.
     """
 
     def __init__(
@@ -59,8 +59,9 @@ class OnDemand(Generic[T]):
         leaf: Callable[[Any], T | None],
         rule: Rule[T],
         found: dict[Any, T] | None = None,
+        needed: Callable[[JaxprEqn], Sequence[Any]] = lambda eqn: eqn.invars,
     ):
-        self._producer, self._leaf, self._rule = producer, leaf, rule
+        self._producer, self._leaf, self._rule, self._needed = producer, leaf, rule, needed
         self.found: dict[Any, T] = {} if found is None else found
 
     def __call__(self, atom: Any) -> T:
@@ -72,11 +73,12 @@ class OnDemand(Generic[T]):
                 stack.pop()
                 continue
             eqn = self._producer[var]
-            waiting = [a for a in eqn.invars if self._known(a) is None]
+            needed = self._needed(eqn)
+            waiting = [a for a in needed if self._known(a) is None]
             if waiting:
                 stack += waiting
                 continue
-            operands = [self._known(a) for a in eqn.invars]
+            operands = [self._known(a) for a in needed]
             self.found.update(zip(eqn.outvars, self._rule(eqn, operands), strict=True))  # type: ignore[arg-type]
         return self._known(atom)  # type: ignore[return-value]
 

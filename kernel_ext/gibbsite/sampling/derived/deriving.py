@@ -1,32 +1,30 @@
 """What a run says of its posterior: the part of `Run` that derives quantities and names elements."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from math import prod
 from typing import Any
 
+import jax
 import numpy as np
+from numpyro.infer import Predictive
 
+from gibbsite.density.current import weighted_latents
+from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.names import checked_name
 from gibbsite.errors import ExpressionError, ModelError
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.sampling.derived.derived import Derived, Quantity, given_name
+from gibbsite.programs.jaxpr.compiling import Quick
+from gibbsite.sampling.derived.derived import Quantity, given_name
 from gibbsite.sampling.derived.expression import Shape
-from gibbsite.sampling.derived.prior import prior_draws
-from gibbsite.storage.draws import Draws, empty_like
-from gibbsite.storage.names import axis_labels, element_names
+from gibbsite.sampling.execution import Execution
+from gibbsite.storage.draws import empty_like
+from gibbsite.storage.names import axis_labels
 
 
-class Deriving:
+class Deriving(Execution):
     """For `Run`, by way of `Looking`."""
-
-    kept: Draws
-    draws: Any
-    settings: Any
-    results: Any
-    _results_changed: Any
-    _plan: Plan
-    _derived: Derived
-    _prior: Mapping[str, np.ndarray] | None
 
     def derive(self, expression: str, *, name: str | None = None, of: Any = None) -> Quantity:
         """A quantity of every draw, from an expression over sites: `run.derive("mu[1] - mu[0]")`.
@@ -66,34 +64,15 @@ class Deriving:
         self._derived.remove(name)
         self._derived_changed()
 
-    def _derived_changed(self) -> None:
-        """Keep them where the run is kept."""
-
     @property
     def derived(self) -> dict[str, Quantity]:
         """What `derive` made, by name."""
         return self._derived.quantities(self.draws, self.kept.sampled.steps)
 
-    def element_names(self, site: str) -> list[str]:
-        """What people call the elements of a site, or of a derived quantity: by labels where there are."""
-        held = self.derived.get(site)
-        return element_names(self._plan, site, held.shape if held else self.draws[site].shape[2:])
-
     def axis_labels(self, site: str) -> list[tuple[str, ...] | None]:
         """The labels along each axis of a site, where its plates have some; empty for derived quantities."""
         shape = empty_like(self._plan, 1).get(site, np.zeros((1, 0))).shape[2:]
         return axis_labels(self._plan, site, shape)
-
-    def value_labels(self, site: str) -> tuple[str, ...]:
-        """What the values 0, 1, … of a discrete site are called; empty where nobody said."""
-        return tuple(self._plan.value_labels.get(site, ()))
-
-    @property
-    def diverging(self) -> np.ndarray:
-        """Which draws diverged in any block, `[chain, draw]`."""
-        found = [v for k, v in self.kept.sampled_stats.read().items() if k.endswith(".diverging")]
-        steps = self.kept.sampled.steps
-        return np.any([v[:, :steps] for v in found], axis=0) if found else np.zeros((0, steps), bool)
 
     def prior(self) -> Mapping[str, np.ndarray]:
         """Draws of the prior `[draw, *shape]`, of the sites that can be drawn forward quickly; drawn once."""
@@ -117,3 +96,43 @@ class Deriving:
 
 def _as_numbers(values: np.ndarray) -> np.ndarray:
     return values.astype(np.int32) if values.dtype == bool else values
+
+
+DRAWS = 2000
+_MOST = 400
+
+
+def prior_draws(plan: Plan, names: Collection[str], seed: int = 0) -> Mapping[str, np.ndarray]:
+    """`[draw, *shape]` of those of the sites in `names` that have at most 400 elements.
+
+    Nothing where the prior is not what the model draws forward: with `factor` statements, with improper
+    distributions, with latents that are weighted or masked, with those whose draws are
+    doubted, or for a run that was loaded without its model.
+    """
+    if plan.model is None or plan.density is None or plan.density.factor_names:
+        return {}
+    if weighted_latents(plan.density) or plan.density.doubted:
+        return {}
+    members = {m: g for g, ms in plan.groups.items() for m in ms if g in names}
+    wanted = {*names, *members}
+    small = [n for n, site in plan.sites.items() if n in wanted and prod(site.shape) <= _MOST]
+    forward = Predictive(plan.model, num_samples=DRAWS, return_sites=small, parallel=True)
+    # one program for all runs of a model, kept from kernel to kernel as those of runs are: it takes what the
+    # model reads of a plan's inputs, and not what kernels of one schedule do
+    data = {"data": plan.inputs["data"]}
+    held = plan.density.cache.setdefault(
+        ("prior", tuple(small)), Quick(lambda key, inputs: forward(key, **{INPUTS_KWARG: inputs}))
+    )
+    try:
+        with handlers_alone:  # a dashboard asks from a thread of its own
+            drawn = held(jax.random.key(seed), data)
+    except NotImplementedError:
+        # `Distribution.sample` is abstract, and says so by this: what is improper (`ImproperUniform`, and
+        # whatever wraps it) has no prior to draw from
+        return {}
+    found = {n: np.asarray(v) for n, v in drawn.items()}
+    out = {n: v for n, v in found.items() if n in names}
+    for group, ms in plan.groups.items():
+        if group in names and all(m in found for m in ms):
+            out[group] = np.stack([found[m] for m in ms], axis=1)
+    return out

@@ -14,19 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from numpyro import handlers
 
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.errors import CheckpointError
+from gibbsite.errors import CheckpointError, ModelError
 from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.kernels.nuts.windows import FINAL
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.jaxpr.compiling import Surroundings, compiled
 from gibbsite.programs.passes.for_cpu import for_cpu, lowered_for_cpu
-from gibbsite.sampling.engine.abandonable import beside
-from gibbsite.sampling.engine.forward import forward
+from gibbsite.sampling.engine.abandonable import UnderWay, beside
 from gibbsite.sampling.engine.in_flight import Flight
 from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values, logdensity_at_start
-from gibbsite.sampling.engine.progress import UnderWay
 from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.sampling.engine.timing import lowered_blocks
 
@@ -576,3 +575,37 @@ class Engine:
         start = (jnp.zeros((), jnp.int32), state, buffers)
         _, state, buffers = jax.lax.while_loop(lambda carry: carry[0] < steps, body, start)
         return state, buffers
+
+
+# tells the key of predictions from those that kernels make of the same one
+_PREDICTIONS = 0x7072
+
+
+def forward(kernel: Any, plan: Plan, state: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The recorded values of one chain, by site: the kernel's, and everything that follows from them by the
+    model as written. A function of the state alone, so the cut of a run does not matter."""
+    values = dict(kernel.get_constrain_fn((), dict(kwargs))(state.z))
+    for group, members in plan.stacked.items():
+        if group in values:
+            stack = values.pop(group)
+            values.update({m: stack[i] for i, m in enumerate(members)})
+    model = handlers.substitute(plan.model, data=values)
+    traced = handlers.trace(handlers.seed(model, _key(state))).get_trace(**kwargs)
+    out = {}
+    for n in plan.sites:
+        if n in traced:
+            out[n] = jnp.asarray(traced[n]["value"])
+        else:
+            out[n] = jnp.stack([jnp.asarray(traced[m]["value"]) for m in plan.stacked[n]])
+    return out
+
+
+def _key(state: Any) -> Any:
+    """A random key that changes with every step: of the first block that has one."""
+    for leaf in jax.tree.leaves(state.block_states):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) and jnp.ndim(leaf) == 0:
+            return jax.random.fold_in(leaf, _PREDICTIONS)
+    raise ModelError(
+        "predictions are drawn by a random key of the kernels, and no block of this schedule keeps one in "
+        "its state; name the predictions in the schedule, with a kernel of their own"
+    )

@@ -19,8 +19,10 @@ from numpyro.infer.util import log_density
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.diagnostics.verdict.cause import cause_of
 from gibbsite.errors import ModelError, OptionError, UnknownNameError
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.storage.draws import Chunk, label_of
 
 
 def model_of(kernel: Any) -> Any:
@@ -233,3 +235,78 @@ def blame(model: Any, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> s
             where = f", at index {list(at)} ({len(wrong)} such elements)" if at else ""
             return f"{kind} {name!r}{where} has log-probability {terms[at]} for the value {value}"
     return None
+
+
+FAR, FAR_PER_ELEMENT = 10.0, 2.0
+"""How far below the others the logdensity of a chain lies that may be lost: more than any two draws of one
+mode differ by, scales that vary included. Whether it is, masses tell: a wide mode is low."""
+
+
+def far_below(level: np.ndarray, best: float | np.ndarray, elements: int) -> np.ndarray:
+    """Which chains have no density, or lie far below the best that was seen."""
+    return ~np.isfinite(level) | (level < best - FAR - FAR_PER_ELEMENT * elements)
+
+
+def level_of(state: Any, logdensity: Any) -> np.ndarray:
+    """The logdensity of the chains of a fresh state, up to a constant; −∞ where there is none."""
+    energies = (getattr(block, "potential_energy", None) for block in state.block_states)
+    found = -np.asarray(next(e for e in energies if e is not None)) if logdensity is None else logdensity
+    return np.where(bad_chains(state, logdensity), -np.inf, np.asarray(found, np.float64))
+
+
+def slopeless(state: Any) -> np.ndarray:
+    """In which chains a gradient is not finite: no trajectory leaves such a point."""
+    slopes = [np.asarray(b.w_grad) for b in state.block_states if getattr(b, "w_grad", None) is not None]
+    return np.any([~np.isfinite(g).reshape(len(g), -1).all(1) for g in slopes] or [[False]], axis=0)
+
+
+def _finite(x: np.ndarray) -> bool:
+    """Without an array of answers: NaN and infinities are in the largest or the smallest."""
+    if x.dtype.kind not in "fc" or not x.size:
+        return True
+    return bool(np.isfinite(x.max()) and np.isfinite(x.min()))
+
+
+def first_undefined(plan: Plan, chunk: Chunk) -> int | None:
+    """The first step of a chunk at which some latent value is NaN or infinite; None where all are finite."""
+    steps = [
+        int(np.argmin(np.isfinite(x).reshape(len(x), -1).all(axis=1)))
+        for name, x in chunk.values.items()
+        if plan.sites[name].role == "latent" and not _finite(x)
+    ]
+    return min(steps) if steps else None
+
+
+def undefined_error(plan: Plan, chunk: Chunk, step: int, done: int, warmup: int) -> ModelError:
+    """What became undefined at `step` of a chunk before which `done` steps were made: site, chain, draw,
+    and the first block of the sweep that made it."""
+    bad = {
+        name: np.argwhere(~np.isfinite(x[step]))
+        for name, x in chunk.values.items()
+        if plan.sites[name].role == "latent" and x.dtype.kind in "fc" and not np.isfinite(x[step]).all()
+    }
+    owner = {m: b for b in plan.blocks for s in b.sites for m in (s, *plan.members.get(s, ()))}
+    order = {id(b): i for i, b in enumerate(plan.blocks)}
+
+    def place(name: str) -> int:
+        return order[id(owner[name])] if name in owner else len(order)
+
+    name = min(bad, key=place)
+    chain, *index = (int(i) for i in bad[name][0])
+    value = chunk.values[name][(step, chain, *index)]
+    at = done + step
+    when = f"draw {at - warmup}" if at >= warmup else f"step {at} of warm-up"
+    others = f" ({len(bad[name])} of its elements in all chains)" if len(bad[name]) > 1 else ""
+    b = owner.get(name)
+    block = f"{b.kernel} {b.label}" if b else "no block of the schedule"
+    turn = place(name)
+    state = {  # what the block drew from: the sweep's own draws before it, and those of the last one after it
+        n: x[step - (step > 0 and place(n) >= turn), chain]
+        for n, x in chunk.values.items()
+        if plan.sites[n].role == "latent"
+    }
+    why = cause_of(plan.density, b.sites if b else (name,), state, float(value))
+    return ModelError(
+        f"the run has failed: {label_of(name, tuple(index))} is {value} in chain {chain}, {when}{others}, "
+        f"drawn by the block {block}. The cause: {why}"
+    )

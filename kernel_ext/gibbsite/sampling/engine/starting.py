@@ -17,9 +17,16 @@ from gibbsite.diagnostics.modes.moves import RESTARTED, Move, told_restarts
 from gibbsite.diagnostics.modes.space import space_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.sampling.engine.dead_chains import FAR, far_below, level_of, slopeless
 from gibbsite.sampling.engine.engine import INPUTS, Engine
-from gibbsite.sampling.engine.initial import RADIUS, bad_chains, check_start
+from gibbsite.sampling.engine.initial import (
+    FAR,
+    RADIUS,
+    bad_chains,
+    check_start,
+    far_below,
+    level_of,
+    slopeless,
+)
 from gibbsite.sampling.engine.repair import Repair, repairable
 from gibbsite.sampling.warm.scout import STEPS, masses, weightless
 from gibbsite.validation.check import told_start

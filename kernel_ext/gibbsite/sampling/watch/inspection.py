@@ -1,9 +1,7 @@
 """What a run shows of itself."""
 
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,96 +10,31 @@ import numpy as np
 
 from gibbsite.density.model.names import variable_name
 from gibbsite.density.named import BlockInfo
-from gibbsite.diagnostics.measures.convergence import all_stats, fair_share
-from gibbsite.diagnostics.measures.preview import Preview
-from gibbsite.diagnostics.measures.snapshot import (
-    BlockStat,
-    Efficiency,
-    History,
-    ScalarStat,
-    Snapshot,
-    Stored,
-    TraceView,
-)
-from gibbsite.diagnostics.measures.thinned import Thinned
+from gibbsite.diagnostics.measures.convergence import all_stats
+from gibbsite.diagnostics.measures.snapshot import History, ScalarStat
 from gibbsite.diagnostics.modes.found import Modes
 from gibbsite.diagnostics.verdict.advice import advice
 from gibbsite.diagnostics.verdict.compare import Comparison, compare
 from gibbsite.diagnostics.verdict.elpd import elpd_of
 from gibbsite.diagnostics.verdict.history import logged
 from gibbsite.diagnostics.verdict.verdict import Verdict, judged
-from gibbsite.errors import OptionError, StoreError, UnknownNameError
+from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.arguments import a_name, a_path, shown, text
 from gibbsite.ground.services import ask
-from gibbsite.plans.schedule.plan import Plan, of_the_prior
+from gibbsite.plans.schedule.plan import of_the_prior
 from gibbsite.sampling.derived.deriving import Deriving
-from gibbsite.sampling.engine.resources import (
-    Estimate,
-    Place,
-    bytes_per_draw,
-    estimated,
-    expected_seconds,
-)
-from gibbsite.sampling.engine.stages import Stages
-from gibbsite.sampling.engine.timing import BlockClock
-from gibbsite.sampling.watch.monitor import Monitor
-from gibbsite.sampling.watch.on_disk import store_notices, stored
-from gibbsite.sampling.watch.pace import Pace
+from gibbsite.sampling.engine.resources import Estimate, estimated, expected_seconds
 from gibbsite.sampling.watch.predicting import Predicting
 from gibbsite.sampling.watch.results import question_of
 from gibbsite.sampling.watch.summary import WORST, summary_of
 from gibbsite.showing import Shown, views
-from gibbsite.storage.checkpoint import data_hash
 from gibbsite.storage.described import write_remarks
-from gibbsite.storage.draws import Draws, empty_like, label_of, scalar_labels
-from gibbsite.storage.objects import Objects
-from gibbsite.storage.store import Store
+from gibbsite.storage.draws import empty_like, label_of, scalar_labels
 from gibbsite.storage.summaries import Summary
-
-_KEPT_TRACES = 16
-
-
-# what the other floors and `load` do with a run, and people need not see
-_MACHINERY = frozenset({"attach_store", "follow", "give_engine", "kept", "settle", "take_up", "trace"})
-_MACHINERY |= {"aim", "begin_from", "continue_", "forked", "going", "snapshot", "start", "subscribe"}
-_MACHINERY |= {"fingerprint", "known_elpd", "plan", "warmup_labels", "warmup_trace"}
-_MACHINERY |= {"diverging", "element_names", "value_labels", "data_fingerprint", "of_folder"}
 
 
 class Looking(Deriving, Predicting, Shown):
     """The reading side of `Run`, safe from any thread: nothing here changes a run."""
-
-    kept: Draws
-    settings: Any
-    elapsed: Any
-    draws: Any
-    to_datatree: Any
-    _aims: Any
-    centring: Any
-    _plan: Plan
-    _monitor: Monitor
-    _engine: Any
-    _place: Place | None
-    _warming: Any
-    _status: str
-    _message: str | None
-    _told: str
-    _warmup: int
-    _target: int
-    _chains: int
-    _pace: Pace
-    _compile_seconds: float
-    _clock: BlockClock
-    _preview: Preview
-    _stages: Stages
-    _because: str
-    _thinned: dict[tuple[str, int], Thinned]
-    _remarks: Mapping[str, Any]
-    _folder: Path | None
-    _objects: Objects | None
-    _looking: threading.Lock
-    _store: Store | None
-    _store_error: StoreError | None
 
     @property
     def model_name(self) -> str:
@@ -114,29 +47,9 @@ class Looking(Deriving, Predicting, Shown):
         return self._plan.origin
 
     @property
-    def plan(self) -> Plan:
-        """What is run: the model and its schedule, as one kernel with its inputs."""
-        return self._plan
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the model's structure, not of the data's values."""
-        return self._plan.fingerprint
-
-    @cached_property
-    def data_fingerprint(self) -> str:
-        """A hash of the data that the run is of; empty where a store does not tell."""
-        return self._plan.data or data_hash(self._plan)
-
-    @property
     def source(self) -> str:
         """The model's NumPyro function as text; empty where a store does not tell."""
         return str(self.model.source) if self.model is not None else self._plan.source
-
-    @property
-    def known_elpd(self) -> Any:
-        """What `elpd` has found of the draws of now; None where it was not asked yet."""
-        return self._results.answered(question_of("elpd"), self.kept.sampled.steps)
 
     def annotate(self, note: str | None = None, *, tags: Iterable[str] | None = None) -> None:
         """Note something of the run, in place of what was noted before: `run.annotate("wider prior",
@@ -257,13 +170,6 @@ class Looking(Deriving, Predicting, Shown):
         visit each in proportion. None where chains share their values."""
         return self._monitor.modes
 
-    def _too_short(self) -> str:
-        """That warm-up was too short to learn from; empty where it was not."""
-        return ""
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in _MACHINERY]
-
     def dashboard(self) -> Any:
         """The live dashboard, which shows itself where it is the last value of a cell."""
         return views().dashboard(self)
@@ -318,118 +224,6 @@ class Looking(Deriving, Predicting, Shown):
             of_the_prior(self._plan),
         )
 
-    def snapshot(self, limit: int = 12) -> Snapshot:
-        """The state of the run now; `limit` bounds the scalars listed: the worst of every site,
-        worst first. Those that are followed are always there."""
-        steps, warmup, elapsed = self.kept.steps, self._warmup, self.elapsed
-        going = self._status in ("warmup", "sampling")
-        warmup_left, draws_left = max(0, warmup - steps), self._target - self.kept.sampled.steps
-        spent = max(elapsed - self._compile_seconds, 1e-9)
-        stuck = self._monitor.stuck
-        on_disk = self._stored(draws_left + (warmup_left if self.settings.keep_warmup else 0))
-        return Snapshot(
-            status=self._status,
-            # engines of workers have it; the thread that waited may outlive a run that was stopped
-            message=self._message or (getattr(self._engine, "waits", None) if self.going else None),
-            chains=self._chains,
-            warmup_done=min(steps, warmup),
-            warmup_total=warmup,
-            draws_done=self.kept.sampled.steps,
-            draws_total=self._target,
-            elapsed=elapsed,
-            eta=self._pace.eta(warmup_left, draws_left) if going else None,
-            compile_seconds=self._compile_seconds,
-            steps_per_second=steps / spent if steps else 0.0,
-            divergences=tuple(self._monitor.divergences.tolist()),
-            chain_states=tuple("stuck" if c in stuck else self._status for c in range(self._chains)),
-            blocks=self._block_stats(),
-            scalars=(
-                *self._derived_stats(),
-                *fair_share(self._monitor.scalars, limit, self._monitor.followed),
-            ),
-            warnings=(*store_notices(on_disk, self._store_error), *self._monitor.notices),
-            efficiency=self._efficiency(),
-            partly=self._monitor.moments.partly,
-            verdict=self.verdict,
-            stage=self._stages.now,
-            stages=self._stages.seconds(),
-            because=self._because,
-            stored=on_disk,
-            compiling=self._compiling_seconds(),
-            groups=self._monitor.groups,
-            centring={n: found.degrees for n, found in self.centring.learnt.items() if found.known},
-        )
-
-    def _compiling_seconds(self) -> float | None:
-        """What the stage of compiling will have taken at its end; None where it is over or nobody knows."""
-        return None
-
-    def _stored(self, steps_left: int) -> Stored | None:
-        if self._status in ("finished", "stopped", "failed"):
-            return None
-        return stored(self._store, steps_left * self._chains * bytes_per_draw(self._plan, self.settings.keep))
-
-    def _derived_stats(self) -> list[ScalarStat]:
-        if not len(self._derived) or not self.kept.sampled.steps:
-            return []
-        ended = self._status in ("finished", "stopped", "failed")
-        return [s for q in self.derived.values() for s in q.stats(ended)]
-
-    def _least_ess(self) -> float | None:
-        latent = {n for n, s in self._plan.sites.items() if s.role == "latent"} | set(self._plan.groups)
-        found = [s.ess_bulk for s in self._monitor.scalars if s.site in latent and np.isfinite(s.ess_bulk)]
-        return min(found, default=None)
-
-    def _efficiency(self) -> Efficiency:
-        least, seconds, gradients = self._least_ess(), self._pace.seconds[1], self._monitor.gradients
-        return Efficiency(
-            least / seconds if least is not None and seconds else None,
-            least / gradients if least is not None and gradients else None,
-        )
-
-    def _outcome(self) -> Mapping[str, Any] | None:
-        promised, least = self._plan.promised, self._least_ess()
-        draws = self._chains * self.kept.sampled.steps
-        speed = self._efficiency().ess_per_second
-        return None if promised is None else promised.outcome(draws / least if least else None, speed)
-
-    def _block_stats(self) -> tuple[BlockStat, ...]:
-        stats, shares, aims = self.kept.recent_stats(), self._clock.shares, self._aims
-
-        def mean(i: int, name: str) -> float | None:
-            v = stats.get(f"{i}.{name}")
-            return float(np.mean(v)) if v is not None and v.size else None
-
-        out = []
-        for i, b in enumerate(self._plan.blocks):
-            steps = mean(i, "n_steps")
-            share = None if shares is None else shares[i]
-            depth = None if steps is None else float(np.log2(steps + 1))
-            accept, size = mean(i, "acceptance_rate"), mean(i, "step_size")
-            out.append(BlockStat(b.label, b.kernel, b.sites, share, accept, size, depth, aims.get(i)))
-        return tuple(out)
-
-    def trace(self, label: str, max_points: int = 500) -> TraceView:
-        """A scalar over the whole run, thinned to at most `max_points` points with the range of each.
-
-        What was looked at before costs only what has come since.
-        """
-        x = self.values(label)
-        with self._looking:
-            thinned = self._thinned.pop((label, max_points), None) or Thinned(max_points)
-            thinned.add(x[:, thinned.steps :])
-            self._thinned[label, max_points] = thinned  # the last that was looked at
-            while len(self._thinned) > _KEPT_TRACES:
-                del self._thinned[next(iter(self._thinned))]
-            return thinned.view()
-
-    def follow(self, label: str) -> None:
-        """Measure and list this scalar from now on, be it among the worst or not: the last eight that were
-        asked for."""
-        site, index = self._scalar(label)
-        if site not in self._derived:  # those are always listed
-            self._monitor.follow(label, site, index, self.kept)
-
     def values(self, label: str) -> np.ndarray:
         """All draws of one scalar, `[chain, draw]`: a view that cannot be written to."""
         site, index = self._scalar(label)
@@ -453,18 +247,6 @@ class Looking(Deriving, Predicting, Shown):
         if not within or label != label_of(site, index):
             raise UnknownNameError("parameter", label, (name for name, _, _ in scalar_labels(empty)))
         return site, index
-
-    @property
-    def warmup_labels(self) -> tuple[str, ...]:
-        """The scalars whose warm-up `warmup_trace` shows."""
-        return self._preview.labels
-
-    def warmup_trace(self, label: str) -> TraceView:
-        """One of `warmup_labels` over the warm-up steps that this session made, in the first eight chains, at
-        400 points at most. Warm-up steps are no draws: nothing else counts them."""
-        if label not in self.warmup_labels:
-            raise UnknownNameError("scalar in the trace of warm-up", label, self.warmup_labels)
-        return self._preview.trace(label)
 
     @property
     def divergent(self) -> np.ndarray:

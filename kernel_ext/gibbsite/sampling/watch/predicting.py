@@ -6,16 +6,12 @@ from typing import Any
 from gibbsite.errors import OptionError
 from gibbsite.ground.arguments import text
 from gibbsite.ground.services import ask
+from gibbsite.sampling.execution import Execution
 from gibbsite.sampling.watch.results import Results, question_of
 
 
-class Predicting:
+class Predicting(Execution):
     """For `Run`, by way of `Looking`."""
-
-    kept: Any
-    model: Any
-    going: bool
-    _results: Results
 
     @property
     def results(self) -> Results:
@@ -48,9 +44,6 @@ class Predicting:
             self._results.answer(question, found, steps)
             self._results_changed()
         return found
-
-    def _results_changed(self) -> None:
-        """Keep them where the run is kept."""
 
     def predict(
         self,

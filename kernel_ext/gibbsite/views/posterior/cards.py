@@ -9,20 +9,21 @@ from typing import Any
 from gibbsite.errors import OptionError
 from gibbsite.ground.arguments import shown
 from gibbsite.sampling.derived.marginals import Forest, Marginal, Ribbon, Shown, Strip
+from gibbsite.sampling.run import Run
 from gibbsite.views.host.display import bundle, name_of, svg_html
 from gibbsite.views.ink import svg
 from gibbsite.views.plots.plot import Rows, axes, rows_svg
 from gibbsite.views.posterior.gather import Posterior, gather_posterior
 from gibbsite.views.posterior.marginals import focus_rows, plot_of, told, upright
 from gibbsite.views.run import words
-from gibbsite.views.run.content import ENDED, RunLike, gather
+from gibbsite.views.run.content import ENDED, gather
 from gibbsite.views.run.convergence import rows_of
 
 WIDTH = 290
 WIDE = 560
 
 
-def told_cards(posterior: Posterior, run: RunLike, *, prior: bool) -> dict[str, Any]:
+def told_cards(posterior: Posterior, run: Run, *, prior: bool) -> dict[str, Any]:
     """The trait `_posterior` of a dashboard, which `js/dashboard/posterior.mjs` reads."""
     derived = set(run.derived)
     return {
@@ -123,7 +124,7 @@ class Picture:
         return self.text
 
 
-def plot_run(run: RunLike, *labels: str, view: str | None = None, beside: RunLike | None = None) -> Picture:
+def plot_run(run: Run, *labels: str, view: str | None = None, beside: Run | None = None) -> Picture:
     """Plots of a run's draws.
 
     Args:

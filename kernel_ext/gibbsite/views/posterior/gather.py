@@ -17,8 +17,9 @@ from gibbsite.sampling.derived.marginals import (
     ribbon,
     with_prior,
 )
+from gibbsite.sampling.run import Run
 from gibbsite.storage.draws import label_of
-from gibbsite.views.run.content import MAX_CHAINS, RunLike
+from gibbsite.views.run.content import MAX_CHAINS
 
 MOST_SITES = 36
 _POINTS = 2000
@@ -51,7 +52,7 @@ class Posterior:
 
 
 def gather_posterior(
-    run: RunLike, focus: Sequence[str] = (), *, prior: bool = False, beside: RunLike | None = None
+    run: Run, focus: Sequence[str] = (), *, prior: bool = False, beside: Run | None = None
 ) -> Posterior:
     """The posterior of `run` now.
 
@@ -78,7 +79,7 @@ def gather_posterior(
     return with_priors(found, run) if prior else found
 
 
-def with_priors(found: Posterior, run: RunLike) -> Posterior:
+def with_priors(found: Posterior, run: Run) -> Posterior:
     """The same with the prior's densities beside scalars, where that is possible; the first time it is
     compiled."""
     before, arrays = run.prior(), _arrays(run)
@@ -99,7 +100,7 @@ def _index(label: str, site: str) -> tuple[int, ...]:
     return tuple(int(i) for i in inside.split(", ")) if inside else ()
 
 
-def _arrays(run: RunLike) -> dict[str, np.ndarray]:
+def _arrays(run: Run) -> dict[str, np.ndarray]:
     """Derived quantities first: somebody asked for them."""
     derived = {n: q.values for n, q in run.derived.items()}
     return {n: v for n, v in {**derived, **run.draws}.items() if v.shape[1] > 1 and 0 not in v.shape}
@@ -109,7 +110,7 @@ def _arrays(run: RunLike) -> dict[str, np.ndarray]:
 class _Gathered:
     """A run's `arrays` by name, and the `others` of another run."""
 
-    run: RunLike
+    run: Run
     arrays: Mapping[str, np.ndarray]
     others: Mapping[str, np.ndarray]
     interval: Interval
@@ -165,7 +166,7 @@ def _data_along(plan: Any, length: int) -> np.ndarray | None:
     return found[0] if len(found) == 1 and found[0].dtype.kind in "biuf" else None
 
 
-def _pair(run: RunLike, first: str, second: str) -> Pair:
+def _pair(run: Run, first: str, second: str) -> Pair:
     x, y = (np.asarray(run.values(label), float)[:MAX_CHAINS] for label in (first, second))
     marked = np.asarray(run.diverging)[:MAX_CHAINS]
     at = np.argwhere(marked[:, : x.shape[1]]) if marked.size else np.zeros((0, 2), int)

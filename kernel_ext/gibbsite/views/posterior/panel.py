@@ -6,6 +6,7 @@ from typing import Any
 
 from gibbsite.errors import ExpressionError, GibbsiteError
 from gibbsite.prediction.uses.checking import Checks
+from gibbsite.sampling.run import Run
 from gibbsite.views.host.bokeh import serialised
 from gibbsite.views.plots import bokeh
 from gibbsite.views.plots.plot import Rows
@@ -20,7 +21,7 @@ from gibbsite.views.predictions.checks import (
     plot_checks,
     plots_of_checks,
 )
-from gibbsite.views.run.content import ENDED, Content, RunLike
+from gibbsite.views.run.content import ENDED, Content
 from gibbsite.views.run.picture import dashboard_svg
 
 _LEAST, _LIVE = 50, 200  # draws per chain before replicates are made, and how many of these
@@ -34,7 +35,7 @@ VIEWS = ("posterior", "check", "convergence")
 class PosteriorPanel:
     """Hears the page on any thread, and answers from the thread that draws."""
 
-    def __init__(self, run: RunLike):
+    def __init__(self, run: Run):
         self._run = run
         self._view: str | None = None
         self._focus: tuple[str, ...] = ()
@@ -160,7 +161,7 @@ def _toggled(labels: tuple[str, ...], label: str) -> tuple[str, ...]:
 class CheckPanel:
     """Predictive checks, below the same tabs: gathered while somebody looks at them."""
 
-    def __init__(self, run: RunLike):
+    def __init__(self, run: Run):
         self._run = run
         self._statistics: list[str] = []
         self._by: str | None = None

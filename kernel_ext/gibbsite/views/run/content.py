@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from gibbsite.diagnostics.measures import series
+from gibbsite.sampling.run import Run
 from gibbsite.storage.names import scalar_name
 
 RHAT_LIMIT = 1.01
@@ -39,51 +40,6 @@ def status_of(snapshot: Any) -> tuple[str, str]:
             return OF_PRIOR if verdict.state == "prior" else PROVEN, snapshot.status
         return (UNPROVEN, "stopped") if verdict.state == "not yet" else ("finished, but failed", "failed")
     return STATUS_WORDS[snapshot.status], snapshot.status
-
-
-class RunLike(Protocol):
-    """What a view asks of a run; `gibbsite.sampling.Run` has it all."""
-
-    @property
-    def model_name(self) -> str: ...
-    @property
-    def schedule_text(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def model(self) -> Any: ...
-    def snapshot(self, limit: int = 12) -> Any: ...
-    def trace(self, label: str, max_points: int = 500) -> Any: ...
-    def warmup_trace(self, label: str) -> Any: ...
-    def history(self) -> Any: ...
-    def values(self, label: str) -> np.ndarray: ...
-    def follow(self, label: str) -> None: ...
-    def subscribe(self, callback: Any) -> Any: ...
-    def stop(self) -> None: ...
-
-    def time_blocks(self) -> Any: ...
-
-    @property
-    def draws(self) -> Mapping[str, np.ndarray]: ...
-    @property
-    def derived(self) -> Mapping[str, Any]: ...
-    @property
-    def diverging(self) -> np.ndarray: ...
-    def derive(self, expression: str) -> Any: ...
-    def forget(self, name: str) -> None: ...
-    def prior(self) -> Mapping[str, np.ndarray]: ...
-    def element_names(self, site: str) -> list[str]: ...
-    def axis_labels(self, site: str) -> Sequence[Sequence[str] | None]: ...
-    def value_labels(self, site: str) -> Sequence[str]: ...
-
-    @property
-    def checks(self) -> Any: ...
-    @property
-    def results(self) -> Mapping[str, Any]: ...
-    @property
-    def warmup_labels(self) -> Sequence[str]: ...
-    @property
-    def divergent(self) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -160,7 +116,7 @@ def spread(scalars: Sequence[Any]) -> list[str]:
 
 
 def gather(
-    run: RunLike, labels: Sequence[str] | None, previous: Sequence[str] = (), slots: int = 3, limit: int = 24
+    run: Run, labels: Sequence[str] | None, previous: Sequence[str] = (), slots: int = 3, limit: int = 24
 ) -> Content:
     """The state of `run` now.
 
@@ -197,7 +153,7 @@ def gather(
     )
 
 
-def called(run: RunLike, label: str) -> str:
+def called(run: Run, label: str) -> str:
     """`alpha[Hennepin]` where the element `alpha[3]` has a label, else the scalar's label."""
     site, _, rest = label.removesuffix("]").rpartition("[")
     index = [int(i) for i in rest.split(", ") if i.isdecimal()]
@@ -207,7 +163,7 @@ def called(run: RunLike, label: str) -> str:
     return scalar_name(site, index, labels)
 
 
-def _parameter(run: RunLike, label: str) -> Parameter:
+def _parameter(run: Run, label: str) -> Parameter:
     trace = run.trace(label, max_points=MAX_POINTS)
     values = np.asarray(run.values(label))
     some = slice(0, MAX_CHAINS)
@@ -222,7 +178,7 @@ def _parameter(run: RunLike, label: str) -> Parameter:
     )
 
 
-def _warming(run: RunLike, chosen: Sequence[str], chains: int, slots: int) -> tuple[Parameter, ...]:
+def _warming(run: Run, chosen: Sequence[str], chains: int, slots: int) -> tuple[Parameter, ...]:
     """Warm-up so far, of the chosen scalars where they are followed, else of the first ones."""
     known = run.warmup_labels
     labels = [label for label in chosen if label in known] or list(known)[:slots]
