@@ -139,6 +139,17 @@ def test_a_candidate_that_breaks_a_rule_is_turned_down_with_the_reason():
     assert str(refused) == f"{WITHOUT}: not offered: no such block"
 
 
+def test_the_reason_names_what_may_be_faster_and_by_how_much():
+    first, *rest = noisy(26, 8.0).schedule().candidates
+    assert first.because.startswith(f"Chosen because {IN_TURN} would take ")
+    low, high = (float(word) for word in first.because.split("take ")[1].split(" times")[0].split(" to "))
+    (turn,) = [c for c in rest if c.text == IN_TURN]
+    ratios = [turn.work * t / (first.work * s) for t, s in zip(turn.times, first.times, strict=True)]
+    # of runs without end: with compiling counted there is less between them
+    assert low == pytest.approx(min(ratios), abs=0.06) and low < 1 < high
+    assert high == pytest.approx(max(ratios), rel=0.05)
+
+
 def test_what_is_listed_can_be_asked_for_or_says_why_not(monkeypatch):
     def lacking(facts, base, ties):
         yield parse_schedule("NUTS [mu v]")

@@ -275,19 +275,23 @@ def _told(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _S
             w.most if scales.tried and str(w.spec) == scales.tried_text else None,
             "" if w.tie is None else str(w.tie),
             chosen=w is best,
-            because=_decided(best, regret, scales.tried) if w is best else "",
+            because=_decided(weighed, best, regret, scales.tried) if w is best else "",
         )
         for w in weighed
     ]
     return sorted(out, key=lambda c: (not c.chosen, -c.efficiency))
 
 
-def _decided(best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
+def _decided(weighed: Sequence[_Weighed], best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
     if found:
         slow = max(found, key=found.__getitem__)
         return f"Chosen by a trial: drawn in turn, {slow} remembers {found[slow]:.1f} sweeps"
-    if regret > 1.05:
-        return (
-            f"Chosen because whatever is not known, it takes {regret:.1f} times the best one's time at most"
-        )
-    return "Chosen because nothing else can be better"
+    if regret <= 1.05:
+        return "Chosen because nothing else can be better"
+    ratios = {str(w.spec): [w.cost(c) / best.cost(c) for c in _CASES] for w in weighed if w is not best}
+    rival = min(ratios, key=lambda name: min(ratios[name]))
+    low, high = min(ratios[rival]), max(ratios[rival])
+    return (
+        f"Chosen because {rival} would take {low:.1f} to {high:.1f} times as long for an effective draw: "
+        "which, depends on how long the run is and on what is not known before it"
+    )
