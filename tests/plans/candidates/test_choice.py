@@ -139,6 +139,17 @@ def test_a_candidate_that_breaks_a_rule_is_turned_down_with_the_reason():
     assert str(refused) == f"{WITHOUT}: not offered: no such block"
 
 
+def test_the_reason_names_what_may_be_faster_and_by_how_much():
+    first, *rest = noisy(26, 8.0).schedule().candidates
+    assert first.because.startswith(f"Chosen because {IN_TURN} would take ")
+    low, high = (float(word) for word in first.because.split("take ")[1].split(" times")[0].split(" to "))
+    (turn,) = [c for c in rest if c.text == IN_TURN]
+    ratios = [turn.work * t / (first.work * s) for t, s in zip(turn.times, first.times, strict=True)]
+    # of runs without end: with compiling counted there is less between them
+    assert low == pytest.approx(min(ratios), abs=0.06) and low < 1 < high
+    assert high == pytest.approx(max(ratios), rel=0.05)
+
+
 def test_what_is_listed_can_be_asked_for_or_says_why_not(monkeypatch):
     def lacking(facts, base, ties):
         yield parse_schedule("NUTS [mu v]")
@@ -170,9 +181,38 @@ def test_what_cannot_be_derived_is_turned_down_with_the_reason(monkeypatch):
 
 def test_a_trial_that_no_run_pays_for_is_not_made(monkeypatch):
     monkeypatch.setattr(choice, "TRIAL", np.inf)
-    monkeypatch.setattr(choice, "WORTH_TRYING", 1.0)
     monkeypatch.setattr(choice, "times_of", lambda *_: pytest.fail("tried"))
     assert rough().schedule().text == "Eliminate x > NUTS [s o]"  # it loses least at worst
+
+
+def weighed(work, least, most, compiling=3e9):
+    return choice._Weighed(parse_schedule("NUTS x"), "", work, compiling, least, most, None, True)
+
+
+@pytest.mark.parametrize("rival", [2e5, 4e5, 1e6])
+def test_a_trial_is_made_where_it_loses_less_than_none(monkeypatch, rival):
+    """Of a short run and of one without end, by simulation of what the exact draws' time turns out to be."""
+    exact, other = weighed(1e5, 2.0, 60.0), weighed(rival, 1.0, 4.0, 6e9)
+    best = min((exact, other), key=lambda w: w.run * w.likely)
+    times = np.exp(np.random.default_rng(0).uniform(np.log(2), np.log(60), 200_000))
+
+    def of(takes):
+        untried = takes(exact) * times if best is exact else np.full(len(times), takes(other) * other.likely)
+        tried = np.minimum(takes(exact) * times, takes(other) * other.likely)
+        return np.mean(tried / untried)
+
+    short, endless, verdicts = of(lambda w: w.run), of(lambda w: w.work), set()
+    each = exact.work / (other.work * other.likely)
+    assert choice._expected(exact, each, best is exact) == pytest.approx(endless, rel=0.01)
+    for trial in np.geomspace(1e8, 1e10, 15):
+        monkeypatch.setattr(choice, "TRIAL", trial)
+        told = trial + choice.TRIAL_EQUATION * 900e6 / 1.2e6 + exact.work * choice._SWEPT
+        made = [short + told / best.run, endless]  # in units of what goes without takes
+        regret, without = max(m / min(1.0, m) for m in made), max(1 / min(1.0, m) for m in made)
+        if abs(regret / without - 1) > 0.02:
+            verdicts.add(regret < without)
+            assert choice._pays([exact, other], best, exact) == (regret < without)
+    assert verdicts == {True, False}
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from gibbsite.density.model.atoms import check_atoms, is_own, listed
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.names import check_apart, checked_name
 from gibbsite.density.model.sites import Plate, Site
+from gibbsite.density.model.tails import held_in_tails
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.explain.calls import check_numbers
 from gibbsite.explain.explained import explained, placed
@@ -380,7 +381,7 @@ def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) ->
         try:
             supports = bounds_inside(base_distribution(msg["fn"]))
             with handlers_alone, numpyro.validation_enabled(supports):
-                lp = msg["fn"].log_prob(jnp.asarray(value), *extra)
+                lp = held_in_tails(msg["fn"]).log_prob(jnp.asarray(value), *extra)
         except (ValueError, TypeError) as error:
             blamed = told_misfit(name, msg)
             entry = "plates-and-data" if blamed else "shapes"

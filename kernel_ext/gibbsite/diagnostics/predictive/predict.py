@@ -10,6 +10,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density.handlers.scopes import Redrawn
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.tails import in_tails
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.jaxpr.compiling import for_once, lowered
@@ -102,7 +103,8 @@ def log_likelihood(
 
     def one(key: Any, values: Any, given: Any) -> Any:
         model = handlers.seed(handlers.substitute(plan.model, data=values), key)
-        traced = handlers.trace(model).get_trace(**given)
+        with in_tails():
+            traced = handlers.trace(model).get_trace(**given)
         sites = ((n, traced[n]) for n in plan.observed if n in traced)
         return {n: (1 if s["scale"] is None else s["scale"]) * s["fn"].log_prob(s["value"]) for n, s in sites}
 

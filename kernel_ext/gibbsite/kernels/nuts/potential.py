@@ -14,6 +14,7 @@ from numpyro.infer.util import log_density
 
 from gibbsite.conditional.reads.support import bounded_by, support_movers
 from gibbsite.density import Density
+from gibbsite.density.model.tails import in_tails
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.blocks.finite import data_of
 from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings, coordinates
@@ -46,7 +47,7 @@ class Problem:
         def potential(u: jax.Array) -> jax.Array:
             v, moved, offsets = c.written_with_offsets(u, lam, around)
             values, constrained = c.constrained(v)
-            with from_their_locations(offsets):
+            with in_tails(), from_their_locations(offsets):
                 total = log_density(self.model, args, dict(kwargs), values)[0]
             return -(total + moved + constrained)
 

@@ -14,8 +14,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.errors import GibbsiteError
 from gibbsite.ground.opaque import attempted, notes_in
@@ -33,7 +31,6 @@ from gibbsite.plans.candidates.limits import (
     SWEEPS,
     TRIAL,
     TRIAL_EQUATION,
-    WORTH_TRYING,
 )
 from gibbsite.plans.candidates.promise import Promises, compiling
 from gibbsite.plans.candidates.rewrites import REWRITES, Rewrite, is_small, jointly_gaussian
@@ -228,21 +225,29 @@ def _least_regret(weighed: Sequence[_Weighed]) -> tuple[_Weighed, float]:
 
 
 def _pays(weighed: Sequence[_Weighed], best: _Weighed, exact: _Weighed) -> bool:
-    """Whether a trial of exact draws, whose program is a part of theirs, is expected to save more of a run
-    than it takes; or of one without end more than `limits.WORTH_TRYING`, while it takes less than half of
-    one: their time may be anything from the least to the most, in logarithms."""
-    times = np.geomspace(exact.least, exact.most, 16)
-    others = [w for w in weighed if w is not exact]
-
-    def saved(takes: Callable[[_Weighed], float]) -> float:
-        ratio = takes(exact) * times / min(takes(w) * w.likely for w in others)
-        return float(np.mean(np.maximum(0.0, 1 - (1 / ratio if best is exact else ratio))))
-
+    """Whether a trial of exact draws, whose program is a part of theirs, loses less at worst than going
+    without it: a run of `limits.SWEEPS` takes the trial besides, one without end does not notice it."""
+    rivals = [w for w in weighed if w is not exact]
     equations = (exact.compiling - COMPILING["program"]) / COMPILING["equation"]
     trial = TRIAL + TRIAL_EQUATION * equations + exact.work * _SWEPT
-    if 2 * trial < best.run and saved(lambda w: w.work) > WORTH_TRYING:
-        return True
-    return best.run * saved(lambda w: w.run) > trial
+
+    def left(takes: Callable[[_Weighed], float]) -> float:
+        return _expected(exact, takes(exact) / min(takes(w) * w.likely for w in rivals), best is exact)
+
+    # at worst a trial loses the first factor, if it is above 1, and to go without the second's inverse
+    return (left(lambda w: w.run) + trial / best.run) * left(lambda w: w.work) < 1
+
+
+def _expected(exact: _Weighed, each: float, taken: bool) -> float:
+    """The share of the time of what would be run untried that is left if the better of two is: of exact
+    draws (those that are `taken` untried, or not), which take `each` for every sweep that they remember, and
+    of what takes 1. Their logarithm may be anything from the least to the most."""
+    ends = math.log(each * exact.least), math.log(each * exact.most)
+    low, high = (-ends[1], -ends[0]) if taken else ends
+    if high - low < 1e-9:
+        return min(1.0, math.exp(low))
+    won = min(high, max(low, 0.0))
+    return (math.exp(won) - math.exp(low) + high - won) / (high - low)
 
 
 _SWEPT = STATES / 4 * (LEFT_OUT + KEPT)
@@ -270,19 +275,23 @@ def _told(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _S
             w.most if scales.tried and str(w.spec) == scales.tried_text else None,
             "" if w.tie is None else str(w.tie),
             chosen=w is best,
-            because=_decided(best, regret, scales.tried) if w is best else "",
+            because=_decided(weighed, best, regret, scales.tried) if w is best else "",
         )
         for w in weighed
     ]
     return sorted(out, key=lambda c: (not c.chosen, -c.efficiency))
 
 
-def _decided(best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
+def _decided(weighed: Sequence[_Weighed], best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
     if found:
         slow = max(found, key=found.__getitem__)
         return f"Chosen by a trial: drawn in turn, {slow} remembers {found[slow]:.1f} sweeps"
-    if regret > 1.05:
-        return (
-            f"Chosen because whatever is not known, it takes {regret:.1f} times the best one's time at most"
-        )
-    return "Chosen because nothing else can be better"
+    if regret <= 1.05:
+        return "Chosen because nothing else can be better"
+    ratios = {str(w.spec): [w.cost(c) / best.cost(c) for c in _CASES] for w in weighed if w is not best}
+    rival = min(ratios, key=lambda name: min(ratios[name]))
+    low, high = min(ratios[rival]), max(ratios[rival])
+    return (
+        f"Chosen because {rival} would take {low:.1f} to {high:.1f} times as long for an effective draw: "
+        "which, depends on how long the run is and on what is not known before it"
+    )

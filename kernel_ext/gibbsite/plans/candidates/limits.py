@@ -57,12 +57,9 @@ FILLED = 0.4
 CLOSE = 2.0
 # Regrets within this factor are equal: what the count of a sweep is off by among schedules of a model.
 EQUAL = 1.4
-# What a trial takes beyond its sweeps, compiled as fast as can be: as such, and for an equation.
-TRIAL, TRIAL_EQUATION = 6.5e8, 5e5
-# The part of a run without end for which something is tried, though a short one would not pay for it: .12 to
-# .39 expected of mixtures, walks, change points and effects that data tell well, of which draws in turn are
-# the best by factors of 3 to 8 or are not; .07 of effects of few data each, of which they are not.
-WORTH_TRYING = 0.1
+# What a trial takes beyond its sweeps, compiled as fast as can be: as such, and for an equation (20 trials of
+# .2 to 1.8 seconds, within a factor of 1.3).
+TRIAL, TRIAL_EQUATION = 2.3e8, 5e5
 # Chains of a trial, sweeps before it looks and while it does: times of 1 to 35 within a fifth, above that too
 # short (340 is taken for 77), which no choice depends on.
 STATES, LEFT_OUT, KEPT = 16, 60, 100

@@ -19,6 +19,7 @@ from numpyro.infer.util import log_density
 from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.density.model.tails import in_tails
 from gibbsite.diagnostics.verdict.cause import cause_of
 from gibbsite.errors import ModelError, OptionError, UnknownNameError
 from gibbsite.plans.schedule.plan import Plan
@@ -164,7 +165,8 @@ def logdensity_at_start(kernel: Any, state: Any, kwargs: Mapping[str, Any]) -> A
     if any(hasattr(s, "potential_energy") for s in state.block_states):
         return None
     model = handlers.seed(kernel.model, jax.random.key(0))
-    return log_density(model, (), dict(kwargs), state.z)[0]
+    with in_tails():
+        return log_density(model, (), dict(kwargs), state.z)[0]
 
 
 def bad_chains(state: Any, logdensity: Any) -> np.ndarray:
@@ -214,7 +216,7 @@ def check_start(
 def blame(model: Any, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
     """Which site has a non-finite log-probability at `values`, at which element, and for which value."""
     seeded = handlers.seed(handlers.substitute(model, data=dict(values)), jax.random.key(0))
-    with handlers_alone, numpyro.validation_enabled(False):
+    with handlers_alone, numpyro.validation_enabled(False), in_tails():
         traced = handlers.trace(seeded).get_trace(**kwargs)
     # with validation, what lies outside a support has no density; NumPyro also warns of it
     with handlers_alone, numpyro.validation_enabled(True), warnings.catch_warnings():
