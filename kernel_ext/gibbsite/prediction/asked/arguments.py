@@ -112,6 +112,7 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
                 raise DataError(f"{leaf!r} has no elements: there is nothing to predict for")
             if leaf in own:
                 leaves[leaf] = _checked(origin, leaf, array, before[leaf], known, labels, unknown)
+                check_infinite(leaf, leaves[leaf], before[leaf], _index(table, value))
         labels = {n: v for n, v in labels.items() if _row_of(n) != name}
         labels |= {n: v for n, v in known.labels.items() if n not in labels and _row_of(n) == name}
         values[name] = _with(made, leaves, name)
@@ -187,6 +188,12 @@ def _row_of(label: str) -> str | None:
     return _head(name) if found else None
 
 
+def _index(*tables: Any) -> Any:
+    """The row labels of the first that has any."""
+    found = (getattr(t, "index", None) for t in tables)
+    return next((i for i in found if i is not None and not callable(i)), None)
+
+
 def _is_frame(value: Any) -> bool:
     return hasattr(value, "columns") and not isinstance(value, Table)
 
@@ -236,6 +243,26 @@ def _checked(
     if was == "f" and kind in "iub":
         return np.asarray(array).astype(np.asarray(before).dtype)
     return array
+
+
+def check_infinite(leaf: str, array: Any, before: Any, index: Any = None) -> None:
+    """Refuse infinite numbers in new data where the model's `before` has none: of most models every draw of
+    such a row is infinite or no number, which moments hide. `index` are the rows' labels. Raises `DataError`.
+    """
+    array, before = np.asarray(array), np.asarray(before)
+    if array.dtype.kind != "f" or (before.dtype.kind == "f" and np.isinf(before).any()):
+        return
+    found = np.argwhere(np.isinf(array))
+    if len(found):
+        at = tuple(int(i) for i in found[0])
+        named = index is not None and at and len(index) == len(array)
+        row = shown(index[at[0]]) if named else ", ".join(map(str, at))
+        where = f" in row {row}" if at else ""
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise DataError(
+            f"{leaf!r} is {array[at]}{where}{more}, and finite everywhere in the model's own data: leave it "
+            "out, or give a finite number"
+        )
 
 
 def _coded(

@@ -355,7 +355,7 @@ def _left_out(run: Any, found: Prediction, out: Checks, steps: int) -> Checks:
         if not getattr(elpd, "weighed", False):  # it was kept, and its weights are not
             elpd = elpd_of(run)
         # replicates are drawn at all latents, a datum's own among them
-        whole = given_all(run) if elpd.summed or elpd.integrated else elpd
+        whole = given_all(run, elpd) if elpd.summed or elpd.integrated else elpd
     except GibbsiteError as problem:
         return replace(out, note=f"{out.note}; without leave-one-out: {problem}")
     names, k = [str(n) for n in elpd.pareto_k["datum"].values], np.asarray(elpd.pareto_k, float)
