@@ -142,6 +142,7 @@ def test_single_data_of_a_loop_are_left_out():
     truth = [whole - stats.multivariate_normal.logpdf(Y[r], cov=covariance[np.ix_(r, r)]) for r in rest]
     np.testing.assert_allclose(run.elpd().elpd_i, truth, atol=0.12)
     np.testing.assert_allclose(run.elpd(kfold=5).elpd_i, truth, atol=0.12)
+    assert "the first 3 of 5 steps" in run.predict(y=Y[:3]).note  # and no forecast
     pair = run.elpd(by=np.array([0, 1, 1, 2, 2]))  # two that follow each other, jointly
     two = [0, 3, 4]
     joint = whole - stats.multivariate_normal.logpdf(Y[two], cov=covariance[np.ix_(two, two)])

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.build import parameters_of_function
+from gibbsite.density.current import current
+from gibbsite.density.known_elements import sources
 from gibbsite.density.model.arguments import split_arguments
 from gibbsite.density.model.names import printed
 from gibbsite.errors import DataError, OptionError, UnknownNameError
@@ -68,6 +70,18 @@ def leaves_of(origin: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     args, kwargs = call_of(origin, values)
     found = split_arguments(args, kwargs, parameters_of_function(origin.fn))
     return dict(zip(found.names, found.given, strict=True))
+
+
+def outcomes_of(origin: Any) -> dict[str, str]:
+    """The leaves that are an observed site's values, with that site."""
+    density = origin.density
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    found = {}
+    for site in current(density).data:
+        behind = [v for v in sources(density, [density.outputs["observed"][site]]) if v in names]
+        if len(behind) == 1 and tuple(behind[0].aval.shape) == density.sites[site].shape:
+            found[names[behind[0]]] = site
+    return found
 
 
 def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
@@ -209,6 +223,8 @@ def _checked(
 ) -> Any:
     """One array of the new data, in the codes and units of the model's own. Raises `DataError`."""
     old, fresh = origin.labels.get(leaf), known.labels.get(leaf)
+    if np.asarray(array).dtype.kind == "c":
+        raise DataError(f"{leaf!r} holds complex numbers, and models are of real ones")
     if np.ndim(array) != np.ndim(before):
         raise DataError(
             f"{leaf!r} has {np.ndim(before)} axes in the model's own data, and {np.ndim(array)} in the new"
@@ -231,10 +247,11 @@ def _checked(
     if was in "iu" and kind == "f" and leaf not in labels:
         array = np.asarray(array)
         there = array[np.isfinite(array)]
-        if (there != np.round(there)).any():
-            raise DataError(
-                f"{leaf!r} holds whole numbers in the model's own data, and {there[0]} in the new"
-            )
+        part = there[there != np.round(there)]
+        if len(part) and leaf in outcomes_of(origin):
+            raise DataError(f"{leaf!r} holds whole numbers in the model's own data, and {part[0]} in the new")
+        if len(part):  # between them, as an age of 40.5; what picks elements is refused where it does
+            return array
         return array if len(there) < array.size else array.astype(np.asarray(before).dtype)
     if was == "b" and kind != "b":
         if len(other := np.asarray(array)[~np.isin(array, (0, 1))]):
@@ -255,8 +272,10 @@ def check_infinite(leaf: str, array: Any, before: Any, index: Any = None) -> Non
     found = np.argwhere(np.isinf(array))
     if len(found):
         at = tuple(int(i) for i in found[0])
-        named = index is not None and at and len(index) == len(array)
-        row = shown(index[at[0]]) if named else ", ".join(map(str, at))
+        if index is not None and at and len(index) == len(array):
+            row = shown(index[at[0]])
+        else:
+            row = ", ".join(map(str, at))
         where = f" in row {row}" if at else ""
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise DataError(

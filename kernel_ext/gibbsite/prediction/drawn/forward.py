@@ -137,7 +137,7 @@ class Forward(Messenger):
         if part is not None:
             value = jnp.where(part.known, part.picked(self.values[name]), value)
         if name in recipe.doubted:
-            self.weight += jnp.where(jnp.isnan(fn.log_prob(value)).any(), jnp.nan, 0.0)
+            self.weight += jnp.where(jnp.isnan(msg["fn"].log_prob(value)).any(), jnp.nan, 0.0)
         msg["value"] = value
 
     def _probabilities(self, name: str, fn: Any) -> None:

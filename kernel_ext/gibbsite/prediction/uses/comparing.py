@@ -152,8 +152,8 @@ def _caveats(runs: Sequence[tuple[Any, Any]], entries: list[Entry], n: int) -> l
     ]
     if unsure:
         out.append(
-            f"{', '.join(unsure)}: the difference is within the error that comes of the runs' length; draw more, "
-            "or compare by kfold="
+            f"{', '.join(unsure)}: the difference is within the error that comes of the runs' length; draw "
+            "more, or compare by kfold="
         )
     unclear = [e.name for e in entries[1:] if SMALL <= abs(e.difference) < _CLEAR * e.dse]
     if unclear:
