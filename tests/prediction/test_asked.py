@@ -120,8 +120,8 @@ def test_what_new_data_cannot_be(run):
         run.predict(do={"day": "noon"})
     with pytest.raises(DataError, match=r"'x'.*holds numbers, not 'big'"):
         run.predict(do={"x": "big"})
-    with pytest.raises(DataError, match=r"treated.*whole numbers.*0\.5"):
-        run.predict(new.assign(treated=[0.5, 1.0, 0.0]))
+    half = run.predict(new.assign(treated=[0.5, 1.0, 0.0])).draws["y"]  # between whole numbers, as an age
+    np.testing.assert_allclose(half, run.predict(new, do={"treated": [0.5, 1.0, 0.0]}).draws["y"])
     with pytest.raises(DataError, match=r"'x'.*lacks values"):
         run.predict(new.assign(x=[np.nan, 1, 2]))
     with pytest.raises(UnknownNameError, match="no argument named 'd'"):
@@ -382,3 +382,68 @@ def test_what_is_compiled_in_is_asked_anew(values):
     given = run.predict(do={"how": values[1]}).draws["told"]
     assert np.array_equal(first, run.draws["told"]) and np.array_equal(first, third)
     assert not np.allclose(first, second) and np.array_equal(second, given)
+
+
+def trials(x, y, n=10.0):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Binomial(total_count=n, logits=a + 0.5 * x), obs=y)
+
+
+@pytest.fixture(scope="module")
+def counted():
+    x = RNG.normal(size=12)
+    return gb.model(trials, x, RNG.binomial(10, 0.4, 12)).sample(draws=100, warmup=100, chains=2)
+
+
+def test_totals_of_trials_need_not_be_integers(counted):
+    """NumPyro looks its totals up in a table; an argument that stands at its default can be set."""
+    assert counted.predict(do={"n": 20}).draws["y"].max() > 10
+    np.testing.assert_array_equal(counted.predict().draws["y"], counted.predict(n=10).draws["y"])
+    assert counted.model.predict(draws=5).draws["y"].dtype.kind == "i"
+    slope = counted.effects("n", [5, 10]).slope.mean()
+    assert abs(slope - counted.predict().draws["y"].mean() / 10) < 0.05
+    with pytest.raises(UnknownNameError, match="did you mean 'n'"):
+        counted.predict(do={"nn": 20})
+
+
+def test_what_has_no_number_or_chance_is_refused_by_its_place(run, counted):
+    for value in (np.inf, -np.inf):
+        with pytest.raises(DataError, match=rf"df\['x'\].*is {value} in row 'two'"):
+            frame = data().iloc[:3].set_axis(["one", "two", "three"])
+            run.predict(frame.assign(x=[0.0, value, 1.0]))
+    with pytest.raises(DataError, match=r"'x' is inf in row 1 \(and 1 more\)"):
+        counted.predict(x=np.array([0, np.inf, np.inf]))
+    with pytest.raises(DataError, match="'x' is inf, and finite"):
+        counted.predict(do={"x": np.inf})
+    # a count is drawn of a chance that is no number, too
+    for asked in (
+        {"x": np.array([0.0, np.nan])},
+        {"do": {"x": np.nan}},
+        {"x": np.zeros(2), "n": np.array([3.0, np.nan])},
+    ):
+        with pytest.raises(DataError, match=r"'y' has no chances: [xn] lacks values"):
+            counted.predict(**asked)
+    with pytest.raises(DataError, match=r"'y' comes out as no number.*df\['x'\]"):
+        run.predict(do={"x": np.nan})
+
+
+def test_gamma_variates_are_those_that_end(monkeypatch):
+    """NumPyro's are drawn by loops that for some keys never end on CPUs; inside of `scan`, too."""
+
+    def never(*_, **__):
+        raise AssertionError("drawn by NumPyro")
+
+    def model(y, z):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Gamma(2.0, jnp.exp(a)), obs=y)
+        scan(lambda _, v: (None, numpyro.sample("z", dist.StudentT(9.0, a, 1.0), obs=v)), None, z)
+
+    run = gb.model(model, RNG.gamma(2, 1, 5), RNG.normal(size=4)).sample(draws=400, warmup=200, chains=2)
+    monkeypatch.setattr(dist.Gamma, "sample", never)
+    p = run.predict()
+    agrees(
+        flat(p.draws["y"]),
+        2 / np.exp(flat(run.draws["a"]))[:, None],
+        2 / np.exp(flat(run.draws["a"]))[:, None] ** 2,
+    )
+    agrees(flat(p.draws["z"]), flat(run.draws["a"])[:, None], 9 / 7)

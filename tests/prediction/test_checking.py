@@ -1,5 +1,7 @@
 """Predictive checks against closed forms, by hand, and of models that are wrong."""
 
+import time
+
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
@@ -225,6 +227,29 @@ def test_the_dashboard_has_a_view_of_checks(run, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "LOO-PIT" in text
     assert "Prediction: what if" in text
+
+
+def test_checks_are_live_as_soon_as_somebody_looks():
+    """They came after a hundred seconds of the run."""
+
+    def normal(y):
+        numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0, 1)), 1), obs=y)
+
+    going = gb.model(normal, RNG.normal(size=20)).start(draws=10**6, warmup=100, chains=2, thin=100)
+    view = Dashboard(going)
+    view.widget._control._receive(None, {"kind": "view", "view": "check"}, [])
+    view.refresh()
+    assert "50 draws" in view.widget._posterior["legend"]
+    deadline = time.monotonic() + 60
+    while "cards" not in view.widget._posterior and time.monotonic() < deadline:
+        time.sleep(0.2)
+        view.refresh()
+    assert going.status == "sampling" and view.widget._posterior["cards"]
+    first = view._panel.replicating
+    assert first
+    view.refresh()  # the next wait for their share of the time
+    assert view._panel.replicating == first
+    going.stop()
 
 
 def test_a_run_that_goes_on_meanwhile_is_asked_once(run, monkeypatch):

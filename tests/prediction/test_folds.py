@@ -1,13 +1,16 @@
 """Data left out in earnest, by refits side by side, against what the others say of them on a grid or in
 closed form."""
 
+import itertools
+
 import gibbsite as gb
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
+from gibbsite.errors import DataError, OptionError, UnknownNameError
 from helpers.left_out import left_out
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan
@@ -120,7 +123,9 @@ def test_data_of_bad_pareto_k_are_left_out_in_earnest():
         gb.compare(run, gb.model(model, y + 1).sample(draws=50, warmup=50, chains=2))
 
 
-def test_what_is_drawn_as_a_whole_is_not_taken_apart():
+def test_single_data_of_a_loop_are_left_out():
+    """Of a walk seen with noise, written by `scan`: the missing one is integrated out with its state."""
+
     def walk(y):
         def step(x, v):
             x = numpyro.sample("x", dist.Normal(x, 1.0))
@@ -129,6 +134,45 @@ def test_what_is_drawn_as_a_whole_is_not_taken_apart():
 
         scan(step, 0.0, y)
 
-    run = gb.model(walk, Y).sample(draws=50, warmup=50, chains=2)
-    with pytest.raises(ModelError, match="scan"):
-        run.elpd(kfold=2)
+    run = gb.model(walk, Y).sample(draws=1000, warmup=100, chains=2)
+    steps = np.arange(1, 6)
+    covariance = np.minimum.outer(steps, steps) + np.eye(5)
+    whole = stats.multivariate_normal.logpdf(Y, cov=covariance)
+    rest = [np.delete(np.arange(5), i) for i in range(5)]
+    truth = [whole - stats.multivariate_normal.logpdf(Y[r], cov=covariance[np.ix_(r, r)]) for r in rest]
+    np.testing.assert_allclose(run.elpd().elpd_i, truth, atol=0.12)
+    np.testing.assert_allclose(run.elpd(kfold=5).elpd_i, truth, atol=0.12)
+    assert "the first 3 of 5 steps" in run.predict(y=Y[:3]).note  # and no forecast
+    pair = run.elpd(by=np.array([0, 1, 1, 2, 2]))  # two that follow each other, jointly
+    two = [0, 3, 4]
+    joint = whole - stats.multivariate_normal.logpdf(Y[two], cov=covariance[np.ix_(two, two)])
+    np.testing.assert_allclose(pair.elpd_i[1], joint, atol=0.15)
+
+
+@pytest.mark.slow
+def test_states_of_a_hidden_chain_are_summed_with_the_datum_left_out():
+    go = np.array([[0.8, 0.2], [0.3, 0.7]])
+
+    def hidden(y):
+        m = numpyro.sample("m", dist.Normal(1.0, 0.7))
+
+        def step(before, now):
+            z = numpyro.sample("z", dist.Categorical(jnp.asarray(go)[before]))
+            numpyro.sample("y", dist.Normal(m * (2 * z - 1), 0.8), obs=now)
+            return z, None
+
+        scan(step, 0, y)
+
+    def likelihood(kept):
+        """By every path of states, at every point of the grid."""
+        total = np.zeros((len(GRID), 32))
+        for p, path in enumerate(itertools.product((0, 1), repeat=5)):
+            total[:, p] = np.log([go[a, b] for a, b in itertools.pairwise((0, *path))]).sum()
+            for t in kept:
+                total[:, p] += stats.norm.logpdf(Y[t], GRID * (2 * path[t] - 1), 0.8)
+        return logsumexp(stats.norm.logpdf(GRID, 1, 0.7)[:, None] + total)
+
+    run = gb.model(hidden, Y).sample(draws=1000, warmup=200, chains=2)
+    truth = [likelihood(range(5)) - likelihood(set(range(5)) - {t}) for t in range(5)]
+    np.testing.assert_allclose(run.elpd().elpd_i, truth, atol=0.1)
+    np.testing.assert_allclose(run.elpd(kfold=5).elpd_i, truth, atol=0.1)

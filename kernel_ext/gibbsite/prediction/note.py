@@ -40,6 +40,13 @@ def told(
         parts.append(f"{count}: {', '.join(names)} {how}")
     if not prior and not plan.news and not plan.new_rows:
         parts.append("all latents as the run drew them")
+    for name in sorted(plan.ask.recipe.series):
+        now, before = plan.density.sites[name].shape[0], origin.sites[name].shape[0]
+        if now < before:
+            parts.append(
+                f"{name}: the first {now} of {before} steps; a forecast takes all of them and those to come"
+            )
+            break
     parts += held.words
     if worth is not None:
         parts.append(f"draws weighted by its likelihood, worth {worth:.0f}")

@@ -13,8 +13,8 @@ import numpy as np
 from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.errors import DataError, ModelError, ResourceError
 from gibbsite.ground import arguments as sensible
-from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of
-from gibbsite.prediction.asked.planned import Planned, outcomes_of, planned
+from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of, outcomes_of
+from gibbsite.prediction.asked.planned import Planned, planned
 from gibbsite.prediction.asked.set_sites import Held, held_of
 from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn, in_files
 from gibbsite.prediction.note import thinned, told
@@ -89,7 +89,10 @@ def _result(
     folder: Path | None = None,
 ) -> Prediction:
     sensible.count("seed", seed, 0)
-    recipe, sites = plan.ask.recipe, plan.density.sites
+    gaps = _gaps(origin, asked) if asked.new or held.words else None
+    sites = plan.density.sites
+    doubted = frozenset(n for n in plan.data if n in sites and sites[n].discrete) if gaps else frozenset()
+    recipe = replace(plan.ask.recipe, doubted=doubted)
     for name in sites.keys() & held.values.keys():
         try:
             np.broadcast_to(held.values[name], sites[name].shape)
@@ -137,6 +140,9 @@ def _result(
     known = {
         n: np.asarray(v)[rows].reshape(*shape, *np.shape(v)[1:]) for n, v in flat.items() if n not in arrays
     }
+    if gaps is not None:
+        of_data = {n: arrays[n] for n in plan.data if n in arrays}
+        _check_numbers(of_data, doubted if np.isnan(found.weights).any() else frozenset(), gaps, plan)
     worth = None
     if held.given:
         arrays, known, worth = _resampled(arrays, known, found.weights, seed)
@@ -145,7 +151,6 @@ def _result(
     if worth is not None:
         probs = {}
     arrays = _grouped(arrays, known, plan)
-    _check_finite(arrays, plan, asked)
     note = told(origin, asked, held, plan, prior, worth, words)
     facts = _facts(origin, asked, plan, arrays, prior, held, (pairs, seed, tuple(rows[:1]), len(rows)))
     return Prediction(arrays, probs, note, facts, known)
@@ -209,25 +214,35 @@ def _resampled(
     return {k: taken(v) for k, v in arrays.items()}, {k: taken(v) for k, v in known.items()}, worth
 
 
-def _check_finite(arrays: Mapping[str, np.ndarray], plan: Planned, asked: Asked) -> None:
-    for name in plan.data:
-        v = arrays.get(name)
-        if v is not None and v.dtype.kind == "f" and asked.new and v.size and np.isnan(v.min()):
-            leaves = leaves_of(plan.origin, asked.values)
-            gaps = [n for n in asked.new if n in leaves and np.isnan(np.asarray(leaves[n], float)).any()]
-            site = plan.density.sites.get(name)
-            if site is not None and site.in_scan and gaps:
-                raise DataError(
-                    f"{name!r} cannot be forecast: the loop (`scan`) hands {', '.join(sorted(gaps))} on from "
-                    "step to step as given, and what is to come is not known (NaN). Have it hand on what "
-                    f"`numpyro.sample({name!r}, …)` returns, which is the datum where there is one"
-                )
+def _gaps(origin: Any, asked: Asked) -> list[str]:
+    """The arrays and columns that lack values: if there are any, those that no site observes."""
+    found = [n for n, v in leaves_of(origin, asked.values).items() if np.isnan(np.asarray(v, float)).any()]
+    return sorted(set(found) - set(outcomes_of(origin))) or sorted(found)
+
+
+def _check_numbers(
+    drawn: Mapping[str, np.ndarray], lost: frozenset[str], gaps: list[str], plan: Planned
+) -> None:
+    """Refuse data that were drawn as no number, or of parameters that are none (among those of `lost`)."""
+    for name, v in drawn.items():
+        site = plan.density.sites.get(name)
+        share = float(np.isnan(v).mean()) if v.dtype.kind == "f" and v.size and np.isnan(v.min()) else 0.0
+        if not share and name not in lost:
+            continue
+        if site is not None and site.in_scan and gaps:
             raise DataError(
-                f"{name!r} comes out as no number in {100 * float(np.isnan(v).mean()):.3g} % of what was "
-                f"drawn: {', '.join(sorted(gaps)) or 'an argument'} lacks values (NaN), and they enter it. "
-                "Fill them in or leave those rows out; where a model goes on with its own data, have it go "
-                "on with what `sample` returns"
+                f"{name!r} cannot be forecast: the loop (`scan`) hands {', '.join(gaps)} on from "
+                "step to step as given, and what is to come is not known (NaN). Have it hand on what "
+                f"`numpyro.sample({name!r}, …)` returns, which is the datum where there is one"
             )
+        told = (
+            f"comes out as no number in {100 * share:.3g} % of what was drawn" if share else "has no chances"
+        )
+        raise DataError(
+            f"{name!r} {told}: {', '.join(gaps) or 'an argument'} lacks values (NaN), and they enter it. "
+            "Fill them in or leave those rows out; where a model goes on with its own data, have it go "
+            "on with what `sample` returns"
+        )
 
 
 def _facts(

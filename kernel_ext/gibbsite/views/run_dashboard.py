@@ -243,7 +243,7 @@ class Dashboard:
                 if not self._shown:  # it was put away
                     self._thread = None
                     return
-            began = time.thread_time()
+            began, replicating = time.thread_time(), self._panel.replicating
             self._refresh()
             ended = self._content.snapshot.status in ENDED
             if ended and self._asked_to_time:
@@ -267,7 +267,8 @@ class Dashboard:
                 # Until there is something to see, look more often.
                 early = not self._content.parameters or self._content.warming
                 least = self._interval / 4 if early else self._interval
-                self._urgent.wait(max(least, spent / SHARE))
+                drawing = spent - (self._panel.replicating - replicating)
+                self._urgent.wait(max(least, drawing / SHARE))
 
     def finish(self, whole: bool = True) -> None:
         """What nobody waits for once the run has ended: the picture that a page without a kernel shows, and

@@ -21,6 +21,7 @@ from jax.scipy.linalg import solve_triangular
 from numpyro.primitives import Messenger
 
 from gibbsite.conditional.draws.passes import looped, rounds
+from gibbsite.density.model.atoms import part_by_part, whole_total
 
 # proposals that are accepted, at the least: where the concentration is 1 (their table 1)
 _ACCEPTED = 0.95
@@ -170,18 +171,17 @@ _HERE = {
 
 def drawn_here(fn: Any) -> Any:
     """The same distribution, in which `log_gamma` draws what NumPyro draws as gamma variates; in the parts of
-    a Beta, a Student's t, a mixture, …, too. What holds no gamma variates is returned as it is."""
-    if isinstance(fn, list | tuple):
-        parts = [drawn_here(part) for part in fn]
-        return fn if all(a is b for a, b in zip(parts, fn, strict=True)) else type(fn)(parts)
-    if not isinstance(fn, dist.Distribution):
-        return fn
-    changed = {n: new for n, old in vars(fn).items() if (new := drawn_here(old)) is not old}
-    kind = _HERE.get(type(fn), type(fn))
-    if not changed and kind is type(fn):
+    a Beta, a Student's t, a mixture, …, too; and with totals that NumPyro can draw with. What holds neither
+    is returned as it is."""
+    return part_by_part(fn, _here)
+
+
+def _here(fn: dist.Distribution) -> dist.Distribution:
+    fn = whole_total(fn)
+    kind = _HERE.get(type(fn))
+    if kind is None:
         return fn
     out = copy.copy(fn)
-    vars(out).update(changed)
     out.__class__ = kind
     return out
 

@@ -1,12 +1,15 @@
-"""Latent sites that no sampler can move: distributions with all or some of their mass in points."""
+"""What distributions are made of: those that no sampler can move, with all or some of their mass in points,
+and parts of others."""
 
+import copy
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import Delta, constraints
+from numpyro.distributions import Delta, Distribution, constraints
 
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
@@ -111,3 +114,29 @@ def _class_parts(fn: Any) -> Iterator[Any]:
         for part in found if isinstance(found, list | tuple) else [found]:
             if part is not None:
                 yield from _class_parts(part)
+
+
+def part_by_part(fn: Any, change: Callable[[Any], Any]) -> Any:
+    """A distribution with `change` of every one that it is made of in its place, and of itself; the very
+    object where nothing changes."""
+    if isinstance(fn, list | tuple):
+        parts = [part_by_part(part, change) for part in fn]
+        return fn if all(a is b for a, b in zip(parts, fn, strict=True)) else type(fn)(parts)
+    if not isinstance(fn, Distribution):
+        return fn
+    changed = {n: new for n, old in vars(fn).items() if (new := part_by_part(old, change)) is not old}
+    if changed:
+        fn = copy.copy(fn)
+        vars(fn).update(changed)
+    return change(fn)
+
+
+def whole_total(fn: Any) -> Any:
+    """A distribution of counts out of a total of whole numbers, as its density takes it: NumPyro draws
+    binomial variates by looking the total up, which numbers such as `10.0` cannot be."""
+    total = vars(fn).get("total_count")
+    if total is None or jnp.asarray(total).dtype.kind != "f":
+        return fn
+    out = copy.copy(fn)
+    out.total_count = jnp.round(total).astype(int)
+    return out

@@ -19,7 +19,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density.handlers.scopes import GIVEN, ScopedScans
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.atoms import check_atoms, is_own, listed
+from gibbsite.density.model.atoms import check_atoms, is_own, listed, part_by_part, whole_total
 from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.names import check_apart, checked_name
 from gibbsite.density.model.sites import Plate, Site
@@ -168,9 +168,8 @@ def feasible(msg: Mapping[str, Any]) -> Any:
     fn = msg["fn"]
     shape = tuple(msg["kwargs"].get("sample_shape", ())) + fn.shape()
     if fn.support.is_discrete:
-        struct = jax.eval_shape(
-            lambda: fn.sample(jax.random.key(0), tuple(msg["kwargs"].get("sample_shape", ())))
-        )
+        more, drawable = tuple(msg["kwargs"].get("sample_shape", ())), part_by_part(fn, whole_total)
+        struct = jax.eval_shape(lambda: drawable.sample(jax.random.key(0), more))
         return jnp.zeros(struct.shape, struct.dtype)
     try:
         # bounds that are whole numbers (`Pareto(1, 1.5)`) make a whole number, and would make the site one

@@ -48,10 +48,8 @@ def elpd_of(run: Any) -> Any:
     flat = _columns(found.values, scored(run))
     if not flat.shape[-1]:
         raise ModelError(f"the run of {run.model_name!r} lacks observed sites that count: all are masked out")
-    tree = run.to_datatree()
-    reff = _relative_efficiency(tree)
-    out = _loo(tree, flat, reff)
-    out.mcse = _mcse(out.log_weights, flat) / np.sqrt(reff)
+    out = _loo(flat, reff := _relative_efficiency(run.draws))
+    out.mcse, out.reff = _mcse(out.log_weights, flat, np.asarray(out.pareto_k, float), reff), reff
     names = observation_names(run)
     out.elpd_i = xr.DataArray(np.asarray(out.elpd_i), dims="datum", coords={"datum": names})
     out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
@@ -70,11 +68,11 @@ def given_text(elpd: Any) -> str:
     return ", ".join([f"its labels ({', '.join(labels)})"] * bool(labels) + rest)
 
 
-def given_all(run: Any) -> Any:
-    """The same given the draws of all latents: weights for what was drawn at these."""
+def given_all(run: Any, elpd: Any) -> Any:
+    """The same given the draws of all latents: weights for what was drawn at these. `elpd` is that of the
+    same draws."""
     values = log_likelihood(run.plan, {INPUTS_KWARG: run.plan.inputs}, run.draws, run.settings.seed)
-    tree = run.to_datatree()
-    return _loo(tree, _columns(values, scored(run)), _relative_efficiency(tree))
+    return _loo(_columns(values, scored(run)), elpd.reff)
 
 
 def _data(run: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -126,7 +124,7 @@ def _columns(values: Mapping[str, np.ndarray], there: Mapping[str, np.ndarray]) 
     return np.concatenate([v.reshape(*v.shape[:2], -1) for v in kept], axis=2)
 
 
-def _loo(tree: Any, flat: np.ndarray, reff: float) -> Any:
+def _loo(flat: np.ndarray, reff: float) -> Any:
     """ArviZ's result for the columns of `flat`, `[chain, draw, datum]`.
 
     Columns whose largest importance ratios are all the same have no tail for a Pareto distribution to be
@@ -137,7 +135,8 @@ def _loo(tree: Any, flat: np.ndarray, reff: float) -> Any:
     draws = flat.reshape(-1, flat.shape[-1])
 
     def smoothed(columns: np.ndarray) -> Any:
-        tree["log_likelihood"] = xr.DataTree(xr.Dataset({_NAME: (("chain", "draw", "datum"), columns)}))
+        told = xr.Dataset({_NAME: (("chain", "draw", "datum"), columns)})
+        tree = xr.DataTree(children={"log_likelihood": xr.DataTree(told)})
         with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
             warnings.simplefilter("ignore", UserWarning)  # the result says it, too
             return loo(tree, var_name=_NAME, pointwise=True, reff=reff)
@@ -170,26 +169,36 @@ def _loo(tree: Any, flat: np.ndarray, reff: float) -> Any:
     return found
 
 
-def _mcse(log_weights: Any, flat: np.ndarray) -> float:
-    """The Monte Carlo standard error of the elpd that these weights give (Vehtari et al. 2024), as if draws
-    were independent; where there are none, of the importance ratios. Pareto k above .5 make it too small."""
+def _mcse(log_weights: Any, flat: np.ndarray, shapes: np.ndarray, reff: float) -> float:
+    """The Monte Carlo standard error of the elpd that these weights give: of each datum the delta method's
+    (Vehtari et al. 2024, §3.2), as if draws were `reff` of their number and independent. Beyond a Pareto
+    shape of 1/2 ratios have no variance, and their mean converges more slowly, as `S ** -(rate / 2)`: the
+    error is what `S ** rate` draws would give."""
     draws = flat.reshape(-1, flat.shape[-1])
     weights = -draws if log_weights is None else log_weights.transpose("chain", "draw", ...).values
     log_w = np.asarray(weights, float).reshape(len(draws), -1)
     part = np.exp(log_w - logsumexp(log_w, axis=0))
     relative = np.exp(draws - logsumexp(log_w + draws, axis=0) + logsumexp(log_w, axis=0))
-    return float(np.sqrt(np.sum(part**2 * (relative - 1) ** 2)))
+    count = len(draws) * reff
+    slower = count ** ((1 - convergence_rate(shapes, count)) / 2)
+    each = np.sqrt(np.sum(part**2 * (relative - 1) ** 2, axis=0) / reff) * slower
+    return float(np.sqrt(np.sum(each**2)))
 
 
-def _relative_efficiency(tree: Any) -> float:
+def convergence_rate(shapes: np.ndarray, count: float) -> np.ndarray:
+    """How fast the squared error of a mean of `count` importance ratios falls with their number, 1 where they
+    have a variance: given their Pareto shapes (Vehtari et al. 2024, appendix B, as in R's `posterior`)."""
+    k = np.clip(np.nan_to_num(np.asarray(shapes, float), nan=1.0), 0.0, 1.0)
+    k = np.where(np.abs(k - 0.5) < 1e-3, 0.501, k)  # at 1/2 it is 0 / 0, and goes on
+    s = count ** (2 * k)
+    return np.clip((2 * (k - 1) * count * s + (1 - 2 * k) * s + count**2) / ((count - 1) * (count - s)), 0, 1)
+
+
+def _relative_efficiency(draws: Mapping[str, Any]) -> float:
     """Effective draws per draw, the mean over all scalars, as ArviZ has it."""
-    posterior = tree["posterior"]
-    if posterior.sizes["chain"] == 1:
+    chains, count = next(iter(draws.values())).shape[:2]
+    if chains == 1:
         return 1.0
-    found = [
-        az.array_stats.ess(v.values, chain_axis=0, draw_axis=1, method="mean")
-        for v in posterior.data_vars.values()
-    ]
+    found = [az.array_stats.ess(v, chain_axis=0, draw_axis=1, method="mean") for v in draws.values()]
     each = np.concatenate([np.ravel(v) for v in found])
-    count = posterior.sizes["chain"] * posterior.sizes["draw"]
-    return float(np.nanmean(each) / count) if np.isfinite(each).any() else 1.0
+    return float(np.nanmean(each) / (chains * count)) if np.isfinite(each).any() else 1.0

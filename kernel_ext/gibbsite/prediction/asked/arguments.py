@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.build import parameters_of_function
+from gibbsite.density.current import current
+from gibbsite.density.known_elements import sources
 from gibbsite.density.model.arguments import split_arguments
 from gibbsite.density.model.names import printed
 from gibbsite.errors import DataError, OptionError, UnknownNameError
@@ -70,6 +72,18 @@ def leaves_of(origin: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(zip(found.names, found.given, strict=True))
 
 
+def outcomes_of(origin: Any) -> dict[str, str]:
+    """The leaves that are an observed site's values, with that site."""
+    density = origin.density
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    found = {}
+    for site in current(density).data:
+        behind = [v for v in sources(density, [density.outputs["observed"][site]]) if v in names]
+        if len(behind) == 1 and tuple(behind[0].aval.shape) == density.sites[site].shape:
+            found[names[behind[0]]] = site
+    return found
+
+
 def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
     """The model's arguments with `given` in their places, and the columns of `table`.
 
@@ -112,6 +126,7 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
                 raise DataError(f"{leaf!r} has no elements: there is nothing to predict for")
             if leaf in own:
                 leaves[leaf] = _checked(origin, leaf, array, before[leaf], known, labels, unknown)
+                check_infinite(leaf, leaves[leaf], before[leaf], _index(table, value))
         labels = {n: v for n, v in labels.items() if _row_of(n) != name}
         labels |= {n: v for n, v in known.labels.items() if n not in labels and _row_of(n) == name}
         values[name] = _with(made, leaves, name)
@@ -187,6 +202,12 @@ def _row_of(label: str) -> str | None:
     return _head(name) if found else None
 
 
+def _index(*tables: Any) -> Any:
+    """The row labels of the first that has any."""
+    found = (getattr(t, "index", None) for t in tables)
+    return next((i for i in found if i is not None and not callable(i)), None)
+
+
 def _is_frame(value: Any) -> bool:
     return hasattr(value, "columns") and not isinstance(value, Table)
 
@@ -202,6 +223,8 @@ def _checked(
 ) -> Any:
     """One array of the new data, in the codes and units of the model's own. Raises `DataError`."""
     old, fresh = origin.labels.get(leaf), known.labels.get(leaf)
+    if np.asarray(array).dtype.kind == "c":
+        raise DataError(f"{leaf!r} holds complex numbers, and models are of real ones")
     if np.ndim(array) != np.ndim(before):
         raise DataError(
             f"{leaf!r} has {np.ndim(before)} axes in the model's own data, and {np.ndim(array)} in the new"
@@ -224,10 +247,11 @@ def _checked(
     if was in "iu" and kind == "f" and leaf not in labels:
         array = np.asarray(array)
         there = array[np.isfinite(array)]
-        if (there != np.round(there)).any():
-            raise DataError(
-                f"{leaf!r} holds whole numbers in the model's own data, and {there[0]} in the new"
-            )
+        part = there[there != np.round(there)]
+        if len(part) and leaf in outcomes_of(origin):
+            raise DataError(f"{leaf!r} holds whole numbers in the model's own data, and {part[0]} in the new")
+        if len(part):  # between them, as an age of 40.5; what picks elements is refused where it does
+            return array
         return array if len(there) < array.size else array.astype(np.asarray(before).dtype)
     if was == "b" and kind != "b":
         if len(other := np.asarray(array)[~np.isin(array, (0, 1))]):
@@ -236,6 +260,28 @@ def _checked(
     if was == "f" and kind in "iub":
         return np.asarray(array).astype(np.asarray(before).dtype)
     return array
+
+
+def check_infinite(leaf: str, array: Any, before: Any, index: Any = None) -> None:
+    """Refuse infinite numbers in new data where the model's `before` has none: of most models every draw of
+    such a row is infinite or no number, which moments hide. `index` are the rows' labels. Raises `DataError`.
+    """
+    array, before = np.asarray(array), np.asarray(before)
+    if array.dtype.kind != "f" or (before.dtype.kind == "f" and np.isinf(before).any()):
+        return
+    found = np.argwhere(np.isinf(array))
+    if len(found):
+        at = tuple(int(i) for i in found[0])
+        if index is not None and at and len(index) == len(array):
+            row = shown(index[at[0]])
+        else:
+            row = ", ".join(map(str, at))
+        where = f" in row {row}" if at else ""
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise DataError(
+            f"{leaf!r} is {array[at]}{where}{more}, and finite everywhere in the model's own data: leave it "
+            "out, or give a finite number"
+        )
 
 
 def _coded(

@@ -11,12 +11,12 @@ import numpy as np
 from gibbsite.density import Density, Site, build_density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import current, weighted_latents
-from gibbsite.density.known_elements import constant_value, sources
+from gibbsite.density.known_elements import constant_value
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.inputs.table import ANEW
-from gibbsite.prediction.asked.arguments import Asked, bound_arguments, call_of, leaves_of
+from gibbsite.prediction.asked.arguments import Asked, bound_arguments, call_of, leaves_of, outcomes_of
 from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, read_leaves, rows_of
 from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
@@ -44,18 +44,6 @@ class Planned:
     cut: tuple[int, int] | None = None
     data: tuple[str, ...] = ()
     stood_in: frozenset[str] = field(default_factory=frozenset)
-
-
-def outcomes_of(origin: Any) -> dict[str, str]:
-    """The leaves that are an observed site's values, with that site."""
-    density = origin.density
-    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
-    found = {}
-    for site in current(density).data:
-        behind = [v for v in sources(density, [density.outputs["observed"][site]]) if v in names]
-        if len(behind) == 1 and tuple(behind[0].aval.shape) == density.sites[site].shape:
-            found[names[behind[0]]] = site
-    return found
 
 
 def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -> Planned:

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import current
 from gibbsite.density.known_elements import sources
 from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import by_name, shown
 from gibbsite.inputs.table import Table
-from gibbsite.prediction.asked.arguments import Asked, in_days, leaves_of
+from gibbsite.prediction.asked.arguments import Asked, check_infinite, in_days, leaves_of
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,9 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
 def _leaves(origin: Any, asked: Asked, name: str) -> list[str]:
     """The arrays of an argument, or of all tables' columns, of that name."""
     found = leaves_of(origin, asked.values)
-    if name in asked.values and not isinstance(asked.values[name], Table):
-        return [name]
+    table = isinstance(asked.values.get(name), Table)
+    if not table and (name in asked.values or name in parameters_of_function(origin.fn)):
+        return [name]  # also an argument that stands at its default
     return [n for n in found if n.endswith(f"[{name!r}]")]
 
 
@@ -86,7 +88,7 @@ def _observes(origin: Any, sites: tuple[str, ...], leaves: list[str]) -> bool:
 
 def _known(origin: Any, asked: Asked) -> list[str]:
     columns = [str(c) for v in asked.values.values() if isinstance(v, Table) for c in v.columns]
-    return list(dict.fromkeys([*origin.sites, *asked.values, *columns]))
+    return list(dict.fromkeys([*origin.sites, *asked.values, *parameters_of_function(origin.fn), *columns]))
 
 
 def _set(origin: Any, asked: Asked, leaves: list[str], value: Any) -> Asked:
@@ -115,6 +117,7 @@ def _set(origin: Any, asked: Asked, leaves: list[str], value: Any) -> Asked:
         raise DataError(f"{leaf!r} holds times, not {shown(value)}") from problem
     if np.asarray(value).dtype.kind not in "biuf":
         raise DataError(f"{leaf!r} holds numbers, not {shown(told)}")
+    check_infinite(leaf, value, own)
     try:
         array = np.broadcast_to(np.asarray(value), np.shape(own)).astype(
             np.result_type(np.asarray(own).dtype, np.asarray(value).dtype)

@@ -13,8 +13,7 @@ from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import current
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.errors import GibbsiteError
-from gibbsite.prediction.asked.arguments import call_of
-from gibbsite.prediction.asked.planned import outcomes_of
+from gibbsite.prediction.asked.arguments import call_of, outcomes_of
 from gibbsite.prediction.batched.masked import COUNTED, counting, longer, same_but_longer
 
 _MOST_LOOKED_AT = 12  # choices of what counts whose plans are derived: one program has them all as inputs

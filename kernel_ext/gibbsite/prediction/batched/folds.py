@@ -162,11 +162,6 @@ def refits(run: Any, counts: list[dict[str, np.ndarray]], names: list[str]) -> d
 def _check_counts(origin: Any, model: Any, counts: Mapping[str, np.ndarray]) -> None:
     """That what does not count in `model` is left out of it. Raises `ModelError`."""
     for name, mask in counts.items():
-        if origin.density.sites[name].in_scan:
-            raise ModelError(
-                f"{name!r} is observed inside `scan`, where single data cannot be left out; predict the last "
-                "steps from the first instead"
-            )
         there = scored_elements(origin.density, name) & mask
         if not np.array_equal(scored_elements(model.density, name), there):
             raise ModelError(f"single data of {name!r} cannot be left out: they are drawn as a whole")

@@ -12,6 +12,7 @@ import numpy as np
 from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
+from gibbsite.conditional.draws.gamma import drawn_here
 from gibbsite.density.handlers.scopes import prefix_within
 from gibbsite.density.model.collect import base_distribution
 from gibbsite.prediction.drawn.asking import DATA, as_long_as, into_loop
@@ -47,7 +48,9 @@ class Recipe:
     their
     first steps. `fixed` are set (`do`), `given` held at values with their likelihood noted; of data in
     `stays` the model goes on with what was given, and `seen` are data drawn as a whole whose first elements
-    condition the others. `widest` is the longest support whose probabilities are told.
+    condition the others. `doubted` are discrete data that may have no distribution: whole numbers are drawn
+    of parameters that are no numbers, too, and the weight says it. `widest` is the longest support whose
+    probabilities are told.
     """
 
     known: frozenset[str] = frozenset()
@@ -57,6 +60,7 @@ class Recipe:
     given: frozenset[str] = frozenset()
     stays: frozenset[str] = frozenset()
     seen: Mapping[str, np.ndarray] = field(default_factory=dict)
+    doubted: frozenset[str] = frozenset()
     widest: int = 50
 
 
@@ -94,7 +98,7 @@ class Forward(Messenger):
             self._sampled(msg, name)
 
     def _sampled(self, msg: dict[str, Any], name: Any) -> None:
-        fn, recipe = msg["fn"], self.recipe
+        fn, recipe = drawn_here(msg["fn"]), self.recipe
         if isinstance(fn, Unit) or name is None:
             return
         if name in recipe.fixed or name in recipe.given:
@@ -132,6 +136,8 @@ class Forward(Messenger):
         value = fn(rng_key=key, sample_shape=sample_shape)
         if part is not None:
             value = jnp.where(part.known, part.picked(self.values[name]), value)
+        if name in recipe.doubted:
+            self.weight += jnp.where(jnp.isnan(msg["fn"].log_prob(value)).any(), jnp.nan, 0.0)
         msg["value"] = value
 
     def _probabilities(self, name: str, fn: Any) -> None:
@@ -189,6 +195,7 @@ class _Looped(Messenger):
         """Set what is fixed."""
         if msg["type"] != "sample" or msg["value"] is not None:
             return
+        msg["fn"] = drawn_here(msg["fn"])
         name = f"{self._prefix}{msg['name']}"
         if name in self._outer.recipe.fixed:
             value = jnp.asarray(self._outer.held[name])

@@ -13,7 +13,6 @@ import jax
 import numpy as np
 import numpyro
 
-from gibbsite.conditional.draws.gamma import own_gammas
 from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.arguments import Arguments
@@ -55,7 +54,6 @@ class Ask:
             with (
                 handlers_alone,
                 numpyro.validation_enabled(False),
-                own_gammas(),
                 forward,
                 Asking(None, self.data, self.sizes),
                 ScopedScans(),
@@ -75,7 +73,7 @@ def signature(ask: Ask, values: Mapping[str, Any], held: Mapping[str, Any]) -> t
     recipe = ask.recipe
     parts = [(n, tuple(a.tobytes() for a in p.axes), p.joint) for n, p in sorted(recipe.parts.items())]
     seen = [(n, known.tobytes()) for n, known in sorted(recipe.seen.items())]
-    sets = (recipe.known, recipe.series, recipe.fixed, recipe.given, recipe.stays, ask.data)
+    sets = (recipe.known, recipe.series, recipe.fixed, recipe.given, recipe.stays, recipe.doubted, ask.data)
     return (
         str(shaped), str(holds), str(arrays), str(parts), str(seen), str([sorted(s) for s in sets]),
         ask.anew, ask.sites, str(sorted(ask.sizes.items())), ask.arguments.compiled_in,

@@ -332,10 +332,10 @@ def _before(model: Any, name: str, there: np.ndarray, count: int, seed: int) -> 
 def _along(model: Any, found: Prediction, over: str | None, there: np.ndarray) -> Any:
     """The column that replicates are drawn along: the one that was asked for, else time."""
     columns = found.facts.constants
+    units = {n.rpartition("['")[2].rstrip("']") or n: unit for n, unit in model.analysis.known.units.items()}
     if over is None:
-        times = [n for n, unit in model.analysis.known.units.items() if unit.startswith("days since")]
-        plain = [n.rpartition("['")[2].rstrip("']") or n for n in times]
-        over = next((n for n in plain if n in columns and columns[n].shape == there.shape[:1]), None)
+        times = (n for n, unit in units.items() if unit.startswith("days since") and n in columns)
+        over = next((n for n in times if columns[n].shape == there.shape[:1]), None)
         if over is None:
             return None
     if over not in columns:
@@ -344,7 +344,7 @@ def _along(model: Any, found: Prediction, over: str | None, there: np.ndarray) -
     if not there.ndim or values.shape != there.shape[:1]:
         raise DataError(f"over: {shown(over)} has shape {values.shape}, and the data {there.shape}")
     spread = np.broadcast_to(values.reshape(-1, *(1,) * (there.ndim - 1)), there.shape)
-    return over, spread[there]
+    return f"{over}, {units[over]}" if over in units else over, spread[there]
 
 
 def _left_out(run: Any, found: Prediction, out: Checks, steps: int) -> Checks:
@@ -355,7 +355,7 @@ def _left_out(run: Any, found: Prediction, out: Checks, steps: int) -> Checks:
         if not getattr(elpd, "weighed", False):  # it was kept, and its weights are not
             elpd = elpd_of(run)
         # replicates are drawn at all latents, a datum's own among them
-        whole = given_all(run) if elpd.summed or elpd.integrated else elpd
+        whole = given_all(run, elpd) if elpd.summed or elpd.integrated else elpd
     except GibbsiteError as problem:
         return replace(out, note=f"{out.note}; without leave-one-out: {problem}")
     names, k = [str(n) for n in elpd.pareto_k["datum"].values], np.asarray(elpd.pareto_k, float)

@@ -144,6 +144,17 @@ def _caveats(runs: Sequence[tuple[Any, Any]], entries: list[Entry], n: int) -> l
             f"{', '.join(close)}: a difference below {SMALL:.0f} says little, and its error is then not to "
             "be relied on"
         )
+    best = float(getattr(runs[0][1], "mcse", 0.0))
+    unsure = [
+        f"{e.name} (±{error:.2g})"
+        for (_, elpd), e in zip(runs[1:], entries[1:], strict=True)
+        if abs(e.difference) < _CLEAR * (error := float(np.hypot(best, getattr(elpd, "mcse", 0.0))))
+    ]
+    if unsure:
+        out.append(
+            f"{', '.join(unsure)}: the difference is within the error that comes of the runs' length; draw "
+            "more, or compare by kfold="
+        )
     unclear = [e.name for e in entries[1:] if SMALL <= abs(e.difference) < _CLEAR * e.dse]
     if unclear:
         out.append(f"{', '.join(unclear)}: less than {_CLEAR:.0f} standard errors from the best")

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.density.build import parameters_of_function
 from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
@@ -103,13 +104,12 @@ def _values(origin: Any, name: str) -> list[Any]:
     leaves = leaves_of(origin, bound_arguments(origin))
     found = [n for n in leaves if n == name or n.endswith(f"[{name!r}]")]
     if not found:
-        if name in origin.sites or name in bound_arguments(origin):
+        arguments = [*bound_arguments(origin), *parameters_of_function(origin.fn)]
+        if name in origin.sites or name in arguments:
             raise OptionError(
                 f"effects: {name!r} is no array of observed values; say which, as in values=[0, 1]"
             )
-        raise UnknownNameError(
-            "argument or column", name, list(dict.fromkeys([*bound_arguments(origin), *leaves]))
-        )
+        raise UnknownNameError("argument or column", name, list(dict.fromkeys([*arguments, *leaves])))
     if found[0] in origin.labels:
         return list(origin.labels[found[0]])
     x = np.asarray(leaves[found[0]], float)

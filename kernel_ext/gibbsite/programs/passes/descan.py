@@ -133,7 +133,7 @@ def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
             in_axes = (None,) * n_consts + tuple(axes) + (0,) * len(xs)
             if all(a is None for a in in_axes):
                 one = outputs(positions)(*consts, *before, *xs)
-                return [jnp.broadcast_to(v[None], (length, *v.shape)) for v in one]
+                return [jnp.broadcast_to(v, (length, *jnp.shape(v))) for v in one]  # numbers, too
             fn = jax.vmap(outputs(positions), in_axes=in_axes, out_axes=0, axis_size=length)
             return fn(*consts, *before, *xs)
 

@@ -88,8 +88,8 @@ class Looking(Deriving, Predicting, Shown):
 
     def elpd(self, *, kfold: int | None = None, by: Any = None, refit: bool = False) -> Any:
         """The expected log predictive density, by ArviZ's leave-one-out cross-validation (Vehtari, Gelman and
-        Gabry 2017): `.elpd`, `.se`, `.p`, `.warning`, and `.mcse`, the error that comes of the run's length
-        (too small where a Pareto k is above .5); over all elements of all observed sites, by name.
+        Gabry 2017): `.elpd`, `.se`, `.p`, `.warning`, and `.mcse`, the error that comes of the run's length;
+        over all elements of all observed sites, by name.
 
         With `refit` the data of bad Pareto k are left out in earnest, each in a fit of its own; `kfold=10`
         does so with a tenth of the data at a time, `by="county"` (a column, or an array with a value for

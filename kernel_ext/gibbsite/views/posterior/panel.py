@@ -25,8 +25,7 @@ from gibbsite.views.run.content import ENDED, Content
 from gibbsite.views.run.picture import dashboard_svg
 
 _LEAST, _LIVE = 50, 200  # draws per chain before replicates are made, and how many of these
-_SHARE = 0.02  # of the time, while a run goes on
-_FIRST = 2.0  # seconds of processor time that the first replicates are expected to take, with compiling
+_SHARE = 0.02  # of the time that the replicates after the first take, while a run goes on
 _MOST_WEIGHTS = 20_000_000  # of leave-one-out, which nobody has asked for: a second or two
 _BY = "by "  # what is written before a column in place of a statistic
 VIEWS = ("posterior", "check", "convergence")
@@ -50,6 +49,11 @@ class PosteriorPanel:
         self._turned = False
         self.with_prior = False
         self._checks = CheckPanel(run)
+
+    @property
+    def replicating(self) -> float:
+        """Seconds of processor time that checks took while the run went on: a share of their own."""
+        return self._checks.spent
 
     def view(self, content: Content) -> str:
         """What is shown: what a person chose, else the posterior as soon as the run has converged."""
@@ -171,7 +175,7 @@ class CheckPanel:
         self._answered = 0
         self._at: tuple[Any, ...] = ()
         self._sent: tuple[Any, ...] = ()
-        self._spent, self._takes = 0.0, _FIRST
+        self.spent, self._takes = 0.0, 0.0
         self.now: Checks | None = None
 
     @property
@@ -196,13 +200,15 @@ class CheckPanel:
         self._sent = ()
 
     def refresh(self, content: Content) -> None:
-        """Make replicates of the draws so far; while the run goes on, in a small share of its time in all."""
+        """Make replicates of the draws so far: the first as soon as somebody looks, later ones while the run
+        goes on in a small share of its time in all, the first counted."""
         ended, done = content.snapshot.status in ENDED, content.snapshot.draws_done
         asked, self._asked = self._asked, []
         state = (done, ended, tuple(self._statistics), self._by)
         if done < _LEAST or (state == self._at and not asked):
             return
-        if not ended and not asked and content.snapshot.elapsed < self._due:
+        due = (self.spent + self._takes) / _SHARE
+        if not ended and not asked and content.snapshot.elapsed < due:
             return
         began = time.thread_time()  # the processor's: on a crowded machine 1 s of it lasted 50
         for text in [*asked, None]:
@@ -224,13 +230,11 @@ class CheckPanel:
                 break
         self._at = (done, ended, tuple(self._statistics), self._by)
         if not ended:
-            self._takes = time.thread_time() - began
-            self._spent += self._takes
-
-    @property
-    def _due(self) -> float:
-        """After how many seconds of the run the next replicates are within their share of the time."""
-        return (self._spent + self._takes) / _SHARE
+            took = time.thread_time() - began
+            self._takes = (
+                took if self.spent else 0.0
+            )  # the first are compiled, which says nothing of the next
+            self.spent += took
 
     def _data(self) -> int:
         observed = {} if self._run.model is None else self._run.model.observed
@@ -240,8 +244,7 @@ class CheckPanel:
         """Send cards, and what is plotted large."""
         state = (self._at, self._focus, self._answered)
         if self.now is None:
-            told = f"There are no replicates yet: they take {_SHARE:.0%} of a run's time, the first after "
-            told += f"{self._due:.0f} seconds of it, or at its end; at once for a statistic that is written."
+            told = f"There are no replicates yet: the first are made at {_LEAST} draws of each chain."
             widget._posterior = {"legend": self._note.get("sentence") or told}
             return
         if state == self._sent:

@@ -49,7 +49,7 @@ def plots_of_checks(checks: Checks, height: int = 230, like: Checks | None = Non
         out.append(_rootogram(checks, like or checks))
     if checks.kind != CENSORED:
         out.append(_uniform(checks))
-    if checks.over is not None:
+    if checks.over is not None and checks.kind != CENSORED:  # some of whose data are ends that nobody saw
         out.append(_along(checks))
     if checks.groups and checks.kind != CENSORED:  # whose means are not known
         out.append(_grouped(checks))
@@ -118,7 +118,8 @@ def _rows(plots: list[Plot], columns: int) -> Rows:
 
 def legend_of(checks: Checks) -> str:
     """What is drawn how, and what it rests on."""
-    prior = ", the prior's in grey" if checks.before is not None else ""
+    plain = checks.kind in (BINARY, CATEGORIES, CENSORED) or (checks.kind == COUNTS and _few(checks))
+    prior = "" if checks.before is None or plain else ", the prior's in grey"
     return f"{checks.site}: data in ink, replicates' {chosen()} in blue{prior} · {checks.note}"
 
 
@@ -152,11 +153,10 @@ def plot_checks(checks: Checks, each: str | None = None) -> Picture:
 
 
 def checks_html(checks: Checks) -> str:
-    """The same for a page."""
+    """The same for a page; where it is narrow one scrolls, so that letters can be read."""
     found = plot_checks(checks)
-    return (
-        f'<div class="gibbsite-checks">{svg_html(found.svg, found.text.splitlines()[0], STILL_WIDTH)}</div>'
-    )
+    image = svg_html(found.svg, found.text.splitlines()[0], STILL_WIDTH, int(0.75 * STILL_WIDTH))
+    return f'<div class="gibbsite-checks" style="overflow-x:auto">{image}</div>'
 
 
 def _outcome(checks: Checks, few: bool) -> Plot:
