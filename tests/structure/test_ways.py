@@ -136,8 +136,9 @@ def test_names_that_collide_are_told():
             loc = sample("c", dist.Normal(0.0, 1.0))
         sample("x", dist.Normal(loc, sample("s", dist.Gamma(2.0, 2.0))), obs=x)
 
-    with pytest.raises(ModelError, match="where c = 1: the site 'c' is sampled twice under one name"):
+    with pytest.raises(ModelError, match="where c = 1: the site 'c' is sampled twice under one") as caught:
         gibbsite.model(twice, 0.5).sample(draws=1, warmup=0, chains=1)
+    assert caught.value.entry == "sampled-twice" and caught.value.place is not None
 
     def size(x):
         count = sample("k", dist.Poisson(2.0))

@@ -63,7 +63,8 @@ class Structured:
                         way, self.ways.model(way), self._args, self._kwargs, make
                     )
                 except GibbsiteError as problem:
-                    raise type(problem)(f"where {named(way)}: {problem}") from problem
+                    told = type(problem)(f"where {named(way)}: {problem}")
+                    raise told.at(problem.place, problem.entry, problem.part) from problem
             return self._known[way, inner]
 
     def _restricted(self, inner: str, model: Any) -> str:

@@ -97,7 +97,7 @@ class Ways:
                     f"the model asked for the values of more than {MOST_DECISIONS} draws, {told}, … to "
                     f"{named(before[-2:-1])}: a loop or recursion that does not end? Let it end with "
                     f"probability one, soon"
-                )
+                ).at(self._asked(before[:-1]).line, "loop-without-end")
             self._nodes[before] = first_asked(self.fn, self.args, self.kwargs, self._values(before))
         return self._nodes[before]
 
