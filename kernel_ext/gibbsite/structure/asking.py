@@ -328,6 +328,14 @@ def _stopped(
     return found[0]
 
 
+def shapes_of(
+    fn: Callable, args: tuple, kwargs: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of the discrete latents, where those in `given` are known: as far as the model runs."""
+    with handlers_alone:
+        return {n: shape for n, (shape, _, _) in _stopped(fn, args, kwargs, given).discrete.items()}
+
+
 def _read(fn: Any, value: Any) -> tuple[tuple[int, ...], Any, Any]:
     """Shape and dtype of a discrete site, and the bounds of its support or, in words, why it has none."""
     return tuple(np.shape(value)), np.dtype(value.dtype), _bounds(fn)

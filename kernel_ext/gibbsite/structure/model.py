@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from gibbsite.errors import GibbsiteError, ModelError, OptionError
+from gibbsite.errors import GibbsiteError, ModelError, OptionError, StructureError
 from gibbsite.graph import DependencyGraph
 from gibbsite.modelling.analysis import bound
 from gibbsite.sampling.start import sample, start
@@ -28,9 +28,15 @@ _OF_STRUCTURE = ("loop-without-end", "decided-through-jax", "sampled-twice")
 
 class Unprepared:
     """What asks for a model's programs before a run finds: nothing, as structures are made when chains come
-    to them. `asked` is the text of the model's own schedule."""
+    to them. `asked` is the text of the model's own schedule. For all else it raises what `told` says."""
 
     ahead, asked = False, None
+
+    def __init__(self, told: Callable[[], Exception]):
+        self._told = told
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name) if name.startswith("__") else self._told()
 
     def before_ready(self) -> None:
         """Nothing."""
@@ -65,7 +71,7 @@ class Changing:
         """`refused`: what the model as a static one was refused with, which is raised where no structure can
         be made of it either."""
         self.analysis = bound(fn, args, kwargs, name)
-        self._source, self.posterior, self.execution = source, object(), Unprepared()
+        self._source, self.posterior, self.execution = source, object(), Unprepared(self._of_one)
         try:
             self.structured = Structured(fn, self.args, self.kwargs, self._static, self.name)
             self.structured.carried, self.structured.origin = self._carried, self
@@ -108,10 +114,21 @@ class Changing:
     @property
     def density(self) -> Any:
         """None that holds for all structures: `structure(…)` has one. Raises `ModelError`."""
-        raise ModelError(
+        raise self._of_one()
+
+    def _of_one(self) -> ModelError:
+        return StructureError(
             f"the structure of model {self.name!r} changes with {', '.join(self.structured.decisions)}: "
             f"model.structure(…) is the ordinary model of one structure, which has what is asked for"
         )
+
+    def check(self, *args: Any, **options: Any) -> Any:
+        """Of one structure. Raises `ModelError`."""
+        raise self._of_one()
+
+    def many(self, *args: Any, **options: Any) -> Any:
+        """Of one structure. Raises `ModelError`."""
+        raise self._of_one()
 
     @property
     def sites(self) -> Mapping[str, Any]:
