@@ -6,7 +6,8 @@
 Green 1995), beside the exact answer: a sum over all segmentations (Fearnhead 2006). `galaxies`: velocities in
 1000 km/s with the priors of Richardson and Green (1997), beside their table 1. Both beside a reversible jump
 written for this one model. `many`: compiling, memory and time of a draw as more structures are known.
-Seconds are of the processor; effective draws are p (1 - p) / error², the least over structures of 5 % and more.
+Seconds are of the processor; effective draws are p (1 - p) / error², the least over structures of 5 % and
+more.
 """
 
 import resource
@@ -35,7 +36,7 @@ GALAXIES = np.array([
     21701, 21814, 21921, 21960, 22185, 22209, 22242, 22249, 22314, 22374, 22495, 22746, 22747, 22888, 22914,
     23206, 23241, 23263, 23484, 23538, 23542, 23666, 23706, 23711, 24129, 24285, 24289, 24366, 24717, 24990,
     25633, 26960, 26995, 32065, 32789, 34279]) / 1000  # fmt: skip
-PUBLISHED = dict(zip(range(3, 13), (0.061, 0.128, 0.182, 0.199, 0.160, 0.109, 0.071, 0.040, 0.023, 0.013)))
+PUBLISHED = dict(enumerate((0.061, 0.128, 0.182, 0.199, 0.160, 0.109, 0.071, 0.040, 0.023, 0.013), 3))
 STEPS, SHAPE, RATE, MOST = 3.0, 1.0, 0.55, 30  # rates of Gamma(1, .55): 1.8 a year, as Green's
 
 
@@ -72,7 +73,7 @@ def segment_evidence(total, length):
 
 
 def coal_exactly(y, most=12):
-    """P(k | y): changes may fall together, so k of them hit d places in as many ways as there are surjections."""
+    """P(k | y). Of k changes, which may fall together, as many hit d places as there are surjections."""
     n, before = len(y), np.concatenate([[0], np.cumsum(y)])
     i, j = np.arange(n + 1)[:, None], np.arange(n + 1)
     one = np.asarray(segment_evidence(np.maximum(before[j] - before[i], 0), np.maximum(j - i, 1)), np.float64)
@@ -97,7 +98,9 @@ def coal_by_hand(y, steps, key):
         edges = jnp.sort(jnp.where(jnp.arange(MOST) < k, at, n))
         edges = jnp.concatenate([jnp.zeros(1, int), edges, jnp.full(1, n)])
         length = edges[1:] - edges[:-1]
-        return jnp.where(length > 0, segment_evidence(before[edges[1:]] - before[edges[:-1]], length), 0.0).sum()
+        return jnp.where(
+            length > 0, segment_evidence(before[edges[1:]] - before[edges[:-1]], length), 0.0
+        ).sum()
 
     def step(carry, key):
         at, k, level = carry
@@ -159,7 +162,13 @@ def galaxies_by_hand(y, steps, key):
         K = jnp.where(taken, size, K)
         return (mu, tau, g, beta, K), K
 
-    start = jnp.linspace(y.min(), y.max(), MOST), jnp.ones(MOST), jnp.ones(MOST), jnp.ones(()), jnp.full((), 6)
+    start = (
+        jnp.linspace(y.min(), y.max(), MOST),
+        jnp.ones(MOST),
+        jnp.ones(MOST),
+        jnp.ones(()),
+        jnp.full((), 6),
+    )
     return lax.scan(step, start, random.split(key, steps))[1]
 
 
@@ -174,8 +183,9 @@ def told(name, sizes, seconds, exact=None):
         if p >= 0.05:
             least = min(least, p * (1 - p) / stat.mcse**2)
     changes = (np.diff(sizes, axis=1) != 0).mean()
-    print(f"{name}: {sizes.size} draws, {seconds / sizes.size * 1e6:.0f} µs each, K changes in {changes:.3f}, "
-          f"{least:.0f} effective, {least / seconds:.0f} per second\n  {'  '.join(found)}", flush=True)  # fmt: skip
+    each = f"{seconds / sizes.size * 1e6:.0f} µs each, another K in {changes:.3f} of them"
+    print(f"{name}: {sizes.size} draws, {each}, {least:.0f} effective, {least / seconds:.0f} a second")
+    print(" ", "  ".join(found), flush=True)
 
 
 def by_hand(fn, y, draws, exact=None):
@@ -192,8 +202,10 @@ def by_gibbsite(fn, y, name, draws, known, exact=None, schedule=None):
     run = gibbsite.model(fn, y).sample(
         draws=50, warmup=500, chains=2, seed=1, structures=[{name: k} for k in known], schedule=schedule
     )
-    print(f"Gibbsite: {time.process_time() - began:.0f} s until {len(run._plan.kernel.known)} structures had "
-          "learnt and were compiled", flush=True)  # fmt: skip
+    count = len(run._plan.kernel.known)
+    print(
+        f"Gibbsite: {time.process_time() - began:.0f} s until {count} structures had learnt and were compiled"
+    )
     began = time.process_time()
     run.resume(draws=draws)
     told("Gibbsite", np.asarray(run.draws[name], int), time.process_time() - began, exact)
@@ -218,8 +230,9 @@ def many(sizes):
         began = time.process_time()
         run.resume(draws=20_000)
         took, peak = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"{count} known, {len(run._plan.kernel.known)} at the end: {compiling:.0f} s, {took / 0.02:.0f} µs "
-              f"a draw, {peak:.1f} GiB", flush=True)  # fmt: skip
+        ended = len(run._plan.kernel.known)
+        told = f"{compiling:.0f} s, {took / 0.02:.0f} µs a draw, {peak:.1f} GiB"
+        print(f"{count} known, {ended} at the end: {told}", flush=True)
 
 
 if __name__ == "__main__":
