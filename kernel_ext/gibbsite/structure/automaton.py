@@ -207,9 +207,10 @@ class Loop:
         return {n: np.array([[cell[n] for cell in row] for row in table]) for n in self.latents}
 
     def _lots(self, key: Any) -> Any:
-        """A random number for every index there may be, which is the same however many there are."""
+        """A random number for every index there may be, which is the same however many there are; none is that
+        which `key` proposes by."""
         most = max((n for s in self.known for p in s.left.values() for n in p.batch), default=0)
-        return jax.vmap(lambda i: random.bits(random.fold_in(key, i), (), jnp.uint32))(jnp.arange(most))
+        return jax.vmap(lambda i: random.bits(random.fold_in(key, i + 1), (), jnp.uint32))(jnp.arange(most))
 
     def _kept(self, j: int, rows: dict[str, Any], lots: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         """Masks over the elements of structure `j`'s sites: which of them a structure that shares `rows` with
@@ -316,7 +317,7 @@ class Loop:
         level = jnp.where(draw, jnp.where(jnp.isnan(level), jnp.inf, level), 0.0)
         key = jnp.where(draw, keys[4], keys[3])
         enters = [partial(self._enter, j) for j in range(len(self.known))]
-        new, score, taken = lax.switch(index, enters, key, z, rows, self._lots(keys[5]), draw, level)
+        new, score, taken = lax.switch(index, enters, key, z, rows, self._lots(keys[2]), draw, level)
         taken &= draw
         accept = jnp.nan_to_num(jnp.minimum(1.0, jnp.exp(score - level))).astype(out.dtype)
         return Met(new, score, taken, accept, keys[0])
@@ -391,9 +392,8 @@ class Loop:
 
 
 def keys_of(rng_key: Any) -> Any:
-    """Those of one step: of the next, of the sweep, of what is proposed, of the look, of what enters, and of
-    which elements are kept."""
-    return random.split(rng_key, 6)
+    """Those of one step: of the next, of the sweep, of what is proposed, of the look and of what enters."""
+    return random.split(rng_key, 5)
 
 
 @lru_cache(maxsize=4096)
