@@ -36,6 +36,10 @@ class ModelError(GibbsiteError, ValueError):
     """The model cannot be analysed or sampled as it is written."""
 
 
+class StructureError(ModelError, AttributeError):
+    """What is asked for belongs to one structure of a model whose structure changes."""
+
+
 class DataError(GibbsiteError, ValueError):
     """The data bound to a model do not fit it: missing values, NaN, wrong shapes."""
 

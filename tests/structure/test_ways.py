@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from gibbsite.errors import ModelError
+from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.structure.asking import first_asked
 from gibbsite.structure.ways import ALL, Ways, moved_with
 from numpyro import plate, sample
@@ -136,8 +136,9 @@ def test_names_that_collide_are_told():
             loc = sample("c", dist.Normal(0.0, 1.0))
         sample("x", dist.Normal(loc, sample("s", dist.Gamma(2.0, 2.0))), obs=x)
 
-    with pytest.raises(ModelError, match="where c = 1: the site 'c' is sampled twice under one name"):
+    with pytest.raises(ModelError, match="where c = 1: the site 'c' is sampled twice under one") as caught:
         gibbsite.model(twice, 0.5).sample(draws=1, warmup=0, chains=1)
+    assert caught.value.entry == "sampled-twice" and caught.value.place is not None
 
     def size(x):
         count = sample("k", dist.Poisson(2.0))
@@ -147,6 +148,30 @@ def test_names_that_collide_are_told():
 
     with pytest.raises(ModelError, match="'k' is the name of a site and of a plate"):
         gibbsite.model(size, 0.5)
+
+
+def test_what_is_one_structures_own_is_told():
+    """A size is no site to sum out, and what belongs to one structure is not asked of all."""
+    model = gibbsite.model(sizes, 1.0)
+    for text in ("Eliminate [mu K] > NUTS", "Structure K > Eliminate [mu K] > NUTS"):
+        with pytest.raises(
+            ScheduleError, match=r"'K' decides how many.*Write 'Structure K > Eliminate mu > "
+        ):
+            model.schedule(text)
+    with pytest.raises(ScheduleError, match=r"'K' decides.*Write 'Structure K > NUTS \[mu\]'"):
+        model.sample(schedule="Gibbs K (*) NUTS mu")
+    asked = (
+        lambda: model.eliminate("mu", "K"),
+        lambda: model.marginal("K"),
+        lambda: model.conditional("mu"),
+        lambda: model.observed,
+        lambda: model.check(seconds=1),
+        lambda: model.many([{"y": 1.0}]),
+        lambda: model.predict(draws=3),
+    )
+    for ask in asked:
+        with pytest.raises(ModelError, match=r"changes with K: model.structure\(…\)"):
+            ask()
 
 
 def test_a_loop_that_does_not_end_is_told():

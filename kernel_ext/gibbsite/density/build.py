@@ -36,6 +36,7 @@ from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.explain.latent import told_latent
 from gibbsite.explain.spot import spot_of
 from gibbsite.ground.opaque import attempted, notes_in
+from gibbsite.programs.jaxpr.compat import duplicated
 from gibbsite.programs.jaxpr.source_line import user_line_of_exception
 
 _DYNAMIC = (*TRACER_ERRORS, TypeError)
@@ -176,10 +177,9 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
             raise DataError(
                 f"a plate has no elements{_where(error)}; give it data, or leave the statement out"
             ).at(_place(error), "plates-and-data") from error
-        if "unique names" in str(error):
-            name = re.search(r"`(.*?)`", str(error))
+        if (name := duplicated(error)) is not None:
             raise ModelError(
-                f"the site {name.group(1) if name else '?'!r} is sampled twice under one name"
+                f"the site {name!r} is sampled twice under one name"
                 f"{_where(error)}; give each statement a name of its own. A function that is called "
                 f"several times is called within `numpyro.handlers.scope(prefix=…)`, another prefix each time"
             ).at(_place(error), "sampled-twice") from error

@@ -7,7 +7,7 @@ import itertools
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from gibbsite.errors import GibbsiteError, ModelError, OptionError
 from gibbsite.explain.latent import told_latent
 from gibbsite.explain.spot import spot_of
 from gibbsite.ground.arguments import shown
-from gibbsite.programs.jaxpr.compat import is_traced
+from gibbsite.programs.jaxpr.compat import duplicated, is_no_array, is_traced, wants_number
 
 MOST_LISTED = 64
 """Values of an array site, all combinations of its elements, up to which each is a way."""
@@ -207,13 +207,14 @@ def decided(fn: Callable, values: Mapping[str, Any], deciding: Sequence[str] | N
 class Asked:
     """A discrete site that Python asks for its value: `shape`, `dtype`, and the bounds of its elements, of
     which `high` is None where there is none; `listed`, where it has few values. Or a decision, which is 0 or
-    1."""
+    1. `line` of the program is where it was asked for."""
 
     site: str
     shape: tuple[int, ...]
     dtype: Any
     low: int
     high: int | None
+    line: tuple[str, int] | None = field(default=None, compare=False)
 
     @property
     def listed(self) -> bool:
@@ -282,21 +283,21 @@ class _Stop:
     place: tuple[Any, ...] | None
 
     @property
+    def line(self) -> tuple[str, int] | None:
+        """The file and line of its place."""
+        return self.place and self.place[:2]
+
+    @property
     def decision(self) -> Asked | None:
         """What continuous draws were asked to decide, if that ended it."""
         if not isinstance(self.error, Undecided):
             return None
-        return Asked(self.error.name, (), np.dtype(np.int32), 0, 1)
+        return Asked(self.error.name, (), np.dtype(np.int32), 0, 1, self.line)
 
 
 def _wants_value(error: BaseException) -> bool:
     """Whether Python wanted the value of something traced: JAX tells of it in several ways."""
-    told = str(error)
-    return (
-        isinstance(error, TRACER_ERRORS)
-        or (isinstance(error, IndexError) and "Slice entries must be static" in told)
-        or (isinstance(error, TypeError) and "concrete values" in told)
-    )
+    return isinstance(error, TRACER_ERRORS) or wants_number(error)
 
 
 def _stopped(
@@ -324,6 +325,14 @@ def _stopped(
 
     jax.eval_shape(run)
     return found[0]
+
+
+def shapes_of(
+    fn: Callable, args: tuple, kwargs: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of the discrete latents, where those in `given` are known: as far as the model runs."""
+    with handlers_alone:
+        return {n: shape for n, (shape, _, _) in _stopped(fn, args, kwargs, given).discrete.items()}
 
 
 def _read(fn: Any, value: Any) -> tuple[tuple[int, ...], Any, Any]:
@@ -363,13 +372,13 @@ def first_asked(
         here = _stopped(fn, args, kwargs, given)
         if here.decision is not None or here.error is None:
             return here.decision
-        if "__jax_array__" in str(here.error):
+        if is_no_array(here.error):
             spot = spot_of(here.error)
             sites = ", ".join(dict.fromkeys(site for n in given for site in decided_by(n)))
             raise ModelError(
                 f"a function of JAX does not take {sites}, by which Python decides"
                 f"{'' if spot is None else f' ({spot.told})'}: give it jnp.asarray(…) of that"
-            ).at(here.place and here.place[:2], "value-of-a-latent") from here.error
+            ).at(here.line, "decided-through-jax") from here.error
         if not _wants_value(here.error):
             return None
         # NumPy computes with values where `jnp` would do: no decision, and said to be none
@@ -381,7 +390,7 @@ def first_asked(
             there = _stopped(fn, args, kwargs, {**given, **probes})
             # a second site or plate of one name ends the run before it is counted
             further = (there.place, there.names) != (here.place, here.names)
-            return there.error is None or further or "unique names" in str(there.error)
+            return there.error is None or further or duplicated(there.error) is not None
 
         needed = list(here.discrete)
         if not needed or not settled(needed):
@@ -405,15 +414,15 @@ def first_asked(
         raise ModelError(
             f"Python asks for the value of {site!r}{where}, and {bounds}: so its ways cannot be told apart. "
             f"Give it a support with fixed bounds, such as Categorical or Poisson"
-        ).at(None if spot is None else (spot.file, spot.line), "value-of-a-latent")
+        ).at(here.line, "value-of-a-latent")
     low, high = bounds
-    asked = Asked(site, shape, dtype, low, high)
+    asked = Asked(site, shape, dtype, low, high, here.line)
     if shape and not asked.listed:
         raise ModelError(
             f"Python asks for the value of {site!r}{where}, an array of shape {shape}: there are more than "
             f"{MOST_LISTED} combinations of its elements. Draw them one by one, "
             f'`sample(f"{site}[{{i}}]", …)`, so that each is a decision of its own'
-        ).at(None if spot is None else (spot.file, spot.line), "value-of-a-latent")
+        ).at(here.line, "value-of-a-latent")
     return asked
 
 

@@ -2,7 +2,9 @@
 
 A chain's step is a sweep within its structure, then a proposal of another one (Green 1995, "Reversible jump
 Markov chain Monte Carlo computation and Bayesian model determination", with what both have kept, what is new
-drawn from its prior, and what can be eliminated eliminated on both sides). A chain whose proposal is not of
+drawn from its prior, and what can be eliminated eliminated on both sides). Of an axis that is longer in one
+of two structures, every choice of the elements that the other has not is equally likely, and what is kept
+keeps its order: any element may go, and a new one may come between any two. A chain whose proposal is not of
 its loop leaves that before the move, which is made with the same key by what holds both structures; so draws
 are the same however structures are dealt out to loops, and whenever they became known.
 """
@@ -186,14 +188,14 @@ class Loop:
     # what is known of pairs of structures
 
     def _shared(self, to: Straight, whence: Straight) -> dict[str, np.ndarray]:
-        """By site: how far its axes are there in both, where a move keeps elements, and behind them whether
-        it keeps any."""
+        """By site: how long its axes are in `whence`, where a move keeps elements, and behind them whether it
+        keeps any."""
         moved, found = moved_with(to.way, whence.way), {}
         for name, room in self.latents.items():
             row = np.zeros(len(room.shape) + 1, np.int32)
             a, b = to.left.get(name), whence.left.get(name)
             if a is not None and b is not None and a.like(b) and name not in moved:
-                row[: len(a.batch)] = [min(x, y) for x, y in zip(a.batch, b.batch, strict=True)]
+                row[: len(b.batch)] = b.batch
                 row[-1] = 1
             found[name] = row
         return found
@@ -204,16 +206,41 @@ class Loop:
         table = [[self.shared(to, whence) for whence in self.known] for to in self.known]
         return {n: np.array([[cell[n] for cell in row] for row in table]) for n in self.latents}
 
-    def _kept(self, j: int, rows: dict[str, Any]) -> dict[str, Any]:
+    def _lots(self, key: Any) -> Any:
+        """A random number for every index there may be, which is the same however many there are; none is that
+        which `key` proposes by."""
+        most = max((n for s in self.known for p in s.left.values() for n in p.batch), default=0)
+        return jax.vmap(lambda i: random.bits(random.fold_in(key, i + 1), (), jnp.uint32))(jnp.arange(most))
+
+    def _kept(self, j: int, rows: dict[str, Any], lots: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         """Masks over the elements of structure `j`'s sites: which of them a structure that shares `rows` with
-        it has, too."""
-        masks = {}
+        it has, too. Where an axis is longer here, those of the least `lots` are what the other has not. And
+        by site and axis, which of the indices are kept."""
+        masks, along = {}, {}
         for name, place in self.known[j].left.items():
             mask = jnp.broadcast_to(rows[name][-1] > 0, place.batch)
-            for axis in range(len(place.batch)):
-                mask &= lax.broadcasted_iota(jnp.int32, place.batch, axis) < rows[name][axis]
+            along[name] = []
+            for axis, size in enumerate(place.batch):
+                own, at = lots[:size], jnp.arange(size)
+                below = (own < own[:, None]) | ((own == own[:, None]) & (at < at[:, None]))
+                here = below.sum(axis=1) >= size - rows[name][axis]
+                mask &= jnp.expand_dims(here, [a for a in range(len(place.batch)) if a != axis])
+                along[name].append(here)
             masks[name] = mask
-        return masks
+        return masks, along
+
+    @staticmethod
+    def _moved(values: Values, along: dict[str, list[Any]], spread: Any, moves: Any) -> Values:
+        """Values where the kept indices of every axis are moved: from the front to where they belong
+        (`spread`), or from there to the front. As they are, where nothing `moves`."""
+        found = dict(values)
+        for name, axes in along.items():
+            for axis, here in enumerate(axes):
+                count, at = jnp.cumsum(here), jnp.arange(len(here))
+                whence = jnp.where(spread, count - 1, jnp.searchsorted(count, at + 1))
+                whence = jnp.where(moves, jnp.clip(whence, 0, len(here) - 1), at)
+                found[name] = jnp.take(found[name], whence, axis=axis)
+        return lax.optimization_barrier(found) if found else found
 
     @cached_property
     def _jumps(self) -> tuple[np.ndarray, np.ndarray]:
@@ -247,7 +274,7 @@ class Loop:
     def step(self, state: Inside, inputs: Any) -> Inside:
         """One step; of a chain that leaves the loop, its sweep."""
         n = len(self.known)
-        key_next, key_sweep, key_jump, _, _ = keys = random.split(state.rng_key, 5)
+        key_next, key_sweep, key_jump, *_ = keys = keys_of(state.rng_key)
         sweeps = [partial(self._sweep, i) for i in range(n)]
         z, diverging = lax.switch(state.index, sweeps, key_sweep, state.z, inputs)
         low, width = (jnp.asarray(a) for a in self._jumps)
@@ -272,7 +299,9 @@ class Loop:
 
         no, zero = jnp.zeros((), bool), jnp.zeros((), state.accept.dtype)
         stayed = z, zero, no, zero
-        z, _, taken, accept = lax.cond(moves, jumped, lambda z: (z, *stayed[1:]), z) if n > 1 else stayed
+        met = lax.cond(moves, jumped, lambda z: (z, *stayed[1:]), z) if n > 1 else stayed
+        there, _, taken, accept = met
+        z = jax.tree.map(lambda a, b: jnp.where(taken, a, b), there, z)
         index = jnp.where(taken, to, state.index)
         key = jnp.where(known, key_next, state.rng_key)
         return Inside(index, z, key, accept, diverging, ~known, u)
@@ -282,29 +311,30 @@ class Loop:
     ) -> Met:
         """Look at a structure from another, which shares `rows` with it, or with `draw` enter it. `keys` are
         those of the step; `of`: the score of the look that was had at the other one, and the widths of the
-        intervals that propose it there and back."""
+        intervals that propose it there and back. A look leaves the elements that both have in front."""
         out, there, back = of
         level = out + jnp.log(there.astype(out.dtype)) - jnp.log(back.astype(out.dtype))
         level = jnp.where(draw, jnp.where(jnp.isnan(level), jnp.inf, level), 0.0)
         key = jnp.where(draw, keys[4], keys[3])
         enters = [partial(self._enter, j) for j in range(len(self.known))]
-        new, score, taken = lax.switch(index, enters, key, z, rows, draw, level)
+        new, score, taken = lax.switch(index, enters, key, z, rows, self._lots(keys[2]), draw, level)
         taken &= draw
         accept = jnp.nan_to_num(jnp.minimum(1.0, jnp.exp(score - level))).astype(out.dtype)
-        return Met(jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, z), score, taken, accept, keys[0])
+        return Met(new, score, taken, accept, keys[0])
 
     def met(self, index: Any, rng_key: Any, *given: Any) -> Met:
         """As `meet`, of a chain that has left with the key `rng_key` of the step."""
-        return self.meet(index, random.split(rng_key, 5), *given)
+        return self.meet(index, keys_of(rng_key), *given)
 
     def _sweep(self, i: int, key: Any, z: Values, inputs: Any) -> tuple[Values, Any]:
         values, diverging = self.known[i].sweep(key, self._own(i, z), inputs[i])
         return self._put(z, values), diverging
 
-    def _enter(self, j: int, key: Any, z: Values, rows: Any, draw: Any, level: Any) -> Any:
-        s = self.known[j]
-        values, score, taken = s.enter(key, self._own(j, z), self._kept(j, rows), draw, level)
-        here = {n: values[n] for n in s.places}
+    def _enter(self, j: int, key: Any, z: Values, rows: Any, lots: Any, draw: Any, level: Any) -> Any:
+        s, (kept, along) = self.known[j], self._kept(j, rows, lots)
+        own = self._moved(self._own(j, z), along, True, draw)
+        values, score, taken = s.enter(key, own, kept, draw, level)
+        here = self._moved({n: values[n] for n in s.places}, along, False, ~draw)
         return self._put(z, here), score.astype(jnp.result_type(float)), taken
 
     def begin(self, key: Any, index: Any, z: Values, given: dict[str, Any]) -> tuple[Inside, Any]:
@@ -359,6 +389,11 @@ class Loop:
         start = jnp.zeros((), jnp.int32), state, entered, buffers
         i, state, _, buffers = lax.while_loop(lambda c: (c[0] < steps) & ~c[1].leaves, body, start)
         return i, state, buffers
+
+
+def keys_of(rng_key: Any) -> Any:
+    """Those of one step: of the next, of the sweep, of what is proposed, of the look and of what enters."""
+    return random.split(rng_key, 5)
 
 
 @lru_cache(maxsize=4096)

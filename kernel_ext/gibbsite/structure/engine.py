@@ -17,7 +17,16 @@ from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.in_flight import Flight
 from gibbsite.sampling.engine.stages import COMPILING, TRACING
 from gibbsite.storage.draws import Chunk
-from gibbsite.structure.automaton import INDEX, Automaton, ChainState, Inside, Loop, widths, with_room
+from gibbsite.structure.automaton import (
+    INDEX,
+    Automaton,
+    ChainState,
+    Inside,
+    Loop,
+    keys_of,
+    widths,
+    with_room,
+)
 
 _ROWS = 256
 """Steps that a chain makes in a loop before what it drew is fetched: the call costs some 50 µs, a step 5 µs
@@ -224,7 +233,7 @@ class StructureEngine(Engine):
         s = s._replace(leaves=np.bool_(False))
         way = ways.proposed(here.way, int(s.proposal))
         if way is None:  # to stay, for want of numbers to tell ways apart
-            return programs, s._replace(rng_key=jax.random.split(s.rng_key, 5)[0])
+            return programs, s._replace(rng_key=keys_of(s.rng_key)[0])
         if self.kernel.index(way) is None:
             self._learnt(way)
         j = self.kernel.index(way)
@@ -234,7 +243,7 @@ class StructureEngine(Engine):
         no, zero, one = np.bool_(False), np.zeros_like(s.accept), np.uint32(1)
         shared = programs.loop.shared(here, there)
         out = programs.met(s.index, s.rng_key, s.z, shared, no, (zero, one, one))
-        z = {n: with_room(s.z.get(n), r) for n, r in other.loop.latents.items()}
+        z = {n: with_room(out.z.get(n), r) for n, r in other.loop.latents.items()}
         shared, local = other.loop.shared(there, here), np.int32(j - other.first)
         of = (out.score, *widths(ways, here.way, there.way))
         came = other.met(local, s.rng_key, z, shared, np.bool_(True), of)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from gibbsite.errors import GibbsiteError, ModelError, OptionError
+from gibbsite.errors import GibbsiteError, ModelError, OptionError, StructureError
 from gibbsite.graph import DependencyGraph
 from gibbsite.modelling.analysis import bound
 from gibbsite.sampling.start import sample, start
@@ -22,11 +22,21 @@ _SHOWN = 3
 """Structures that are looked at where there may be any number: for pictures and lists."""
 
 
+_OF_STRUCTURE = ("loop-without-end", "decided-through-jax", "sampled-twice")
+"""Headings of errors that only some structure has: of others, that a value was asked for is told first."""
+
+
 class Unprepared:
     """What asks for a model's programs before a run finds: nothing, as structures are made when chains come
-    to them. `asked` is the text of the model's own schedule."""
+    to them. `asked` is the text of the model's own schedule. For all else it raises what `told` says."""
 
     ahead, asked = False, None
+
+    def __init__(self, told: Callable[[], Exception]):
+        self._told = told
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name) if name.startswith("__") else self._told()
 
     def before_ready(self) -> None:
         """Nothing."""
@@ -61,14 +71,13 @@ class Changing:
         """`refused`: what the model as a static one was refused with, which is raised where no structure can
         be made of it either."""
         self.analysis = bound(fn, args, kwargs, name)
-        self._source, self.posterior, self.execution = source, object(), Unprepared()
+        self._source, self.posterior, self.execution = source, object(), Unprepared(self._of_one)
         try:
             self.structured = Structured(fn, self.args, self.kwargs, self._static, self.name)
             self.structured.carried, self.structured.origin = self._carried, self
             self.structured.straight(self.structured.ways.drawn(np.random.default_rng(0)))
         except GibbsiteError as problem:
-            told = ("does not end", "jnp.asarray", "sampled twice", "name of a site and")
-            if refused is None or any(words in str(problem) for words in told):
+            if refused is None or problem.entry in _OF_STRUCTURE:
                 raise
             raise refused from problem
 
@@ -105,10 +114,21 @@ class Changing:
     @property
     def density(self) -> Any:
         """None that holds for all structures: `structure(…)` has one. Raises `ModelError`."""
-        raise ModelError(
+        raise self._of_one()
+
+    def _of_one(self) -> ModelError:
+        return StructureError(
             f"the structure of model {self.name!r} changes with {', '.join(self.structured.decisions)}: "
             f"model.structure(…) is the ordinary model of one structure, which has what is asked for"
         )
+
+    def check(self, *args: Any, **options: Any) -> Any:
+        """Of one structure. Raises `ModelError`."""
+        raise self._of_one()
+
+    def many(self, *args: Any, **options: Any) -> Any:
+        """Of one structure. Raises `ModelError`."""
+        raise self._of_one()
 
     @property
     def sites(self) -> Mapping[str, Any]:

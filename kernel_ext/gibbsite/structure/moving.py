@@ -60,10 +60,11 @@ class Structured:
 
                 try:
                     self._known[way, inner] = Straight(
-                        way, self.ways.model(way), self._args, self._kwargs, make
+                        way, self.ways.model(way), self._args, self._kwargs, make, self.ways.growing(way)
                     )
                 except GibbsiteError as problem:
-                    raise type(problem)(f"where {named(way)}: {problem}") from problem
+                    told = type(problem)(f"where {named(way)}: {problem}")
+                    raise told.at(problem.place, problem.entry, problem.part) from problem
             return self._known[way, inner]
 
     def _restricted(self, inner: str, model: Any) -> str:
@@ -166,7 +167,19 @@ class Structured:
         if text is None:
             return None
         like = f"Structure {' '.join(self.decisions)} > NUTS [mu]"
-        if not isinstance(text, str) or not (found := _TEXT.match(text)):
+        found = _TEXT.match(text) if isinstance(text, str) else None
+        inner = found["inner"] or "" if found else text if isinstance(text, str) else ""
+        if asked := [n for n in self.decisions if n in re.findall(_WORD, inner)]:
+            rest = re.sub(_WORD, lambda m: "" if m[0] in asked else m[0], inner)
+            rest = re.sub(r"\[\s*(\S+)\s*\]", r"\1", rest)
+            rest = re.sub(r"(> *[A-Z]\w*) *$", r"\1 [mu]", rest)
+            rest = rest if re.match(r"\w+ [\w\[]", rest) else "NUTS [mu]"
+            raise ScheduleError(
+                f"{asked[0]!r} decides how many sites or which statements there are, so it cannot be summed "
+                f"out or updated beside them: chains go between its values by Structure, and moves integrate "
+                f"out what they can. Write {self.text(rest.strip())!r}"
+            )
+        if not found:
             raise ScheduleError(
                 f"this model's structure changes, so its schedule begins with the structure's own update: "
                 f"{like!r}, not {sensible.shown(text)}"
@@ -244,6 +257,7 @@ class Structured:
         return made, place
 
 
+_WORD = r"[^\s\[\](),*>]+"
 _TEXT = re.compile(r"^\s*Structure\s+(?P<sites>[^>]+?)\s*(?:>\s*(?P<inner>.+))?$", re.DOTALL)
 
 

@@ -1,6 +1,7 @@
 """One structure: the static model of one way, its own sweep, and what a chain does that enters or leaves."""
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -93,10 +94,20 @@ class Straight:
 
     `gone` are the sites that moves between structures sum or integrate out: their new values are drawn from
     their exact conditional, and no ratio knows of them. The others, `left`, keep what they have where the
-    other structure has it too, and are drawn from their priors where it has not.
+    other structure has it too, and are drawn from their priors where it has not. Discrete sites that are
+    `growing` from structure to structure have tables that grow with the power of that: they are left where
+    continuous sites can be integrated out, in all of these structures alike.
     """
 
-    def __init__(self, way: Way, fn: Callable, args: tuple, kwargs: Mapping[str, Any], make: Callable):
+    def __init__(
+        self,
+        way: Way,
+        fn: Callable,
+        args: tuple,
+        kwargs: Mapping[str, Any],
+        make: Callable,
+        growing: AbstractSet[str] = frozenset(),
+    ):
         self.way, self._fn, self._args, self._kwargs = way, fn, args, dict(kwargs)
         self.model: Any = make(fn) if self._draws_anything() else None
         self.places: dict[str, Place] = {}
@@ -114,7 +125,7 @@ class Straight:
             check_support(density)
         except DataError:
             self._allowed = False
-        self.marginal, self.gone = self._summed()
+        self.marginal, self.gone = self._summed(growing)
         loops = [n for n in self.left if density.sites[n].in_scan]
         if loops:
             raise ModelError(
@@ -139,7 +150,7 @@ class Straight:
         """The latents that moves keep or draw from their priors."""
         return {n: p for n, p in self.places.items() if n not in self.gone}
 
-    def _summed(self) -> tuple[Marginal | None, tuple[str, ...]]:
+    def _summed(self, growing: AbstractSet[str]) -> tuple[Marginal | None, tuple[str, ...]]:
         """What is eliminated from moves: discrete latents where there are any that can be, else as many
         continuous ones as go in one block."""
         model = self.model
@@ -147,7 +158,8 @@ class Straight:
         discrete = [n for n in density.latents if density.sites[n].discrete]
         finite = tuple(n for n in discrete if model.conditional(n).kind in ("finite", "chain"))
         summed = finite or tuple(discrete)  # tables, or sums without end
-        for names in (summed,) if summed else eliminable(density)[:1]:
+        closed = eliminable(density)[:1] if not summed or growing & set(summed) else ()
+        for names in (*closed, summed) if summed else closed:
             if self._read_by_left(names):
                 continue
             try:

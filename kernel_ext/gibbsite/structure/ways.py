@@ -17,7 +17,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution
 from gibbsite.errors import ModelError
-from gibbsite.structure.asking import Asked, decided, decided_by, first_asked
+from gibbsite.structure.asking import Asked, decided, decided_by, first_asked, shapes_of
 
 Way = tuple[tuple[str, Any], ...]
 """The sites that were asked for with their values, in the order of asking."""
@@ -97,7 +97,7 @@ class Ways:
                     f"the model asked for the values of more than {MOST_DECISIONS} draws, {told}, … to "
                     f"{named(before[-2:-1])}: a loop or recursion that does not end? Let it end with "
                     f"probability one, soon"
-                )
+                ).at(self._asked(before[:-1]).line, "loop-without-end")
             self._nodes[before] = first_asked(self.fn, self.args, self.kwargs, self._values(before))
         return self._nodes[before]
 
@@ -116,6 +116,24 @@ class Ways:
             if node is None or node.site != name or not node.has(value):
                 return False
         return self.node(way) is None
+
+    def growing(self, way: Way) -> set[str]:
+        """The discrete latents of a way that another number of elements belongs to where a number that was
+        asked for is one more or, at its end, one less."""
+        here, found = shapes_of(self.fn, self.args, self.kwargs, self._values(way)), set()
+        for i, (name, value) in enumerate(way):
+            node = self._asked(way[:i])
+            if node.shape or (node.high is not None and node.high - node.low < 2):
+                continue
+            other = (*way[:i], (name, value + 1 if node.has(value + 1) else value - 1))
+            while (later := self.node(other)) is not None:
+                kept = dict(way).get(later.site)
+                other = (*other, (later.site, later.low if kept is None or not later.has(kept) else kept))
+                if len(other) > len(way) + _FEW:
+                    break  # a recursion: what is of another size there has another name, too
+            there = shapes_of(self.fn, self.args, self.kwargs, self._values(other))
+            found |= {n for n in here if n in there and here[n] != there[n]}
+        return found
 
     def fill(self, before: Way) -> tuple[list[Any], np.ndarray]:
         """What a decision that was not there is drawn from in a proposal: its values, and their cumulated

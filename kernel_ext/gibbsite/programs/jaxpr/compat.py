@@ -1,6 +1,8 @@
-"""The one module that touches parts of JAX which JAX does not promise to keep stable."""
+"""The one module that touches parts of JAX which JAX does not promise to keep stable, and that reads the
+texts of errors of JAX and NumPyro, where nothing else tells them apart."""
 
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -86,9 +88,11 @@ __all__ = [
     "custom_name",
     "dce_jaxpr",
     "dumped",
+    "duplicated",
     "equation_frames",
     "has_own_derivative",
     "innermost",
+    "is_no_array",
     "is_traced",
     "jaxpr_as_fun",
     "jaxpr_outputs",
@@ -99,7 +103,26 @@ __all__ = [
     "scan_inputs",
     "scope_of",
     "stage_custom",
+    "wants_number",
 ]
+
+
+def duplicated(error: BaseException) -> str | None:
+    """The name that two sites of one run share, where NumPyro ended the run for that."""
+    found = re.search(r"unique names but got `(.*?)`", str(error))
+    return found.group(1) if found and isinstance(error, AssertionError) else None
+
+
+def wants_number(error: BaseException) -> bool:
+    """Whether JAX was given something traced where a number has to stand, and tells so by no error of a kind
+    of its own: a slice, or a shape."""
+    slices = isinstance(error, IndexError) and "Slice entries must be static" in str(error)
+    return slices or (isinstance(error, TypeError) and "concrete values" in str(error))
+
+
+def is_no_array(error: BaseException) -> bool:
+    """Whether a function of JAX was given something that makes an array of itself when it is asked to."""
+    return "__jax_array__" in str(error)
 
 
 # primitives that only wrap a body, with the parameter that holds it
