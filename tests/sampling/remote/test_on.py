@@ -1,5 +1,6 @@
 """Runs that are stepped elsewhere: the same draws on any workers, whatever becomes of these."""
 
+import itertools
 import os
 import signal
 import threading
@@ -7,7 +8,7 @@ from collections import OrderedDict
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
-from time import monotonic
+from time import monotonic, sleep
 from types import SimpleNamespace
 
 import gibbsite as gb
@@ -185,6 +186,57 @@ def test_silence_in_mid_run_is_told(model, monkeypatch, caplog):
         run.stop()
         run.wait(60)
     assert "Workers need" not in caplog.text  # they did answer
+
+
+def test_workers_that_all_hang_are_given_up(model, whole, monkeypatch):
+    """What is at work and never answers is lost after a while; what waits in a queue (`Silent`) is not."""
+    monkeypatch.setattr(pieces, "_GIVEN_UP", 0.5)
+    with hung(lambda call: call > 60, monkeypatch) as executor:
+        run = model.start(on=executor, chunk=10, **OPTIONS)
+        run.wait(120)
+        assert run.status == "stopped" and "no worker has answered" in str(run.snapshot().message)
+    drawn = run.draws["mu"].shape[1]
+    assert drawn < 120
+    run.resume(on=Here())
+    same(run, whole)
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_costs_one_chunk_four_pieces_time(model, whole, monkeypatch, tmp_path):
+    """One of a pool's two sleeps for good: the chunk that it has a piece of is late by the factor that is
+    stated (and what a busy machine takes), the others not at all; a store need not be seen by workers."""
+    took, waited_for = [], pieces.Pieces.answers
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def timed(self, *arguments):
+        began = monotonic()
+        answers = waited_for(self, *arguments)
+        took.append((monotonic() - began) / (self.usual or 1.0))
+        return answers
+
+    monkeypatch.setattr(pieces.Pieces, "answers", timed)
+    calls, asleep = itertools.count(), []
+    with ProcessPoolExecutor(
+        2, mp_context=get_context("spawn"), initializer=os.chdir, initargs=(elsewhere,)
+    ) as pool:
+
+        def submit(fn, *arguments):
+            if next(calls) == 30:
+                asleep.append(pool.submit(sleep, 3600))
+                return asleep[0]
+            return pool.submit(fn, *arguments)
+
+        run = model.sample(on=SimpleNamespace(submit=submit), chunk=20, store="run", **OPTIONS)
+        assert asleep[0].running()
+        for process in list(pool._processes.values()):
+            process.kill()
+    same(run, whole)
+    same(gb.load("run"), whole)
+    assert not list(elsewhere.iterdir())
+    late = sorted(took[2:])[-2:]  # the first ones compile
+    assert pieces.IDLE <= late[1] < pieces.LATE + 1 + 3 and late[0] < 1
 
 
 def test_a_worker_that_was_forked_has_a_process_of_its_own(whole, monkeypatch):
