@@ -1,7 +1,7 @@
 """Convergence measures of scalar draws, by ArviZ's definitions.
 
-The formulas stand here and not in calls of ArviZ: warm-up asks for them, and importing ArviZ with what it takes
-of SciPy, xarray and pandas was a fifth of what precedes the first draws of a small model.
+The formulas stand here and not in calls of ArviZ: warm-up asks for them, and importing ArviZ with what it
+takes of SciPy, xarray and pandas was a fifth of what precedes the first draws of a small model.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,8 +19,8 @@ MOST_RHAT = 1e6
 
 
 _TAIL = 0.89
-"""Draws between the quantiles whose ESS is that of the tails: ArviZ's `stats.ci_prob` as it comes. A setting of
-one's own does not reach warm-up, and so no draws."""
+"""The share of draws that tails leave between them: ArviZ's `stats.ci_prob` as it comes. What somebody sets
+there does not reach warm-up, and so no draws."""
 
 
 def _rhat(scored: Scored, superchains: np.ndarray | None = None) -> float:
@@ -34,8 +34,8 @@ def _rhat(scored: Scored, superchains: np.ndarray | None = None) -> float:
 
 
 def _quotient(x: np.ndarray, superchains: np.ndarray | None) -> float:
-    """R-hat of `[chain, draw]` as it is (Gelman and others 2013, 11.4), or nested (Margossian and others 2024,
-    equations 4 to 8)."""
+    """R-hat of `[chain, draw]` as it is (Gelman and others 2013, 11.4), or nested (Margossian and others
+    2024, equations 4 to 8)."""
     draws, means, within = x.shape[1], x.mean(axis=1), x.var(axis=1, ddof=1)
     if superchains is None:
         return float(np.sqrt((draws * means.var(ddof=1) / within.mean() + draws - 1) / draws))
