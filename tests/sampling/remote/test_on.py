@@ -2,12 +2,14 @@
 
 import itertools
 import os
+import re
 import signal
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
+from pathlib import Path
 from time import monotonic, sleep
 from types import SimpleNamespace
 
@@ -145,6 +147,20 @@ def test_stop_waits_for_nobody(model, whole, monkeypatch, answered):
         assert run.status == "stopped" and run.draws["mu"].shape[1] < 120
     run.resume(on=Here())
     same(run, whole)
+
+
+def test_the_adaptor_of_the_documentation(model, whole):
+    """For engines without futures of their own, with what it calls of Ray by other means."""
+    text = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text()
+    (written,) = re.findall(r"```python\n(class OnRay:.*?)```", text, re.DOTALL)
+    with ThreadPoolExecutor(2) as pool:
+        ray = SimpleNamespace(
+            remote=lambda fn: SimpleNamespace(remote=lambda *arguments: pool.submit(fn, *arguments)),
+            get=lambda ref: ref.result(),
+            wait=lambda refs, timeout: ([r for r in refs if r.done()], [r for r in refs if not r.done()]),
+        )
+        exec(written, names := {"ray": ray})
+        same(model.sample(on=names["OnRay"](), **OPTIONS), whole)
 
 
 def test_workers_that_are_lost_before_the_first_draw(model, whole):
@@ -317,10 +333,16 @@ def _called_back(x):
     return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float32), x, vmap_method="sequential")
 
 
-def test_a_model_that_calls_back_is_refused():
+def _printed(x):
+    jax.debug.print("{}", x)
+    return x
+
+
+@pytest.mark.parametrize("calls", [_called_back, _printed])
+def test_a_model_that_calls_back_is_refused(calls):
     def calling():
         x = numpyro.sample("x", dist.Normal())
-        numpyro.factor("f", _called_back(x))
+        numpyro.factor("f", calls(x))
 
     with pytest.raises(ModelError, match="cannot leave this process"):
         gb.model(calling).sample(on=Here(), schedule="Slice x", draws=5, warmup=5)
