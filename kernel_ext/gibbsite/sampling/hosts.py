@@ -79,6 +79,8 @@ def _by_batch(environment: Mapping[str, str]) -> Host:
 
 
 def _checked(number: int, count: int, what: str) -> Host:
+    if not count:
+        raise OptionError(f"{what}: of no hosts there is none; the first of two is '0/2'")
     if not number < count:
         raise OptionError(f"{what}: hosts are numbered from 0, the last of {count} is {count - 1}")
     return Host(number, count)

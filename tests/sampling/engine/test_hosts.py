@@ -106,6 +106,8 @@ def test_which_host_this_is():
 
 
 def test_chains_have_to_divide(model):
+    with pytest.raises(OptionError, match="of no hosts there is none"):
+        this_host("0/0")
     with pytest.raises(OptionError, match="6 do not divide over the 4 hosts"):
         model.sample(**OPTIONS, host="1/4")
 

@@ -353,6 +353,25 @@ class NoFutures:
         return 3
 
 
+class OtherArguments(Here):
+    def submit(self, fn):
+        return super().submit(fn)
+
+
+class Gone(Here):
+    """Its futures do not know whether they are done, as where a connection is lost, but have results."""
+
+    def submit(self, fn, *arguments):
+        def lost():
+            raise OSError("connection lost")
+
+        return SimpleNamespace(done=lost, result=super().submit(fn, *arguments).result)
+
+
+def test_futures_that_cannot_say_whether_they_are_done(model, whole):
+    same(model.sample(on=Gone(), **OPTIONS), whole)
+
+
 class Wrapped(Here):
     """Its futures have something else for their results than what the worker returned."""
 
@@ -364,6 +383,8 @@ class Wrapped(Here):
     ("on", "more", "said"),
     [
         (3, {}, r"3 has no submit\(fn, …\)"),
+        (Here, {}, r"Here'> has no submit\(fn, …\)"),
+        (OtherArguments(), {}, r"submit\(fn, …\) of OtherArguments failed: .* takes 2 positional arguments"),
         (NoFutures(), {}, r"NoFutures.submit returned 3, which has no .result\(\)"),
         (Wrapped(), {}, r"a future of Wrapped has \[.*\] for its result, and not what the worker returned"),
         (Here(), {"host": "0/2"}, "leave host= out"),

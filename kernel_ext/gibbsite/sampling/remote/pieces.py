@@ -45,7 +45,7 @@ class WorkersLost(GibbsiteError):
 
 def checked(executor: Any) -> Any:
     """The executor, if it has a `submit`. Raises `OptionError`."""
-    if not callable(getattr(executor, "submit", None)):
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise OptionError(
             f"on: {shown(executor)} has no submit(fn, …). Executors have: "
             f"concurrent.futures.ProcessPoolExecutor, dask.distributed.Client, ipyparallel's "
@@ -88,6 +88,8 @@ class Pieces:
                 )
             if callable(getattr(future, "add_done_callback", None)):
                 future.add_done_callback(self._woken)
+        except TypeError as error:  # every call would be as wrong
+            future = OptionError(f"on: submit(fn, …) of {type(self._executor).__name__} failed: {error}")
         except Exception as error:  # of whatever engine it is
             future = error
         piece.out.append(future)
@@ -217,7 +219,10 @@ def _is_done(future: Any) -> bool:
     """Whether asking for the result does not block; of a future that cannot say so, which is then waited
     for."""
     done = getattr(future, "done", None)
-    return not callable(done) or bool(done())
+    try:
+        return not callable(done) or bool(done())
+    except Exception:  # of whatever engine it is: what is wrong, the result says
+        return True
 
 
 def _at_work(pieces: Sequence["Piece"]) -> bool:
