@@ -1,7 +1,7 @@
 """Convergence measures of scalar draws, by ArviZ's definitions.
 
 The formulas stand here and not in calls of ArviZ: warm-up asks for them, and importing ArviZ with what it
-takes of SciPy, xarray and pandas was a fifth of what precedes the first draws of a small model.
+takes of SciPy, xarray and pandas was a tenth of what precedes the first draws of a small model.
 """
 
 from collections.abc import Collection, Mapping, Sequence
