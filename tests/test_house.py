@@ -184,11 +184,9 @@ def test_loading_the_extension_is_light():
 
 
 def test_a_script_pays_for_what_it_uses():
-    """What stores, summaries, tables and views need is loaded when they are asked for, not with a run."""
+    """What stores, summaries, tables and views need is loaded when they are asked for, not with a model."""
     code = (
-        "import sys, gibbsite, numpyro; from numpyro.distributions import Normal; "
-        "run = gibbsite.model(lambda: numpyro.sample('x', Normal())).sample(draws=9, warmup=9, chains=2); "
-        "run.verdict; print([m for m in ("
+        "import sys, gibbsite; gibbsite.model; print([m for m in ("
         "'arviz_base', 'arviz_stats', 'xarray', 'pandas', 'zarr', 'scipy.stats', 'scipy.optimize', "
         "'bokeh', 'IPython', 'anywidget', 'matplotlib') if m in sys.modules])"
     )

@@ -7,11 +7,8 @@ import pytest
 from arviz_base import from_dict
 from arviz_stats import bfmi as arviz_bfmi
 from arviz_stats import ess, mcse, rhat
-from arviz_stats.base import array_stats
 from gibbsite.diagnostics.measures.convergence import (
     MOST_RHAT,
-    _ess_of,
-    _quotient,
     all_stats,
     bfmi,
     fair_share,
@@ -88,25 +85,6 @@ def test_final_measures_are_arviz_own(name):
             np.testing.assert_allclose(getattr(s, measure), theirs, rtol=1e-6, err_msg=f"{s.label} {measure}")
     order = [round(s.rhat, 2) for s in stats]
     assert order == sorted(order, reverse=True)
-
-
-def test_formulas_of_short_and_odd_chains_are_arviz_own():
-    """Where sequences of lags end at once, at the last one or at zero; ties; superchains of any size."""
-    rng = RNG(14)
-    for case in range(1000):
-        chains, draws = rng.integers(2, 9), rng.integers(4, 40)
-        x = lfilter([1.0], [1.0, -rng.uniform(-1, 1)], rng.normal(size=(chains, draws)), axis=1)
-        x = (x, np.round(x), x + 1e3, (x > 1).astype(float))[case % 4]
-        groups = rng.permutation(np.arange(chains) % (2 if chains % 2 == 0 else chains))
-        of = {"chain_axis": 0, "draw_axis": 1, "method": "identity"}
-        with np.errstate(all="ignore"):
-            theirs = [
-                array_stats.ess(x, **of),
-                array_stats.rhat(x, **of),
-                array_stats.rhat_nested(x, superchain_ids=groups, **of),
-            ]
-            ours = [_ess_of(x), _quotient(x, None), _quotient(x, groups)]
-        np.testing.assert_allclose(ours, np.array(theirs, float), rtol=1e-9)
 
 
 @pytest.mark.parametrize("phi", [-0.5, 0.0, 0.5, 0.9, 0.97])

@@ -1,26 +1,26 @@
-"""Convergence measures of scalar draws, by ArviZ's definitions.
-
-The formulas stand here and not in calls of ArviZ: warm-up asks for them, and importing ArviZ with what it
-takes of SciPy, xarray and pandas was a tenth of what precedes the first draws of a small model.
-"""
+"""Convergence measures of scalar draws, by ArviZ's definitions."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from scipy.fft import next_fast_len
 
 from gibbsite.diagnostics.measures.ranks import Scored
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
+from gibbsite.ground.lazy_import import later
 from gibbsite.storage.draws import label_of, scalar_labels
+
+arviz_base = later("arviz_base")
+az = later("arviz_stats.base")
 
 _MIN_DRAWS = 8
 MOST_RHAT = 1e6
 """What R-hat is said to be where chains stand still, each at a value of its own: a quotient without bound."""
 
 
-_TAIL = 0.89
-"""The share of draws that tails leave between them: ArviZ's `stats.ci_prob` as it comes. What somebody sets
-there does not reach warm-up, and so no draws."""
+def _measure(fn: Any, x: np.ndarray, **options: Any) -> float:
+    with np.errstate(all="ignore"):  # odd chains: the answer is NaN or infinite, which says it
+        return float(fn(x, chain_axis=0, draw_axis=1, **options))
 
 
 def _rhat(scored: Scored, superchains: np.ndarray | None = None) -> float:
@@ -28,51 +28,19 @@ def _rhat(scored: Scored, superchains: np.ndarray | None = None) -> float:
     for a single chain."""
     if len(scored.split) < 4:
         return np.nan
-    both = None if superchains is None else np.tile(superchains, 2)  # halves
-    with np.errstate(all="ignore"):  # odd chains: the answer is NaN or infinite, which says it
-        return min(max(_quotient(z, both) for z in (scored.scores, scored.folded())), MOST_RHAT)
-
-
-def _quotient(x: np.ndarray, superchains: np.ndarray | None) -> float:
-    """R-hat of `[chain, draw]` as it is (Gelman and others 2013, 11.4), or nested (Margossian and others
-    2024, equations 4 to 8)."""
-    draws, means, within = x.shape[1], x.mean(axis=1), x.var(axis=1, ddof=1)
-    if superchains is None:
-        return float(np.sqrt((draws * means.var(ddof=1) / within.mean() + draws - 1) / draws))
-    groups = [superchains == k for k in np.unique(superchains)]
-    inside = [within[g].mean() + (means[g].var(ddof=1) if g.sum() > 1 else 0.0) for g in groups]
-    return float(np.sqrt(1 + np.var([means[g].mean() for g in groups], ddof=1) / np.mean(inside)))
+    fn, more = az.array_stats.rhat, {}
+    if superchains is not None:
+        fn, more = az.array_stats.rhat_nested, {"superchain_ids": np.tile(superchains, 2)}  # of both halves
+    parts = [_measure(fn, z, method="identity", **more) for z in (scored.scores, scored.folded())]
+    return min(max(parts), MOST_RHAT)
 
 
 def _ess(scored: Scored) -> tuple[float, float]:
     """In the bulk, and the lesser one of both tails."""
-    bulk, *tails = (_ess_of(z) for z in (scored.scores, *scored.below([1 - _TAIL, _TAIL])))
+    share = arviz_base.rcParams["stats.ci_prob"]
+    below = scored.below([1 - share, share])
+    bulk, *tails = (_measure(az.array_stats.ess, z, method="identity") for z in (scored.scores, *below))
     return bulk, min(tails)
-
-
-def _ess_of(x: np.ndarray) -> float:
-    """Effective draws of `[chain, draw]` as they are, for their mean: autocovariances of all chains, cut and
-    smoothed by Geyer's initial monotone sequence (Vehtari and others 2021, equations 10 to 14)."""
-    if np.ptp(x) < np.finfo(float).resolution:
-        return float(x.size)
-    chains, draws = x.shape
-    around = x - x.mean(axis=1, keepdims=True)
-    waves = np.fft.rfft(around, n=next_fast_len(2 * draws), axis=1)
-    covariances = np.fft.irfft(waves * waves.conj(), n=next_fast_len(2 * draws), axis=1)[:, :draws] / draws
-    at_lag = covariances.mean(axis=0)
-    within = at_lag[0] * draws / (draws - 1)
-    whole = at_lag[0] + (x.mean(axis=1).var(ddof=1) if chains > 1 else 0.0)
-    with np.errstate(all="ignore"):
-        correlations = 1 - (within - at_lag) / whole
-    correlations[0] = 1.0
-    last = (draws - 3) // 2
-    pairs = correlations[: 2 * last + 2].reshape(-1, 2).sum(axis=1)
-    if not np.isfinite(pairs).all():
-        return np.nan
-    last = min([last, *np.flatnonzero(pairs <= 0)])  # the first pair that is not positive ends the sequence
-    alone = correlations[2 * last] if pairs[last] >= 0 else max(correlations[2 * last], 0.0)
-    times = 2 * np.minimum.accumulate(pairs[:last]).sum() + alone - 1
-    return x.size / max(times, 1 / np.log10(x.size))
 
 
 def rank_rhat(x: np.ndarray) -> float:
@@ -113,7 +81,7 @@ def scalar_stat(
     scored = Scored(x)
     bulk, tail = (e if np.isfinite(e) and e > 0 else np.nan for e in _ess(scored))
     rhat = _rhat(scored, superchains)
-    mcse = sd / np.sqrt(_ess_of(scored.split))
+    mcse = sd / np.sqrt(_measure(az.array_stats.ess, scored.split, method="identity"))
     return ScalarStat(label, site, index, mean, sd, mcse, rhat, bulk, tail, discrete)
 
 
