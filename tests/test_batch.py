@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from gibbsite.__main__ import main
 from gibbsite.batch import made_model
-from gibbsite.errors import CheckpointError, GibbsiteError, UnknownNameError
+from gibbsite.errors import CheckpointError, GibbsiteError, OptionError, UnknownNameError
 from gibbsite.sampling.read_only import outside
 from gibbsite.storage import checkpoint
 from gibbsite.watching import Watch, served
@@ -62,6 +62,14 @@ def test_a_line_starts_a_run_and_goes_on_with_it(fit, tmp_path, capsys):
     assert gb.load(tmp_path / "run").draws["a"].shape == (2, 90)
     assert main([*line, "--seed", "5"]) == 1
     assert "seed=0" in capsys.readouterr().err
+
+
+def test_a_line_stores_at_a_url(fit, tmp_path, monkeypatch):
+    """And not in a folder of this machine that is called `memory:`."""
+    monkeypatch.chdir(tmp_path)
+    url = f"memory://{tmp_path.name}/run"
+    assert main(["sample", f"{fit}/fit_of_a_line.py:three", "--store", url, *SHORT]) == 0
+    assert gb.load(url).status == "finished" and not list(tmp_path.iterdir())
 
 
 def test_data_by_name(fit, tmp_path):
@@ -180,6 +188,10 @@ def test_mistakes_on_the_line_are_told_in_a_sentence(going, tmp_path, capsys):
             err = capsys.readouterr().err
             assert re.search(said, err) and err.count("\n") == 1, err
     assert not list(tmp_path.parent.glob(f"{tmp_path.name}*.new"))
+    assert main(["watch", "s3://bucket/run", "--text"]) == 1
+    assert "'s3://bucket/run' is no folder of this machine; gibbsite.load" in capsys.readouterr().err
+    with pytest.raises(OptionError, match="no folder of this machine"):
+        gb.runs("memory://runs")
 
 
 def test_the_page_guards_itself_and_hang_ups_are_silent(going, capfd):

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "model", metavar="MODULE:NAME", help="a model or a NumPyro function; also FILE.py:NAME"
     )
     sample.add_argument(
-        "--store", type=Path, required=True, metavar="PATH", help="folder for draws and state"
+        "--store", required=True, metavar="PATH", help="folder or URL for draws and state"
     )
     sample.add_argument(
         "--resume", choices=["auto"], help="auto: go on with the run in PATH, if one has begun"
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     watch = commands.add_parser("watch", help="show a store, from another process")
     watch.set_defaults(run=run_watch)
-    watch.add_argument("store", type=Path, metavar="PATH")
+    watch.add_argument("store", metavar="PATH")
     watch.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="between two looks")
     watch.add_argument("--port", type=int, default=0, help="of the page, on this machine alone (a free one)")
     watch.add_argument(

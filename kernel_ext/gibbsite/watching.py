@@ -17,6 +17,7 @@ from typing import Any
 
 from gibbsite.errors import OptionError
 from gibbsite.ground import arguments as sensible
+from gibbsite.sampling import options
 from gibbsite.sampling.read_only import Outside, outside, stores
 from gibbsite.views.report import standing, status_page
 from gibbsite.views.run.content import gather
@@ -42,7 +43,7 @@ class Watch:
     """
 
     def __init__(self, path: str | Path, every: float = 5.0):
-        self.path, self.every = Path(path).expanduser(), sensible.seconds("every", every)
+        self.path, self.every = options.local_folder("path", path), sensible.seconds("every", every)
         if not math.isfinite(every):
             raise OptionError("every must be a number of seconds between two looks, not infinity")
         self._lock, self._next = threading.Lock(), 0.0

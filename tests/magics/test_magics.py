@@ -22,6 +22,7 @@ from gibbsite.sampling.engine.resources import Estimate, expected_seconds
 from gibbsite_magics import show as show_module
 from gibbsite_magics.magics import without_comment
 from gibbsite_magics.show import foretell
+from helpers.executors import Here
 from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -65,6 +66,14 @@ def test_source_pasted_in_a_cell_runs_the_same(shell: InteractiveShell, run: Run
     pasted = gibbsite.model(shell.user_ns["mixture"], shell.user_ns["x"], K=2)
     state = {"w": np.array([0.3, 0.7]), "mu": np.array([-2.0, 2.0]), "z": np.array([0, 1, 1, 0])}
     assert pasted.density.log_joint(state) == mixture.density.log_joint(state)
+
+
+def test_a_run_on_workers(shell: InteractiveShell, run: Run, fail: Fail, mixture: Any):
+    shell.user_ns["pool"] = pool = Here()
+    run(f"r = %sample mixture {SHORT} -q --on pool")
+    assert pool.calls > 2 and shell.user_ns["r"].status == "finished"
+    for line in ("%sample mixture -q --on x", "%check mixture --on x"):
+        assert "has no submit(fn, …)" in fail(line)[1]
 
 
 def test_comments_behind_a_magic(shell: InteractiveShell, run: Run):

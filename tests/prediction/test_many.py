@@ -141,3 +141,5 @@ def test_workers_fit_what_is_fitted_here():
         agrees(found.draws["b"][i], part)
     found[1].resume(draws=10)
     assert found[1].draws["b"].shape == (2, 1010)
+    with pytest.raises(OptionError, match=r"3 has no submit\(fn, …\)"):
+        gb.model(line, parts[0]).many(parts, on=3)

@@ -7,9 +7,10 @@ to the others. In a program of `jax.distributed` it is JAX's number.
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -78,6 +79,8 @@ def _by_batch(environment: Mapping[str, str]) -> Host:
 
 
 def _checked(number: int, count: int, what: str) -> Host:
+    if not count:
+        raise OptionError(f"{what}: of no hosts there is none; the first of two is '0/2'")
     if not number < count:
         raise OptionError(f"{what}: hosts are numbered from 0, the last of {count} is {count - 1}")
     return Host(number, count)
@@ -97,6 +100,12 @@ def parts(path: Path) -> list[Path]:
     """The folders that hosts have made in `path`, in their order."""
     numbered = [(int(p.name[4:]), p) for p in path.glob("host*") if p.name[4:].isdecimal() and p.is_dir()]
     return [p for _, p in sorted(numbered)]
+
+
+def without_folder(folders: Iterable[Path | Objects], settings: Any) -> list[int]:
+    """The hosts of a run of such `settings`, by number, that none of the `folders` is of."""
+    each, of_all = settings.chains, settings.all_chains or settings.chains
+    return sorted({*range(of_all // each)} - {int(p.name[4:]) for p in folders}) if each < of_all else []
 
 
 def parts_in(where: Path | Objects) -> Sequence[Path | Objects]:

@@ -11,7 +11,7 @@ from gibbsite.errors import CheckpointError, OptionError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.lazy_import import later
 from gibbsite.sampling import options
-from gibbsite.sampling.hosts import parts_in
+from gibbsite.sampling.hosts import parts_in, without_folder
 from gibbsite.sampling.load import load
 
 xr = later("xarray")
@@ -39,11 +39,12 @@ def joined(path: str | Path, drop: Collection[int] = ()) -> Any:
         raise OptionError(f"drop: there are {of_all // each} hosts, numbered from 0, and not {unknown}")
     if each == of_all:  # one run, of which every host has a copy
         return max(runs.values(), key=lambda run: run.kept.sampled.steps).to_datatree()
-    missing = sorted(set(range(of_all // each)) - set(runs) - left_out)
+    missing = [k for k in without_folder(found.values(), first.settings) if k not in left_out]
     if missing:
         raise CheckpointError(
             f"{str(path)!r} holds {each * len(runs)} of {of_all} chains: the folders of hosts {missing} are "
-            f"missing; gibbsite.joined(path, drop={sorted(left_out | set(missing))}) goes without"
+            f"missing: they have not begun, or stored elsewhere; "
+            f"gibbsite.joined(path, drop={sorted(left_out | set(missing))}) goes without"
         )
     _tell_cut({k: run.kept.sampled.steps for k, run in runs.items()}, path, left_out)
     trees = [run.to_datatree() for run in runs.values()]

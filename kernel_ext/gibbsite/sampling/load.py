@@ -194,7 +194,7 @@ def runs(folder: str | Path | None = None) -> Runs:
     """
     if folder is None:
         return registry.runs()
-    path = sensible.a_path("folder", folder).expanduser()
+    path = options.local_folder("folder", folder)
     if not path.is_dir():
         raise CheckpointError(f"there is no folder {str(path)!r}")
     found = Runs()

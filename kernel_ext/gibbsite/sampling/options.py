@@ -76,6 +76,14 @@ def place(value: Any, name: str = "path") -> Path | Objects:
     return located(name, value) or sensible.a_path(name, local(value)).expanduser()
 
 
+def local_folder(name: str, value: Any) -> Path:
+    """A folder of this machine. Raises `OptionError`, also of a URL of another's."""
+    found = local(value)
+    if "://" in str(found):
+        raise OptionError(f"{name}: {shown(value)} is no folder of this machine; gibbsite.load reads URLs")
+    return sensible.a_path(name, found).expanduser()
+
+
 def most_draws(value: Any, draws: int) -> int:
     """Draws per chain at which `until` gives up: 20,000, or as many as are asked for, unless it is given.
     Raises `OptionError`."""

@@ -17,6 +17,7 @@ from gibbsite.density.model.names import printed
 from gibbsite.errors import GibbsiteError, ModelError
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.checking import Checks
+from gibbsite.sampling.hosts import parts, without_folder
 from gibbsite.sampling.read_only import Outside
 from gibbsite.sampling.run import Run
 from gibbsite.storage.checkpoint import versions
@@ -360,9 +361,13 @@ def write_check(check: Any, path: str | PathLike[str]) -> Path:
 
 
 def standing(seen: Outside) -> str:
-    """In words: as of when, and whether a process goes on with the run."""
+    """In words: as of when, whether a process goes on with the run, and whose chains are not here."""
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seen.committed))
     said = f"As of its last commit, {duration(seen.age)} ago ({at}). "
+    beside = parts(seen.folder.parent)
+    if seen.folder in beside and (unseen := without_folder(beside, seen.run.settings)):
+        numbers = ", ".join(map(str, unseen))
+        said += f"Without chains of hosts {numbers}: they have not begun, or store where this one is not. "
     if seen.writer is not None:
         return f"{said}It goes on in {seen.writer}."
     if seen.run.status == "finished":

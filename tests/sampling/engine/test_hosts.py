@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gibbsite.errors import CheckpointError, OptionError
 from gibbsite.sampling.hosts import Host, this_host
+from gibbsite.watching import Watch
 from helpers import TESTS
 from helpers.models.sampling_models import rates
 from helpers.readers.committed import committed
@@ -35,6 +36,7 @@ def test_each_runs_its_share_and_all_are_joined(model, stores):
     assert sorted(p.name for p in stores.iterdir()) == ["host0", "host1", "host2"]
     tree = gb.joined(stores)
     assert list(tree["posterior"].chain) == list(range(6))
+    assert "2 chains" in (words := Watch(stores).words()) and "Without chains" not in words
     one = model.sample(**OPTIONS)  # of a random walk that nothing is pooled for
     np.testing.assert_allclose(tree["posterior"]["a"].values, one.draws["a"], atol=1e-3)
     with pytest.raises(CheckpointError, match=r"several hosts.*one of host0, host1, host2"):
@@ -59,6 +61,9 @@ def test_one_that_has_nothing_or_is_missing(model, stores):
     with pytest.raises(CheckpointError, match=r"4 of 6 chains: the folders of hosts \[1\] .*drop=\[1\]"):
         gb.joined(stores)
     assert gb.joined(stores, drop=[1])["posterior"]["a"].shape[0] == 4
+    assert Watch(stores).words().count("Without chains of hosts 1: they have not begun") == 2
+    shutil.copytree(stores / "host0", stores.parent / "copied")
+    assert "Without chains" not in Watch(stores.parent / "copied").words()
     run = model.start(**OPTIONS | {"warmup": 10**6}, host="1/3", store=stores)
     run.stop()
     run.wait()
@@ -101,6 +106,8 @@ def test_which_host_this_is():
 
 
 def test_chains_have_to_divide(model):
+    with pytest.raises(OptionError, match="of no hosts there is none"):
+        this_host("0/0")
     with pytest.raises(OptionError, match="6 do not divide over the 4 hosts"):
         model.sample(**OPTIONS, host="1/4")
 

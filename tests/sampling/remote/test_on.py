@@ -1,13 +1,16 @@
 """Runs that are stepped elsewhere: the same draws on any workers, whatever becomes of these."""
 
+import itertools
 import os
+import re
 import signal
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
-from time import monotonic
+from pathlib import Path
+from time import monotonic, sleep
 from types import SimpleNamespace
 
 import gibbsite as gb
@@ -146,6 +149,20 @@ def test_stop_waits_for_nobody(model, whole, monkeypatch, answered):
     same(run, whole)
 
 
+def test_the_adaptor_of_the_documentation(model, whole):
+    """For engines without futures of their own, with what it calls of Ray by other means."""
+    text = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text()
+    (written,) = re.findall(r"```python\n(class OnRay:.*?)```", text, re.DOTALL)
+    with ThreadPoolExecutor(2) as pool:
+        ray = SimpleNamespace(
+            remote=lambda fn: SimpleNamespace(remote=lambda *arguments: pool.submit(fn, *arguments)),
+            get=lambda ref: ref.result(),
+            wait=lambda refs, timeout: ([r for r in refs if r.done()], [r for r in refs if not r.done()]),
+        )
+        exec(written, names := {"ray": ray})
+        same(model.sample(on=names["OnRay"](), **OPTIONS), whole)
+
+
 def test_workers_that_are_lost_before_the_first_draw(model, whole):
     run = model.sample(on=Here(lambda call: True), **OPTIONS)
     assert run.status == "stopped" and "never came back" in str(run.snapshot().message)
@@ -185,6 +202,57 @@ def test_silence_in_mid_run_is_told(model, monkeypatch, caplog):
         run.stop()
         run.wait(60)
     assert "Workers need" not in caplog.text  # they did answer
+
+
+def test_workers_that_all_hang_are_given_up(model, whole, monkeypatch):
+    """What is at work and never answers is lost after a while; what waits in a queue (`Silent`) is not."""
+    monkeypatch.setattr(pieces, "_GIVEN_UP", 0.5)
+    with hung(lambda call: call > 60, monkeypatch) as executor:
+        run = model.start(on=executor, chunk=10, **OPTIONS)
+        run.wait(120)
+        assert run.status == "stopped" and "no worker has answered" in str(run.snapshot().message)
+    drawn = run.draws["mu"].shape[1]
+    assert drawn < 120
+    run.resume(on=Here())
+    same(run, whole)
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_costs_one_chunk_four_pieces_time(model, whole, monkeypatch, tmp_path):
+    """One of a pool's two sleeps for good: the chunk that it has a piece of is late by the factor that is
+    stated (and what a busy machine takes), the others not at all; a store need not be seen by workers."""
+    took, waited_for = [], pieces.Pieces.answers
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def timed(self, *arguments):
+        began = monotonic()
+        answers = waited_for(self, *arguments)
+        took.append((monotonic() - began) / (self.usual or 1.0))
+        return answers
+
+    monkeypatch.setattr(pieces.Pieces, "answers", timed)
+    calls, asleep = itertools.count(), []
+    with ProcessPoolExecutor(
+        2, mp_context=get_context("spawn"), initializer=os.chdir, initargs=(elsewhere,)
+    ) as pool:
+
+        def submit(fn, *arguments):
+            if next(calls) == 30:
+                asleep.append(pool.submit(sleep, 3600))
+                return asleep[0]
+            return pool.submit(fn, *arguments)
+
+        run = model.sample(on=SimpleNamespace(submit=submit), chunk=20, store="run", **OPTIONS)
+        assert asleep[0].running()
+        for process in list(pool._processes.values()):
+            process.kill()
+    same(run, whole)
+    same(gb.load("run"), whole)
+    assert not list(elsewhere.iterdir())
+    late = sorted(took[2:])[-2:]  # the first ones compile
+    assert pieces.IDLE <= late[1] < pieces.LATE + 1 + 3 and late[0] < 1
 
 
 def test_a_worker_that_was_forked_has_a_process_of_its_own(whole, monkeypatch):
@@ -265,10 +333,16 @@ def _called_back(x):
     return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float32), x, vmap_method="sequential")
 
 
-def test_a_model_that_calls_back_is_refused():
+def _printed(x):
+    jax.debug.print("{}", x)
+    return x
+
+
+@pytest.mark.parametrize("calls", [_called_back, _printed])
+def test_a_model_that_calls_back_is_refused(calls):
     def calling():
         x = numpyro.sample("x", dist.Normal())
-        numpyro.factor("f", _called_back(x))
+        numpyro.factor("f", calls(x))
 
     with pytest.raises(ModelError, match="cannot leave this process"):
         gb.model(calling).sample(on=Here(), schedule="Slice x", draws=5, warmup=5)
@@ -277,6 +351,25 @@ def test_a_model_that_calls_back_is_refused():
 class NoFutures:
     def submit(self, fn, *arguments):
         return 3
+
+
+class OtherArguments(Here):
+    def submit(self, fn):
+        return super().submit(fn)
+
+
+class Gone(Here):
+    """Its futures do not know whether they are done, as where a connection is lost, but have results."""
+
+    def submit(self, fn, *arguments):
+        def lost():
+            raise OSError("connection lost")
+
+        return SimpleNamespace(done=lost, result=super().submit(fn, *arguments).result)
+
+
+def test_futures_that_cannot_say_whether_they_are_done(model, whole):
+    same(model.sample(on=Gone(), **OPTIONS), whole)
 
 
 class Wrapped(Here):
@@ -290,6 +383,8 @@ class Wrapped(Here):
     ("on", "more", "said"),
     [
         (3, {}, r"3 has no submit\(fn, …\)"),
+        (Here, {}, r"Here'> has no submit\(fn, …\)"),
+        (OtherArguments(), {}, r"submit\(fn, …\) of OtherArguments failed: .* takes 2 positional arguments"),
         (NoFutures(), {}, r"NoFutures.submit returned 3, which has no .result\(\)"),
         (Wrapped(), {}, r"a future of Wrapped has \[.*\] for its result, and not what the worker returned"),
         (Here(), {"host": "0/2"}, "leave host= out"),

@@ -23,6 +23,7 @@ from gibbsite.sampling.derived.interval import chosen
 from gibbsite.sampling.engine.resources import choose_device, planned
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.options import kept
+from gibbsite.sampling.remote.pieces import checked
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.start import known_options, settings_for
 from gibbsite.storage.datatree import named_stats
@@ -251,6 +252,8 @@ def many(origin: Any, datasets: Any, by: str | None, made: Made, options: Mappin
             f"model of complete data, and give it data sets without gaps"
         )
     known_options({n: v for n, v in options.items() if n not in ("schedule", "on_start")})
+    if options.get("on") is not None:
+        checked(options["on"])
     sets, failures = [], {}
     for name, table, arguments in _named(datasets, by):
         try:

@@ -30,6 +30,10 @@ LATE, IDLE = 3.0, 1.0
 long as workers have something to do they answer, so that one of them is idle by then; sooner where more
 workers have answered than pieces are left. What is sent twice for nothing costs idle workers' time alone
 (`benchmarks/clusters.py` has what other factors come to)."""
+_GIVEN_UP = 1000.0
+"""Seconds without any answer after which workers that have one to give are taken for dead: what a network
+gives up by itself comes back as an error by then (Linux sends again for 924 seconds). More where a piece
+takes so long that its tries, each of them late, take longer."""
 _LEAST = 1.0  # seconds that a piece is taken to last at least: chunks aim at this, and networks stall
 _LOOK = 0.05  # seconds between looks at futures that tell nobody when they are done
 _SHOW, _TELL = 10.0, 60.0  # seconds without an answer after which the page, and a line of the log, say so
@@ -41,7 +45,7 @@ class WorkersLost(GibbsiteError):
 
 def checked(executor: Any) -> Any:
     """The executor, if it has a `submit`. Raises `OptionError`."""
-    if not callable(getattr(executor, "submit", None)):
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise OptionError(
             f"on: {shown(executor)} has no submit(fn, …). Executors have: "
             f"concurrent.futures.ProcessPoolExecutor, dask.distributed.Client, ipyparallel's "
@@ -84,6 +88,8 @@ class Pieces:
                 )
             if callable(getattr(future, "add_done_callback", None)):
                 future.add_done_callback(self._woken)
+        except TypeError as error:  # every call would be as wrong
+            future = OptionError(f"on: submit(fn, …) of {type(self._executor).__name__} failed: {error}")
         except Exception as error:  # of whatever engine it is
             future = error
         piece.out.append(future)
@@ -125,7 +131,7 @@ class Pieces:
             self._since = None
 
     def _waited_for(self, pieces: Sequence["Piece"], stop: threading.Event | None) -> list[Answer]:
-        told = False
+        told, silent, last, looked = False, 0.0, self._since, time.monotonic()
         while left := [piece for piece in pieces if piece.found is None and not self._looked(piece)]:
             quiet = time.monotonic() - max(self._heard, *(piece.sent for piece in left))
             usual, answered = self.usual, {piece.found.worker for piece in pieces if piece.found is not None}
@@ -139,6 +145,15 @@ class Pieces:
                 for piece in again:
                     self._send(piece)
                 self._heard = time.monotonic()
+            before, looked = looked, time.monotonic()
+            # in small steps: a process that was stopped itself (Ctrl-Z) has heard nobody, and is not to judge
+            silent = silent + min(looked - before, 1.0) if last == self._since else 0.0
+            last = self._since
+            if usual is not None and silent > max(_GIVEN_UP, TRIES * LATE * usual) and _at_work(left):
+                raise WorkersLost(
+                    f"no worker has answered for {silent:.0f} seconds, though pieces of the run are at work "
+                    f"there. What was drawn is kept; resume(on=…) goes on with other workers"
+                )
             if self._since is not None and time.monotonic() - self._since > _TELL and not told:
                 told = True
                 _log.warning("%s", self.waits)
@@ -204,7 +219,17 @@ def _is_done(future: Any) -> bool:
     """Whether asking for the result does not block; of a future that cannot say so, which is then waited
     for."""
     done = getattr(future, "done", None)
-    return not callable(done) or bool(done())
+    try:
+        return not callable(done) or bool(done())
+    except Exception:  # of whatever engine it is: what is wrong, the result says
+        return True
+
+
+def _at_work(pieces: Sequence["Piece"]) -> bool:
+    """Whether a worker has one of them, as far as futures tell (those of process pools do): what waits in a
+    queue may wait for long."""
+    out = itertools.chain(*(piece.out for piece in pieces))
+    return any(callable(running := getattr(future, "running", None)) and running() for future in out)
 
 
 def _outcome(future: Any) -> Any:
