@@ -18,6 +18,8 @@ from gibbsite.checking.marginals import marginals
 from gibbsite.checking.reach import reach
 from gibbsite.checking.replicates import NotReplicated, Replicates, replicated
 from gibbsite.checking.truth import Place, places
+from gibbsite.errors import GibbsiteError
+from gibbsite.ground import opaque
 from gibbsite.ground.process import Wait, at_end
 from gibbsite.showing import Shown, views
 
@@ -128,6 +130,8 @@ class Check(Shown):
                 except NotReplicated as why:
                     found = Finding(test, "open", f"data sets cannot be drawn from this model: {why}")
                 except Exception as error:  # the others' verdicts are worth having
+                    if opaque.is_strict() and not isinstance(error, GibbsiteError):
+                        raise
                     text = str(error).splitlines()[0] if str(error) else ""
                     found = Finding(test, "open", f"the test itself failed: {type(error).__name__}: {text}")
                 self._told(replace(found, seconds=time.monotonic() - began))
