@@ -298,6 +298,12 @@ def test_a_check_of_no_time_says_so(tmp_path):
         gb.model(mixture, Y).check(seconds="soon")
 
 
+def test_what_has_nothing_to_ask_is_left_out():
+    model = gb.model(scales, Y)
+    assert "reach" not in {f.test for f in model.check(seconds=0).findings}
+    assert conditionals(model, [], 0, always) is None and marginals(model, [], 0) is None
+
+
 @pytest.mark.slow
 def test_all_of_it(tmp_path):
     """All tests to the end, stopped in the last."""
