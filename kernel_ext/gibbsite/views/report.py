@@ -340,7 +340,8 @@ def ranks_svg(ranks: Ranks) -> str:
         f"Ranks of what made the data, {count} data sets: their distribution function less the uniform one, "
         f"of the {len(names)} quantities that are least uniform; {_LEVEL:.0%} simultaneous bands."
     )
-    return f"<p>{escape(told)}</p>{svg.document(_WIDTH * _ACROSS, high_as, parts)}"
+    drawn = svg.document(_WIDTH * _ACROSS, high_as, parts)
+    return f'<p>{escape(told)}</p><div class="scroll">{drawn}</div>'
 
 
 def write_check(check: Any, path: str | PathLike[str]) -> Path:
