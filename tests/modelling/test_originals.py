@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ORIGINALS = Path(__file__).parents[2] / "benchmarks" / "originals.py"
-PROGRAM = '''
+PROGRAM = """
 !pip install -q numpyro
 %matplotlib inline
 import argparse
@@ -47,7 +47,7 @@ if __name__ == "__main__":
     main(parser.parse_args())
 
 import a_package_that_is_not_there
-'''
+"""
 
 
 def test_what_a_file_hands_to_samplers_is_lifted(tmp_path):
