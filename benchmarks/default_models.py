@@ -38,6 +38,15 @@ def eight_schools(sigma: Any, y: Any) -> None:
         numpyro.sample("y", dist.Normal(theta, sigma), obs=y)
 
 
+def log_schools(sigma: Any, y: Any) -> None:
+    """With log τ ~ N(0, 5), as Gorinova 2022 has them: most of the prior is near zero."""
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    log_tau = numpyro.sample("log_tau", dist.Normal(0, 5))
+    with numpyro.plate("school", len(y)):
+        theta = numpyro.sample("theta", dist.Normal(mu, jnp.exp(log_tau)))
+        numpyro.sample("y", dist.Normal(theta, sigma), obs=y)
+
+
 def funnel() -> None:
     v = numpyro.sample("v", dist.Normal(0, 3))
     numpyro.sample("x", dist.Normal(0, jnp.exp(v / 2)).expand([9]).to_event(1))
@@ -342,6 +351,7 @@ def cases(folder: Path | None = None) -> dict[str, Case]:
     found = (rng.random((80, 5)) < 0.4 * yes(0.3 + cover)[:, None]).astype("i4")
     return {
         "eight schools": Case(eight_schools, (sigma, effect), ("theta",)),
+        "eight schools, log scale": Case(log_schools, (sigma, effect), ("theta",)),
         "funnel": Case(funnel, (), ("x",)),
         **radons,
         "unequal groups": Case(groups, sized([2] * 20 + [100] * 20), ("a",)),

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from default_models import log_schools
 from gibbsite.diagnostics.verdict.cures import cures
 from numpyro.contrib.control_flow import scan
 
@@ -187,18 +188,9 @@ def _camel() -> Built:
     return camel, (np.array(a, "f4"), np.array(b, "f4"))
 
 
-def schools(sigma: Any, y: Any) -> None:
-    """Eight schools, log τ ~ N(0, 5)."""
-    mu = numpyro.sample("mu", dist.Normal(0, 5))
-    log_tau = numpyro.sample("log_tau", dist.Normal(0, 5))
-    with numpyro.plate("school", len(y)):
-        theta = numpyro.sample("theta", dist.Normal(mu, jnp.exp(log_tau)))
-        numpyro.sample("y", dist.Normal(theta, sigma), obs=y)
-
-
 def _schools() -> Built:
     sigma, y = [15, 10, 16, 11, 9, 11, 10, 18], [28, 8, -3, 7, -1, 1, 18, 12]
-    return schools, (np.array(sigma, "f4"), np.array(y, "f4"))
+    return log_schools, (np.array(sigma, "f4"), np.array(y, "f4"))
 
 
 def seasons(y: Any, ahead: int) -> None:

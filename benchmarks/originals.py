@@ -269,6 +269,20 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
+def theirs(one: Lifted) -> str:
+    """What NumPyro's NUTS makes of a program that is refused here."""
+    import jax
+    from numpyro.infer import NUTS
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            NUTS(one.fn).init(jax.random.key(0), 10, None, one.args, one.kwargs)
+    except Exception as error:
+        return f"fails ({told(error)})"
+    return "starts"
+
+
 def tried(one: Lifted, draws: int, seconds: float) -> dict[str, Any]:
     """What came of one program."""
     import gibbsite as gb
@@ -303,7 +317,7 @@ def tried(one: Lifted, draws: int, seconds: float) -> dict[str, Any]:
             out["state"] = run.verdict.state
             out.update(compared(run, one.means) if one.means else {})
     except gb.GibbsiteError as error:
-        out["refused"] = told(error)
+        out["refused"], out["theirs"] = told(error), theirs(one)
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-3:]
         out["crashed"] = told(error)
@@ -400,7 +414,7 @@ def outcome(row: dict[str, Any]) -> str:
     """What came of a program, in words."""
     for kind in ("died", "crashed", "refused"):
         if kind in row:
-            return f"{kind}: {row[kind]}"
+            return f"{kind}: {row[kind]}" + (f"; NumPyro's NUTS {row['theirs']}" if "theirs" in row else "")
     if "state" not in row:
         return "accepted; not run" if "draws" not in row else f"accepted; {row['draws']} draws"
     return f"{row['verdict']} ({row['draws']} draws{', cut' if row.get('cut') else ''})"

@@ -14,6 +14,7 @@ from gibbsite.checking.check import Check
 from gibbsite.checking.conditionals import conditionals
 from gibbsite.checking.dependence import dependence
 from gibbsite.checking.distributions import distributions
+from gibbsite.checking.finding import Finding
 from gibbsite.checking.invariance import invariance
 from gibbsite.checking.marginals import marginals
 from gibbsite.checking.reach import reach
@@ -24,6 +25,7 @@ from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density.density import Density
 from gibbsite.elimination.marginal import Marginal
 from gibbsite.errors import OptionError
+from gibbsite.ground import opaque
 from gibbsite.kernels.blocks import metropolis
 from gibbsite.kernels.learnt.coordinates import Coordinates
 from gibbsite.programs.maps import index_maps
@@ -64,6 +66,20 @@ def coins(y):
     numpyro.sample("y", dist.Bernoulli(jnp.where(a != b, 1.0, 0.0)), obs=y)
 
 
+def effects(y):
+    tau = numpyro.sample("tau", dist.HalfNormal(2.0))
+    with numpyro.plate("n", len(y)):
+        theta = numpyro.sample("theta", dist.Normal(0.0, tau))
+        numpyro.sample("y", dist.Normal(theta, 1.0), obs=y)
+
+
+def rates(y):
+    rate = numpyro.sample("rate", dist.Gamma(2.0, 1.0))
+    with numpyro.plate("n", len(y)):
+        each = numpyro.sample("each", dist.Gamma(2.0, rate))
+        numpyro.sample("y", dist.Poisson(each), obs=jnp.abs(jnp.round(3 * y)).astype(int))
+
+
 class Bent(dist.Distribution):
     """Draws that its density does not have."""
 
@@ -100,6 +116,40 @@ def state_of(test, fn, y=Y):
     if test is marginals:
         return marginals(model, at, 0)
     return test(model, at, 0, always)
+
+
+@pytest.mark.parametrize(
+    ("fn", "text", "gone"),
+    [
+        (mixture, "Eliminate z > NUTS w", "z"),
+        (effects, "Eliminate theta > NUTS tau", "theta"),
+        (rates, "Eliminate each > NUTS rate", "each"),
+    ],
+)
+def test_what_a_schedule_eliminates_is_summed_and_integrated_another_way(fn, text, gone, monkeypatch):
+    model = gb.model(fn, Y).with_schedule(text)
+    at = places(model, 2)
+    found = marginals(model, at, 0)
+    assert found.state == "right" and f"over {gone} " in found.text, found
+    logdensity = Marginal.logdensity
+    monkeypatch.setattr(Marginal, "logdensity", lambda self, s, **k: 0.5 * logdensity(self, s, **k))
+    assert marginals(model, at, 0).state == "wrong"
+
+
+def test_a_test_that_fails_unforeseen_is_open_for_users(monkeypatch):
+    def falls(*_):
+        raise ZeroDivisionError("no")
+
+    def stops(*_):
+        check.stop()
+        return Finding("sums and integrals", "right", "")
+
+    monkeypatch.setattr("gibbsite.checking.check.conditionals", falls)
+    monkeypatch.setattr("gibbsite.checking.check.marginals", stops)
+    check = Check(gb.model(mixture, Y), 60.0, 0)
+    with opaque.strict(False):
+        check.start().wait()
+    assert "the test itself failed: ZeroDivisionError: no" in repr(check)
 
 
 @pytest.mark.parametrize(
@@ -246,6 +296,12 @@ def test_a_check_of_no_time_says_so(tmp_path):
     assert check.status == "finished" and "Schedule" in check.report(tmp_path / "c.html").read_text()
     with pytest.raises(gb.GibbsiteError, match="seconds"):
         gb.model(mixture, Y).check(seconds="soon")
+
+
+def test_what_has_nothing_to_ask_is_left_out():
+    model = gb.model(scales, Y)
+    assert "reach" not in {f.test for f in model.check(seconds=0).findings}
+    assert conditionals(model, [], 0, always) is None and marginals(model, [], 0) is None
 
 
 @pytest.mark.slow

@@ -23,10 +23,8 @@ _BLIND = "parts of the posterior that no start was in, and how long a way betwee
 
 
 def reach(sweeps: Sweeps, replicates: Replicates, model: Any, going: Callable[[], bool]) -> Finding:
-    """Of the model with the user's own data."""
+    """Of a model with discrete sites and the user's own data."""
     discrete = [n for n in replicates.truth if model.density.sites[n].discrete]
-    if not discrete:
-        return Finding(TEST, "open", "no site is discrete: nothing that could be out of reach by its kind")
     count = min(_CHAINS, replicates.count)
     values = {n: v[:count] for n, v in replicates.truth.items()}
     own = {n: np.asarray(model.observed[n]) for n in replicates.data}

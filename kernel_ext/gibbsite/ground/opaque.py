@@ -27,6 +27,11 @@ def strict(on: bool = True) -> Any:
         _strict = before
 
 
+def is_strict() -> bool:
+    """Whether what fails unforeseen is to fail."""
+    return _strict
+
+
 def attempted(
     what: str,
     analysis: Callable[[], T],

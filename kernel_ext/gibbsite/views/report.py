@@ -22,7 +22,7 @@ from gibbsite.sampling.read_only import Outside
 from gibbsite.sampling.run import Run
 from gibbsite.storage.checkpoint import versions
 from gibbsite.views.ink import svg
-from gibbsite.views.ink.colours import STATUS
+from gibbsite.views.ink.colours import ANY_INK, BAD, CHAINS, GOOD, STATUS, WORN
 from gibbsite.views.plots.plot import rows_svg
 from gibbsite.views.posterior.cards import cards_svg
 from gibbsite.views.posterior.gather import gather_posterior
@@ -42,9 +42,11 @@ WHITE = "\n\t"
 
 STYLE = """
 :root { color-scheme: light dark; --page: #f4f6f8; --ink: #2b3036; --card: #fff; --edge: #e1e5ea;
-  --muted: #6a737d; --faint: #eef1f4; --rule: #a3abb5; --link: #2f6fb0; --bad: #c8372d; }
+  --muted: #6a737d; --faint: #eef1f4; --rule: #a3abb5; --link: #2f6fb0; --bad: #c8372d;
+  --good: #1d8a5a; --worn: #b67700; }
 @media (prefers-color-scheme: dark) { :root { --page: #16191d; --ink: #d9dee4; --card: #1f2429;
-  --edge: #343b43; --muted: #98a2ad; --faint: #2b3138; --rule: #5b646e; --link: #7db4ea; --bad: #ff8a7d; } }
+  --edge: #343b43; --muted: #98a2ad; --faint: #2b3138; --rule: #5b646e; --link: #7db4ea; --bad: #ff8a7d;
+  --good: #5cc795; --worn: #e5ab45; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; }
@@ -290,7 +292,13 @@ def _cells(row: Any) -> tuple[Any, ...]:
     return (row.kernel, row.reason, row.blocked, row.cost)
 
 
-_COLOURS = {"right": "#2e7d4f", "wrong": "#c8372d", "doubtful": "#b67700", "open": "#6a737d"}
+# of a page that has a ground of its own, and of a notebook
+_COLOURS = {
+    "right": f"var(--good, {GOOD})",
+    "wrong": f"var(--bad, {BAD})",
+    "doubtful": f"var(--worn, {WORN})",
+    "open": f"var(--muted, {ANY_INK})",
+}
 _LEVEL = 0.95
 _WIDTH, _HEIGHT, _ACROSS, _SHOWN = 300, 150, 3, 12
 
@@ -326,15 +334,16 @@ def ranks_svg(ranks: Ranks) -> str:
         below = np.array([(ranks.by_quantity[name] < k).mean() for k in range(1, ranks.most + 1)])
         far = max(reach, 1.1 * float(np.abs(below - places).max()))
         plot = svg.Axes(_WIDTH, _HEIGHT, (0.0, 1.0), (-far, far), title=f"{name}   p = {ranks.p[name]:.2g}")
-        plot.band(places, low - places, high - places, "#2f6fb0", 0.2)
-        plot.line(places, below - places, "#2f6fb0")
+        plot.band(places, low - places, high - places, CHAINS[0], 0.25)
+        plot.line(places, below - places, CHAINS[0])
         parts.append(plot.placed((i % _ACROSS) * _WIDTH, (i // _ACROSS) * _HEIGHT))
     high_as = _HEIGHT * -(-len(names) // _ACROSS)
     told = (
         f"Ranks of what made the data, {count} data sets: their distribution function less the uniform one, "
         f"of the {len(names)} quantities that are least uniform; {_LEVEL:.0%} simultaneous bands."
     )
-    return f"<p>{escape(told)}</p>{svg.document(_WIDTH * _ACROSS, high_as, parts)}"
+    drawn = svg.document(_WIDTH * _ACROSS, high_as, parts)
+    return f'<p>{escape(told)}</p><div class="scroll">{drawn}</div>'
 
 
 def write_check(check: Any, path: str | PathLike[str]) -> Path:
