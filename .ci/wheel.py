@@ -33,12 +33,15 @@ def heights(y: np.ndarray, group: np.ndarray) -> None:
 
 group = np.arange(60) % 3
 y = np.random.default_rng(0).normal(np.array([165.0, 170.0, 175.0])[group], 5.0)
-run = gb.model(heights, y, group).sample(draws=300, warmup=300, chains=4, seed=0)
+run = gb.model(heights, y, group).sample(draws=1000, chains=4, seed=0)
 means: np.ndarray = run.draws["a"].mean(axis=(0, 1))
 if not run.verdict.ok or abs(means - np.array([165.0, 170.0, 175.0])).max() > 4:
     raise SystemExit(f"{run.verdict}: {means}")
 print(f"gibbsite {gb.__version__}: {run.verdict}")
 """
+
+
+SLIP = USERS_CODE.replace("chains=4", "chaines=4")
 
 
 def called(*command: str | Path, where: Path) -> None:
@@ -54,9 +57,17 @@ def tried(built: Path, folder: Path) -> None:
     called(python, "-m", "pip", "check", where=folder)
     if not (folder / "share/jupyter/kernels/gibbsite/kernel.json").exists():
         sys.exit(f"{built.name}: no kernel spec")
+    pages = "from gibbsite.diagnostics.verdict.advice import ERRORS, sections; sections(), sections(ERRORS)"
+    called(python, "-c", pages, where=folder)
     (folder / "users.py").write_text(USERS_CODE)
     called(python, "-W", "error::DeprecationWarning:gibbsite", "users.py", where=folder)
     called(folder / "bin" / "pyright", "--pythonpath", python, "users.py", where=folder)
+    (folder / "slip.py").write_text(SLIP)
+    typed = [str(folder / "bin" / "pyright"), "--pythonpath", str(python), "slip.py"]
+    told = subprocess.run(typed, cwd=folder, capture_output=True, text=True)
+    if told.returncode != 1 or 'No parameter named "chaines"' not in told.stdout:
+        sys.exit(f"{built.name}: the slip `chaines=4` passes pyright\n{told.stdout}")
+    print(*(line for line in told.stdout.splitlines() if "chaines" in line))
 
 
 def main(folder: Path) -> None:

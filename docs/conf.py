@@ -37,6 +37,7 @@ nb_execution_cache_path = str(Path(__file__).parent / "_build" / ".cells")
 nb_execution_timeout = 900
 nb_execution_show_tb = True
 nb_merge_streams = True
+nb_render_markdown_format = "myst"  # what a cell shows as Markdown may hold a table
 nb_ipywidgets_js: dict[str, Any] = {}  # widgets need a kernel; their static twins are on the page
 nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
 

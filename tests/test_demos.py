@@ -129,6 +129,7 @@ def test_there_are_notebooks():
         "gaps",
         "keeling",
         "mixture",
+        "pacific",
         "teaching",
         "transplants",
     ]

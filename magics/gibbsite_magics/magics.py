@@ -11,6 +11,7 @@ from gibbsite.errors import GibbsiteError, UnknownNameError
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
 from traitlets import Bool, Enum, Float, Int, Unicode, Union, observe
 
 from gibbsite_magics.cell import cell_text, define, split_flag
@@ -159,6 +160,7 @@ class Gibbsite(Magics):
             options |= {"missing": missing} if missing else {}
             model = analyse(found.fn, *found.args, **found.kwargs, **options)
         except Exception as error:
+            told.failed()
             if isinstance(error, SyntaxError) and error.filename == filename:
                 raise ungrammatical(self._shell, error) from error
             raise _readable(error, self._shell, filename) from error.__cause__
@@ -362,6 +364,20 @@ class Gibbsite(Magics):
         model = self._model(args.model)
         view = self._plainly(lambda: model.tape.view(args.depth))
         show(self._shell, "show_tape", view, view)
+
+    @magic_arguments()
+    @argument("topic", nargs="?", help="a heading of the manual's page of errors instead: shapes")
+    @line_magic
+    def more(self, line: str) -> None:
+        """Show what the manual says of the last error: what it means, and the way out."""
+        from gibbsite.diagnostics.verdict.advice import ERRORS, advice, heading
+
+        __tracebackhide__ = True
+        topic = parsed(self.more, line).topic or heading(getattr(sys, "last_value", None))
+        if topic is None:
+            raise UsageError("the last error is none of Gibbsite's; a topic may be named: %more shapes")
+        text = self._plainly(lambda: advice(topic, ERRORS))
+        display({"text/plain": text, "text/markdown": text}, raw=True)
 
     @property
     def _shell(self) -> Any:

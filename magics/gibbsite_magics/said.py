@@ -40,7 +40,7 @@ def show_first(shell: Any, error: BaseException, filename: str) -> BaseException
         f"    {' ' * start}{'^' * max(end - start, 1)}",
         says[:1].upper() + says[1:] if _WORD.match(says) else says,
     ]
-    more = f"More: {CATALOGUE}#{error.entry}" if ours and error.entry else ""
+    more = f"More: {CATALOGUE}#{error.entry}; here: %more" if ours and error.entry else "More: %more" * ours
     lines.append(f"{more}{'; ' * bool(more)}{'the' if more else 'The'} whole traceback: %tb")
     shown = [False]
 

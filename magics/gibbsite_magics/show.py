@@ -45,6 +45,11 @@ class FirstWait:
         if self._handle is not None:
             self._handle.update(Line("analysing the model …"))
 
+    def failed(self) -> None:
+        """The cell shows an error, which says more."""
+        if self._handle is not None:
+            self._handle.update(Line(""))
+
     def analysed(self) -> None:
         """The model is there."""
         if self._handle is not None:

@@ -1,18 +1,23 @@
 """Every entry of `docs/errors.md`, provoked in a cell: the user's line, the caret, the sentence, the link."""
 
+import ast
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gibbsite as gb
+import gibbsite.demo  # its error is one, too
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
+from gibbsite.diagnostics.verdict.advice import ERRORS, advice, heading, sections
 from gibbsite.errors import ArgumentError, GibbsiteError, GrammarError
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from scipy.sparse import csr_matrix
 
@@ -298,6 +303,57 @@ def test_arguments_that_a_function_lacks():
 def test_every_entry_is_provoked_and_every_error_has_its_entry():
     headings = set(re.findall(r"^## (\S+)$", DOCS.read_text(encoding="utf-8"), re.MULTILINE))
     assert headings == {c[0] for c in CASES} | {"arguments-of-a-model"}
+
+
+def entries_in(path: Path) -> set[str]:
+    """Every text that a file gives an error for its section, by `.at(…)` or `made(…)`."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    bound = {
+        target.id: node.value
+        for node in ast.walk(tree) if isinstance(node, ast.Assign)
+        for target in node.targets if isinstance(target, ast.Name)
+    }  # fmt: skip
+    found: set[str] = set()
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+        told = ast.unparse(call.func)
+        place = 2 if told == "made" else 1 if re.search(r"(Error|kind)\(.*\)\.at$", told, re.DOTALL) else None
+        if place is None or len(call.args) <= place:
+            continue
+        given = call.args[place]
+        meant = bound.get(given.id, given) if isinstance(given, ast.Name) else given
+        texts = (meant.body, meant.orelse) if isinstance(meant, ast.IfExp) else (meant,)
+        # what is no text is handed on from a call that is looked at itself
+        handed_on = ast.unparse(given).endswith("entry")
+        assert handed_on or all(isinstance(t, ast.Constant) for t in texts), f"{path}:{call.lineno}"
+        found |= {str(t.value) for t in texts if isinstance(t, ast.Constant)}
+    return found
+
+
+def test_every_error_has_a_section_that_the_package_carries():
+    package = Path(gb.__file__).parent
+    named = set().union(*(entries_in(p) for p in package.rglob("*.py")))
+    assert len(named) > 15 and named <= set(sections(ERRORS))
+    kinds = [GibbsiteError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        assert any(
+            len(advice(c.__name__, ERRORS)) > 100 for c in kind.__mro__ if c.__name__ in sections(ERRORS)
+        )
+    assert len(kinds) > 15 and heading(ValueError()) is None
+    project = tomllib.loads((DOCS.parents[1] / "pyproject.toml").read_text())
+    carried = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert carried["docs/errors.md"] == "gibbsite/docs/errors.md"
+
+
+def test_more_of_the_last_error(shell: InteractiveShell, fail: Fail, run: Callable[[str], str]):
+    assert "as many elements" in run("%more shapes")
+    fail("%%model m\na ~ Gama(2, 1)")
+    assert "not known, or not yet" in run("%more")
+    fail("%schedule m")
+    assert "No site, model, topic or column is called so" in run("%more")
+    fail("1 / 0")
+    with pytest.raises(UsageError, match="none of Gibbsite's"):
+        shell.run_line_magic("more", "")
 
 
 def test_the_whole_traceback_is_there_when_asked_for(

@@ -161,17 +161,15 @@ def to_be_learnt(density: Density, sites: Sequence[str], centring: str) -> list[
     """For a schedule's explanation: which sites of a block will be centred to a degree, and which have priors
     whose components are crossed, and at what cost."""
     lines = []
-    for name, found in declared(density, sites, None).items() if centring != "as written" else ():
+    for found in declared(density, sites, None).values() if centring != "as written" else ():
         if centring != "auto":
             lines.append(f"{found}: {centring}")
             continue
         if getattr(found, "whiten", None) is not None:
             lines.append(f"{found}: whitened by its prior's factor, or as written, as draws of warm-up say")
             continue
-        size = int(np.prod(density.sites[name].shape, dtype=np.int64))
         lines.append(
-            f"{found}: centring learnt per element in warm-up; no extra gradients, "
-            f"{size} element{'s' * (size != 1)} × {GRID} degrees per window"
+            f"{found}: centring learnt per element in warm-up, one of {GRID} degrees, from draws that it has"
         )
     mixed = [n for n in sites if n in density.latent_vars and components_of(density, n) is not None]
     return lines + [f"{n}: steps between the components of its prior, one more gradient" for n in mixed]

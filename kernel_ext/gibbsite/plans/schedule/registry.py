@@ -243,7 +243,7 @@ def _gradients(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any])
     if "num_steps" in options:
         return f"{options['num_steps']} gradients"
     if "trajectory_length" in options or "max_tree_depth" not in options:
-        return "up to 2^10 gradients, as warm-up decides"
+        return "up to 2^10 gradients; how many, warm-up settles"
     return f"up to 2^{options['max_tree_depth']} gradients"
 
 
