@@ -30,7 +30,7 @@ def test_links_lead_somewhere(page: Path):
 
 
 def test_figures_in_prose_are_those_of_their_tables():
-    """Where a page quotes what a benchmark's table has; pages whose cells print their figures need none of this."""
+    """Where a page quotes what a benchmark's table has; pages whose cells print their figures need none."""
     tables = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
 
     def page(name: str) -> str:

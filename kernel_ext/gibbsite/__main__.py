@@ -46,9 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sample.add_argument(
         "model", metavar="MODULE:NAME", help="a model or a NumPyro function; also FILE.py:NAME"
     )
-    sample.add_argument(
-        "--store", required=True, metavar="PATH", help="folder or URL for draws and state"
-    )
+    sample.add_argument("--store", required=True, metavar="PATH", help="folder or URL for draws and state")
     sample.add_argument(
         "--resume", choices=["auto"], help="auto: go on with the run in PATH, if one has begun"
     )

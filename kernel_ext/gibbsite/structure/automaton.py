@@ -207,8 +207,8 @@ class Loop:
         return {n: np.array([[cell[n] for cell in row] for row in table]) for n in self.latents}
 
     def _lots(self, key: Any) -> Any:
-        """A random number for every index there may be, which is the same however many there are; none is that
-        which `key` proposes by."""
+        """A random number for every index there may be, which is the same however many there are; none is the
+        one that `key` proposes by."""
         most = max((n for s in self.known for p in s.left.values() for n in p.batch), default=0)
         return jax.vmap(lambda i: random.bits(random.fold_in(key, i + 1), (), jnp.uint32))(jnp.arange(most))
 
