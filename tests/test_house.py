@@ -107,6 +107,21 @@ def test_no_circles_between_files():
     assert not circles, circles
 
 
+def test_a_name_means_one_thing_in_its_file():
+    """A constant that is set again further down has its second value everywhere; linters see functions only."""
+    for path in (*PACKAGE.rglob("*.py"), *MAGICS.rglob("*.py")):
+        given: list[str] = []
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                given.append(node.name)
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names = [n for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+                given += {n.id for n in names if isinstance(n.ctx, ast.Store) and n.id != "_"}
+        twice = {name for name in given if given.count(name) > 1}
+        assert not twice, f"{path.relative_to(ROOT)}: {twice}"
+
+
 def test_imports_inside_functions_are_listed():
     found: dict[str, set[str]] = {}
     for path in (p for root in (PACKAGE, MAGICS) for p in root.rglob("*.py")):

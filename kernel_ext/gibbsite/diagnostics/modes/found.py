@@ -13,7 +13,7 @@ from gibbsite.diagnostics.modes.space import Space, space_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
 
-_MOST_DRAWS = 2000
+_MOST_BRIDGED = 2000
 _ROUNDS = 1000
 _TOLERANCE = 1e-8
 _WORST = 0.5
@@ -69,7 +69,7 @@ def _halves(space: Space, values: Mapping[str, np.ndarray]) -> tuple[np.ndarray,
     parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for _ in range(chains):
         for half, part in zip(np.array_split(np.arange(draws), 2), parts, strict=True):
-            part.append(half[:: max(1, len(half) * chains // _MOST_DRAWS)])
+            part.append(half[:: max(1, len(half) * chains // _MOST_BRIDGED)])
     out = []
     for part in parts:
         rows = {n: np.concatenate([v[c, p] for c, p in enumerate(part)]) for n, v in values.items()}
