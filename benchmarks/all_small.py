@@ -48,6 +48,7 @@ ARGUMENTS = {
     "steady_state": "--draws 200 --seeds 1 --models 'eight schools'",
     "special_cases": "",
     "store_cost": "",
+    "structures": "coal 200",
     "sweep_handwritten": "gmm",
     "tape_overhead": "200",
     "two_kernels": "--seeds 1 --only curved",
