@@ -60,6 +60,22 @@ def walk(y: Any) -> None:
         numpyro.sample("y", dist.Normal(x, jnp.sqrt(o)), obs=y)
 
 
+def seasons(y: Any, noise: float) -> None:
+    """Twelve levels, and a state that keeps a share of itself, under noise of a known size."""
+    persist = numpyro.sample("persist", dist.Uniform(0, 1))
+    shock = numpyro.sample("shock", dist.HalfNormal(1))
+    with numpyro.plate("month", 12):
+        usual = numpyro.sample("usual", dist.Normal(23, 3))
+
+    def step(state: Any, _: Any) -> tuple[Any, Any]:
+        state = numpyro.sample("state", dist.Normal(persist * state, shock))
+        return state, state
+
+    _, states = scan(step, 0.0, None, length=len(y))
+    with numpyro.plate("T", len(y)):
+        numpyro.sample("y", dist.Normal(usual[np.arange(len(y)) % 12] + states, noise), obs=y)
+
+
 def lasso(X: Any, y: Any) -> None:
     """Park and Casella's Bayesian lasso."""
     l2 = numpyro.sample("l2", dist.Gamma(1.0, 1.0))
@@ -289,6 +305,15 @@ def _walk(n: int, step: float) -> Built:
     return walk, ((np.cumsum(r.normal(0, step, n)) + r.normal(0, 1, n)).astype(np.float32),)
 
 
+def _seasons(n: int, noise: float) -> Built:
+    r = np.random.default_rng(0)
+    usual, state, y = r.normal(23, 3, 12), 0.0, []
+    for t in range(n):
+        state = 0.9 * state + r.normal(0, 0.4)
+        y.append(usual[t % 12] + state + r.normal(0, noise))
+    return seasons, (np.array(y, np.float32), noise)
+
+
 def _columns(fn: Callable[..., None], n: int, p: int) -> Built:
     r = np.random.default_rng(6)
     X = r.normal(0, 1, (n, p)).astype(np.float32)
@@ -390,6 +415,10 @@ CASES: dict[str, Callable[[], Built]] = {
     "walk 80": lambda: _walk(80, 0.3),
     "walk 80, rough": lambda: _walk(80, 2.0),
     "walk 1000": lambda: _walk(1000, 0.3),
+    **{
+        f"{n} months, noise {s:g}": lambda n=n, s=s: _seasons(n, s)
+        for n, s in ((120, 0.1), (360, 0.1), (360, 1.0), (360, 3.0))
+    },
     "lasso 10": lambda: _columns(lasso, 100, 10),
     "lasso 40": lambda: _columns(lasso, 100, 40),
     "ridge 10": lambda: _columns(regression, 100, 10),

@@ -35,7 +35,7 @@ from gibbsite.plans.candidates.limits import (
 from gibbsite.plans.candidates.promise import Promises, compiling
 from gibbsite.plans.candidates.rewrites import REWRITES, Rewrite, is_small, jointly_gaussian
 from gibbsite.plans.candidates.trial import Candidate, Sweep, is_exact, times_of
-from gibbsite.plans.schedule.parse import Spec, parse_schedule
+from gibbsite.plans.schedule.parse import Spec, Update, parse_schedule
 from gibbsite.plans.schedule.registry import Facts
 
 Legal = Callable[[Spec], object]
@@ -102,6 +102,15 @@ class _Scales:
             return False
         return True
 
+    def look(self, updates: Sequence[Update]) -> None:
+        """Look at the curvature of blocks of gradients."""
+        attempted(
+            "the curvature of what is Gaussian",
+            lambda: self.promises.look(updates),
+            lambda: self.promises.look_away(updates),
+            notes_in(self.promises.facts.density.cache),
+        )
+
     def try_out(self, spec: Spec) -> None:
         """Run the exact draws of a schedule for a moment."""
         facts = self.promises.facts
@@ -131,6 +140,9 @@ def chosen(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
         best, regret = _least_regret(weighed)
         if not best.derived:
             scales.derive(best.spec)
+            continue
+        if curved := scales.promises.uncurved(best.spec):
+            scales.look(curved)
             continue
         if not scales.tried_text and regret > CLOSE:
             exact = _to_be_tried(facts, weighed)

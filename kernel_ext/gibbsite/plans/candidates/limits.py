@@ -37,6 +37,9 @@ PATH = 3.5
 # foreseen; 34, 38 (eight states, one datum for each) and 43 (a walk of 80) where as many states as there are
 # data can take all of these from their noise.
 GRADIENT_TIMES, MOST_GRADIENT_TIMES, MOST_UNBOUNDED_TIMES = 1.2, 5.0, 34.0
+# Numbers that are Gaussian together up to which their curvature is looked at (3 s of a processor; a run takes
+# minutes), at how many draws of the rest from the prior, and draws that warm-up learns a metric from.
+MOST_CURVED, PRIOR_STATES, WARM_DRAWS = 1024, 5, 950
 # A slice with the effects integrated out: times of 1.0 to 1.5, and times that these are solved for. Scales
 # in turn hold each other: 1.6 (a walk of one datum a state) to 5.5 (of three); what lies between the two.
 SLICE_TIMES, SLICES, MOST_SLICES_TIMES = 1.2, 4, 3.0

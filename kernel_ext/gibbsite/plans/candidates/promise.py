@@ -14,9 +14,11 @@ from gibbsite.conditional.linear.collapsed import outer_site
 from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.linear.polya_gamma import Likelihood, polya_gamma_block
 from gibbsite.density import Density
+from gibbsite.density.hierarchy.location_scale import RECURSION, location_scales
 from gibbsite.density.known_elements import observed_values
 from gibbsite.elimination import marginal_of
 from gibbsite.plans.candidates.blocking import Tie, size_of
+from gibbsite.plans.candidates.curvature import Curvature, curvature_of, gaussian_part
 from gibbsite.plans.candidates.limits import (
     COMPILING,
     GRADIENT_TIMES,
@@ -150,6 +152,7 @@ class Promises:
         numbers = sum(math.prod(site.shape) for site in sites if site.latent)
         self._any = Counted({"sweep": 1, "number": numbers})
         self._measured: dict[str, float] = {}
+        self._curved: dict[Any, Curvature | None] = {}
 
     def tried(self, spec: Spec, times: Any) -> "Promises":
         """The same after a trial of a schedule, which found `times` by site: a site is as slow as switches
@@ -162,7 +165,7 @@ class Promises:
             alone = sum(t.site == other.site for other in cut) == 1
             ties.append(t.tried(max(slow), alone) if t in cut else t)
         found = Promises(self.facts, ties)
-        found._counted, found.held = self._counted, self.held
+        found._counted, found.held, found._curved = self._counted, self.held, self._curved
         found._measured = {**self._measured, str(spec): max(times.values())}
         return found
 
@@ -182,6 +185,38 @@ class Promises:
         """Whether its work is known."""
         return all(_key(u) in self._counted for u in spec.updates)
 
+    def uncurved(self, spec: Spec) -> list[Update]:
+        """Blocks of gradients of which a part is Gaussian, whose curvature was not looked at."""
+        return [u for u in spec.updates if _key(u) not in self._curved and self._part(u)]
+
+    def look(self, updates: Sequence[Update]) -> None:
+        """Look at the curvature of what is Gaussian in blocks of gradients."""
+        for u in updates:
+            self._curved[_key(u)] = curvature_of(self.facts, u.sites, self._part(u))
+
+    def look_away(self, updates: Sequence[Update]) -> None:
+        """Have the curvature of these tell nothing."""
+        self._curved.update(dict.fromkeys(map(_key, updates)))
+
+    def _part(self, update: Update) -> tuple[str, ...]:
+        whole = update.kernel == "NUTS" and not update.eliminated and not update.options
+        return gaussian_part(self.facts, update.sites) if whole else ()
+
+    def _by_curvature(self, update: Update) -> tuple[float, float]:
+        found = self._curved.get(_key(update))
+        return (1.0, 1.0) if found is None else found.by_gradients
+
+    def _in_turn(self, spec: Spec) -> tuple[float, float]:
+        """The least and the most time of Gaussian sites that exact draws take apart, by their curvature."""
+        least, most = 1.0, 1.0
+        for found in filter(None, self._curved.values()):
+            own = (tuple(n for n in u.sites if n in found.places) for u in spec.updates if is_exact(u))
+            blocks = tuple(filter(None, own))
+            if len(blocks) > 1 and sum(map(len, blocks)) == len(found.places):
+                low, high = found.in_turn(blocks)
+                least, most = max(least, low), max(most, high)
+        return least, most
+
     def times(self, spec: Spec) -> tuple[float, float, Tie | None]:
         """The least and the most time of the site that moves least, and the tie that holds it, if any."""
         home = {n: u for u in spec.updates for n in u.everything}
@@ -189,12 +224,13 @@ class Promises:
         worst = {n: self._most_of(u) or own[n] for n, u in home.items()}
         cut = [t for t in self.ties if t.cut_by(home)]
         slowest = max(cut, key=lambda t: (t.most * own[t.site], t.least), default=None)
-        least = max([*own.values(), *(t.least * own[t.site] for t in cut)])
+        apart = self._in_turn(spec)
+        least = max([*own.values(), *(t.least * own[t.site] for t in cut), apart[0]])
         waits: dict[str, float] = {}
         for t in (t for t in cut if not t.known):
             waits[t.site] = max(waits.get(t.site, 1.0), t.most * own[t.site])
         # what is not known of several may come together
-        most = max([least, *worst.values(), 1 + sum(w - 1 for w in waits.values())])
+        most = max([least, apart[1], *worst.values(), 1 + sum(w - 1 for w in waits.values())])
         if str(spec) in self._measured:
             return self._measured[str(spec)], self._measured[str(spec)], slowest
         if slowest is None or slowest.most * own[slowest.site] < max(*own.values(), *worst.values()):
@@ -204,7 +240,9 @@ class Promises:
     def _most_of(self, update: Update) -> float | None:
         """The most time of several scales that are sliced in turn, and of gradients: longer where what
         they move besides takes most of what data say of their noise (3, 5 and 6 coefficients of 7 data: 3.6,
-        5.8 and 15 measured, and 68 divergences; a walk of one datum a state: 43). None elsewhere."""
+        5.8 and 15 measured, and 68 divergences; a walk of one datum a state: 43), and where states are a
+        share of those before, which no coordinates make up for (60 and 120 with a datum each: 4 to 20). None
+        elsewhere."""
         mine = {*update.sites}
         if update.kernel == "Collapsed" and len(outer_of(self.facts.density, update.sites)) > 1:
             return MOST_SLICES_TIMES
@@ -214,13 +252,15 @@ class Promises:
         funnel = any(t.where in mine for t in within)
         data = [t for t in within if {*t.given} <= mine and not (t.level or t.through)]
         noise = [t.most for t in data if funnel or not t.unbounded]
-        return min(MOST_UNBOUNDED_TIMES, max([MOST_GRADIENT_TIMES, *noise]))
+        shares = [t.most for t in within if t.where in mine and _is_share(self.facts.density, t)]
+        most = min(MOST_UNBOUNDED_TIMES, max([MOST_GRADIENT_TIMES, *noise, *shares]))
+        return max(most, self._by_curvature(update)[1])
 
     def _own(self, update: Update) -> float:
-        """The time that a kernel needs by itself: of Pólya-gamma draws what their variates know beyond the
-        data."""
+        """The time that a kernel needs by itself: of gradients at least what curvature leaves, of Pólya-gamma
+        draws what their variates know beyond the data."""
         if update.kernel != "PolyaGamma":
-            return _OWN.get(update.kernel, 1.0)
+            return max(_OWN.get(update.kernel, 1.0), self._by_curvature(update)[0])
         kept = min(map(kept_information, polya_gamma_block(self.facts.density, update.sites).likelihoods))
         return (2 - kept) / kept if kept else math.inf
 
@@ -297,6 +337,12 @@ class Promises:
         fixed = {n: s for n, s in shapes.items() if kept[n].discrete}
         moved = {n: s for n, s in shapes.items() if n not in fixed}
         return moved, fixed, tuple(density.arguments.arrays)
+
+
+def _is_share(density: Density, tie: Tie) -> bool:
+    """Whether a site is read by the location of others that also read earlier ones of their own."""
+    child = location_scales(density).get(tie.where)
+    return child is not None and child.form == RECURSION and tie.site in child.location
 
 
 def outer_of(density: Density, sites: Sequence[str]) -> tuple[str, ...]:
