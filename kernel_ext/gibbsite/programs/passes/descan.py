@@ -2,7 +2,9 @@
 
 A hidden Markov model written with `numpyro.contrib.control_flow.scan` carries last step's state, and with
 the latent values given as inputs that state is simply a shifted input. So each carry that resolves to an
-input, a constant or a counter is replaced by the whole sequence of its values, and the body is batched.
+input, a constant or a counter is replaced by the whole sequence of its values, and the body is batched. One
+that is pushed along (`concatenate([new, last[:-1]])`: the last values, as seasons and lags have them) is a
+window that moves over all that were pushed.
 Carries that depend on their own past through arithmetic (`caught = caught | y`) are computed by a scan of
 their own, as small as it can be; all else is batched around it.
 """
@@ -13,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from gibbsite.programs.jaxpr.compat import (
@@ -22,12 +25,13 @@ from gibbsite.programs.jaxpr.compat import (
     Literal,
     jaxpr_as_fun,
     jaxpr_outputs,
+    make_jaxpr_like,
     scan_inputs,
 )
-from gibbsite.programs.jaxpr.primitives import ADDS, SCANS, of_kind
+from gibbsite.programs.jaxpr.primitives import ADDS, JOINS, SCANS, SLICES, of_kind
 from gibbsite.programs.passes.replaced import traced
 
-_INVARIANT, _COUNTER, _SEQUENCE = "invariant", "counter", "sequence"
+_INVARIANT, _COUNTER, _SEQUENCE, _WINDOW = "invariant", "counter", "sequence", "window"
 
 
 def _inputs_of(body: Jaxpr, output: int) -> set[int]:
@@ -49,9 +53,42 @@ def _counter_step(body: Jaxpr, carry_in: Any, carry_out: Any) -> Any | None:
 
 
 @dataclass(frozen=True)
+class _Pushed:
+    """What is pushed into a window: a variable of the body, its width along an axis of the carry, and whether
+    it comes in at the front."""
+
+    fresh: Any
+    axis: int
+    width: int
+    front: bool
+
+
+def _pushed(body: Jaxpr, carry_in: Any, carry_out: Any) -> _Pushed | None:
+    """How `carry_out` is `carry_in` pushed along by something else, else None."""
+    made = {v: eqn for eqn in body.eqns for v in eqn.outvars}
+    eqn = None if isinstance(carry_out, Literal) else made.get(carry_out)
+    if eqn is None or not of_kind(eqn, JOINS) or len(eqn.invars) != 2 or "dimension" not in eqn.params:
+        return None
+    axis, shape = eqn.params["dimension"], carry_in.aval.shape
+    for fresh, kept, front in ((*eqn.invars, True), (*eqn.invars[::-1], False)):
+        cut = None if isinstance(kept, Literal) else made.get(kept)
+        if cut is None or not of_kind(cut, SLICES) or cut.invars[0] is not carry_in:
+            continue
+        width = fresh.aval.shape[axis]
+        first = 0 if front else width
+        starts = tuple(first if a == axis else 0 for a in range(len(shape)))
+        limits = tuple(n - (width - first if a == axis else 0) for a, n in enumerate(shape))
+        asked = (tuple(cut.params["start_indices"]), tuple(cut.params["limit_indices"]))
+        plain = cut.params["strides"] is None or set(cut.params["strides"]) <= {1}
+        if plain and asked == (starts, limits) and not isinstance(fresh, Literal):
+            return _Pushed(fresh, axis, width, front)
+    return None
+
+
+@dataclass(frozen=True)
 class _Carries:
-    """How each carry of a scan is known, the counters' steps, and an order in which sequences can be
-    computed, those that need one another's past together."""
+    """How each carry of a scan is known, the counters' steps and what windows are pushed by, and an order in
+    which sequences can be computed, those that need one another's past together."""
 
     kinds: tuple[str, ...]
     steps: tuple[Any, ...]
@@ -65,14 +102,20 @@ def _classify(body: Jaxpr, n_consts: int, n_carry: int) -> _Carries:
         carry_in, carry_out = body.invars[n_consts + j], body.outvars[j]
         step = _counter_step(body, carry_in, carry_out)
         kind = _INVARIANT if carry_out is carry_in else _COUNTER if step is not None else _SEQUENCE
+        pushed = _pushed(body, carry_in, carry_out) if kind == _SEQUENCE else None
+        reads = _inputs_of(body, j)
+        if pushed is not None:
+            by_pushed = _inputs_of(_with_outputs(body, [pushed.fresh]), len(body.outvars))
+            if n_consts + j not in by_pushed:
+                kind, step, reads = _WINDOW, pushed, by_pushed
         kinds.append(kind)
         steps.append(step)
-        deps = {i - n_consts for i in _inputs_of(body, j) if n_consts <= i < n_consts + n_carry}
-        needs.append(deps if kind == _SEQUENCE else set())
+        deps = {i - n_consts for i in reads if n_consts <= i < n_consts + n_carry}
+        needs.append(deps if kind in (_SEQUENCE, _WINDOW) else set())
     order: list[tuple[int, ...]] = []
     recurrent = set()
-    pending = [j for j in range(n_carry) if kinds[j] == _SEQUENCE]
-    done = {j for j in range(n_carry) if kinds[j] != _SEQUENCE}
+    pending = [j for j in range(n_carry) if kinds[j] in (_SEQUENCE, _WINDOW)]
+    done = {j for j in range(n_carry) if j not in pending}
     while pending:
         groups = [(j,) for j in pending if needs[j] <= done]
         if not groups:  # those that need the fewest others, all of which need one another
@@ -84,6 +127,10 @@ def _classify(body: Jaxpr, n_consts: int, n_carry: int) -> _Carries:
     return _Carries(tuple(kinds), tuple(steps), tuple(order), frozenset(recurrent))
 
 
+def _with_outputs(body: Jaxpr, more: Sequence[Any]) -> Jaxpr:
+    return make_jaxpr_like(body, body.constvars, body.invars, [*body.outvars, *more], body.eqns)
+
+
 def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int, ...]:
     """All carries that the next value of one needs, directly or not, but for those that are done."""
     found, stack = {start}, [start]
@@ -92,6 +139,21 @@ def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int
         found |= new
         stack += new
     return tuple(sorted(found))
+
+
+def _windows(pushed: _Pushed, init: Any, fresh: Any) -> tuple[Any, Any]:
+    """What the carry is before each step, and after the last, where `fresh` is pushed into it in turn."""
+    size, length = init.shape[pushed.axis], len(fresh)
+    blocks = jnp.moveaxis(fresh, pushed.axis + 1, 1)  # [step, width, …]
+    blocks = blocks[::-1] if pushed.front else blocks
+    flat = blocks.reshape(length * pushed.width, *blocks.shape[2:])
+    own = jnp.moveaxis(init, pushed.axis, 0).astype(flat.dtype)
+    line = jnp.concatenate([flat, own] if pushed.front else [own, flat])
+    steps = np.arange(length + 1)
+    first = pushed.width * (steps[::-1] if pushed.front else steps)
+    found = line[first[:, None] + np.arange(size)]  # [step, size, …]
+    found = jnp.moveaxis(found, 1, pushed.axis + 1)
+    return found[:-1], found[-1]
 
 
 def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
@@ -110,8 +172,12 @@ def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
     if told and carries.recurrent == {tuple(range(n_carry))}:
         return None
 
+    windows = {j: step for j, step in enumerate(steps) if kinds[j] == _WINDOW and not reverse}
+    n_out = len(closed.jaxpr.outvars)
+    whole = _with_outputs(closed.jaxpr, [w.fresh for w in windows.values()])
+
     def outputs(positions: Sequence[int]) -> Any:
-        body, _ = jaxpr_outputs(closed.jaxpr, positions, keep_inputs=True)
+        body, _ = jaxpr_outputs(whole, positions, keep_inputs=True)
         return jaxpr_as_fun(ClosedJaxpr(body, closed.consts))
 
     def mapped(*args: Any) -> list[Any]:
@@ -159,12 +225,16 @@ def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
                 recurrence(group)
                 continue
             (j,) = group
+            if j in windows and group not in carries.recurrent:
+                (fresh,) = batched([n_out + [*windows].index(j)])
+                before[j], last[j] = _windows(windows[j], init[j], fresh)
+                axes[j] = 0
+                continue
             (after,) = batched([j])
             head = init[j][None].astype(after.dtype)
             before[j] = jnp.concatenate([after[1:], head]) if reverse else jnp.concatenate([head, after[:-1]])
             last[j] = after[0] if reverse else after[-1]
             axes[j] = 0
-        n_out = len(closed.jaxpr.outvars)
         ys = list(batched(range(n_carry, n_out))) if n_out > n_carry else []
         return [*last, *ys]
 
