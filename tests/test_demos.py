@@ -130,6 +130,7 @@ def test_there_are_notebooks():
         "keeling",
         "mixture",
         "pacific",
+        "structures",
         "teaching",
         "transplants",
     ]
