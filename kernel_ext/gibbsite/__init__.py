@@ -34,7 +34,7 @@ __all__ = [
     "track",
     "verify",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # imported when first used, so that `%load_ext gibbsite` does not have to wait for JAX
 _LAZY = {

@@ -247,4 +247,4 @@ class StructureSchedule:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Schedule {self.text}>"
+        return str(self)  # what `%schedule` shows

@@ -445,3 +445,15 @@ def test_a_name_that_was_bound_anew_is_told(model, monkeypatch):
     names[model.name] = model.condition(w=[0.2, 0.3, 0.5])
     widget._receive(None, {"kind": "select", "node": "z"}, [])
     assert "bound to another model" in widget.message and widget.selected == "z"
+
+
+def test_a_model_whose_structure_changes_is_shown_by_its_graph_alone():
+    def grown():
+        n = numpyro.sample("n", dist.DiscreteUniform(1, 2))
+        with numpyro.plate("k", n):
+            mu = numpyro.sample("mu", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(mu.sum(), 1), obs=1.0)
+
+    widget = show_graph(gb.model(grown))
+    assert {"n", "mu", "y"} <= set(widget.graph.nodes)
+    assert "svg" in widget.static_html()

@@ -203,8 +203,8 @@ def graph_html(graph: Any, use_greek: bool = False) -> str:
 
 
 def show_graph(model: Any, use_greek: bool = False, run: Any = None) -> GraphWidget:
-    """The interactive graph of a `Model`, or of a bare `DependencyGraph`; with `run`, its state too."""
-    graph = getattr(model, "graph", None)
-    if graph is None:
-        return GraphWidget(model, None, use_greek, run)
-    return GraphWidget(graph, model, use_greek, run)
+    """The interactive graph of a `Model`, or of a bare `DependencyGraph`; with `run`, its state too. No
+    conditional and no kernel holds in all structures of a model whose structure changes: its graph alone."""
+    graph = getattr(model, "graph", model)
+    alone = graph is model or hasattr(model, "structured")
+    return GraphWidget(graph, None if alone else model, use_greek, run)
