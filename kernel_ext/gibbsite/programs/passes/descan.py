@@ -3,11 +3,13 @@
 A hidden Markov model written with `numpyro.contrib.control_flow.scan` carries last step's state, and with
 the latent values given as inputs that state is simply a shifted input. So each carry that resolves to an
 input, a constant or a counter is replaced by the whole sequence of its values, and the body is batched.
+A carry that keeps the last few values, `concatenate([new, carry[:-1]])`, as seasons and lags are written, is
+those values side by side.
 Carries that depend on their own past through arithmetic (`caught = caught | y`) are computed by a scan of
 their own, as small as it can be; all else is batched around it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +26,7 @@ from gibbsite.programs.jaxpr.compat import (
     jaxpr_outputs,
     scan_inputs,
 )
-from gibbsite.programs.jaxpr.primitives import ADDS, SCANS, of_kind
+from gibbsite.programs.jaxpr.primitives import ADDS, SCANS, name_of, of_kind
 from gibbsite.programs.passes.replaced import traced
 
 _INVARIANT, _COUNTER, _SEQUENCE = "invariant", "counter", "sequence"
@@ -48,11 +50,33 @@ def _counter_step(body: Jaxpr, carry_in: Any, carry_out: Any) -> Any | None:
     return None
 
 
+def _pushed(body: Jaxpr, carry_in: Any, carry_out: Any) -> tuple[Any, bool] | None:
+    """The new row of a carry that keeps its last rows, and whether it comes first: `concatenate([new,
+    carry_in[:-1]])` or `concatenate([carry_in[1:], new])`; else None."""
+    made = {v: eqn for eqn in body.eqns for v in eqn.outvars}
+    joined = None if isinstance(carry_out, Literal) else made.get(carry_out)
+    if joined is None or name_of(joined) != "concatenate" or len(joined.invars) != 2:
+        return None
+    if joined.params["dimension"] or any(isinstance(v, Literal) for v in joined.invars):
+        return None
+    for first in (True, False):
+        new, kept = joined.invars if first else joined.invars[::-1]
+        cut = made.get(kept)
+        if cut is None or name_of(cut) != "slice" or cut.invars[0] is not carry_in:
+            continue
+        if new.aval.shape[0] == 1 and cut.params["start_indices"][0] == (0 if first else 1):
+            return new, first  # all rows but one: shapes that join leave nothing else to be cut
+    return None
+
+
 @dataclass(frozen=True)
 class _Carries:
     """How each carry of a scan is known, the counters' steps, and an order in which sequences can be
-    computed, those that need one another's past together."""
+    computed, those that need one another's past together. Of windows, the carries that keep their last rows,
+    `body` gives the new row in place of the next value, and `windows` tells whether it comes first."""
 
+    body: Jaxpr
+    windows: Mapping[int, bool]
     kinds: tuple[str, ...]
     steps: tuple[Any, ...]
     order: tuple[tuple[int, ...], ...]
@@ -60,6 +84,17 @@ class _Carries:
 
 
 def _classify(body: Jaxpr, n_consts: int, n_carry: int) -> _Carries:
+    own = list(zip(body.invars[n_consts:], body.outvars[:n_carry], strict=False))
+    rows = {j: found for j, pair in enumerate(own) if (found := _pushed(body, *pair)) is not None}
+    outvars = [rows[j][0] if j in rows else v for j, v in enumerate(body.outvars)]
+    found = _ordered(body.replace(outvars=outvars), {j: r[1] for j, r in rows.items()}, n_consts, n_carry)
+    # a window of what is computed from it is a recurrence like any other
+    return (
+        _ordered(body, {}, n_consts, n_carry) if any(j in rows for g in found.recurrent for j in g) else found
+    )
+
+
+def _ordered(body: Jaxpr, windows: Mapping[int, bool], n_consts: int, n_carry: int) -> _Carries:
     kinds, steps, needs = [], [], []
     for j in range(n_carry):
         carry_in, carry_out = body.invars[n_consts + j], body.outvars[j]
@@ -81,7 +116,7 @@ def _classify(body: Jaxpr, n_consts: int, n_carry: int) -> _Carries:
         order += groups
         done |= {j for g in groups for j in g}
         pending = [j for j in pending if j not in done]
-    return _Carries(tuple(kinds), tuple(steps), tuple(order), frozenset(recurrent))
+    return _Carries(body, windows, tuple(kinds), tuple(steps), tuple(order), frozenset(recurrent))
 
 
 def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int, ...]:
@@ -92,6 +127,18 @@ def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int
         found |= new
         stack += new
     return tuple(sorted(found))
+
+
+def _side_by_side(init: Any, new: Any, first: bool, reverse: bool) -> tuple[Any, Any]:
+    """The rows that a window holds when each step begins, and after the last one, from those that it starts
+    with, the newest `first` or last, and those that come `new`, one a step."""
+    rows, length = init.shape[0], new.shape[0]
+    new = new[::-1] if reverse else new
+    line = jnp.concatenate([init[::-1] if first else init, new.astype(init.dtype)])
+    back = range(rows)[::-1] if first else range(rows)
+    before = jnp.stack([line[r : r + length] for r in back], axis=1)
+    last = line[length:]
+    return before[::-1] if reverse else before, last[::-1] if first else last
 
 
 def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
@@ -111,7 +158,7 @@ def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
         return None
 
     def outputs(positions: Sequence[int]) -> Any:
-        body, _ = jaxpr_outputs(closed.jaxpr, positions, keep_inputs=True)
+        body, _ = jaxpr_outputs(carries.body, positions, keep_inputs=True)
         return jaxpr_as_fun(ClosedJaxpr(body, closed.consts))
 
     def mapped(*args: Any) -> list[Any]:
@@ -160,6 +207,10 @@ def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
                 continue
             (j,) = group
             (after,) = batched([j])
+            if j in carries.windows:
+                before[j], last[j] = _side_by_side(init[j], after[:, 0], carries.windows[j], reverse)
+                axes[j] = 0
+                continue
             head = init[j][None].astype(after.dtype)
             before[j] = jnp.concatenate([after[1:], head]) if reverse else jnp.concatenate([head, after[:-1]])
             last[j] = after[0] if reverse else after[-1]
