@@ -24,6 +24,7 @@ from gibbsite.programs.jaxpr.compat import (
     Literal,
     jaxpr_as_fun,
     jaxpr_outputs,
+    make_jaxpr_like,
     scan_inputs,
 )
 from gibbsite.programs.jaxpr.primitives import ADDS, SCANS, name_of, of_kind
@@ -87,7 +88,8 @@ def _classify(body: Jaxpr, n_consts: int, n_carry: int) -> _Carries:
     own = list(zip(body.invars[n_consts:], body.outvars[:n_carry], strict=False))
     rows = {j: found for j, pair in enumerate(own) if (found := _pushed(body, *pair)) is not None}
     outvars = [rows[j][0] if j in rows else v for j, v in enumerate(body.outvars)]
-    found = _ordered(body.replace(outvars=outvars), {j: r[1] for j, r in rows.items()}, n_consts, n_carry)
+    pushed = make_jaxpr_like(body, body.constvars, body.invars, outvars, body.eqns)
+    found = _ordered(pushed, {j: r[1] for j, r in rows.items()}, n_consts, n_carry)
     # a window of what is computed from it is a recurrence like any other
     return (
         _ordered(body, {}, n_consts, n_carry) if any(j in rows for g in found.recurrent for j in g) else found
