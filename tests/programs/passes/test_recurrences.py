@@ -86,3 +86,62 @@ def test_bounds_of_sites_beside_a_recurrence():
     points = np.random.default_rng(0).uniform(size=(4, 3)).astype(np.float32)
     assert against_joint(model, (jnp.arange(3.0),), "phi", [{}], points) == "conjugate"
     assert "Conjugate phi" in gb.model(model, jnp.arange(3.0)).schedule().text
+
+
+# windows of the last rows, and how many loops are left
+WINDOWS = {
+    "newest first": (lambda w, x: (jnp.concatenate([x[None], w[:-1]]), w), 0),
+    "newest last": (lambda w, x: (jnp.concatenate([w[1:], 2 * x[None]]), w.sum() * x), 0),
+    "of what it holds": (lambda w, x: (jnp.concatenate([(w[-1] + x)[None], w[:-1]]), w[0]), 1),
+    "others' order": (lambda w, x: (jnp.concatenate([x[None], w[1:]]), w), 1),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("rows", [1, 3, 7])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_a_window_of_the_last_rows_is_those_side_by_side(name, rows, reverse):
+    body, loops = WINDOWS[name]
+    start, xs = np.arange(10.0, 10.0 + 2 * rows).reshape(rows, 2), np.arange(10.0).reshape(5, 2)
+
+    def run(w, xs):
+        return jax.tree.leaves(jax.lax.scan(body, w, xs, reverse=reverse))
+
+    flat = flatten(jax.make_jaxpr(run)(array(start), array(xs)))
+    found = jaxpr_as_fun(flat)(array(start), array(xs))
+    for one, wanted in zip(found, run(array(start), array(xs)), strict=True):
+        np.testing.assert_array_equal(one, wanted)
+    if rows > 1:
+        assert sum(e.primitive.name == "scan" for e in flat.jaxpr.eqns) == loops
+
+
+def season(y):
+    """A local level and effects of four seasons that sum to about 0, three of which are carried."""
+    q, s, r = (numpyro.sample(n, dist.HalfNormal(1)) for n in "qsr")
+
+    def step(carry, _):
+        level, effects = carry
+        level = numpyro.sample("level", dist.Normal(level, q))
+        new = numpyro.sample("effect", dist.Normal(-effects.sum(), r))
+        return (level, jnp.concatenate([jnp.expand_dims(new, 0), effects[:-1]])), level + new
+
+    _, mean = scan(step, (0.0, jnp.zeros(3)), None, length=len(y))
+    numpyro.sample("y", dist.Normal(mean, s), obs=y)
+
+
+def test_a_season_whose_last_effects_are_carried_is_jointly_gaussian_with_its_level():
+    steps = 12
+    y = np.sin(np.arange(steps) * 1.7)
+    left = gb.model(season, array(y)).marginal("level", "effect")
+    shift = np.eye(steps) + sum(np.eye(steps, k=-lag) for lag in (1, 2, 3))
+    level, effect = np.tri(steps), np.linalg.inv(shift)
+
+    def truth(q, s, r):
+        cov = q**2 * level @ level.T + r**2 * effect @ effect.T + s**2 * np.eye(steps)
+        prior = 3 * np.log(2 / np.sqrt(2 * np.pi)) - (q**2 + s**2 + r**2) / 2
+        normal = np.linalg.slogdet(2 * np.pi * cov)[1] + y @ np.linalg.solve(cov, y)
+        return prior - normal / 2
+
+    for at in ((0.3, 0.5, 0.2), (1.5, 0.2, 0.7)):
+        state = dict(zip("qsr", at, strict=True))
+        np.testing.assert_allclose(left.logdensity(state, constants=True), truth(*at), rtol=2e-4)

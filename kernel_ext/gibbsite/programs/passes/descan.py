@@ -15,7 +15,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from gibbsite.programs.jaxpr.compat import (
@@ -141,19 +140,19 @@ def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int
     return tuple(sorted(found))
 
 
-def _windows(pushed: _Pushed, init: Any, fresh: Any) -> tuple[Any, Any]:
+def _windows(pushed: _Pushed, init: Any, fresh: Any, reverse: bool) -> tuple[Any, Any]:
     """What the carry is before each step, and after the last, where `fresh` is pushed into it in turn."""
-    size, length = init.shape[pushed.axis], len(fresh)
-    blocks = jnp.moveaxis(fresh, pushed.axis + 1, 1)  # [step, width, …]
-    blocks = blocks[::-1] if pushed.front else blocks
-    flat = blocks.reshape(length * pushed.width, *blocks.shape[2:])
-    own = jnp.moveaxis(init, pushed.axis, 0).astype(flat.dtype)
-    line = jnp.concatenate([flat, own] if pushed.front else [own, flat])
-    steps = np.arange(length + 1)
-    first = pushed.width * (steps[::-1] if pushed.front else steps)
-    found = line[first[:, None] + np.arange(size)]  # [step, size, …]
-    found = jnp.moveaxis(found, 1, pushed.axis + 1)
-    return found[:-1], found[-1]
+    fresh = fresh[::-1] if reverse else fresh
+    size, end = init.shape[pushed.axis], len(fresh) * pushed.width
+    own, blocks = jnp.moveaxis(init, pushed.axis, 0), jnp.moveaxis(fresh, pushed.axis + 1, 1)
+    if pushed.front:  # the newest last: what comes in at the front is read from the end
+        own, blocks = own[::-1], blocks[:, ::-1] if pushed.width > 1 else blocks
+    line = jnp.concatenate([own.astype(fresh.dtype), blocks.reshape(end, *own.shape[1:])])
+    back = range(size)[::-1] if pushed.front else range(size)
+    # side by side, not gathered: each is the sequence itself, some steps later
+    before = jnp.stack([line[r : r + end : pushed.width] for r in back], axis=pushed.axis + 1)
+    last = jnp.moveaxis(line[end:][::-1] if pushed.front else line[end:], 0, pushed.axis)
+    return before[::-1] if reverse else before, last
 
 
 def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
@@ -172,7 +171,7 @@ def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
     if told and carries.recurrent == {tuple(range(n_carry))}:
         return None
 
-    windows = {j: step for j, step in enumerate(steps) if kinds[j] == _WINDOW and not reverse}
+    windows = {j: step for j, step in enumerate(steps) if kinds[j] == _WINDOW}
     n_out = len(closed.jaxpr.outvars)
     whole = _with_outputs(closed.jaxpr, [w.fresh for w in windows.values()])
 
@@ -225,9 +224,9 @@ def descan(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
                 recurrence(group)
                 continue
             (j,) = group
-            if j in windows and group not in carries.recurrent:
+            if j in windows:
                 (fresh,) = batched([n_out + [*windows].index(j)])
-                before[j], last[j] = _windows(windows[j], init[j], fresh)
+                before[j], last[j] = _windows(windows[j], init[j], fresh, reverse)
                 axes[j] = 0
                 continue
             (after,) = batched([j])
