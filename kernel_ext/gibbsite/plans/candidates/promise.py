@@ -241,8 +241,8 @@ class Promises:
         """The most time of several scales that are sliced in turn, and of gradients: longer where what
         they move besides takes most of what data say of their noise (3, 5 and 6 coefficients of 7 data: 3.6,
         5.8 and 15 measured, and 68 divergences; a walk of one datum a state: 43), and where states are a
-        share of those before, which no coordinates make up for (60 and 120 with a datum each: 4 to 20). None
-        elsewhere."""
+        share of those before, which no coordinates make up for (60, 120 and 360 with a datum each: up to 9,
+        20 and 160). None elsewhere."""
         mine = {*update.sites}
         if update.kernel == "Collapsed" and len(outer_of(self.facts.density, update.sites)) > 1:
             return MOST_SLICES_TIMES
@@ -253,7 +253,7 @@ class Promises:
         data = [t for t in within if {*t.given} <= mine and not (t.level or t.through)]
         noise = [t.most for t in data if funnel or not t.unbounded]
         shares = [t.most for t in within if t.where in mine and _is_share(self.facts.density, t)]
-        most = min(MOST_UNBOUNDED_TIMES, max([MOST_GRADIENT_TIMES, *noise, *shares]))
+        most = max([min(MOST_UNBOUNDED_TIMES, max([MOST_GRADIENT_TIMES, *noise])), *shares])
         return max(most, self._by_curvature(update)[1])
 
     def _own(self, update: Update) -> float:
