@@ -213,7 +213,7 @@ def scattered(rng: Any) -> Step:
 
 
 def scattered_by_data(rng: Any) -> Step:
-    how = ["set", "add", "max"][rng.integers(3)]
+    how = ["set", "subtract", "max"][rng.integers(3)]
     mode = ["drop", "clip"][rng.integers(2)]
     return lambda x, i: getattr(x.at[i[:3] + 2], how)(x[3:], mode=mode)
 

@@ -99,6 +99,12 @@ def _regression(x, y, g):
         numpyro.sample("y", dist.Bernoulli(logits=eta), obs=y)
 
 
+def _placed(x):
+    mu = numpyro.sample("mu", dist.Normal(0, 1).expand([2]).to_event(1))
+    less = mu.at[1].subtract(numpyro.sample("gap", dist.Exponential(1.0)))
+    numpyro.sample("x", dist.Normal(less[1], 1.0), obs=x)
+
+
 def _modes(x, i):
     mu = numpyro.sample("mu", dist.Normal(0, 1).expand([3]).to_event(1))
     zero = mu.at[i].get(mode="fill", fill_value=0.0)
@@ -140,6 +146,7 @@ ALSO = {
     "regression": Case(
         _regression, (np.stack([POINTS, POINTS**2], 1), np.array([0, 1, 1, 0]), np.array([0, 2, 1, 2]))
     ),
+    "placed": Case(_placed, (0.5,)),
     "modes": Case(_modes, (POINTS, np.array([0, 2, 5, 3]))),
     "lagged": Case(_lagged, (POINTS,)),
     "numbered": Case(_numbered, (np.stack([POINTS, POINTS**2], 1),)),
@@ -254,6 +261,7 @@ def test_latex_says_what_the_text_says(densities):
         ("bernoulli_mixture", "x", "Bernoulli([0.3, 0.7][p])"),
         ("constants", "z", "Categorical(MATRIX[g[i]])"),
         ("slices", "step", "Normal(level[i+1] - level[i], 0.5)"),
+        ("placed", "x", "Normal(mu[1] - gap, 1)"),
         ("modes", "w", 'Normal(mu.at[i[j] - 3].get(mode="clip", wrap_negative_indices=False), 1)'),
         (
             "modes",

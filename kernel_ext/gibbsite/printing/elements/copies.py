@@ -247,9 +247,9 @@ def dynamic_update_slice_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -
 def scatter_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
     """`x.at[k].set(…)` at a known place."""
     x, indices, new = eqn.invars
-    dims = eqn.params["dimension_numbers"]
+    dims, by = eqn.params["dimension_numbers"], op.of_table(eqn, op.COMBINES)
     place = p.values.constant(indices)
-    if place is None or place.ndim != 1 or dims.operand_batching_dims:
+    if place is None or place.ndim != 1 or dims.operand_batching_dims or by in ("min", "max"):
         raise Opaque
     windows = iter(dims.update_window_dims)
     axes = [None if d in dims.inserted_window_dims else next(windows) for d in range(len(shape_of(x)))]
@@ -262,10 +262,10 @@ def scatter_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
 
     def update(inside: Indices) -> Text:
         found = p.write(new, tuple(i for i, a in zip(inside, axes, strict=True) if a is not None))
-        if op.of_kind(eqn, op.SCATTERS):
+        if by is None:
             return found
         before = tuple(moved(i, s) for i, s in zip(inside, at, strict=True))
-        return p.infix("add" if op.of_kind(eqn, op.SCATTERS_SUMS) else "mul", p.write(x, before), found)
+        return p.infix(by, p.write(x, before), found)
 
     return _updated(p, x, index, at, sizes, update)
 

@@ -17,8 +17,10 @@ from gibbsite.printing.elements.indices import Index, Span, Sym, letter
 from gibbsite.printing.elements.text import ALONG, REDUCTIONS, Opaque, Text, call, shape_of
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import (
+    COMBINES,
     PASSES,
     REVERSES,
+    SCATTERS,
     SLICES,
     SPREADS,
     SQUEEZES,
@@ -52,9 +54,7 @@ RULES: dict[str, Rule] = {
     "gather": copies.gather_rule,
     "dynamic_slice": copies.dynamic_slice_rule,
     "dynamic_update_slice": copies.dynamic_update_slice_rule,
-    "scatter": copies.scatter_rule,
-    "scatter-add": copies.scatter_rule,
-    "scatter-mul": copies.scatter_rule,
+    **dict.fromkeys(SCATTERS | COMBINES.keys(), copies.scatter_rule),
     "dot_general": elements.dot_rule,
     "cond": elements.cond_rule,
     "div": elements.div_rule,

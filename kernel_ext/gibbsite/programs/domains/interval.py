@@ -359,6 +359,7 @@ _RULES: dict[str, Callable[..., Interval]] = {
     "iota": lambda e: Interval(0.0, e.params["shape"][e.params["dimension"]] - 1.0, False, False),
     **dict.fromkeys(["argmax", "argmin"], _fixed(0.0, math.inf)),
     "scatter-add": _added,
+    "scatter-sub": lambda e, a, at, b: _added(e, a, at, _negative(b)),
 }
 _KEEPS_NO_NAN = COMPARES | LOGICAL | {"is_finite", "argmax", "argmin"}
 

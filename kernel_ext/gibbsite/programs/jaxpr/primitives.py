@@ -80,7 +80,9 @@ MATRIX = _names(
 )
 """On batches of matrices: an element of the output may depend on all of its own matrix."""
 FACTORS, SOLVES, CONTRACTS = _names("cholesky"), _names("triangular_solve"), _names("dot_general")
-GATHERS, SCATTERS, SCATTERS_SUMS = _names("gather"), _names("scatter"), _names("scatter-add")
+GATHERS, SCATTERS = _names("gather"), _names("scatter")
+COMBINES = {f"scatter-{by}": by for by in ("add", "sub", "mul", "min", "max")}
+"""What a scatter makes of an element that is there and one that comes; `SCATTERS` put the new one there."""
 LOGARITHMS = _names("log")
 SQUEEZES, TRANSPOSES, REVERSES = _names("squeeze"), _names("transpose"), _names("rev")
 BRANCHES, SCANS, LOOPS = _names("cond"), _names("scan"), _names("while")

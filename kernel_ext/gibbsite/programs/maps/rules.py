@@ -15,10 +15,12 @@ import numpy as np
 from gibbsite.programs.jaxpr.compat import JaxprEqn
 from gibbsite.programs.jaxpr.primitives import (
     BARRIERS,
+    COMBINES,
     CUMULATIVE,
     ELEMENTWISE,
     MATRIX,
     REDUCTIONS,
+    SCATTERS,
     of_kind,
     of_table,
 )
@@ -463,7 +465,7 @@ RULES: dict[str, Rule] = {
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
     "gather": _gather,
-    **dict.fromkeys(["scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"], _scatter),
+    **dict.fromkeys(SCATTERS | COMBINES.keys(), _scatter),
     "dot_general": _dot_general,
     "iota": _iota,
 }
