@@ -10,10 +10,14 @@ from gibbsite.views import Dashboard
 run = mixture.start(draws=1000000, warmup=300, chains=2, seed=0, thin=5)
 Dashboard(run, slots=1)
 """
-# How many draws the traces show, and which parameters: read from the page's own documents.
+# How many draws the traces show, and which parameters: read from the page's own documents, in the order in
+# which they stand there (a page that is read again draws them in any).
 TRACES = """() => [...(globalThis.__gibbsiteDocuments ?? [])]
     .filter(doc => doc.get_model_by_name('trace0'))
-    .map(doc => {
+    .map(doc => [doc, globalThis.Bokeh.index.find_one(doc.roots()[0])?.el])
+    .map(([doc, el]) => [doc, el?.getBoundingClientRect().top ?? Infinity])
+    .sort(([, a], [, b]) => a - b)
+    .map(([doc]) => {
         const draw = doc.get_model_by_name('trace0').data.draw
         return {last: draw.length ? draw[draw.length - 1] : -1, points: draw.length,
                 marks: doc.get_model_by_name('run0').data.rhat.length,

@@ -155,7 +155,8 @@ def check_arguments(fn: Callable, name: str, args: tuple, kwargs: Mapping[str, A
         if missing:
             call = ", ".join([name, *(f"{n}=…" for n in missing)])
             listed = ", ".join(map(repr, missing))
-            what = f"{name} needs {listed}, which was not given: gibbsite.model({call})"
+            were = "were" if len(missing) > 1 else "was"
+            what = f"{name} needs {listed}, which {were} not given: gibbsite.model({call})"
         else:
             what = f"{name} cannot be called so ({problem}): it is {name}{signature}"
     raise ArgumentError(what).at(None, "arguments-of-a-model") from None
