@@ -16,6 +16,7 @@ from gibbsite.ground import services as above
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling import options, registry
 from gibbsite.sampling.engine.engine import Engine
+from gibbsite.sampling.engine.resources import shards_here
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts_in
 from gibbsite.sampling.run import Run, Settings
@@ -139,7 +140,7 @@ def read_folder(
         store.expect(facts)
         run.attach_store(store)
     if planned is not None:
-        engine, place = engine_for(plan, settings, device, on)
+        engine, place = engine_for(plan, _here(settings, plan, device, on), device, on)
         _same_surroundings(engine, facts.get("surroundings"))
         run.give_engine(engine, place)
     return run
@@ -163,6 +164,13 @@ def _results(folder: Path) -> Results:
     except CheckpointError as problem:
         warnings.warn(f"what was kept with the run is left out: {problem}", stacklevel=4)
         return Results()
+
+
+def _here(settings: Settings, plan: Plan, device: str | None, on: Any) -> Settings:
+    """With the shards of a plate that the devices here allow, which may be others than those it was begun on."""
+    if settings.shard is None or on is not None:
+        return settings
+    return replace(settings, shard=shards_here(settings.shard, device, plan, settings.chains))
 
 
 def _same_surroundings(engine: Engine, saved: Any) -> None:

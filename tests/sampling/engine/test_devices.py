@@ -111,7 +111,7 @@ print(json.dumps(dict(odd=odd, here=here, steps=run.draws["a"].shape[1])))
 
 # hosts of two devices each that make one run: a plate over all four, and chains over two groups of two
 TOGETHER = """
-import json, shutil, sys
+import json, os, shutil, signal, sys, threading, time
 sys.path[:0] = {paths!r}
 import conftest
 import jax
@@ -131,6 +131,15 @@ stop = lambda r: r.stop() if number == 1 and r.snapshot().draws_done >= 5 else N
 part = model.sample(**asked, on_start=lambda r: r.subscribe(stop))
 steps = part.kept.steps
 grid = model.sample(**asked, resume="auto")
+def interrupted(run):
+    if number == 0:
+        threading.Thread(target=wait_and_press, args=[run], daemon=True).start()
+def wait_and_press(run):
+    while run.kept.steps < 22:
+        time.sleep(.005)
+    os.kill(os.getpid(), signal.SIGINT)
+asked_more = asked | dict(draws=20_000, store=f"{{place}}/pressed")
+pressed = model.sample(**asked_more, on_start=interrupted)
 if number == 1:  # its folder was another than the first one's, and is lost
     shutil.rmtree(f"{{place}}/grid/host1")
 try:
@@ -143,6 +152,7 @@ np.savez(f"{{place}}/{{number}}.npz", plate=plate.draws["p"], grid=grid.draws["p
          pooled=pooled.draws["mu"], scale=scale[0])
 rows = jax.tree.leaves(plate._engine.placed(plate._plan.inputs, by_chain=False))
 print(json.dumps(dict(odd=odd, lost=lost, devices=[plate.device, grid.device], stopped=[part.status, steps],
+                      pressed=[pressed.status, pressed.kept.steps],
                       rows=[list(v.addressable_shards[0].data.shape) for v in rows])))
 """
 
@@ -218,6 +228,7 @@ def test_hosts_share_a_plate_and_make_one_run(tmp_path):
         assert "plate 'n' in 4 parts of 3, of 2 hosts" in host["devices"][0]
         assert "in 2 parts of 6, 2 chains over 2 such groups of devices, of 2 hosts" in host["devices"][1]
         assert host["stopped"] == ["stopped", found[0]["stopped"][1]] and 25 <= host["stopped"][1] < 40
+        assert host["pressed"] == ["stopped", found[0]["pressed"][1]] and 22 <= host["pressed"][1] < 20_000
         assert [3] in host["rows"]
         assert "numbers of steps, [40, 0] (0: a host without the run" in host["lost"]
     one = gb.model(coins, data()).sample(**COINS_IN_PARTS)
@@ -229,6 +240,14 @@ def test_hosts_share_a_plate_and_make_one_run(tmp_path):
     assert (here["scale"] == here["scale"][:1]).all() and (here["scale"] != 1).any()
     tree = gb.joined(tmp_path / "grid")  # of which each has a copy
     np.testing.assert_array_equal(tree["posterior"]["p"].values, here["grid"])
+    # a copy goes on without the others
+    with pytest.warns(UserWarning, match="begun with shard='n:2', .* goes on with one device"):
+        left = gb.load(tmp_path / "pressed" / "host1", model=gb.model(coins, data()))
+    drawn = left.draws["p"].shape[1]
+    left.resume(5)
+    assert left.status == "finished" and left.draws["p"].shape[1] == drawn + 5
+    whole = gb.model(coins, data()).sample(**COINS_IN_PARTS | {"draws": drawn + 5})
+    np.testing.assert_allclose(left.draws["p"], whole.draws["p"], atol=1e-5)
 
 
 def test_data_are_sharded_within_chains(devices):

@@ -1,6 +1,7 @@
 """Which device to run on, and whether the draws will fit into memory."""
 
 import math
+import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -135,6 +136,30 @@ def choose_shards(plate: str, device: str | None, plan: Plan, chains: int = 1) -
     told = f"plate {plate!r} in {n} parts of {size // n}"
     told += f", {chains} chains over {groups} such groups of devices" if groups > 1 else ""
     return Place(used, told + (f", of {hosts} hosts" if hosts > 1 else ""), size, n)
+
+
+def shards_here(asked: str, device: str | None, plan: Plan, chains: int) -> str | None:
+    """What a run that was begun with the shards `asked` goes on with here: these; with other devices its plate
+    in as many parts as divide it; or on one device None, with a warning each. Raises `OptionError` as
+    `choose_shards` where that cannot be done in a program of several hosts."""
+    for shards in dict.fromkeys([asked, asked.rpartition(":")[0] or asked]):
+        try:
+            place = choose_shards(shards, device, plan, chains)
+        except OptionError:
+            continue
+        if shards != asked:
+            warnings.warn(_OTHERWISE.format(asked, place.reason), stacklevel=5)
+        return shards
+    if jax.process_count() > 1:
+        choose_shards(asked, device, plan, chains)
+    warnings.warn(_OTHERWISE.format(asked, "one device"), stacklevel=5)
+    return None
+
+
+_OTHERWISE = (
+    "the run was begun with shard={!r}, which the devices here do not allow; it goes on with {}. "
+    "What it draws from here on is as right, and equal to rounding at first"
+)
 
 
 def _numbers(plan: Plan) -> int:
