@@ -167,7 +167,7 @@ def _results(folder: Path) -> Results:
 
 
 def _here(settings: Settings, plan: Plan, device: str | None, on: Any) -> Settings:
-    """With the shards of a plate that the devices here allow, which may be others than those it was begun on."""
+    """With the shards of a plate that the devices here allow: others, maybe, than those it was begun on."""
     if settings.shard is None or on is not None:
         return settings
     return replace(settings, shard=shards_here(settings.shard, device, plan, settings.chains))

@@ -139,9 +139,9 @@ def choose_shards(plate: str, device: str | None, plan: Plan, chains: int = 1) -
 
 
 def shards_here(asked: str, device: str | None, plan: Plan, chains: int) -> str | None:
-    """What a run that was begun with the shards `asked` goes on with here: these; with other devices its plate
-    in as many parts as divide it; or on one device None, with a warning each. Raises `OptionError` as
-    `choose_shards` where that cannot be done in a program of several hosts."""
+    """What a run that was begun with the shards `asked` goes on with here: these; with other devices its
+    plate in as many parts as divide it; or on one device None, with a warning each. Raises `OptionError`
+    as `choose_shards` where that cannot be done in a program of several hosts."""
     for shards in dict.fromkeys([asked, asked.rpartition(":")[0] or asked]):
         try:
             place = choose_shards(shards, device, plan, chains)
