@@ -72,7 +72,7 @@ def test_nothing_is_noted_where_nothing_fails():
     assert not [n for n in model.notes if "failed" in n]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failed_analysis_is_a_note(fault, monkeypatch):
     monkeypatch.setattr(fault, fail)

@@ -152,7 +152,7 @@ def test_a_run_of_an_imputed_model():
     assert run.to_datatree()["observed_data"]["y"].shape == (N,)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("gone", [[1], [1, 3], [0, 1, 3]])
 @pytest.mark.parametrize("what", ["mask", "scale", "scope", "events"])
 def test_imputation_under_handlers_of_the_model(what, gone):

@@ -32,7 +32,7 @@ def check_gradient(seed: int) -> None:
     np.testing.assert_allclose(found, jax.grad(fn)(x), rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_replay_of_random_programs(seed: int):
     check_replay(seed)
@@ -46,7 +46,7 @@ def test_replay_and_gradients_of_many_programs(start: int):
         check_gradient(seed)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_gradients_of_random_programs(seed: int):
     check_gradient(seed)

@@ -34,7 +34,7 @@ def compare(p, c, rtol):
     return len(expected)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("p", SINGLE, ids=IDS)
 def test_natural_parameters_in_single_precision(p):
     assert compare(p, gb.model(p.model).conditional(p.site), 1e-4) >= 1

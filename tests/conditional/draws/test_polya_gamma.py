@@ -31,7 +31,7 @@ def laplace(b, c, t):
 CASES = [(1, 0.0), (1, 2.5), (1, 11.0), (1, 14.0), (0.3, 1.0), (7, -4.0), (81, 3.0), (2.5, 30.0), (1e4, 1.0)]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("b", "c"), CASES)
 def test_variates_have_the_moments_and_the_laplace_transform(b, c):
     kinds = [{}] + [{"whole": True}] * (b >= 1) + [{"unit": True}] * (b == 1)

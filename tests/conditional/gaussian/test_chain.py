@@ -66,7 +66,7 @@ def around(found, noise):
     return factor.backward(factor.forward(found["information"][..., None]) + noise[..., None])[..., 0]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("model", "reach"), CHAINS, ids=[m.__name__ for m, _ in CHAINS])
 def test_a_chain_is_the_dense_gaussian(model, reach):
     with jax.enable_x64(True):

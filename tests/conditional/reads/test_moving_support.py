@@ -49,7 +49,7 @@ STAND = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [*MOVE, *STAND])
 def test_what_moves(name):
     def model():

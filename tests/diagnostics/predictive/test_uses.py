@@ -138,7 +138,7 @@ def test_the_density_that_kernels_have(name):
     np.testing.assert_allclose(found - found[0], truth - truth[0], atol=2e-4)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @EVERY
 def test_conditionals(name):
     row, model, v = ROWS[name], model_of(name), state_of(ROWS[name], 7)
@@ -154,7 +154,7 @@ def test_conditionals(name):
     np.testing.assert_allclose(found, truth - logsumexp(truth, 1, keepdims=True), atol=2e-4)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @EVERY
 def test_marginals(name):
     row, model = ROWS[name], model_of(name)

@@ -13,7 +13,7 @@ from helpers.models.hierarchies import EFFECT, ERROR, eight_schools
 POWERS = (1.0, 0.5, -0.5, -1.0)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("knee", [-2.0, 0.0, 3.0])
 def test_there_and_back_with_the_slope_of_the_way(power, knee):

@@ -69,7 +69,7 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("filled", [False, True])
 def test_evaluation_agrees_with_the_program(program, filled):

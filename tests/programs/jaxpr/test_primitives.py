@@ -68,7 +68,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", CASES)
 def test_numpy_computes_what_jax_computes(case):
     fn, *operands = CASES[case]

@@ -31,7 +31,7 @@ BODIES = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_flattened_scan_computes_the_same_and_loops_over_recurrences_only(name, reverse):

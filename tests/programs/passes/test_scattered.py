@@ -41,7 +41,7 @@ def _inner(jaxpr):
                 yield from _inner(p.jaxpr)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_no_scatter_of_what_latents_decide_is_left_and_numbers_stay(write):
     closed = jax.make_jaxpr(write)(X, V, AT)
