@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from helpers.models.sampling_models import (
     mixed,
     rates,
 )
+from helpers.readers.committed import committed
 
 DEVICES = """
 import json, sys
@@ -156,6 +158,19 @@ print(json.dumps(dict(odd=odd, lost=lost, devices=[plate.device, grid.device], s
                       rows=[list(v.addressable_shards[0].data.shape) for v in rows])))
 """
 
+LOST = """
+import sys
+sys.path[:0] = {paths!r}
+import conftest
+import jax
+place, number, address = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+jax.distributed.initialize(address, num_processes=2, process_id=number, heartbeat_timeout_seconds=10)
+from helpers.models.sampling_models import COINS_IN_PARTS, coins, data
+import gibbsite as gb
+asked = COINS_IN_PARTS | dict(draws=1_000_000, shard="n", chunk=20, store=f"{{place}}/lost")
+gb.model(coins, data()).sample(**asked)
+"""
+
 
 def said(program, *arguments, **variables):
     program = program.format(paths=[str(TESTS)])
@@ -248,6 +263,35 @@ def test_hosts_share_a_plate_and_make_one_run(tmp_path):
     assert left.status == "finished" and left.draws["p"].shape[1] == drawn + 5
     whole = gb.model(coins, data()).sample(**COINS_IN_PARTS | {"draws": drawn + 5})
     np.testing.assert_allclose(left.draws["p"], whole.draws["p"], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_what_hosts_had_drawn_in_common_outlives_one(tmp_path):
+    """One is killed, JAX ends the other; either's copy goes on from its last commit, on this machine."""
+    address, folders = free_address(), [tmp_path / "lost" / f"host{k}" for k in range(2)]
+    program = LOST.format(paths=[str(TESTS)])
+    hosts = [
+        subprocess.Popen([sys.executable, "-c", program, tmp_path, str(k), address], stderr=subprocess.PIPE)
+        for k in range(2)
+    ]
+    try:
+        while any(committed(folder) < 100 for folder in folders):
+            assert all(host.poll() is None for host in hosts)
+        hosts[1].kill()
+        assert hosts[1].wait() == -signal.SIGKILL
+        assert hosts[0].wait(120) != 0
+    finally:
+        for host in hosts:
+            host.kill()
+            host.communicate()
+    one = gb.model(coins, data()).sample(**COINS_IN_PARTS | {"draws": 100 - COINS_IN_PARTS["warmup"]})
+    for folder in folders:
+        with pytest.warns(UserWarning, match="begun with shard='n', .* goes on with one device"):
+            left = gb.load(folder, model=gb.model(coins, data()))
+        drawn = left.draws["p"].shape[1]
+        left.resume(10)
+        assert left.status == "finished" and left.draws["p"].shape[1] == drawn + 10
+        np.testing.assert_allclose(left.draws["p"][:, : one.draws["p"].shape[1]], one.draws["p"], atol=1e-5)
 
 
 def test_data_are_sharded_within_chains(devices):
