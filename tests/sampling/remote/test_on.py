@@ -4,6 +4,8 @@ import itertools
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -22,6 +24,7 @@ import pytest
 from gibbsite.errors import GibbsiteError, ModelError, OptionError
 from gibbsite.sampling.remote import pieces, worker
 from gibbsite.sampling.remote.pieces import TRIES
+from helpers import TESTS
 from helpers.executors import Here
 from helpers.models.sampling_models import AT_WORKERS as OPTIONS
 from helpers.models.sampling_models import SCHOOLS as Y
@@ -56,6 +59,63 @@ def test_it_is_one_run(whole, model):
 
 def test_lost_workers_change_nothing(model, whole):
     same(model.sample(on=Here(lambda call: call % 5 == 2), **OPTIONS), whole)
+
+
+class Pressed(Here):
+    """One of its workers is interrupted in the middle of a piece."""
+
+    def submit(self, fn, *arguments):
+        found = super().submit(fn, *arguments)
+        if self.calls != 7:
+            return found
+        pressed = Future()
+        pressed.set_exception(KeyboardInterrupt())
+        return pressed
+
+
+def test_an_interrupted_worker_changes_nothing(model, whole):
+    same(model.sample(on=Pressed(), **OPTIONS), whole)
+
+
+GROUP = """
+import os, signal, sys, threading
+sys.path[:0] = {paths!r}
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from helpers.models.sampling_models import AT_WORKERS as OPTIONS, SCHOOLS, mixed
+
+def main():
+    import conftest
+    import gibbsite as gb
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        workers = lambda: [p.pid for p in pool._processes.values()]
+        seen = []
+        def press(run):
+            if run.draws["mu"].shape[1] > 10 and not seen:
+                seen.append(workers())
+                os.killpg(os.getpgrp(), signal.SIGINT)
+        run = gb.model(mixed, SCHOOLS).sample(
+            on=pool, chunk=10, store=sys.argv[1], on_start=lambda run: run.subscribe(press),
+            **OPTIONS | dict(draws=100_000))
+        assert run.status == "stopped" and 10 < run.draws["mu"].shape[1] < 100_000, run
+        run.resume(5)
+        assert run.status == "finished" and workers() == seen[0]
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_an_interrupt_reaches_a_pool_and_does_it_no_harm(model, whole, tmp_path):
+    """As in a terminal, or of a notebook's kernel, whose whole group gets it: the worker goes on."""
+    program = tmp_path / "program.py"
+    program.write_text(GROUP.format(paths=[str(TESTS)]))
+    command = [sys.executable, str(program), str(tmp_path / "run")]
+    done = subprocess.run(command, start_new_session=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = gb.load(tmp_path / "run").draws["mu"]
+    n = min(told.shape[1], 120)
+    np.testing.assert_array_equal(told[:, :n], whole.draws["mu"][:, :n])
 
 
 def test_chunks_change_nothing(model, whole):

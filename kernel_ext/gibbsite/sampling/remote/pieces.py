@@ -239,3 +239,7 @@ def _outcome(future: Any) -> Any:
         return future.result()
     except (Exception, CancelledError) as error:  # of whatever engine it is
         return error
+    except (KeyboardInterrupt, SystemExit) as error:
+        if threading.current_thread() is threading.main_thread():
+            raise
+        return error  # the worker's: this process's own are met by its main thread

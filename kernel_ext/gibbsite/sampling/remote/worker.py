@@ -7,6 +7,7 @@ and one that dies takes nothing with it.
 import hashlib
 import os
 import pickle
+import signal
 import socket
 import struct
 import subprocess
@@ -15,8 +16,10 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import parent_process
 from typing import IO, Any
 
 import jax
@@ -27,6 +30,7 @@ from gibbsite.programs.jaxpr.compiling import Surroundings, compiled
 from gibbsite.storage import checkpoint
 
 _KEPT = 8
+_REST = 60.0
 _programs: OrderedDict[str, Callable[..., Any]] = OrderedDict()
 _making = threading.Lock()
 _forked = False
@@ -73,8 +77,13 @@ def stepped(
     `attempt` is another text in every call: there are engines that take equal calls for one. Raises nothing
     of the program's: an exception here is one of the engine's.
     """
-    if _forked:
-        return _process().call(name, body, state, steps, sweeps, attempt)
+    with _interrupts.left():
+        if _forked:
+            return _process().call(name, body, state, steps, sweeps, attempt)
+        return _stepped(name, body, state, steps, sweeps)
+
+
+def _stepped(name: str, body: bytes | None, state: Sequence[np.ndarray], steps: int, sweeps: int) -> Answer:
     me = f"{socket.gethostname()}:{os.getpid()}"
     try:
         program = _program(name, body)
@@ -91,6 +100,35 @@ def stepped(
         return Answer("done", me, new, tuple(r[:steps] for r in records), seconds, compiling)
     except Exception as error:
         return Answer("raised", me, text=_told(error))
+
+
+class _Interrupts:
+    """SIGINT in a process that another made for its pool: a key that is pressed, or a kernel that is
+    interrupted, reaches all processes of a group. What is to end, that process says: from a piece's beginning
+    until a minute after its end, when the next would be there, this one does nothing of its own accord."""
+
+    def __init__(self) -> None:
+        self._until, self._former = float("-inf"), None
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        self._until = float("inf")
+        if parent_process() is not None and threading.current_thread() is threading.main_thread():
+            set_here = signal.getsignal(signal.SIGINT)
+            if callable(set_here) and set_here != self._met:
+                self._former = set_here
+                signal.signal(signal.SIGINT, self._met)
+        try:
+            yield
+        finally:
+            self._until = time.monotonic() + _REST
+
+    def _met(self, number: int, frame: Any) -> None:
+        if self._former is not None and time.monotonic() > self._until:
+            self._former(number, frame)
+
+
+_interrupts = _Interrupts()
 
 
 class _Refused(Exception):
@@ -192,6 +230,7 @@ def _process() -> _Process:
 
 def serve() -> None:
     """Answer what comes by standard input until it ends; what models print goes to standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # that of who asks
     asked, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:
