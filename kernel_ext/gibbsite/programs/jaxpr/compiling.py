@@ -24,6 +24,7 @@ _FILE = "took.json"
 _MOST, _LAST, _MOST_BYTES = 64, 5, 100_000
 # programs of a size within this factor are alike; what they take goes with their size
 _ALIKE = 2.0
+_adding = threading.Lock()
 _logger = logging.getLogger("gibbsite")
 
 
@@ -44,11 +45,12 @@ class Took:
 
     def add(self, sort: str, size: int, seconds: float) -> None:
         """Remember what a program took."""
-        rows = [*self._read(), (sort, size, round(seconds, 3))][-_MOST:]
-        try:
-            put(self._path, json.dumps(rows).encode())
-        except OSError as error:  # the cache of compiled programs, in the same folder, tells of it
-            _logger.debug("cannot remember how long compiling took: %s", error)
+        with _adding:  # of two processes at once, one may be forgotten
+            rows = [*self._read(), (sort, size, round(seconds, 3))][-_MOST:]
+            try:
+                put(self._path, json.dumps(rows).encode())
+            except OSError as error:  # the cache of compiled programs, in the same folder, tells of it
+                _logger.debug("cannot remember how long compiling took: %s", error)
 
     def _read(self) -> list[tuple[str, int, float]]:
         try:
