@@ -252,6 +252,21 @@ def test_moments_of_a_family_are_those_of_its_draws():
             np.testing.assert_allclose(drawn.var(0), variance, rtol=0.25, err_msg=name)
 
 
+def curve(root, y):
+    S("y", dist.Normal(S("f", dist.MultivariateNormal(jnp.zeros(len(y)), scale_tril=root)), 0.5), obs=y)
+
+
+def test_moments_of_more_elements_than_go_at_once():
+    apart = np.subtract.outer(np.arange(20), np.arange(20)) / 4
+    prior = np.exp(-(apart**2) / 2) + 0.01 * np.eye(20)
+    y = noise(20)
+    with jax.enable_x64(True):
+        moments = gb.model(curve, np.linalg.cholesky(prior), y).marginal("f").moments({})["f"]
+    gain = prior @ np.linalg.inv(prior + 0.25 * np.eye(20))
+    np.testing.assert_allclose(moments.mean, gain @ y, atol=1e-8)
+    np.testing.assert_allclose(moments.variance, np.diag(prior - gain @ prior), atol=1e-8)
+
+
 def changes(y):
     """A change point, the levels on both sides, and an indicator of a slope."""
     o = S("o", dist.HalfNormal(1.0))

@@ -82,12 +82,16 @@ def _variances(factor: Bordered, like: Vector) -> Vector:
         if not part.size:
             continue
 
-        def one(unit: Any, role: str = role, part: Any = part) -> Vector:
-            return squares(zero._replace(**{role: jnp.broadcast_to(unit, part.shape)}))
+        def several(out: Vector, places: Any, role: str = role, part: Any = part) -> tuple[Vector, None]:
+            def one(unit: Any) -> Vector:
+                return squares(zero._replace(**{role: jnp.broadcast_to(unit, part.shape)}))
 
-        units = jnp.eye(part.shape[-1], dtype=part.dtype)
-        found = lax.map(one, units, batch_size=_AT_ONCE)
-        out = jax.tree.map(lambda a, b: a + jnp.sum(b, 0), out, found)
+            found = jax.vmap(one)(jax.nn.one_hot(places, part.shape[-1], dtype=part.dtype))
+            return jax.tree.map(lambda a, b: a + jnp.sum(b, 0), out, found), None
+
+        # places beyond the last are no unit at all
+        blocks = jnp.arange(-(-part.shape[-1] // _AT_ONCE) * _AT_ONCE).reshape(-1, _AT_ONCE)
+        out, _ = lax.scan(several, out, blocks)
     return out
 
 

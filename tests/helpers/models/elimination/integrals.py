@@ -136,6 +136,29 @@ def process(t, y):
     S("y", dist.Normal(f, o), obs=y)
 
 
+def areas(pairs, y):
+    """An intrinsic autoregression over a map (ICAR), its sum held near zero, around a mean."""
+    tau, o = S("tau", dist.Gamma(2.0, 1.0)), S("o", dist.HalfNormal(1.0))
+    mu = S("mu", dist.Normal(0, 5))
+    with plate("areas", len(y)):
+        x = S("x", dist.ImproperUniform(dist.constraints.real, (), ()))
+    apart = jnp.sum((x[pairs[:, 0]] - x[pairs[:, 1]]) ** 2)
+    numpyro.factor("neighbours", (len(y) - 1) / 2 * jnp.log(tau) - tau * apart / 2)
+    numpyro.factor("sum", dist.Normal(0, 0.01 * len(y)).log_prob(x.sum()))
+    S("y", dist.Normal(mu + x, o), obs=y)
+
+
+def scaled_areas(pairs, y):
+    """The same on a scale of one under a proper prior, and scaled by its standard deviation."""
+    sd, o = S("sd", dist.HalfNormal(1.0)), S("o", dist.HalfNormal(1.0))
+    mu = S("mu", dist.Normal(0, 5))
+    x = S("x", dist.Normal(0, 10).expand([len(y)]).to_event(1))
+    with plate("edges", len(pairs)):
+        numpyro.factor("neighbours", dist.Normal(0, 1).log_prob(x[pairs[:, 0]] - x[pairs[:, 1]]))
+    numpyro.factor("mean", dist.Normal(0, 0.01).log_prob(x.mean()))
+    S("y", dist.Normal(mu + sd * x, o), obs=y)
+
+
 def regression(X, y):
     """Coefficients whose prior is scaled by the noise: normal–inverse-gamma."""
     tau = S("tau", dist.HalfCauchy(1.0))
@@ -160,6 +183,9 @@ def noise(*shape):
 
 
 _G = np.arange(20) % 5
+# a grid of four rows of five areas
+_EAST = [(i, i + 1) for i in range(20) if i % 5 < 4]
+_GRID = np.array([*_EAST, *((i, i + 5) for i in range(15))])
 GAUSSIAN = {
     "walk": Case(walk, (noise(18).cumsum(),), ("x",), {"s": 0.3, "o": 0.7}, "18 steps of 1"),
     "second_order": Case(second_order, (noise(18),), ("x",), {"s": 0.3, "o": 0.7}, "9 steps of 2"),
@@ -213,6 +239,8 @@ GAUSSIAN = {
     "factors": Case(
         factors, (noise(7, 3),), ("f",), {"load": noise(3, 2), "o": np.array([0.5, 0.8, 1.1])}, "7 groups"
     ),
+    "areas": Case(areas, (_GRID, noise(20)), ("mu", "x"), {"tau": 1.4, "o": 0.6}, "21 together"),
+    "scaled_areas": Case(scaled_areas, (_GRID, noise(20)), ("mu", "x"), {"sd": 0.7, "o": 0.6}, "21 together"),
     "process": Case(process, (np.linspace(0, 3, 9), noise(9)), ("f",), {"ell": 0.8, "s": 1.2, "o": 0.5}),
 }
 SCALED = {
