@@ -447,3 +447,22 @@ def test_gamma_variates_are_those_that_end(monkeypatch):
         2 / np.exp(flat(run.draws["a"]))[:, None] ** 2,
     )
     agrees(flat(p.draws["z"]), flat(run.draws["a"])[:, None], 9 / 7)
+
+
+def test_sites_without_elements():
+    """No value is missing in these data: the model imputes none."""
+
+    def model(x, y, gaps=0):
+        a = numpyro.sample("a", dist.Normal(0, 5))
+        numpyro.deterministic("filled", jnp.zeros(gaps) + a)
+        missing = numpyro.sample("missing", dist.Normal(0, 1).expand([gaps]).to_event(1))
+        x = jnp.concatenate([x, missing])
+        numpyro.sample("y", dist.Normal(a * x, 1).to_event(1), obs=y)
+
+    x = RNG.normal(size=70)
+    run = gb.model(model, x, x + RNG.normal(size=70)).sample(draws=100, warmup=50, chains=2)
+    assert list(run.summary().index) == ["a"]
+    p = run.predict()
+    assert p.draws["y"].shape == (2, 100, 70) and p.draws["filled"].shape == (2, 100, 0)
+    agrees(flat(p.draws["y"]), flat(run.draws["a"])[:, None] * x, 1.0)
+    assert np.isfinite(run.elpd().elpd) and len(run.checks().statistics)

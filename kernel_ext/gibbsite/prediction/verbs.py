@@ -116,9 +116,8 @@ def _result(
     )
     one = {n: np.asarray(flat[n])[:1] for n in needed if n in flat}
     one = {n: _series(v, recipe, n) for n, v in one.items()}
-    one = {
-        n: v for n, v in one.items() if v.shape[1:] != (0,) and not (n in recipe.series and not v.shape[1])
-    }
+    nothing = {n for n, v in one.items() if v.shape[1:] == (0,) or (n in recipe.series and not v.shape[1])}
+    one = {n: v for n, v in one.items() if n in recipe.known or n not in nothing}
     ask = replace(ask, recipe=replace(recipe, series=frozenset(n for n in recipe.series if n in one)))
     each = bytes_per_draw(ask, one, held.values)
     count, words = thinned(leading, wanted, each, MOST_BYTES if folder is None else sys.maxsize)

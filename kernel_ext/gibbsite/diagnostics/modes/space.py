@@ -116,7 +116,7 @@ class Space:
         for name, shape in self.smooth.items():
             size = int(np.prod(shape, dtype=np.int64))
             site = self.density.sites[name]
-            part = jnp.asarray(x[:, at : at + size]).reshape(-1, *shape)
+            part = jnp.asarray(x[:, at : at + size]).reshape(len(x), *shape)
             out[name] = np.asarray(transform_to(site.support)(part)).astype(site.dtype)
             at += size
         return out

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -15,7 +14,7 @@ from gibbsite.diagnostics.predictive.probabilities import all_latents, density_o
 from gibbsite.elimination import CHANGED, Own, Pointwise, TableMarginal, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.compat import Literal, side_by_side
 from gibbsite.programs.jaxpr.compiling import for_once, lowered
 
 _AT_ONCE = 16
@@ -168,7 +167,7 @@ def _evaluated(
     states = {n: jnp.asarray(v) for n, v in all_latents(plan, draws).items()}
 
     def all_draws(states: Any, data: Any) -> Any:
-        return jax.lax.map(lambda s: found(s, data), states, batch_size=at_once)
+        return side_by_side(lambda s: found(s, data), states, at_once)
 
     shape = next(iter(draws.values())).shape[:2]
     numbers = shape[0] * shape[1] * sum(np.size(v) for v in plan.observed.values())

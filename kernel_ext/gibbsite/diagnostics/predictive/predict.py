@@ -13,6 +13,7 @@ from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.tails import in_tails
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.compat import side_by_side
 from gibbsite.programs.jaxpr.compiling import for_once, lowered
 from gibbsite.storage.draws import empty_like
 
@@ -23,7 +24,7 @@ def ungrouped(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Draws of latent sites by the model's own names, leading axis chain × draw."""
     flat = {}
     for name, v in draws.items():
-        v = v.reshape(-1, *v.shape[2:])
+        v = v.reshape(v.shape[0] * v.shape[1], *v.shape[2:])
         stacked = plan.groups.get(name, ())
         if _latent(plan, name):
             members = stacked or plan.members.get(name)
@@ -54,7 +55,7 @@ def _at_draws(
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), shape[0] * shape[1])
 
     def all_draws(keys: Any, values: Any, given: Any) -> Any:
-        return jax.lax.map(lambda kv: fn(*kv, given), (keys, values), batch_size=_AT_ONCE)
+        return side_by_side(lambda kv: fn(*kv, given), (keys, values), _AT_ONCE)
 
     numbers = len(keys) * sum(np.size(v) for v in plan.observed.values())
     with handlers_alone:

@@ -123,7 +123,7 @@ def _measured(plan: Plan, density: Density, gibbs: Sequence[str]) -> MissingFrac
 
 
 def _middle(density: Density, name: str, draws: np.ndarray) -> np.ndarray:
-    flat = draws.reshape(-1, *draws.shape[2:])
+    flat = draws.reshape(draws.shape[0] * draws.shape[1], *draws.shape[2:])
     return flat[-1] if density.sites[name].discrete else flat.mean(axis=0)
 
 

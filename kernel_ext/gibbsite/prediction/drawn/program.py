@@ -20,6 +20,7 @@ from gibbsite.errors import StoreError
 from gibbsite.inputs.table import ANEW
 from gibbsite.prediction.drawn.asking import Asking
 from gibbsite.prediction.drawn.forward import Forward, Recipe
+from gibbsite.programs.jaxpr.compat import side_by_side
 from gibbsite.programs.jaxpr.compiling import for_once, lowered
 
 MOST_BYTES = 2 * 2**30
@@ -174,6 +175,6 @@ def drawn(
 
 def _program(ask: Ask, side: int) -> Callable[..., Any]:
     def run(keys: Any, values: Any, held: Any, arrays: Any) -> Any:
-        return jax.lax.map(lambda kv: ask.at(kv[0], kv[1], held, arrays), (keys, values), batch_size=side)
+        return side_by_side(lambda kv: ask.at(kv[0], kv[1], held, arrays), (keys, values), side)
 
     return run

@@ -434,6 +434,25 @@ def bind_primitive(primitive: Any, operands: Sequence[Any], params: Any) -> list
     return list(out) if primitive.multiple_results else [out]
 
 
+def side_by_side(fn: Callable[[Any], Any], xs: Any, at_once: int) -> Any:
+    """`fn` of every row of a tree, `at_once` rows by one call: `lax.map`, which cannot put results together
+    that have no elements (a table without rows, a site of a plate of size 0)."""
+    tree, blanks = None, list[Any]()
+
+    def with_elements(x: Any) -> list[Any]:
+        nonlocal tree, blanks
+        leaves, tree = jax.tree.flatten(fn(x))
+        blanks = [None if jax.numpy.size(leaf) else leaf for leaf in leaves]
+        return [leaf for leaf, blank in zip(leaves, blanks, strict=True) if blank is None]
+
+    found = iter(jax.lax.map(with_elements, xs, batch_size=at_once))
+    rows = len(jax.tree.leaves(xs)[0])
+    assert tree is not None
+    return jax.tree.unflatten(
+        tree, [next(found) if b is None else jax.numpy.zeros((rows, *b.shape), b.dtype) for b in blanks]
+    )
+
+
 def staged() -> Any:
     """A context in which a program that is traced holds all its operations: within
     `jax.ensure_compile_time_eval`, each one on constants would be compiled and run by itself."""

@@ -48,6 +48,9 @@ def _short(tree: Any, worst: Mapping[str, np.ndarray]) -> tuple[Any, dict[str, i
     posterior, gone = tree["posterior"].to_dataset(), {}
     for name, values in list(posterior.data_vars.items()):
         count = math.prod(values.shape[2:])
+        if not count:  # ArviZ has no quantiles of nothing
+            posterior = posterior.drop_vars(name)
+            continue
         if values.dtype.kind not in "iub" or count <= _LISTED or name not in worst:
             continue
         at = np.asarray(worst[name])
@@ -62,8 +65,10 @@ def _short(tree: Any, worst: Mapping[str, np.ndarray]) -> tuple[Any, dict[str, i
         posterior[name] = (("chain", "draw", f"worst of {name}"), flat)
         posterior = posterior.assign_coords({f"worst of {name}": labels})
         gone[str(name)] = count - len(at)
-    order = [n for n in tree["posterior"].data_vars]
-    return (type(tree).from_dict({"posterior": posterior[order]}), gone) if gone else (tree, gone)
+    order = [n for n in tree["posterior"].data_vars if n in posterior]
+    if not gone and len(order) == len(tree["posterior"].data_vars):
+        return tree, gone
+    return type(tree).from_dict({"posterior": posterior[order]}), gone
 
 
 def _decimals(error: float) -> int:

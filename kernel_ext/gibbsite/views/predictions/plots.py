@@ -40,7 +40,7 @@ _DRAWN = CHAINS[0]
 def plots_of(prediction: Prediction, name: str) -> Rows:
     """What is plotted of one site."""
     draws = {**prediction.draws, **prediction.derived_values()}[name]
-    flat = draws.reshape(-1, *draws.shape[2:])
+    flat = draws.reshape(draws.shape[0] * draws.shape[1], *draws.shape[2:])
     at = np.linspace(0, len(flat) - 1, min(len(flat), REPLICATES)).round().astype(int)
     data = prediction.facts.observed.get(name)
     if prediction.facts.group != "predictions" and (data is not None or flat[0].size > 1):
