@@ -1,6 +1,6 @@
 """AutoGibbs's evaluation: a mixture, a hidden Markov model and an infinite mixture, at growing sizes.
 
-    python benchmarks/autogibbs_table.py [sizes]
+    python benchmarks/autogibbs_table.py [models] [sizes]
 
 Models after Gabler (2020), master's thesis, §4.3; the infinite mixture is a stick truncated at K=10. Per
 model and number of observations: seconds from the function to the discrete site's conditional (extraction),
@@ -88,12 +88,14 @@ def measure(fn, x, start_at):
 
 
 if __name__ == "__main__":
-    sizes = [int(n) for n in sys.argv[1:]] or SIZES
+    sizes = [int(n) for n in sys.argv[1:] if n.isdecimal()] or SIZES
+    models = {"GMM": gmm, "HMM": hmm, "IMM": imm}
+    names = [n for n in sys.argv[1:] if n in models] or list(models)
     print("| model | N | extraction, s | sampling, s | worst R-hat | least ESS of 2000 |")
     print("|---|---|---|---|---|---|")
-    for name, fn in (("GMM", gmm), ("HMM", hmm), ("IMM", imm)):
+    for name in names:
         for n in sizes:
-            extraction, sampling, rhat, ess = measure(fn, data(name, n), STARTS.get(name))
+            extraction, sampling, rhat, ess = measure(models[name], data(name, n), STARTS.get(name))
             print(
                 f"| {name} | {n} | {extraction:.2f} | {sampling:.1f} | {rhat:.2f} | {ess:.0f} |", flush=True
             )

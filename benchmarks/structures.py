@@ -1,20 +1,26 @@
 """Numbers of change points and of components, by chains between structures and by reversible jumps by hand.
 
-    python benchmarks/structures.py coal|galaxies|many [draws]
+    python benchmarks/structures.py coal|neal|galaxies|dpmm [draws]
+    python benchmarks/structures.py acidity|enzyme FILE [draws]
+    python benchmarks/structures.py many [known ...]
 
 `coal`: accidents in British coal mines by year (Jarrett 1979), an unknown number of steps in the rate (after
-Green 1995), beside the exact answer: a sum over all segmentations (Fearnhead 2006). `galaxies`: velocities in
-1000 km/s with the priors of Richardson and Green (1997), beside their table 1. Both beside a reversible jump
-written for this one model. `many`: compiling, memory and time of a draw as more structures are known.
-Seconds are of the processor; effective draws are p (1 - p) / error², the least over structures of 5 % and
-more.
+Green 1995), beside the exact answer: a sum over all segmentations (Fearnhead 2006). `neal`: Neal's nine
+points (2000) and any number of components, beside the sum over all partitions. `galaxies`: velocities in
+1000 km/s with the priors of Richardson and Green (1997), beside their table 1; `acidity` and `enzyme` are
+their other data, read from a file of one column under its name (the first are in R's package mclust). Coal
+and mixtures beside a reversible jump written for that one model. `dpmm`: a Dirichlet process's mixture (after
+Escobar and West 1995) of the galaxies, whose stick is broken 30 times, beside a collapsed sampler of all
+partitions: clusters in use; no structure changes. `many`: compiling, memory and time of a draw
+as more structures are known. Seconds are of the processor; effective draws are p (1 - p) / error², the least
+over structures of 5 % and more.
 """
 
 import resource
 import sys
 import time
 from functools import partial
-from math import comb
+from math import comb, factorial, perm
 
 import gibbsite
 import jax
@@ -36,7 +42,14 @@ GALAXIES = np.array([
     21701, 21814, 21921, 21960, 22185, 22209, 22242, 22249, 22314, 22374, 22495, 22746, 22747, 22888, 22914,
     23206, 23241, 23263, 23484, 23538, 23542, 23666, 23706, 23711, 24129, 24285, 24289, 24366, 24717, 24990,
     25633, 26960, 26995, 32065, 32789, 34279]) / 1000  # fmt: skip
-PUBLISHED = dict(enumerate((0.061, 0.128, 0.182, 0.199, 0.160, 0.109, 0.071, 0.040, 0.023, 0.013), 3))
+NEAL = np.array([-1.48, -1.40, -1.16, -1.08, -1.02, 0.14, 0.51, 0.53, 0.78])
+PUBLISHED = {
+    "galaxies": dict(enumerate((0.061, 0.128, 0.182, 0.199, 0.160, 0.109, 0.071, 0.040, 0.023, 0.013), 3)),
+    "acidity": dict(enumerate((0.082, 0.244, 0.236, 0.172, 0.118, 0.069, 0.037, 0.020, 0.011), 2)),
+    "enzyme": dict(enumerate((0.024, 0.290, 0.317, 0.206, 0.095, 0.041, 0.017, 0.007, 0.002), 2)),
+}
+SUMS = {"acidity": (155, 791.29), "enzyme": (245, 152.45)}  # how many, and their sum: are these the data?
+NOISE = 0.3  # of Neal's points
 STEPS, SHAPE, RATE, MOST = 3.0, 1.0, 0.55, 30  # rates of Gamma(1, .55): 1.8 a year, as Green's
 
 
@@ -53,7 +66,7 @@ def coal(y):
         sample("y", dist.Poisson(rate[segment]), obs=y)
 
 
-def galaxies(y):
+def mixture(y):
     span, middle = y.max() - y.min(), (y.max() + y.min()) / 2
     K = sample("K", dist.DiscreteUniform(1, MOST))
     beta = sample("beta", dist.Gamma(0.2, 10 / span**2))
@@ -64,6 +77,44 @@ def galaxies(y):
     with plate("n", len(y)):
         z = sample("z", dist.Categorical(g / g.sum()))
         sample("y", dist.Normal(mu[z], tau[z] ** -0.5), obs=y)
+
+
+def neal(y):
+    K = sample("K", dist.Poisson(2.0)) + 1
+    with plate("components", K):
+        mu = sample("mu", dist.Normal(0.0, 1.0))
+        g = sample("g", dist.Gamma(1.0, 1.0))
+    with plate("n", len(y)):
+        z = sample("z", dist.Categorical(g / g.sum()))
+        sample("y", dist.Normal(mu[z], NOISE), obs=y)
+
+
+def neal_exactly(y, most=20):
+    """P(K | y), K from 1: partitions of the points into t clusters, weighed by their evidences. The cluster
+    of the first point that is left is any subset of the rest."""
+    n = len(y)
+    weight = np.zeros(1 << n)
+    for mask in range(1, 1 << n):
+        mine = y[[i for i in range(n) if mask >> i & 1]]
+        cov = NOISE**2 * np.eye(len(mine)) + 1.0
+        log = -0.5 * (np.linalg.slogdet(2 * np.pi * cov)[1] + mine @ np.linalg.solve(cov, mine))
+        weight[mask] = factorial(len(mine)) * np.exp(log)
+    ways = np.zeros((n + 1, 1 << n))
+    ways[0, 0] = 1.0
+    for mask in range(1, 1 << n):
+        first = mask & -mask
+        rest = part = mask ^ first
+        while True:
+            ways[1:, mask] += weight[first | part] * ways[:-1, mask ^ first ^ part]
+            if not part:
+                break
+            part = (part - 1) & rest
+    # the prior's 1 / (K - 1)! and the weights' (K - 1)! / (K + n - 1)!, of which the first cancels
+    found = [
+        2.0 ** (K - 1) / factorial(K + n - 1) * sum(perm(K, t) * ways[t, -1] for t in range(1, min(K, n) + 1))
+        for K in range(1, most + 1)
+    ]
+    return np.array([0.0, *found]) / sum(found)
 
 
 def segment_evidence(total, length):
@@ -122,7 +173,7 @@ def coal_by_hand(y, steps, key):
     return lax.scan(step, start, random.split(key, steps))[1]
 
 
-def galaxies_by_hand(y, steps, key):
+def mixture_by_hand(y, steps, key):
     """Conjugate sweeps on padded plates, then birth or death of a component, labels summed out: `K` after
     each step."""
     y, here = jnp.asarray(y), jnp.arange(MOST)
@@ -172,6 +223,56 @@ def galaxies_by_hand(y, steps, key):
     return lax.scan(step, start, random.split(key, steps))[1]
 
 
+def dpmm(y, sticks=30):
+    alpha = sample("alpha", dist.Gamma(2.0, 4.0))
+    with plate("breaks", sticks - 1):
+        v = sample("v", dist.Beta(1.0, alpha))
+    with plate("components", sticks):
+        tau = sample("tau", dist.Gamma(2.0, 1.0))
+        mu = sample("mu", dist.Normal(20.0, 5.0 / jnp.sqrt(tau)))
+    w = jnp.concatenate([v, jnp.ones(1)]) * jnp.concatenate([jnp.ones(1), jnp.cumprod(1 - v)])
+    with plate("n", len(y)):
+        z = sample("z", dist.Categorical(w))
+        sample("y", dist.Normal(mu[z], tau[z] ** -0.5), obs=y)
+
+
+def dpmm_by_hand(y, sweeps, seed=0):
+    """Each point's cluster given all others, means and precisions integrated out; then the concentration by
+    Escobar and West's auxiliary variable: the number of clusters after each sweep."""
+    rng, n = np.random.default_rng(seed), len(y)
+    label, alpha, numbers = np.zeros(n, int), 1.0, []
+    size, total, squares = np.zeros(n), np.zeros(n), np.zeros(n)
+    size[0], total[0], squares[0] = n, (y - 20).sum(), ((y - 20) ** 2).sum()
+    half = np.arange(n + 1) / 2
+    constant = np.asarray(gammaln(2.5 + half) - gammaln(2.0 + half), np.float64)
+    for _ in range(sweeps):
+        for i in range(n):
+            x, k = y[i] - 20, label[i]
+            size[k], total[k], squares[k] = size[k] - 1, total[k] - x, squares[k] - x * x
+            used = np.flatnonzero(size)
+            seen = np.append(used, np.flatnonzero(size == 0)[0])
+            m, s, q = size[seen], total[seen], squares[seen]
+            m, s, q = (np.where(m == 0, 0.0, v) for v in (m, s, q))
+            # Student's: mean given precision is Normal(20, 25 / precision), precision Gamma(2, 1)
+            share = 1 / 25 + m
+            rate = 1 + (q - s * s / share) / 2
+            wide = rate * (1 + 1 / share)
+            log = np.log(np.where(m == 0, alpha, m)) + constant[m.astype(int)] - 0.5 * np.log(2 * wide)
+            log -= (2.5 + m / 2) * np.log1p((x - s / share) ** 2 / (2 * wide))
+            p = np.exp(log - log.max())
+            k = label[i] = seen[min(np.searchsorted(np.cumsum(p), rng.random() * p.sum()), len(p) - 1)]
+            if size[k] == 0:
+                total[k] = squares[k] = 0.0
+            size[k], total[k], squares[k] = size[k] + 1, total[k] + x, squares[k] + x * x
+        number = np.count_nonzero(size)
+        log_eta = np.log(rng.beta(alpha + 1, n))
+        odds = (2.0 + number - 1) / (n * (4.0 - log_eta))
+        more = rng.random() < odds / (1 + odds)
+        alpha = rng.gamma(2.0 + number - 1 + more) / (4.0 - log_eta)
+        numbers.append(number)
+    return np.array(numbers)
+
+
 def told(name, sizes, seconds, exact=None):
     """A row per sampler, of the number `[chain, draw]` after each step."""
     found, least = [], np.inf
@@ -197,7 +298,7 @@ def by_hand(fn, y, draws, exact=None):
     told("by hand", sizes, (time.process_time() - began) / 1.1, exact)
 
 
-def by_gibbsite(fn, y, name, draws, known, exact=None, schedule=None):
+def by_gibbsite(fn, y, name, draws, known, exact=None, schedule=None, more=0):
     began = time.process_time()
     run = gibbsite.model(fn, y).sample(
         draws=50, warmup=500, chains=2, seed=1, structures=[{name: k} for k in known], schedule=schedule
@@ -208,7 +309,7 @@ def by_gibbsite(fn, y, name, draws, known, exact=None, schedule=None):
     )
     began = time.process_time()
     run.resume(draws=draws)
-    told("Gibbsite", np.asarray(run.draws[name], int), time.process_time() - began, exact)
+    told("Gibbsite", more + np.asarray(run.draws[name], int), time.process_time() - began, exact)
     print(run.verdict)
 
 
@@ -235,17 +336,49 @@ def many(sizes):
         print(f"{count} known, {ended} at the end: {told}", flush=True)
 
 
-if __name__ == "__main__":
-    what, draws = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 20_000
+def column(name, path):
+    """The data of that name. Raises `SystemExit` where they are others."""
+    y = np.loadtxt(path, comments=("#", name))
+    number, total = SUMS[name]
+    if len(y) != number or abs(y.sum() - total) > 0.01:
+        sys.exit(f"{path}: {len(y)} numbers with sum {y.sum():.3f}; {name} has {number} with sum {total}")
+    return y
+
+
+def main(what, *given):
+    if what == "many":
+        return many([int(n) for n in given] or [5, 20])
+    y = {"coal": COAL, "neal": NEAL, "galaxies": GALAXIES, "dpmm": GALAXIES}.get(what)
+    if y is None:
+        y, given = column(what, given[0]), given[1:]
+    draws = int(given[0]) if given else 20_000
     if what == "coal":
-        truth = coal_exactly(COAL)
+        truth = coal_exactly(y)
         print("exact", "  ".join(f"{k}: {p:.4f}" for k, p in enumerate(truth) if p > 0.0005))
-        by_hand(coal_by_hand, COAL, 10 * draws, truth)
-        by_gibbsite(coal, COAL, "k", draws, range(8), truth)
-    elif what == "galaxies":
-        print("published", "  ".join(f"{k}: {p:.3f}" for k, p in PUBLISHED.items()))
-        by_hand(galaxies_by_hand, GALAXIES, 5 * draws)
-        rest = "Gibbs z (*) Conjugate beta (*) Conjugate mu (*) Conjugate tau (*) NUTS g"
-        by_gibbsite(galaxies, GALAXIES, "K", draws, range(3, 11), schedule=f"Structure K > {rest}")
+        by_hand(coal_by_hand, y, 10 * draws, truth)
+        by_gibbsite(coal, y, "k", draws, range(8), truth)
+    elif what == "neal":
+        truth = neal_exactly(y)
+        print("exact", "  ".join(f"{k}: {p:.4f}" for k, p in enumerate(truth) if p > 0.0005))
+        by_gibbsite(neal, y, "K", draws, range(7), truth, more=1)
+    elif what == "dpmm":
+        began = time.process_time()
+        numbers = np.stack([dpmm_by_hand(y, draws // 4, seed)[draws // 40 :] for seed in range(2)])
+        told("by hand", numbers, (time.process_time() - began) / 1.1)
+        run = gibbsite.model(dpmm, y).sample(draws=50, warmup=500, chains=2, seed=1)
+        print(run.model.schedule())
+        began = time.process_time()
+        run.resume(draws=draws)
+        used = (np.diff(np.sort(run.draws["z"], axis=-1), axis=-1) != 0).sum(axis=-1) + 1
+        told("Gibbsite", used, time.process_time() - began)
+        print(run.verdict)
     else:
-        many([int(n) for n in sys.argv[2:]] or [5, 20])
+        print("published", "  ".join(f"{k}: {p:.3f}" for k, p in PUBLISHED[what].items()))
+        by_hand(mixture_by_hand, y, 5 * draws)
+        rest = "Gibbs z (*) Conjugate beta (*) Conjugate mu (*) Conjugate tau (*) NUTS g"
+        known = [k for k, p in PUBLISHED[what].items() if p > 0.03]
+        by_gibbsite(mixture, y, "K", draws, known, schedule=f"Structure K > {rest}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
