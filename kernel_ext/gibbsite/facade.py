@@ -8,28 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 
-from gibbsite import sampling
-from gibbsite.checking import Check
-from gibbsite.conditional import Conditional, conditional_of
 from gibbsite.density import Density, Site
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import exchangeable, put_in_order
 from gibbsite.density.named import Named
-from gibbsite.elimination import Marginal, eliminable, marginal_of
 from gibbsite.errors import ModelError, OptionError, ScheduleError
-from gibbsite.graph import DependencyGraph, dependency_graph, element_blanket, plain_name
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import by_name, shown
+from gibbsite.ground.lazy_import import later
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.inputs.tables import Labels
 from gibbsite.modelling.analysis import Analysis, analysed
 from gibbsite.modelling.execution import Execution
 from gibbsite.modelling.forgotten import unused
-from gibbsite.modelling.reparam import checked_auto, fitting_reparams, reparameterised
 from gibbsite.modelling.transform import (
     carried_over,
     checked_values,
@@ -37,26 +32,59 @@ from gibbsite.modelling.transform import (
     intervened,
     shifted,
 )
-from gibbsite.plans.schedule.plan import Plan
-from gibbsite.plans.schedule.schedule import Schedule
-from gibbsite.prediction import of_runs
-from gibbsite.printing.statements.model_tape import tape_of_model
-from gibbsite.sampling import Run
-from gibbsite.sampling.options import Options, elsewhere
-from gibbsite.sampling.start import made
 from gibbsite.showing import Live
 from gibbsite.structure.model import Changing
-from gibbsite.tape.tape import Tape
+
+if TYPE_CHECKING:
+    from gibbsite.checking import Check
+    from gibbsite.conditional import Conditional
+    from gibbsite.elimination import Marginal
+    from gibbsite.graph import DependencyGraph
+    from gibbsite.plans.schedule.plan import Plan
+    from gibbsite.plans.schedule.schedule import Schedule
+    from gibbsite.sampling import Run
+    from gibbsite.sampling.options import Options
+    from gibbsite.tape.tape import Tape
+
+# what a model may be asked for is loaded when it is
+checking, conditional = later("gibbsite.checking"), later("gibbsite.conditional")
+elimination, graph, of_runs = (
+    later("gibbsite.elimination"),
+    later("gibbsite.graph"),
+    later("gibbsite.prediction.of_runs"),
+)
+reparam, sampling = later("gibbsite.modelling.reparam"), later("gibbsite.sampling")
+model_tape, options_of = (
+    later("gibbsite.printing.statements.model_tape"),
+    later("gibbsite.sampling.options"),
+)
+starting = later("gibbsite.sampling.start")
 
 _Method = TypeVar("_Method", bound=Callable)
 
 
+class _WithOptions(inspect.Signature):
+    """A method's signature with the options of a run, put together when `help` or a notebook asks for it."""
+
+    def __init__(self, method: Callable):
+        own = inspect.signature(method)
+        super().__init__(list(own.parameters.values()), return_annotation=own.return_annotation)
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The method's own parameters, and in the place of `**options` those of `made`."""
+        made = inspect.signature(starting.made).parameters
+        more = {n: made[n] for n in options_of.Options.__annotations__}
+        return MappingProxyType({**dict(list(super().parameters.items())[:-1]), **more})
+
+    def replace(self, **changes: Any) -> inspect.Signature:
+        """A plain signature, of which something is changed."""
+        whole = inspect.Signature(list(self.parameters.values()), return_annotation=self.return_annotation)
+        return whole.replace(**changes)
+
+
 def _with_options(method: _Method) -> _Method:
-    """The method with the options of a run in the signature that `help` and notebooks show."""
-    own = list(inspect.signature(method).parameters.values())
-    more = [p for n, p in inspect.signature(made).parameters.items() if n in Options.__annotations__]
-    signature = inspect.signature(method).replace(parameters=[*own[:-1], *more])
-    method.__signature__ = signature  # type: ignore[attr-defined]
+    method.__signature__ = _WithOptions(method)  # type: ignore[attr-defined]
     return method
 
 
@@ -134,9 +162,9 @@ class Model(Live):
             return f"# the source of {self.name!r} is not available"
 
     @cached_property
-    def graph(self) -> DependencyGraph:
+    def graph(self) -> "DependencyGraph":
         """The dependency graph: nodes, edges, plates, Markov blankets, independence queries."""
-        return dependency_graph(self.density, self.analysis.known, self.plate_labels).of(self)
+        return graph.dependency_graph(self.density, self.analysis.known, self.plate_labels).of(self)
 
     @property
     def labels(self) -> Labels:
@@ -155,7 +183,7 @@ class Model(Live):
 
     def element_name(self, site: str, index: Sequence[int]) -> str:
         """What an element is called: `alpha[Hennepin]`, `z[17]`."""
-        return plain_name(site, self.analysis.labelled(site, index))
+        return graph.plain_name(site, self.analysis.labelled(site, index))
 
     @property
     def observed(self) -> Mapping[str, np.ndarray]:
@@ -168,19 +196,19 @@ class Model(Live):
         return self.execution.generated
 
     @cached_property
-    def tape(self) -> Tape:
+    def tape(self) -> "Tape":
         """One run of the model as a list of statements with their values, printable; see `gibbsite.track`."""
-        return tape_of_model(self.fn, self.args, self.kwargs)
+        return model_tape.tape_of_model(self.fn, self.args, self.kwargs)
 
-    def conditional(self, site: str) -> Conditional:
+    def conditional(self, site: str) -> "Conditional":
         """What the latent `site` is drawn from given the rest.
 
         Raises `UnknownNameError` (a `KeyError`) for a name that does not exist and `ModelError` for a site
         that is not latent.
         """
-        return conditional_of(self.density, self._named(site))
+        return conditional.conditional_of(self.density, self._named(site))
 
-    def marginal(self, *sites: str, order: Sequence[str] | None = None) -> Marginal:
+    def marginal(self, *sites: str, order: Sequence[str] | None = None) -> "Marginal":
         """The density of everything but `sites`: discrete ones are summed out, continuous ones integrated
         out, exactly.
 
@@ -193,7 +221,7 @@ class Model(Live):
         if not sites:
             sites = tuple(n for n in self.density.latents if self.conditional(n).kind in ("finite", "chain"))
         if not sites:
-            sites = next(iter(eliminable(self.density)), ())
+            sites = next(iter(elimination.eliminable(self.density)), ())
         if not sites:
             raise ModelError(
                 f"model {self.name!r} has no discrete latent of finite support to sum out, and no continuous "
@@ -202,7 +230,7 @@ class Model(Live):
         if isinstance(order, str) or not isinstance(order, Sequence | None):
             raise OptionError(f"order must be a list of sites, not {shown(order)}")
         named = None if order is None else [self._named(s) for s in order]
-        return marginal_of(self.density, [self._named(s) for s in sites], named)
+        return elimination.marginal_of(self.density, [self._named(s) for s in sites], named)
 
     def _named(self, site: Any) -> str:
         return sensible.a_name("site", site, [*self.sites, *self.density.groups])
@@ -240,8 +268,8 @@ class Model(Live):
         """
         if not isinstance(choices, str) or named:
             choices = {**by_name("reparam", choices), **named}
-        left = checked_auto(self.density, choices)
-        changed = reparameterised(self.fn, self.density, left) if left else self.fn
+        left = reparam.checked_auto(self.density, choices)
+        changed = reparam.reparameterised(self.fn, self.density, left) if left else self.fn
         return self._of_one_posterior(self._remade(changed, self.kwargs))
 
     def ordered(self, site: str) -> "Model":
@@ -280,7 +308,7 @@ class Model(Live):
 
     def reparam_choices(self, site: str) -> tuple[str, ...]:
         """The parameterisations that fit a site, by name; none for a name that does not exist."""
-        return fitting_reparams(self.density, site)
+        return reparam.fitting_reparams(self.density, site)
 
     def _of_one_posterior(self, changed: "Model") -> "Model":
         """`changed`, a model of the same posterior in other coordinates."""
@@ -315,7 +343,7 @@ class Model(Live):
         return self.execution.summed_out
 
     @property
-    def eliminations(self) -> tuple[Marginal, ...]:
+    def eliminations(self) -> "tuple[Marginal, ...]":
         """What the model's own schedule eliminates sites by, or draws discrete ones jointly by; none under
         the default policy."""
         return self.execution.eliminations
@@ -334,9 +362,9 @@ class Model(Live):
 
         Per site the indices, or None for "any": see `gibbsite.graph.element_blanket`.
         """
-        return element_blanket(self.density, site, index)
+        return graph.element_blanket(self.density, site, index)
 
-    def schedule(self, text: Any = None, **options: Any) -> Schedule:
+    def schedule(self, text: Any = None, **options: Any) -> "Schedule":
         """Which kernel updates which sites, in which order and why; checked against the model.
 
         `text` is a schedule such as `"Gibbs z (*) NUTS [w mu]"`, a list of `update(…)`, or None for the
@@ -344,12 +372,12 @@ class Model(Live):
         """
         return self.execution.schedule(text, **options)
 
-    def plan(self, schedule: Any = None) -> Plan:
+    def plan(self, schedule: Any = None) -> "Plan":
         """The model and a schedule, ready to run."""
         return replace(self.execution.plan(schedule), origin=self)
 
     @_with_options
-    def start(self, *, schedule: Any = None, **options: Unpack[Options]) -> Run:
+    def start(self, *, schedule: Any = None, **options: "Unpack[Options]") -> "Run":
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""
         began = time.monotonic()
         plan = self.plan(schedule)
@@ -360,9 +388,9 @@ class Model(Live):
         self,
         *,
         schedule: Any = None,
-        on_start: Callable[[Run], Any] | None = None,
-        **options: Unpack[Options],
-    ) -> Run:
+        on_start: "Callable[[Run], Any] | None" = None,
+        **options: "Unpack[Options]",
+    ) -> "Run":
         """Sample and wait for the end.
 
         `draws` (1000) and `warmup` count steps per chain; without a number, or "auto", warm-up ends when
@@ -401,7 +429,7 @@ class Model(Live):
         found.known.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
         return Model(found, self._source).with_schedule(self.execution.asked)
 
-    def check(self, seconds: float = 60, *, seed: int = 0, wait: bool = True, on: Any = None) -> Check:
+    def check(self, seconds: float = 60, *, seed: int = 0, wait: bool = True, on: Any = None) -> "Check":
         """Whether the sampler of this model is right, in about so many seconds: `model.check(seconds=60)`.
 
         In the order of their cost: every derived conditional, and every sum or integral, against NumPyro's
@@ -414,9 +442,9 @@ class Model(Live):
         calibration. Raises `OptionError` for what are no seconds, no seed, or no executor.
         """
         if on is not None:
-            elsewhere(on)
+            options_of.elsewhere(on)
         seconds, seed = sensible.seconds("seconds", seconds), sensible.count("seed", seed, 0)
-        check = Check(self, seconds, seed, on).start()
+        check = checking.Check(self, seconds, seed, on).start()
         return check.wait() if sensible.flag("wait", wait) else check
 
     def predict(self, table: Any = None, /, **options: Any) -> Any:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from gibbsite.density import Density
 from gibbsite.errors import DataError
+from gibbsite.ground.lazy_import import later
 from gibbsite.programs.maps.access import Access, Whole, component_array
+
+nx = later("networkx")
 
 MOST_ELEMENTS = 4_000_000
 Indices = tuple[tuple[int, ...], ...]

@@ -5,7 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import networkx as nx
+from gibbsite.ground.lazy_import import later
+
+nx = later("networkx")
+
 
 if TYPE_CHECKING:
     from gibbsite.graph.model_graph import DependencyGraph

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-import networkx as nx
-
 from gibbsite.graph.drawing.layout import GAP_X, GAP_Y, MAX_DRAWN, PLATE_PAD
 from gibbsite.graph.drawing.shapes import Drawing, PlateShape, draw
 from gibbsite.graph.drawing.style import (
@@ -27,6 +25,9 @@ from gibbsite.graph.drawing.style import (
     Look,
     look,
 )
+from gibbsite.ground.lazy_import import later
+
+nx = later("networkx")
 
 _MOST_WORDS = 160
 _SIGNS = {"latent": "~", "observed": "⩪", "deterministic": "=", "factor": "="}

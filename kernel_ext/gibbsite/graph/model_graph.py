@@ -8,14 +8,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
-
 from gibbsite.errors import UnknownNameError
 from gibbsite.graph.elements import Independence, active_trail
 from gibbsite.graph.folding import folded, overview
 from gibbsite.graph.listing import Node, PlateBox, listing, to_dot
 from gibbsite.graph.plates import closed
+from gibbsite.ground.lazy_import import later
 from gibbsite.showing import Live, views
+
+nx = later("networkx")
 
 
 def _nothing() -> None:
@@ -59,7 +60,7 @@ class DependencyGraph(Live):
             for end in (a, b):
                 if end not in self._nodes:
                     raise UnknownNameError("node", end, self._nodes)
-        graph: nx.DiGraph = nx.DiGraph()
+        graph = nx.DiGraph()
         graph.add_nodes_from(self._nodes)
         graph.add_edges_from((a, b) for a, b in self._edges if a != b)
         self._graph = graph
@@ -260,7 +261,7 @@ class DependencyGraph(Live):
     def to_networkx(self) -> Any:
         """A `networkx.DiGraph` whose nodes carry `kind`, `shape`, `distribution`, `plates` and `level`."""
         levels = self.levels()
-        graph: nx.DiGraph = nx.DiGraph()
+        graph = nx.DiGraph()
         for name, node in self._nodes.items():
             graph.add_node(
                 name,

@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import networkx as nx
-
 from gibbsite.graph.listing import Node, PlateBox
+from gibbsite.ground.lazy_import import later
+
+nx = later("networkx")
 
 if TYPE_CHECKING:
     from gibbsite.graph.model_graph import DependencyGraph

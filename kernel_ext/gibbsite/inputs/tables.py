@@ -12,12 +12,13 @@ from decimal import Decimal
 from typing import Any
 
 import jax
-import narwhals.stable.v1 as nw
 import numpy as np
 
 from gibbsite.errors import DataError
+from gibbsite.ground.lazy_import import later
 from gibbsite.inputs.table import Table
 
+nw = later("narwhals.stable.v1")
 Labels = dict[str, tuple[str, ...]]
 
 
@@ -139,14 +140,15 @@ def as_arrays(value: Any, name: str, known: Known) -> Any:
     if _is_pandas_frame(value):
         _row_labels(value, name, known)
         return _table(_pandas_columns(value), name, known)
-    found = nw.from_native(value, pass_through=True, allow_series=True)
-    if isinstance(found, nw.LazyFrame):
-        found = found.collect()
-    if isinstance(found, nw.DataFrame):
-        return _table(((c, found[c]) for c in found.columns), name, known)
-    if isinstance(found, nw.Series):
-        _row_labels(value, name, known)
-        return _column(found, name, known)
+    if _is_foreign(value):
+        found = nw.from_native(value, pass_through=True, allow_series=True)
+        if isinstance(found, nw.LazyFrame):
+            found = found.collect()
+        if isinstance(found, nw.DataFrame):
+            return _table(((c, found[c]) for c in found.columns), name, known)
+        if isinstance(found, nw.Series):
+            _row_labels(value, name, known)
+            return _column(found, name, known)
     if isinstance(value, tuple | list) and any(_is_table(v) for v in value):
         kept = [as_arrays(v, f"{name}[{i}]", known) for i, v in enumerate(value)]
         return type(value)(kept) if type(value) in (tuple, list) else value
@@ -210,12 +212,17 @@ def _from_list(value: list, name: str, known: Known) -> Any:
 
 
 def _is_table(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return False
     if _is_pandas_frame(value):
         return True
+    if not _is_foreign(value):
+        return False
     found = nw.from_native(value, pass_through=True, allow_series=True)
     return isinstance(found, nw.DataFrame | nw.Series | nw.LazyFrame)
+
+
+def _is_foreign(value: Any) -> bool:
+    """Whether a value may be a table of another package: not one of Python's, NumPy's or JAX's."""
+    return type(value).__module__.partition(".")[0] not in ("builtins", "numpy", "jax", "jaxlib")
 
 
 def _is_pandas_frame(value: Any) -> bool:
@@ -236,7 +243,7 @@ def _table(columns: Iterable[tuple[Hashable, Any]], name: str, known: Known) -> 
     for column, values in columns:
         called = f"{name}[{column!r}]"
         try:
-            one = isinstance(values, nw.Series)
+            one = not isinstance(values, np.ndarray)
             if column in kept or column in refused:
                 kept.pop(column, None)
                 raise DataError(f"{name!r} has several columns {column!r}: give each a name of its own")

@@ -6,30 +6,38 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional import Conditional, conditional_of
-from gibbsite.conditional.draws.gamma import own_gammas
-from gibbsite.conditional.reads.support import value_labels
 from gibbsite.density import Density, Site
 from gibbsite.density.current import current, generated_latents
 from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.known_elements import observed_values
-from gibbsite.elimination import Marginal, marginal_of
 from gibbsite.errors import ScheduleError
+from gibbsite.ground.lazy_import import later
 from gibbsite.ground.opaque import attempted, notes_in
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG
-from gibbsite.kernels.grouped import GROUPED_KERNELS, GroupedModel, grouped_model
 from gibbsite.modelling.analysis import Analysis, analysed
 from gibbsite.modelling.transform import observed_arrays, unmarked, without
-from gibbsite.plans.schedule.elimination import drawn_jointly, eliminating
-from gibbsite.plans.schedule.parse import Spec
-from gibbsite.plans.schedule.plan import Plan
-from gibbsite.plans.schedule.schedule import Schedule, make_schedule
+
+if TYPE_CHECKING:
+    from gibbsite.conditional import Conditional
+    from gibbsite.elimination import Marginal
+    from gibbsite.kernels.grouped import GroupedModel
+    from gibbsite.plans.schedule.parse import Spec
+    from gibbsite.plans.schedule.plan import Plan
+    from gibbsite.plans.schedule.schedule import Schedule
+
+# what is analysed is not always planned: these are loaded when it is
+conditional, gamma = later("gibbsite.conditional"), later("gibbsite.conditional.draws.gamma")
+elimination, support = later("gibbsite.elimination"), later("gibbsite.conditional.reads.support")
+finite, grouped = later("gibbsite.kernels.blocks.finite"), later("gibbsite.kernels.grouped")
+eliminated, scheduled = (
+    later("gibbsite.plans.schedule.elimination"),
+    later("gibbsite.plans.schedule.schedule"),
+)
 
 
 class Execution:
@@ -66,9 +74,9 @@ class Execution:
         """The model's sites by name, in program order."""
         return self.density.sites
 
-    def conditional(self, site: str) -> Conditional:
+    def conditional(self, site: str) -> "Conditional":
         """As `Model.conditional`."""
-        return conditional_of(self.density, site)
+        return conditional.conditional_of(self.density, site)
 
     @cached_property
     def runtime_model(self) -> Callable:
@@ -76,8 +84,8 @@ class Execution:
         fn, arguments = self.analysis.fn, self.density.arguments
 
         def model(**kwargs: Any) -> Any:
-            args, named = arguments.rebuild(kwargs[INPUTS_KWARG]["data"])
-            with own_gammas(), unmarked(), observed_arrays(), ScopedScans():
+            args, named = arguments.rebuild(kwargs[finite.INPUTS_KWARG]["data"])
+            with gamma.own_gammas(), unmarked(), observed_arrays(), ScopedScans():
                 return fn(*args, **named)
 
         model.__name__ = self.name
@@ -169,10 +177,10 @@ class Execution:
         return Execution(left, whole=self)
 
     @cached_property
-    def grouped(self) -> GroupedModel | None:
+    def grouped(self) -> "GroupedModel | None":
         """The model with every group of alike sites as one array, for runs; None where it has none."""
         notes = notes_in(self.density.cache)
-        return attempted("a loop as arrays", lambda: grouped_model(self), lambda: None, notes)
+        return attempted("a loop as arrays", lambda: grouped.grouped_model(self), lambda: None, notes)
 
     # schedules
 
@@ -183,7 +191,7 @@ class Execution:
         changed._usual, changed._scheduling, changed.prepared = None, threading.RLock(), {}
         return changed
 
-    def schedule(self, text: Any = None, **options: Any) -> Schedule:
+    def schedule(self, text: Any = None, **options: Any) -> "Schedule":
         """As `Model.schedule`."""
         if text is not None or options:
             return self._scheduled(text, options)
@@ -192,31 +200,31 @@ class Execution:
                 self._usual = self._scheduled(None, {})
             return self._usual
 
-    def _scheduled(self, text: Any, options: Mapping[str, Any]) -> Schedule:
+    def _scheduled(self, text: Any, options: Mapping[str, Any]) -> "Schedule":
         asked = self.asked if text is None else text
         if self.seen is not None:
             try:
                 return self.seen.schedule(asked, **options)
             except ScheduleError:
                 pass  # it names a prediction, or is wrong: the whole model then tells
-        return self._grouped_schedule(asked, options) or make_schedule(self, asked, **options)
+        return self._grouped_schedule(asked, options) or scheduled.make_schedule(self, asked, **options)
 
-    def _grouped_schedule(self, asked: Any, options: Mapping[str, Any]) -> Schedule | None:
+    def _grouped_schedule(self, asked: Any, options: Mapping[str, Any]) -> "Schedule | None":
         """The schedule over array sites; None where it names members of groups, or has a kernel that needs
         the model as written (or is wrong: the model as written then tells in the user's own names)."""
         if self.grouped is None or (asked is None and self.ancestral):
             return None
         try:
-            schedule = make_schedule(self.grouped, asked, **options)
+            schedule = scheduled.make_schedule(self.grouped, asked, **options)
         except ScheduleError:
             return None
-        return schedule if GROUPED_KERNELS.issuperset(u.kernel for u in schedule.updates) else None
+        return schedule if grouped.GROUPED_KERNELS.issuperset(u.kernel for u in schedule.updates) else None
 
-    def written_schedule(self) -> Schedule:
+    def written_schedule(self) -> "Schedule":
         """The schedule of the model as written, all of its latents among the updates."""
-        return make_schedule(self, self.asked)
+        return scheduled.make_schedule(self, self.asked)
 
-    def plan(self, schedule: Any = None) -> Plan:
+    def plan(self, schedule: Any = None) -> "Plan":
         """The model and a schedule, ready to run."""
         chosen, own = self.schedule(schedule), self.analysis
         found = chosen.plan()
@@ -224,7 +232,7 @@ class Execution:
         return replace(
             found,
             labels=own.plate_labels | own.imputed_labels(),
-            value_labels=value_labels(self.density, own.plate_labels, labels) if labels else {},
+            value_labels=support.value_labels(self.density, own.plate_labels, labels) if labels else {},
             values_checked=own.checked,
             prepared=self.prepared,
             work=lambda: chosen.work,
@@ -247,20 +255,22 @@ class Execution:
         return tuple(n for u in self.schedule().updates for n in self._flat(u.eliminated))
 
     @property
-    def eliminations(self) -> tuple[Marginal, ...]:
+    def eliminations(self) -> "tuple[Marginal, ...]":
         """What the model's own schedule eliminates sites by, or draws discrete ones jointly by; none under
         the default policy."""
         if self.asked is None:
             return ()
         found = [
-            marginal_of(self.density, self._flat(u.eliminated)) if u.eliminated else drawn_jointly(self, u)
+            elimination.marginal_of(self.density, self._flat(u.eliminated))
+            if u.eliminated
+            else eliminated.drawn_jointly(self, u)
             for u in self.schedule().updates
         ]
         return tuple(marginal for marginal in found if marginal is not None)
 
-    def eliminating(self, names: Sequence[str]) -> Spec:
+    def eliminating(self, names: Sequence[str]) -> "Spec":
         """A schedule that eliminates sites from one block."""
-        return eliminating(self, names, make_schedule(self).updates)
+        return eliminated.eliminating(self, names, scheduled.make_schedule(self).updates)
 
     def _flat(self, names: Sequence[str]) -> tuple[str, ...]:
         """Sites, with the members of groups in place of their names."""

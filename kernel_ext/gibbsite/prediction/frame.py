@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 
 from gibbsite.ground.lazy_import import later
 from gibbsite.sampling.derived.interval import Interval
 
-pd = later("pandas")
+nw, pd = later("narwhals.stable.v1"), later("pandas")
 
 _AT_ONCE = 2**24  # numbers
 

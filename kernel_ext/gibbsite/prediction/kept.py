@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 
 from gibbsite.errors import CheckpointError, OptionError
@@ -21,7 +20,7 @@ from gibbsite.prediction.uses.deciding import Decision
 from gibbsite.prediction.uses.effects import Effects
 from gibbsite.sampling.derived.derived import given_name
 
-arviz_stats, pd, xr = later("arviz_stats"), later("pandas"), later("xarray")
+arviz_stats, nw, pd, xr = (later(name) for name in ("arviz_stats", "narwhals.stable.v1", "pandas", "xarray"))
 
 # of what is no data class, its constructor's arguments by the attributes that they become
 _MADE_OF: dict[type, dict[str, str]] = {

@@ -4,19 +4,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, StructureError
-from gibbsite.graph import DependencyGraph
+from gibbsite.ground.lazy_import import later
 from gibbsite.modelling.analysis import bound
-from gibbsite.sampling.start import sample, start
 from gibbsite.showing import views
-from gibbsite.structure.moving import Structured, ways_from
-from gibbsite.structure.run import StructureRun
-from gibbsite.structure.union import union_graph
-from gibbsite.structure.ways import Way, named
+
+if TYPE_CHECKING:
+    from gibbsite.graph import DependencyGraph
+    from gibbsite.structure.moving import Structured
+    from gibbsite.structure.run import StructureRun
+    from gibbsite.structure.ways import Way
+
+# most models change nothing: what these need is loaded for those that do
+moving, starting = later("gibbsite.structure.moving"), later("gibbsite.sampling.start")
+union, ways = later("gibbsite.structure.union"), later("gibbsite.structure.ways")
 
 _SHOWN = 3
 """Structures that are looked at where there may be any number: for pictures and lists."""
@@ -73,7 +78,9 @@ class Changing:
         self.analysis = bound(fn, args, kwargs, name)
         self._source, self.posterior, self.execution = source, object(), Unprepared(self._of_one)
         try:
-            self.structured = Structured(fn, self.args, self.kwargs, self._static, self.name)
+            self.structured: Structured = moving.Structured(
+                fn, self.args, self.kwargs, self._static, self.name
+            )
             self.structured.carried, self.structured.origin = self._carried, self
             self.structured.straight(self.structured.ways.drawn(np.random.default_rng(0)))
         except GibbsiteError as problem:
@@ -96,11 +103,11 @@ class Changing:
         way = self.structured.way_of({**(values or {}), **more})
         found = self.structured.straight(way).model
         if found is None:
-            raise ModelError(f"nothing is left to draw where {named(way)}")
+            raise ModelError(f"nothing is left to draw where {ways.named(way)}")
         return found
 
     @property
-    def _looked_at(self) -> list[Way]:
+    def _looked_at(self) -> "list[Way]":
         if self.structured.all is not None:
             return self.structured.all
         numbers = np.random.default_rng(0)
@@ -140,10 +147,10 @@ class Changing:
         return MappingProxyType(found)
 
     @cached_property
-    def graph(self) -> DependencyGraph:
+    def graph(self) -> "DependencyGraph":
         """The graphs of some structures as one, with gates: edges from what Python asks for to what is there,
         or as large, for some of its values only."""
-        return union_graph([self.structured.straight(way) for way in self._looked_at])
+        return union.union_graph([self.structured.straight(way) for way in self._looked_at])
 
     def schedule(self, text: Any = None, **options: Any) -> "StructureSchedule":
         """How chains go between structures, and what each is updated by: `Structure K > NUTS [mu g]`, where
@@ -167,7 +174,7 @@ class Changing:
 
     def plan_of(self, structures: Sequence[Mapping[str, Any]], schedule: str) -> Any:
         """The plan of a saved run, which knows these structures."""
-        return self.structured.plan(ways_from(structures), self.structured.inner_of(schedule))
+        return self.structured.plan(moving.ways_from(structures), self.structured.inner_of(schedule))
 
     def starts(self, settings: Any, init: Mapping[str, Any] | None = None) -> Any:
         """Where chains start: see `Structured.starts`."""
@@ -180,18 +187,18 @@ class Changing:
             raise OptionError("on: chains that go between structures run on this machine")
         return self.structured.engine_for(plan, settings, device)
 
-    def start(self, *, schedule: Any = None, **options: Any) -> StructureRun:
+    def start(self, *, schedule: Any = None, **options: Any) -> "StructureRun":
         """Sample in the background: returns the run at once. Arguments as for `sample`."""
-        return cast(StructureRun, start(**self._asked(schedule, options)))
+        return starting.start(**self._asked(schedule, options))
 
     def sample(
         self, *, schedule: Any = None, on_start: Callable[[Any], Any] | None = None, **options: Any
-    ) -> StructureRun:
+    ) -> "StructureRun":
         """Sample and wait for the end: `draws`, `warmup` (500), `chains`, `seed`, `thin`, `device`, `chunk`,
         `until`, `max_draws`, `store`, `resume` as for any model. `init` has values of sites and of what
         Python asks for; `structures` are those to be known from the beginning, mappings of what Python asks
         for; draws are the same whichever are. Raises `ArgumentError` for other options."""
-        return cast(StructureRun, sample(on_start=on_start, **self._asked(schedule, options)))
+        return starting.sample(on_start=on_start, **self._asked(schedule, options))
 
     def _asked(self, schedule: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         began = time.monotonic()
@@ -220,7 +227,7 @@ class Changing:
 class StructureSchedule:
     """The ways and the moves in words; `text` is the schedule in one line."""
 
-    def __init__(self, structured: Structured, ways: tuple[Way, ...], inner: str | None):
+    def __init__(self, structured: "Structured", ways: "tuple[Way, ...]", inner: str | None):
         self._structured, self._ways, self._inner = structured, ways, inner
         self.text = structured.text(inner)
 

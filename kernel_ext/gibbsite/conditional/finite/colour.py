@@ -6,12 +6,14 @@ Elements of one colour are independent given the rest, so they are updated toget
 import itertools
 from collections.abc import Sequence
 
-import networkx as nx
 import numpy as np
 
 from gibbsite.conditional.reads.term_access import Touch, element_indices
 from gibbsite.density import Density
+from gibbsite.ground.lazy_import import later
 from gibbsite.programs.maps.access import Access, Affine
+
+nx = later("networkx")
 
 Shape = tuple[int, ...]
 MAX_COLOURS = 16

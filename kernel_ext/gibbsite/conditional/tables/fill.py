@@ -12,18 +12,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import networkx as nx
 import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.conditional.reads.term_access import maps_after, resolved
 from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, Latents, Piece, Source, TooLarge, inside
 from gibbsite.density import Density
+from gibbsite.ground.lazy_import import later
 from gibbsite.ground.once import once
 from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import GATHERS, JOINS, PLACES, of_kind
 from gibbsite.programs.maps.access import Access, Shape, element_number, through
+
+nx = later("networkx")
 
 # Where the program of a term stops copying a site and starts computing with it.
 #

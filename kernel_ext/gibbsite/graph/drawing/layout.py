@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from gibbsite.ground.lazy_import import later
 
-optimize, sparse = later("scipy.optimize"), later("scipy.sparse")
+nx, optimize, sparse = later("networkx"), later("scipy.optimize"), later("scipy.sparse")
 
 GAP_X, GAP_Y, PLATE_PAD, _PLATE_LABEL, MARGIN = 26.0, 44.0, 14.0, 16.0, 14.0
 MAX_DRAWN = 300  # nodes

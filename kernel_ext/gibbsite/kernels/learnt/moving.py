@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
-import networkx as nx
 from jax.scipy.special import ndtr, ndtri
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
 
 from gibbsite.conditional.reads.support import bounded_by, support_movers
 from gibbsite.density import Density
+from gibbsite.ground.lazy_import import later
 from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import Literal
+
+nx = later("networkx")
 
 _INTERVALS = (
     constraints.interval,
@@ -74,19 +76,21 @@ class Between:
 def moving_supports(density: Density) -> dict[str, Moving]:
     """The latents whose support moves, where gradients can follow: all that hangs together by such supports
     is continuous and latent, and every one is an interval of known ends."""
-    graph, found, bad = nx.Graph(), {}, set()
+    edges: list[tuple[str, str]] = []
+    found, bad = {}, set()
     for name in density.latents:
         movers = support_movers(density, name)
-        for other in bounded_by(density, name):
-            graph.add_edge(name, other)
+        edges += [(name, other) for other in (*bounded_by(density, name), *movers)]
         if not movers:
             continue
-        graph.add_edges_from((name, m) for m in movers)
         one = _moving(density, name, movers)
         if one is None:
             bad.add(name)
         else:
             found[name] = one
+    if not edges:  # as in most models
+        return {}
+    graph = nx.Graph(edges)
     bad |= {n for n in graph if not density.sites[n].latent or density.sites[n].discrete}
     spoilt = {n for component in nx.connected_components(graph) if component & bad for n in component}
     return {n: m for n, m in found.items() if n not in spoilt}

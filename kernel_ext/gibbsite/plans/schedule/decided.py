@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import networkx as nx
 import numpy as np
 
 from gibbsite.conditional.forms.walk import Refused
@@ -20,6 +19,7 @@ from gibbsite.density import Density
 from gibbsite.density.intervals import range_of
 from gibbsite.density.known_elements import equations_behind
 from gibbsite.errors import ModelError, ScheduleError
+from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.crossing import together
 from gibbsite.plans.candidates.limits import (
     DECIDED_STATES,
@@ -33,6 +33,8 @@ from gibbsite.plans.schedule.irreducible import prior_states
 from gibbsite.plans.schedule.parse import Update
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.compiling import once
+
+nx = later("networkx")
 
 Facts = Any
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-import networkx as nx
 import numpy as np
 
 from gibbsite.conditional import FiniteConditional
@@ -22,9 +21,12 @@ from gibbsite.density.model.bounds import base_constraint
 from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.elimination.tables.collect import Summed, Tables, summed
 from gibbsite.errors import ModelError, ScheduleError
+from gibbsite.ground.lazy_import import later
 from gibbsite.plans.candidates.limits import CLOSE, MOST_ENTRIES, STUCK_STATES, WINDOWS, WORTH
 from gibbsite.plans.schedule.irreducible import connected, frozen, possible_entries, prior_states
 from gibbsite.plans.schedule.parse import Update
+
+nx = later("networkx")
 
 
 def check_unbounded(density: Density, units: Sequence[str], states: Iterable[dict[str, Any]]) -> None:
@@ -161,6 +163,9 @@ def _needed(facts: Any, density: Density, units: Units) -> dict[str, Update]:
 
 def _coupled(density: Density, units: Units) -> Iterator[dict[str, tuple[str, ...]]]:
     """The units in parts that share no term."""
+    if len(units) < 2:  # nothing to part
+        yield from filter(None, [dict(units)])
+        return
     graph = nx.Graph()
     graph.add_nodes_from(units)
     for term in (*density.terms, *density.bounds):

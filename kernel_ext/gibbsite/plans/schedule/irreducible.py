@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import networkx as nx
 import numpy as np
 from numpyro.infer.gibbs import conditioned, prototype_trace
 
@@ -13,9 +12,12 @@ from gibbsite.conditional.reads.support import finite_support
 from gibbsite.conditional.tables.factor import Factor
 from gibbsite.density import Density
 from gibbsite.elimination.tables.collect import Tables
+from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.plans.candidates.limits import KEPT_TRIES, LONG_ODDS, MOST_MOVED, NEVER, TRIES
 from gibbsite.programs.jaxpr.compiling import Quick, once
+
+nx = later("networkx")
 
 
 def prior_states(facts: Any, density: Density, count: int) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 
 from gibbsite.density.model.names import variable_name
@@ -29,7 +28,7 @@ from gibbsite.sampling.start import known_options, settings_for
 from gibbsite.storage.datatree import named_stats
 from gibbsite.storage.draws import label_of
 
-pd, xr = later("pandas"), later("xarray")
+nw, pd, xr = later("narwhals.stable.v1"), later("pandas"), later("xarray")
 
 TOGETHER = frozenset("draws warmup chains seed thin device keep rescue on".split())
 """The options that data sets can have side by side; with others they are sampled one after another."""
