@@ -181,8 +181,12 @@ def least_ess(draws: dict[str, np.ndarray]) -> float:
     return worst
 
 
-def ours(case: Case, draws: int, seed: int) -> tuple[float, float, float]:
-    """Least ESS, and processor seconds of set-up and of the rest."""
+Timed = tuple[dict[str, np.ndarray], float, float]
+"""Quantities `[chain, draw, …]` by name, and processor seconds of set-up and of the rest."""
+
+
+def ours(case: Case, draws: int, seed: int) -> Timed:
+    """A run at the defaults."""
     began, marks = time.process_time(), []
 
     def watch(run: Any) -> None:
@@ -192,7 +196,7 @@ def ours(case: Case, draws: int, seed: int) -> tuple[float, float, float]:
         draws=draws, warmup=draws, chains=CHAINS, seed=seed, on_start=watch
     )
     end = time.process_time()
-    return least_ess(case.ours(run.draws)), marks[0] - began, end - marks[0]
+    return case.ours(run.draws), marks[0] - began, end - marks[0]
 
 
 def _dump(given: dict[str, Any]) -> str:
@@ -205,8 +209,13 @@ def _dump(given: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def jags(case: Case, draws: int, seed: int) -> tuple[float, float, float]:
-    """As `ours`. A run without draws is what set-up costs."""
+def jags(case: Case, draws: int, seed: int, limit: int = resource.RLIM_INFINITY) -> Timed:
+    """As `ours`. A run without draws is what set-up costs. Raises `CalledProcessError` where JAGS fails, or
+    is killed after `limit` processor seconds."""
+
+    def held() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+
     with tempfile.TemporaryDirectory() as folder:
         home = pathlib.Path(folder)
         (home / "model.bug").write_text(case.text)
@@ -224,10 +233,10 @@ def jags(case: Case, draws: int, seed: int) -> tuple[float, float, float]:
         seconds = []
         for script in ("setup.cmd", "run.cmd"):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run(["jags", script], cwd=home, check=True, capture_output=True)
+            subprocess.run(["jags", script], cwd=home, check=True, capture_output=True, preexec_fn=held)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        return least_ess(case.theirs(_coda(home))), seconds[0], seconds[1] - seconds[0]
+        return case.theirs(_coda(home)), seconds[0], seconds[1] - seconds[0]
 
 
 def _coda(home: pathlib.Path) -> dict[str, np.ndarray]:
@@ -255,7 +264,8 @@ def main() -> None:
         case = of_folder(options.cases.resolve(), name) if options.cases else simulated(name)
         for seed in range(options.rounds):
             for label, sampler in (("Gibbsite", ours), ("JAGS", jags)):
-                ess, setup, run = sampler(case, options.draws, seed)
+                found, setup, run = sampler(case, options.draws, seed)
+                ess = least_ess(found)
                 rates = f"{ess / max(run, 1e-3):7.0f} {ess / (setup + run):11.0f}"
                 print(f"{name:14s} {label:9s} {ess:9.0f} {setup:7.2f} {run:6.2f} {rates}", flush=True)
 

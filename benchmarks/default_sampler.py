@@ -5,7 +5,8 @@
     python benchmarks/default_sampler.py --table FOLDER
 
 Models and data: `default_models.py`. Ours is `model.sample(seed=seed)`, with the warm-up of `--warmup` if
-that is given. NumPyro runs 1000 + 1000 steps in 4 chains on the model as written and, where it has a
+that is given; *interleaved* is ours with centred and non-centred trajectories in turn, where the model has a
+hierarchy. NumPyro runs 1000 + 1000 steps in 4 chains on the model as written and, where it has a
 hierarchy, with that non-centred (`LocScaleReparam(0)`). nutpie (`pip install nutpie`; left out where it is
 not there) runs its defaults (400 + 1000 steps, diagonal metric) in 4 chains on the potential of the same
 forms. Models with discrete sites: the others run the form with these summed out.

@@ -25,7 +25,7 @@ except ImportError:  # its columns stay empty
     nutpie = from_pyfunc = None
 
 CHAINS, STEPS = 4, 1000
-SIDES = ("ours", "numpyro", "nutpie")
+SIDES = ("ours", "interleaved", "numpyro", "nutpie")
 _EVERY, _LOOKED_AT = 50, 12
 
 
@@ -71,17 +71,23 @@ def judged(
     return Found(ess, rhat, int(warm + work.sum()), divergent, goal, warmup, *seconds)
 
 
-def ours(case: Case, seed: int, warmup: Any) -> Found:
-    """A run at the defaults, or with this warm-up."""
-    asked = {} if warmup is None else {"warmup": warmup}
+def twice(case: Case, seed: int, asked: Mapping[str, Any]) -> tuple[gb.Model, gb.Run, tuple[float, float]]:
+    """A run that compiles whatever it needs, and the same again, to the bit: the model, the second run, its
+    processor seconds and those that the first one took more."""
     clock = Clock()
     model = gb.model(case.fn, *case.args)
     again = partial(model.sample, seed=seed, chains=CHAINS, draws=STEPS, **asked)
-    again()  # compiles whatever the run needs; the second is the same, to the bit
+    again()
     clock.ready()
     run = again()
     seconds, first = clock.ended()
-    seconds = seconds, first - seconds
+    return model, run, (seconds, first - seconds)
+
+
+def ours(case: Case, seed: int, warmup: Any, **asked: Any) -> Found:
+    """A run at the defaults, or with this warm-up and other options."""
+    asked |= {} if warmup is None else {"warmup": warmup}
+    model, run, seconds = twice(case, seed, asked)
     parts = run.kept.warm_stats.read(), run.kept.sampled_stats.read()
     exact = sum(not any(n.startswith(f"{i}.n_steps") for n in parts[1]) for i in range(len(run._plan.blocks)))
 
@@ -95,8 +101,20 @@ def ours(case: Case, seed: int, warmup: Any) -> Found:
     return judged(latents, int(work(parts[0], warm).sum()), work(parts[1], STEPS), divergent, warm, seconds)
 
 
-def numpyro_nuts(case: Case, seed: int, fn: Callable[..., None]) -> Found:
-    """NumPyro's NUTS, 1000 + 1000 steps, as one compiled program."""
+def interleaved(case: Case, seed: int, warmup: Any) -> Found:
+    """Trajectories of a centred and of a non-centred form in turn, as the interleaved HMC of Gorinova, Moore
+    and Hoffman (2020) has them (theirs of a fixed length, these NUTS's)."""
+    latents = [n for n, s in gb.model(case.fn, *case.args).sites.items() if s.role == "latent"]
+    return ours(
+        case, seed, warmup, schedule=f"Interleave(NUTS centred, NUTS non-centred) [{' '.join(latents)}]"
+    )
+
+
+def numpyro_drawn(
+    case: Case, seed: int, fn: Callable[..., None]
+) -> tuple[Any, Any, Any, tuple[float, float]]:
+    """NumPyro's NUTS, 1000 + 1000 steps, as one compiled program: draws of the last 1000 `[chain, draw, …]`
+    by site, gradients and divergences `[step, chain]` of all, processor seconds of the run and before it."""
     arrays = [jnp.asarray(a) for a in case.args if isinstance(a, np.ndarray)]
     places = [i for i, a in enumerate(case.args) if isinstance(a, np.ndarray)]
 
@@ -134,6 +152,12 @@ def numpyro_nuts(case: Case, seed: int, fn: Callable[..., None]) -> Found:
     values, steps, diverging = jax.device_get(compiled(key, arrays))
     seconds = clock.ended()
     draws = {n: np.moveaxis(v[STEPS:], 1, 0) for n, v in values.items() if "_decentered" not in n}
+    return draws, steps, diverging, seconds
+
+
+def numpyro_nuts(case: Case, seed: int, fn: Callable[..., None]) -> Found:
+    """The figures of `numpyro_drawn`."""
+    draws, steps, diverging, seconds = numpyro_drawn(case, seed, fn)
     steps = steps.sum(1)
     return judged(
         draws, int(steps[:STEPS].sum()), steps[STEPS:], int(diverging[STEPS:].sum()), STEPS, seconds
@@ -202,6 +226,8 @@ def samplers(case: Case, sides: tuple[str, ...], warmup: Any) -> dict[str, Calla
     found: dict[str, Callable[[int], Found]] = {}
     if "ours" in sides:
         found["ours"] = partial(ours, case, warmup=warmup)
+    if "interleaved" in sides and case.hierarchy and not case.summed:
+        found["interleaved"] = partial(interleaved, case, warmup=warmup)
     for form, fn in forms(case).items():
         if "numpyro" in sides:
             found[f"NumPyro, {form}"] = partial(numpyro_nuts, case, fn=fn)

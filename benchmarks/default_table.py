@@ -9,7 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 RUNS, FAILED = "runs.jsonl", "failed.jsonl"
-COLUMNS = ("ours", "NumPyro, as written", "NumPyro, non-centred", "nutpie, as written", "nutpie, non-centred")
+COLUMNS = (
+    "ours", "interleaved",
+    "NumPyro, as written", "NumPyro, non-centred", "nutpie, as written", "nutpie, non-centred",
+)  # fmt: skip
 
 
 class Found(NamedTuple):

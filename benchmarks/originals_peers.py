@@ -1,12 +1,17 @@
 """Other samplers on originals: effective draws per processor second, with compiling and without.
 
-    python benchmarks/originals_peers.py POSTERIORDB [--only NAME,NAME] [--sides ours,NumPyro,nutpie,PyMC]
+    python benchmarks/originals_peers.py POSTERIORDB [--bugs FOLDER] [--peers PYTHON] [--keep FILE]
+        [--only NAME,NAME] [--sides ours,NumPyro,JAGS,nutpie,PyMC] [--limit 120]
 
-Each program of posteriordb that `originals_stan.py` has, 4 chains of 1000 draws, one process per program and
-side, on a machine that may be busy: only processor time counts. Ours at the defaults; NumPyro's NUTS as one
-compiled program, 1000 steps of warm-up; nutpie and PyMC from a PyMC model of the same mathematics (nutpie
-compiles by numba; PyMC compiles whenever it samples, so that it has one figure). The least bulk ESS of all
-parameters, by one code.
+Programs of posteriordb that `originals_stan.py` has, and BUGS's examples of a folder as `classics.py` has
+it. 4 chains of 1000 draws after 1000 steps of warm-up (ours: the defaults), seed 1, one process per program
+and side, one after another, killed after `--limit` processor seconds, on a machine that may be busy: only
+processor time counts. NumPyro's NUTS is one compiled program. JAGS with `glm` (`classics.py` drives it).
+nutpie and PyMC run in the interpreter `--peers`, which has them (`originals_pymc.py`), with the caches of
+compiled parts that they keep; PyMC compiles whenever it samples and has one figure. The least bulk ESS of
+the parameters (posteriordb) or of the quantities that BUGS reports, by one code; converged: R-hat below
+1.01, ESS above 400, no divergence. Rows that FILE has are not run again, and the table is made of all that
+it has.
 """
 
 import argparse
@@ -15,149 +20,219 @@ import inspect
 import io
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
+import tempfile
 import warnings
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import classics
 import numpy as np
+from classics import Case
+from gibbsite.diagnostics.measures.convergence import all_stats
+from originals import published
+from originals_jags import MODELS as TEXTS
+from originals_jags import MONITORS
 
-SIDES = ("ours", "NumPyro", "nutpie", "PyMC")
-CHAINS, STEPS = 4, 1000
-ENTRIES = (
-    "kidiq-kidscore_interaction", "earnings-logearn_interaction", "mesquite-logmesquite", "nes1976-nes",
-    "sblri-blr", "kilpisjarvi_mod-kilpisjarvi", "eight_schools-eight_schools_centered",
-    "gp_pois_regr-gp_regr", "gp_pois_regr-gp_pois_regr", "arma-arma11",
-)  # fmt: skip
-
-
-def in_pymc(name: str, data: dict[str, Any]) -> Any:
-    """The same program as a PyMC model; None where it is not written here."""
-    import pymc as pm
-    import pytensor.tensor as pt
-
-    x, y = data.get("x"), data.get("y")
-    with pm.Model() as model:
-        if name == "regression":
-            beta = pm.Flat("beta", shape=x.shape[1])
-            sigma = pm.HalfFlat("sigma") if data["scale"] is None else pm.HalfCauchy("sigma", data["scale"])
-            pm.Normal("y", x @ beta, sigma, observed=y)
-        elif name == "blr":
-            beta, sigma = pm.Normal("beta", 0, 10, shape=x.shape[1]), pm.HalfNormal("sigma", 10)
-            pm.Normal("y", x @ beta, sigma, observed=y)
-        elif name == "kilpisjarvi":
-            alpha = pm.Normal("alpha", float(data["mean_a"]), float(data["sd_a"]))
-            beta = pm.Normal("beta", float(data["mean_b"]), float(data["sd_b"]))
-            pm.Normal("y", alpha + beta * x, pm.HalfFlat("sigma"), observed=y)
-        elif name == "eight_schools":
-            mu, tau = pm.Normal("mu", 0, 5), pm.HalfCauchy("tau", 5)
-            pm.Normal("y", pm.Normal("theta", mu, tau, shape=len(y)), data["error"], observed=y)
-        elif name in ("gp_regr", "gp_pois_regr"):
-            rho, alpha = pm.Gamma("rho", 25, 4), pm.HalfNormal("alpha", 2)
-            apart = (x[:, None] - x[None, :]) / rho
-            smooth, ones = alpha**2 * pt.exp(-0.5 * apart**2), np.eye(len(x))
-            if name == "gp_regr":
-                pm.MvNormal("y", np.zeros(len(x)), smooth + pm.HalfNormal("sigma", 1) * ones, observed=y)
-            else:
-                white = pm.Normal("f_tilde", 0, 1, shape=len(x))
-                pm.Poisson("k", pt.exp(pt.linalg.cholesky(smooth + 1e-5 * ones) @ white), observed=data["k"])
-        else:
-            return None
-    return model
+SIDES = ("ours", "NumPyro", "JAGS", "nutpie", "PyMC")
+OWN = ("ours", "NumPyro")
+STEPS, SEED = 1000, 1
+DISCRETE = ("asia", "asia2", "biops", "pigs", "stagnant")
+"""Those of BUGS's examples whose discrete sites the samplers by gradients do not take."""
+HERE = Path(__file__).resolve().parent
 
 
-def by_pymc(fn: Callable[..., Any], arguments: dict[str, Any], native: bool) -> dict[str, Any] | None:
-    """nutpie on a PyMC model, or PyMC itself where `native`."""
-    from gibbsite.diagnostics.measures.convergence import all_stats
-
-    began = time.process_time()
-    model = in_pymc(fn.__name__, {n: v for n, v in arguments.items()})
-    if model is None:
-        return None
-    if native:
-        import pymc as pm
-
-        with model:
-            found = pm.sample(STEPS, tune=STEPS, chains=CHAINS, cores=1, random_seed=1, progressbar=False)
-        run = np.nan
-    else:
-        import nutpie
-
-        compiled = nutpie.compile_pymc_model(model)
-        begun = time.process_time()
-        found = nutpie.sample(
-            compiled, draws=STEPS, tune=STEPS, chains=CHAINS, cores=1, seed=1, progress_bar=False
-        )
-        run = time.process_time() - begun
-    whole = time.process_time() - began
-    names = {v.name for v in model.free_RVs}
-    stats = all_stats({n: np.asarray(v) for n, v in found.posterior.items() if n in names})
-    divergent = int(np.asarray(found.sample_stats["diverging"]).sum())
-    return {
-        "ess": min(s.ess_bulk for s in stats),
-        "rhat": max(s.rhat for s in stats),
-        "divergent": divergent,
-        "run": run,
-        "whole": whole,
-    }
-
-
-def one(entry: Path, side: str) -> dict[str, Any] | None:
-    """The figures of a side on an entry."""
-    from originals import published
-
+def of_posteriordb(entry: Path) -> Case:
+    """A program of posteriordb for all sides."""
     lifted = next(x for x in published(entry) if not isinstance(x, str))
-    if side in ("nutpie", "PyMC"):
-        return by_pymc(lifted.fn, lifted.kwargs, side == "PyMC")
-    from default_models import Case
-    from default_sides import numpyro_nuts, ours
+    name, given = lifted.fn.__name__, {n: v for n, v in lifted.kwargs.items() if v is not None}
+    data = {n: np.asarray(v, float) for n, v in given.items() if n != "scale"}
+    sizes = {"N": len(data["y" if "y" in data else "k"])}
+    if data["x"].ndim == 2 if "x" in data else False:
+        sizes["K"] = data["x"].shape[1]
+    latents = MONITORS.get(name, ("beta", "sigma"))
+    own = tuple("f_tilde" if n == "f" else n for n in latents)
+    text = TEXTS[f"{name}, half-Cauchy" if "scale" in given and name == "regression" else name]
+    args = tuple(lifted.kwargs[n] for n in inspect.signature(lifted.fn).parameters)
+    return Case(
+        lifted.fn, args, f"model {{{text}\n}}", {**data, **sizes}, latents,
+        lambda draws: {n: np.asarray(draws[n], float) for n in own}, lambda draws: draws,
+    )  # fmt: skip
 
-    case = Case(lifted.fn, tuple(lifted.kwargs[n] for n in inspect.signature(lifted.fn).parameters))
-    found = ours(case, 1, None) if side == "ours" else numpyro_nuts(case, 1, case.fn)
-    return {
-        "ess": found.ess,
-        "rhat": found.rhat,
-        "divergent": found.divergent,
-        "run": found.seconds,
-        "whole": found.seconds + found.setup,
-    }
+
+def figures(
+    draws: Any, run: float | None, whole: float, divergent: int | None, said: str = ""
+) -> dict[str, Any]:
+    """What a side came to; what does not vary is no parameter."""
+    varying = {}
+    for name, x in draws.items():
+        flat = np.asarray(x, float).reshape(*np.shape(x)[:2], -1)
+        varying[name] = flat[:, :, np.ptp(flat, axis=(0, 1)) > 0]
+    stats = all_stats(varying)
+    ess, rhat = min(s.ess_bulk for s in stats), max(s.rhat for s in stats)
+    return {"ess": ess, "rhat": rhat, "divergent": divergent, "run": run, "whole": whole, "said": said}
+
+
+def in_process(case: Case, side: str) -> dict[str, Any]:
+    """Ours or NumPyro's, here."""
+    import default_models
+    from default_sides import numpyro_drawn, twice
+
+    # arguments that a model reads in NumPy are no arguments of a program
+    bound = default_models.Case(partial(case.model, *case.args), ())
+    if side == "NumPyro":
+        draws, _, diverging, (run, setup) = numpyro_drawn(bound, SEED, bound.fn)
+        divergent, said = int(diverging[STEPS:].sum()), ""
+    else:
+        _, run_, (run, setup) = twice(default_models.Case(case.model, case.args), SEED, {})
+        draws, said = run_.draws, str(run_.verdict)
+        stats = run_.kept.sampled_stats.read()
+        divergent = sum(int(v.sum()) for n, v in stats.items() if n.endswith("diverging"))
+    return figures(case.ours(draws), run, run + setup, divergent, said)
+
+
+def in_other(case: Case, side: str, peers: str, limit: int) -> dict[str, Any] | None:
+    """nutpie's or PyMC's, in an interpreter that has them."""
+    named = zip(inspect.signature(case.model).parameters, case.args, strict=True)
+    with tempfile.TemporaryDirectory() as folder:
+        given, drawn = Path(folder, "given.npz"), Path(folder, "drawn.npz")
+        np.savez(given, **{n: np.asarray(v) for n, v in named if v is not None})
+        name = case.model.__name__
+        name = Path(case.model.__code__.co_filename).stem if name == "model" else name
+        line = held([peers, str(HERE / "originals_pymc.py"), name, side, str(given), str(drawn)], limit)
+        found = json.loads(line)
+        if found is None:
+            return None
+        draws = dict(np.load(drawn))
+    return figures(case.ours(draws), found["run"], found["whole"], found["divergent"])
+
+
+def by_jags(case: Case, limit: int) -> dict[str, Any]:
+    """JAGS's."""
+    draws, setup, run = classics.jags(case, STEPS, SEED, limit)
+    return figures(draws, run, setup + run, None)
+
+
+def held(command: list[str], limit: int) -> str:
+    """The last line that a process prints, within so many processor seconds; raises `CalledProcessError`."""
+
+    def before() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+
+    environment = {n: v for n, v in os.environ.items() if n != "JAX_COMPILATION_CACHE_DIR"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, preexec_fn=before, check=True
+    )
+    return done.stdout.strip().splitlines()[-1]
+
+
+def case_of(name: str, options: argparse.Namespace) -> Case:
+    """A program by its name."""
+    entry = options.folder / name
+    return of_posteriordb(entry) if entry.exists() else classics.of_folder(options.bugs.resolve(), name)
+
+
+def one(name: str, side: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The figures of a side on a program, or `why` there are none."""
+    if name in DISCRETE and side in ("NumPyro", "nutpie", "PyMC"):
+        return {"why": "discrete sites"}
+    try:
+        if side in OWN:
+            command = [sys.executable, __file__, str(options.folder), "--only", name, "--worker", side]
+            command += ["--bugs", str(options.bugs)] if options.bugs else []
+            return json.loads(held(command, options.limit))
+        case = case_of(name, options)
+        if side == "JAGS":
+            return by_jags(case, options.limit)
+        found = in_other(case, side, options.peers, options.limit) if options.peers else None
+        return found or {"why": "not written for it" if options.peers else "no interpreter that has it"}
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr if isinstance(error.stderr, str) else (error.stderr or b"").decode()).strip()
+        late = error.returncode in (-9, -24)
+        return {"why": f"> {options.limit} s" if late else (said.splitlines() or ["failed"])[-1][:120]}
+
+
+def converged(f: dict[str, Any]) -> bool:
+    """By one rule for all."""
+    return f["rhat"] < 1.01 and f["ess"] > 400 and not f["divergent"]
+
+
+def cells(f: dict[str, Any] | None) -> tuple[str, str, str]:
+    """Quality, and effective draws per second with compiling and without."""
+    if f is None or "why" in f:
+        return ("–" if f is None else f["why"],) + ("–",) * 2
+    quality = f"{f['rhat']:.3f}, {f['ess']:.0f}" + (f", {f['divergent']} div." if f["divergent"] else "")
+    rates = (f["ess"] / max(f[k], 0.01) if f[k] is not None else None for k in ("whole", "run"))
+    return (quality if converged(f) else f"*{quality}*", *("–" if r is None else f"{r:.0f}" for r in rates))
+
+
+def table(rows: dict[tuple[str, str], dict[str, Any]], sides: list[str]) -> str:
+    """All that was found; in italics what has not converged."""
+    head = " / ".join(sides)
+    lines = [f"| program | {' | '.join(sides)} | with compiling: {head} | without |"]
+    lines.append("|---" * (len(sides) + 3) + "|")
+    wins = dict.fromkeys(("whole", "run"), (0, 0))
+    for name in dict.fromkeys(n for n, _ in rows):
+        found = [rows.get((name, s)) for s in sides]
+        parts = [cells(f) for f in found]
+        lines.append(
+            f"| {name} | {' | '.join(p[0] for p in parts)} | {' / '.join(p[1] for p in parts)} | "
+            f"{' / '.join(p[2] for p in parts)} |"
+        )
+        for k in wins:
+            rates = [f["ess"] / max(f[k], 0.01) if f and f.get(k) and converged(f) else 0 for f in found]
+            if rates[0] and any(rates[1:]):
+                ahead, of = wins[k]
+                wins[k] = ahead + (rates[0] >= max(rates[1:])), of + 1
+    lines.append("")
+    lines += [
+        f"{'with' if k == 'whole' else 'without'} compiling: first in {a} of {n}"
+        for k, (a, n) in wins.items()
+    ]
+    for side in sides:
+        done = [f for (_, s), f in rows.items() if s == side and "why" not in f]
+        lines.append(f"{side}: {sum(map(converged, done))} of {len(done)} converged")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default=",".join(ENTRIES))
+    parser.add_argument("--bugs", type=Path, help="a folder with data/ and models/, as for classics.py")
+    parser.add_argument("--only", help="names; default: all programs of both folders")
     parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("--peers", help="an interpreter with pymc, nutpie and numba")
+    parser.add_argument("--keep", type=Path, help="a file of rows, a line of JSON each")
+    parser.add_argument("--limit", type=int, default=120, help="processor seconds of a side")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = one(options.folder / options.only, options.worker)
+            found = in_process(case_of(options.only, options), options.worker)
         print(json.dumps(found))
         return
-    print("| program | side | R-hat | least ESS | divergent | per second, compiling too | without |")
-    print("|---|---|---|---|---|---|---|", flush=True)
-    environment = {n: v for n, v in os.environ.items() if n != "JAX_COMPILATION_CACHE_DIR"}
-    for entry in options.only.split(","):
-        for side in options.sides.split(","):
-            command = [sys.executable, __file__, str(options.folder), "--only", entry, "--worker", side]
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=1800)
-            line = done.stdout.strip().splitlines()[-1:] or ["null"]
-            f = json.loads(line[0])
-            if f is None:
-                why = done.stderr.strip().splitlines()[-1][:120] if done.returncode else "not written for it"
-                print(f"| {entry} | {side} | – | – | – | {why} | – |", flush=True)
+    names = sorted(p.parent.name for p in options.folder.glob("*/data.json.zip"))
+    names += sorted(p.stem for p in (HERE / "bugs").glob("*.bug")) if options.bugs else []
+    names = options.only.split(",") if options.only else names
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    if options.keep and options.keep.exists():
+        rows = {(n, s): f for n, s, f in map(json.loads, options.keep.read_text().splitlines())}
+    sides = options.sides.split(",")
+    for side in sides:
+        for name in names:
+            if (name, side) in rows:
                 continue
-            rates = [f"{f['ess'] / f[k]:.0f}" if f[k] == f[k] else "–" for k in ("whole", "run")]
-            print(
-                f"| {entry} | {side} | {f['rhat']:.3f} | {f['ess']:.0f} | {f['divergent']} | "
-                f"{' | '.join(rates)} |",
-                flush=True,
-            )
+            rows[name, side] = found = one(name, side, options)
+            print(f"{name} {side}: {' '.join(cells(found))}", file=sys.stderr, flush=True)
+            if options.keep:
+                with options.keep.open("a") as kept:
+                    kept.write(json.dumps([name, side, found]) + "\n")
+    order = {n: i for i, n in enumerate(names)}
+    print(table(dict(sorted(rows.items(), key=lambda r: order.get(r[0][0], len(order)))), sides))
 
 
 if __name__ == "__main__":
