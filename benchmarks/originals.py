@@ -2,6 +2,7 @@
 
     python benchmarks/originals.py FOLDER [FOLDER …] [--draws 250] [--seconds 60] [--out docs/gallery.md]
     python benchmarks/originals.py FOLDER --only NAME --draws 0        # accepted and scheduled alone
+    python benchmarks/originals.py FOLDER --only NAME --program "366 model" --draws 1000 --chains 4 --cures 3
 
 A folder holds Python files (notebooks as their cells' code), or entries of posteriordb: a Stan program, data
 and published moments each, whose models `originals_stan.py` has from their mathematics. Nothing of it is
@@ -34,7 +35,6 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 STATEMENT_SECONDS = 40
 """Of processor: a figure of the clock would cut more on a busier machine."""
-CHAINS = 2
 CHORALES = ["--hidden-dim", "4", "--truncate", "10", "--num-sequences", "10"]
 ARGUMENTS = {
     "annotation.py": [["--model", name] for name in ("mn", "ds", "mace", "hds", "id", "lre")],
@@ -283,9 +283,49 @@ def theirs(one: Lifted) -> str:
     return "starts"
 
 
-def tried(one: Lifted, draws: int, seconds: float) -> dict[str, Any]:
+def drawn(model: Any, draws: int, chains: int, seconds: float) -> tuple[Any, bool]:
+    """A run at the default schedule, and whether it was cut after so many processor seconds."""
+    run = model.start(draws=draws, warmup=max(draws, 200), chains=chains, seed=0)
+    return run, cut(run, seconds)
+
+
+def cut(run: Any, seconds: float) -> bool:
+    """Wait until a run ends, or stop it."""
+    most = time.process_time() + seconds
+    while run.going and time.process_time() < most:
+        run.wait(0.5)
+    if late := run.going:
+        run.stop()
+        run.wait()
+    return late
+
+
+def cured(run: Any, model: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The first cures of a run that has not converged, in their order, until one does; each with its run's
+    verdict."""
+    from gibbsite.diagnostics.verdict.cures import cures
+
+    found: list[dict[str, Any]] = []
+    left = list(cures(run)) if options.cures else []
+    while left and len(found) < options.cures:
+        cure = left.pop(0)
+        if cure.draws:
+            run.continue_(cure.draws)
+            better, late = run, cut(run, options.seconds)
+            left += [c for c in cures(run) if c.draws]  # as long as it goes on as it went
+        else:
+            better, late = drawn(cure.applied(model), options.draws, options.chains, options.seconds)
+        found.append({"words": cure.words, "verdict": str(better.verdict), "cut": late})
+        if better.verdict.ok:
+            break
+    return found
+
+
+def tried(one: Lifted, options: argparse.Namespace) -> dict[str, Any]:
     """What came of one program."""
     import gibbsite as gb
+
+    draws = options.draws
 
     out: dict[str, Any] = {"name": one.name, "line": one.line}
     began = time.process_time()
@@ -298,16 +338,11 @@ def tried(one: Lifted, draws: int, seconds: float) -> dict[str, Any]:
         out["analysed"] = round(time.process_time() - began, 1)
         if not draws:
             return out
-        run = model.start(draws=draws, warmup=max(draws, 200), chains=CHAINS, seed=0)
-        most = time.process_time() + seconds
-        while run.going and time.process_time() < most:
-            run.wait(0.5)
-        if run.going:
-            run.stop()
-            run.wait()
+        run, late = drawn(model, draws, options.chains, options.seconds)
+        if late:
             out["cut"] = True
         steps = len(next(iter(run.draws.values()))[0]) if run.draws else 0
-        out["draws"] = steps
+        out["draws"], out["chains"] = steps, options.chains
         if steps > 10:
             table = run.summary()
             column = next(c for c in table.columns if c.startswith("ess"))
@@ -316,6 +351,8 @@ def tried(one: Lifted, draws: int, seconds: float) -> dict[str, Any]:
             out["verdict"] = str(run.verdict)
             out["state"] = run.verdict.state
             out.update(compared(run, one.means) if one.means else {})
+            if out["state"] == "not yet":
+                out["cures"] = cured(run, model, options)
     except gb.GibbsiteError as error:
         out["refused"], out["theirs"] = told(error), theirs(one)
     except Exception as error:
@@ -349,8 +386,8 @@ def one_file(path: Path, data: list[Path], options: argparse.Namespace) -> None:
     for one in published(path) if path.is_dir() else lifted(path, data):
         if isinstance(one, str):
             absent.append(one)
-        else:
-            print(json.dumps(tried(one, options.draws, options.seconds)), flush=True)
+        elif options.program in f"{one.line} {one.name}":
+            print(json.dumps(tried(one, options)), flush=True)
     print(json.dumps({"absent": absent}), flush=True)
 
 
@@ -359,7 +396,12 @@ def asked(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--draws", type=int, default=250)
+    parser.add_argument("--chains", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60, help="of processor, before a run is cut")
+    parser.add_argument(
+        "--cures", type=int, default=0, help="of how many cures a run is tried that needs one"
+    )
+    parser.add_argument("--program", default="", help="only those with this in their line and name")
     parser.add_argument("--file-seconds", type=float, default=900, help="of all programs of a file")
     parser.add_argument("--only", default="", help="files whose name holds this")
     parser.add_argument("--out", type=Path)
@@ -386,7 +428,8 @@ def gather(options: argparse.Namespace) -> list[dict[str, Any]]:
             if options.only not in label or label in done:
                 continue
             command = [sys.executable, str(Path(__file__).resolve()), str(folder), "--worker", str(path)]
-            command += ["--draws", str(options.draws), "--seconds", str(options.seconds)]
+            for name in ("draws", "seconds", "chains", "cures", "program"):
+                command += [f"--{name}", str(getattr(options, name))]
             with subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             ) as worker:
@@ -407,6 +450,9 @@ def gather(options: argparse.Namespace) -> list[dict[str, Any]]:
             for row in new:
                 if "name" in row:
                     print(f"{label}:{row.get('line', 0)} {row['name']}: {outcome(row)}", flush=True)
+                for cure in row.get("cures", ()):
+                    late = ", cut" * cure["cut"]
+                    print(f"    {cure['words']}: {cure['verdict']}{late}", flush=True)
     return rows
 
 
@@ -436,7 +482,7 @@ def cause(row: dict[str, Any]) -> str:
             return why
     if row.get("cut"):
         return "cut before its end"
-    slow = row["ess"] < SLOW * CHAINS * row["draws"]
+    slow = row["ess"] < SLOW * row.get("chains", 2) * row["draws"]
     return f"fewer than one effective draw in {1 / SLOW:g}" if slow else "few draws, nothing else"
 
 
@@ -463,9 +509,9 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         "models of posteriordb from their mathematics. Failures are in it by name; data that are only on the "
         "internet are simulated in their shapes. Nothing of theirs is in this repository.",
         "",
-        f"Runs: {CHAINS} chains of {options.draws} draws after a warm-up of {max(options.draws, 200)}, "
-        f"cut after {options.seconds:g} processor seconds: far fewer than the defaults, "
-        "so that “not converged” often says just that.",
+        f"Runs: {options.chains} chains of {options.draws} draws after a warm-up of "
+        f"{max(options.draws, 200)}, cut after {options.seconds:g} processor seconds: far fewer than the "
+        "defaults, so that “not converged” often says just that.",
         "",
         "| what | of how many |",
         "|---|---|",
