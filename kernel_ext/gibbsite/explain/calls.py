@@ -6,8 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import jax.scipy.special
 import numpy as np
 import numpyro.distributions as dist
+from numpyro import handlers
+from numpyro.infer import reparam
 
 from gibbsite.errors import ArgumentError, DataError, GibbsiteError, WordError
 from gibbsite.explain.spot import Spot, made
@@ -33,6 +38,7 @@ def unknown_word(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> G
         return None
     known = [n for n, v in spot.values.items() if not n.startswith("_")] + _families()
     near = [_CALLED[name.lower()]] if name.lower() in _CALLED else []
+    near = near or [f"{where}.{name}" for where, module in _MODULES if callable(getattr(module, name, None))]
     near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = (
         f"did you mean {near[0]!r}?" if near else "define it in the notebook, or give it in the parentheses"
@@ -40,6 +46,17 @@ def unknown_word(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> G
     kind = "distribution" if missing or (near and near[0] in _families()) else "variable or distribution"
     return made(WordError, spot, "unknown-name", f"there is no {kind} {name!r}; {hint}")
 
+
+# functions that a model often calls and a cell does not see by their bare names
+_MODULES = (
+    ("jnp", jnp),
+    ("jax.nn", jax.nn),
+    ("jax.scipy.special", jax.scipy.special),
+    ("jax.lax", jax.lax),
+    ("jax", jax),
+    ("numpyro.handlers", handlers),
+    ("numpyro.infer.reparam", reparam),
+)
 
 # what other languages call them
 _CALLED = {

@@ -23,11 +23,21 @@ def table_outside(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> 
 
 
 def no_array(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
-    """A list, a tuple or times of the program where an array is wanted."""
+    """A list, a tuple, a dict or times of the program where an array is wanted."""
     if not isinstance(error, TypeError):
         return None
-    for name in re.findall(r"\b[A-Za-z_]\w*", spot.code or spot.text):
+    code = spot.code or spot.text
+    for name in re.findall(r"\b[A-Za-z_]\w*", code):
         value = spot.values.get(name)
+        whole = isinstance(value, dict) and re.search(rf"\b{name}\b(?!\s*[\[.])", code)
+        if whole and re.search(_NO_LIST, str(error)):
+            return made(
+                DataError,
+                spot,
+                "no-numbers",
+                f"{name!r} is a dict (sites with an index, `{name}[…] ~ …`, are kept in one) and no array; "
+                f"where its {len(value)} values have one shape, write `jnp.stack(list({name}.values()))`",
+            )
         if isinstance(value, list | tuple | range) and re.search(_NO_LIST, str(error)):
             return made(
                 DataError,
