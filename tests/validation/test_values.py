@@ -373,6 +373,10 @@ def test_a_plate_longer_than_its_groups_and_levels_twice_are_told():
         a, b = (numpyro.sample(n, dist.Normal(0, 1)) for n in "ab")
         numpyro.sample("y", dist.Normal(a + (b if other else b * x), 1), obs=y)
 
+    def shifted(x, y):
+        z, b = numpyro.sample("z", dist.Bernoulli(0.3)), numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b + z, 1), obs=y)
+
     def beside(x, y):
         a, b = numpyro.sample("a", dist.Normal(0, 1)), numpyro.sample("b", dist.Normal(0, 1).expand([2]))
         numpyro.sample("y", dist.Normal(a + x @ b, 1), obs=y)
@@ -381,6 +385,7 @@ def test_a_plate_longer_than_its_groups_and_levels_twice_are_told():
     assert "nothing reads" not in _note_of(groups, group, y, 5) + _note_of(walk, group, y, 8)
     assert "2 levels that are the same for all rows, 'a' and 'b'" in _note_of(twice, y, y, 1)
     assert "`x[:, 0]`" in _note_of(beside, matrix, y)
+    assert "levels" not in _note_of(shifted, y, y)
     assert "levels" not in _note_of(twice, y, y, 0) + _note_of(beside, matrix[:, [1, 1]] ** [1, 2], y)
 
 

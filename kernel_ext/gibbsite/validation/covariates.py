@@ -123,14 +123,15 @@ def intercept_notes(density: Density) -> tuple[str, ...]:
 
 
 def _levels(density: Density, atom: Any, sites: Any, names: Any, arrays: Any) -> Iterator[str]:
-    """What an atom adds to all its elements alike, by its name: scalar sites, columns of ones."""
+    """What an atom adds to all its elements alike, by its name: scalar sites, columns of ones.
+    An indicator is none: the data tell more of it than a sum."""
     waiting = [atom]
     while waiting:
         at = moved_from(density.producer, waiting.pop(0), *_MOVES)
         if isinstance(at, Literal):
             continue
         eqn = density.producer.get(at)
-        if at in sites and density.sites[sites[at]].shape == ():
+        if at in sites and density.sites[sites[at]].shape == () and not density.sites[sites[at]].discrete:
             yield repr(sites[at])
         elif eqn is not None and of_kind(eqn, ADDS, SUBTRACTS):
             waiting += eqn.invars

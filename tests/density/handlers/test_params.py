@@ -73,3 +73,14 @@ def bare(x, y):
 def test_a_bare_param_stays_refused():
     with pytest.raises(gb.GibbsiteError, match="it is for optimisation"):
         gb.model(bare, X, Y)
+
+
+@pytest.mark.parametrize("value", [1.5, 2, np.float32(1.5)])
+def test_so_does_one_that_is_a_number_of_python(value):
+    def scale(x, y):
+        s = numpyro.param("s", value, constraint=dist.constraints.positive)
+        w = numpyro.sample("w", dist.Normal(0, 1).expand([2]))
+        numpyro.sample("y", dist.Normal(x @ w, s), obs=y)
+
+    with pytest.raises(gb.GibbsiteError, match=r"'s' is a `numpyro.param` that the density reads"):
+        gb.model(scale, X, Y)

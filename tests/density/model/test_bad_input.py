@@ -7,6 +7,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import DataError, GibbsiteError, ModelError
+from numpyro.infer.reparam import LocScaleReparam
 
 
 def infinite():
@@ -86,6 +87,16 @@ def test_a_site_sampled_twice():
 
     with pytest.raises(ModelError, match=r"site 'a' is sampled twice.*Gamma"):
         gb.model(model)
+
+
+def test_a_reparameterised_site_with_the_name_of_its_plate():
+    def model():
+        with numpyro.plate("x", 3):
+            numpyro.sample("x", dist.Normal(0, 1))
+
+    centred = numpyro.handlers.reparam(model, config={"x": LocScaleReparam(0)})
+    with pytest.raises(ModelError, match=r"'x' is the name of a site and of a plate.*rename one"):
+        gb.model(centred)
 
 
 def test_a_structure_that_changes_between_traces():

@@ -25,7 +25,9 @@ def with_constants(fn: Callable, args: tuple[Any, ...], kwargs: Mapping[str, Any
     first = _trace(fn, args, kwargs)
     loose = {n: m["value"] for n, m in first.items() if m["type"] == "param" and m["value"] is not None}
     leaves, tree = jax.tree.flatten(loose)
-    arrays = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray | jax.Array)]
+    arrays = [
+        i for i, x in enumerate(leaves) if isinstance(x, np.ndarray | np.generic | jax.Array | float | int)
+    ]
 
     def density(given: list[Any]) -> list[Any]:
         values = list(leaves)

@@ -28,6 +28,7 @@ from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.explain.calls import check_numbers
 from gibbsite.explain.explained import explained, placed
 from gibbsite.explain.shapes import told_crossed, told_data_shapes, told_misfit
+from gibbsite.programs.jaxpr.compat import duplicated
 from gibbsite.programs.jaxpr.source_line import calling_line
 
 TRACER_ERRORS = (
@@ -213,11 +214,22 @@ def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]
         except GibbsiteError as error:
             raise placed(error) from error.__cause__
         except Exception as error:
-            better = explained(error, {"plates": lines.plates})
+            name = duplicated(error)
+            better = (
+                explained(error, {"plates": lines.plates})
+                if name not in lines.plates
+                else _both(name, lines.lines)
+            )
             if better is None:
                 raise
             raise better from error
     return trace, lines.lines
+
+
+def _both(name: str, lines: Mapping[str, tuple[str, int]]) -> ModelError:
+    return ModelError(
+        f"{name!r} is the name of a site and of a plate, which NumPyro cannot tell apart; rename one of them"
+    ).at(lines.get(name), "sampled-twice")
 
 
 def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> ModelFacts:
@@ -265,10 +277,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
                 transforms[name] = (type(base).__name__, *steps)
     both = [n for n in plates if n in sites or (n in lines and trace[n]["type"] == "plate")]
     if both:
-        raise ModelError(
-            f"{both[0]!r} is the name of a site and of a plate, which NumPyro cannot tell apart; rename one "
-            f"of them"
-        ).at(lines.get(both[0]), "sampled-twice")
+        raise _both(both[0], lines)
     check_apart([*sites, *plates])
     return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, limits, transforms)
 
