@@ -89,6 +89,15 @@ def test_a_site_sampled_twice():
         gb.model(model)
 
 
+def test_a_density_that_numpyro_does_not_have():
+    def model():
+        gammas = dist.Gamma(2.0, 1.0).expand([2])
+        numpyro.sample("u", dist.GaussianCopula(gammas, correlation_matrix=jnp.eye(2)))
+
+    with pytest.raises(ModelError, match=r"'u', GaussianCopula, asks for `cdf` of ExpandedDistribution"):
+        gb.model(model)
+
+
 def test_a_reparameterised_site_with_the_name_of_its_plate():
     def model():
         with numpyro.plate("x", 3):

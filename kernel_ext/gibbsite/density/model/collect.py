@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from traceback import walk_tb
 from typing import Any, NamedTuple
 
 import jax
@@ -395,6 +396,13 @@ def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) ->
             entry = "plates-and-data" if blamed else "shapes"
             told = blamed or told_data_shapes(name, msg, trace, lines.get(name))
             raise DataError(told).at(lines.get(name), entry) from error
+        except NotImplementedError as error:
+            *_, (frame, _) = walk_tb(error.__traceback__)
+            asked, of = frame.f_code.co_name, type(frame.f_locals.get("self")).__name__
+            raise ModelError(
+                f"the density of {name!r}, {type(base_distribution(msg['fn'])).__name__}, asks for `{asked}` of "
+                f"{of}, which is not implemented; take another distribution, or write it with `numpyro.factor`"
+            ).at(lines.get(name)) from error
         if msg["is_observed"] and (crossed := told_crossed(name, msg, lines.get(name))) is not None:
             raise DataError(crossed).at(lines.get(name), "shapes")
         out[name] = lp if scale is None else scale * lp
