@@ -66,6 +66,11 @@ def show_line(error: SyntaxError, text: str) -> SyntaxError:
         error.msg = "a plate is opened with `with`: `with plate('n', len(y)):`"
         error.offset = len(error.text) - len(error.text.lstrip()) + 1
         error.end_offset = None
+    elif re.search(r"~.*\)\s*,\s*obs\s*=", error.text):
+        error.msg = (
+            "what stands before '~' is observed where it is an argument of the model; other values are "
+            "observed by `numpyro.sample('…', …, obs=…)`"
+        )
     return error
 
 
@@ -248,7 +253,10 @@ def _check(node: ast.Assign, body: str) -> None:
         parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
         if any(isinstance(part, ast.Slice | ast.Starred) for part in parts):
             raise syntax_error(
-                "an indexed '~' samples one element: an index is needed, not a slice", target, body
+                "an indexed '~' samples one element: an index is needed, not a slice; a part of an array is "
+                f"observed by `numpyro.sample('…', {ast.unparse(node.value)}, obs={ast.unparse(target)})`",
+                target,
+                body,
             )
 
 

@@ -129,10 +129,14 @@ def _match(statement: _Statement) -> Tilde | None:
         return None  # `match ~flags:` is Python's own
     wrong = next((i for i in binary if i != at), None)
     if wrong is not None and not statement.unclosed:
+        called = len(tokens) > 1 and tokens[1].string == "(" and tokens[wrong - 1].string == ")"
+        computed = "".join(t.string for t in tokens[:wrong])
         raise _error(
             "'~' samples only in a statement of its own, with a name, one indexed name or a column "
             "of a table "
-            "on its left: 'mu ~ Normal(0, 1)', 's[i] ~ Normal(0, 1)', 'df.y ~ Normal(mu, 1)'",
+            "on its left: 'mu ~ Normal(0, 1)', 's[i] ~ Normal(0, 1)', 'df.y ~ Normal(mu, 1)'"
+            + f"; what is computed is observed by `numpyro.sample('…', …, obs={computed})`"
+            * called,
             tokens[wrong].start,
             tokens[wrong].end,
         )

@@ -23,6 +23,9 @@ def unknown_word(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> G
     """A name that is not known, or not yet."""
     if isinstance(error, UnboundLocalError):
         name = _quoted(error)
+        if re.match(rf"\s*{name}\s*\+=", spot.text):
+            added = f"a term of the log density is added by `numpyro.factor({name!r}, …)`"
+            return made(WordError, spot, "unknown-name", f"{name!r} has no value to add to; {added}")
         later = f"`{name} ~ …`" if name not in seen["plates"] else f"plate {name!r}"
         return made(
             WordError,
@@ -42,7 +45,7 @@ def unknown_word(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> G
     near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = (
         f"did you mean {near[0]!r}?" if near else "define it in the notebook, or give it in the parentheses"
-    )
+    ) + _OTHERWISE.get(name, "")
     kind = "distribution" if missing or (near and near[0] in _families()) else "variable or distribution"
     return made(WordError, spot, "unknown-name", f"there is no {kind} {name!r}; {hint}")
 
@@ -73,6 +76,13 @@ _CALLED = {
 }  # fmt: skip
 
 
+# where the arguments are others, too
+_OTHERWISE = {
+    "dnorm": " Its second argument is a standard deviation; that of BUGS is a precision, 1 / sd**2",
+    "dbin": " The total comes first: `Binomial(n, p)`",
+}
+
+
 def _quoted(error: BaseException) -> str | None:
     found = re.search(r"'(\w+)'", str(error))
     return found.group(1) if found else None
@@ -98,6 +108,9 @@ def wrong_call(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gib
     names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
     if found.group(2).startswith("got an unexpected"):
         wrong = _quoted(error) or "?"
+        if wrong in _ELSEWHERE and _MEANT.get(wrong) not in names:
+            told = f"{name} has no argument {wrong!r}; {_ELSEWHERE[wrong]}"
+            return made(ArgumentError, spot, "arguments-of-a-distribution", told.replace("Family", name))
         near = _MEANT.get(wrong) if _MEANT.get(wrong) in names else None
         near = near or next(iter(difflib.get_close_matches(wrong, names, n=1, cutoff=0.5)), None)
         what = f"{name} has no argument {wrong!r}" + (f"; did you mean {near!r}?" if near else "")
@@ -121,6 +134,13 @@ _ALSO = {
     ("Normal", "variance"): "; it takes a standard deviation, `scale=`",
     ("Normal", "precision"): "; it takes a standard deviation, `scale=1 / jnp.sqrt(…)`",
     ("Normal", "tau"): "; it takes a standard deviation, `scale=1 / jnp.sqrt(…)`",
+}
+# what other packages give to a distribution, and NumPyro does not
+_ELSEWHERE = {
+    n: "an array of them is `Family(…).expand([…])`, or a plate" for n in ("shape", "size", "dims")
+} | {
+    n: "what is observed is the argument of the model before `~`, or `obs=` of `numpyro.sample`"
+    for n in ("observed", "obs")
 }
 _MEANT = {
     "mean": "loc",

@@ -71,6 +71,14 @@ def _no_sample(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gib
                 f"{name!r} is a distribution and not a value, since `{name} = {kind}(…)` does not sample; "
                 f"write `{name} ~ {kind}(…)`",
             )
+    computed = re.search(r"unsupported operand.*: '(\w+)' and '(\w+)'", str(error))
+    for kind in computed.groups() if computed else ():
+        if isinstance(family := getattr(dist, kind, None), type) and issubclass(family, dist.Distribution):
+            kind = kind.removesuffix("Probs").removesuffix("Logits")
+            told = (
+                f"{kind} is a distribution and no number to compute with; sample first, `x ~ {kind}(…)`, and "
+            )
+            return made(ModelError, spot, "missing-tilde", f"{told}compute with `x`")
     return None
 
 

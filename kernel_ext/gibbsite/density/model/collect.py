@@ -399,9 +399,10 @@ def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) ->
         except NotImplementedError as error:
             *_, (frame, _) = walk_tb(error.__traceback__)
             asked, of = frame.f_code.co_name, type(frame.f_locals.get("self")).__name__
+            kind = type(base_distribution(msg["fn"])).__name__
             raise ModelError(
-                f"the density of {name!r}, {type(base_distribution(msg['fn'])).__name__}, asks for `{asked}` of "
-                f"{of}, which is not implemented; take another distribution, or write it with `numpyro.factor`"
+                f"the density of {name!r}, {kind}, asks for `{asked}` of {of}, which is not implemented; "
+                f"take another distribution, or write it with `numpyro.factor`"
             ).at(lines.get(name)) from error
         if msg["is_observed"] and (crossed := told_crossed(name, msg, lines.get(name))) is not None:
             raise DataError(crossed).at(lines.get(name), "shapes")
