@@ -264,7 +264,7 @@ class Gibbsite(Magics):
         seed = self.seed if args.seed is None else args.seed
         on = None if args.on is None else evaluated(args.on, self._shell.user_ns)
         check = self._plainly(lambda: model.check(args.seconds, seed=seed, wait=False, on=on))
-        follow(self._shell, check)
+        follow(self._shell, check, not args.background and name_to_bind(self._shell, "check") is None)
         if not args.background:
             check.wait().wait()  # an interrupt stops it; what is under way is waited for
         if args.report:

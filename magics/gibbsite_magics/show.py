@@ -112,8 +112,9 @@ def watch(shell: Any, sample: Any, name: str | None, quiet: bool = False) -> Any
     return run
 
 
-def follow(shell: Any, check: Any) -> None:
-    """Show the findings of a check as they come: a table in a front end, lines in a terminal."""
+def follow(shell: Any, check: Any, again: bool) -> None:
+    """Show the findings of a check as they come: a table in a front end, lines in a terminal. `again`: the
+    cell shows the check at its end, and one line is left here."""
     if not has_front_end(shell):
         told: list[str] = []
 
@@ -126,8 +127,7 @@ def follow(shell: Any, check: Any) -> None:
         check.subscribe(say)
         return
     handle: Any = display(check, display_id=True)
-    # at the end the cell's own output has it all
-    check.subscribe(lambda c: handle.update(c if c.status == "running" else Line(c.verdict)))
+    check.subscribe(lambda c: handle.update(Line(c.verdict) if again and c.status != "running" else c))
 
 
 class Line(str):

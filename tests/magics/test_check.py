@@ -1,5 +1,7 @@
 """`%check`: what stands on the line is handed on, findings appear as they come, and the check comes back."""
 
+import pytest
+from gibbsite_magics import show
 from gibbsite_magics.completion import candidates
 
 
@@ -16,3 +18,30 @@ def test_a_check_of_a_cell(shell, capsys, tmp_path):
     later.stop()
     assert later.wait(120).status == "stopped"
     assert candidates(shell, "%check m --s") == ["--seconds", "--seed"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "left"),
+    [
+        ("kept = %check m --seconds 0", "Check"),
+        ("%check m --seconds 0", "Line"),
+        ("%check m --seconds 0 --background", "Check"),
+    ],
+)
+def test_the_findings_stay_in_the_cell_whoever_shows_them(shell, monkeypatch, cell, left):
+    shell.run_line_magic("config", "Gibbsite.show_graph = False")
+    shell.run_line_magic("config", "Gibbsite.prepare = False")
+    shell.run_cell_magic("model", "m(y=[1.0, 2.0])", "a ~ Normal(0, 1)\ny ~ Normal(a * ones(2), 0.5)\n")
+    seen = []
+
+    class Handle:
+        def update(self, shown):
+            seen.append(type(shown).__name__)
+
+    monkeypatch.setattr(show, "has_front_end", lambda shell: True)
+    monkeypatch.setattr(show, "display", lambda check, display_id: Handle())
+    done = shell.run_cell(cell)
+    check = shell.user_ns["kept"] if done.result is None else done.result
+    check._thread.join(60)  # who follows is told after those who wait
+    # an unassigned check is the cell's own output as well, and is not to stand there twice
+    assert seen[-1] == left
