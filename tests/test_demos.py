@@ -126,6 +126,7 @@ def test_there_are_notebooks():
         "compare",
         "decision",
         "elimination",
+        "galaxies",
         "gaps",
         "keeling",
         "mixture",

@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import UnknownNameError
 from gibbsite.graph import DependencyGraph, Node, PlateBox
+from gibbsite.graph.drawing import draw
 from gibbsite.graph.listing import brief
 
 
@@ -307,6 +308,18 @@ def test_indexed_sites_fold_into_one_node_unless_that_closes_a_circle():
     back = [*edges, ("x[0]", "s[1]")]
     small, members = DependencyGraph(nodes, back, groups=groups).folded()
     assert members == {} and "x[3]" in small.nodes
+
+
+def test_a_prior_that_reads_the_data_closes_no_circle():
+    def ranged(y):
+        mu = numpyro.sample("mu", dist.Normal(y.mean(), y.max() - y.min()))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+            numpyro.sample("x", dist.Normal(y, 1.0))
+
+    graph = gb.model(ranged, np.array([1.0, 2.0, 4.0])).graph
+    assert set(graph.edges) == {("mu", "y"), ("y", "x")}
+    assert draw(graph).nodes.keys() == {"mu", "y", "x"}
 
 
 def test_blankets_of_elements():

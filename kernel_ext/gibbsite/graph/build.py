@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import networkx as nx
 import numpy as np
 
 from gibbsite.density import Density
@@ -102,11 +103,21 @@ def dependency_graph(
     nodes += [Node(name, "factor", distribution="factor") for name in density.factor_names]
     there = {n.name for n in nodes}
     edges = [(p, child) for child, ps in parents.items() if child in there for p in ps if p in there]
-    cut = removed_edges(density, edges, _observed_choices(density))
+    cut = removed_edges(density, edges, _observed_choices(density)) | _read_before(density, edges)
     graph = DependencyGraph(
         nodes, [e for e in edges if e not in cut], _plates(density, labels), density.groups
     )
     return graph.with_contexts(lambda given: removed_edges(density, graph.edges, given))
+
+
+def _read_before(density: Density, edges: Sequence[Edge]) -> frozenset[Edge]:
+    """The edges from observed sites that would close a circle: what reads a site's data before the site's own
+    statement, as priors by the range of the data do, reads a constant."""
+    order = {n: i for i, n in enumerate(density.sites)}
+    directed = nx.DiGraph(edges)
+    return frozenset(
+        (a, b) for a, b in edges if order.get(b, -1) < order.get(a, -1) and nx.has_path(directed, b, a)
+    )
 
 
 def _listed(labels: Sequence[str]) -> str:
