@@ -36,7 +36,7 @@ FAULTS = (
             *("check_categories", "order_notes", "unit_notes", "spelt_notes", "unused"),
         )
     ),
-    "gibbsite.modelling.execution.grouped_model",
+    "gibbsite.kernels.grouped.grouped_model",
     "gibbsite.conditional.conjugate.certify.statistics",
     "gibbsite.conditional.finite.discrete.finite_structure",
     *(f"gibbsite.plans.candidates.alone.{n}" for n in ("crossing_blocks", "joint_blocks", "stepped")),
