@@ -75,6 +75,7 @@ def of_walk(site: Any, parameters: Mapping[str, Any]) -> Callable[[Callable[[Any
 
 
 ELEMENTS, LOGS, FACTOR, WALK, RECURSION = "elements", "logs", "factor", "walk", "recursion"
+TILTED = "tilted"
 _BOTH = ("loc", "scale")
 _UNCONSTRAINING = (("Exp",), ("Sigmoid",))
 """Transforms whose inverse is that to a site's unconstrained values."""
@@ -88,7 +89,8 @@ class LocationScale:
     `location` and `scale` name those latents, in program order. `form` tells what they are a location and a
     scale of: each element by itself ("elements"), its logarithm or logit ("logs"), a vector with a factor of
     its covariance for a scale ("factor"), the steps of a random walk ("walk"), or elements that read earlier
-    ones of the same site, as those of a `scan` do ("recursion"). `read` computes from the values of the
+    ones of the same site, as those of a `scan` do ("recursion"); "tilted" are numbers that are told of as
+    shares of a squared scale, which is not their own (`tilted.py`). `read` computes from the values of the
     jaxpr's variables what each element is centred by, arrays of the site's shape: both, where `elementwise`;
     of recursions 0 and the scale of the steps, since a path of few data is as wide as its steps are; of maps
     of areas the scale of all. `whiten` computes from them a linear map that makes a random walk, or a vector
@@ -111,7 +113,7 @@ class LocationScale:
     def around_its_location(self) -> bool:
         """Whether the density of the site, or of its logarithms, is one of distances from what `read` says
         is the location."""
-        return self.read is not None and self.form != RECURSION
+        return self.read is not None and self.form not in (RECURSION, TILTED)
 
     @property
     def elementwise(self) -> bool:
@@ -119,6 +121,10 @@ class LocationScale:
         return self.read is not None and self.form in (ELEMENTS, LOGS)
 
     def __str__(self) -> str:
+        if self.form == TILTED:
+            return (
+                f"{self.site}: as it is, or over the square of the scale that reads {', '.join(self.scale)}"
+            )
         parts = (("location", self.location), ("scale", self.scale))
         told = [f"{word} reads {', '.join(names)}" for word, names in parts if names]
         return f"{self.site}: {', '.join(told)}"

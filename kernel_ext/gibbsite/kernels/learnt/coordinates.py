@@ -18,6 +18,7 @@ from gibbsite.conditional.draws.safe_bijectors import transform_to
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import LocationScale, Whitening, location_scales
 from gibbsite.density.hierarchy.non_centred import ByHand, non_centred_by_hand
+from gibbsite.density.hierarchy.tilted import tilted_locations
 from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor, offset
 from gibbsite.kernels.learnt.moving import Moving, moving_supports
 from gibbsite.kernels.learnt.power_transform import Bends, bent_from, bent_to, straight
@@ -287,7 +288,7 @@ def coordinates(
     """
     names = [n for n in shapes if n in density.latent_vars]
     moving = {n: m for n, m in moving_supports(density).items() if {n, *m.reads} <= set(names)}
-    found = declared(density, names, siblings) if centring != "as written" else {}
+    found = declared(density, names, siblings, centring)
     found = {n: c for n, c in found.items() if n not in moving}
     parts, site, written = [], [], []
     at = degrees = number = bends = 0
@@ -326,13 +327,19 @@ def _is_logarithm(transform: Any) -> bool:
     return isinstance(transform, ExpTransform)
 
 
-def declared(density: Density, names: Sequence[str], siblings: Sequence[str] | None) -> dict[str, Centred]:
+def declared(
+    density: Density, names: Sequence[str], siblings: Sequence[str] | None, centring: str = "auto"
+) -> dict[str, Centred]:
     """The sites among `names` that can be centred to a degree, as one block.
 
     Their location or scale reads another of them, and what it reads beside them is in `siblings`, or anything
-    where that is None.
+    where that is None. None is where `centring` is "as written"; with "auto" locations of truncated normals
+    are among them.
     """
-    forms: Mapping[str, Centred] = {**location_scales(density), **non_centred_by_hand(density)}
+    if centring == "as written":
+        return {}
+    tilted = tilted_locations(density) if centring == "auto" else {}
+    forms: Mapping[str, Centred] = {**tilted, **location_scales(density), **non_centred_by_hand(density)}
     found = {}
     for name in names:
         c = forms.get(name)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Density
+from gibbsite.density.hierarchy.location_scale import TILTED
 from gibbsite.kernels.blocks.eliminated import Eliminated
 from gibbsite.kernels.composite import Repeat
 from gibbsite.kernels.interleaved import Interleaved
@@ -161,15 +162,16 @@ def to_be_learnt(density: Density, sites: Sequence[str], centring: str) -> list[
     """For a schedule's explanation: which sites of a block will be centred to a degree, and which have priors
     whose components are crossed, and at what cost."""
     lines = []
-    for found in declared(density, sites, None).values() if centring != "as written" else ():
+    for found in declared(density, sites, None, centring).values():
         if centring != "auto":
             lines.append(f"{found}: {centring}")
             continue
         if getattr(found, "whiten", None) is not None:
             lines.append(f"{found}: whitened by its prior's factor, or as written, as draws of warm-up say")
             continue
+        learnt = "which of them" if getattr(found, "form", None) == TILTED else "centring"
         lines.append(
-            f"{found}: centring learnt per element in warm-up, one of {GRID} degrees, from draws that it has"
+            f"{found}: {learnt} learnt per element in warm-up, one of {GRID} degrees, from draws that it has"
         )
     mixed = [n for n in sites if n in density.latent_vars and components_of(density, n) is not None]
     return lines + [f"{n}: steps between the components of its prior, one more gradient" for n in mixed]
