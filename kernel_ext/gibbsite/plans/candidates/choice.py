@@ -287,23 +287,31 @@ def _told(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _S
             w.most if scales.tried and str(w.spec) == scales.tried_text else None,
             "" if w.tie is None else str(w.tie),
             chosen=w is best,
-            because=_decided(weighed, best, regret, scales.tried) if w is best else "",
+            because=_decided(weighed, best, regret, scales) if w is best else "",
         )
         for w in weighed
     ]
     return sorted(out, key=lambda c: (not c.chosen, -c.efficiency))
 
 
-def _decided(weighed: Sequence[_Weighed], best: _Weighed, regret: float, found: Mapping[str, float]) -> str:
-    if found:
-        slow = max(found, key=found.__getitem__)
-        return f"Chosen by a trial: drawn in turn, {slow} remembers {found[slow]:.1f} sweeps"
+def _decided(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _Scales) -> str:
+    if scales.tried:
+        slow = max(scales.tried, key=scales.tried.__getitem__)
+        took = f"{slow} takes {scales.tried[slow]:.1f} sweeps for an effective draw"
+        if str(best.spec) == scales.tried_text:
+            return f"Chosen by a trial of it: {took}, few for sweeps as cheap as these"
+        return f"Chosen by a trial of {scales.tried_text}: {took} there"
     if regret <= 1.05:
-        return "Chosen because nothing else can be better"
-    ratios = {str(w.spec): [w.cost(c) / best.cost(c) for c in _CASES] for w in weighed if w is not best}
-    rival = min(ratios, key=lambda name: min(ratios[name]))
-    low, high = min(ratios[rival]), max(ratios[rival])
-    return (
-        f"Chosen because {rival} would take {low:.1f} to {high:.1f} times as long for an effective draw: "
-        "which, depends on how long the run is and on what is not known before it"
-    )
+        return "Chosen as the fastest by prediction, at best and at worst"
+    ratios = {i: [w.cost(c) / best.cost(c) for c in _CASES] for i, w in enumerate(weighed) if w is not best}
+    at = min(ratios, key=lambda i: min(ratios[i]))
+    rival, (low, high) = weighed[at], (min(ratios[at]), max(ratios[at]))
+    faster = f"{rival.spec} could be {1 / low:.1f} times as fast"
+    if high <= 1.05:
+        return f"Chosen although {faster}: predictions are no closer than that, and runs are likely to gain"
+    lengths = [_CASES[ratios[at].index(end)][1] for end in (low, high)]
+    when = [f" in a {'short' if whole else 'long'} run" for whole in lengths if len({*lengths}) > 1]
+    ends = [f"{faster}{when[0] if when else ''}", f"{high:.1f} times as slow{when[1] if when else ''}"]
+    tie, which = (rival.tie, "it") if rival.tie else (best.tie, "this one")
+    why = f". Only a run tells which: {tie}, and {which} draws them apart" if tie else ""
+    return f"Chosen as the safer bet: {' or '.join(ends)}{why}"

@@ -207,15 +207,23 @@ class Candidate:
         if math.isnan(self.work):
             return f"{self.text}: {self.because}"
         low, high = self.times
-        between = f"{low:.1f}" if high < 1.05 * low else f"{low:.1f} to {high:.0f}"
-        told = f"its slowest number remembers {between} sweeps, as predicted"
         if self.measured is not None:
-            told = f"its slowest number remembers {self.measured:.1f} sweeps, as tried"
-        rate = float(f"{self.efficiency:.2g}")
-        head = f"{self.text}: about {rate:,.0f} effective draws per processor second"
-        why = f". {self.because}" if self.because else f": {self.slowest}" if self.slowest else ""
-        takes = f"{self.work / 1e3:,.0f} µs a sweep, {self.compiling / 1e9:.0f} s to compile"
-        return f"{head} ({takes}; {told}{why})"
+            rate, times = f"about {_rounded(self.efficiency)}", f"{self.measured:.1f} sweeps, as tried,"
+        elif high < 1.05 * low:
+            rate, times = f"about {_rounded(self.efficiency)}", f"{low:.1f} sweeps"
+        else:
+            ends = (4e9 / (self.work * t) for t in (high, low))
+            rate, times = " to ".join(map(_rounded, ends)), f"{low:.1f} to {high:.0f} sweeps"
+        holds = f": {self.slowest}" if self.slowest else ""
+        return (
+            f"{self.text}: {rate} effective draws per processor second ({self.work / 1e3:,.0f} µs a sweep; "
+            f"{times} for an effective draw of what moves slowest{holds}; {self.compiling / 1e9:.0f} s to "
+            f"compile)" + (f". {self.because}" if self.because else "")
+        )
+
+
+def _rounded(rate: float) -> str:
+    return f"{float(f'{rate:.2g}'):,.0f}"
 
 
 def told(candidates: tuple[Candidate, ...], most: int = 4) -> list[str]:
