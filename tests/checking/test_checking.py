@@ -298,6 +298,12 @@ def test_a_check_of_no_time_says_so(tmp_path):
         gb.model(mixture, Y).check(seconds="soon")
 
 
+def test_a_distribution_that_nothing_was_asked_of_is_not_called_right():
+    at = places(model := gb.model(scales, Y), 2, 0)
+    found = distributions(model, at, 0, lambda: False)
+    assert found is not None and (found.state, found.text) == ("open", "no time was left")
+
+
 def test_what_has_nothing_to_ask_is_left_out():
     model = gb.model(scales, Y)
     assert "reach" not in {f.test for f in model.check(seconds=0).findings}

@@ -15,14 +15,15 @@ from gibbsite.density.model.collect import base_distribution
 _BLIND = "joint behaviour of integers that are drawn as vectors, and weights of modes without mass between"
 
 
-def distributions(model: Any, at: Sequence[Place], seed: int, going: Callable[[], bool]) -> Finding:
-    """Draws of each class of distribution against its log density, with the parameters of one site."""
+def distributions(model: Any, at: Sequence[Place], seed: int, going: Callable[[], bool]) -> Finding | None:
+    """Draws of each class of distribution against its log density, with the parameters of one site; None
+    where no class of the model can be drawn from."""
     if not at:
         return Finding("distributions", "open", NO_PLACE)
-    wrong, looked = [], 0
+    wrong, looked, late = [], 0, False
     classes: set[type] = set()
     for i, (name, site) in enumerate(sites_of(model, at[0].values).items()):
-        if not going():
+        if late := not going():
             break
         if site["type"] != "sample":
             continue
@@ -34,11 +35,13 @@ def distributions(model: Any, at: Sequence[Place], seed: int, going: Callable[[]
         classes.add(type(fn))
         with handlers_alone, numpyro.validation_enabled(False):
             why = disagreement(fn, jax.random.fold_in(jax.random.key(seed), i))
-        looked += 1
         if why == "it has no `sample`":
             continue
+        looked += 1
         if why:
             wrong.append(f"{name} ({type(fn).__name__}): {why}")
+    if not looked:
+        return Finding("distributions", "open", "no time was left", _BLIND) if late else None
     if not wrong:
         text = f"draws of {looked} class{'' if looked == 1 else 'es'} follow the log density"
         return Finding("distributions", "right", text, _BLIND)

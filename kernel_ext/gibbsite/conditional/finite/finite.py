@@ -104,7 +104,7 @@ class FiniteTables:
         """The sums through which the coupling terms read the site, if they read it through nothing else."""
         if self.sums is None:
             return None
-        return RunningTables(self.density, self.sums, self._values, latents, data)
+        return RunningTables(self.density, self.sums, self._values, self._filled, latents, data)
 
     def _with(self, latents: Latents, data: Any, value: Any) -> Evaluator:
         return self.density.evaluator({**latents, self.structure.site: value}, data)

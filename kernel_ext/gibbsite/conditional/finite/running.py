@@ -5,7 +5,7 @@ moving one element moves each sum by a difference known beforehand. A sweep over
 evaluations of what follows the sums, not N evaluations of the sums themselves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,22 +104,27 @@ class RunningTables:
     """The sums at given values of everything, and how each element's change of value moves them."""
 
     def __init__(
-        self, density: Density, found: RunningSums, support: Any, latents: Mapping[str, Any], data: Any
+        self,
+        density: Density,
+        found: RunningSums,
+        support: Any,
+        filled: Callable[[Any], Any],
+        latents: Mapping[str, Any],
+        data: Any,
     ):
+        """`filled` makes of a value of `support` the site with all its elements there."""
         self._density, self._found, self._data = density, found, data
         now = density.evaluator(latents, data)
         self.sums = tuple(now.full(s.out) for s in found.sums)
         self._others = {a: now.full(a) for a in found.others}
-        rank = latents[found.site].ndim
         rest = {n: v for n, v in latents.items() if n != found.site}
         self._moves = []
         for s in found.sums:
 
-            def filled(value: Any, s: RunningSum = s) -> Any:
-                ev = density.evaluator({**rest, found.site: jnp.reshape(value, (1,) * rank)}, data)
-                return ev.full(s.summand)
+            def summand(value: Any, s: RunningSum = s) -> Any:
+                return density.evaluator({**rest, found.site: filled(value)}, data).full(s.summand)
 
-            change = jax.vmap(filled)(jnp.asarray(support)) - now.full(s.summand)
+            change = jax.vmap(summand)(jnp.asarray(support)) - now.full(s.summand)
             self._moves.append(_by_element(change, s))
         factors = [None if s.factor is None else now.full(s.factor) for s in found.sums]
         self._factors = [

@@ -43,7 +43,7 @@ class WindowTables(FiniteTables):
         super().__init__(
             density, finite_structure(density, site, FiniteSupport(np.arange(width), shape, None))
         )
-        self.sums, self.thresholds, self.filled = None, (), self.structure.single
+        self.thresholds, self.filled = (), self.structure.single
         self._bounded = any(t.term in density.bounds for t in self.filled)
         self.start: Any = None
         self.stride: Any = 1
@@ -93,10 +93,10 @@ class WindowDraw(Conditional):
         self.tables = WindowTables(density, site)
         s = self.tables.structure
         self.elements = int(np.prod(s.elements, dtype=np.int64))
-        if not s.independent and s.colours is None:
+        if not s.independent and s.colours is None and self.tables.sums is None:
             raise Refused(f"the elements of {site} are coupled without a pattern")
         n = sum(int(np.prod(t.term.shape, dtype=np.int64)) for t in s.single + s.joint)
-        passes = "" if s.independent else f" × {s.n_colours} passes"
+        passes = "" if s.independent else f" × {s.n_colours} passes" if s.n_colours else ", one after another"
         cost = f"2 windows × {WIDTH} values × {n} term elements{passes}"
         reason = "infinite support: drawn exactly from tables over windows placed at random around its value"
         super().__init__(density, site, reason, cost)
