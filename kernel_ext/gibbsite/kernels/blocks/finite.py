@@ -202,8 +202,8 @@ class WindowGibbs(Exact):
 
         Gibbs([(WindowGibbs(model), ["k"]), (NUTS(model), None)])
 
-    Elements that are independent, or that colours keep apart, are drawn at once. Other sites are refused in
-    `init`, with what stands in the way.
+    Elements that are independent, or that colours keep apart, are drawn at once; those that meet in sums go
+    one after another. Other sites are refused in `init`, with what stands in the way.
     """
 
     def _found(self, density: Density) -> list[Update]:
