@@ -12,7 +12,7 @@ from bokeh.embed import file_html
 from bokeh.resources import INLINE
 from gibbsite.graph import DependencyGraph, Node
 from gibbsite.views import graph_root
-from gibbsite.views.posterior.cards import plot_run
+from gibbsite.views.plotted import plot_run
 from helpers.models.graph_models import hmm, hundred, lda, looped, mixture, ratings, schools
 from helpers.pages.fakes import FakeRun
 from helpers.pages.graph_page import Graph, shot
@@ -343,3 +343,52 @@ def test_a_run_as_a_page_answers_without_its_kernel(page, tmp_path):
     box = plot.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.get_by_text("draw:").first.wait_for()
+
+
+def test_the_course_of_a_run_is_played_without_its_kernel(page, tmp_path):
+    run = FakeRun()
+    run.warm_up(120)
+    for _ in range(20):
+        run.advance(50)
+    picture = plot_run(run)
+    worst = run.values(run.snapshot().scalars[0].label)
+    page.goto(picture.save(tmp_path / "run.html").as_uri())
+    page.get_by_text("Convergence", exact=True).wait_for()
+    player, words = page.locator(".gb-player"), page.locator(".gb-player output")
+    page.wait_for_function("() => document.querySelector('.gb-player')?.hidden === true")  # of another tab
+    page.get_by_text("Convergence", exact=True).click()
+    assert words.inner_text() == "1\u202f000 of 1\u202f000 draws × 4 chains"
+    column = """name => {
+        const { data } = [...Bokeh.documents[0]._all_models.values()].find(m => m.name === name)
+        return Object.fromEntries(Object.entries(data).map(([key, of]) => [key, [...of]])) }"""
+    shown = page.evaluate(column, "trace0")
+    assert len(shown["draw"]) > 200 and shown["draw"][-1] > 990  # the last is as fine as a live view is
+    np.testing.assert_allclose(shown["chain 0"], worst[0, shown["draw"]], atol=0.001)
+
+    slider = player.get_by_role("slider")
+    slider.fill("0")
+    assert words.inner_text() == "167 of 1\u202f000 warm-up steps × 4 chains"
+    page.get_by_text("these steps are no draws").wait_for()
+    ranks = "() => [...Bokeh.documents[0]._all_models.values()].find(m => m.name === 'plot ranks0').visible"
+    assert page.evaluate(ranks) is False and page.evaluate(column, "run0")["rhat"] == []
+    slider.fill("12")
+    assert words.inner_text() == "269 of 1\u202f000 draws × 4 chains" and page.evaluate(ranks) is True
+    assert 250 < page.evaluate(column, "trace0")["draw"][-1] < 269
+    assert page.evaluate(column, "run0")["draw"] == [38, 77, 115, 154, 192, 231, 269]
+    assert page.locator(".gb-told tr").count() == 4
+
+    slider.press("ArrowRight")
+    assert words.inner_text().startswith("308 of")
+    slider.fill("29")
+    page.get_by_role("button", name="play").click()
+    page.get_by_role("button", name="pause").wait_for()
+    page.get_by_role("button", name="play").wait_for()  # it has come to the end
+    assert words.inner_text().startswith("1\u202f000 of")
+    page.get_by_text("Posterior", exact=True).click()
+    page.wait_for_function("() => document.querySelector('.gb-player').hidden")
+    for width in (700, 1400):
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.get_by_text("Convergence", exact=True).click()
+        page.wait_for_timeout(300)
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth + 1")
+        shot(page, f"course_{width}")

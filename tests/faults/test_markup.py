@@ -22,7 +22,7 @@ from gibbsite.errors import ModelError
 from gibbsite.sampling.read_only import outside
 from gibbsite.views import shown
 from gibbsite.views.graph.picture import graph_svg
-from gibbsite.views.posterior.cards import plot_run
+from gibbsite.views.plotted import plot_run
 from gibbsite.views.report import report_html, status_page
 from gibbsite.views.run_dashboard import Dashboard
 

@@ -835,6 +835,11 @@ class Execution:
             self._monitor.follow(label, site, index, self.kept)
 
     @property
+    def superchains(self) -> np.ndarray | None:
+        """Which superchain each chain is of, `[chain]`; None where each counts for itself."""
+        return self._monitor.superchains
+
+    @property
     def warmup_labels(self) -> tuple[str, ...]:
         """The scalars whose warm-up `warmup_trace` shows."""
         return self._preview.labels

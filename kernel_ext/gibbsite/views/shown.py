@@ -15,7 +15,7 @@ from gibbsite.sampling import Run
 from gibbsite.views.graph.save import save_graph
 from gibbsite.views.graph.widget import graph_html, show_graph
 from gibbsite.views.host.display import bundle, in_notebook
-from gibbsite.views.posterior.cards import plot_run
+from gibbsite.views.plotted import plot_run
 from gibbsite.views.predictions.checks import checks_html, names_of_checks, plot_checks
 from gibbsite.views.predictions.plots import plot_prediction, prediction_html, prediction_text
 from gibbsite.views.report import check_html, write_check, write_report

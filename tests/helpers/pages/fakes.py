@@ -20,6 +20,7 @@ class FakeRun:
 
     model_name = "mixture"
     model = None
+    superchains = None
     results = MappingProxyType({})
     schedule_text = "Gibbs(z: finite; NUTS(w, mu))"
 

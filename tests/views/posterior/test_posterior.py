@@ -24,7 +24,7 @@ from gibbsite.sampling.derived.marginals import (
 )
 from gibbsite.views.plots import bokeh
 from gibbsite.views.plots.plot import axes
-from gibbsite.views.posterior.cards import plot_run
+from gibbsite.views.plotted import plot_run
 from gibbsite.views.posterior.gather import gather_posterior
 from gibbsite.views.posterior.marginals import plot_of, told
 from gibbsite.views.run_dashboard import Dashboard

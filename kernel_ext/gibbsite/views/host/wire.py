@@ -3,6 +3,7 @@ texts: packed."""
 
 import base64
 import json
+import math
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -45,6 +46,18 @@ def _code(array: np.ndarray) -> str:
         if top > 1e30 or (spread > 0 and top > 1e3 * spread):
             return "f8"
     return "f4"
+
+
+def listed(values: ArrayLike) -> list[Any]:
+    """A column as JSON can hold it and compresses it well: numbers to some four digits of their range, None
+    for those that are not finite; text as it is."""
+    array = np.asarray(values)
+    if array.dtype.kind != "f":
+        return array.tolist()
+    finite = np.isfinite(array)
+    spread = float(np.ptp(array[finite])) if finite.any() else 0.0
+    digits = 3 - math.floor(math.log10(spread)) if spread > 0 else 15
+    return [round(v, digits) if good else None for v, good in zip(array.tolist(), finite, strict=True)]
 
 
 def encode(columns: Mapping[str, ArrayLike]) -> dict[str, Any]:

@@ -9,15 +9,19 @@ linked), rows `row I`.
 # pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
 # pyright: reportCallIssue=false
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from bokeh.document import Document
 from bokeh.embed import file_html
+from bokeh.events import DocumentReady
 from bokeh.layouts import column, row
 from bokeh.models import (
     BoxZoomTool,
     ColumnDataSource,
+    CustomJS,
     HoverTool,
     LayoutDOM,
     PanTool,
@@ -34,6 +38,8 @@ from bokeh.resources import INLINE
 from bokeh.themes import Theme
 from numpy.typing import ArrayLike
 
+from gibbsite.views.host.assets import joined
+from gibbsite.views.host.wire import listed, packed
 from gibbsite.views.ink.colours import ANY_FAINT, ANY_INK, LINE, THEMED
 from gibbsite.views.ink.svg import FONT
 from gibbsite.views.plots.plot import (
@@ -48,6 +54,7 @@ from gibbsite.views.plots.plot import (
     Plot,
     Rows,
     Rug,
+    Stage,
     Stretches,
     tables_of,
 )
@@ -63,6 +70,9 @@ _INKED = {"axis_label_text_color": ANY_INK, "major_label_text_color": ANY_INK}
 _ANYWHERE = Theme(
     json={"attrs": {"Axis": _INKED, "Title": {"text_color": ANY_INK}, "Grid": {"grid_line_color": ANY_FAINT}}}
 )
+# A page of its own has the reader's ground.
+_TEMPLATE = "{% block postamble %}<style>:root { color-scheme: light dark; }</style>{% endblock %}"
+_TABS = f".bk-tab, .bk-tab.bk-active {{ color: {ANY_INK}; background: transparent; }}"
 
 
 def layout(rows: Rows, *, filled: bool = False) -> LayoutDOM:
@@ -86,13 +96,50 @@ def _wrapping(parts: list[LayoutDOM], **more: Any) -> LayoutDOM:
     return row(*parts, sizing_mode="stretch_width", stylesheets=[":host { flex-wrap: wrap; }"], **more)
 
 
-def page(views: Mapping[str, Rows], title: str) -> str:
-    """An HTML page with a tab for each of `views`, which needs neither a kernel nor the net."""
-    tabs = []
+def page(
+    views: Mapping[str, Rows], title: str, courses: Mapping[str, Sequence[Stage]] = MappingProxyType({})
+) -> str:
+    """An HTML page with a tab for each of `views`, which needs neither a kernel nor the net. Of a view with
+    a course it shows the last stage, and a slider goes through all of them."""
+    tabs, played = [], {}
     for name, rows in views.items():
-        shown = tuple(tuple(plot for plot in plots if plot.visible) for plots in rows)
-        tabs.append(TabPanel(title=name, child=layout(tuple(filter(None, shown)), filled=True)))
-    return file_html(Tabs(tabs=tabs, sizing_mode="stretch_width"), INLINE, title, theme=_ANYWHERE)
+        if name in courses:
+            played[len(tabs)] = _course(courses[name])
+            child = _as_told(courses[name][-1].rows)
+        else:
+            shown = tuple(tuple(plot for plot in plots if plot.visible) for plots in rows)
+            child = layout(tuple(filter(None, shown)), filled=True)
+        tabs.append(TabPanel(title=name, child=child))
+    root = Tabs(tabs=tabs, sizing_mode="stretch_width", stylesheets=[_TABS])
+    if played:
+        store = ColumnDataSource({"text": [packed(played)]})
+        script = CustomJS(args={"tabs": root, "store": store}, code=joined("host/replay.mjs"), module=True)
+        root.js_on_change("active", script)
+        document = Document()
+        document.add_root(root)
+        document.js_on_event(DocumentReady, script)
+    return file_html(root, INLINE, title, template=_TEMPLATE, theme=_ANYWHERE)
+
+
+def _as_told(rows: Rows) -> LayoutDOM:
+    """A layout of all plots, of which those are visible that are so now."""
+    plots = layout(rows, filled=True)
+    named = {model.name: model for model in plots.references()}
+    for name, values in props(rows).items():
+        named[name].update(**values)
+    return plots
+
+
+def _course(stages: Sequence[Stage]) -> dict[str, Any]:
+    """What `js/host/replay.mjs` reads: for each stage its title, HTML and properties; and by source and
+    column the values at each stage, since what is alike and near compresses."""
+    tables: dict[str, dict[str, list[Any]]] = {}
+    for stage in stages:
+        for name, table in columns(stage.rows).items():
+            for key, values in table.items():
+                tables.setdefault(name, {}).setdefault(key, []).append(listed(values))
+    stage_of = [{"title": s.title, "html": s.html, "props": props(s.rows)} for s in stages]
+    return {"tables": tables, "stages": stage_of}
 
 
 def columns(rows: Rows) -> Columns:

@@ -158,6 +158,16 @@ class Plot:
 Rows = tuple[tuple[Plot, ...], ...]
 
 
+@dataclass(frozen=True)
+class Stage:
+    """Plots as they were at one moment, `title` and HTML that tell of it. The stages of one course have
+    plots of the same names and marks."""
+
+    rows: Rows
+    title: str
+    html: str
+
+
 def reach(*arrays: ArrayLike, include: tuple[float, ...] = (), margin: float = 0.05) -> tuple[float, float]:
     """The range of all finite values, with a margin; never empty."""
     values = np.concatenate([np.ravel(np.asarray(a, float)) for a in arrays] + [np.asarray(include, float)])

@@ -26,7 +26,7 @@ from gibbsite.views.plots.plot import (
     reach,
     rows_svg,
 )
-from gibbsite.views.posterior.cards import STILL_WIDTH, Picture
+from gibbsite.views.plotted import STILL_WIDTH, Picture
 from gibbsite.views.predictions.plots import counts, shares
 
 CARD = 150

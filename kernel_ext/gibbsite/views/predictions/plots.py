@@ -28,7 +28,7 @@ from gibbsite.views.plots.plot import (
     reach,
     rows_svg,
 )
-from gibbsite.views.posterior.cards import STILL_WIDTH, Picture
+from gibbsite.views.plotted import STILL_WIDTH, Picture
 
 REPLICATES = 400  # their pointwise intervals have a Monte Carlo error below a twentieth of their width
 _GRID = 160

@@ -8,6 +8,7 @@ import numpy as np
 
 from gibbsite.diagnostics.measures import series
 from gibbsite.sampling.run import Run
+from gibbsite.sampling.watch.course import Moment
 from gibbsite.storage.names import scalar_name
 
 RHAT_LIMIT = 1.01
@@ -116,15 +117,21 @@ def spread(scalars: Sequence[Any]) -> list[str]:
 
 
 def gather(
-    run: Run, labels: Sequence[str] | None, previous: Sequence[str] = (), slots: int = 3, limit: int = 24
+    run: Run | Moment,
+    labels: Sequence[str] | None,
+    previous: Sequence[str] = (),
+    slots: int = 3,
+    limit: int = 24,
+    points: int = MAX_POINTS,
 ) -> Content:
-    """The state of `run` now.
+    """The state of `run` now, or at a moment of its course.
 
     Args:
         labels: parameters to plot, or None for the worst ones.
         previous: what was plotted the last time, to change it no more than needed.
         slots: how many parameters to plot.
         limit: how many scalars to list, worst first.
+        points: how many a trace has at most.
     """
     for label in (labels or ())[:slots]:
         run.follow(label)
@@ -137,7 +144,7 @@ def gather(
     keep = _thin(len(marks), MAX_MARKS)
     names = dict.fromkeys([*chosen, *ranking])
     if ready:
-        parameters = tuple(_parameter(run, label) for label in chosen)
+        parameters = tuple(_parameter(run, label, points) for label in chosen)
     else:
         parameters = _warming(run, chosen, snapshot.chains, slots)
     return Content(
@@ -153,7 +160,7 @@ def gather(
     )
 
 
-def called(run: Run, label: str) -> str:
+def called(run: Run | Moment, label: str) -> str:
     """`alpha[Hennepin]` where the element `alpha[3]` has a label, else the scalar's label."""
     site, _, rest = label.removesuffix("]").rpartition("[")
     index = [int(i) for i in rest.split(", ") if i.isdecimal()]
@@ -163,8 +170,8 @@ def called(run: Run, label: str) -> str:
     return scalar_name(site, index, labels)
 
 
-def _parameter(run: Run, label: str) -> Parameter:
-    trace = run.trace(label, max_points=MAX_POINTS)
+def _parameter(run: Run | Moment, label: str, points: int) -> Parameter:
+    trace = run.trace(label, max_points=points)
     values = np.asarray(run.values(label))
     some = slice(0, MAX_CHAINS)
     return Parameter(
@@ -178,7 +185,7 @@ def _parameter(run: Run, label: str) -> Parameter:
     )
 
 
-def _warming(run: Run, chosen: Sequence[str], chains: int, slots: int) -> tuple[Parameter, ...]:
+def _warming(run: Run | Moment, chosen: Sequence[str], chains: int, slots: int) -> tuple[Parameter, ...]:
     """Warm-up so far, of the chosen scalars where they are followed, else of the first ones."""
     known = run.warmup_labels
     labels = [label for label in chosen if label in known] or list(known)[:slots]

@@ -14,15 +14,17 @@ WARMING = "  (warm-up: not counted)"
 HEIGHT, RUN_HEIGHT = 165, 180
 # Fewer prefixes of a run are no course of its measures.
 LEAST_MARKS = 10
-_OTHERS = 20
+OTHERS_SHOWN = 20
 
 
-def rows_of(content: Content, slots: int) -> Rows:
-    """The plots of one moment. Whatever the moment, there are as many of the same names and marks."""
+def rows_of(content: Content, slots: int, least_marks: int = LEAST_MARKS) -> Rows:
+    """The plots of one moment. Whatever the moment, there are as many of the same names and marks. R-hat and
+    ESS have theirs from `least_marks` on."""
     chains = min(content.snapshot.chains, MAX_CHAINS)
     parameters = [*content.parameters[:slots], *[None] * (slots - len(content.parameters))]
     of_each = [_row(i, p, chains, content.divergent, content.called) for i, p in enumerate(parameters)]
-    return (*of_each, tuple(_running(content, kind, slots) for kind in ("rhat", "ess")))
+    course = content.marks.size >= least_marks
+    return (*of_each, tuple(_running(content, kind, slots, course) for kind in ("rhat", "ess")))
 
 
 def empty_rows(chains: int, slots: int) -> Rows:
@@ -144,8 +146,9 @@ def _autocorrelation(i: int, p: Parameter, names: Sequence[str], here: bool) -> 
     )
 
 
-def _running(content: Content, kind: str, slots: int) -> Plot:
-    """R-hat (`kind="rhat"`) or bulk ESS (`"ess"`) as the run went on, against its threshold."""
+def _running(content: Content, kind: str, slots: int, course: bool) -> Plot:
+    """R-hat (`kind="rhat"`) or bulk ESS (`"ess"`) as the run went on, against its threshold; hidden where
+    that is no `course` yet."""
     series = content.rhat if kind == "rhat" else content.ess
     chosen = [p.label for p in content.parameters][:slots]
     limit = RHAT_LIMIT if kind == "rhat" else float(content.ess_limit)
@@ -167,7 +170,7 @@ def _running(content: Content, kind: str, slots: int) -> Plot:
         last=float(content.marks[-1]) if content.marks.size else 1.0,
         span=running_span(series, kind, limit, chosen),
         limit=limit,
-        visible=bool(content.parameters) and not content.warming and content.marks.size >= LEAST_MARKS,
+        visible=bool(content.parameters) and not content.warming and course,
     )
 
 
@@ -210,7 +213,7 @@ def _course(
 
 def _others(content: Content, chosen: Sequence[str]) -> Table:
     """All series that are not chosen, as one line each, with a gap between them."""
-    names = [label for label in content.rhat if label not in chosen][:_OTHERS]
+    names = [label for label in content.rhat if label not in chosen][:OTHERS_SHOWN]
     gap = np.array([np.nan])
     pieces: dict[str, list[np.ndarray]] = {"draw": [], "rhat": [], "ess": []}
     for name in names:

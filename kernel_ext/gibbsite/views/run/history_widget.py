@@ -16,7 +16,7 @@ from gibbsite.views.host.assets import joined
 from gibbsite.views.host.bokeh import BokehWidget, serialised
 from gibbsite.views.host.display import name_of
 from gibbsite.views.ink.colours import BAD, GOOD, WORN
-from gibbsite.views.posterior.cards import plot_run
+from gibbsite.views.plotted import plot_run
 from gibbsite.views.run.clinic import MORE, trial_rows
 from gibbsite.views.run.content import ENDED
 

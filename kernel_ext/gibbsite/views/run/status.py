@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from typing import Any
@@ -157,7 +158,7 @@ def card_html(run: Any) -> str:
     parts = [
         f"<div><b>{escape(content.model)}</b> {pill} {escape(words.progress(snapshot))}</div>",
         *(f'<div style="{_BAD}">{escape(line)}</div>' for line in _trouble(run, snapshot)),
-        _table(content),
+        table_html(content),
         '<div style="opacity:.7;font-size:12px">run.dashboard() shows plots · run.report("run.html") writes '
         "them to a file · run.draws holds the numbers</div>",
     ]
@@ -173,15 +174,26 @@ def _trouble(run: Any, snapshot: Any) -> list[str]:
     return list(dict.fromkeys([*reasons, *(w.text for w in snapshot.warnings if w.topic not in told)]))
 
 
-def _table(content: Content) -> str:
-    rows = words.rows(content)[:_ROWS]
+def table_html(content: Content, labels: Sequence[str] | None = None) -> str:
+    """The measures of the worst scalars, or of `labels` in their order with the dashes of their lines, as
+    HTML without a style sheet."""
+    rows, first = words.rows(content)[:_ROWS], "worst first"
+    if labels is not None:
+        of = {row["label"]: row for row in words.rows(content)}
+        rows = [{**of[n], "label": f"{stroke(i)} {of[n]['shown']}"} for i, n in enumerate(labels) if n in of]
+        first = "by then"
     if not rows:
         return ""
-    heads = "".join(_cell("th", h or "worst first", i, "") for i, h in enumerate(words.HEADS))
+    heads = "".join(_cell("th", h or first, i, "") for i, h in enumerate(words.HEADS))
     lines = []
     for row in rows:
         cells = (
-            _cell("td", row[name], i, _BAD if row.get(_FLAGS.get(name, "")) else "")
+            _cell(
+                "td",
+                row[name],
+                i,
+                _BAD if row.get(_FLAGS.get(name, "")) else "",
+            )
             for i, name in enumerate(words.CELLS)
         )
         lines.append(f"<tr>{''.join(cells)}</tr>")

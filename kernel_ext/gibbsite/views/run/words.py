@@ -57,17 +57,19 @@ def _about(seconds: float) -> str:
     return f"{max(1, round(seconds))} s" if seconds < 59.5 else duration(seconds)
 
 
+def done(snapshot: Any) -> str:
+    """What a run has made by now: `1 200 of 2 000 draws × 4 chains`."""
+    chains = f"{snapshot.chains} chain{'s' * (snapshot.chains != 1)}"
+    if snapshot.status == "compiling":
+        return f"no draws yet in {chains}"
+    if snapshot.status == "warmup":
+        return f"{whole(snapshot.warmup_done)} of {whole(snapshot.warmup_total)} warm-up steps × {chains}"
+    return f"{whole(snapshot.draws_done)} of {whole(snapshot.draws_total)} draws × {chains}"
+
+
 def progress(snapshot: Any) -> str:
     """Where a run is: `1 200 of 2 000 draws × 4 chains · 3.1 s · about 2.0 s left · 1 600 steps/s`."""
-    parts = []
-    if snapshot.status == "compiling":
-        parts.append("no draws yet in")
-    elif snapshot.status == "warmup":
-        parts.append(f"{whole(snapshot.warmup_done)} of {whole(snapshot.warmup_total)} warm-up steps")
-    else:
-        parts.append(f"{whole(snapshot.draws_done)} of {whole(snapshot.draws_total)} draws")
-    chains = f"{snapshot.chains} chain{'s' * (snapshot.chains != 1)}"
-    parts[0] += f" {chains}" if snapshot.status == "compiling" else f" × {chains}"
+    parts = [done(snapshot)]
     if snapshot.status == "compiling":
         for name, seconds in snapshot.stages.items():
             whole_stage = snapshot.compiling if name == COMPILING else None
