@@ -7,12 +7,20 @@ server.
 """
 
 import re
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import gibbsite
 from docutils import nodes
 from latex2mathml.converter import convert
+from sphinx.util import logging
+
+sys.path.insert(0, str(Path(__file__).parent))
+from quoted import quoted  # pyright: ignore[reportMissingImports]
+
+BEGAN = time.monotonic()
 
 project = "Gibbsite"
 author = "The Gibbsite developers"
@@ -26,7 +34,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
 ]
-exclude_patterns = ["_build", "paper/*", "picture.py"]
+exclude_patterns = ["_build", "paper/*", "picture.py", "quoted.py"]
 suppress_warnings = ["misc.highlighting_failure"]  # errors that are shown on purpose are no tracebacks
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
@@ -102,6 +110,22 @@ def docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
     lines[:] = "".join(out).split("\n")
 
 
+def measured(app: Any, problem: Exception | None) -> None:
+    """Say how large the site is, what was executed for it, and how long that took."""
+    if problem is not None or app.builder.name != "html" or app.config.nb_execution_mode == "off":
+        return
+    pages = [Path(app.env.doc2path(page)).read_text(encoding="utf-8") for page in app.env.found_docs]
+    cells = [len(re.findall(r"^```\{code-cell\}", page, re.MULTILINE)) for page in pages]
+    megabytes = sum(f.stat().st_size for f in Path(app.outdir).rglob("*") if f.is_file()) / 1e6
+    ran = [data.get("exec_data") or {} for data in getattr(app.env, "nb_metadata", {}).values()]
+    kernels = sum(data.get("runtime") or 0.0 for data in ran)
+    logging.getLogger("gibbsite").info(
+        f"the site: {len(pages)} pages, {megabytes:.0f} MB; {sum(cells)} executed cells on "
+        f"{sum(n > 0 for n in cells)} pages, {kernels:.0f} s in their kernels when they ran; "
+        f"{len(list(quoted()))} quoted figures; built in {time.monotonic() - BEGAN:.0f} s"
+    )
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls."""
     app.connect("autodoc-process-docstring", docstring)
@@ -110,3 +134,4 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", inline, block)
     app.connect("doctree-resolved", without_blanks)
     app.connect("html-page-context", without_widgets, priority=900)
+    app.connect("build-finished", measured)
