@@ -1,7 +1,8 @@
 """A module by its name → the module, imported when something of it is first asked for.
 
 Storing and summarising load ArviZ, xarray, zarr and large parts of SciPy, which takes longer than Gibbsite
-itself; a script that asks for a conditional needs none of them. PEP 810 proposes the like as `lazy import`.
+itself; a script that asks for a conditional needs none of them. Nor does one that asks for a graph need the
+floors that sample: the facade names these alike. PEP 810 proposes the like as `lazy import`.
 """
 
 from importlib import import_module
