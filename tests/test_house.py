@@ -6,10 +6,15 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import requires
 from pathlib import Path
 
+import jinja2
 import networkx as nx
 import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kernel_ext" / "gibbsite"
@@ -283,6 +288,23 @@ def test_version_is_told_once():
     headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     released = [h for h in headings if h != "Unreleased"]
     assert re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", released[0]), released
+
+
+def test_the_conda_recipe_asks_for_all_that_the_wheel_asks_for():
+    """Rendered as conda-build does. Conda knows no extras: what one brings is named."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    recipe = jinja2.Template((ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8"))
+    told = yaml.safe_load(recipe.render(load_file_data=lambda *a, **k: {"project": project}, PYTHON="python"))
+    assert told["package"] == {"name": project["name"], "version": project["version"]}
+    named = {Requirement(line.replace("python-flatbuffers", "flatbuffers")).name
+             for line in told["requirements"]["run"]}  # fmt: skip
+    wanted = [Requirement(line) for line in project["dependencies"]]
+    for one in tuple(wanted):
+        for line in requires(one.name) or () if one.extras else ():
+            brought = Requirement(line)
+            if any(brought.marker and brought.marker.evaluate({"extra": extra}) for extra in one.extras):
+                wanted.append(brought)
+    assert {canonicalize_name(r.name) for r in wanted} | {"python"} == {canonicalize_name(n) for n in named}
 
 
 def test_no_machine_paths():
