@@ -64,6 +64,7 @@ PARTS = {
     "originals_peers",
     "originals_pymc",
     "originals_stan",
+    "plain_models",
     "regret_models",
     "slicstan",
     "slicstan_models",

@@ -1,18 +1,20 @@
 """Every schedule that was weighed, run to the end: is the default beaten by what we could have offered?
 
-    python benchmarks/regret.py [MODEL ...] [--draws 2000] [--seeds 1] --to regret.jsonl
+    python benchmarks/regret.py [MODEL ...] [--plain] [--draws 2000] [--seeds 1] --to regret.jsonl
+    python benchmarks/regret.py --planned [MODEL ...] [--plain]
     python benchmarks/regret.py --table regret.jsonl
     python benchmarks/regret.py --fit regret.jsonl
 
-Of each model of `regret_models.py`, every candidate of `model.schedule().candidates` is run with four chains:
-once to compile, then with 500 steps of warm-up and the draws, in processor seconds of all threads. Effective
-draws (bulk) are those of the worst number of any latent; components that can be renamed are put in order
-first. What was run is appended to a file, a line a schedule, and models that it holds are left out: a run
-that was broken off goes on. The table holds the default against the best candidate in effective draws per
-processor second, of sampling alone and of the whole of a run, planning and compiling included; and for each
-schedule the counted work of a sweep against its time, and predicted times against those of the runs.
-`--fit` has the worths of `plans/candidates/limits.py` fitted to such a file: by least squares of logarithms,
-each drawn a little towards what it is now, as some of them hardly vary.
+Of each model of `regret_models.py`, or with `--plain` of `plain_models.py`, every candidate of
+`model.schedule().candidates` is run with four chains: once to compile, then with 500 steps of warm-up and the
+draws, in processor seconds of all threads. Effective draws (bulk) are those of the worst number of any
+latent; components that can be renamed are put in order first. What was run is appended to a file, a line a
+schedule, and models that it holds are left out: a run that was broken off goes on. The table holds the
+default against the best candidate in effective draws per processor second, of sampling alone and of the whole
+of a run, planning and compiling included; and for each schedule the counted work of a sweep against its time,
+and predicted times against those of the runs. `--fit` has the worths of `plans/candidates/limits.py` fitted
+to such a file: by least squares of logarithms, each drawn a little towards what it is now, as some of them
+hardly vary. `--planned` runs nothing: it tells what was weighed, and the processor seconds that took.
 """
 
 import argparse
@@ -30,9 +32,12 @@ from gibbsite.plans.candidates.limits import COMPILING, WORTH
 from gibbsite.plans.candidates.promise import Promises
 from gibbsite.plans.candidates.promise import programs as programs_of
 from gibbsite.plans.schedule.parse import parse_schedule
-from regret_models import CASES, LABELS, cases
+from plain_models import CASES as PLAIN
+from regret_models import CASES as GRID
+from regret_models import LABELS
 from scipy.optimize import least_squares
 
+CASES = {**GRID, **PLAIN}
 CHAINS, WARMUP, MOST = 4, 500, 20
 # Processor seconds of compiling and warming up beyond which a quarter of the draws has to do.
 LONG = 60.0
@@ -81,7 +86,8 @@ def measured(model: gb.Model, text: str, labels: str | None, draws: int, seeds: 
 def run_all(names: list[str], draws: int, seeds: int, to: Path | None) -> None:
     """Run every schedule of the models, and append a line for each to a file, if one is given."""
     held = {json.loads(line)["model"] for line in to.open()} if to and to.exists() else set()
-    for name, (fn, args) in ((n, built) for n, built in cases(names) if n not in held):
+    for name in (n for n in names if n not in held):
+        fn, args = CASES[name]()
         model = gb.model(fn, *args)
         began = time.process_time()
         schedule = model.schedule()
@@ -96,6 +102,19 @@ def run_all(names: list[str], draws: int, seeds: int, to: Path | None) -> None:
             with to.open("a") as out:
                 out.writelines(json.dumps(row) + "\n" for row in rows)
         print(table(rows, True), flush=True)
+
+
+def tell_planned(names: list[str]) -> None:
+    """What was weighed for models, and the processor seconds of analysing them and of choosing."""
+    for name in names:
+        fn, args = CASES[name]()
+        began = time.process_time()
+        model = gb.model(fn, *args)
+        analysed = time.process_time()
+        schedule = model.schedule()
+        took = time.process_time() - analysed
+        print(f"{name}: {schedule.text}; analysis {analysed - began:.2f} s, choice {took:.2f} s")
+        print("".join(f"    {c}\n" for c in schedule.weighed), end="", flush=True)
 
 
 def table(rows: list[dict[str, Any]], long: bool) -> str:
@@ -181,6 +200,8 @@ def main() -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(CASES)}")
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--plain", action="store_true", help="the models of plain_models.py")
+    parser.add_argument("--planned", action="store_true", help="tell what was weighed, and run nothing")
     parser.add_argument("--to", type=Path, help="a file that keeps what was run")
     parser.add_argument("--table", type=Path, help="such a file, of which to print the table")
     parser.add_argument(
@@ -189,12 +210,15 @@ def main() -> None:
     parser.add_argument("--long", action="store_true", help="each schedule below its model")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
+    names = chosen.models or [*(PLAIN if chosen.plain else GRID)]
     if chosen.table is not None:
         print(table([json.loads(line) for line in chosen.table.open()], chosen.long))
     elif chosen.fit is not None:
         print(fitted([json.loads(line) for line in chosen.fit.open()]))
+    elif chosen.planned:
+        tell_planned(names)
     else:
-        run_all(chosen.models, chosen.draws, chosen.seeds, chosen.to)
+        run_all(names, chosen.draws, chosen.seeds, chosen.to)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Data are simulated here, from fixed seeds. In every model there is something to 
 drawn exactly, summed out or integrated out, or moved by gradients.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -466,9 +466,3 @@ LABELS = {
     "mixture of counts, near": "r",
 }
 """Of models whose components can be renamed, the site that they are ordered by before draws are judged."""
-
-
-def cases(names: list[str]) -> Iterator[tuple[str, Built]]:
-    """The models by name; all of them where none is named."""
-    for name in names or CASES:
-        yield name, CASES[name]()

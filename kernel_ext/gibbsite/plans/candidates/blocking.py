@@ -41,6 +41,8 @@ from gibbsite.programs.jaxpr.compat import Literal
 
 _SPREADS = ("scale", "concentration", "covariance_matrix", "precision_matrix", "scale_tril")
 _MATRICES = ("covariance_matrix", "precision_matrix", "scale_tril")
+_SHAPES = ("concentration", "concentration0", "concentration1", "rate")
+"""Of gamma and beta distributions: no noise around a location, as data know their ratio far better."""
 _BOUNDED = ("InverseGamma", "LogNormal", "Gamma", "Exponential", "Chi2", "Wishart", "InverseWishart")
 
 
@@ -123,7 +125,7 @@ def across(ties: Iterable[Tie], sites: Collection[str]) -> list[Tie]:
     return [t for t in ties if t.site in sites and not {*t.given} <= {*sites}]
 
 
-def size_of(density: Density, names: Sequence[str]) -> int:
+def size_of(density: Density, names: Iterable[str]) -> int:
     """Numbers in sites together."""
     return sum(math.prod(density.sites[n].shape) for n in names)
 
@@ -183,22 +185,36 @@ def _through(density: Density, child: str) -> str:
 
 
 def _of_level(density: Density, name: str) -> Iterator[Tie]:
-    """What meets in a parameter of data other than their noise: the one makes up for the other."""
-    for parameter, atom in density.outputs["parameters"].get(name, {}).items():
-        near = [n for n in _latents(density, atom) if not density.sites[n].discrete]
-        if parameter in _SPREADS or len(near) < 2:
+    """What meets in a parameter of data other than their noise, or in their shape and their rate: the one
+    makes up for the other."""
+    parameters = density.outputs["parameters"].get(name, {})
+    read = {
+        p: [n for n in _latents(density, a) if not density.sites[n].discrete] for p, a in parameters.items()
+    }
+    met = [(_word(p), near) for p, near in read.items() if p not in _SPREADS]
+    if shaped := _shaped(read):
+        among = {n for p in shaped for n in read[p]}
+        met.append((" and the ".join(map(_word, shaped)), [n for n in density.latents if n in among]))
+    for what, near in met:
+        if len(near) < 2:
             continue
-        told = f"{', '.join(near)} meet in the {_word(parameter)} of {name}"
+        told = f"{', '.join(near)} meet in the {what} of {name}"
         for n in near:
             others = tuple(m for m in near if m != n)
             yield Tie(n, others, name, 1.0, 1.0 + LEAST_TOLD, through=told, level=True)
+
+
+def _shaped(read: Mapping[str, Collection[str]]) -> list[str]:
+    """The parameters that are a shape and a rate, or two shapes, where latents are read by more than one."""
+    found = [p for p in _SHAPES if read.get(p)]
+    return found if len(found) > 1 else []
 
 
 def _of_data(density: Density, name: str, near: Collection[str]) -> Iterator[tuple[str, _Noise]]:
     """Noise and what the location reads, or what the data lack."""
     parameters = density.outputs["parameters"].get(name, {})
     read = {p: _latents(density, a) for p, a in parameters.items()}
-    spread = {n for p in _SPREADS for n in read.get(p, ())}
+    spread = {n for p in _SPREADS if p not in _shaped(read) for n in read.get(p, ())}
     matrix = {n for p in _MATRICES for n in read.get(p, ())}
     told = {n for p, names in read.items() if p not in _SPREADS for n in names}
     lacking = set(_latents(density, density.outputs["observed"].get(name)))
@@ -213,14 +229,15 @@ def _of_data(density: Density, name: str, near: Collection[str]) -> Iterator[tup
             most = max(most, 1.0 + LEAST_TOLD)
         through = f"{n} and {', '.join(level)} make each other likely in {name}" if n in matrix else ""
         through += f", {size_of(density, [*lacking])} values of which lack" if through and lacking else ""
-        free = density.sites[n].fn_name not in _BOUNDED and _all_met(density, name, lost, data)
+        free = density.sites[n].fn_name not in _BOUNDED and all_met(density, name, level)
         yield n, _Noise(Tie(n, level, name, least, most, free, through), data, lost)
 
 
-def _all_met(density: Density, name: str, lost: int, data: int) -> bool:
-    """Whether so many numbers can meet all data: as many as these, or as different ones of them."""
-    observed = observed_values(density).get(name)
-    return lost >= (data if observed is None else min(data, np.unique(np.asarray(observed)).size))
+def all_met(density: Density, name: str, sites: Collection[str]) -> bool:
+    """Whether sites can meet all data of a statement: as many numbers as these, or as different ones."""
+    data, observed = size_of(density, [name]), observed_values(density).get(name)
+    different = data if observed is None else min(data, np.unique(np.asarray(observed)).size)
+    return size_of(density, sites) >= different
 
 
 def _times(lost: int, data: int, least: float, most: float) -> tuple[float, float]:

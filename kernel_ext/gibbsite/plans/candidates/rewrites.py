@@ -17,7 +17,7 @@ from gibbsite.conditional.reads.group import unit_of
 from gibbsite.density import Density
 from gibbsite.elimination import eliminable, marginal_of
 from gibbsite.errors import ModelError
-from gibbsite.plans.candidates.blocking import Tie, size_of
+from gibbsite.plans.candidates.blocking import Tie, all_met, size_of
 from gibbsite.plans.candidates.limits import CLOSE, MOST_DENSE, WORTH
 from gibbsite.plans.schedule.parse import Spec, Update
 from gibbsite.plans.schedule.registry import Facts, find_kernel
@@ -145,8 +145,9 @@ def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Sp
         last = plain.updates[-1]
         blocks = [b for b in eliminable(facts.density) if held & {*b} and {*b} < mine]
         out = max(blocks, key=lambda b: size_of(facts.density, b), default=())
-        # integrated out, they meet no data: the noise has a bound
-        if out and not any({t.site, *t.given} <= mine and not {*t.given} <= {*out} for t in meeting):
+        # integrated out, they meet no data: the noise has a bound, unless the others meet all
+        met = [t for t in meeting if {t.site, *t.given} <= mine]
+        if out and not any(all_met(facts.density, t.where, {*t.given} - {*out}) for t in met):
             left = tuple(n for n in last.sites if n not in out)
             yield Spec((*plain.updates[:-1], replace(last, sites=left, eliminated=out)), base.random_scan)
 
