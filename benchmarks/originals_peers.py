@@ -1,7 +1,7 @@
 """Other samplers on originals: effective draws per processor second, with compiling and without.
 
     python benchmarks/originals_peers.py POSTERIORDB [--bugs FOLDER] [--peers PYTHON] [--keep FILE]
-        [--only NAME,NAME] [--sides ours,NumPyro,JAGS,nutpie,PyMC] [--limit 120]
+        [--shown] [--only NAME,NAME] [--sides ours,NumPyro,JAGS,nutpie,PyMC] [--limit 120]
 
 Programs of posteriordb that `originals_stan.py` has, and BUGS's examples of a folder as `classics.py` has
 it. 4 chains of 1000 draws after 1000 steps of warm-up (ours: the defaults), seed 1, one process per program
@@ -10,8 +10,8 @@ processor time counts. NumPyro's NUTS is one compiled program. JAGS with `glm` (
 nutpie and PyMC run in the interpreter `--peers`, which has them (`originals_pymc.py`), with the caches of
 compiled parts that they keep; PyMC compiles whenever it samples and has one figure. The least bulk ESS of
 the parameters (posteriordb) or of the quantities that BUGS reports, by one code; converged: R-hat below
-1.01, ESS above 400, no divergence. Rows that FILE has are not run again, and the table is made of all that
-it has.
+1.01, ESS above 400, no divergence; what has not is in italics. Rows that FILE has are not run again, and
+the table is made of all that it has.
 """
 
 import argparse
@@ -206,6 +206,7 @@ def main() -> None:
     parser.add_argument("--sides", default=",".join(SIDES))
     parser.add_argument("--peers", help="an interpreter with pymc, nutpie and numba")
     parser.add_argument("--keep", type=Path, help="a file of rows, a line of JSON each")
+    parser.add_argument("--shown", action="store_true", help="run nothing: the table of what FILE has")
     parser.add_argument("--limit", type=int, default=120, help="processor seconds of a side")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -222,10 +223,8 @@ def main() -> None:
     if options.keep and options.keep.exists():
         rows = {(n, s): f for n, s, f in map(json.loads, options.keep.read_text().splitlines())}
     sides = options.sides.split(",")
-    for side in sides:
-        for name in names:
-            if (name, side) in rows:
-                continue
+    for side in () if options.shown else sides:
+        for name in (n for n in names if (n, side) not in rows):
             rows[name, side] = found = one(name, side, options)
             print(f"{name} {side}: {' '.join(cells(found))}", file=sys.stderr, flush=True)
             if options.keep:

@@ -38,7 +38,9 @@ def test_checks_of_a_sound_and_of_a_faulty_model_are_read_in_the_cell(lab):
         lab.run_cell(i, timeout=4 * float(SECONDS) + 60)
         if i % 2 == 0:
             continue
-        name = "sound" if i == 1 else "faulty"
+        name, box = "sound" if i == 1 else "faulty", lab.page.locator(".gibbsite-check").last
+        lab.page.wait_for_timeout(2000)
+        assert "going on" not in box.inner_text()  # the cell has ended, and so has what it shows
         for width in (1400, 700):
             lab.page.set_viewport_size({"width": width, "height": 1000})
             for theme in ("Light", "Dark"):
@@ -46,9 +48,8 @@ def test_checks_of_a_sound_and_of_a_faulty_model_are_read_in_the_cell(lab):
                 lab.page.wait_for_function(
                     "dark => (document.body.dataset.jpThemeLight === 'false') === dark", arg=theme == "Dark"
                 )
+                lab.scroll_to(i)
                 lab.page.wait_for_timeout(500)
-                box = lab.page.locator(".gibbsite-check").last
-                box.scroll_into_view_if_needed()
                 lab.shot(f"check_{name}_{theme.lower()}_{width}")
                 wide, room = box.evaluate("e => [e.scrollWidth, e.clientWidth]")
                 assert wide <= room + 1, f"{name} is {wide} wide in {room}"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gibbsite.checking.finding import told_p
 from gibbsite.checking.uniform import bands, ecdf_p
 
 
@@ -27,3 +28,7 @@ def test_ranks_that_are_not_uniform_are_seen():
     rng = np.random.default_rng(2)
     assert ecdf_p(rng.binomial(20, 0.5, 60), 20) < 1e-6
     assert ecdf_p(rng.integers(4, 21, 60), 20) < 1e-3
+
+
+def test_a_p_value_that_is_too_small_to_be_known_is_not_told_as_zero():
+    assert [told_p(p) for p in (0.0, 1e-300, 2e-16, 0.563)] == ["below 1e-16"] * 2 + ["2e-16", "0.56"]

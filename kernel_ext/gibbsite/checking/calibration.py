@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite import sampling
-from gibbsite.checking.finding import LEVEL, Finding, Ranks
+from gibbsite.checking.finding import LEVEL, Finding, Ranks, told_p
 from gibbsite.checking.invariance import HEIGHT, quantities
 from gibbsite.checking.replicates import Replicates
 from gibbsite.checking.uniform import ecdf_p
@@ -121,9 +121,10 @@ class Calibration:
         found = self.ranks()
         worst = min(found.p, key=lambda n: found.p[n])
         p = min(1.0, found.p[worst] * len(found.p))
+        least = f"least p-value {told_p(found.p[worst])} ({worst}), {told_p(p)} when corrected for all"
         text = (
             f"{self.count} data sets, {CHAINS} chains of {WARMUP} + {DRAWS} steps each, {len(found.p)} "
-            f"quantities; least p-value {found.p[worst]:.2g} ({worst}), {p:.2g} with all counted"
+            f"quantities; {least}"
         )
         if self.failed:
             text += f"; {len(self.failed)} runs failed ({self.failed[0]})"

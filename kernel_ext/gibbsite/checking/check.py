@@ -42,6 +42,7 @@ class Check(Shown):
         self.model, self.seconds, self.seed, self._on = model, seconds, seed, on
         self._findings: dict[str, Finding] = {}
         self._stop, self._ended = threading.Event(), threading.Event()
+        self._all_told = threading.Event()  # who waits goes on when those who watch know the end
         self._subscribers: list[Callable[[Check], Any]] = []
         self._began = time.monotonic()
         self._until = self._began + seconds
@@ -88,7 +89,7 @@ class Check(Shown):
         found."""
         until = None if timeout is None else time.monotonic() + timeout
         try:
-            while not self._ended.wait(0.1):
+            while not self._all_told.wait(0.1):
                 if until is not None and time.monotonic() >= until:
                     break
         except KeyboardInterrupt:
@@ -97,7 +98,7 @@ class Check(Shown):
 
     def settle(self, seconds: float) -> None:
         """Wait at most so long for the thread to end."""
-        self._ended.wait(seconds)
+        self._all_told.wait(seconds)
 
     def subscribe(self, callback: Callable[["Check"], Any]) -> None:
         """Have `callback(self)` called at every finding, in the check's own thread."""
@@ -139,8 +140,11 @@ class Check(Shown):
         finally:
             _GOING.discard(self)
             self._ended.set()
-            for callback in list(self._subscribers):
-                callback(self)
+            try:
+                for callback in list(self._subscribers):
+                    callback(self)
+            finally:
+                self._all_told.set()
 
     def _why_not(self) -> str:
         if self._stop.is_set():

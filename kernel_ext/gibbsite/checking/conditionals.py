@@ -60,7 +60,8 @@ def conditionals(model: Any, at: Sequence[Place], seed: int, going: Callable[[],
     if not looked:
         return Finding(TEST, "open", "no time was left", _BLIND)
     few = ", ".join(looked[:8]) + " …" * (len(looked) > 8)
-    text = f"{few}: ratios and draws agree with the joint density ({len(looked)} of {len(latents)} sites)"
+    sites = f"{len(latents)} site{'s' * (len(latents) > 1)}"
+    text = f"{few}: ratios and draws agree with the joint density ({len(looked)} of {sites})"
     return Finding(TEST, "right", text, _BLIND)
 
 

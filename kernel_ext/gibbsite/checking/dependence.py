@@ -23,7 +23,7 @@ def dependence(model: Any, at: Sequence[Place]) -> Finding:
     inputs += [jnp.asarray(a) for a in density.arguments.arrays]
     sites = {n: (i, found[1][n]) for i, n in enumerate(order)}
     total, missed = misses(density.maps, moves(density.closed, inputs, sites, limit=_ELEMENTS))
-    text = f"{total} values moved when elements of {len(sites)} sites did"
+    text = f"{total} values moved when elements of {len(sites)} site{'s' * (len(sites) > 1)} did"
     blind = f"elements beyond the first {_ELEMENTS} of a site, and values that only move elsewhere"
     if missed:
         return Finding("index maps", "wrong", f"{text}; {missed} of them where the maps exclude it", blind)

@@ -9,6 +9,12 @@ LEVEL = 1e-3
 """Of a statistical test with all that it compares: so rarely is what is right called wrong by it."""
 STATES = ("right", "wrong", "doubtful", "open")
 NO_PLACE = "no values of positive density were found"
+_LEAST_P = 1e-16
+
+
+def told_p(p: float) -> str:
+    """A p-value in words: what is too small for its distribution's tail to be known is no zero."""
+    return f"{p:.2g}" if p >= _LEAST_P else f"below {_LEAST_P:.0e}"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.checking.finding import LEVEL, Finding
+from gibbsite.checking.finding import LEVEL, Finding, told_p
 from gibbsite.checking.replicates import INPUTS, Replicates, own_values, placed
 from gibbsite.checking.truth import some
 from gibbsite.density.model.alone import handlers_alone
@@ -114,7 +114,8 @@ def invariance(sweeps: Sweeps, replicates: Replicates, until: float, going: Call
     worst = max(scores, key=lambda n: scores[n])
     alone = min(1.0, 2 * float(stats.norm.sf(scores[worst])) * 2)
     p = min(1.0, alone * len(scores))
-    told = f"{said}; {len(scores)} quantities, least p-value {alone:.2g} ({worst}), {p:.2g} with all counted"
+    least = f"least p-value {told_p(alone)} ({worst}), {told_p(p)} when corrected for all"
+    told = f"{said}; {len(scores)} quantities, {least}"
     if p < LEVEL:
         return Finding(TEST, "wrong", f"{told}: they do not keep their distribution", _BLIND)
     return Finding(TEST, "right", told, _BLIND)

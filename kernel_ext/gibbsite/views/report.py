@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.checking.finding import LEVEL, Finding, Ranks
+from gibbsite.checking.finding import LEVEL, Finding, Ranks, told_p
 from gibbsite.checking.uniform import bands
 from gibbsite.density.model.names import printed
 from gibbsite.errors import GibbsiteError, ModelError
@@ -333,7 +333,7 @@ def ranks_svg(ranks: Ranks) -> str:
     for i, name in enumerate(names):
         below = np.array([(ranks.by_quantity[name] < k).mean() for k in range(1, ranks.most + 1)])
         far = max(reach, 1.1 * float(np.abs(below - places).max()))
-        plot = svg.Axes(_WIDTH, _HEIGHT, (0.0, 1.0), (-far, far), title=f"{name}   p = {ranks.p[name]:.2g}")
+        plot = svg.Axes(_WIDTH, _HEIGHT, (0.0, 1.0), (-far, far), title=f"{name}: p {told_p(ranks.p[name])}")
         plot.band(places, low - places, high - places, CHAINS[0], 0.25)
         plot.line(places, below - places, CHAINS[0])
         parts.append(plot.placed((i % _ACROSS) * _WIDTH, (i // _ACROSS) * _HEIGHT))
