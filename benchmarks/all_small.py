@@ -22,6 +22,7 @@ ARGUMENTS = {
     "augur_lda": "5",
     "autogibbs_table": "25",
     "beside_runs": "--runs 4 --draws 100",
+    "check_plots": "--still --only decision",
     "checked": "--seconds 5 --models regression",
     "classics": "dyes --draws 100",
     "clusters": "--small",

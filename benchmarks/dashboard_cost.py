@@ -51,6 +51,7 @@ def once(seed, watched):
     out = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     if view is not None:
         out |= {"updates": view.updates, "thread": view.seconds, "bytes": view.widget.bytes_sent}
+        out |= {"replicates": view._panel.replicating}
         view.close()
     return out
 rows = []
@@ -83,6 +84,12 @@ def main(pairs: int = 5, draws: int = 20_000, check: bool = False) -> None:
         print(f"{name}: {a:.2f} s with, {b:.2f} s without: {100 * (a / b - 1):+.1f} %")
     shares = [100 * row["thread"] / row["wall"] for row in on]
     print(f"drawing thread: {_median(shares):.2f} % of the wall time (largest {max(shares):.2f} %)")
+    if check:
+        for rows_of, told in ((on, "with"), (off, "without")):
+            drawn, made = (_median(100 * r[n] / r["cpu"] for r in rows_of) for n in ("thread", "replicates"))
+            print(
+                f"of the processor time, {told} checks: drawing thread {drawn:.2f} %, replicates {made:.2f} %"
+            )
     per_update = [row["bytes"] / max(row["updates"], 1) for row in on]
     print(
         f"{_median(row['updates'] for row in on):.0f} updates a run, {_median(per_update) / 1000:.0f} kB each"
@@ -103,7 +110,7 @@ def _run(client, code: str) -> str:
         if message["msg_type"] == "error":
             raise RuntimeError("\n".join(message["content"]["traceback"]))
 
-    client.execute_interactive(code, timeout=600, output_hook=hear)
+    client.execute_interactive(code, timeout=7200, output_hook=hear)
     return "".join(printed).strip()
 
 

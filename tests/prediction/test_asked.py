@@ -142,6 +142,33 @@ def test_what_new_data_cannot_be(run):
         run.predict(new, given={"y": [1.0, 2.0]})
     with pytest.raises(OptionError, match="'df' is given twice"):
         run.predict(new, df=new)
+    with pytest.raises(DataError, match=r"'df' is a table.*one row is frame.iloc\[\[0\]\]"):
+        run.predict(new.iloc[0])
+
+
+def test_categories_go_by_their_names_in_expressions():
+    def rated(d):
+        w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
+        with numpyro.plate("n", len(d["rating"])):
+            numpyro.sample("rating", dist.Categorical(w), obs=d["rating"])
+
+    levels = ["poor", "fair", "good"]
+    table = pd.DataFrame({"rating": pd.Categorical(levels * 4, levels), "arm": ["drug", "none"] * 6})
+    p = gb.model(rated, table).predict(draws=20)
+    np.testing.assert_allclose(
+        p.derive("good = mean(rating == 'good')").values, (p.draws["rating"] == 2).mean(axis=-1)
+    )
+    assert np.all(p.derive("treated = mean(arm == 'drug')").values == 0.5)
+    with pytest.raises(ExpressionError, match="no value is called 'god'"):
+        p.derive("mean(rating == 'god')")
+
+
+def test_a_model_of_a_polars_table_answers_in_polars():
+    def normal(d):
+        numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0, 1)), 1), obs=d["y"])
+
+    model = gb.model(normal, pl.DataFrame({"y": [1.0, 2.0]}))
+    assert isinstance(model.predict(draws=4).to_frame(), pl.DataFrame)
 
 
 def test_times_of_any_zone_are_the_same_times(run):

@@ -26,11 +26,12 @@ Labels = dict[str, tuple[str, ...]]
 class Known:
     """What arrays do not say of themselves, by the argument's name (`county`, `df['county']`): `labels` of
     codes, and under `index of <name>` of rows; `units` of numbers that were times; how many rows there are
-    that are only `numbered`."""
+    that are only `numbered`; whose table the first was, where it was none of pandas (`library`)."""
 
     labels: Labels = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     numbered: dict[str, int] = field(default_factory=dict)
+    library: str = ""
 
 
 def from_objects(values: Sequence[Any], name: str, known: Known) -> np.ndarray:
@@ -145,6 +146,7 @@ def as_arrays(value: Any, name: str, known: Known) -> Any:
         if isinstance(found, nw.LazyFrame):
             found = found.collect()
         if isinstance(found, nw.DataFrame):
+            known.library = known.library or found.implementation.value
             return _table(((c, found[c]) for c in found.columns), name, known)
         if isinstance(found, nw.Series):
             _row_labels(value, name, known)

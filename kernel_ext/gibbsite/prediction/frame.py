@@ -88,5 +88,10 @@ def _made(
     return frame
 
 
+def like(source: Any) -> Any:
+    """What tells `frame_of` of which kind a table is to be whose rows are others than those of `source`."""
+    return None if source is None or _is_pandas(source) else source
+
+
 def _is_pandas(source: Any) -> bool:
     return type(source).__module__.partition(".")[0] == "pandas"

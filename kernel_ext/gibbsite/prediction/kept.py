@@ -27,7 +27,7 @@ _MADE_OF: dict[type, dict[str, str]] = {
     Prediction: {"draws": "_draws", "probs": "_probs", "note": "note", "facts": "facts", "known": "_known"},
     Contrast: {n: n for n in ("a", "b", "site")},
     Effects: {n: n for n in ("name", "values", "predictions", "site")},
-    Decision: {n: n for n in ("draws", "text")},
+    Decision: {n: n for n in ("draws", "text", "source")},
     Compared: {n: n for n in ("entries", "observations", "caveats", "kind")},
 }
 _MADE_OF |= {c: {f.name: f.name for f in fields(c)} for c in (Facts, Checks, Statistic, Entry)}
@@ -85,7 +85,9 @@ def _told(v: Any, arrays: dict[str, np.ndarray]) -> Any:
         pairs = v.pairs
         if pairs is not None and not isinstance(pairs[0], str):
             pairs = (f"{_HERE} {pairs[0]}", *pairs[1:])
-        out |= {"pairs": pairs, "source": _rows(v.source)}
+        out |= {"pairs": pairs}
+    if "source" in out:
+        out["source"] = _rows(out["source"])
     told = {n: _told(x, arrays) for n, x in out.items()}
     if isinstance(v, Prediction):
         told["derived"] = _told(v._derived.facts(), arrays)
@@ -111,7 +113,7 @@ def _made(told: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         for n in parts.keys() - own:
             setattr(found, n, parts[n] if parts[n] is not None or n == "by" else ())
         return found
-    if kind == "Facts":
+    if "source" in parts:
         parts["source"] = _table(parts["source"])
     derived = parts.pop("derived", ())
     like = _KINDS[kind]

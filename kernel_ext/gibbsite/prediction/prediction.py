@@ -107,11 +107,16 @@ class Prediction(Shown):
 
     def derive(self, expression: str, *, name: str | None = None) -> Quantity:
         """A quantity of every draw, as `run.derive` has it: over the sites drawn here, the run's other
-        latents,
-        and the arguments by name (`profit = 12 * sold - 5 * stock`). Raises `ExpressionError`."""
+        latents, and the arguments by name (`profit = 12 * sold - 5 * stock`); categories by theirs
+        (`rating == 'good'`). Raises `ExpressionError`."""
         space = self._space()
         shapes = {
-            n: Shape(v.shape[2:], self.facts.labels.get(n, (None,) * (v.ndim - 2))) for n, v in space.items()
+            n: Shape(
+                v.shape[2:],
+                self.facts.labels.get(n, (None,) * (v.ndim - 2)),
+                self.facts.categories.get(n, ()),
+            )
+            for n, v in space.items()
         }
         steps = next(iter(space.values())).shape[1]
         return self._derived.add(expression, name, space, steps, shapes)

@@ -281,6 +281,7 @@ def _facts(
     constants |= {n: np.asarray(v) for n, v in asked.values.items() if isinstance(v, int | float)}
     constants = {n: v for n, v in constants.items() if n not in plan.density.sites and v.dtype.kind in "biuf"}
     told = {_plain(n): t for n, t in asked.labels.items() if n in leaves}
+    told |= {site: asked.labels[n] for n, site in outcomes_of(origin).items() if n in asked.labels}
     return Facts(
         origin.name, group, outcomes, dims, labels, observed, constants, told, None if held.given else pairs,
         asked.source, pairs[1],

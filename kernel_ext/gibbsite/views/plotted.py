@@ -1,6 +1,7 @@
 """What `run.plot` makes: a picture of the posterior, or of convergence, that shows and saves itself."""
 
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -12,7 +13,7 @@ from gibbsite.ground.arguments import shown
 from gibbsite.sampling.run import Run
 from gibbsite.views.host.display import bundle, name_of, svg_html
 from gibbsite.views.ink import svg
-from gibbsite.views.plots.plot import Rows, Stage, rows_svg
+from gibbsite.views.plots.plot import Rows, Stage, axes, rows_svg
 from gibbsite.views.posterior.cards import card_rows, cards_svg
 from gibbsite.views.posterior.gather import gather_posterior
 from gibbsite.views.posterior.marginals import focus_rows
@@ -22,12 +23,14 @@ from gibbsite.views.run.convergence import rows_of
 from gibbsite.views.run.replay import stages_of
 
 STILL_WIDTH = 880
+_ALONE = 640  # of one plot in its row: on a narrow page its letters can still be read
 VIEWS = ("posterior", "convergence")
 
 
 class Picture:
     """A picture that shows itself; `svg` is its text, `views` its plots by title, `save(path)` writes it.
-    `courses` makes of some of the views the stages that they went through."""
+    `courses` makes of some of the views the stages that they went through; `html` is what a page shows, where
+    that is not the picture whole."""
 
     def __init__(
         self,
@@ -35,8 +38,9 @@ class Picture:
         text: str,
         views: Mapping[str, Rows],
         courses: Mapping[str, Callable[[], Sequence[Stage]]] = MappingProxyType({}),
+        html: str = "",
     ):
-        self.svg, self.text, self.views, self.courses = markup, text, views, courses
+        self.svg, self.text, self.views, self.courses, self.html = markup, text, views, courses, html
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write it and return the path: as `.svg`, or as an `.html` page that has posterior and convergence
@@ -55,10 +59,26 @@ class Picture:
         return target
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        return bundle(html=svg_html(self.svg, self.text.splitlines()[0], STILL_WIDTH), text=self.text)
+        html = self.html or svg_html(self.svg, self.text.splitlines()[0], STILL_WIDTH)
+        return bundle(html=html, text=self.text)
 
     def __repr__(self) -> str:
         return self.text
+
+
+def wrapped_html(rows: Rows, alt: str, least: float = 1) -> str:
+    """Plots for a page, each an image of its own: they stand below each other where it is narrow, in letters
+    that can be read. `alt` tells what they are."""
+    images = []
+    for row in rows:
+        total = max(least, sum(plot.share for plot in row))
+        for plot in row:
+            wide = min(round(STILL_WIDTH * plot.share / total), _ALONE)
+            if len(rows) > 1:  # as wide as those of the other rows
+                wide = min(wide, STILL_WIDTH // max(len(r) for r in rows))
+            picture = svg.document(wide, plot.height, [axes(plot, wide).render()])
+            images.append(svg_html(picture, plot.title or alt, wide))
+    return f'<div role="figure" aria-label="{escape(alt, quote=True)}">{"".join(images)}</div>'
 
 
 def plot_run(run: Run, *labels: str, view: str | None = None, beside: Run | None = None) -> Picture:

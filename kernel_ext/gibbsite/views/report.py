@@ -27,7 +27,8 @@ from gibbsite.views.plots.plot import rows_svg
 from gibbsite.views.posterior.cards import cards_svg
 from gibbsite.views.posterior.gather import gather_posterior
 from gibbsite.views.predictions.checks import checks_html, checks_rows, legend_of
-from gibbsite.views.predictions.plots import head_of, prediction_html
+from gibbsite.views.predictions.plots import prediction_html
+from gibbsite.views.predictions.uses import use_html
 from gibbsite.views.run import centring, words
 from gibbsite.views.run.content import ENDED, RHAT_LIMIT, Content, gather, status_of
 from gibbsite.views.run.convergence import rows_of
@@ -205,8 +206,9 @@ def _result(title: str, found: Any) -> tuple[str, str]:
         return f"Prediction: {title}", prediction_html(found)
     if isinstance(found, Checks):
         return f"Check: {title}", checks_html(found)
-    rows = "" if "\n" in repr(found) else f"\n\n{head_of(found.to_frame())}"
-    return title, f"<pre>{escape(repr(found) + rows)}</pre>"
+    if type(found).__name__ == "ELPDData":  # ArviZ's, which is text
+        return title, f"<pre>{escape(repr(found))}</pre>"
+    return title, use_html(found)
 
 
 def _checks(run: Run, content: Content) -> str:

@@ -11,6 +11,10 @@ from gibbsite.diagnostics.verdict.history import Runs
 from gibbsite.graph import DependencyGraph
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.checking import Checks
+from gibbsite.prediction.uses.comparing import Compared
+from gibbsite.prediction.uses.contrasting import Contrast
+from gibbsite.prediction.uses.deciding import Decision
+from gibbsite.prediction.uses.effects import Effects
 from gibbsite.sampling import Run
 from gibbsite.views.graph.save import save_graph
 from gibbsite.views.graph.widget import graph_html, show_graph
@@ -18,6 +22,7 @@ from gibbsite.views.host.display import bundle, in_notebook
 from gibbsite.views.plotted import plot_run
 from gibbsite.views.predictions.checks import checks_html, names_of_checks, plot_checks
 from gibbsite.views.predictions.plots import plot_prediction, prediction_html, prediction_text
+from gibbsite.views.predictions.uses import plot_use, use_html
 from gibbsite.views.report import check_html, write_check, write_report
 from gibbsite.views.run.content import gather
 from gibbsite.views.run.history_widget import RunsWidget, history_html, write_runs
@@ -33,6 +38,7 @@ __all__ = [
     "plot_checks",
     "plot_prediction",
     "plot_run",
+    "plot_use",
     "save_graph",
     "watch",
     "write_check",
@@ -54,6 +60,7 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], str], Callable[[Any],
     (lambda thing: isinstance(thing, Run), card_html, _run_text),
     (lambda thing: isinstance(thing, Prediction), prediction_html, prediction_text),
     (lambda thing: isinstance(thing, Checks), checks_html, repr),
+    (lambda thing: isinstance(thing, Contrast | Effects | Decision | Compared), use_html, repr),
     (lambda thing: isinstance(thing, Runs), history_html, repr),
     (lambda thing: isinstance(thing, Check), check_html, repr),
     (lambda thing: hasattr(thing, "graph"), lambda model: graph_html(model.graph), _model_text),

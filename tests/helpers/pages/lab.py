@@ -83,7 +83,7 @@ def start_server(folder: Path) -> Server:
     with (folder / "server.log").open("w") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=work)
     url = f"http://127.0.0.1:{port}"
-    for _ in range(240):
+    for _ in range(960):  # seconds; on a crowded machine more than a minute
         if process.poll() is not None:
             break
         try:

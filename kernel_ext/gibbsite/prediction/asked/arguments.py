@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals.stable.v1 as nw
 import numpy as np
 
 from gibbsite.density.build import parameters_of_function
@@ -113,6 +114,11 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
             absent |= gone
             continue
         known = Known()
+        if isinstance(bound.get(name), Table) and np.ndim(value) == 1 and not isinstance(value, Mapping):
+            raise DataError(
+                f"{name!r} is a table in the model; give a table, not {shown(value)} (of pandas one row is "
+                "frame.iloc[[0]])"
+            )
         made = _arrays(origin, bound.get(name), value, name, known)
         leaves = _leaves(made, name)
         own = {n for n in before if _head(n) == name}
@@ -137,6 +143,8 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
     source = table if table is not None else next((v for v in given.values() if _is_frame(v)), None)
     if source is None:
         source = next((v for n, v in given.items() if getattr(v, "index", None) is not None), None)
+    if source is None and not given and (library := origin.analysis.known.library):  # of the model's own kind
+        source = nw.from_dict({}, backend=library).to_native()
     return Asked(values, labels, frozenset(new), frozenset(absent), unknown, source)
 
 

@@ -7,7 +7,7 @@ censored; LOO-PIT, which uses no datum twice, for all of them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -69,6 +69,15 @@ class Statistic:
         return float(np.mean(self.draws > self.seen) + 0.5 * np.mean(self.draws == self.seen))
 
 
+@lru_cache(maxsize=64)
+def _band(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where distribution functions of `count` uniform numbers lie: at `x` from `low` to `high`. Simulated in
+    half a second for a thousand, and the same for all of that number: a live view asks again and again."""
+    even = np.arange(count) / max(count, 1)
+    x, _, low, high = ecdf_utils.ecdf_pit(even, _BAND, _SIMULATED, rng=np.random.default_rng(seed))
+    return x, low, high
+
+
 @dataclass(frozen=True)
 class Curve:
     """A line `y` over `x`, and the band where it should lie."""
@@ -85,8 +94,8 @@ class Checks(Shown):
     the prior in `before`; `kind` is "continuous", "counts", "binary", "categories" or "censored".
 
     `statistics` are numbers of a whole data set; `groups` the elements by the label of `by`, `over` a column
-    along which replicates are drawn, `pareto_k` by the name of the observation; `note` says what it rests
-    on. Made by `run.checks` and `model.checks`.
+    along which replicates are drawn, `pareto_k` by the name of the observation; the values 0, 1, … are
+    `called` so, of categories; `note` says what it rests on. Made by `run.checks` and `model.checks`.
     """
 
     model_name: str
@@ -106,6 +115,7 @@ class Checks(Shown):
     pareto_k: Mapping[str, float] = field(default_factory=dict)
     good_k: float = 0.7
     seed: int = 0
+    called: Sequence[str] = ()
 
     @cached_property
     def pit(self) -> np.ndarray:
@@ -123,8 +133,8 @@ class Checks(Shown):
         values = np.sort(self.pit)
         if len(values) > _MOST_PITS:
             values = values[np.linspace(0, len(values) - 1, _MOST_PITS).round().astype(int)]
-        rng = np.random.default_rng(self.seed)
-        x, y, low, high = ecdf_utils.ecdf_pit(np.clip(values, 0, 1), _BAND, _SIMULATED, rng=rng)
+        x, low, high = _band(len(values), self.seed)
+        y = np.searchsorted(np.clip(values, 0, 1), x, side="right") / len(values)
         return Curve(np.r_[0.0, x, 1.0], *(np.r_[0.0, v - x, 0.0] for v in (y, low, high)))
 
     def calibration(self, least: int = 1) -> Curve:
@@ -264,13 +274,14 @@ def checks(
         note=f"{found.draws[name].shape[0] * found.draws[name].shape[1]} replicates of {data.size} data",
         gone=None if gone is None else np.broadcast_to(gone, there.shape)[there],
         seed=seed,
+        called=tuple(found.facts.categories.get(name, ())),
     )
     if name in found.probs and found.probs[name].shape[:-1] == there.shape:
         out = replace(out, chances=found.probs[name][there])
     if prior and run is not None:
         out = replace(out, before=_before(model, name, there, count, seed))
     if by is not None:
-        rows = {k: np.isin(np.arange(len(there)), at) for k, at in groups_of(found, by, len(there)).items()}
+        rows = {k: np.isin(np.arange(len(there)), at) for k, at in groups_of(found, by, name).items()}
         spread = {
             k: np.broadcast_to(r.reshape(-1, *(1,) * (there.ndim - 1)), there.shape) for k, r in rows.items()
         }
@@ -293,7 +304,7 @@ def _again(part: Checks, text: str) -> Statistic | None:
     for name in _STATISTICS:
         if text == f"{name}({part.site})":
             return _usual(part, name)
-    shape = {part.site: Shape(part.data.shape, (None,))}
+    shape = {part.site: Shape(part.data.shape, (None,), part.called)}
     try:
         draws = Derived().add(text, None, {part.site: part.replicates[None]}, len(part.replicates), shape)
         seen = Derived().add(text, None, {part.site: part.data[None, None]}, 1, shape)
@@ -391,7 +402,8 @@ def _statistics(
             raise OptionError(f"a statistic is a text such as 'max({out.site})', not {shown(text)}")
         draws = {n: v for n, v in found.draws.items() if n in seen}
         once = {n: np.asarray(seen[n])[None, None] for n in draws}
-        shapes = {n: Shape(v.shape[2:], (None,) * (v.ndim - 2)) for n, v in draws.items()}
+        called = found.facts.categories
+        shapes = {n: Shape(v.shape[2:], (None,) * (v.ndim - 2), called.get(n, ())) for n, v in draws.items()}
         steps = next(iter(draws.values())).shape[1]
         of_draws = Derived().add(text, None, draws, steps, shapes)
         of_data = Derived().add(text, None, once, 1, shapes)

@@ -11,8 +11,9 @@ from gibbsite.diagnostics.verdict.predictions import SMALL, other_data
 from gibbsite.errors import DataError, OptionError
 from gibbsite.ground.arguments import shown
 from gibbsite.prediction.frame import frame_of
+from gibbsite.showing import Shown, views
 
-_BAD_K = 0.7  # beyond it PSIS is not to be relied on (Vehtari et al. 2024, §3.2.4)
+BAD_K = 0.7  # beyond it PSIS is not to be relied on (Vehtari et al. 2024, §3.2.4)
 _CLEAR = 2.0  # standard errors
 _FEW = 100  # observations below which errors of differences are too small (same)
 
@@ -36,11 +37,11 @@ class Entry:
     @property
     def worst(self) -> list[tuple[str, float]]:
         """The observations of bad Pareto k, worst first."""
-        found = [(n, k) for n, k in self.pareto_k.items() if k > _BAD_K]
+        found = [(n, k) for n, k in self.pareto_k.items() if k > BAD_K]
         return sorted(found, key=lambda pair: -pair[1])
 
 
-class Compared:
+class Compared(Shown):
     """The models in the order of their expected log predictive density (PSIS-LOO), best first: `entries`, and
     `caveats` to read them by."""
 
@@ -62,6 +63,11 @@ class Compared:
         names = [e.name for e in self.entries]
         return frame_of({"m": arrays}, {"m": ("model",)}, {"m": (names,)}, {"m": (len(names),)}, None)
 
+    def plot(self) -> Any:
+        """A picture: differences from the best, and every run's Pareto k by observation; `.save("k.html")`
+        writes a page that names an observation under the pointer."""
+        return views().plot_use(self)
+
     def __repr__(self) -> str:
         width = max(len(e.name) for e in self.entries)
         head = f"{'':{width}}  {'elpd':>9}  {'se':>7}  {'difference':>10}  {'se':>7}  {'p':>6}  Pareto k"
@@ -69,7 +75,7 @@ class Compared:
         rows = [head if smoothed else head.removesuffix("  Pareto k")]
         for e in self.entries:
             k = f"{e.k:.2f}" if np.isfinite(e.k) else "?" * smoothed
-            k += f", {e.bad} above {_BAD_K}" if e.bad else ""
+            k += f", {e.bad} above {BAD_K}" if e.bad else ""
             rows.append(
                 f"{e.name:{width}}  {e.elpd:9.1f}  {e.se:7.1f}  {e.difference:10.1f}  {e.dse:7.1f}  "
                 f"{e.p:6.1f}  {k}".rstrip()
@@ -108,7 +114,7 @@ def compare(*runs: Any, **options: Any) -> Compared:
                 float(found[i].se),
                 float(found[i].p),
                 float(np.nanmax(k)) if k.size else float("nan"),
-                int((k > getattr(found[i], "good_k", _BAD_K)).sum()),
+                int((k > getattr(found[i], "good_k", BAD_K)).sum()),
                 apart,
                 dse,
                 _pareto(found[i]),
@@ -168,7 +174,7 @@ def _caveats(runs: Sequence[tuple[Any, Any]], entries: list[Entry], n: int) -> l
         if e.bad:
             worst = ", ".join(f"{name} ({k:.2f})" for name, k in e.worst[:3])
             out.append(
-                f"{e.name}: {e.bad} of {n} Pareto k above {_BAD_K}, {worst}{', …' * (e.bad > 3)}: its elpd "
+                f"{e.name}: {e.bad} of {n} Pareto k above {BAD_K}, {worst}{', …' * (e.bad > 3)}: its elpd "
                 "may be too high there; run.elpd(refit=True) leaves these out in earnest"
             )
         if not run.verdict.ok:

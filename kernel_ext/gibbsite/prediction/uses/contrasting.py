@@ -7,14 +7,15 @@ import numpy as np
 
 from gibbsite.errors import DataError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
-from gibbsite.prediction.frame import columns_of, frame_of
+from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.sampling.derived.interval import chosen
+from gibbsite.showing import Shown, views
 
 KINDS = ("difference", "ratio", "risk ratio")
 
 
-class Contrast:
+class Contrast(Shown):
     """Of `a` against `b`, draw by draw, at `site`: `difference` and `ratio` per row `[chain, draw, *shape]`,
     and `risk_ratio` `[chain, draw]`, the ratio of the averages over rows."""
 
@@ -58,27 +59,30 @@ class Contrast:
         """
         if kind not in KINDS:
             raise OptionError(f"kind is one of {', '.join(map(repr, KINDS))}, not {shown(kind)}")
-        facts, interval, a = self.a.facts, chosen(), self._both[0]
+        facts, interval = self.a.facts, chosen()
         if by is not None:
-            groups = groups_of(self.a, by, a.shape[2])
+            groups = groups_of(self.a, by, self.site)
             kept = [self._of(kind, lambda v, at=at: v[:, :, at].reshape(*v.shape[:2], -1).mean(axis=2))
                     for at in groups.values()]  # fmt: skip
             values = np.stack(kept, axis=2)
             dim = by if isinstance(by, str) else "by"
             labels: Sequence[Any] = list(groups)
             return frame_of({kind: columns_of(values, interval)}, {kind: (dim,)}, {kind: (labels,)},
-                            {kind: values.shape[2:]}, None)  # fmt: skip
+                            {kind: values.shape[2:]}, like(facts.source))  # fmt: skip
         if average or kind == "risk ratio":
             values = self._of(kind, lambda v: v.reshape(*v.shape[:2], -1).mean(axis=2))[..., None]
-            return frame_of(
-                {kind: columns_of(values, interval)}, {kind: ("",)}, {kind: ([kind],)}, {kind: (1,)}, None
-            )
+            columns, shape = {kind: columns_of(values, interval)}, {kind: (1,)}
+            return frame_of(columns, {kind: ("contrast",)}, {kind: ([kind],)}, shape, like(facts.source))
         values = self.difference if kind == "difference" else self.ratio
         name = self.site
         dims = facts.dims.get(name, tuple(f"{name}_dim_{i}" for i in range(values.ndim - 2)))
         labels = facts.labels.get(name, (None,) * (values.ndim - 2))
         return frame_of({name: columns_of(values, interval)}, {name: dims}, {name: labels},
                         {name: values.shape[2:]}, facts.source)  # fmt: skip
+
+    def plot(self) -> Any:
+        """A picture: the average difference, draw by draw, and that of every row."""
+        return views().plot_use(self)
 
     def __repr__(self) -> str:
         x = self._of("difference", lambda v: v.reshape(*v.shape[:2], -1).mean(axis=2)).ravel()
@@ -89,9 +93,13 @@ class Contrast:
         )
 
 
-def groups_of(prediction: Prediction, by: Any, rows: int) -> Mapping[Any, np.ndarray]:
-    """Which rows have which value of a column, or of an array as long as the rows. Raises `UnknownNameError`,
-    `DataError`."""
+def groups_of(prediction: Prediction, by: Any, site: str) -> Mapping[Any, np.ndarray]:
+    """Which rows of `site` have which value of a column, or of an array as long as the rows. Raises
+    `UnknownNameError`, `DataError`."""
+    shape = prediction.draws[site].shape[2:]
+    if not shape:
+        raise DataError(f"by: {site!r} is one number, which has no rows to be grouped")
+    rows = shape[0]
     if isinstance(by, str):
         if by not in prediction.facts.constants:
             raise UnknownNameError("column", by, prediction.facts.constants)

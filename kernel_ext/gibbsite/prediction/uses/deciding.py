@@ -8,19 +8,21 @@ import numpy as np
 from gibbsite.diagnostics.measures.convergence import scalar_stat
 from gibbsite.errors import OptionError
 from gibbsite.ground.arguments import shown
-from gibbsite.prediction.frame import columns_of, frame_of
+from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.sampling.derived.interval import chosen
+from gibbsite.showing import Shown, views
 
 
-class Decision:
+class Decision(Shown):
     """The utility `[chain, draw]` by alternative in `draws`; `best` names the one of highest expectation.
 
     `expected` and `error` are its mean and Monte Carlo standard error, `best_probability` how often it is the
-    best of all, draw by draw (the best of equals share)."""
+    best of all, draw by draw (the best of equals share). `source` is a table of the kind that `to_frame`
+    makes."""
 
-    def __init__(self, draws: Mapping[str, np.ndarray], text: str):
-        self.draws, self.text = dict(draws), text
+    def __init__(self, draws: Mapping[str, np.ndarray], text: str, source: Any = None):
+        self.draws, self.text, self.source = dict(draws), text, source
 
     @property
     def expected(self) -> dict[str, float]:
@@ -46,8 +48,7 @@ class Decision:
 
     def to_frame(self) -> Any:
         """A row for each alternative: `mean`, `sd`, interval, `mcse`, `best` (its probability), and `lead`,
-        the mean
-        difference from the best with its standard deviation `lead_sd`."""
+        the mean difference from the best with its standard deviation `lead_sd`."""
         values = np.stack(list(self.draws.values()), axis=2)
         top = self.draws[self.best]
         columns = columns_of(values, chosen())
@@ -56,7 +57,12 @@ class Decision:
         columns["lead"] = np.array([float((v - top).mean()) for v in self.draws.values()])
         columns["lead_sd"] = np.array([float((v - top).std(ddof=1)) for v in self.draws.values()])
         names = list(self.draws)
-        return frame_of({"u": columns}, {"u": ("alternative",)}, {"u": (names,)}, {"u": (len(names),)}, None)
+        shape = {"u": (len(names),)}
+        return frame_of({"u": columns}, {"u": ("alternative",)}, {"u": (names,)}, shape, self.source)
+
+    def plot(self) -> Any:
+        """A picture: every alternative's utility, and how probably it is the best."""
+        return views().plot_use(self)
 
     def __repr__(self) -> str:
         chance = self.best_probability
@@ -87,8 +93,10 @@ def decide(alternatives: Mapping[str, Prediction], utility: str) -> Decision:
         )
     draws, text = {}, utility
     for name, one in alternatives.items():
-        quantity = one.derive(utility)
-        text = quantity.name
+        # a site's own name is no new quantity's
+        bare = isinstance(utility, str) and utility.strip() in one.draws
+        quantity = one.derive(f"utility = {utility}" if bare else utility)
+        text = utility.strip() if bare else quantity.name
         v = np.asarray(quantity.values, float)
         draws[str(name)] = v.reshape(*v.shape[:2], -1).sum(axis=2)
-    return Decision(draws, text)
+    return Decision(draws, text, like(next(iter(alternatives.values())).facts.source))

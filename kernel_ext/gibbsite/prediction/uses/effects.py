@@ -8,17 +8,18 @@ from gibbsite.density.build import parameters_of_function
 from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
-from gibbsite.prediction.frame import columns_of, frame_of
+from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.contrasting import groups_of
 from gibbsite.prediction.verbs import predict
 from gibbsite.sampling.derived.interval import chosen
+from gibbsite.showing import Shown, views
 
 _GRID, _TAIL = 9, 2.5
 _FEW = 8  # values that are all looked at
 
 
-class Effects:
+class Effects(Shown):
     """The average outcome over rows at each of `values` of `name`: `draws` `[chain, draw, value]`, the
     `predictions` they are of, and `slope`, its change per unit."""
 
@@ -31,7 +32,8 @@ class Effects:
         return self._over(slice(None))
 
     def _over(self, rows: Any) -> np.ndarray:
-        some = [p.draws[self.site][:, :, rows] for p in self.predictions]
+        whole = [p.draws[self.site] for p in self.predictions]
+        some = [v[:, :, rows] if v.ndim > 2 else v for v in whole]  # of one number there are no rows
         return np.stack([v.reshape(*v.shape[:2], -1).mean(axis=2) for v in some], axis=2)
 
     @property
@@ -48,8 +50,8 @@ class Effects:
         """A row for each value: the average outcome's mean, standard deviation and interval; and of its
         difference from the first value's, `difference` and its interval. With `by`, a column or an array as
         long as the rows, of the rows of each of its values. Raises `UnknownNameError`, `DataError`."""
-        rows = self.predictions[0].draws[self.site].shape[2]
-        groups = {None: slice(None)} if by is None else groups_of(self.predictions[0], by, rows)
+        first = self.predictions[0]
+        groups = {None: slice(None)} if by is None else groups_of(first, by, self.site)
         each = [self._over(at) for at in groups.values()]
         base = columns_of(np.concatenate(each, axis=2), chosen())
         more = columns_of(np.concatenate([x - x[..., :1] for x in each], axis=2), chosen())
@@ -62,7 +64,12 @@ class Effects:
             **{f"difference {n}".replace(" mean", ""): v for n, v in more.items()},
         }
         shape = {self.name: (count * len(groups),)}
-        return frame_of({self.name: columns}, {self.name: ("",)}, {self.name: (None,)}, shape, None)
+        source = like(first.facts.source)
+        return frame_of({self.name: columns}, {self.name: ("",)}, {self.name: (None,)}, shape, source)
+
+    def plot(self) -> Any:
+        """A picture: the average outcome at each value, and its difference from the first."""
+        return views().plot_use(self)
 
     def __repr__(self) -> str:
         means = self.draws.mean(axis=(0, 1))

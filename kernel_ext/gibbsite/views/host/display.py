@@ -141,5 +141,5 @@ def svg_html(svg: str, alt: str, width: int | None = None, least: int = 0) -> st
     more = f";min-width:{least}px" if least else ""
     return (
         f'<img class="gibbsite-svg" alt="{escape(alt, quote=True)}"{size} '
-        f'style="max-width:100%;height:auto{more}" src="data:image/svg+xml;base64,{data}">'
+        f'style="max-width:100%;height:auto;vertical-align:top{more}" src="data:image/svg+xml;base64,{data}">'
     )

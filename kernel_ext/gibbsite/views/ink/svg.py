@@ -16,6 +16,7 @@ _LINE, _FAINT = 'stroke="currentColor" stroke-opacity="0.45"', 'stroke="currentC
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 SIZE = 11
+_NAME = 18  # letters of a name at the left
 _LETTER = 6.6  # pixels of a letter of a title, on average
 # characters that no XML may hold, however they are written: a picture with one of them is not shown at all
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -41,6 +42,14 @@ def tick_text(values: list[float]) -> list[str]:
     if values and max(map(abs, values)) >= 10**6:
         return [f"{v:.3g}" for v in values]
     return [f"{v:.{min(decimals, 6)}f}".replace("-", "−") for v in values]
+
+
+def elided(words: str, most: int = _NAME) -> str:
+    """Words that are too long without their middle: names of one kind often differ at the end."""
+    if len(words) <= most:
+        return words
+    end = (most - 1) // 3
+    return f"{words[: most - 1 - end]}…{words[-end:]}"
 
 
 def text(x: float, y: float, words: str, *, size: float = SIZE, anchor: str = "start", **style: str) -> str:
@@ -105,7 +114,8 @@ class Axes:
         """Space for the numbers, or names, at the left."""
         if self.y_ticks is None:
             return LEFT
-        return 8 + 6.0 * max((min(len(words), 18) for _, words in self.y_ticks), default=0)
+        # without names half of the first number below needs its room, too
+        return 8 + 6.0 * max((min(len(words), _NAME) for _, words in self.y_ticks), default=2)
 
     @property
     def bottom(self) -> float:
@@ -268,8 +278,7 @@ class Axes:
             py = float(self._py(value))
             if self.y_ticks is None:
                 back.append(f'<line x1="{left:g}" x2="{right:g}" y1="{py:.1f}" y2="{py:.1f}" {_FAINT}/>')
-            words = words if len(words) <= 18 else words[:17] + "…"
-            back.append(text(left - 5, py + 3.5, words, size=10, anchor="end"))
+            back.append(text(left - 5, py + 3.5, elided(words), size=10, anchor="end"))
         for value, words in _ticks(self.x, self.x_ticks, max(2, int((right - left) / 62))):
             back.append(text(float(self._px(value)), base + 13, words, size=10, anchor="middle"))
         if self.x_label:

@@ -25,7 +25,7 @@ from gibbsite.views.run.content import ENDED, Content
 from gibbsite.views.run.picture import dashboard_svg
 
 _LEAST, _LIVE = 50, 200  # draws per chain before replicates are made, and how many of these
-_SHARE = 0.02  # of the time that the replicates after the first take, while a run goes on
+_SHARE = 0.02  # of a run's processor time for replicates, the first of them counted
 _MOST_WEIGHTS = 20_000_000  # of leave-one-out, which nobody has asked for: a second or two
 _BY = "by "  # what is written before a column in place of a statistic
 VIEWS = ("posterior", "check", "convergence")
@@ -176,6 +176,7 @@ class CheckPanel:
         self._at: tuple[Any, ...] = ()
         self._sent: tuple[Any, ...] = ()
         self.spent, self._takes = 0.0, 0.0
+        self._began = time.process_time()
         self.now: Checks | None = None
 
     @property
@@ -208,7 +209,7 @@ class CheckPanel:
         if done < _LEAST or (state == self._at and not asked):
             return
         due = (self.spent + self._takes) / _SHARE
-        if not ended and not asked and content.snapshot.elapsed < due:
+        if not ended and not asked and self._gone(content) < due:
             return
         began = time.thread_time()  # the processor's: on a crowded machine 1 s of it lasted 50
         for text in [*asked, None]:
@@ -235,6 +236,13 @@ class CheckPanel:
                 took if self.spent else 0.0
             )  # the first are compiled, which says nothing of the next
             self.spent += took
+
+    def _gone(self, content: Content) -> float:
+        """Seconds that replicates have a share of: on processors those that the process has had of them,
+        which on a crowded machine are few by the clock; elsewhere they take nothing from the draws."""
+        if "cpu" in self._run.device.lower():
+            return min(time.process_time() - self._began, content.snapshot.elapsed)
+        return content.snapshot.elapsed
 
     def _data(self) -> int:
         observed = {} if self._run.model is None else self._run.model.observed

@@ -1,6 +1,7 @@
 """Predictive checks as plots, each described once: for a picture, a report, and the cards of a dashboard."""
 
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,9 @@ import numpy as np
 from gibbsite.errors import UnknownNameError
 from gibbsite.prediction.uses.checking import BINARY, CATEGORIES, CENSORED, COUNTS, Checks, Curve, Statistic
 from gibbsite.sampling.derived.interval import chosen
-from gibbsite.views.host.display import svg_html
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import BAD, CHAINS, OTHERS
+from gibbsite.views.ink.svg import elided
 from gibbsite.views.plots.plot import (
     INK,
     Axis,
@@ -26,21 +27,21 @@ from gibbsite.views.plots.plot import (
     reach,
     rows_svg,
 )
-from gibbsite.views.plotted import STILL_WIDTH, Picture
-from gibbsite.views.predictions.plots import counts, shares
+from gibbsite.views.plotted import STILL_WIDTH, Picture, wrapped_html
+from gibbsite.views.predictions.plots import MOST_DOTS, counts, draws_bars, pareto, shares
 
 CARD = 150
 _MOST_GROUPS = 30
 _MOST_THRESHOLDS = 5
-_BINS = 30
+_BINS = 30  # along a column
 _LEAST_MEAN = 10  # data of a share that is plotted
-_MOST_DOTS = 2000
 _DRAWN, _PRIOR = CHAINS[0], OTHERS
+_NAME, _NAMED = 10, 8  # letters of a category below bars, and how many of these have room
 _LETTERS = 46  # that have room above a plot in two columns
 
 
 def plots_of_checks(checks: Checks, height: int = 230, like: Checks | None = None) -> list[Plot]:
-    """All plots that fit: the outcome's own, LOO-PIT, along a column, by group, statistics, Pareto k; of a
+    """All plots that fit: the outcome's own, LOO-PIT, along a column, statistics, Pareto k, by group; of a
     part of the data those that fit all of them, `like`."""
     out = [_outcome(checks, _few(like or checks))]
     if checks.kind in (BINARY, CATEGORIES):
@@ -51,11 +52,11 @@ def plots_of_checks(checks: Checks, height: int = 230, like: Checks | None = Non
         out.append(_uniform(checks))
     if checks.over is not None and checks.kind != CENSORED:  # some of whose data are ends that nobody saw
         out.append(_along(checks))
-    if checks.groups and checks.kind != CENSORED:  # whose means are not known
-        out.append(_grouped(checks))
     out += [_statistic(s) for s in checks.statistics]
     if checks.pareto_k:
         out.append(_pareto(checks))
+    if checks.groups and checks.kind != CENSORED:  # whose means are not known; as high as groups are many
+        out.append(_grouped(checks))
     return [_at(plot, height) for plot in out]
 
 
@@ -145,18 +146,18 @@ def check_card(plot: Plot, written: str = "") -> dict[str, Any]:
 def plot_checks(checks: Checks, each: str | None = None) -> Picture:
     """The picture of checks, or of one plot for `each` group."""
     rows = checks_rows(checks) if each is None else _rows(each_group(checks, each), 3)
-    markup, height = rows_svg(rows, STILL_WIDTH, least=1 if each is None else len(rows[0]))
+    least = 1 if each is None else len(rows[0])
+    markup, height = rows_svg(rows, STILL_WIDTH, least=least)
     legend = legend_of(checks)
     markup += svg.text(8, height + 12, legend)
-    text = f"{legend}\n{checks!r}"
-    return Picture(svg.document(STILL_WIDTH, height + 20, [markup]), text, {"Check": rows})
+    document = svg.document(STILL_WIDTH, height + 20, [markup])
+    html = f"{wrapped_html(rows, legend, least)}<p>{escape(legend)}</p>"
+    return Picture(document, f"{legend}\n{checks!r}", {"Check": rows}, html=html)
 
 
 def checks_html(checks: Checks) -> str:
-    """The same for a page; where it is narrow one scrolls, so that letters can be read."""
-    found = plot_checks(checks)
-    image = svg_html(found.svg, found.text.splitlines()[0], STILL_WIDTH, int(0.75 * STILL_WIDTH))
-    return f'<div class="gibbsite-checks" style="overflow-x:auto">{image}</div>'
+    """The same for a page."""
+    return f'<div class="gibbsite-checks">{plot_checks(checks).html}</div>'
 
 
 def _outcome(checks: Checks, few: bool) -> Plot:
@@ -168,6 +169,9 @@ def _outcome(checks: Checks, few: bool) -> Plot:
     plot = (counts if whole else shares)(name, checks.replicates, checks.data)
     title = "how often each value" if whole else "share of values below"
     plot = replace(plot, name="check outcome", title=f"{name}: {title}")
+    if whole and checks.called:
+        named = tuple((float(i), elided(t, _NAME)) for i, t in enumerate(checks.called))
+        plot = replace(plot, x=replace(plot.x, ticks=named[:: -(-len(named) // _NAMED)]))
     if checks.before is None or whole:
         return plot
     x = np.asarray(plot.tables["replicates"]["x"])
@@ -205,7 +209,8 @@ def _calibrated(checks: Checks) -> list[Plot]:
     top = int(max(checks.data.max(initial=0), checks.replicates.max(initial=0)))
     out = []
     for least in range(1, min(top, _MOST_THRESHOLDS) + 1):
-        event = f"{checks.site} = 1" if checks.kind == BINARY else f"{checks.site} ≥ {least}"
+        value = checks.called[least] if least < len(checks.called) else least
+        event = f"{checks.site} = {value}" if checks.kind == BINARY else f"{checks.site} ≥ {value}"
         found = checks.calibration(least)
         plot = _curve(found, f"calibration {least}", f"{event}: share by its chance", "chance")
         tables = {**plot.tables, "even": {"x": [0.0, 1.0], "y": [0.0, 1.0]}}
@@ -249,7 +254,7 @@ def _rootogram(checks: Checks, like: Checks) -> Plot:
 
 def _round(top: float) -> list[float]:
     step = 10 ** np.floor(np.log10(max(top, 1.0)))
-    return [0.0, *(v for v in (step / 4, step, 2 * step, 5 * step) if 1 <= v <= top)]
+    return [0.0, *(v for v in (step / 5, step / 2, step, 2 * step, 5 * step) if 1 <= v <= top)]
 
 
 def _along(checks: Checks) -> Plot:
@@ -258,14 +263,16 @@ def _along(checks: Checks) -> Plot:
     assert checks.over is not None
     name, x = checks.over
     means = checks.kind in (BINARY, CATEGORIES)
-    most = min(_BINS, max(2, len(x) // _LEAST_MEAN)) if means else 8 * _BINS
+    # quantiles of a few whole numbers jump from place to place: those of a window do less
+    wide = means or (checks.kind == COUNTS and _few(checks))
+    most = min(_BINS, max(2, len(x) // _LEAST_MEAN)) if wide else 8 * _BINS
     places, where = np.unique(x, return_inverse=True)
     if len(places) > most:  # windows of equal length
         edges = np.quantile(x, np.linspace(0, 1, most + 1))
         where = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, most - 1)
         used, where = np.unique(where, return_inverse=True)
         places = np.array([x[where == i].mean() for i in range(len(used))])
-    wide, narrow = np.empty((2, len(places))), np.empty((2, len(places)))
+    outer, inner = np.empty((2, len(places))), np.empty((2, len(places)))
     middle, seen = np.empty((2, len(places)))
     order = np.argsort(where, kind="stable")
     ends = np.searchsorted(where[order], np.arange(len(places) + 1))
@@ -273,17 +280,17 @@ def _along(checks: Checks) -> Plot:
         here = order[ends[i] : ends[i + 1]]
         values = checks.replicates[:, here]
         values = values.mean(axis=1) if means else values.ravel()
-        wide[:, i], narrow[:, i] = np.percentile(values, [5.5, 94.5]), np.percentile(values, [25, 75])
+        outer[:, i], inner[:, i] = np.percentile(values, [5.5, 94.5]), np.percentile(values, [25, 75])
         middle[i], seen[i] = np.median(values), checks.data[here].mean()
-    some = np.linspace(0, len(x) - 1, min(len(x), _MOST_DOTS)).round().astype(int)
+    some = np.linspace(0, len(x) - 1, min(len(x), MOST_DOTS)).round().astype(int)
     dots = {"x": places, "y": seen} if means else {"x": x[some], "y": checks.data[some]}
     tables = {
         "ribbons": {
             "x": places,
-            "low": wide[0],
-            "high": wide[1],
-            "in": narrow[0],
-            "out": narrow[1],
+            "low": outer[0],
+            "high": outer[1],
+            "in": inner[0],
+            "out": inner[1],
             "y": middle,
         },
         "data": dots,
@@ -294,7 +301,7 @@ def _along(checks: Checks) -> Plot:
         Line("ribbons", colour=_DRAWN),
         Dots("data", colour=INK, alpha=0.7, size=4, tip=((name, "@x"), (checks.site, "@y"))),
     )
-    y = Axis(*reach(wide, dots["y"]))
+    y = Axis(*reach(outer, dots["y"]))
     title = f"{'mean of ' * means}{checks.site} over {name}"
     return Plot(
         "check along",
@@ -335,18 +342,8 @@ def _grouped(checks: Checks) -> Plot:
 
 def _statistic(found: Statistic) -> Plot:
     values = found.draws[np.isfinite(found.draws)]
-    low, high = reach(values, [found.seen])
-    places = np.unique(values)
-    if 1 < len(places) <= _BINS:  # a bar for each value
-        middle, wide = places, float(np.diff(places).min())
-        count = (values[:, None] == places).sum(axis=0)
-    else:
-        edges = np.linspace(low, high, _BINS + 1)
-        middle, wide = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
-        count = np.histogram(values, edges)[0]
-    top = 1.08 * float(max(count.max(initial=1), 1))
-    tables = {"draws": {"x": middle, "y": count}, "data": {"x": [found.seen] * 2, "y": [0.0, top]}}
-    marks = (Bars("draws", colour=_DRAWN, alpha=0.45, wide=0.94 * wide), Line("data", colour=INK, width=2.2))
+    plot = draws_bars(f"check {found.text}", values, "", include=(found.seen,))
+    tables = {**plot.tables, "data": {"x": [found.seen] * 2, "y": [0.0, plot.y.high]}}
     text = found.text if len(found.text) < _LETTERS else f"{found.text[: _LETTERS - 1]}…"
     odd = min(found.p, 1 - found.p) < 0.01
     title = (
@@ -354,24 +351,9 @@ def _statistic(found: Statistic) -> Plot:
         if odd
         else f"{text}: data {found.seen:.4g}, p {found.p:.2f}"
     )
-    return Plot(f"check {found.text}", tables, marks, Axis(low, high), Axis(0, top, ticks=()),
-                title=title, ground=BAD if odd else None)  # fmt: skip
+    marks = (*plot.marks, Line("data", colour=INK, width=2.2))
+    return replace(plot, tables=tables, marks=marks, title=title, ground=BAD if odd else None)
 
 
 def _pareto(checks: Checks) -> Plot:
-    """Every datum's Pareto k, by name under the pointer; beyond the line it is not to be relied on."""
-    names, k = list(checks.pareto_k), np.array(list(checks.pareto_k.values()))
-    at = np.arange(len(k))
-    shown = np.argsort(-np.nan_to_num(k, nan=np.inf))[:_MOST_DOTS]
-    bad = ~(k[shown] <= checks.good_k)
-    finite = np.clip(np.nan_to_num(k, nan=2.0, posinf=2.0), -0.5, 2.0)
-    tables = {
-        n: {"x": at[shown][w], "y": finite[shown][w], "name": [names[i] for i in shown[w]]}
-        for n, w in (("good", ~bad), ("bad", bad))
-    }
-    tip = (("", "@name"), ("Pareto k", "@y"))
-    marks = (Dots("good", colour=_DRAWN, alpha=0.7, tip=tip), Dots("bad", colour=BAD, size=7, tip=tip))
-    y = Axis(*reach(finite, include=(0.0, checks.good_k)))
-    told = f"{int((~(k <= checks.good_k)).sum())} of {len(k)} above {checks.good_k:.2f}"
-    rules = (Rule(checks.good_k),)
-    return Plot("check pareto", tables, marks, Axis(-1, len(k), "datum"), y, rules, title=f"Pareto k: {told}")
+    return pareto(checks.pareto_k, checks.good_k, "check pareto")

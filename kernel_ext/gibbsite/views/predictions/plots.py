@@ -5,6 +5,7 @@ Numbers over a range: the share of values below each, of the data and of replica
 yes or no: how often each value. Rows without data of their own: every row's mean and interval.
 """
 
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.sampling.derived.interval import chosen
-from gibbsite.views.host.display import svg_html
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import BAD, CHAINS
 from gibbsite.views.plots.plot import (
@@ -24,16 +24,19 @@ from gibbsite.views.plots.plot import (
     Line,
     Plot,
     Rows,
+    Rule,
     Stretches,
     reach,
     rows_svg,
 )
-from gibbsite.views.plotted import STILL_WIDTH, Picture
+from gibbsite.views.plotted import STILL_WIDTH, Picture, wrapped_html
 
 REPLICATES = 400  # their pointwise intervals have a Monte Carlo error below a twentieth of their width
 _GRID = 160
 _LISTED = 40  # rows that have names beside them
 _VALUES = 40  # different whole numbers that stand side by side
+_BINS = 30  # of draws of one number
+MOST_DOTS = 2000
 _DRAWN = CHAINS[0]
 
 
@@ -129,13 +132,52 @@ def rows(prediction: Prediction, name: str, flat: np.ndarray) -> Plot:
     )
 
 
+def draws_bars(name: str, values: np.ndarray, title: str, include: tuple[float, ...] = ()) -> Plot:
+    """How often each value comes among draws of one number; the range has what is to be included in it."""
+    low, high = reach(values, include=include)
+    places = np.unique(values)
+    if 1 <= len(places) <= _BINS:  # a bar for each value
+        middle = places
+        wide = float(np.diff(places).min()) if len(places) > 1 else (high - low) / 10
+        count = (values[:, None] == places).sum(axis=0)
+    else:
+        edges = np.linspace(low, high, _BINS + 1)
+        middle, wide = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
+        count = np.histogram(values, edges)[0]
+    top = 1.08 * float(max(count.max(initial=1), 1))
+    marks = (Bars("draws", colour=_DRAWN, alpha=0.45, wide=0.94 * wide),)
+    tables = {"draws": {"x": middle, "y": count}}
+    return Plot(name, tables, marks, Axis(low, high), Axis(0, top, ticks=()), title=title)
+
+
+def pareto(by_datum: Mapping[str, float], good: float, name: str) -> Plot:
+    """Every datum's Pareto k, by name under the pointer; beyond the line it is not to be relied on."""
+    names, k = list(by_datum), np.array(list(by_datum.values()))
+    at = np.arange(len(k))
+    shown = np.argsort(-np.nan_to_num(k, nan=np.inf))[:MOST_DOTS]
+    bad = ~(k[shown] <= good)
+    finite = np.clip(np.nan_to_num(k, nan=2.0, posinf=2.0), -0.5, 2.0)
+    tables = {
+        f"{name} {n}": {"x": at[shown][w], "y": finite[shown][w], "name": [names[i] for i in shown[w]]}
+        for n, w in (("good", ~bad), ("bad", bad))
+    }
+    tip = (("", "@name"), ("Pareto k", "@y"))
+    marks = (
+        Dots(f"{name} good", colour=_DRAWN, alpha=0.7, tip=tip),
+        Dots(f"{name} bad", colour=BAD, size=7, tip=tip),
+    )
+    y = Axis(*reach(finite, include=(0.0, good)))
+    title = f"Pareto k: {int((~(k <= good)).sum())} of {len(k)} above {good:.2f}"
+    return Plot(name, tables, marks, Axis(-1, len(k), "datum"), y, (Rule(good),), title=title)
+
+
 def _names(prediction: Prediction, name: str, shape: tuple[int, ...]) -> list[str]:
     labels = prediction.facts.labels.get(name, (None,) * len(shape))
     index = getattr(prediction.facts.source, "index", None)
     if len(shape) == 1 and index is not None and not callable(index) and len(index) == shape[0]:
-        return [str(t)[:14] for t in index]
+        return [str(t) for t in index]
     told = [[str(t) for t in (range(n) if ts is None else ts)] for n, ts in zip(shape, labels, strict=True)]
-    return [", ".join(told[a][i] for a, i in enumerate(at))[:14] for at in np.ndindex(shape)]
+    return [", ".join(told[a][i] for a, i in enumerate(at)) for at in np.ndindex(shape)]
 
 
 _LINES = 10  # of the table below a picture
@@ -153,10 +195,14 @@ def prediction_html(prediction: Prediction) -> str:
     parts = [f"<p>{escape(prediction.model_name)}: {escape(prediction.note)}</p>"]
     if prediction.draws:
         name = next(iter(prediction.outcomes or prediction.draws))
-        picture = plot_prediction(prediction, name)
-        parts.append(svg_html(picture.svg, picture.text, STILL_WIDTH))
-    parts.append(f"<pre>{escape(table_text(prediction))}</pre>")
+        parts.append(wrapped_html(plots_of(prediction, name), f"{name}: {prediction.note}"))
+    parts.append(columns_html(table_text(prediction)))
     return f'<div class="gibbsite-prediction">{"".join(parts)}</div>'
+
+
+def columns_html(table: str) -> str:
+    """A table of letters: its columns stay below each other, and scroll where the page is narrow."""
+    return f'<pre style="white-space:pre;overflow-x:auto">{escape(table)}</pre>'
 
 
 def prediction_text(prediction: Prediction) -> str:

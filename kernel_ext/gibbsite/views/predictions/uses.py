@@ -1,0 +1,168 @@
+"""What is made of predictions, as pictures: contrasts, effects, decisions and comparisons of models."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import singledispatch
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from gibbsite.prediction.uses.comparing import BAD_K, Compared
+from gibbsite.prediction.uses.contrasting import Contrast
+from gibbsite.prediction.uses.deciding import Decision
+from gibbsite.prediction.uses.effects import Effects
+from gibbsite.sampling.derived.interval import chosen
+from gibbsite.views.ink import svg
+from gibbsite.views.ink.colours import CHAINS
+from gibbsite.views.plots.plot import (
+    INK,
+    Axis,
+    Band,
+    Dots,
+    Line,
+    Mark,
+    Plot,
+    Rows,
+    Rule,
+    Stretches,
+    reach,
+    rows_svg,
+)
+from gibbsite.views.plotted import STILL_WIDTH, Picture, wrapped_html
+from gibbsite.views.predictions.plots import columns_html, draws_bars, head_of, pareto, rows
+
+_DRAWN = CHAINS[0]
+_HEIGHT = 230
+
+
+@singledispatch
+def use_rows(found: Any) -> Rows:
+    """The plots of a contrast, of effects, of a decision or of a comparison."""
+    raise TypeError(f"nothing is plotted of {type(found).__name__}")
+
+
+@use_rows.register
+def _(found: Contrast) -> Rows:
+    x = found.difference
+    average = x.reshape(*x.shape[:2], -1).mean(axis=2).ravel()
+    share = 100 * float(np.mean(average > 0))
+    title = f"{found.site}: average difference, above 0 in {share:.3g} % of draws"
+    whole = draws_bars("contrast average", average, title, include=(0.0,))
+    whole = replace(whole, rules=(Rule(0.0, of="x"),), height=_HEIGHT)
+    if x.ndim == 2 or x[0, 0].size == 1:
+        return ((whole,),)
+    each = rows(found.a, found.site, x.reshape(-1, *x.shape[2:]))
+    listed = each.y.ticks is not None
+    each = replace(
+        each,
+        name="contrast rows",
+        title=f"{found.site}: difference of each row, mean and {chosen()}",
+        rules=(Rule(0.0, of="x" if listed else "y"),),
+        height=max(_HEIGHT, each.height),
+    )
+    return ((whole, each),)
+
+
+@use_rows.register
+def _(found: Effects) -> Rows:
+    x = found.draws
+    more = x - x[..., :1]
+    first = found.values[0]
+    told = first if isinstance(first, str) else f"{first:.4g}"
+    both = (
+        ("effects", f"{found.site} on average, by {found.name}", x),
+        ("effects more", f"difference from {found.name} {told}", more),
+    )
+    return (tuple(_by_value(name, found, title, v) for name, title, v in both),)
+
+
+def _by_value(name: str, found: Effects, title: str, draws: np.ndarray) -> Plot:
+    flat = draws.reshape(-1, draws.shape[-1])
+    low, high = chosen().of(flat.T)
+    mean = flat.mean(axis=0)
+    if any(isinstance(v, str) for v in found.values):
+        return _strokes(name, list(map(str, found.values)), mean, low, high, title)
+    x = np.asarray(found.values, float)
+    tables = {name: {"x": x, "y": mean, "low": low, "high": high}}
+    tip = ((found.name, "@x"), (found.site, "@y"))
+    marks = (
+        Band(name, colour=_DRAWN, alpha=0.25),
+        Line(name, colour=_DRAWN, width=1.8),
+        Dots(name, colour=_DRAWN, size=6, tip=tip),
+    )
+    axes = Axis(*reach(x), found.name), Axis(*reach(low, high))
+    return Plot(name, tables, marks, *axes, title=f"{title}; {chosen()}", height=_HEIGHT)
+
+
+@use_rows.register
+def _(found: Decision) -> Rows:
+    values = np.stack([v.ravel() for v in found.draws.values()])
+    low, high = chosen().of(values)
+    names, chance = list(found.draws), np.array(list(found.best_probability.values()))
+    expected = _strokes(
+        "decision", names, values.mean(axis=1), low, high, f"{found.text}: mean and {chosen()}"
+    )
+    y = np.asarray(expected.tables["decision"]["y"])
+    best = replace(
+        expected,
+        name="decision best",
+        title="probability of being best",
+        tables={"best": {"x": chance, "y": y, "low": np.zeros(len(y)), "high": chance}},
+        marks=(Stretches("best", colour=_DRAWN, width=10, alpha=0.55, tip=(("", "@x"),)),),
+        x=Axis(0, 1.02),
+    )
+    return ((expected, best),)
+
+
+@use_rows.register
+def _(found: Compared) -> Rows:
+    names = [e.name for e in found.entries]
+    apart, error = (np.array([getattr(e, n) for e in found.entries]) for n in ("difference", "dse"))
+    title = "elpd less the best's, ± one standard error"
+    first = _strokes("compared", names, apart, apart - error, apart + error, title)
+    first = replace(first, rules=(Rule(0.0, of="x"),))
+    each = [
+        replace(pareto(e.pareto_k, BAD_K, f"pareto {i}"), title=f"{e.name}: Pareto k, {e.bad} above {BAD_K}")
+        for i, e in enumerate(found.entries)
+        if e.pareto_k
+    ]
+    each = [replace(p, height=_HEIGHT - 40) for p in each]
+    return ((first,), *(tuple(each[i : i + 2]) for i in range(0, len(each), 2)))
+
+
+def _strokes(
+    name: str, names: Sequence[str], mean: np.ndarray, low: np.ndarray, high: np.ndarray, title: str
+) -> Plot:
+    """Below each other by their names: means as dots, intervals as strokes."""
+    y = np.arange(len(names), 0, -1, dtype=float)
+    tables = {name: {"x": mean, "y": y, "low": low, "high": high}}
+    marks: tuple[Mark, ...] = (
+        Stretches(name, colour=_DRAWN, width=4, alpha=0.5),
+        Dots(name, colour=INK, size=6, tip=(("", "@x"),)),
+    )
+    ticks = tuple(zip(y.tolist(), names, strict=True))
+    return Plot(
+        name, tables, marks, Axis(*reach(low, high, mean)), Axis(0.4, len(names) + 0.6, ticks=ticks),
+        title=title, height=70 + 20 * len(names),
+    )  # fmt: skip
+
+
+def plot_use(found: Any) -> Picture:
+    """The picture."""
+    plots, words = use_rows(found), repr(found)
+    markup, height = rows_svg(plots, STILL_WIDTH)
+    html = wrapped_html(plots, words.splitlines()[0])
+    document = svg.document(STILL_WIDTH, height, [markup])
+    return Picture(document, words, {type(found).__name__: plots}, html=html)
+
+
+def use_html(found: Any) -> str:
+    """Its picture, its words, and the head of its table."""
+    if isinstance(found, Compared):
+        lines = repr(found).splitlines()
+        table, words = "\n".join(lines[: len(found.entries) + 1]), "\n".join(lines[len(found.entries) + 1 :])
+    else:
+        words, table = repr(found), head_of(found.to_frame())
+    told = f'<div style="white-space:pre-wrap">{escape(words)}</div>'
+    return f'<div class="gibbsite-use">{plot_use(found).html}{told}{columns_html(table)}</div>'
