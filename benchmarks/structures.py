@@ -365,8 +365,9 @@ def main(what, *given):
         began = time.process_time()
         numbers = np.stack([dpmm_by_hand(y, draws // 4, seed)[draws // 40 :] for seed in range(2)])
         told("by hand", numbers, (time.process_time() - began) / 1.1)
-        run = gibbsite.model(dpmm, y).sample(draws=50, warmup=500, chains=2, seed=1)
-        print(run.model.schedule())
+        model = gibbsite.model(dpmm, y)
+        print(model.schedule())
+        run = model.sample(draws=50, warmup=500, chains=2, seed=1)
         began = time.process_time()
         run.resume(draws=draws)
         used = (np.diff(np.sort(run.draws["z"], axis=-1), axis=-1) != 0).sum(axis=-1) + 1
