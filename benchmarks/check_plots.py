@@ -196,6 +196,7 @@ run = gb.model(plain, np.zeros(20)).sample(draws=200, chains=2)
 view = run.dashboard()
 view
 """
+SHOWN = ".jp-Notebook-cell[data-windowed-list-index='1'] .jp-OutputArea"  # the dashboard's cell
 GIVE = """
 panel = view._panel._checks
 panel.now, panel._sent, panel._focus = check_plots.checks()[{name!r}], (), {focus!r}
@@ -237,7 +238,7 @@ def _cards(lab, folder: Path, wanted: list[str]) -> None:
                     lab.python(GIVE.format(name=name, focus=focus))
                     page.wait_for_timeout(1500 if focus else 700)
                     told = f"cards_{name}{'_large' if focus else ''}_{theme}_{width}"
-                    page.locator(".gb-dash").first.screenshot(path=folder / f"{told}.png")
+                    page.locator(SHOWN).screenshot(path=folder / f"{told}.png")
 
 
 def _lab(browser, folder: Path, found: dict[str, object], cards: bool) -> None:
@@ -252,7 +253,9 @@ def _lab(browser, folder: Path, found: dict[str, object], cards: bool) -> None:
         try:
             if not cards:
                 _pictures(lab, folder, found)
-            _cards(lab, folder, [n.removeprefix("check_") for n in found if n.startswith("check_")])
+            wanted = [n.removeprefix("check_") for n in found if n.startswith("check_")]
+            if wanted:
+                _cards(lab, folder, wanted)
             print("complaints of the page:", lab.errors or "none")
         finally:
             stop_kernels(server, context)

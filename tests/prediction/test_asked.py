@@ -367,6 +367,41 @@ def carried(y):
     scan(step, 0.0, y)
 
 
+def test_months_to_come_are_not_the_first_ones():
+    """Given alone they were answered by the run's first steps, under their own names."""
+
+    def walk(d):
+        def step(level, y):
+            level = numpyro.sample("level", dist.Normal(level, 1))
+            numpyro.sample("y", dist.Normal(level, 0.1), obs=y)
+            return level, None
+
+        scan(step, 0.0, d["y"])
+
+    months = pd.date_range("2020-01-01", periods=6, freq="MS")
+    table = pd.DataFrame({"y": [5.0, 5, 5, 5]}, index=months[:4])
+    new = pd.DataFrame({"y": [np.nan, np.nan]}, index=months[4:])
+    run = gb.model(walk, table).sample(draws=50, warmup=50, chains=1)
+    with pytest.raises(DataError, match=r"'2020-05-01' stands where.*'2020-01-01'.*pandas.concat"):
+        run.predict(new)
+    assert abs(run.predict(pd.concat([table, new])).to_frame()["mean"].iloc[-1] - 5) < 1
+
+
+def test_rows_that_hold_nothing_are_new_rows():
+    """They were the first ones of the run, with the components of these."""
+
+    def pair(x):
+        with numpyro.plate("n", len(x)):
+            z = numpyro.sample("z", dist.Bernoulli(0.5))
+            numpyro.sample("x", dist.Normal(20.0 * z, 1), obs=x)
+
+    run = gb.model(pair, np.zeros(8)).sample(draws=200, warmup=20, chains=1)
+    p = run.predict(x=np.full(3, np.nan))
+    assert "3 new rows" in p.note
+    assert abs(np.mean(p.draws["z"]) - 0.5) < 5 * 0.5 / np.sqrt(600)
+    assert np.all(run.predict(x=np.full(8, np.nan)).draws["x"] < 10)  # as many are the run's own
+
+
 def test_a_loop_that_hands_its_data_on_cannot_be_forecast():
     y = RNG.normal(size=12)
     run = gb.model(carried, y).sample(draws=40, warmup=40, chains=2)

@@ -43,6 +43,9 @@ def rows_of(origin: Any, asked: Asked, outcomes: Mapping[str, str], read: frozen
         whole = old == new and stays and all(_agree(before[n], now[n]) == new for n in given)
         counts = [n for n in names if n in read or n in outcomes] or names
         same = new if whole else min(_agree(before[n], now[n]) for n in counts)
+        empty = all(np.asarray(now[n]).dtype.kind == "f" and np.isnan(now[n]).all() for n in counts)
+        if empty and old != new and not any(s.in_scan for s in origin.density.sites.values()):
+            same = 0  # nothing says that they are the run's first ones; steps of a loop have no other place
         out.append(Rows(old, new, same))
     return out
 

@@ -51,6 +51,8 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
 
     Raises `DataError` and `ModelError` for what cannot be had, with the reason.
     """
+    if not prior:
+        _check_steps(origin, asked)
     outcomes = outcomes_of(origin)
     rows = rows_of(origin, asked, outcomes, read_leaves(origin.density))
     sizes = grown_plates(origin, asked)
@@ -85,6 +87,22 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     changed = bool(asked.new) and any(r.same < r.now for r in rows)
     named = tuple(n for n in density.sites if n in data)
     return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, frozenset(stood_in))
+
+
+def _check_steps(origin: Any, asked: Asked) -> None:
+    """Refuse rows with other labels than the run's where a loop goes from row to row: the months to come
+    would be taken for the first ones."""
+    if not any(s.in_scan for s in origin.density.sites.values()):
+        return
+    for name, own in origin.labels.items():
+        now = asked.labels.get(name, own)
+        if not name.startswith("index of ") or name.count("[") or now[: len(own)] == own[: len(now)]:
+            continue
+        at = next(i for i, (a, b) in enumerate(zip(now, own, strict=False)) if a != b)
+        raise DataError(
+            f"row {now[at]!r} stands where the run has {own[at]!r}, and a loop (`scan`) goes from row to row: "
+            "a forecast takes the run's own rows and, after them, those to come, as pandas.concat([table, new])"
+        )
 
 
 def _function(origin: Any, values: Mapping[str, Any]) -> tuple[Any, Arguments]:
