@@ -59,6 +59,7 @@ PARTS = {
     "default_models",
     "default_sides",
     "default_table",
+    "modes_of_data",
     "originals",
     "originals_data",
     "originals_jags",

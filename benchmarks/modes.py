@@ -20,6 +20,7 @@ import numpyro
 import numpyro.distributions as dist
 from default_sides import by_nutpie, nutpie
 from gibbsite.diagnostics.measures.convergence import scalar_stat
+from modes_of_data import OF_DATA
 from numpyro.infer import MCMC, NUTS
 from scipy import stats
 
@@ -158,6 +159,7 @@ TARGETS = {
     "a product": (product, left("a"), 0.5, None),
     "far data": (far_data, left("m"), far_share, None),
     "two in ten numbers": (two_far, left("x"), 1 / 3, None),
+    **OF_DATA,
 }
 
 

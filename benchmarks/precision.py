@@ -174,8 +174,9 @@ def main():
             joint(f"12 lines `a[g] + b[g] * x`, x from {offset:g}", lines, args, ("m", "k", "a", "b"))
         for level in (0.0, 1e3, 1e5):
             chain(level, 0.1)
-        for tau in (1e-2, 4e-3, 2e-3, 1e-3, 1e-4):
+        for tau in (1e-2, 4e-3, 1e-3, 1e-4, 1e-5):
             chain(0.0, tau)
+        chain(1e3, 1e-3)
         for tau in (1e-3, 1e-4):
             chain(0.0, tau, np.float64)
         odds()

@@ -9,8 +9,9 @@ follow it: a sum of squares of residuals, where a difference of large numbers wo
 common.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,14 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gibbsite.conditional.draws.passes import looped
 from gibbsite.conditional.factors.root import lost_by_holding
 from gibbsite.conditional.forms.walk import Refused
+from gibbsite.conditional.gaussian.squares import Rows, Squares, squares
 from gibbsite.conditional.gaussian.tridiagonal import Tridiagonal, half_log_det, tridiagonal
 from gibbsite.conditional.reads.reduce import exact_product
 from gibbsite.conditional.reads.term_access import batch_axes, index_id
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
-from gibbsite.density.terms import summed
+from gibbsite.density.terms import Term, summed
 from gibbsite.programs.maps.access import Affine, Component, Table
 
 # elements of a step up to which its factorisation costs less than a dense one of the whole
@@ -34,6 +37,10 @@ MOST_WIDE = 64
 FEWEST_PLACES = 16
 # elements of the border, each of which takes a Hessian product of its own
 _MOST_BORDER = 64
+# of the precision of a chain's level, from where on its factor is formed from rows
+_MOST_LOST = 1e-3
+# roundings that one of the rows' root is off by at most
+_UNITS = 8.0
 # Hessian products that are taken side by side
 _AT_ONCE = 12
 
@@ -55,13 +62,14 @@ class Pieces(NamedTuple):
 
 
 class Strung(NamedTuple):
-    """A factorised precision: of the chains, whose blocks are `diagonal` and `below`; what a step of the
-    border moves these by `[steps, blocks, width, p]`; and the border's factor `[p, p]` given nothing of the
-    chains."""
+    """A factorised precision: of the chains, whose blocks are `diagonal` and `below`, with the square of what
+    is `lost` in it, in standard deviations; what a step of the border moves these by `[steps, blocks, width,
+    p]`; and the border's factor `[p, p]` given nothing of the chains."""
 
     diagonal: Any
     below: Any
     chain: Tridiagonal
+    lost: Any
     moved: Any
     border: Any
     half_log_det: Any
@@ -78,12 +86,11 @@ class Strung(NamedTuple):
         border = jax.scipy.linalg.solve_triangular(self.border, left, trans="T", lower=True)
         return Pieces(inner + exact_product(self.moved, border), border)
 
-    def rounding(self, x: Pieces, reach: int) -> Any:
-        """What values of the chains lose by being held as they are, and what is lost in the precision's
-        entries, in standard deviations: a precision that is off by a part changes a variance by that part, as
-        independent errors of its square root in standard deviations do."""
+    def rounding(self, x: Pieces) -> Any:
+        """What values of the chains lose by being held as they are, and what is lost in the factor, in
+        standard deviations."""
         own = jnp.diagonal(self.diagonal, axis1=-2, axis2=-1)
-        return jnp.sqrt(lost_by_holding(own, x.chain) + _lost_by_coupling(self.diagonal, self.below, reach))
+        return jnp.sqrt(lost_by_holding(own, x.chain) + self.lost)
 
     def variances(self) -> Pieces:
         """Of each element."""
@@ -127,6 +134,17 @@ class Stringing:
     @property
     def width(self) -> int:
         return self.reach * sum(self.inner(s) for s in self.strands)
+
+    @property
+    def components(self) -> np.ndarray:
+        """Which component of a place each element of a step is of, as `[width, components]` of ones and
+        zeros."""
+        return np.concatenate(
+            [
+                np.kron(np.ones((self.reach, 1)), np.eye(self.width // self.reach)[at : at + n])
+                for at, n in _consecutive(self.inner(s) for s in self.strands)
+            ]
+        )
 
     def sizes(self) -> list[int]:
         """Elements of each border site."""
@@ -179,8 +197,9 @@ class ChainedGaussian(Update):
 
     measured = True
 
-    def __init__(self, density: Density, sites: Sequence[str], layout: Stringing):
+    def __init__(self, density: Density, sites: Sequence[str], layout: Stringing, degrees: Mapping[Any, int]):
         self.density, self.sites, self.layout = density, tuple(sites), layout
+        self._degrees = degrees
         touching = [t for t in density.terms if not density.maps.latents(t.atom).isdisjoint(sites)]
         self._terms = touching
         origins = ", ".join(dict.fromkeys(t.origin for t in touching))
@@ -203,12 +222,16 @@ class ChainedGaussian(Update):
         found = self.layout.values(x)
         return {s: found[s].astype(self.density.sites[s].dtype) for s in self.sites}
 
-    def _gradient(self, latents: Mapping[str, Any], data: Any) -> Callable[[Pieces], Pieces]:
-        """The slope of the log density, affine in the sites."""
+    def _gradient(
+        self, latents: Mapping[str, Any], data: Any, terms: Sequence[Term] | None = None
+    ) -> Callable[[Pieces], Pieces]:
+        """The slope of the log density, or of some of its terms, affine in the sites."""
         others = {n: v for n, v in latents.items() if n not in self.sites}
+        terms = self._terms if terms is None else terms
+        zero = jnp.zeros((), self._zero.chain.dtype)
 
         def total(x: Mapping[str, Any]) -> Any:
-            return summed(self._terms, self.density.evaluator({**others, **x}, data))
+            return summed(terms, self.density.evaluator({**others, **x}, data), zero)
 
         return lambda x: self.layout.vector(jax.grad(total)(self.values(x)))
 
@@ -222,17 +245,24 @@ class ChainedGaussian(Update):
         move = (jax.tree.map(lax.stop_gradient, factor) if held else factor).solve(slope)
         return jax.tree.map(jnp.add, place, move), factor
 
-    def _close(self, latents: Mapping[str, Any], data: Any, held: bool) -> tuple[Pieces, Pieces, Strung]:
+    def _close(
+        self, latents: Mapping[str, Any], data: Any, held: bool, drawn: bool = False
+    ) -> tuple[Pieces, Pieces, Strung]:
         """A place from which one step leads to the mean, and nothing is lost to numbers that cancel: what the
-        sites are, where that is known; the slope there, and the factorised precision."""
+        sites are, where that is known; the slope there, and the factorised precision, without derivatives
+        where it is only `drawn` from."""
         gradient, zero = self._gradient(latents, data), self._zero
         curved, dtype, p = _curved(gradient, zero), zero.chain.dtype, zero.border.size
 
         def fixed(x: Any) -> Any:
             return jax.tree.map(lax.stop_gradient, x) if held else x
 
-        diagonal, below = self._blocks(curved, zero)
+        rows = self._rows(latents, data, zero) if drawn else None
+        diagonal, below = self._blocks(curved, zero) if rows is None else rows.blocks()
         chain = tridiagonal(*fixed((diagonal, below)))
+        lost = _lost_by_coupling(diagonal, below, self.layout.components)
+        if rows is not None:
+            chain, lost = self._mended(chain, lost, rows)
         log_det = half_log_det(diagonal, below, chain) if held else chain.half_log_det
         moved, border = jnp.zeros((*zero.chain.shape, 0), dtype), jnp.zeros((0, 0), dtype)
         if p:
@@ -248,13 +278,64 @@ class ChainedGaussian(Update):
             found = _side_by_side(follows, (jnp.moveaxis(moved, -1, 0), eye))
             border = jnp.linalg.cholesky((found + found.T) / 2)
             log_det = log_det + jnp.sum(jnp.log(jnp.diagonal(border)))
-        factor = Strung(diagonal, below, chain, moved, border, log_det)
+        factor = Strung(diagonal, below, chain, lost, moved, border, log_det)
         own = {n: jnp.where(jnp.isfinite(latents[n]), latents[n], 0) for n in self.sites if n in latents}
         if len(own) == len(self.sites):
             place = lax.stop_gradient(self.layout.vector(own))
         else:  # what a step from far loses to rounding, the next takes back
             place = fixed(factor).solve(fixed(gradient(zero)))
         return place, fixed(gradient(place)), factor
+
+    @cached_property
+    def _squares(self) -> Squares | None:
+        return squares(self.density, self._degrees, self.layout, partial(distance, self.density))
+
+    def _rows(self, latents: Mapping[str, Any], data: Any, zero: Pieces) -> Rows | None:
+        """The precision as rows; None where terms are not squares."""
+        found, layout = self._squares, self.layout
+        if found is None:
+            return None
+        others = {n: v for n, v in latents.items() if n not in self.sites}
+        eye = jnp.eye(layout.width, dtype=zero.chain.dtype)
+        units = jax.vmap(lambda k: jax.vmap(lambda u: self._of_third(k, u, zero))(eye))(jnp.arange(3))
+        alone = _curved(self._gradient(latents, data, found.alone), zero)
+        every = jax.tree.map(lambda x: jnp.sum(x, 0), units)
+        blocks = jnp.moveaxis(_side_by_side(lambda u: alone(u).chain, every), 0, -1)
+        return found.rows(
+            lambda x: self.density.evaluator({**others, **self.values(x)}, data),
+            units,
+            blocks + self._beyond(zero),
+        )
+
+    def _mended(self, chain: Tridiagonal, lost: Any, rows: Rows) -> tuple[Tridiagonal, Any]:
+        """The chains' factor and the square of what is lost in it, by rows where the precision's entries lose
+        too much: most lose nothing, and the loop is not entered."""
+        level = rows.level(self.layout.components)
+        own = jnp.sum(jnp.diagonal(rows.blocks()[0], axis1=-2, axis2=-1), axis=0) @ self.layout.components
+        error = (_UNITS * jnp.finfo(own.dtype).eps) ** 2 * jnp.max(own / level)
+
+        def again(at: Any) -> Any:
+            # what does not change in a loop would be computed before it, whether it is entered or not
+            found = Rows(*(jnp.where(at[2], 0.0, x) for x in rows)).factored()
+            right = jnp.all(jnp.isfinite(found.factor)) & (error < lost) & (error >= 0)
+            new = jax.tree.map(partial(jnp.where, right), (found, error), at[:2])
+            return *new, jnp.ones((), bool)
+
+        def needed(at: Any) -> Any:
+            return (at[1] > _MOST_LOST) & ~at[2]
+
+        return looped(0, needed, again, (chain, lost, jnp.zeros((), bool)))[:2]
+
+    def _of_third(self, third: Any, unit: Any, zero: Pieces) -> Pieces:
+        """A vector that is `unit` in every third step: what these reach does not overlap."""
+        chosen = jnp.where((jnp.arange(self.layout.steps) % 3 == third)[:, None, None], unit, 0.0)
+        return Pieces(jnp.broadcast_to(chosen, zero.chain.shape), zero.border)
+
+    def _beyond(self, zero: Pieces) -> Any:
+        """One on the diagonal for places beyond the end of a strand, which meet nothing."""
+        shapes = self.layout.shapes
+        inside = self.layout.vector({n: jnp.ones(shapes[n], zero.chain.dtype) for n in self.sites}).chain
+        return jnp.eye(self.layout.width, dtype=zero.chain.dtype) * (1.0 - inside)[..., None, :]
 
     @property
     def _zero(self) -> Pieces:
@@ -276,9 +357,7 @@ class ChainedGaussian(Update):
 
         def columns(third: int) -> Any:
             def column(unit: Any) -> Any:
-                # every third step at once: what these reach does not overlap
-                chosen = jnp.where((turn == third)[:, None, None], unit, 0.0)
-                return curved(Pieces(jnp.broadcast_to(chosen, zero.chain.shape), zero.border)).chain
+                return curved(self._of_third(third, unit, zero)).chain
 
             return jnp.moveaxis(_side_by_side(column, eye), 0, -1)
 
@@ -289,30 +368,33 @@ class ChainedGaussian(Update):
         eye, steps = jnp.eye(width, dtype=zero.chain.dtype), jnp.arange(layout.steps)
         found = [columns(k) for k in range(3)]
         below = served(jnp.where(steps > 0, (steps - 1) % 3, -1))
-        # places beyond the end of a strand meet nothing
-        shapes = layout.shapes
-        inside = layout.vector({n: jnp.ones(shapes[n], zero.chain.dtype) for n in self.sites}).chain
-        return served(turn) + eye * (1.0 - inside)[..., None, :], below
+        return served(turn) + self._beyond(zero), below
 
     def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
-        place, slope, factor = self._close(latents, data, held=True)
+        place, slope, factor = self._close(latents, data, held=True, drawn=True)
         keys = jax.random.split(key) if self.layout.border else (key, key)
         z = Pieces(*(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, place, strict=True)))
         draw = jax.tree.map(jnp.add, place, factor.solve(slope, z))
-        return Drawn(self.values(draw), factor.rounding(draw, self.layout.reach))
+        return Drawn(self.values(draw), factor.rounding(draw))
 
 
-def _lost_by_coupling(diagonal: Any, below: Any, reach: int) -> Any:
+def _lost_by_coupling(diagonal: Any, below: Any, components: np.ndarray) -> Any:
     """The largest relative error of what is known of a chain's level: couplings of places add nothing to it,
-    but their rounding does. Of a component of a place at a time, `1^T P 1` is told from the rounding of P."""
+    but their rounding does. Of a component of a place at a time, `1^T P 1` is told from the rounding of P; a
+    precision that is off by a part changes a variance by that part, as independent errors of its square root
+    in standard deviations do."""
     whole = jnp.sum(diagonal + below + jnp.swapaxes(below, -1, -2), axis=0)
+    level = jnp.sum(components * jnp.matmul(whole, components, precision="highest"), axis=-2)
     own = jnp.sum(jnp.diagonal(diagonal, axis1=-2, axis2=-1), axis=0)
-    blocks, width = own.shape
-    each = width // reach
-    level = jnp.sum(whole.reshape(blocks, reach, each, reach, each), axis=(1, 3))
-    level = jnp.diagonal(level, axis1=-2, axis2=-1)
-    lost = jnp.finfo(own.dtype).eps * jnp.sum(own.reshape(blocks, reach, each), axis=1)
+    lost = jnp.finfo(own.dtype).eps * jnp.matmul(own, components, precision="highest")
     return jnp.max(lost / jnp.maximum(level, lost))
+
+
+def _consecutive(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
+    at = 0
+    for n in sizes:
+        yield at, n
+        at += n
 
 
 def _curved(gradient: Callable[[Pieces], Pieces], zero: Pieces) -> Callable[[Pieces], Pieces]:

@@ -184,7 +184,7 @@ class GaussianChain(GaussianConditional):
         layout = Stringing(
             {site: density.sites[site].shape}, (Strand(site, chain.axis, batch),), (), chain.reach
         )
-        self._chained = ChainedGaussian(density, (site,), layout)
+        self._chained = ChainedGaussian(density, (site,), layout, degrees)
         self.places, self.steps, self.width = layout.places, layout.steps, layout.width
         order = "a first-order" if chain.reach == 1 else f"an order-{chain.reach}"
         how = f"{order} chain along axis {chain.axis}, drawn by forward filtering and backward sampling"

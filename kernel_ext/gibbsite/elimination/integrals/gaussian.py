@@ -99,9 +99,9 @@ def _variances(factor: Bordered, like: Vector) -> Vector:
 def gaussian_message(density: Density, sites: tuple[str, ...]) -> GaussianMessage:
     """The message of sites that are Gaussian together; `Refused`, with the reason, where they are not."""
     check_real(density, sites)
-    certify_quadratic(density, *sites)
+    degrees = certify_quadratic(density, *sites)
     try:
-        return GaussianMessage(ChainedGaussian(density, sites, strung(density, sites)))
+        return GaussianMessage(ChainedGaussian(density, sites, strung(density, sites), degrees))
     except Refused:
         return GaussianMessage(joint_gaussian(density, sites))
 
