@@ -198,7 +198,7 @@ def test_a_chain_of_small_steps_is_right_in_single_precision(fn, order, offset, 
     # what 4000 draws do not see: the variances themselves
     factor = jax.jit(lambda: chain._chained._close({"x": near}, data, held=True, drawn=True)[2].variances())
     variances = np.asarray(chain._chained.values(factor())["x"], np.float64)
-    np.testing.assert_allclose(variances.reshape(-1, 64), np.stack([sd**2] * (near.size // 64)), rtol=2e-3)
+    np.testing.assert_allclose(variances.reshape(-1, 64), np.stack([sd**2] * (near.size // 64)), rtol=5e-3)
 
 
 def test_a_chain_that_rounding_takes_says_so():
