@@ -163,10 +163,11 @@ def converged(f: dict[str, Any]) -> bool:
 def cells(f: dict[str, Any] | None) -> tuple[str, str, str]:
     """Quality, and effective draws per second with compiling and without."""
     if f is None or "why" in f:
-        return ("–" if f is None else f["why"],) + ("–",) * 2
+        return ("–" if f is None else f["why"], "–", "–")
     quality = f"{f['rhat']:.3f}, {f['ess']:.0f}" + (f", {f['divergent']} div." if f["divergent"] else "")
     rates = (f["ess"] / max(f[k], 0.01) if f[k] is not None else None for k in ("whole", "run"))
-    return (quality if converged(f) else f"*{quality}*", *("–" if r is None else f"{r:.0f}" for r in rates))
+    whole, run = ("–" if r is None else f"{r:.0f}" for r in rates)
+    return (quality if converged(f) else f"*{quality}*", whole, run)
 
 
 def table(rows: dict[tuple[str, str], dict[str, Any]], sides: list[str]) -> str:
@@ -174,7 +175,7 @@ def table(rows: dict[tuple[str, str], dict[str, Any]], sides: list[str]) -> str:
     head = " / ".join(sides)
     lines = [f"| program | {' | '.join(sides)} | with compiling: {head} | without |"]
     lines.append("|---" * (len(sides) + 3) + "|")
-    wins = dict.fromkeys(("whole", "run"), (0, 0))
+    wins: dict[str, tuple[int, int]] = {"whole": (0, 0), "run": (0, 0)}
     for name in dict.fromkeys(n for n, _ in rows):
         found = [rows.get((name, s)) for s in sides]
         parts = [cells(f) for f in found]
