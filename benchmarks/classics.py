@@ -209,12 +209,14 @@ def _dump(given: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def jags(case: Case, draws: int, seed: int, limit: int = resource.RLIM_INFINITY) -> Timed:
+def limited(command: list[str], seconds: int | None) -> list[str]:
+    """A command that is killed after so many processor seconds, if any are given."""
+    return command if seconds is None else ["sh", "-c", f'ulimit -t {seconds}; exec "$@"', "sh", *command]
+
+
+def jags(case: Case, draws: int, seed: int, limit: int | None = None) -> Timed:
     """As `ours`. A run without draws is what set-up costs. Raises `CalledProcessError` where JAGS fails, or
     is killed after `limit` processor seconds."""
-
-    def held() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
 
     with tempfile.TemporaryDirectory() as folder:
         home = pathlib.Path(folder)
@@ -233,7 +235,7 @@ def jags(case: Case, draws: int, seed: int, limit: int = resource.RLIM_INFINITY)
         seconds = []
         for script in ("setup.cmd", "run.cmd"):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run(["jags", script], cwd=home, check=True, capture_output=True, preexec_fn=held)
+            subprocess.run(limited(["jags", script], limit), cwd=home, check=True, capture_output=True)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         return case.theirs(_coda(home)), seconds[0], seconds[1] - seconds[0]

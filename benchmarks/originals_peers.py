@@ -20,7 +20,6 @@ import inspect
 import io
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -118,13 +117,9 @@ def by_jags(case: Case, limit: int) -> dict[str, Any]:
 
 def held(command: list[str], limit: int) -> str:
     """The last line that a process prints, within so many processor seconds; raises `CalledProcessError`."""
-
-    def before() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-
     environment = {n: v for n, v in os.environ.items() if n != "JAX_COMPILATION_CACHE_DIR"}
     done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, preexec_fn=before, check=True
+        classics.limited(command, limit), capture_output=True, text=True, env=environment, check=True
     )
     return done.stdout.strip().splitlines()[-1]
 
