@@ -126,7 +126,6 @@ def test_there_are_notebooks():
         "compare",
         "decision",
         "elimination",
-        "galaxies",
         "gaps",
         "keeling",
         "mixture",
