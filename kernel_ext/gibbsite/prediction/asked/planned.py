@@ -100,8 +100,8 @@ def _check_steps(origin: Any, asked: Asked) -> None:
             continue
         at = next(i for i, (a, b) in enumerate(zip(now, own, strict=False)) if a != b)
         raise DataError(
-            f"row {now[at]!r} stands where the run has {own[at]!r}, and a loop (`scan`) goes from row to row: "
-            "a forecast takes the run's own rows and, after them, those to come, as pandas.concat([table, new])"
+            f"row {now[at]!r} stands where the run has {own[at]!r}, and a loop (`scan`) goes from row to "
+            "row: a forecast takes the run's own rows, then those to come, as in pandas.concat([table, new])"
         )
 
 

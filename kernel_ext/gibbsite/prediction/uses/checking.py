@@ -219,9 +219,10 @@ class Checks(Shown):
         return views().names_of_checks(self)
 
     def __repr__(self) -> str:
-        told = "; ".join(f"{s.text} {s.seen:.4g}, replicates {s.draws.mean():.4g} (p {s.p:.2f})"
-                         for s in self.statistics)  # fmt: skip
-        return f"<Checks of {self.site} ({self.kind}) of {self.model_name}: {told}; {self.note}>"
+        told = [
+            f"{s.text} {s.seen:.4g}, replicates {s.draws.mean():.4g} (p {s.p:.2f})" for s in self.statistics
+        ]
+        return f"<Checks of {self.site} ({self.kind}) of {self.model_name}: {'; '.join([*told, self.note])}>"
 
 
 def checks(

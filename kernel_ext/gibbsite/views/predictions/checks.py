@@ -254,7 +254,7 @@ def _rootogram(checks: Checks, like: Checks) -> Plot:
 
 def _round(top: float) -> list[float]:
     step = 10 ** np.floor(np.log10(max(top, 1.0)))
-    return [0.0, *(v for v in (step / 5, step / 2, step, 2 * step, 5 * step) if 1 <= v <= top)]
+    return [0.0, *(v for v in (step / 2, step, 2 * step, 5 * step) if 1 <= v <= top)]
 
 
 def _along(checks: Checks) -> Plot:
