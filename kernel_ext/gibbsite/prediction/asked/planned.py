@@ -95,8 +95,10 @@ def _check_steps(origin: Any, asked: Asked) -> None:
     if not any(s.in_scan for s in origin.density.sites.values()):
         return
     for name, own in origin.labels.items():
-        now = asked.labels.get(name, own)
-        if not name.startswith("index of ") or name.count("[") or now[: len(own)] == own[: len(now)]:
+        now = asked.labels.get(name)
+        if own is None or now is None or not name.startswith("index of ") or "[" in name:
+            continue
+        if now[: len(own)] == own[: len(now)]:
             continue
         at = next(i for i, (a, b) in enumerate(zip(now, own, strict=False)) if a != b)
         raise DataError(
