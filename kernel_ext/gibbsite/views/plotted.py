@@ -23,7 +23,7 @@ from gibbsite.views.run.convergence import rows_of
 from gibbsite.views.run.replay import stages_of
 
 STILL_WIDTH = 880
-_ALONE = 640  # of one plot in its row: on a narrow page its letters can still be read
+_ALONE = 480  # of one plot in its row: on a narrow page its letters can still be read
 VIEWS = ("posterior", "convergence")
 
 

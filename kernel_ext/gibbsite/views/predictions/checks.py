@@ -202,7 +202,9 @@ def _curve(found: Curve, name: str, title: str, label: str, step: bool = False) 
 def _uniform(checks: Checks) -> Plot:
     what = "LOO-PIT" if checks.weights is not None else "PIT"
     plot = _curve(checks.uniform, "pit", f"{what} less uniform", what, step=True)
-    return replace(plot, x=Axis(0, 1, f"{what}: all within the band in 95 %"), rules=(Rule(0.0),))
+    return replace(
+        plot, x=Axis(0, 1, f"{what}; of models that fit, 95 % stay within the band"), rules=(Rule(0.0),)
+    )
 
 
 def _calibrated(checks: Checks) -> list[Plot]:
@@ -346,11 +348,11 @@ def _statistic(found: Statistic) -> Plot:
     tables = {**plot.tables, "data": {"x": [found.seen] * 2, "y": [0.0, plot.y.high]}}
     text = found.text if len(found.text) < _LETTERS else f"{found.text[: _LETTERS - 1]}…"
     odd = min(found.p, 1 - found.p) < 0.01
-    title = (
-        f"{text}: data {found.seen:.4g}, p {found.p:.3f}"
-        if odd
-        else f"{text}: data {found.seen:.4g}, p {found.p:.2f}"
-    )
+    least = 1 / len(found.draws)  # fewer than all replicates tell of no smaller one
+    told = f"p {found.p:.{3 if odd else 2}f}" if least <= found.p <= 1 - least else (
+        f"p < {least:.2g}" if found.p < 0.5 else f"p > {1 - least:.3g}"
+    )  # fmt: skip
+    title = f"{text}: data {found.seen:.4g}, {told}"
     marks = (*plot.marks, Line("data", colour=INK, width=2.2))
     return replace(plot, tables=tables, marks=marks, title=title, ground=BAD if odd else None)
 
