@@ -1,14 +1,17 @@
 """The plan of the house: who may import whom, what the wheel holds, what must not be committed."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
 import tomllib
+import typing
 import zipfile
 from importlib.metadata import requires
 from pathlib import Path
 
+import gibbsite
 import jinja2
 import networkx as nx
 import pytest
@@ -246,6 +249,22 @@ def test_a_model_is_analysed_by_what_analyses():
         "dist.Normal(0, 1)), 1), obs=y), 1.0); assert set(model.sites) == {'m', 'y'}"
     )
     assert not USED_LATER & loaded, USED_LATER & loaded
+
+
+def test_annotations_of_what_is_loaded_later_can_be_evaluated():
+    """`typing.get_type_hints` finds the classes of every public function, and loads what it names alone."""
+    loaded = loaded_by(
+        "import gibbsite, typing; plan = typing.get_type_hints(gibbsite.Model.plan)['return']; "
+        "assert plan.__name__ == 'Plan'"
+    )
+    assert not loaded & {"gibbsite.sampling", "gibbsite.checking", "gibbsite.graph"}
+    public = [getattr(gibbsite, name) for name in gibbsite.__all__]
+    members = [member for c in public if inspect.isclass(c) for member in vars(c).values()]
+    asked = [getattr(thing, "fget", thing) for thing in (*public, *members)]
+    functions = [inspect.unwrap(thing) for thing in asked if inspect.isfunction(thing)]
+    assert len(functions) > 100
+    assert all(isinstance(typing.get_type_hints(function), dict) for function in functions)
+    assert typing.get_type_hints(gibbsite.Model.sample)["return"] is gibbsite.Run
 
 
 def test_wheel_holds_both_packages_and_the_kernelspec(tmp_path: Path):

@@ -19,7 +19,7 @@ from gibbsite.density.named import Named
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import by_name, shown
-from gibbsite.ground.lazy_import import later
+from gibbsite.ground.lazy_import import later, named_later
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.inputs.tables import Labels
 from gibbsite.modelling.analysis import Analysis, analysed
@@ -45,6 +45,15 @@ if TYPE_CHECKING:
     from gibbsite.sampling import Run
     from gibbsite.sampling.options import Options
     from gibbsite.tape.tape import Tape
+else:
+    Check, Run = named_later("gibbsite.checking", "Check"), named_later("gibbsite.sampling", "Run")
+    Conditional = named_later("gibbsite.conditional", "Conditional")
+    DependencyGraph = named_later("gibbsite.graph", "DependencyGraph")
+    Marginal = named_later("gibbsite.elimination", "Marginal")
+    Options = named_later("gibbsite.sampling.options", "Options")
+    Plan = named_later("gibbsite.plans.schedule.plan", "Plan")
+    Schedule = named_later("gibbsite.plans.schedule.schedule", "Schedule")
+    Tape = named_later("gibbsite.tape.tape", "Tape")
 
 # what a model may be asked for is loaded when it is
 checking, conditional = later("gibbsite.checking"), later("gibbsite.conditional")

@@ -7,7 +7,7 @@ floors that sample: the facade names these alike. PEP 810 proposes the like as `
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, ForwardRef
 
 
 class _Later(ModuleType):
@@ -24,3 +24,8 @@ def later(name: str) -> Any:
     caller imports it under `TYPE_CHECKING`.
     """
     return _Later(name)
+
+
+def named_later(module: str, name: str) -> Any:
+    """Stands for a class in annotations: `typing.get_type_hints` imports its module and finds the class."""
+    return ForwardRef(f"later({module!r}).{name}", module=__name__)
