@@ -60,6 +60,8 @@ def tried(built: Path, folder: Path) -> None:
     pages = "from gibbsite.diagnostics.verdict.advice import ERRORS, sections; sections(), sections(ERRORS)"
     called(python, "-c", pages, where=folder)
     (folder / "users.py").write_text(USERS_CODE)
+    # the repository's own settings, found above this folder, would have pyright read its sources
+    (folder / "pyrightconfig.json").write_text("{}")
     called(python, "-W", "error::DeprecationWarning:gibbsite", "users.py", where=folder)
     called(folder / "bin" / "pyright", "--pythonpath", python, "users.py", where=folder)
     (folder / "slip.py").write_text(SLIP)
