@@ -29,8 +29,8 @@ def no_array(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gibbs
     code = spot.code or spot.text
     for name in re.findall(r"\b[A-Za-z_]\w*", code):
         value = spot.values.get(name)
-        whole = isinstance(value, dict) and re.search(rf"\b{name}\b(?!\s*[\[.])", code)
-        if whole and re.search(_NO_LIST, str(error)):
+        whole = re.search(rf"\b{name}\b(?!\s*[\[.])", code)
+        if isinstance(value, dict) and whole and re.search(_NO_LIST, str(error)):
             return made(
                 DataError,
                 spot,

@@ -2,16 +2,21 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gibbsite.diagnostics.measures.convergence import scalar_stat
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.errors import ModelError
-from gibbsite.ground.lazy_import import later
+from gibbsite.ground.lazy_import import later, named_later
 from gibbsite.storage.draws import scalar_labels
 from gibbsite.structure.present import Entry
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+else:
+    DataFrame = named_later("pandas", "DataFrame")
 
 pd = later("pandas")
 _SHOWN = 12
@@ -102,7 +107,7 @@ class Structures:
             return known[at]
         return self._found[at]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "DataFrame":
         """A table: a row per structure with its probability, its standard error, and one column per chain."""
         rows = {
             s.name: {

@@ -7,7 +7,7 @@ share of draws with that value, and finer where a value is rare.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,10 +20,15 @@ from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.elimination import Marginal, SeriesMarginal, marginal_of
 from gibbsite.errors import ModelError, UnknownNameError
 from gibbsite.ground.arguments import a_name
-from gibbsite.ground.lazy_import import later
+from gibbsite.ground.lazy_import import later, named_later
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.passes.for_cpu import jitted
 from gibbsite.storage.draws import label_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+else:
+    DataFrame = named_later("pandas", "DataFrame")
 
 pd = later("pandas")
 
@@ -41,7 +46,7 @@ class Probabilities(dict[str, np.ndarray]):
         self._names = names
         return self
 
-    def to_frame(self, site: str) -> Any:
+    def to_frame(self, site: str) -> "DataFrame":
         """A pandas table of one site: a row for each element, a column for each value. Raises
         `UnknownNameError` for a site that has no probabilities."""
         a_name("site", site, self)

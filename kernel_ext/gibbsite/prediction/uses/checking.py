@@ -8,7 +8,7 @@ censored; LOO-PIT, which uses no datum twice, for all of them.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -28,7 +28,7 @@ from gibbsite.errors import (
 )
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import a_name, shown
-from gibbsite.ground.lazy_import import later
+from gibbsite.ground.lazy_import import later, named_later
 from gibbsite.prediction.frame import frame_of
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.contrasting import groups_of
@@ -37,6 +37,11 @@ from gibbsite.sampling.derived.derived import Derived
 from gibbsite.sampling.derived.expression import Shape
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+else:
+    DataFrame = named_later("pandas", "DataFrame")
 
 ecdf_utils, optimize = later("arviz_stats.ecdf_utils"), later("scipy.optimize")
 
@@ -192,7 +197,7 @@ class Checks(Shown):
         )
         return replace(part, statistics=tuple(t for s in self.statistics if (t := _again(part, s.text))))
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "DataFrame":
         """A row for each statistic: of the data (`seen`), `mean` and interval of replicates, and `p`, the
         share of these that is as large."""
         draws = [s.draws for s in self.statistics] or [np.zeros((0, len(self.replicates)))]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,8 +10,14 @@ from gibbsite.diagnostics.verdict.elpd import difference, given_text
 from gibbsite.diagnostics.verdict.predictions import SMALL, other_data
 from gibbsite.errors import DataError, OptionError
 from gibbsite.ground.arguments import shown
+from gibbsite.ground.lazy_import import named_later
 from gibbsite.prediction.frame import frame_of
 from gibbsite.showing import Shown, views
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+else:
+    DataFrame = named_later("pandas", "DataFrame")
 
 BAD_K = 0.7  # beyond it PSIS is not to be relied on (Vehtari et al. 2024, §3.2.4)
 _CLEAR = 2.0  # standard errors
@@ -48,7 +54,7 @@ class Compared(Shown):
     def __init__(self, entries: list[Entry], observations: int, caveats: list[str], kind: str = "PSIS-LOO"):
         self.entries, self.observations, self.caveats, self.kind = entries, observations, caveats, kind
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "DataFrame":
         """A row for each run."""
         columns = {
             "elpd": [e.elpd for e in self.entries],

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from gibbsite.diagnostics.verdict.history import logged
 from gibbsite.diagnostics.verdict.verdict import Verdict, judged
 from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.arguments import a_name, a_path, shown, text
+from gibbsite.ground.lazy_import import named_later
 from gibbsite.ground.services import ask
 from gibbsite.plans.schedule.plan import of_the_prior
 from gibbsite.sampling.derived.deriving import Deriving
@@ -31,6 +32,11 @@ from gibbsite.showing import Shown, views
 from gibbsite.storage.described import write_remarks
 from gibbsite.storage.draws import empty_like, label_of, scalar_labels
 from gibbsite.storage.summaries import Summary
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+else:
+    DataFrame = named_later("pandas", "DataFrame")
 
 
 class Looking(Deriving, Predicting, Shown):
@@ -272,6 +278,10 @@ class Looking(Deriving, Predicting, Shown):
         parts += [short] if parts and (short := self._too_short()) else []
         return "\n\n".join(parts) or "There are no warnings."
 
+    @overload
+    def summary(self, *, fmt: Literal["xarray"], **options: Any) -> Any: ...
+    @overload
+    def summary(self, **options: Any) -> "DataFrame": ...
     def summary(self, **options: Any) -> Any:
         """ArviZ's summary table of the draws so far, printed with the digits that Monte Carlo errors leave;
         `options` are ArviZ's. Of discrete sites of more than 20 elements the ten worst are listed, unless
