@@ -1,14 +1,12 @@
 """Numbers of change points and of components, by chains between structures and by reversible jumps by hand.
 
     python benchmarks/structures.py coal|neal|galaxies|dpmm [draws]
-    python benchmarks/structures.py acidity|enzyme FILE [draws]
     python benchmarks/structures.py many [known ...]
 
 `coal`: accidents in British coal mines by year (Jarrett 1979), an unknown number of steps in the rate (after
 Green 1995), beside the exact answer: a sum over all segmentations (Fearnhead 2006). `neal`: Neal's nine
 points (2000) and any number of components, beside the sum over all partitions. `galaxies`: velocities in
-1000 km/s with the priors of Richardson and Green (1997), beside their table 1; `acidity` and `enzyme` are
-their other data, read from a file of one column under its name (the first are in R's package mclust). Coal
+1000 km/s with the priors of Richardson and Green (1997), beside their table 1. Coal
 and mixtures beside a reversible jump written for that one model. `dpmm`: a Dirichlet process's mixture (after
 Escobar and West 1995) of the galaxies, whose stick is broken 30 times, beside a collapsed sampler of all
 partitions: clusters in use; no structure changes. `many`: compiling, memory and time of a draw
@@ -43,12 +41,7 @@ GALAXIES = np.array([
     23206, 23241, 23263, 23484, 23538, 23542, 23666, 23706, 23711, 24129, 24285, 24289, 24366, 24717, 24990,
     25633, 26960, 26995, 32065, 32789, 34279]) / 1000  # fmt: skip
 NEAL = np.array([-1.48, -1.40, -1.16, -1.08, -1.02, 0.14, 0.51, 0.53, 0.78])
-PUBLISHED = {
-    "galaxies": dict(enumerate((0.061, 0.128, 0.182, 0.199, 0.160, 0.109, 0.071, 0.040, 0.023, 0.013), 3)),
-    "acidity": dict(enumerate((0.082, 0.244, 0.236, 0.172, 0.118, 0.069, 0.037, 0.020, 0.011), 2)),
-    "enzyme": dict(enumerate((0.024, 0.290, 0.317, 0.206, 0.095, 0.041, 0.017, 0.007, 0.002), 2)),
-}
-SUMS = {"acidity": (155, 791.29), "enzyme": (245, 152.45)}  # how many, and their sum: are these the data?
+PUBLISHED = dict(enumerate((0.061, 0.128, 0.182, 0.199, 0.160, 0.109, 0.071, 0.040, 0.023, 0.013), 3))
 NOISE = 0.3  # of Neal's points
 STEPS, SHAPE, RATE, MOST = 3.0, 1.0, 0.55, 30  # rates of Gamma(1, .55): 1.8 a year, as Green's
 
@@ -336,21 +329,10 @@ def many(sizes):
         print(f"{count} known, {ended} at the end: {told}", flush=True)
 
 
-def column(name, path):
-    """The data of that name. Raises `SystemExit` where they are others."""
-    y = np.loadtxt(path, comments=("#", name))
-    number, total = SUMS[name]
-    if len(y) != number or abs(y.sum() - total) > 0.01:
-        sys.exit(f"{path}: {len(y)} numbers with sum {y.sum():.3f}; {name} has {number} with sum {total}")
-    return y
-
-
 def main(what, *given):
     if what == "many":
         return many([int(n) for n in given] or [5, 20])
-    y = {"coal": COAL, "neal": NEAL, "galaxies": GALAXIES, "dpmm": GALAXIES}.get(what)
-    if y is None:
-        y, given = column(what, given[0]), given[1:]
+    y = {"coal": COAL, "neal": NEAL, "galaxies": GALAXIES, "dpmm": GALAXIES}[what]
     draws = int(given[0]) if given else 20_000
     if what == "coal":
         truth = coal_exactly(y)
@@ -374,10 +356,10 @@ def main(what, *given):
         told("Gibbsite", used, time.process_time() - began)
         print(run.verdict)
     else:
-        print("published", "  ".join(f"{k}: {p:.3f}" for k, p in PUBLISHED[what].items()))
+        print("published", "  ".join(f"{k}: {p:.3f}" for k, p in PUBLISHED.items()))
         by_hand(mixture_by_hand, y, 5 * draws)
         rest = "Gibbs z (*) Conjugate beta (*) Conjugate mu (*) Conjugate tau (*) NUTS g"
-        known = [k for k, p in PUBLISHED[what].items() if p > 0.03]
+        known = [k for k, p in PUBLISHED.items() if p > 0.03]
         by_gibbsite(mixture, y, "K", draws, known, schedule=f"Structure K > {rest}")
 
 

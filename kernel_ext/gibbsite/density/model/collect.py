@@ -397,11 +397,13 @@ def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) ->
             told = blamed or told_data_shapes(name, msg, trace, lines.get(name))
             raise DataError(told).at(lines.get(name), entry) from error
         except NotImplementedError as error:
+            # NumPyro's base class raises it without a text where a density calls what a class left out
             *_, (frame, _) = walk_tb(error.__traceback__)
-            asked, of = frame.f_code.co_name, type(frame.f_locals.get("self")).__name__
-            kind = type(base_distribution(msg["fn"])).__name__
+            of, kind = frame.f_locals.get("self"), type(base_distribution(msg["fn"])).__name__
+            asked = f"`{frame.f_code.co_name}` of {type(of).__name__}, which is not implemented"
             raise ModelError(
-                f"the density of {name!r}, {kind}, asks for `{asked}` of {of}, which is not implemented; "
+                f"the density of {name!r}, {kind}, asks for "
+                f"{asked if isinstance(of, Distribution) else f'what is not implemented: {error}'}; "
                 f"take another distribution, or write it with `numpyro.factor`"
             ).at(lines.get(name)) from error
         if msg["is_observed"] and (crossed := told_crossed(name, msg, lines.get(name))) is not None:
