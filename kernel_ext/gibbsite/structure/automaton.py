@@ -103,10 +103,13 @@ def drawn_in(known: Sequence[Straight], rooms: dict[str, Room]) -> dict[str, Roo
 
 
 class Automaton:
-    """The known structures of a model, in the order in which they became known."""
+    """The known structures of a model, in the order in which they became known. `whole`: there are no
+    others."""
 
-    def __init__(self, ways: Ways, known: Sequence[Straight], learn: Callable[[Way], Any]):
-        self.ways, self.known = ways, tuple(known)
+    def __init__(
+        self, ways: Ways, known: Sequence[Straight], learn: Callable[[Way], Any], whole: bool = False
+    ):
+        self.ways, self.known, self.whole = ways, tuple(known), whole
         self.learn = learn  # makes a plan that knows a way more
 
     def index(self, way: Way) -> int | None:

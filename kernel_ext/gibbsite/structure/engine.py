@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -61,49 +62,67 @@ class _Programs:
     """A loop of structures, the first of which is the `first` known one, and its programs, each compiled when
     a chain first needs it: a structure that is proposed, and never entered, has no sweep compiled."""
 
-    def __init__(self, ways: Any, known: Sequence[Any], first: int, compile_: Callable[..., Any]):
-        self.loop, self.first, self._compile = Loop(ways, known), first, compile_
+    def __init__(
+        self,
+        ways: Any,
+        known: Sequence[Any],
+        first: int,
+        compile_: Callable[..., Any],
+        busy: Callable[[], AbstractContextManager[Any]],
+    ):
+        self.loop, self.first, self._compile, self._busy = Loop(ways, known), first, compile_, busy
         self._made: dict[str, Any] = {}
         self.seconds = 0.0  # that compiling took
 
-    def _program(self, name: str, fn: Any, arguments: tuple[Any, ...]) -> Any:
+    def _program(self, name: str, fn: Any, *arguments: Any) -> Any:
         if name not in self._made:
-            began = time.monotonic()
-            self._made[name] = self._compile(fn, arguments)
-            self.seconds += time.monotonic() - began
+            with self._busy():
+                began = time.monotonic()
+                _ = [s.constant for s in self.loop.known]  # no program can be run while another is traced
+                if name == "run":
+                    self.loop.ready()
+                    arguments = (*arguments, self.loop.inputs)
+                self._made[name] = self._compile(fn, arguments)
+                self.seconds += time.monotonic() - began
         return self._made[name]
 
-    def run(self, *arguments: Any, make: bool = False) -> Any:
-        """See `Loop.run`; with `make`, of arguments that are shapes, it is only compiled."""
-        if "run" not in self._made:
-            self.loop.ready()
-        found = self._program("run", partial(self.loop.run, rows=_ROWS), (*arguments, self.loop.inputs))
-        return found if make else found(*arguments, self.loop.inputs)
+    def made(self, *shapes: Any) -> None:
+        """Compile what runs on arguments of these shapes."""
+        self._program("run", partial(self.loop.run, rows=_ROWS), *shapes)
+
+    def run(self, *arguments: Any) -> Any:
+        """See `Loop.run`."""
+        found = self._program("run", partial(self.loop.run, rows=_ROWS), *arguments)
+        return found(*arguments, self.loop.inputs)
 
     def met(self, *arguments: Any) -> Any:
         """See `Loop.met`."""
-        return self._program("met", self.loop.met, arguments)(*arguments)
+        return self._program("met", self.loop.met, *arguments)(*arguments)
 
     def begin(self, *arguments: Any) -> Any:
         """See `Loop.begin`."""
-        return self._program("begin", self.loop.begin, arguments)(*arguments)
+        return self._program("begin", self.loop.begin, *arguments)(*arguments)
 
 
 class StructureEngine(Engine):
     """Advances chains over the structures that are known, one chain after the other.
 
-    The structures that were known at the beginning are one loop, each that becomes known later is another,
-    so that what was compiled stays. Where moves between loops have taken longer than compiling all structures
-    as one loop would, that is done: at most twice the time of whoever knew the future.
+    Where there are few structures, and all are known at the beginning, they are one loop; else each is one,
+    which is compiled when a chain comes to it: what XLA takes for a program grows faster than the structures
+    in it. Where moves between loops have taken longer than compiling did, all are compiled as one loop.
     """
 
     kernel: Automaton  # type: ignore[assignment]
 
     _learnt: Callable[[Any], None]
+    _busy: Callable[[], AbstractContextManager[Any]] = nullcontext
 
-    def learns_by(self, learnt: Callable[[Any], None]) -> None:
-        """Ask this for what knows a way that a chain proposes; by then the engine has `become` that."""
-        self._learnt = learnt
+    def learns_by(
+        self, learnt: Callable[[Any], None], busy: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
+        """Ask `learnt` for what knows a way that a chain proposes; by then the engine has `become` that.
+        Programs are compiled within a context `busy`."""
+        self._learnt, self._busy = learnt, busy
 
     def become(self, plan: Plan) -> None:
         """Run a plan that knows more structures, of which each is a loop."""
@@ -114,19 +133,24 @@ class StructureEngine(Engine):
         self._programs["template"] = self.kernel.template(self.chains)
 
     def _loop(self, first: int, end: int) -> _Programs:
-        return _Programs(self.kernel.ways, self.kernel.known[first:end], first, self._made)
+        known = self.kernel.known[first:end]
+        return _Programs(self.kernel.ways, known, first, self._made, lambda: self._busy())
 
     def _compile(self, tell: Callable[[str, bool], None]) -> None:
         tell(TRACING, False)
-        template = self.kernel.template(self.chains)
-        whole = self._loop(0, len(self.kernel.known))
-        whole.loop.ready()
-        tell(COMPILING, False)
-        one: Any = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), template)
-        flag, number = jax.ShapeDtypeStruct((), bool), jax.ShapeDtypeStruct((), np.uint32)
-        begun = Inside(*one, leaves=flag, proposal=number)
-        whole.run(begun, flag, jax.ShapeDtypeStruct((), np.int32), make=True)
-        self._programs.update(template=template, loops=[whole])
+        template, number = self.kernel.template(self.chains), len(self.kernel.known)
+        if self.kernel.whole:
+            whole = self._loop(0, number)
+            whole.loop.ready()
+            tell(COMPILING, False)
+            one: Any = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), template)
+            flag, proposal = jax.ShapeDtypeStruct((), bool), jax.ShapeDtypeStruct((), np.uint32)
+            begun = Inside(*one, leaves=flag, proposal=proposal)
+            whole.made(begun, flag, jax.ShapeDtypeStruct((), np.int32))
+            loops = [whole]
+        else:
+            loops = [self._loop(i, i + 1) for i in range(number)]
+        self._programs.update(template=template, loops=loops)
         self._between = 0.0  # seconds that moves between loops took
 
     def _made(self, fn: Any, arguments: tuple[Any, ...]) -> Any:
@@ -153,11 +177,11 @@ class StructureEngine(Engine):
         key = jax.random.fold_in(jax.random.key(seed), attempt)
         keys = jax.random.split(key, total)[first : first + self.chains]
         states, levels = [], []
-        programs = self._programs["loops"][0]
         for c, i in enumerate(index):
+            programs = self._at(int(i))
             own = {n: with_room(z[n][c] if n in z else None, r) for n, r in programs.loop.latents.items()}
             flags = {n: np.bool_(n in given and given[n][c]) for n in own}
-            state, level = programs.begin(keys[c], np.int32(i), own, flags)
+            state, level = programs.begin(keys[c], np.int32(i - programs.first), own, flags)
             states.append((programs, state))
             levels.append(float(level))
         return self._together(states), np.array(levels)

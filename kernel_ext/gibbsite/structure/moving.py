@@ -111,7 +111,8 @@ class Structured:
                 f"run knows no more. Make priors of the decisions tighter, or write what changes as a mask"
             )
         known = [self.straight(way, inner) for way in ways]
-        automaton = Automaton(self.ways, known, lambda way: self.plan([*ways, way], inner))
+        whole = self.all is not None and set(self.all) == set(ways)
+        automaton = Automaton(self.ways, known, lambda way: self.plan([*ways, way], inner), whole)
         return self._planned(automaton, inner)
 
     def _planned(self, automaton: Automaton, inner: str | None) -> Plan:

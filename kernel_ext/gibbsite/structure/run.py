@@ -1,7 +1,8 @@
 """A run whose chains go between structures."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.in_flight import Chunk
 from gibbsite.sampling.engine.resources import Place
-from gibbsite.sampling.engine.stages import COMPILING, SAMPLING
+from gibbsite.sampling.engine.stages import COMPILING
 from gibbsite.sampling.engine.starting import Start
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.storage.draws import Drawn, Draws, scalar_labels
@@ -82,12 +83,12 @@ class StructureRun(Run):
             z[name] = np.stack([with_room(own.get(name), room) for _, own in starts])
             given[name] = np.array([name in own for _, own in starts])
         state, level = engine.begin(self.settings.seed, 0, index, z, given)
-        possible = [i for i, s in enumerate(kernel.known) if s.possible]
         for attempt in range(1, _ATTEMPTS):
             bad = ~np.isfinite(level)
             if not bad.any():
                 return Start(state, "chains start at init=" if self._init else "")
-            if attempt >= 5 and possible and not self._init:
+            possible = [i for i, s in enumerate(kernel.known) if attempt >= 5 and s.possible]
+            if possible and not self._init:
                 chance = np.random.default_rng([self.settings.seed, attempt])
                 index = np.where(bad, chance.choice(possible, len(index)), index)
             other, there = engine.begin(self.settings.seed, attempt, index, z, given)
@@ -105,10 +106,27 @@ class StructureRun(Run):
         engine, before = self._engine, self._plan.kernel
         if engine is None or not isinstance(before, Automaton):
             raise ModelError(f"the run of {self.model_name!r} goes on only with its model")
+        with self._compiling():
+            self._become(engine, before.learn(way))
+
+    @contextmanager
+    def _compiling(self) -> Iterator[None]:
+        """Something is made ready that chains wait for."""
+        stage = self._stages.now
+        if stage in (None, COMPILING):
+            yield
+            return
         began = time.monotonic()
         self._stages.enter(COMPILING)
         self._notify()
-        plan = before.learn(way)
+        try:
+            yield
+        finally:
+            self._compile_seconds += time.monotonic() - began
+            self._stages.enter(stage)
+
+    def _become(self, engine: StructureEngine, plan: Plan) -> None:
+        """Give room for what a plan knows that the run's does not."""
         after = plan.kernel
         assert isinstance(after, Automaton)
         engine.become(plan)
@@ -123,8 +141,6 @@ class StructureRun(Run):
             self._monitor._draws = next((v.shape[1] for v in raw.values()), 0)
         if self._committing is not None:
             self._committing.becomes(plan)
-        self._compile_seconds += time.monotonic() - began
-        self._stages.enter(SAMPLING)
 
     # what it tells
 
@@ -251,7 +267,7 @@ class StructureRun(Run):
         """As a run's."""
         super().give_engine(engine, place)
         if isinstance(engine, StructureEngine):
-            engine.learns_by(self.learnt)
+            engine.learns_by(self.learnt, self._compiling)
 
 
 def entries_of(automaton: Automaton) -> list[Entry]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -113,7 +113,7 @@ class Straight:
         self.places: dict[str, Place] = {}
         self.marginal: Marginal | None = None
         self.gone: tuple[str, ...] = ()
-        self._constant, self._allowed = 0.0, True
+        self._allowed = True
         if self.model is None:
             return
         density = self.model.density
@@ -164,7 +164,7 @@ class Straight:
                 continue
             try:
                 found = model.marginal(*names)
-                self._constant = self._constant_of(found)
+                jax.eval_shape(lambda z, of=found: of.logdensity(z, constants=True), self._any())
             except ModelError:
                 continue  # too large a table, or no closed form after all: priors will do
             return found, names
@@ -176,23 +176,6 @@ class Straight:
         priors = density.outputs["log_prob"]
         read = {n: set(density.maps.latents(priors[n])) for n in density.latents}
         return any(read[n] & set(gone) for n in density.latents if n not in gone)
-
-    def _constant_of(self, marginal: Marginal) -> float:
-        """What the marginal leaves out, which is the same wherever it is looked at: at a draw from the prior
-        that has a density."""
-        for seed in range(_TRIES):
-            at = {n: v for n, v in self._drawn(seed).items() if n not in marginal.sites}
-            found = float(marginal.logdensity(at, constants=True)) - float(marginal.logdensity(at))
-            if np.isfinite(found):
-                return found
-        return -np.inf
-
-    def _drawn(self, seed: int) -> Values:
-        with handlers_alone:
-            traced = handlers.trace(handlers.seed(self._fn, random.key(seed))).get_trace(
-                *self._args, **self._kwargs
-            )
-        return {n: traced[n]["value"] for n in self.places}
 
     # what chains do
 
@@ -223,13 +206,22 @@ class Straight:
 
     def logdensity(self, values: Values) -> Any:
         """The log of the joint density of the decisions, what is `left` and the data, with all constants."""
+        return self._up_to_constant(values) + self.constant
+
+    @property
+    def constant(self) -> float:
+        """What the log density of a structure without the sites that are `gone` leaves out. It is computed
+        when it is first read, not while something is traced."""
+        return self._best[1] if self.marginal is not None and self._allowed else 0.0
+
+    def _up_to_constant(self, values: Values) -> Any:
         if self.model is None:
             return jnp.asarray(self._fixed, jnp.result_type(float))
         if not self._allowed:
             return jnp.asarray(-jnp.inf)
         if self.marginal is None:
             return self.model.density.log_joint(values)
-        return self.marginal.logdensity(values) + self._constant
+        return self.marginal.logdensity(values)
 
     def enter(self, key: Any, values: Values, kept: Mapping[str, Any], draw: Any, level: Any) -> Any:
         """A chain enters (`draw`) or is looked at where it is: its values, the log density there less that of
@@ -240,21 +232,27 @@ class Straight:
         if self.model is None:
             score = self.logdensity({})
             return {}, score, jnp.log(random.uniform(key_accept)) < score - level
-        run = _Entering(handlers.seed(self._fn, key_new), values, self.left, kept, draw)
-        with handlers_alone:
-            run(*self._args, **self._kwargs)
-        new = run.now
-        score = self.logdensity(new) - run.total
+        new, own = self._forward(key_new, values, kept, draw)
+        score = self.logdensity(new) - own
         score = jnp.where(jnp.isnan(score), -jnp.inf, score)
         taken = jnp.log(random.uniform(key_accept)) < score - level
         if self.marginal is not None:
-
-            def redrawn(at: Values) -> Values:
-                found = self.marginal.sample(key_gone, at)  # type: ignore[union-attr]
-                return {**at, **{n: found[n].astype(p.dtype) for n, p in self.places.items() if n in found}}
-
-            new = jax.lax.cond(taken & draw, redrawn, lambda at: at, new)
+            new = jax.lax.cond(taken & draw, partial(self._redrawn, key_gone), lambda at: at, new)
         return new, score, taken
+
+    def _forward(self, key: Any, values: Values, kept: Mapping[str, Any], draw: Any) -> tuple[Values, Any]:
+        """Values of which elements of the sites that are `left`, those that are not `kept`, are drawn from
+        their priors (see `enter`), and the log density of these."""
+        run = _Entering(handlers.seed(self._fn, key), values, self.left, kept, draw)
+        with handlers_alone:
+            run(*self._args, **self._kwargs)
+        return run.now, run.total
+
+    def _redrawn(self, key: Any, at: Values) -> Values:
+        """Values of which those of the sites that are `gone` are drawn from their exact conditional."""
+        assert self.marginal is not None
+        found = self.marginal.sample(key, at)
+        return {**at, **{n: found[n].astype(p.dtype) for n, p in self.places.items() if n in found}}
 
     @cached_property
     def schedule(self) -> Schedule | None:
@@ -302,7 +300,7 @@ class Straight:
             return state.block_states
 
         with handlers_alone:
-            return once(warm, random.key(2), self._best[1], inputs)
+            return once(warm, random.key(2), self._best[2], inputs)
 
     @cached_property
     def _kernel(self) -> Any:
@@ -311,21 +309,28 @@ class Straight:
         return all_frozen(self._plan.kernel)
 
     @cached_property
-    def _best(self) -> tuple[float, Values]:
-        """The best of some draws from the prior, and its log density."""
+    def _best(self) -> tuple[float, float, Values]:
+        """The best of some draws from the prior: its log density less what the marginal leaves out, which is
+        the same wherever it is looked at; that; and the draw. One program, compiled quickly."""
 
-        def one(key: Any) -> tuple[Any, Values]:
+        def one(key: Any) -> tuple[Any, Any, Values]:
+            key_left, key_gone = random.split(key)
             nothing = {n: jnp.zeros(p.batch, bool) for n, p in self.left.items()}
-            blank = {n: jnp.zeros(p.shape, p.dtype) for n, p in self.places.items()}
-            new, _, _ = self.enter(key, blank, nothing, jnp.ones((), bool), -jnp.inf)
-            return self.logdensity(new), new
+            new, _ = self._forward(key_left, self._any(), nothing, jnp.ones((), bool))
+            level, constant = self._up_to_constant(new), jnp.zeros(())
+            if self.marginal is not None:
+                constant = self.marginal.logdensity(new, constants=True) - self.marginal.logdensity(new)
+                new = self._redrawn(key_gone, new)
+            return level, constant, new
 
         with handlers_alone:
             keys = random.split(random.key(1), _TRIES)
-            levels, values = once(lambda keys: jax.lax.map(one, keys), keys)
-        levels = np.nan_to_num(np.asarray(levels, np.float64), nan=-np.inf)
+            levels, constants, values = once(lambda keys: jax.lax.map(one, keys), keys)
+        levels = np.asarray(levels, np.float64)
+        levels = np.where(np.isfinite(levels) & np.isfinite(constants), levels, -np.inf)
         best = int(np.argmax(levels))
-        return float(levels[best]), {n: v[best] for n, v in values.items()}
+        constant = float(constants[best]) if levels[best] > -np.inf else -np.inf
+        return float(levels[best]), constant, {n: v[best] for n, v in values.items()}
 
     @property
     def inputs(self) -> Any:
