@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from gibbsite.errors import ExpressionError, GibbsiteError
@@ -176,7 +177,7 @@ class CheckPanel:
         self._at: tuple[Any, ...] = ()
         self._sent: tuple[Any, ...] = ()
         self.spent, self._takes = 0.0, 0.0
-        self._began = time.process_time()
+        self._began, self._looked = time.process_time(), time.monotonic()
         self.now: Checks | None = None
 
     @property
@@ -211,7 +212,7 @@ class CheckPanel:
         due = (self.spent + self._takes) / _SHARE
         if not ended and not asked and self._gone(content) < due:
             return
-        began = time.thread_time()  # the processor's: on a crowded machine 1 s of it lasted 50
+        cost = self._cost()
         for text in [*asked, None]:
             by = text[len(_BY) :].strip() if text is not None and text.startswith(_BY) else self._by
             wanted = self._statistics + ([text] if text is not None and by == self._by else [])
@@ -231,11 +232,22 @@ class CheckPanel:
                 break
         self._at = (done, ended, tuple(self._statistics), self._by)
         if not ended:
-            took = time.thread_time() - began
-            self._takes = (
-                took if self.spent else 0.0
-            )  # the first are compiled, which says nothing of the next
+            took = cost()
+            # the first are compiled, which says nothing of the next
+            self._takes = took if self.spent else 0.0
             self.spent += took
+
+    def _cost(self) -> Callable[[], float]:
+        """Begin to count the processor's seconds: those of this thread, and what others that it sets to work
+        add to what the process takes as the run goes on."""
+        thread, process, wall = time.thread_time(), time.process_time(), time.monotonic()
+        usual = (process - self._began) / max(wall - self._looked, 1e-9)
+
+        def taken() -> float:
+            rest = time.process_time() - process - usual * (time.monotonic() - wall)
+            return max(time.thread_time() - thread, rest)
+
+        return taken
 
     def _gone(self, content: Content) -> float:
         """Seconds that replicates have a share of: on processors those that the process has had of them,
