@@ -8,9 +8,20 @@ import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from gibbsite.errors import ScheduleError
+from gibbsite.plans.schedule.parse import parse_schedule
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)")
+SCHEDULE = re.compile(
+    r"""(?:schedule\(|schedule=|--schedule )(["'])(?P<quoted>.+?)\1"""
+    r"""|%schedule \w+ +(?P<bare>[^\s`"'][^`"'\n]*)`"""
+    r"""|`(?P<span>(?!Structure)(?:\d x )?[A-Z][^`"'\n]* (?:\(\*\)|>) [^`"'\n]*)`"""
+    r"""|`(?P<other>(?:random: |Tempered\(|Interleave\()[^`\n]*)`"""
+    r"""|^    (?P<block>(?:Eliminate |Tempered\(|Interleave\().*)$""",
+    re.MULTILINE,
+)
 PAGES = sorted(p for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if "_build" not in p.parts)
 
 
@@ -28,6 +39,22 @@ def test_links_lead_somewhere(page: Path):
         assert target.exists(), f"{page.name}: {path}"
         if anchor and target.suffix == ".md":
             assert anchor in anchors(target), f"{page.name}: {path}{anchor}"
+
+
+def test_schedules_in_prose_can_be_read():
+    """Those that cells run are read when the site is built; these are in sentences and tables."""
+    read, wrong = 0, []
+    for page in PAGES:
+        for found in SCHEDULE.finditer(page.read_text(encoding="utf-8")):
+            text = next(t for t in found.group("quoted", "bare", "span", "other", "block") if t)
+            if "…" in text or not text[0].isalnum():
+                continue
+            read += 1
+            try:
+                parse_schedule(text)
+            except ScheduleError as error:
+                wrong.append(f"{page.name}: {error}")
+    assert read >= 30 and not wrong, wrong
 
 
 def test_figures_in_prose_are_those_of_their_tables():
