@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-
 from gibbsite.errors import ScheduleError
 from gibbsite.plans.schedule.parse import parse_schedule
+from IPython.core.interactiveshell import InteractiveShell
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,7 +21,13 @@ SCHEDULE = re.compile(
     r"""|^    (?P<block>(?:Eliminate |Tempered\(|Interleave\().*)$""",
     re.MULTILINE,
 )
-PAGES = sorted(p for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if "_build" not in p.parts)
+FILE = re.compile(r"(?<![\w/.])(?:tests|benchmarks|kernel_ext|magics|docs|demo_notebooks|js|\.ci)/[\w./-]*\w")
+PAGES = sorted(
+    p
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md")
+    for p in ROOT.glob(pattern)
+    if "_build" not in p.parts
+)
 
 
 def anchors(page: Path) -> set[str]:
@@ -39,6 +44,17 @@ def test_links_lead_somewhere(page: Path):
         assert target.exists(), f"{page.name}: {path}"
         if anchor and target.suffix == ".md":
             assert anchor in anchors(target), f"{page.name}: {path}{anchor}"
+
+
+def test_files_that_pages_name_are_there():
+    """But for the changelog, which names those of its day, and the gallery, which names other people's."""
+    pages = [p for p in PAGES if p.name not in ("CHANGELOG.md", "gallery.md")]
+    named = [(p.name, m[0]) for p in pages for m in FILE.finditer(p.read_text(encoding="utf-8"))]
+    there = [
+        (page, name) for page, name in named if (ROOT / name).exists() or (ROOT / "tests" / name).exists()
+    ]
+    gone = [(page, name) for page, name in set(named) - set(there) if not name.startswith("docs/_build")]
+    assert len(named) >= 100 and not gone, gone
 
 
 def test_schedules_in_prose_can_be_read():
