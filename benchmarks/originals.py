@@ -536,7 +536,8 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
             if r.get("compared"):
                 said += f"; published moments: {r['z']:g} standard errors, sds {r['sd']:.0%}"
                 said += "" if agrees(r) else " (**off**)"
-            cells = (f"{where} {r['name']}", r.get("schedule", "–"), said)
+            named = where if where == r["name"] else f"{where} {r['name']}"
+            cells = (named, r.get("schedule", "–"), said)
             lines.append("| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |")
         missing = {
             r["file"].split("/", 1)[1]: r.get("absent") or [r.get("died", "")]

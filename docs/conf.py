@@ -14,7 +14,11 @@ from typing import Any
 
 import gibbsite
 from docutils import nodes
+from ipython_pygments_lexers import IPython3Lexer
 from latex2mathml.converter import convert
+from pygments.lexer import bygroups, using
+from pygments.lexers.python import Python3Lexer
+from pygments.token import Keyword, Text
 from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -45,6 +49,7 @@ nb_execution_cache_path = str(Path(__file__).parent / "_build" / ".cells")
 nb_execution_timeout = 900
 nb_execution_show_tb = True
 nb_merge_streams = True
+nb_render_error_lexer = "myst-ansi"  # what errors say are sentences, not Python
 nb_render_markdown_format = "myst"  # what a cell shows as Markdown may hold a table
 nb_ipywidgets_js: dict[str, Any] = {}  # widgets need a kernel; their static twins are on the page
 nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
@@ -77,6 +82,18 @@ html_context = {"default_mode": "auto"}
 html_math_renderer = "mathml"
 
 WIDGETS = "application/vnd.jupyter.widget-state+json"
+
+
+class CellLexer(IPython3Lexer):
+    """Gibbsite's magics: a model is Python below its first line, and `%schedule` is no `%sc`."""
+
+    tokens = IPython3Lexer.tokens | {
+        "root": [
+            (r"(?s)(%%model)([^\n]*\n)(.*)", bygroups(Keyword, Text, using(Python3Lexer))),
+            (r"(%schedule)([^\n]*\n)", bygroups(Keyword, Text)),
+            *IPython3Lexer.tokens["root"],
+        ]
+    }
 
 
 def formula(visitor: Any, node: nodes.math, display: str) -> None:
@@ -128,6 +145,7 @@ def measured(app: Any, problem: Exception | None) -> None:
 
 def setup(app: Any) -> None:
     """What Sphinx calls."""
+    app.add_lexer("ipython3", CellLexer)
     app.connect("autodoc-process-docstring", docstring)
     inline = (lambda visitor, node: formula(visitor, node, "inline"), None)
     block = (lambda visitor, node: formula(visitor, node, "block"), None)

@@ -73,6 +73,15 @@ def test_schedules_in_prose_can_be_read():
     assert read >= 30 and not wrong, wrong
 
 
+def test_pages_that_analyse_data_assert_their_verdict():
+    """A build of the site fails where such a run has not converged, whatever the page then says of it."""
+    pages = [p for folder in ("examples", "coming-from") for p in ROOT.glob(f"docs/{folder}/*.md")]
+    silent = [
+        p.name for p in pages if p.name != "index.md" and "verdict.ok" not in p.read_text(encoding="utf-8")
+    ]
+    assert len(pages) > 30 and not silent, silent
+
+
 def test_figures_in_prose_are_those_of_their_tables():
     """Where a page quotes what a table has; pages whose cells print their figures need none."""
     spec = spec_from_file_location("quoted", ROOT / "docs" / "quoted.py")
