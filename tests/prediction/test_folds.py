@@ -81,6 +81,8 @@ def test_a_group_is_left_out_with_its_effect():
         run.elpd(by=[1, 2])
     with pytest.raises(OptionError, match="12 data"):
         run.elpd(kfold=13)
+    with pytest.raises(OptionError, match=r"write by='town'"):
+        run.elpd(kfold="town")
     with pytest.raises(OptionError, match="one of"):
         run.elpd(kfold=2, by="town")
 
