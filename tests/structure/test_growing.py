@@ -159,6 +159,7 @@ def test_what_is_no_option_or_schedule_is_told():
 def test_a_run_that_is_too_short_is_told_to_draw_more():
     """Other cures change a schedule, which each structure has of its own."""
     short = gibbsite.model(tails, X).sample(draws=60, warmup=20, chains=2, seed=5)
+    assert 0 < short.snapshot().compile_seconds < short.elapsed
     assert not short.verdict.ok
     found = cures(short)
     assert all(c.draws for c in found)
