@@ -1,5 +1,7 @@
 """Continuous sites integrated out: against dense algebra, closed forms and sums, in double precision."""
 
+import math
+
 import gibbsite as gb
 import jax
 import jax.numpy as jnp
@@ -503,3 +505,31 @@ def test_exposures_of_zero_have_slopes(beta):
     kernels = jax.grad(lambda b: marginal.logdensity_at({"beta": b}, data))(jnp.float32(beta))
     public = jax.grad(lambda b: marginal.logdensity({"beta": b}))(jnp.float32(beta))
     np.testing.assert_allclose([kernels, public], slope, rtol=1e-5)
+
+
+def test_coefficients_that_are_written_one_by_one_go_with_their_scale():
+    """Statements that are alike are one site where single conditionals are derived, and three here."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(13, 3))
+    y = 5 + x @ np.array([1.0, 0.0, 2.0]) + rng.normal(size=13)
+
+    def model(x, y):
+        variance = numpyro.sample("variance", dist.InverseGamma(2, 2))
+        mean = 5.0
+        for i in range(3):
+            mean = mean + numpyro.sample(f"b[{i}]", dist.Normal(0, 3 * jnp.sqrt(variance))) * x[:, i]
+        numpyro.sample("y", dist.Normal(mean, jnp.sqrt(variance)), obs=y)
+
+    names = ("variance", *(f"b[{i}]" for i in range(3)))
+    gone = gb.model(model, x, y).marginal(*names)
+    cov, rest = np.eye(13) + 9 * x @ x.T, y - 5
+    rate = 2 + rest @ np.linalg.solve(cov, rest) / 2
+    exact = math.lgamma(8.5) - 8.5 * np.log(rate) + 2 * np.log(2) - 6.5 * np.log(2 * np.pi)
+    exact -= np.linalg.slogdet(cov)[1] / 2
+    assert abs(float(gone.logdensity({}, constants=True)) - exact) < 1e-4
+    found = gone.moments({})
+    assert abs(float(found["variance"].mean) - rate / 7.5) < 1e-4
+    ridge = np.linalg.solve(x.T @ x + np.eye(3) / 9, x.T @ rest)
+    assert np.allclose([float(found[n].mean) for n in names[1:]], ridge, atol=1e-4)
+    drawn = jax.vmap(lambda key: gone.sample(key, {})["b[2]"])(jax.random.split(jax.random.key(0), 4000))
+    assert abs(float(drawn.mean()) - ridge[2]) < 4 * float(drawn.std()) / 4000**0.5

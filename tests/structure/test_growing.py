@@ -8,8 +8,10 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 import xarray as xr
+from gibbsite.diagnostics.verdict.cures import cures
 from gibbsite.errors import ArgumentError, CheckpointError, OptionError, ScheduleError
 from gibbsite.sampling.start import settings_for
+from gibbsite.views.run.clinic import Clinic
 from numpyro import sample
 from scipy import stats
 
@@ -152,3 +154,15 @@ def test_what_is_no_option_or_schedule_is_told():
     one = model.structure({"flip[0]": 0, "flip[1]": 1})
     assert one.conditional("mu").kind == "conjugate"
     assert {"flip[0]", "mu", "x"} <= set(model.graph.nodes)
+
+
+def test_a_run_that_is_too_short_is_told_to_draw_more():
+    """Other cures change a schedule, which each structure has of its own."""
+    short = gibbsite.model(tails, X).sample(draws=60, warmup=20, chains=2, seed=5)
+    assert 0 < short.snapshot().compile_seconds < short.elapsed
+    assert not short.verdict.ok
+    found = cures(short)
+    assert all(c.draws for c in found)
+    clinic = Clinic(short, lambda: None)
+    clinic.work()
+    assert [c["words"] for c in clinic.told()["cures"]] == [c.words for c in found]

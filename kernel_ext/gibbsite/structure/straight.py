@@ -54,6 +54,13 @@ class Place:
         return events[0] == events[1] and ranks[0] == ranks[1] and self.kind == other.kind
 
 
+def _levels(marginal: Marginal, values: Values) -> tuple[Any, Any]:
+    """The log density without some sites at values of all, and what it leaves out."""
+    at = {n: v for n, v in values.items() if n not in marginal.sites}
+    level = marginal.logdensity(at)
+    return level, marginal.logdensity(at, constants=True) - level
+
+
 class _Entering(Messenger):
     """Runs a model forward: of the sites in `left` elements that are not kept are drawn from their priors
     where `draw` says so; notes the log density of those elements."""
@@ -164,7 +171,7 @@ class Straight:
                 continue
             try:
                 found = model.marginal(*names)
-                jax.eval_shape(lambda z, of=found: of.logdensity(z, constants=True), self._any())
+                jax.eval_shape(partial(_levels, found), self._any())
             except ModelError:
                 continue  # too large a table, or no closed form after all: priors will do
             return found, names
@@ -291,7 +298,9 @@ class Straight:
 
         def warm(key: Any, values: Values, inputs: Any) -> Any:
             kwargs = {INPUTS_KWARG: inputs}
-            key_values, key_state = random.split(key)
+            key_values, key_state, key_gone = random.split(key, 3)
+            if self.marginal is not None:
+                values = self._redrawn(key_gone, values)
             use = {n: jnp.ones((), bool) for n in values}
             _, native = first_values(kernel, key_values, kwargs, Starts(values, use, jnp.zeros(())))
             state = kernel.init(key_state, WARMUP, native, (), kwargs)
@@ -311,17 +320,15 @@ class Straight:
     @cached_property
     def _best(self) -> tuple[float, float, Values]:
         """The best of some draws from the prior: its log density less what the marginal leaves out, which is
-        the same wherever it is looked at; that; and the draw. One program, compiled quickly."""
+        the same wherever it is looked at; that; and the draw, of the sites that are `left`. One program,
+        compiled quickly."""
 
         def one(key: Any) -> tuple[Any, Any, Values]:
-            key_left, key_gone = random.split(key)
             nothing = {n: jnp.zeros(p.batch, bool) for n, p in self.left.items()}
-            new, _ = self._forward(key_left, self._any(), nothing, jnp.ones((), bool))
-            level, constant = self._up_to_constant(new), jnp.zeros(())
-            if self.marginal is not None:
-                constant = self.marginal.logdensity(new, constants=True) - self.marginal.logdensity(new)
-                new = self._redrawn(key_gone, new)
-            return level, constant, new
+            new, _ = self._forward(key, self._any(), nothing, jnp.ones((), bool))
+            if self.marginal is None or not self._allowed:
+                return self._up_to_constant(new), jnp.zeros(()), new
+            return *_levels(self.marginal, new), new
 
         with handlers_alone:
             keys = random.split(random.key(1), _TRIES)

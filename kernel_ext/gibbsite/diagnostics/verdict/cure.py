@@ -49,10 +49,19 @@ class Case:
     def __init__(self, run: Any):
         self.model, self.settings = run.model, run.settings
         self.snapshot = run.snapshot(limit=60)
-        self.density: Density = self.model.density
         self.topics = {n.topic: n for n in self.snapshot.warnings}
         self.limit = ESS_PER_CHAIN * (getattr(self.snapshot, "groups", 0) or self.snapshot.chains)
         self.schedule_text = run.schedule_text
+
+    @cached_property
+    def density(self) -> Density:
+        """That of the model."""
+        return self.model.density
+
+    @property
+    def structures(self) -> bool:
+        """Whether chains go between structures, of which each has its own density and updates."""
+        return self.schedule_text.startswith("Structure ")
 
     @cached_property
     def schedule(self) -> Any:

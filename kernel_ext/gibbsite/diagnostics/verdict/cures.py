@@ -38,7 +38,7 @@ def cures(run: Any) -> tuple[Cure, ...]:
         return ()
     case = Case(run)
     found: dict[Any, Cure] = {}
-    for row in _TABLE:
+    for row in (_more_draws,) if case.structures else _TABLE:
         try:
             for cure in row(case):
                 if _accepted(case.model, cure):

@@ -136,7 +136,10 @@ class ScaledMessage(Message):
         one = {**latents, site.name: jnp.ones(site.shape, site.dtype)}
         mean, factor = self.gaussian.solved(one, data, held)
         others = {n: v for n, v in latents.items() if n != site.name}
-        found = self.scale.statistics_at({**others, **self.gaussian.values(mean)}, data)
+        # statements that are alike are one site where single conditionals are derived
+        density = self.scale.density
+        given = density.packed({**others, **self.gaussian.values(mean)})
+        found = self.scale.statistics_at({n: v for n, v in given.items() if n in density.latent_vars}, data)
         gone = self.power * self.gaussian.size / 2
         found = {**found, LOG: found.get(LOG, jnp.zeros(site.shape)) - gone}
         return mean, factor, self.scale.family.distribution(found, (None, None))

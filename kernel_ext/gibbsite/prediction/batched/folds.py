@@ -33,6 +33,8 @@ def left_out(run: Any, kfold: int | None, by: Any, refit: bool, *, seed: int = 0
     """See `Run.elpd`; `found` is what it gives without any of these."""
     if (kfold is not None) + (by is not None) + bool(refit) > 1:
         raise OptionError("elpd takes one of kfold=, by= and refit=")
+    if isinstance(kfold, str):
+        raise OptionError(f"kfold is a number of folds of rows; to leave a group out write by={kfold!r}")
     if run.model is None:
         raise ModelError(f"the run of {run.model_name!r} lacks its model, which is fitted again")
     there = scored(run)

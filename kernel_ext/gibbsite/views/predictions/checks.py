@@ -76,6 +76,7 @@ def each_group(checks: Checks, name: str, height: int = 150) -> list[Plot]:
             plot = here[known[name]]
             told = plot.title.split(": ", 1)[-1] if name in [s.text for s in checks.statistics] else ""
             title = f"{group}, {size[group]} data" + (f": {told}" if told else "")
+            plot = replace(plot, x=replace(plot.x, label=plot.x.label.partition(";")[0]))  # there is no room
             own = {f"{group}: {n}": t for n, t in plot.tables.items()}  # tables of one page go by their names
             marks = tuple(replace(m, table=f"{group}: {m.table}") for m in plot.marks)
             found.append(replace(plot, name=f"{plot.name} {group}", title=title, tables=own, marks=marks))

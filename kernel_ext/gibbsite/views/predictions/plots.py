@@ -73,8 +73,7 @@ def shares(name: str, values: np.ndarray, data: np.ndarray | None) -> Plot:
         ordered = np.sort(data)
         tables["data"] = {"x": x, "y": np.searchsorted(ordered, x, side="right") / len(ordered)}
         marks.append(Line("data", colour=INK, width=1.8))
-    told = "data in ink, " if data is not None else ""
-    title = f"{name}: share of values below · {told}replicates' {chosen()} in blue"
+    title = f"{name}: share of values below"
     return Plot(
         f"check {name}", tables, tuple(marks), Axis(low, high, name), Axis(0, 1), title=title, height=260
     )
@@ -96,8 +95,7 @@ def counts(name: str, values: np.ndarray, data: np.ndarray | None) -> Plot:
         marks.append(Line("replicates", colour=_DRAWN, y=end, dash=(4, 3)))
     marks.append(Dots("replicates", colour=_DRAWN, y="mean", size=6))
     top = float(max(high.max(), 0.0 if "data" not in tables else np.max(tables["data"]["y"])))
-    told = "data as bars, " if data is not None else ""
-    title = f"{name}: how often each value · {told}replicates' mean and {chosen()} in blue"
+    title = f"{name}: how often each value"
     every = -(-len(x) // 10)
     ticks = tuple((float(v), str(v)) for v in x[::every])
     x_axis = Axis(float(x[0]) - 0.6, float(x[-1]) + 0.6, name, ticks)
@@ -187,7 +185,20 @@ def plot_prediction(prediction: Prediction, name: str) -> Picture:
     """The picture of one site of a prediction."""
     rows = plots_of(prediction, name)
     markup, height = rows_svg(rows, STILL_WIDTH)
-    return Picture(svg.document(STILL_WIDTH, height, [markup]), f"{name}: {prediction.note}", {name: rows})
+    legend, text = _legend(rows), f"{name}: {prediction.note}"
+    if legend:
+        markup, height = markup + svg.text(8, height + 12, legend), height + 20
+    document = svg.document(STILL_WIDTH, height, [markup])
+    html = f"{wrapped_html(rows, text)}<p>{escape(legend)}</p>" if legend else ""
+    return Picture(document, text, {name: rows}, html=html)
+
+
+def _legend(rows: Rows) -> str:
+    """What is drawn how, where data or replicates are."""
+    tables = rows[0][0].tables
+    if "replicates" not in tables:
+        return ""
+    return f"{'data in ink, ' if 'data' in tables else ''}replicates' {chosen()} in blue"
 
 
 def prediction_html(prediction: Prediction) -> str:
@@ -195,7 +206,9 @@ def prediction_html(prediction: Prediction) -> str:
     parts = [f"<p>{escape(prediction.model_name)}: {escape(prediction.note)}</p>"]
     if prediction.draws:
         name = next(iter(prediction.outcomes or prediction.draws))
-        parts.append(wrapped_html(plots_of(prediction, name), f"{name}: {prediction.note}"))
+        rows = plots_of(prediction, name)
+        parts.append(wrapped_html(rows, f"{name}: {prediction.note}"))
+        parts += [f"<p>{escape(legend)}</p>"] if (legend := _legend(rows)) else []
     parts.append(columns_html(table_text(prediction)))
     return f'<div class="gibbsite-prediction">{"".join(parts)}</div>'
 

@@ -129,11 +129,19 @@ def _plots(content: Content) -> tuple[str, float]:
     return rows_svg(rows_of(content, len(content.parameters)), WIDTH - 2 * PAD)
 
 
+_COLUMNS = (250, 330, 410, 500, 600, 700)  # where their numbers end
+_LETTERS, _LETTER = 28, 6.6  # of a name that fits before them; how wide one is
+_CLOSER = 120  # how far the first goes to the right where names are longer, and the others closer
+
+
 def _table(content: Content) -> tuple[str, float]:
     table = words.rows(content)
     if not table:
         return "", 0
-    right = (250, 330, 410, 500, 600, 700)
+    longest = max(len(row["shown"]) for row in table[:TABLE_ROWS])
+    more = min(max(longest - _LETTERS, 0) * _LETTER, _CLOSER)
+    first, last = _COLUMNS[0], _COLUMNS[-1]
+    right = [x + more * (last - x) / (last - first) for x in _COLUMNS]
     parts = [
         svg.text(x, 11, head, anchor="end", font_weight="600")
         for x, head in zip(right, words.HEADS[1:], strict=True)
@@ -143,7 +151,7 @@ def _table(content: Content) -> tuple[str, float]:
     parts.append(f'<line x1="0" x2="{right[-1]}" y1="{y}" y2="{y}" stroke="{ANY_LINE}"/>')
     for row in table[:TABLE_ROWS]:
         bad = {"rhat": row["rhat_bad"], "ess_bulk": row["bulk_bad"], "ess_tail": row["tail_bad"]}
-        parts.append(svg.text(0, y + 14, row["shown"], size=12))
+        parts.append(svg.text(0, y + 14, svg.elided(row["shown"], _LETTERS + int(more / _LETTER)), size=12))
         for x, name in zip(right, words.CELLS[1:], strict=True):
             style = {"fill": BAD, "font_weight": "600"} if bad.get(name) else {}
             parts.append(svg.text(x, y + 14, row[name], size=12, anchor="end", **style))
