@@ -121,6 +121,7 @@ def test_headless_demo_refuses_senseless_options(capsys: pytest.CaptureFixture[s
 
 def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == [
+        "cement",
         "changepoint",
         "cluster",
         "compare",

@@ -1,5 +1,6 @@
 """Draw from many small categorical distributions at once."""
 
+import math
 from typing import Any
 
 import jax
@@ -8,8 +9,9 @@ from jax import lax
 
 # XLA computes the maximum of unrolled rows anew for each row that reads it, which takes programs of K²
 # operations (13 seconds of compiling for 111 values of two elements). Loops over rows are as fast from some
-# rows on, and many times as fast as cumulative sums; on GPUs every pass of a loop costs a launch
-_UNROLL = 24
+# rows on, and many times as fast as cumulative sums, but for a single element of many values; on GPUs every
+# pass of a loop costs a launch
+_UNROLL, _ALONE = 24, 256
 
 
 def draw_index(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
@@ -43,7 +45,7 @@ def invert(uniform: Any, logits: Any) -> Any:
         index = jnp.zeros(shape, jnp.int32)
         for s in sums[:-1]:
             index = index + (s <= mark)
-    elif jax.default_backend() == "cpu":
+    elif jax.default_backend() == "cpu" and (k <= _ALONE or math.prod(shape) > 1):
         total, index = _in_turn(uniform, logits)
     else:
         top = jnp.max(logits, axis=0)
