@@ -508,19 +508,24 @@ def test_exposures_of_zero_have_slopes(beta):
 
 
 def test_coefficients_that_are_written_one_by_one_go_with_their_scale():
-    """Statements that are alike are one site where single conditionals are derived, and three here."""
+    """Statements that are alike are one site where single conditionals are derived, and three here; one that
+    the scale does not share is found among them."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(13, 3))
     y = 5 + x @ np.array([1.0, 0.0, 2.0]) + rng.normal(size=13)
 
-    def model(x, y):
+    def model(x, y, fixed=()):
         variance = numpyro.sample("variance", dist.InverseGamma(2, 2))
         mean = 5.0
         for i in range(3):
-            mean = mean + numpyro.sample(f"b[{i}]", dist.Normal(0, 3 * jnp.sqrt(variance))) * x[:, i]
+            spread = 3.0 if i in fixed else 3 * jnp.sqrt(variance)
+            mean = mean + numpyro.sample(f"b[{i}]", dist.Normal(0, spread)) * x[:, i]
         numpyro.sample("y", dist.Normal(mean, jnp.sqrt(variance)), obs=y)
 
     names = ("variance", *(f"b[{i}]" for i in range(3)))
+    for fixed in ((1,), (0, 1, 2)):
+        with pytest.raises(ModelError, match="no multiple of variance"):
+            gb.model(model, x, y, fixed).marginal(*names)
     gone = gb.model(model, x, y).marginal(*names)
     cov, rest = np.eye(13) + 9 * x @ x.T, y - 5
     rate = 2 + rest @ np.linalg.solve(cov, rest) / 2
