@@ -537,7 +537,7 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
                 said += f"; published moments: {r['z']:g} standard errors, sds {r['sd']:.0%}"
                 said += "" if agrees(r) else " (**off**)"
             named = where if where == r["name"] else f"{where} {r['name']}"
-            cells = (named, r.get("schedule", "–"), said)
+            cells = (named, f"`{r['schedule']}`" if "schedule" in r else "–", said)
             lines.append("| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |")
         missing = {
             r["file"].split("/", 1)[1]: r.get("absent") or [r.get("died", "")]

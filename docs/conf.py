@@ -64,7 +64,8 @@ html_title = f"Gibbsite {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 # pages without others below them: no empty column
-html_sidebars = {page: [] for page in ("tutorial", "search", "genindex", "py-modindex")}
+html_sidebars = {page: [] for page in ("tutorial", "search", "genindex")}
+html_domain_indices = False
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -98,7 +99,10 @@ class CellLexer(IPython3Lexer):
 
 def formula(visitor: Any, node: nodes.math, display: str) -> None:
     """A formula as MathML, which browsers draw without a script."""
-    visitor.body.append(convert(node.astext(), display=display))
+    drawn = convert(node.astext(), display=display)
+    if ">\\" in drawn:
+        raise ValueError(f"a command that MathML does not have: {node.astext()}")
+    visitor.body.append(drawn)
     raise nodes.SkipNode
 
 

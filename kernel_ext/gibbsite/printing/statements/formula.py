@@ -208,11 +208,20 @@ def conditional_latex(text: str, names: Iterable[str]) -> str:
     return Formula(names, LATEX).conditional(text)
 
 
+def _parted(name: str) -> tuple[str, list[str]]:
+    """A name and its subscripts: `b_age_sex` has two of a letter, `mean_1` one of a word. Of words in a row
+    (`log_sigma`, `seen_if_there`) none belongs below another."""
+    head, *rest = name.split("_")
+    letter = len(head) == 1 or head in GREEK
+    below = all(rest) and (letter or (len(rest) == 1 and len(rest[0]) < 3))
+    return (head, rest) if head and below else (name, [])
+
+
 def name_latex(name: str) -> str:
-    """Greek letters as such, single letters in italics, words upright; what follows `_` is a subscript."""
-    head, *rest = name.split("_", 1)
-    if head and rest and rest[0]:
-        return f"{name_latex(head)}_{{{name_latex(rest[0])}}}"
+    """Greek letters as such, single letters in italics, words upright, subscripts where `_parted` has any."""
+    head, below = _parted(name)
+    if below:
+        return f"{name_latex(head)}_{{{', '.join(map(name_latex, below))}}}"
     if name in GREEK:
         return f"\\{name}"
     plain = _text(name)
@@ -282,10 +291,10 @@ def conditional_html(text: str, names: Iterable[str]) -> str:
 
 
 def name_html(name: str) -> str:
-    """Greek letters as such, single letters in italics, words upright; what follows `_` is a subscript."""
-    head, *rest = name.split("_", 1)
-    if head and rest and rest[0]:
-        return f"{name_html(head)}<sub>{name_html(rest[0])}</sub>"
+    """As `name_latex`."""
+    head, below = _parted(name)
+    if below:
+        return f"{name_html(head)}<sub>{', '.join(map(name_html, below))}</sub>"
     if name in GREEK:
         size = "CAPITAL" if name[0].isupper() else "SMALL"
         spelt = "LAMDA" if name.lower() == "lambda" else name.upper()
