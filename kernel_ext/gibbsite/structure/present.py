@@ -1,20 +1,25 @@
 """Which elements are there in which structure, and draws as people see them: NaN where a site is absent."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gibbsite.structure.ways import Way, named
 
+_SAME = 1e-5
+"""Relative differences that are rounding in single precision: the mean of weights that sum to one."""
+
 
 @dataclass(frozen=True)
 class Entry:
-    """One structure as a run remembers it: its way, and the shapes of its sites."""
+    """One structure as a run remembers it: its way, the shapes of its sites, and how many values its discrete
+    latents have, where these are listed."""
 
     way: Way
     shapes: Mapping[str, tuple[int, ...]]
+    values: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -23,13 +28,15 @@ class Entry:
 
     def as_json(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"way": [[n, v] for n, v in self.way], "shapes": {n: list(s) for n, s in self.shapes.items()}}
+        shapes = {n: list(s) for n, s in self.shapes.items()}
+        return {"way": [[n, v] for n, v in self.way], "shapes": shapes, "values": dict(self.values)}
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> "Entry":
         """What `as_json` gave."""
         way = tuple((str(n), tuple(v) if isinstance(v, list) else int(v)) for n, v in told["way"])
-        return Entry(way, {str(n): tuple(map(int, s)) for n, s in told["shapes"].items()})
+        shapes = {str(n): tuple(map(int, s)) for n, s in told["shapes"].items()}
+        return Entry(way, shapes, {str(n): int(v) for n, v in told.get("values", {}).items()})
 
 
 def seen(index: np.ndarray, raw: Mapping[str, np.ndarray], entries: Sequence[Entry]) -> dict[str, np.ndarray]:
@@ -71,3 +78,30 @@ def _masked(index: np.ndarray, array: np.ndarray, shapes: Mapping[int, Any]) -> 
             mask[(i, *map(slice, s))] = True
     dtype = np.result_type(cut.dtype, np.float32) if cut.dtype.kind == "f" else float
     return np.where(mask[index], cut, np.asarray(np.nan, dtype)).astype(dtype)
+
+
+def judged_in_all(
+    index: np.ndarray, raw: Mapping[str, np.ndarray], entries: Sequence[Entry]
+) -> dict[str, np.ndarray]:
+    """Of draws with room for all, what is there in every structure and means the same in each: sites as they
+    are; of sites of which there are more in some structures, and of labels of which there are more values,
+    only what does not change when these are numbered anew, as they are by moves that leave any one out (Green
+    and Richardson 2001, "Modelling heterogeneity with and without the Dirichlet process")."""
+    out: dict[str, np.ndarray] = {}
+    for name, draws in seen(index, raw, entries).items():
+        flat = draws.reshape(*draws.shape[:2], -1)
+        there = np.isfinite(flat)
+        if len({e.values[name] for e in entries if name in e.values}) > 1:
+            if flat.shape[2] > 1 and there.all():
+                shares = [(flat == k).mean(axis=2) for k in np.unique(flat)]
+                out[f"pairs alike in {name}"] = sum(p**2 for p in shares)
+                out[f"largest share in {name}"] = np.max(shares, axis=0)
+        elif len({e.shapes[name] for e in entries if name in e.shapes}) > 1:
+            if there.any(axis=2).all():
+                out[f"mean of {name}"] = np.nanmean(flat, axis=2)
+                out[f"spread of {name}"] = np.nanstd(flat, axis=2)
+        elif there.all():
+            out[name] = draws
+    symmetric = out.keys() - raw.keys()
+    return {n: v for n, v in out.items() if n not in symmetric or np.ptp(v) > _SAME * np.abs(v).max()}
+

@@ -277,6 +277,7 @@ def entries_of(automaton: Automaton) -> list[Entry]:
         Entry(
             s.way,
             {n: p.shape for n, p in s.places.items()} | {n: shape for n, (shape, _) in s.computed.items()},
+            {n: p.values for n, p in s.places.items() if p.values},
         )
         for s in automaton.known
     ]

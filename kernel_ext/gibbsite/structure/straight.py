@@ -14,6 +14,7 @@ from numpyro import handlers
 from numpyro.distributions import MaskedDistribution
 from numpyro.primitives import Messenger
 
+from gibbsite.conditional.reads.support import listed_values
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import log_probs, run_model
 from gibbsite.elimination import Marginal, eliminable
@@ -35,12 +36,14 @@ _TRIES = 100
 @dataclass(frozen=True)
 class Place:
     """What a latent site is in one structure: its shape, of which the last `event_dim` axes are one element,
-    and the kind of its support, in words. Elements are shared by sites of one kind."""
+    the kind of its support, in words, and how many values that lists (0: none). Elements are shared by sites
+    of one kind."""
 
     shape: tuple[int, ...]
     dtype: Any
     event_dim: int
     kind: str
+    values: int = 0
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -127,7 +130,8 @@ class Straight:
         for name in density.latents:
             site = density.sites[name]
             kind = type(site.support).__name__ if site.discrete else str(site.support)
-            self.places[name] = Place(site.shape, np.dtype(site.dtype), len(site.event_shape), kind)
+            values = len(listed_values(density, name))
+            self.places[name] = Place(site.shape, np.dtype(site.dtype), len(site.event_shape), kind, values)
         try:  # the log density does not look at fixed supports of data
             check_support(density)
         except DataError:

@@ -15,7 +15,7 @@ from gibbsite.sampling.watch.monitor import Monitor
 from gibbsite.storage.draws import Draws, Part
 from gibbsite.structure.automaton import INDEX
 from gibbsite.structure.found import conditional_stats
-from gibbsite.structure.present import Entry, seen
+from gibbsite.structure.present import Entry, judged_in_all
 
 LEAST_SHARE = 0.02
 """Of the draws, that a structure must have for its indicator to be judged: R-hat of a rarer one is chance."""
@@ -63,7 +63,7 @@ class _Judged:
 
 
 class StructureMonitor(Monitor):
-    """Measures indicators of structures, and the scalars that every structure has."""
+    """Measures indicators of structures, and what every structure has under the same name."""
 
     def __init__(self, plan: Plan, chains: int, entries: Callable[[], list[Entry]]):
         super().__init__(plan, chains)
@@ -75,7 +75,7 @@ class StructureMonitor(Monitor):
         super().add({}, stats)
 
     def judge(self, raw: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What is judged of draws with room for all: indicators, and what is always there."""
+        """What is judged of draws with room for all: indicators, and what `judged_in_all` makes of sites."""
         index, entries = raw[INDEX], self._entries()
         held = {n: v for n, v in raw.items() if n != INDEX}
         out = {}
@@ -83,9 +83,7 @@ class StructureMonitor(Monitor):
             here = index == i
             if LEAST_SHARE <= here.mean() < 1:
                 out[f"[{entries[int(i)].name}]"] = here.astype(float)
-        shown = seen(index, held, entries)
-        out.update({n: v for n, v in shown.items() if np.isfinite(v).all()})
-        return out
+        return out | judged_in_all(index, held, entries)
 
     def worst(self, draws: Draws) -> list[ScalarStat]:
         """The measures of all that is judged."""

@@ -115,7 +115,7 @@ def value_labels(
     """
     out: dict[str, tuple[str, ...]] = {}
     for name in density.latents:
-        values = _values(density, name)
+        values = listed_values(density, name)
         if not len(values):
             continue
         own = [known for column, known in columns.items() if _last_name(column) == name]
@@ -131,7 +131,7 @@ def value_labels(
     return out
 
 
-def _values(density: Density, name: str) -> np.ndarray:
+def listed_values(density: Density, name: str) -> np.ndarray:
     """The values 0, 1, … of a site; none where they are others, or move."""
     try:
         support = finite_support(density, name)
@@ -171,7 +171,7 @@ def _is_value(density: Density, name: str, index: Any) -> bool:
     if not isinstance(index, Table) or index.latents != {name}:
         return False
     site = density.sites[name]
-    for value in _values(density, name):
+    for value in listed_values(density, name):
         state = {name: jnp.full(site.shape, value, site.dtype)}
         found = np.asarray(index.value(density.evaluator(state).full))
         if not (found == value).all():

@@ -1,0 +1,90 @@
+"""What is judged of a run over structures does not change when components are numbered anew."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from gibbsite.structure.present import Entry, judged_in_all
+
+CHAINS, DRAWS, ROWS = 2, 50, 7
+
+
+def drawn(seed=0):
+    """Draws of mixtures of one to three components, with room for three."""
+    rng = np.random.default_rng(seed)
+    entries = [
+        Entry((("K", k),), {"mu": (k + 1,), "s": (), "z": (ROWS,), "side": (2,)}, {"z": k + 1, "side": 2})
+        for k in range(3)
+    ]
+    index = rng.integers(0, 3, (CHAINS, DRAWS))
+    raw = {
+        "mu": rng.normal(size=(CHAINS, DRAWS, 3)),
+        "s": rng.normal(size=(CHAINS, DRAWS)),
+        "z": rng.integers(0, index[..., None] + 1, (CHAINS, DRAWS, ROWS)),
+        "side": rng.integers(0, 2, (CHAINS, DRAWS, 2)),
+    }
+    return index, raw, entries
+
+
+def numbered_anew(index, raw, seed=1):
+    """The same draws, each under another order of its components."""
+    rng = np.random.default_rng(seed)
+    mu, z = raw["mu"].copy(), raw["z"].copy()
+    for c, d in np.ndindex(index.shape):
+        order = rng.permutation(index[c, d] + 1)
+        mu[c, d, order] = raw["mu"][c, d, : len(order)]
+        z[c, d] = order[raw["z"][c, d]]
+    return {**raw, "mu": mu, "z": z}
+
+
+def test_names_of_components_are_not_judged():
+    index, raw, entries = drawn()
+    before = judged_in_all(index, raw, entries)
+    after = judged_in_all(index, numbered_anew(index, raw), entries)
+    symmetric = {"mean of mu", "spread of mu", "pairs alike in z", "largest share in z"}
+    assert set(before) == set(after) == symmetric | {"K", "s", "side"}
+    for name, values in before.items():
+        np.testing.assert_allclose(values, after[name], rtol=1e-12)
+    np.testing.assert_allclose(before["mean of mu"][index == 0], raw["mu"][index == 0][:, 0])
+    pairs = (raw["z"][..., :, None] == raw["z"][..., None, :]).mean((-1, -2))
+    np.testing.assert_allclose(before["pairs alike in z"], pairs)
+
+
+def test_what_never_changes_is_left_out():
+    """The mean of weights that sum to one is the number of them once more, or nothing."""
+    index, raw, entries = drawn()
+    w = np.where(np.arange(3) <= index[..., None], 1 / (index[..., None] + 1), 0.0).astype(np.float32)
+    entries = [Entry(e.way, {**e.shapes, "w": e.shapes["mu"]}, e.values) for e in entries]
+    found = judged_in_all(index, {**raw, "w": w}, entries)
+    assert "spread of w" not in found and "mean of w" in found
+    same = np.ones_like(index)
+    assert not {n for n in judged_in_all(same, {**raw, "w": w * 0 + 0.5}, entries) if " of w" in n}
+
+
+def test_entries_are_read_as_they_were_written():
+    """And those of before `values` were kept."""
+    entry = drawn()[2][1]
+    assert Entry.from_json(entry.as_json()) == entry
+    old = {k: v for k, v in entry.as_json().items() if k != "values"}
+    assert Entry.from_json(old) == Entry(entry.way, entry.shapes)
+
+
+def test_a_known_number_of_components_converges():
+    """Two groups far apart: chains number them as they like, and the verdict does not mind."""
+    y = np.concatenate([np.linspace(-9, -7, 12), np.linspace(7, 9, 12)]).astype(np.float32)
+
+    def mixture(y):
+        k = int(numpyro.sample("K", dist.Categorical(jnp.array([0.3, 0.7])))) + 1
+        with numpyro.plate("component", k):
+            mu = numpyro.sample("mu", dist.Normal(0, 8))
+        with numpyro.plate("n", len(y)):
+            z = numpyro.sample("z", dist.Categorical(jnp.ones(k) / k))
+            numpyro.sample("y", dist.Normal(mu[z], 1.0), obs=y)
+
+    run = gb.model(mixture, y).sample(draws=600, seed=3)
+    assert run.structures["K = 1"].probability == 1
+    first = run.draws["mu"][..., 0].mean(axis=1)
+    assert run.verdict.ok and {s.label for s in run._monitor.worst(run.kept)} >= {"mean of mu", "spread of mu"}
+    assert np.ptp(first) > 10  # some chains have the groups the other way round
+    assert np.ptp(run.values("mean of mu").mean(axis=1)) < 0.5
