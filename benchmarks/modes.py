@@ -117,7 +117,7 @@ def two_far():
 
 
 def spike_share():
-    """P(b[0] > .25), by summing over all 1024 choices and drawing exactly given each."""
+    """P(b[0] < .25), by summing over all 1024 choices and drawing exactly given each."""
     rng, n = np.random.default_rng(1), 4000
     x, y = COLUMNS.astype(float), ANSWER.astype(float)
     logs, means, factors = [], [], []
@@ -132,7 +132,7 @@ def spike_share():
         factors.append(np.sqrt(np.linalg.inv(precision)[0, 0]))
     p = np.exp(np.array(logs) - np.max(logs))
     k = rng.choice(1024, n, p=p / p.sum())
-    return float((np.array(means)[k] + np.array(factors)[k] * rng.standard_normal(n) > 0.25).mean())
+    return float((np.array(means)[k] + np.array(factors)[k] * rng.standard_normal(n) < 0.25).mean())
 
 
 def left(name, at=0.0):

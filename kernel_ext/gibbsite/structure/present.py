@@ -104,4 +104,3 @@ def judged_in_all(
             out[name] = draws
     symmetric = out.keys() - raw.keys()
     return {n: v for n, v in out.items() if n not in symmetric or np.ptp(v) > _SAME * np.abs(v).max()}
-

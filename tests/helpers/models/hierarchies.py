@@ -81,6 +81,26 @@ def gathered_by_hand(g, x, y):
     numpyro.sample("y", dist.Normal(b * x[:, 0] + mu + tau * z[g], 1.0), obs=y)
 
 
+def slopes_together(g, x, y):
+    """An intercept and a slope for each group, which go together."""
+    top = numpyro.sample("top", dist.Normal(0, 2).expand([2]).to_event(1))
+    spread = numpyro.sample("spread", dist.HalfNormal(1).expand([2]).to_event(1))
+    chol = numpyro.sample("chol", dist.LKJCholesky(2, 2.0))
+    with numpyro.plate("group", 5):
+        z = numpyro.sample("z", dist.MultivariateNormal(top, scale_tril=spread[:, None] * chol))
+    numpyro.sample("y", dist.Normal(z[g, 0] + z[g, 1] * x[:, 0], 1.0), obs=y)
+
+
+def vectors_of_t(y):
+    """Vectors of Student's t, each with a factor of its own."""
+    size = numpyro.sample("size", dist.Gamma(2, 2).expand([3]).to_event(1))
+    factor = size[:, None] * jnp.array([[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [-0.3, 0.2, 1.0]])
+    with numpyro.plate("row", 2):
+        t = dist.MultivariateStudentT(5.0, jnp.zeros(3), jnp.stack([factor, 2 * factor]))
+        z = numpyro.sample("z", t)
+        numpyro.sample("y", dist.Normal(z.sum(-1), 1.0), obs=y)
+
+
 def slopes_by_hand(g, x, y):
     """Elements with locations and scales of their own, stretched by data."""
     top = numpyro.sample("top", dist.Normal(0, 1).expand([5]))
@@ -218,6 +238,8 @@ HIERARCHIES = {
     "horseshoe by hand": Hierarchy(horseshoe_by_hand, (X, LABEL), {}, {"z": ((), ("tau", "lam"))}),
     "gathered by hand": Hierarchy(gathered_by_hand, (GROUP, X, Y), {}, {"z": (("mu",), ("tau",))}),
     "slopes by hand": Hierarchy(slopes_by_hand, (GROUP, X, Y), {}, {"z": (("top",), ("spread",))}),
+    "slopes together": Hierarchy(slopes_together, (GROUP, X, Y), {"z": (("top",), ("spread", "chol"))}),
+    "vectors of t": Hierarchy(vectors_of_t, (Y[:2],), {"z": ((), ("size",))}),
     "log scales": Hierarchy(log_scales, (Y[:4],), {"rates": ((), ("scale",))}),
     "gaussian process": Hierarchy(
         gaussian_process, (np.linspace(0, 1, 6), COUNTS), {"f": ((), ("length", "size"))}

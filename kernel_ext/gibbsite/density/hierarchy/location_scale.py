@@ -20,6 +20,8 @@ from gibbsite.programs.jaxpr.compat import Literal
 
 _MOST = 100
 """Elements of a vector whose factor is solved with at every gradient."""
+_LONG = 16
+"""Elements of each of many vectors, which are gone through in turn."""
 
 
 class Whitening(NamedTuple):
@@ -55,6 +57,43 @@ def of_normal(site: Any, parameters: Mapping[str, Any]) -> Callable[[Callable[[A
         )
 
     return whitening
+
+
+class Rows(NamedTuple):
+    """Many vectors with a location `[…, d]` and a triangular factor of their covariance, `[…, d, d]`: given
+    those before it in its vector, an element has a location and a scale of its own."""
+
+    loc: Any
+    factor: Any
+
+    def element(self, k: int, noise: list[Any]) -> tuple[Any, Any, Any]:
+        """Of the k-th elements: how far their locations are from `loc`, given the standard numbers of those
+        before, their locations, and their scales."""
+        shift = sum((self.factor[..., k, j] * e for j, e in enumerate(noise)), jnp.zeros(()))
+        return shift, self.loc[..., k] + shift, self.factor[..., k, k]
+
+    def around(self, x: Any) -> tuple[Any, Any]:
+        """The locations and scales of all elements of `x`, given those before them."""
+        noise: list[Any] = []
+        found = []
+        for k in range(x.shape[-1]):
+            _, loc, scale = self.element(k, noise)
+            noise.append((x[..., k] - loc) / scale)
+            found.append((jnp.broadcast_to(loc, x.shape[:-1]), jnp.broadcast_to(scale, x.shape[:-1])))
+        loc, scale = (jnp.stack(a, -1) for a in zip(*found, strict=True))
+        return loc, scale
+
+
+def of_normals(site: Any, parameters: Mapping[str, Any]) -> Callable[[Callable[[Any], Any]], Rows] | None:
+    """For many vectors with triangular factors, as those of groups are: of 16 elements each at most."""
+    if "scale_tril" not in parameters or site.in_scan or len(site.shape) < 2 or site.shape[-1] > _LONG:
+        return None
+
+    def rows(of: Callable[[Any], Any]) -> Rows:
+        loc = jnp.broadcast_to(of(parameters["loc"]), site.shape)
+        return Rows(loc, jnp.asarray(of(parameters["scale_tril"])))
+
+    return rows
 
 
 def of_walk(site: Any, parameters: Mapping[str, Any]) -> Callable[[Callable[[Any], Any]], Whitening] | None:
@@ -103,6 +142,12 @@ class LocationScale:
     form: str
     read: Callable[[Callable[[Any], Any]], tuple[Any, Any]] | None = None
     whiten: Callable[[Callable[[Any], Any]], Whitening] | None = None
+    rows: Callable[[Callable[[Any], Any]], Rows] | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known what its elements are centred by."""
+        return any(f is not None for f in (self.read, self.whiten, self.rows))
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -113,7 +158,7 @@ class LocationScale:
     def around_its_location(self) -> bool:
         """Whether the density of the site, or of its logarithms, is one of distances from what `read` says
         is the location."""
-        return self.read is not None and self.form not in (RECURSION, TILTED)
+        return (self.read or self.rows) is not None and self.form not in (RECURSION, TILTED)
 
     @property
     def elementwise(self) -> bool:
@@ -164,8 +209,9 @@ def _found(density: Density, name: str) -> LocationScale | None:
     if site.fn_name in _MULTIVARIATE:
         location = _reads(density, parameters["loc"])
         rest = frozenset().union(*(density.maps.latents(a) for p, a in parameters.items() if p != "loc"))
-        whiten = of_normal(site, parameters)
-        return LocationScale(name, location, in_program_order(density, rest), FACTOR, whiten=whiten)
+        whiten, rows = of_normal(site, parameters), of_normals(site, parameters)
+        scale = in_program_order(density, rest)
+        return LocationScale(name, location, scale, FACTOR, whiten=whiten, rows=rows)
     if site.fn_name == "CAR" and not site.in_scan:
         location, scale = (_reads(density, parameters[p]) for p in ("loc", "conditional_precision"))
         return LocationScale(name, location, scale, FACTOR, _areas(site, parameters))

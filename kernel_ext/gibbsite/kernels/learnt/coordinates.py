@@ -16,7 +16,7 @@ from numpyro.distributions.transforms import ExpTransform, IdentityTransform, In
 
 from gibbsite.conditional.draws.safe_bijectors import transform_to
 from gibbsite.density import Density
-from gibbsite.density.hierarchy.location_scale import LocationScale, Whitening, location_scales
+from gibbsite.density.hierarchy.location_scale import LocationScale, Rows, Whitening, location_scales
 from gibbsite.density.hierarchy.non_centred import ByHand, non_centred_by_hand
 from gibbsite.density.hierarchy.tilted import tilted_locations
 from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor, offset
@@ -156,7 +156,8 @@ class Coordinates:
         for p in self.parts:
             x = v[p.at].reshape(p.shape)
             if p.centred is not None:
-                found.append([jnp.ravel(a) for a in _read(p, read)])
+                rows = _rows(p)
+                found.append([jnp.ravel(a) for a in (rows(read).around(x) if rows else _read(p, read))])
             given(p, x)
         return tuple(jnp.concatenate(a) for a in zip(*found, strict=True))  # type: ignore[return-value]
 
@@ -200,8 +201,12 @@ class Coordinates:
                     given(p, x)
                 continue
             degree = form.lam[p.degrees].reshape(p.shape)
-            whiten = _whitening(p)
-            if whiten is not None:
+            whiten, rows = _whitening(p), _rows(p)
+            if rows is not None:
+                x, written, log_factor, apart = _in_turn(rows(read), x, degree, forth)
+                if forth:
+                    offsets[p.name] = apart
+            elif whiten is not None:
                 by, white = whiten(read), jnp.ravel(degree)[0] == 0
                 if forth:
                     offsets[p.name] = jnp.where(white, by.stretched(jnp.where(white, x, 0.0)), x - by.loc)
@@ -243,6 +248,29 @@ def _within(part: Part, through: Any, x: Any, forth: bool) -> tuple[Any, Any, An
 
 def _whitening(part: Part) -> Callable[[Callable[[Any], Any]], Whitening] | None:
     return getattr(part.centred, "whiten", None)
+
+
+def _rows(part: Part) -> Callable[[Callable[[Any], Any]], Rows] | None:
+    return getattr(part.centred, "rows", None)
+
+
+def _in_turn(by: Rows, x: Any, lam: Any, forth: bool) -> tuple[Any, Any, Any, Any]:
+    """As `_moved`, for vectors whose elements are centred around what those before them say; and how far the
+    elements are from the location of their vectors."""
+    noise: list[Any] = []
+    columns = []
+    for k in range(x.shape[-1]):
+        shift, loc, scale = by.element(k, noise)
+        one, degree = x[..., k], lam[..., k]
+        own = offset(one, degree, loc, scale) if forth else one - loc
+        written = jnp.where(degree == 1, one, loc + own) if forth else one
+        other = written if forth else centred_to(one, degree, loc, scale)
+        noise.append(own / scale)
+        columns.append(
+            (other, written, jnp.where(degree == 1, 0.0, (1 - degree) * jnp.log(scale)), shift + own)
+        )
+    other, written, log_factor, apart = (jnp.stack(a, -1) for a in zip(*columns, strict=True))
+    return other, written, log_factor if forth else jnp.zeros_like(x), apart
 
 
 def _whitened(by: Whitening, x: Any, white: Any, forth: bool) -> tuple[Any, Any, Any]:
@@ -343,7 +371,7 @@ def declared(
     found = {}
     for name in names:
         c = forms.get(name)
-        known = c is not None and (c.read is not None or getattr(c, "whiten", None) is not None)
+        known = c is not None and (c.known if isinstance(c, LocationScale) else c.read is not None)
         if c is None or not known or getattr(c, "obstacle", None):
             continue
         outside = set(c.reads) - set(names)
