@@ -136,6 +136,19 @@ export function applyProps(doc, all, seen) {
   }
 }
 
+/** Change models, and lay their views out once after it: Bokeh does so anew, all of it, at every property of
+ * every model that matters to the layout. @param {any[]} roots views @param {() => void} change */
+export function laidOutOnce(roots, change) {
+  const late = new Set();
+  for (const root of roots) root.invalidate_layout = () => late.add(root);
+  try {
+    change();
+  } finally {
+    for (const root of roots) delete root.invalidate_layout; // its class has one
+    for (const root of late) root.invalidate_layout();
+  }
+}
+
 // ---------------------------------------------------------------- theme
 
 const INK = {
@@ -274,10 +287,12 @@ export function hostWidget(hooks = {}) {
           /** @type {Map<string, number>} */
           const seenColumns = new Map();
           const seenProps = new Map();
-          updates.set(doc, () => {
-            applyColumns(doc, model.get("_columns"), seenColumns);
-            applyProps(doc, model.get("_props"), seenProps);
-          });
+          updates.set(doc, () =>
+            laidOutOnce(views.roots, () => {
+              applyColumns(doc, model.get("_columns"), seenColumns);
+              applyProps(doc, model.get("_props"), seenProps);
+            }),
+          );
           drawn.add(doc);
           update();
           repaint();

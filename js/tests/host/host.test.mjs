@@ -5,7 +5,7 @@ import { inPlace, toggled } from "../../dashboard/table.mjs";
 import figure from "../../host/figure.mjs";
 import { writeCell } from "../../host/cells.mjs";
 import { mapSize, onMap, seenPart, wantsMap } from "../../graph/map.mjs";
-import { applyColumns, applyProps, decodeColumn, decodeColumns, isDark, leavingZoom, paintTheme, sourceOf } from "../../host/host.mjs";
+import { applyColumns, applyProps, decodeColumn, decodeColumns, isDark, laidOutOnce, leavingZoom, paintTheme, sourceOf } from "../../host/host.mjs";
 
 const bytes = (array) => new DataView(array.buffer, array.byteOffset, array.byteLength);
 
@@ -175,4 +175,22 @@ test("the library's text is asked for where a page comes after it was put away",
   assert.equal(await sourceOf(library), "text");
   assert.equal(heard.length, 0);
   assert.equal(await sourceOf({ get: () => "there" }), "there");
+});
+
+test("views are laid out once after a change of many models, and by themselves again then", () => {
+  class View {
+    times = 0;
+    invalidate_layout() {
+      this.times++;
+    }
+  }
+  const roots = [new View(), new View()];
+  laidOutOnce(roots, () => {
+    for (let k = 0; k < 3; k++) roots[0].invalidate_layout();
+    assert.equal(roots[0].times, 0);
+  });
+  assert.deepEqual(roots.map((r) => r.times), [1, 0]);
+  assert.throws(() => laidOutOnce(roots, () => { throw new Error("a model"); }), /a model/);
+  roots[1].invalidate_layout();
+  assert.deepEqual(roots.map((r) => r.times), [1, 1]);
 });
