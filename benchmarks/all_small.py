@@ -52,6 +52,7 @@ ARGUMENTS = {
     "structures": "coal 200",
     "sweep_handwritten": "gmm",
     "tape_overhead": "200",
+    "varying_slopes": "--draws 50 --groups 12",
     "two_kernels": "--seeds 1 --only curved",
 }
 PARTS = {

@@ -6,8 +6,8 @@ Ten models, each in processes of its own: a fresh kernel with an empty cache of 
 kernel with a second model (the statements again, under another shape), a fresh kernel on the next day (the
 cache is warm), and NumPyro's `MCMC(NUTS)` from the same start, vectorised over the chains, with 100 + 100
 steps like ours. NumPyro's has no row for the models with discrete sites, which its NUTS cannot run. Processor
-seconds are those of all threads. JAX and NumPyro are imported before; what a first run of ours imports besides
-(half of it ArviZ) has a column of its own, and is not in the sum.
+seconds are those of all threads. JAX and NumPyro are imported before; what a first run of ours imports beside
+them (half of it ArviZ) has a column of its own, and is not in the sum.
 """
 
 import argparse

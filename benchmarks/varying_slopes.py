@@ -1,6 +1,6 @@
 """Intercepts and slopes of groups that go together: vectors as written, non-centred by hand, and learnt.
 
-    python benchmarks/varying_slopes.py
+    python benchmarks/varying_slopes.py [--groups 12] [--draws 1000]
 
 A multivariate normal whose scales and correlation (LKJ) are latent, for groups with much data and little,
 slopes that vary and that do not, normal and binary outcomes. Four chains of 1000 draws by one NUTS block, one
@@ -8,6 +8,7 @@ seed: the least effective draws and the largest R-hat of all numbers, divergent 
 trajectory.
 """
 
+import argparse
 from typing import Any
 
 import gibbsite as gb
@@ -50,9 +51,15 @@ def data(rng: np.random.Generator, groups: int, each: int, a: float, b: float) -
 
 def main() -> None:
     """Print the table: effective draws, R-hat, divergent transitions, steps."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--groups", type=int, help="only the cases of so many")
+    parser.add_argument("--draws", type=int, default=1000)
+    asked = parser.parse_args()
     rng = np.random.default_rng(3)
     print("| groups | outcome | as written | by hand | learnt |\n|---|---|---|---|---|", flush=True)
     for name, shape in CASES.items():
+        if asked.groups not in (None, shape[0]):
+            continue
         g, x, mean = data(rng, *shape)
         outcomes = {
             "normal": (mean + rng.normal(size=len(g))).astype(np.float32),
@@ -62,7 +69,7 @@ def main() -> None:
             cells = []
             for by_hand, how in ((False, '(centring="as written")'), (True, ""), (False, "")):
                 model = gb.model(slopes, shape[0], g, x, y, outcome == "binary", by_hand)
-                run = model.sample(seed=0, schedule=f"NUTS{how} *")
+                run = model.sample(draws=asked.draws, seed=0, schedule=f"NUTS{how} *")
                 found, stats = run.diagnostics(), run.to_datatree()["sample_stats"]
                 rhat, ess = max(s.rhat for s in found), min(s.ess_bulk for s in found)
                 lost, steps = int(stats["diverging"].sum()), float(stats["n_steps"].mean())

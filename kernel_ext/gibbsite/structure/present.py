@@ -94,7 +94,7 @@ def judged_in_all(
         if len({e.values[name] for e in entries if name in e.values}) > 1:
             if flat.shape[2] > 1 and there.all():
                 shares = [(flat == k).mean(axis=2) for k in np.unique(flat)]
-                out[f"pairs alike in {name}"] = sum(p**2 for p in shares)
+                out[f"pairs alike in {name}"] = np.square(shares).sum(axis=0)
                 out[f"largest share in {name}"] = np.max(shares, axis=0)
         elif len({e.shapes[name] for e in entries if name in e.shapes}) > 1:
             if there.any(axis=2).all():
