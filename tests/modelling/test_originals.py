@@ -60,7 +60,7 @@ def test_what_a_file_hands_to_samplers_is_lifted(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "| accepted and scheduled | 2 of 3 |" in text and "| raw errors | 0 of 3 |" in text
     assert " line | `Conjugate a (*) NUTS s` | accepted; not run |" in text
-    assert " grouped | Gibbs z (*) Conjugate m | accepted; not run |" in text
+    assert " grouped | `Gibbs z (*) Conjugate m` | accepted; not run |" in text
     assert "refused: ModelError: plate 'N' takes a random subsample of 2 of its 8" in text
     assert "NumPyro's NUTS starts |" in text
     assert "- notebook.py: package a_package_that_is_not_there" in text
