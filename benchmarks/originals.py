@@ -22,6 +22,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -427,12 +428,16 @@ def gather(options: argparse.Namespace) -> list[dict[str, Any]]:
             label = f"{folder.name}/{path.relative_to(folder)}"
             if options.only not in label or label in done:
                 continue
-            command = [sys.executable, str(Path(__file__).resolve()), str(folder), "--worker", str(path)]
+            command = [sys.executable, str(Path(__file__).resolve()), str(folder.resolve())]
+            command += ["--worker", str(path.resolve())]
             for name in ("draws", "seconds", "chains", "cures", "program"):
                 command += [f"--{name}", str(getattr(options, name))]
-            with subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            ) as worker:
+            with (
+                tempfile.TemporaryDirectory() as aside,  # programs save their pictures where they run
+                subprocess.Popen(
+                    command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=aside
+                ) as worker,
+            ):
                 try:
                     out, error = worker.communicate(timeout=options.file_seconds)
                 except subprocess.TimeoutExpired:

@@ -88,19 +88,19 @@ def judged_in_all(
     only what does not change when these are numbered anew, as they are by moves that leave any one out (Green
     and Richardson 2001, "Modelling heterogeneity with and without the Dirichlet process")."""
     out: dict[str, np.ndarray] = {}
+    symmetric: dict[str, np.ndarray] = {}
     for name, draws in seen(index, raw, entries).items():
         flat = draws.reshape(*draws.shape[:2], -1)
         there = np.isfinite(flat)
         if len({e.values[name] for e in entries if name in e.values}) > 1:
             if flat.shape[2] > 1 and there.all():
                 shares = [(flat == k).mean(axis=2) for k in np.unique(flat)]
-                out[f"pairs alike in {name}"] = np.square(shares).sum(axis=0)
-                out[f"largest share in {name}"] = np.max(shares, axis=0)
+                symmetric[f"pairs alike in {name}"] = np.square(shares).sum(axis=0)
+                symmetric[f"largest share in {name}"] = np.max(shares, axis=0)
         elif len({e.shapes[name] for e in entries if name in e.shapes}) > 1:
             if there.any(axis=2).all():
-                out[f"mean of {name}"] = np.nanmean(flat, axis=2)
-                out[f"spread of {name}"] = np.nanstd(flat, axis=2)
+                symmetric[f"mean of {name}"] = np.nanmean(flat, axis=2)
+                symmetric[f"spread of {name}"] = np.nanstd(flat, axis=2)
         elif there.all():
             out[name] = draws
-    symmetric = out.keys() - raw.keys()
-    return {n: v for n, v in out.items() if n not in symmetric or np.ptp(v) > _SAME * np.abs(v).max()}
+    return out | {n: v for n, v in symmetric.items() if np.ptp(v) > _SAME * np.abs(v).max()}

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.printing.statements.formula import conditional_html, conditional_latex, name_html
+from gibbsite.printing.statements.formula import conditional_html, conditional_latex, name_html, name_latex
 from helpers.models.graph_models import hmm, lda, looped, mixture, ratings
 
 
@@ -50,6 +50,10 @@ def test_names_cannot_bring_tags():
     found = gb.model(odd).conditional("<img src=x>").html
     assert "<img" not in found and "&lt;img" in found
     assert name_html("lambda_0") == "<i>λ</i><sub>0</sub>" and name_html("Omega") == "<i>Ω</i>"
+    assert (
+        name_html("b_age_sex") == "<i>b</i><sub>age, sex</sub>" and name_html("mean_1") == "mean<sub>1</sub>"
+    )
+    assert name_html("seen_if_there") == "seen_if_there" and name_latex("log_sigma") == r"\mathrm{log\_sigma}"
 
 
 def test_what_expressions_are_made_of():

@@ -203,9 +203,12 @@ class Coordinates:
             degree = form.lam[p.degrees].reshape(p.shape)
             whiten, rows = _whitening(p), _rows(p)
             if rows is not None:
-                x, written, log_factor, apart = _in_turn(rows(read), x, degree, forth)
                 if forth:
-                    offsets[p.name] = apart
+                    written, log_factor, offsets[p.name] = _in_turn(rows(read), x, degree)
+                    x = written
+                else:
+                    written, log_factor = x, jnp.zeros(())
+                    x = centred_to(x, degree, *rows(read).around(x))
             elif whiten is not None:
                 by, white = whiten(read), jnp.ravel(degree)[0] == 0
                 if forth:
@@ -254,23 +257,20 @@ def _rows(part: Part) -> Callable[[Callable[[Any], Any]], Rows] | None:
     return getattr(part.centred, "rows", None)
 
 
-def _in_turn(by: Rows, x: Any, lam: Any, forth: bool) -> tuple[Any, Any, Any, Any]:
-    """As `_moved`, for vectors whose elements are centred around what those before them say; and how far the
-    elements are from the location of their vectors."""
+def _in_turn(by: Rows, x: Any, lam: Any) -> tuple[Any, Any, Any]:
+    """As `_moved` forth, for vectors whose elements are centred around what those before them say: values as
+    written, log factors, and how far the elements are from the location of their vectors."""
     noise: list[Any] = []
     columns = []
     for k in range(x.shape[-1]):
         shift, loc, scale = by.element(k, noise)
-        one, degree = x[..., k], lam[..., k]
-        own = offset(one, degree, loc, scale) if forth else one - loc
-        written = jnp.where(degree == 1, one, loc + own) if forth else one
-        other = written if forth else centred_to(one, degree, loc, scale)
+        degree = lam[..., k]
+        own = offset(x[..., k], degree, loc, scale)
+        written = jnp.where(degree == 1, x[..., k], loc + own)
         noise.append(own / scale)
-        columns.append(
-            (other, written, jnp.where(degree == 1, 0.0, (1 - degree) * jnp.log(scale)), shift + own)
-        )
-    other, written, log_factor, apart = (jnp.stack(a, -1) for a in zip(*columns, strict=True))
-    return other, written, log_factor if forth else jnp.zeros_like(x), apart
+        columns.append((written, jnp.where(degree == 1, 0.0, (1 - degree) * jnp.log(scale)), shift + own))
+    written, log_factor, apart = (jnp.stack(a, -1) for a in zip(*columns, strict=True))
+    return written, log_factor, apart
 
 
 def _whitened(by: Whitening, x: Any, white: Any, forth: bool) -> tuple[Any, Any, Any]:
