@@ -360,10 +360,16 @@ def test_data_that_the_parentheses_forgot(shell: InteractiveShell, run: Run):
     ("given", "body", "says"),
     [
         ("", "y ~ Normal(mu, 1)", r"the notebook has values for 'y', of the shape \(5,\).*`%%model m\(y\)`"),
+        (
+            "u",
+            "with plate('k', 3):\n    u ~ Normal(mu, 1)\nwith plate('n', 5):\n    y ~ Normal(mu, 1)",
+            r"m draws 'y', which nothing reads.*'y', of the shape \(5,\).*`%%model m\(u, y\)`",
+        ),
     ],
 )
 def test_data_that_the_statement_misses(shell: InteractiveShell, run: Run, given: str, body: str, says: str):
-    shell.user_ns |= {"y": np.zeros(5), "df": pd.DataFrame({"z": np.zeros(5), "x": np.ones(5)})}
+    shell.user_ns |= {"y": np.zeros(5), "u": np.zeros(3)}
+    shell.user_ns["df"] = pd.DataFrame({"z": np.zeros(5), "x": np.ones(5)})
     shell.user_ns["mu"] = np.zeros(5)  # left from elsewhere; a site that others are computed from is no data
     with pytest.warns(UserWarning, match=says) as told:
         run(f"%%model m({given})\nmu ~ Normal(0, 1)\n{body}\n")
@@ -378,7 +384,8 @@ def test_data_that_the_statement_misses(shell: InteractiveShell, run: Run, given
     ],
 )
 def test_data_that_nothing_reads(shell: InteractiveShell, run: Run, given: str, body: str, says: str):
-    shell.user_ns |= {"y": np.zeros(5), "df": pd.DataFrame({"z": np.zeros(5), "x": np.ones(5)})}
+    shell.user_ns |= {"y": np.zeros(5), "u": np.zeros(3)}
+    shell.user_ns["df"] = pd.DataFrame({"z": np.zeros(5), "x": np.ones(5)})
     with pytest.raises(errors.DataError, match=says):
         run(f"%%model m({given})\nmu ~ Normal(0, 1)\n{body}\n")
 

@@ -14,11 +14,10 @@ _ARRAYS = ("numpy", "jax", "jaxlib", "pandas", "polars")
 
 
 def forgotten(model: Any, namespace: Mapping[str, Any]) -> list[str]:
-    """Where a model observes nothing: a line for each of its latent sites that a table it was given, or the
-    notebook, has values for, of the site's shape, with what to write."""
-    if any(site.role == "observed" for site in model.sites.values()):
-        return []
+    """A line for each latent site that a table the model was given, or the notebook, has values for, of the
+    site's shape, with what to write. Where other sites are observed, only one counts that nothing reads."""
     found = []
+    some = any(site.role == "observed" for site in model.sites.values())
     for name, site in model.sites.items():
         if site.role != "latent":
             continue
@@ -26,13 +25,16 @@ def forgotten(model: Any, namespace: Mapping[str, Any]) -> list[str]:
         value: Any = namespace.get(name) if table is None else model.density.arguments.arrays[table[1]]
         if not _is_numbers(value) or not _fits(np.shape(value), model, name):
             continue
+        if some and (np.shape(value) != tuple(site.shape) or model.graph.children(name)):
+            continue
         if table is not None:
             has, write = f"{table[0]!r} has a column {name!r}", f"{table[0]}.{name} ~ …"
         else:
             call = ", ".join([*model.kwargs, name])
             has = f"the notebook has values for {name!r}, of the shape {np.shape(value)}"
             write = f"%%model {model.name}({call})"
-        found.append(f"{model.name} observes nothing, and {has}: to condition on them, write `{write}`")
+        what = f"draws {name!r}, which nothing reads" if some else "observes nothing"
+        found.append(f"{model.name} {what}, and {has}: to condition on them, write `{write}`")
     return found
 
 

@@ -25,7 +25,7 @@ from gibbsite.kernels.nuts.potential import Problem, problem
 from gibbsite.kernels.nuts.state import NutsState, averages_after, first_state, pooled
 from gibbsite.kernels.nuts.tree import chance, grown
 from gibbsite.kernels.nuts.tuning import FIRST_TARGET, MOST_TARGET, as_vector, astray, unmoved
-from gibbsite.kernels.nuts.windows import ring_length, window_ends
+from gibbsite.kernels.nuts.windows import early_depth, ring_length, window_ends
 
 CENTRING = ("auto", "as written", "centred", "non-centred")
 _FIXED = {"centred": 1.0, "non-centred": 0.0}
@@ -196,6 +196,7 @@ class LearntNUTS(HMC):
             state.w_grad,
             state.step_size,
             found,
+            max_depth=early_depth(state.i, state.num_warmup, self._max_tree_depth),
         )
         around = self.problem.around(model_args, kwargs)
         end = tree.proposal

@@ -117,15 +117,17 @@ def grown(
     step_size: jax.Array,
     chance: Chance,
     max_delta_energy: float = 1000.0,
+    max_depth: jax.Array | None = None,
 ) -> Tree:
     """A trajectory from w = 0, where potential and gradient are known; momenta are standard normal.
 
     `value_and_grad` gives the potential and its gradient at w. The trajectory has at most `2 ** depth − 1`
-    steps, where `chance` is for trees of that depth; one whose energy exceeds that of the start by
-    `max_delta_energy` ends it.
+    steps, where `chance` is for trees of that depth and `max_depth` may say less; one whose energy exceeds
+    that of the start by `max_delta_energy` ends it.
     """
     momentum, doublings, block = chance.momentum, chance.doublings, chance.noise.size
     dtype, most = momentum.dtype, len(doublings)
+    deepest = most if max_depth is None else jnp.minimum(max_depth, most)
     first_energy = potential_energy + _kinetic(momentum)
     start = Point(jnp.zeros_like(momentum), momentum, gradient)
     here = Proposal(start.w, gradient, potential_energy, first_energy)
@@ -182,7 +184,7 @@ def grown(
         more = t._replace(
             depth=depth,
             leaf=nothing,
-            active=t.active & ~_turning(left.r, right.r, r_sum) & (depth < most),
+            active=t.active & ~_turning(left.r, right.r, r_sum) & (depth < deepest),
             left_end=left,
             right_end=right,
             r_sum=r_sum,
