@@ -71,6 +71,7 @@ MODELS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_an_exported_page_answers_hover_and_click_without_a_kernel(page, tmp_path, name):
     model = MODELS[name]()

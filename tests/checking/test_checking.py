@@ -232,6 +232,7 @@ def swept(check):
     return invariance(sweeps, replicates, float("inf"), always)
 
 
+@pytest.mark.slow
 def test_a_right_schedule_keeps_what_belongs_together():
     found = swept(whole(scales, Y))
     assert found.state == "right", found

@@ -19,7 +19,7 @@ CORE = (
 SLOW = [n for n in CASES if n not in CORE]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", CORE)
 def test_marginal_is_the_sum_over_all_values(name):
     assert check_marginal(CASES[name])

@@ -402,6 +402,7 @@ def test_rows_that_hold_nothing_are_new_rows():
     assert np.all(run.predict(x=np.full(8, np.nan)).draws["x"] < 10)  # as many are the run's own
 
 
+@pytest.mark.slow
 def test_a_loop_that_hands_its_data_on_cannot_be_forecast():
     y = RNG.normal(size=12)
     run = gb.model(carried, y).sample(draws=40, warmup=40, chains=2)

@@ -129,6 +129,7 @@ def test_data_of_bad_pareto_k_are_left_out_in_earnest():
         gb.compare(run, gb.model(model, y + 1).sample(draws=50, warmup=50, chains=2))
 
 
+@pytest.mark.slow
 def test_single_data_of_a_loop_are_left_out():
     """Of a walk seen with noise, written by `scan`: the missing one is integrated out with its state."""
 

@@ -83,13 +83,13 @@ def stopped_and_continued(model, name, seed, whole, folder):
     assert run.status == "finished"
 
 
-@pytest.mark.parametrize(("name", "seed"), STOPS[:6])
+@pytest.mark.parametrize(("name", "seed"), STOPS[:3])
 def test_stopped_at_random_moments(model, uninterrupted, tmp_path, name, seed):
     stopped_and_continued(model, name, seed, uninterrupted(name), tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "seed"), STOPS[6:])
+@pytest.mark.parametrize(("name", "seed"), STOPS[3:])
 def test_stopped_at_random_moments_often(model, uninterrupted, tmp_path, name, seed):
     stopped_and_continued(model, name, seed, uninterrupted(name), tmp_path)
 

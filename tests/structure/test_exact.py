@@ -100,6 +100,7 @@ def test_model_choice_by_if():
     assert np.isnan(run.draws["p"][run.draws["poisson"] == 1]).all()
 
 
+@pytest.mark.slow
 def test_change_points_of_a_small_number():
     """0, 1 or 2 steps in a series; where they are is enumerated, heights are Gaussian."""
     y = np.array([0.1, -0.2, 0.3, 1.9, 2.2, 1.8, 0.4])
@@ -133,6 +134,7 @@ def test_change_points_of_a_small_number():
     assert np.isnan(run.draws["height"][run.draws["count"] == 1][:, 1]).all()
 
 
+@pytest.mark.slow
 def test_continuous_draws_that_decide():
     """`if a + 1 > b`, another statement on either side: against quadrature; then one decision within another,
     which a third site makes."""

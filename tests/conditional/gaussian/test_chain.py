@@ -122,6 +122,7 @@ def test_rows_have_the_same_factor(model):
         assert np.isfinite(c.drawn(jax.random.key(0), {}, data).values["x"]).all()
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_steps():
     n = 100_000
     y = np.cumsum(np.random.default_rng(0).normal(size=n))

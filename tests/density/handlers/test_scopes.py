@@ -65,6 +65,7 @@ def test_a_loop_is_conditioned():
     np.testing.assert_allclose(found.density.evaluator({}).full(atom), truth, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_free_path_is_sampled_by_its_gradient():
     def free(y):
         s = numpyro.sample("s", dist.HalfNormal(1.0))

@@ -136,6 +136,7 @@ def test_draws_agree_with_quadrature(case):
         assert np.all((b_draws >= -a_draws) & (b_draws <= a_draws**2))
 
 
+@pytest.mark.slow
 def test_elements_have_ends_of_their_own():
     m = gb.model(vector, np.array([0.5, 1.0]))
     assert m.schedule().text == "NUTS [a b]"

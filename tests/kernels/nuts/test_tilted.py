@@ -74,6 +74,7 @@ def test_the_log_density_is_that_of_the_model_plus_the_jacobian(fn):
                 np.testing.assert_allclose(values[n], c.by_site(u)[n] * share, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_draws_are_those_of_a_grid():
     """As written, chains hardly reach small scales."""
     mu, logs = np.linspace(-400, 20, 4201)[:, None], np.linspace(-1.5, 4.0, 400)

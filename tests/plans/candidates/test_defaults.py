@@ -420,6 +420,7 @@ def test_the_scales_of_many_lines_are_drawn_without_these_though_in_turn_they_ar
     assert [3 < c.measured < 5 for c in rest if c.measured is not None] == [True]
 
 
+@pytest.mark.slow
 def test_counts_without_end_beside_a_support_that_moves():
     """Arrays of sites are chosen for by themselves: what fits them need not fit the sites as written."""
 

@@ -65,6 +65,7 @@ SCHEDULES = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("text", SCHEDULES)
 def test_every_schedule_reaches_the_exact_posterior(text):
     model = gb.model(gmm, jnp.asarray(Y, jnp.float32))

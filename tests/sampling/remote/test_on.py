@@ -195,7 +195,8 @@ def test_the_first_of_two_answers_counts(model, whole, monkeypatch):
     same(run, whole)
 
 
-@pytest.mark.parametrize("answered", [0, 3, 60])
+@pytest.mark.share(3)
+@pytest.mark.parametrize("answered", [3, 0, 60])
 def test_stop_waits_for_nobody(model, whole, monkeypatch, answered):
     """Also before the first answer (a queue of jobs), at the start of chains, and in mid-run."""
     with hung(lambda call: call > answered, monkeypatch) as executor:
@@ -352,6 +353,7 @@ def test_a_run_ends_where_a_worker_is_refused(model, monkeypatch):
         model.sample(on=Here(), **OPTIONS)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("clock", [lambda: -monotonic(), lambda: 3e9 + 1e4 * monotonic()])
 def test_clocks_that_differ_change_nothing(model, whole, monkeypatch, clock):
     monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=clock))
