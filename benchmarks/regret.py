@@ -11,10 +11,11 @@ draws, in processor seconds of all threads. Effective draws (bulk) are those of 
 latent; components that can be renamed are put in order first. What was run is appended to a file, a line a
 schedule, and models that it holds are left out: a run that was broken off goes on. The table holds the
 default against the best candidate in effective draws per processor second, of sampling alone and of the whole
-of a run, planning and compiling included; and for each schedule the counted work of a sweep against its time,
-and predicted times against those of the runs. `--fit` has the worths of `plans/candidates/limits.py` fitted
-to such a file: by least squares of logarithms, each drawn a little towards what it is now, as some of them
-hardly vary. `--planned` runs nothing: it tells what was weighed, and the processor seconds that took.
+of a run, planning and compiling included, where schedules of which a thousandth of all transitions diverged
+count for nothing; and for each schedule the counted work of a sweep against its time, and predicted times
+against those of the runs. `--fit` has the worths of `plans/candidates/limits.py` fitted to such a file: by
+least squares of logarithms, each drawn a little towards what it is now, as some of them hardly vary.
+`--planned` runs nothing: it tells what was weighed, and the processor seconds that took.
 """
 
 import argparse
@@ -27,6 +28,8 @@ from typing import Any
 
 import gibbsite as gb
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 from arviz_stats.base import array_stats
 from gibbsite.plans.candidates.limits import COMPILING, WORTH
 from gibbsite.plans.candidates.promise import Promises
@@ -43,6 +46,8 @@ CHAINS, WARMUP, MOST = 4, 500, 20
 LONG = 60.0
 # How far worths are drawn towards what they are, in standard deviations of a logarithm of the times.
 DRAWN = 0.03
+# The share of divergent transitions from which draws are not those of the posterior, however many they are.
+DIVERGENT = 0.001
 
 
 def worst(run: gb.Run, labels: str | None = None) -> float:
@@ -72,20 +77,25 @@ def measured(model: gb.Model, text: str, labels: str | None, draws: int, seeds: 
     model.sample(draws=50, warmup=WARMUP, chains=CHAINS, schedule=text)
     first = time.process_time() - began
     draws = draws if first < LONG else draws // 4
-    effective, seconds = [], []
+    effective, seconds, diverged = [], [], 0
     for seed in range(1, 1 + seeds):
         began = time.process_time()
         run = model.sample(draws=draws, warmup=WARMUP, chains=CHAINS, schedule=text, seed=seed)
         seconds.append(time.process_time() - began)
         effective.append(worst(run, labels))
+        diverged += sum(run.snapshot().divergences)
     took = float(np.mean(seconds))
     compiled = max(0.0, first - took * (WARMUP + 50) / (WARMUP + draws))
-    return {"draws": draws, "effective": float(np.mean(effective)), "seconds": took, "compiled": compiled}
+    share = diverged / (CHAINS * draws * seeds)
+    found = {"effective": float(np.mean(effective)), "seconds": took, "compiled": compiled}
+    return {"draws": draws, **found, "diverged": share}
 
 
 def run_all(names: list[str], draws: int, seeds: int, to: Path | None) -> None:
     """Run every schedule of the models, and append a line for each to a file, if one is given."""
     held = {json.loads(line)["model"] for line in to.open()} if to and to.exists() else set()
+    # what any run loads and compiles, which would count for the schedule that is run first
+    gb.model(lambda: numpyro.sample("x", dist.Normal(0.0, 1.0))).sample(draws=50, warmup=60, chains=CHAINS)
     for name in (n for n in names if n not in held):
         fn, args = CASES[name]()
         model = gb.model(fn, *args)
@@ -123,25 +133,28 @@ def table(rows: list[dict[str, Any]], long: bool) -> str:
     for name in dict.fromkeys(r["model"] for r in rows):
         mine = [r for r in rows if r["model"] == name]
         chosen = next(r for r in mine if r["chosen"])
+        sound = [r for r in mine if r.get("diverged", 0.0) < DIVERGENT] or mine
         alone = {r["text"]: r["effective"] / r["seconds"] for r in mine}
         wholes = {r["text"]: _whole(r, r["planned"] if r is chosen else 0.0) for r in mine}
-        regret = alone[chosen["text"]] / max(alone.values())
-        whole = wholes[chosen["text"]] / max(wholes.values())
+        best = max((r["text"] for r in sound), key=alone.__getitem__)
+        regret = alone[chosen["text"]] / alone[best]
+        whole = wholes[chosen["text"]] / max(wholes[r["text"]] for r in sound)
         regrets += [(regret, whole)] if len(mine) > 1 else []
-        best = max(alone, key=alone.__getitem__)
         other = "the same" if best == chosen["text"] else f"`{best}`"
         lines.append(
             f"| {name} | `{chosen['text']}` | {other} | {len(mine)} | {alone[chosen['text']]:.0f} "
-            f"| {max(alone.values()):.0f} | {regret:.2f} | {whole:.2f} | {chosen['planned']:.2f} |"
+            f"| {alone[best]:.0f} | {regret:.2f} | {whole:.2f} | {chosen['planned']:.2f} |"
         )
         for r in mine if long else ():
             low, high = r["times"]
             times = f"{low:.1f}–{high:.0f}" if r["tried"] is None else f"{r['tried']:.1f} as tried"
             ran = CHAINS * r["draws"] / r["effective"]
+            diverged = f"; {100 * r['diverged']:.1f} % diverged" if r.get("diverged") else ""
             each = r["seconds"] / (r["draws"] + WARMUP)
+            took = f"compiling {r['compiled']:.1f} s{diverged}"
             lines.append(
                 f"    {r['text']}: {alone[r['text']]:.0f}/s; {r['work'] / 1e3:.0f} thousand operations, "
-                f"{each * 1e6:.0f} µs; time {times}, in the run {ran:.1f}; compiling {r['compiled']:.1f} s"
+                f"{each * 1e6:.0f} µs; time {times}, in the run {ran:.1f}; {took}"
             )
     for what, of in zip(("sampling", "whole runs"), np.array(regrets).T, strict=False):
         few = ", ".join(f"{(of < x).sum()} below {x}" for x in (0.9, 0.5))

@@ -11,7 +11,7 @@ import pytest
 from arviz_stats.base import array_stats
 from gibbsite.errors import ScheduleError
 from gibbsite.plans.candidates import choice
-from gibbsite.plans.candidates.blocking import ties_of
+from gibbsite.plans.candidates.blocking import diverging, ties_of
 from gibbsite.plans.candidates.choice import chosen
 from gibbsite.plans.schedule.parse import parse_schedule
 from scipy.special import polygamma
@@ -70,8 +70,35 @@ def test_what_is_tied_goes_by_gradients_where_a_sweep_in_turn_may_crawl():
     y = (np.cumsum(r.normal(0, 0.3, 80)) + r.normal(0, 1, 80)).astype(np.float32)
     assert gb.model(walk, y).schedule().text == "Eliminate x > NUTS [s o]"
     assert gb.model(pumps, np.full(10, 9.0), np.arange(10)).schedule().text == "Eliminate r > NUTS [a b]"
+
+
+def sparse(X, y, scale, poisson):
+    tau = numpyro.sample("tau", dist.HalfCauchy(1))
+    with numpyro.plate("p", X.shape[1]):
+        lam = numpyro.sample("lam", scale)
+        b = numpyro.sample("b", dist.Normal(0, lam * tau))
+    with numpyro.plate("n", len(y)):
+        rate = X @ b
+        numpyro.sample("y", dist.Poisson(jnp.exp(rate)) if poisson else dist.Normal(rate, 1), obs=y)
+
+
+def test_effects_are_not_moved_with_scales_of_which_few_tell():
+    """Trajectories that move both diverge, unless the scale keeps away from 0; where nothing else can be
+    offered they move both all the same."""
     X = np.random.default_rng(1).normal(size=(60, 6)).astype(np.float32)
-    assert gb.model(lasso, X, X[:, 0]).schedule().text == "Conjugate s2 (*) NUTS [l2 t b]"
+    lassos = gb.model(lasso, X, X[:, 0]).schedule()
+    assert lassos.text == "Conjugate s2 (*) Eliminate b > NUTS [l2 t]"
+    both = next(c for c in lassos.candidates if c.text == "Conjugate s2 (*) NUTS [l2 t b]")
+    assert "Set aside: b has 1 effect for each number of its scale t, and trajec" in str(both)
+    y, together = np.arange(60.0) % 3, ("tau", "lam", "b")
+
+    def model(scale, poisson=False):
+        return gb.model(sparse, X, y, scale, poisson)
+
+    assert model(dist.HalfCauchy(1)).schedule().text == "Eliminate b > NUTS [tau lam]"
+    assert model(dist.HalfCauchy(1), True).schedule().text == "NUTS [tau lam b]"
+    assert diverging(model(dist.HalfCauchy(1), True).density, together)
+    assert not diverging(model(dist.LogNormal(0, 1)).density, together)
 
 
 def rough():

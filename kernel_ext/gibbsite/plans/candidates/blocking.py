@@ -19,16 +19,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.reads.group import unit_of
 from gibbsite.density import Density
+from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.density.known_elements import observed_values
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.kernels.nuts.report import to_be_learnt
 from gibbsite.plans.candidates.alone import stepped
 from gibbsite.plans.candidates.limits import (
     FEW_DECIDED,
+    FEW_EFFECTS,
     FILLED,
     LEAST_TOLD,
     MOST_MISSING,
@@ -43,6 +47,8 @@ _SPREADS = ("scale", "concentration", "covariance_matrix", "precision_matrix", "
 _MATRICES = ("covariance_matrix", "precision_matrix", "scale_tril")
 _SHAPES = ("concentration", "concentration0", "concentration1", "rate")
 """Of gamma and beta distributions: no noise around a location, as data know their ratio far better."""
+_AWAY = ("InverseGamma", "LogNormal", "InverseWishart")
+"""Of positive numbers, with next to no density near 0."""
 _BOUNDED = ("InverseGamma", "LogNormal", "Gamma", "Exponential", "Chi2", "Wishart", "InverseWishart")
 
 
@@ -123,6 +129,21 @@ def within(ties: Iterable[Tie], sites: Collection[str]) -> list[str]:
 def across(ties: Iterable[Tie], sites: Collection[str]) -> list[Tie]:
     """The ties between sites of a block and others."""
     return [t for t in ties if t.site in sites and not {*t.given} <= {*sites}]
+
+
+def diverging(density: Density, sites: Collection[str]) -> str:
+    """Why trajectories that move all of the `sites` will diverge, in words, if they will: fewer effects than
+    `limits.FEW_EFFECTS` for each number of a scale that may be 0, neither of which is integrated out."""
+    for child in location_scales(density).values():
+        for scale in child.scale if child.site in sites else ():
+            site = density.sites[scale]
+            each = size_of(density, [child.site]) / max(1, size_of(density, [scale]))
+            reaches = base_constraint(site.support) is not constraints.real and site.fn_name not in _AWAY
+            if scale in sites and reaches and each < FEW_EFFECTS:
+                some = f"{each:.2g} effect{'s' * (each != 1)}"
+                told = f"{child.site} has {some} for each number of its scale {scale}"
+                return f"{told}, and trajectories that move both diverge"
+    return ""
 
 
 def size_of(density: Density, names: Iterable[str]) -> int:

@@ -19,7 +19,7 @@ from gibbsite.errors import GibbsiteError
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.kernels.learnt.moving import moving_support
 from gibbsite.plans.candidates.alone import each_alone
-from gibbsite.plans.candidates.blocking import Tie, size_of, ties_of
+from gibbsite.plans.candidates.blocking import Tie, diverging, size_of, ties_of
 from gibbsite.plans.candidates.limits import (
     BEAM,
     CLOSE,
@@ -48,7 +48,8 @@ _CASES: tuple[_Case, ...] = tuple(itertools.product((False, True), (False, True)
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A schedule on the scales; `work` and `compiling` are at least that where it is not `derived`."""
+    """A schedule on the scales; `work` and `compiling` are at least that where it is not `derived`, and
+    `diverging` tells why its trajectories will diverge, if they will."""
 
     spec: Spec
     rewrite: str
@@ -58,6 +59,7 @@ class _Weighed:
     most: float
     tie: Tie | None
     derived: bool
+    diverging: str = ""
 
     @property
     def run(self) -> float:
@@ -136,7 +138,9 @@ def chosen(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
     base, promises = each_alone(facts), Promises(facts, ties_of(facts.density))
     scales = _Scales(promises, _offered(promises, base))
     while len(scales.offered) > 1:
-        weighed = scales.weighed()
+        everything = scales.weighed()
+        # what diverges does not reach all of the posterior, however fast it is
+        weighed = [w for w in everything if not w.diverging] or everything
         best, regret = _least_regret(weighed)
         if not best.derived:
             scales.derive(best.spec)
@@ -158,7 +162,7 @@ def chosen(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
             except GibbsiteError as why:
                 scales.turn_down(best.spec, why)
                 continue
-        return best.spec, (*_told(weighed, best, regret, scales), *scales.refused)
+        return best.spec, (*_told(everything, weighed, best, regret, scales), *scales.refused)
     (last, _) = next(iter(scales.offered.values()))
     times = scales.promises.times(last)[:2]
     only = Candidate(str(last), _PLAINEST, times=times, chosen=True, because="nothing else was offered")
@@ -223,7 +227,9 @@ def _weighed(promises: Promises, spec: Spec, rewrite: str) -> _Weighed:
     least, most, tie = promises.times(spec)
     derived = promises.derived(spec)
     found = promises.counted(spec) if derived else promises.least(spec)
-    return _Weighed(spec, rewrite, found.work, compiling(spec, found), least, most, tie, derived)
+    density, moved = promises.facts.density, [u for u in spec.updates if u.kernel in ("NUTS", "HMC")]
+    why = next(filter(None, (diverging(density, u.sites) for u in moved)), "")
+    return _Weighed(spec, rewrite, found.work, compiling(spec, found), least, most, tie, derived, why)
 
 
 def _least_regret(weighed: Sequence[_Weighed]) -> tuple[_Weighed, float]:
@@ -275,8 +281,15 @@ def _to_be_tried(facts: Facts, weighed: Sequence[_Weighed]) -> _Weighed | None:
     return min((w for w in plain if w.tie), key=lambda w: len(w.spec.updates), default=None)
 
 
-def _told(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _Scales) -> list[Candidate]:
-    """The candidates in words and numbers: the chosen first, the others by what they promise."""
+def _told(
+    everything: Sequence[_Weighed],
+    weighed: Sequence[_Weighed],
+    best: _Weighed,
+    regret: float,
+    scales: _Scales,
+) -> list[Candidate]:
+    """All candidates in words and numbers: the chosen one of those `weighed` first, the others by what they
+    promise."""
     out = [
         Candidate(
             str(w.spec),
@@ -287,11 +300,16 @@ def _told(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _S
             w.most if scales.tried and str(w.spec) == scales.tried_text else None,
             "" if w.tie is None else str(w.tie),
             chosen=w is best,
-            because=_decided(weighed, best, regret, scales) if w is best else "",
+            because=_decided(weighed, best, regret, scales) if w is best else _aside(w),
         )
-        for w in weighed
+        for w in everything
     ]
-    return sorted(out, key=lambda c: (not c.chosen, -c.efficiency))
+    aside = {str(w.spec) for w in everything if w.diverging}
+    return sorted(out, key=lambda c: (not c.chosen, c.text in aside, -c.efficiency))
+
+
+def _aside(weighed: _Weighed) -> str:
+    return f"Set aside: {weighed.diverging}" if weighed.diverging else ""
 
 
 def _decided(weighed: Sequence[_Weighed], best: _Weighed, regret: float, scales: _Scales) -> str:

@@ -37,6 +37,10 @@ PATH = 3.5
 # foreseen; 34, 38 (eight states, one datum for each) and 43 (a walk of 80) where as many states as there are
 # data can take all of these from their noise.
 GRADIENT_TIMES, MOST_GRADIENT_TIMES, MOST_UNBOUNDED_TIMES = 1.2, 5.0, 34.0
+# Effects for each number of their scale below which trajectories that move both diverge, where its prior
+# reaches to 0: one 30 to 215 times in 6000 draws of 24 effects, two up to 37, four up to 7, eight never
+# (`python benchmarks/few_effects.py`). Neither coordinate fits, as the scale may be anything.
+FEW_EFFECTS = 4
 # Numbers that are Gaussian together up to which their curvature is looked at (3 s of a processor; a run takes
 # minutes), at how many draws of the rest from the prior, and draws that warm-up learns a metric from.
 MOST_CURVED, PRIOR_STATES, WARM_DRAWS = 1024, 5, 950

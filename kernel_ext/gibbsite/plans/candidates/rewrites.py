@@ -135,8 +135,9 @@ def _held_together(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[se
 
 def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
     """Gradients of what is tied to sites that have an integral, with these integrated out: chains over time,
-    rates under a gamma or a beta prior. Where a slice can do it (`scales_collapsed`), there is no need to."""
-    if next(scales_collapsed(facts, base, ties), None) is not None:
+    rates under a gamma or a beta prior. Where slices can do it (`scales_collapsed`) and leave nothing to
+    gradients, there is no need to."""
+    if any(_gradients(sliced) is None for sliced in scales_collapsed(facts, base, ties)):
         return
     held = {g for t in ties if not t.known for g in t.given}
     meeting = _meeting(ties, _gradients(base))
