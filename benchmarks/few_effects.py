@@ -56,12 +56,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--small", action="store_true", help="one prior, two sizes")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print("| prior of a scale | effects of each | schedule | divergent transitions | sweeps |")
     print("|---|---|---|---|---|")
-    for prior, distribution in PRIORS.items():
-        for size in SIZES:
+    priors = [*PRIORS.items()][: 1 if options.small else None]
+    for prior, distribution in priors:
+        for size in SIZES[: 2 if options.small else None]:
             model = gb.model(groups, distribution, *data(size), size)
             for text in SCHEDULES:
                 diverged, sweeps = [], []

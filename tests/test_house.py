@@ -124,6 +124,46 @@ def test_no_circles_between_files():
     assert not circles, circles
 
 
+def test_files_do_not_import_from_the_package_that_they_are_in():
+    """Where a package imports its files, one of them that two threads import at once, one by the package and
+    one by itself, would wait for the package, and that for it: Python then breaks one of the imports off."""
+    for path in PACKAGE.rglob("*.py"):
+        package = module_name(path).rpartition(".")[0]
+        if not package.partition(".")[2] or path.name == "__init__.py":
+            continue
+        imports = [n for n in ast.parse(path.read_text("utf-8")).body if isinstance(n, ast.ImportFrom)]
+        whole = any(
+            isinstance(n, ast.ImportFrom) for n in ast.parse((path.parent / "__init__.py").read_text()).body
+        )
+        found = [n.lineno for n in imports if n.module == package]
+        assert not (whole and found), f"{path.relative_to(ROOT)}: {found}"
+
+
+IMPORTED = """
+import sys, threading, time
+import gibbsite
+found = []
+def first():
+    found.append(gibbsite.runs())
+def second():
+    from gibbsite.preparing import Preparing
+    found.append(Preparing)
+threads = [threading.Thread(target=t) for t in (first, second)]
+for thread in threads:
+    thread.start()
+    time.sleep(float(sys.argv[1]))
+for thread in threads:
+    thread.join()
+print(len(found))
+"""
+
+
+@pytest.mark.parametrize("apart", ["0", "0.2"])
+def test_two_threads_may_import_at_once(apart):
+    done = subprocess.run([sys.executable, "-c", IMPORTED, apart], capture_output=True, text=True)
+    assert done.stdout == "2\n", done.stderr
+
+
 def test_a_name_means_one_thing_in_its_file():
     """A constant that is set again further down has its second value everywhere, and linters say nothing."""
     for path in (*PACKAGE.rglob("*.py"), *MAGICS.rglob("*.py")):

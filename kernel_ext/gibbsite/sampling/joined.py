@@ -10,9 +10,9 @@ import numpy as np
 from gibbsite.errors import CheckpointError, OptionError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.lazy_import import later
-from gibbsite.sampling import options
 from gibbsite.sampling.hosts import parts_in, without_folder
 from gibbsite.sampling.load import load
+from gibbsite.sampling.options import place_of
 
 xr = later("xarray")
 
@@ -25,7 +25,7 @@ def joined(path: str | Path, drop: Collection[int] = ()) -> Any:
     may be missing. Raises `CheckpointError` where `path` holds no such runs, not those of all hosts, or a
     host without draws, `OptionError` where `drop` names none of them or all.
     """
-    found = {int(p.name[4:]): p for p in parts_in(options.place(path))}
+    found = {int(p.name[4:]): p for p in parts_in(place_of(path))}
     if not found:
         raise CheckpointError(f"{str(path)!r} holds no runs of several hosts; gibbsite.load reads one run")
     left_out = _numbers(drop)

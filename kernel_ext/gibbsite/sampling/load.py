@@ -14,11 +14,13 @@ from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, Schedule
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground import services as above
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.sampling import options, registry
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.resources import shards_here
 from gibbsite.sampling.engines import engine_for
 from gibbsite.sampling.hosts import own_part, parts_in
+from gibbsite.sampling.options import local_folder, place_of
+from gibbsite.sampling.registry import forget
+from gibbsite.sampling.registry import runs as of_this_process
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.watch.results import Results
 from gibbsite.sampling.watch.until import Until
@@ -59,7 +61,7 @@ def load(
     sensible.text("device", device, "cpu")
     if model is not None and not callable(getattr(model, "plan", None)):
         raise ModelError(f"model must be a Model, as gibbsite.model makes it, not {sensible.shown(model)}")
-    where = options.place(path)
+    where = place_of(path)
     if parts_in(where) and not holds_run(where):
         where = own_part(where)
     planned = None if model is None else partial_of(_plan_of, model)
@@ -201,8 +203,8 @@ def runs(folder: str | Path | None = None) -> Runs:
     a warning that names it. Raises `CheckpointError` where there is no such folder.
     """
     if folder is None:
-        return registry.runs()
-    path = options.local_folder("folder", folder)
+        return of_this_process()
+    path = local_folder("folder", folder)
     if not path.is_dir():
         raise CheckpointError(f"there is no folder {str(path)!r}")
     found = Runs()
@@ -212,7 +214,7 @@ def runs(folder: str | Path | None = None) -> Runs:
         except CheckpointError as problem:
             warnings.warn(f"{str(saved.parent)!r} is left out: {problem}", stacklevel=2)
         else:
-            registry.forget(found[-1])  # it is none of this process's
+            forget(found[-1])  # it is none of this process's
     return found
 
 
@@ -236,7 +238,7 @@ def verify(path: str | Path) -> Verified:
 
     Raises `CheckpointError` that names each file which is missing or not as it was written.
     """
-    where = options.place(path)
+    where = place_of(path)
     if isinstance(where, Objects):
         folder = where.fetched()
         with where.told(folder):

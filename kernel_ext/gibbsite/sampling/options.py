@@ -56,7 +56,7 @@ MOST_WARMUP = 1000
 MOST_SEED = 2**63 - 1
 
 
-def warmup(value: Any) -> tuple[int, bool]:
+def warmup_steps(value: Any) -> tuple[int, bool]:
     """The most steps of warm-up, and whether it may end sooner: a whole number, or "auto". Raises
     `OptionError`."""
     if isinstance(value, str):
@@ -66,12 +66,12 @@ def warmup(value: Any) -> tuple[int, bool]:
     return sensible.count("warmup", value, 0), False
 
 
-def folder(value: Any, name: str = "store") -> Path | Objects | None:
+def store_folder(value: Any, name: str = "store") -> Path | Objects | None:
     """A folder to keep a run in, a place in an object store, or None. Raises `OptionError`."""
-    return None if value is None else place(value, name)
+    return None if value is None else place_of(value, name)
 
 
-def place(value: Any, name: str = "path") -> Path | Objects:
+def place_of(value: Any, name: str = "path") -> Path | Objects:
     """A folder or a place in an object store. Raises `OptionError`."""
     return located(name, value) or sensible.a_path(name, local(value)).expanduser()
 

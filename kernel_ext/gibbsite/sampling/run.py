@@ -16,10 +16,10 @@ from gibbsite.diagnostics.predictive.probabilities import probabilities
 from gibbsite.errors import CheckpointError, ModelError, OptionError
 from gibbsite.ground import arguments as sensible
 from gibbsite.kernels.nuts.report import Centring, learnt_centring
-from gibbsite.sampling import options
 from gibbsite.sampling.engine.engine import INPUTS
 from gibbsite.sampling.engine.timing import block_seconds
 from gibbsite.sampling.execution import Execution, Settings
+from gibbsite.sampling.options import place_of
 from gibbsite.sampling.watch.inspection import Looking
 from gibbsite.sampling.watch.until import Until
 from gibbsite.showing import watch
@@ -89,7 +89,7 @@ class Run(Looking):
         While the run goes on, what is complete now is written. Raises `StoreError` where the path is taken
         or cannot be written to, `CheckpointError` before there is anything to save.
         """
-        where = options.place(path)
+        where = place_of(path)
         if self._plan.kernel is None:
             raise ModelError("a run that was loaded without its model is on disk already; copy the folder")
         with self._lock:  # the sampling thread waits at the end of its chunk: state and draws fit

@@ -14,13 +14,25 @@ import jax
 from gibbsite.errors import ArgumentError, nearest
 from gibbsite.ground import arguments as sensible
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.sampling import options
 from gibbsite.sampling.engine.initial import checked_starts
 from gibbsite.sampling.engine.resources import planned
 from gibbsite.sampling.engine.stages import ANALYSING
 from gibbsite.sampling.engines import engine_ahead, engine_for
 from gibbsite.sampling.hosts import Host, this_host
 from gibbsite.sampling.load import kind_of, taken_up
+from gibbsite.sampling.options import (
+    MOST_CHAINS,
+    MOST_SEED,
+    MOST_THIN,
+    again,
+    elsewhere,
+    kept,
+    most_draws,
+    starts,
+    store_folder,
+    warmup_steps,
+    with_probabilities,
+)
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.sampling.watch.until import Until
 from gibbsite.storage.objects import holds_run, store_in
@@ -108,28 +120,28 @@ def made(
         thin=thin,
         keep_warmup=sensible.flag("keep_warmup", keep_warmup),
         chunk=None if chunk is None else sensible.count("chunk", chunk, 1),
-        keep=options.kept(plan, keep),
+        keep=kept(plan, keep),
         shard=sensible.text("shard", shard, "auto"),
-        keep_probs=options.with_probabilities(plan, keep_probs, keep),
+        keep_probs=with_probabilities(plan, keep_probs, keep),
         rescue=sensible.flag("rescue", rescue),
         host=host,
     )
-    most = options.most_draws(max_draws, settings.draws)
+    most = most_draws(max_draws, settings.draws)
     sensible.text("device", device, "cpu")
     sensible.flag("durable", durable)
     target = sensible.text("until", until, "ess>400, rhat<1.01")
     condition = None if target is None else Until.parse(target, settings.chains)
-    path = options.folder(store)
-    options.again(resume, path)
+    path = store_folder(store)
+    again(resume, path)
     given, changing = None, hasattr(plan.origin, "starts")
     if plan.origin is not None and changing:  # a model whose structure changes
         given = plan.origin.starts(settings, init)
-    elif options.starts(init):
-        of_all = checked_starts(plan, settings.all_chains or settings.chains, options.starts(init))
+    elif starts(init):
+        of_all = checked_starts(plan, settings.all_chains or settings.chains, starts(init))
         here = slice(settings.first_chain, settings.first_chain + settings.chains)
         given = {n: v[here] for n, v in of_all.items()}
     if on is not None:
-        options.elsewhere(on, host, shard)
+        elsewhere(on, host, shard)
     engine, place = engine_for(plan, settings, device, on)
     s = settings
     planned(plan, s.chains, s.draws, s.warmup, s.keep_warmup, s.thin, s.keep)
@@ -173,11 +185,11 @@ def settings_for(
     **rest: Any,
 ) -> Settings:
     """What was asked for, checked, for this host's share of the chains. Raises `OptionError`."""
-    all_chains = sensible.count("chains", chains, 1, options.MOST_CHAINS)
+    all_chains = sensible.count("chains", chains, 1, MOST_CHAINS)
     own = this_host(host)
     # in a program of several hosts a plate is divided over all of them, and each has all chains
     first_chain, own_chains = (Host() if rest.get("shard") and host is None else own).share_of(all_chains)
-    most_warmup, auto = options.warmup(warmup)
+    most_warmup, auto = warmup_steps(warmup)
     return Settings(
         draws=sensible.count("draws", draws, 1),
         warmup=most_warmup,
@@ -186,8 +198,8 @@ def settings_for(
         chains=own_chains,
         first_chain=first_chain,
         all_chains=all_chains,
-        seed=sensible.count("seed", seed, 0, options.MOST_SEED),
-        thin=sensible.count("thin", thin, 1, options.MOST_THIN),
+        seed=sensible.count("seed", seed, 0, MOST_SEED),
+        thin=sensible.count("thin", thin, 1, MOST_THIN),
         **rest,
     )
 

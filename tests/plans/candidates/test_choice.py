@@ -72,14 +72,29 @@ def test_what_is_tied_goes_by_gradients_where_a_sweep_in_turn_may_crawl():
     assert gb.model(pumps, np.full(10, 9.0), np.arange(10)).schedule().text == "Eliminate r > NUTS [a b]"
 
 
-def sparse(X, y, scale, poisson):
+def sparse(X, y, scale, family):
     tau = numpyro.sample("tau", dist.HalfCauchy(1))
     with numpyro.plate("p", X.shape[1]):
         lam = numpyro.sample("lam", scale)
         b = numpyro.sample("b", dist.Normal(0, lam * tau))
     with numpyro.plate("n", len(y)):
         rate = X @ b
-        numpyro.sample("y", dist.Poisson(jnp.exp(rate)) if poisson else dist.Normal(rate, 1), obs=y)
+        numpyro.sample("y", family(rate), obs=y)
+
+
+def of_three(g, y):
+    mu, s = numpyro.sample("mu", dist.Normal(0, 2)), numpyro.sample("s", dist.HalfNormal(1))
+    with numpyro.plate("group", 3):
+        a = numpyro.sample("a", dist.Normal(mu, s))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Bernoulli(logits=a[g]), obs=y)
+
+
+FAMILIES = {
+    "normal": lambda rate: dist.Normal(rate, 1),
+    "logistic": lambda rate: dist.Bernoulli(logits=rate),
+    "counts": lambda rate: dist.Poisson(jnp.exp(rate)),
+}
 
 
 def test_effects_are_not_moved_with_scales_of_which_few_tell():
@@ -90,15 +105,18 @@ def test_effects_are_not_moved_with_scales_of_which_few_tell():
     assert lassos.text == "Conjugate s2 (*) Eliminate b > NUTS [l2 t]"
     both = next(c for c in lassos.candidates if c.text == "Conjugate s2 (*) NUTS [l2 t b]")
     assert "Set aside: b has 1 effect for each number of its scale t, and trajec" in str(both)
-    y, together = np.arange(60.0) % 3, ("tau", "lam", "b")
+    y, together = np.arange(60) % 2, ("tau", "lam", "b")
 
-    def model(scale, poisson=False):
-        return gb.model(sparse, X, y, scale, poisson)
+    def model(scale, family):
+        return gb.model(sparse, X, y, scale, FAMILIES[family])
 
-    assert model(dist.HalfCauchy(1)).schedule().text == "Eliminate b > NUTS [tau lam]"
-    assert model(dist.HalfCauchy(1), True).schedule().text == "NUTS [tau lam b]"
-    assert diverging(model(dist.HalfCauchy(1), True).density, together)
-    assert not diverging(model(dist.LogNormal(0, 1)).density, together)
+    half = dist.HalfCauchy(1)
+    assert model(half, "normal").schedule().text == "Eliminate b > NUTS [tau lam]"
+    assert model(half, "logistic").schedule().text == "PolyaGamma b (*) NUTS [tau lam]"
+    assert model(half, "counts").schedule().text == "NUTS [tau lam b]"
+    assert diverging(model(half, "counts").density, together)
+    assert gb.model(of_three, np.arange(12) % 3, y[:12]).schedule().text == "PolyaGamma [s mu a]"
+    assert not diverging(model(dist.LogNormal(0, 1), "normal").density, together)
 
 
 def rough():

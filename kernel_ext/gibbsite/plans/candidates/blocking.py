@@ -131,18 +131,26 @@ def across(ties: Iterable[Tie], sites: Collection[str]) -> list[Tie]:
     return [t for t in ties if t.site in sites and not {*t.given} <= {*sites}]
 
 
-def diverging(density: Density, sites: Collection[str]) -> str:
-    """Why trajectories that move all of the `sites` will diverge, in words, if they will: fewer effects than
-    `limits.FEW_EFFECTS` for each number of a scale that may be 0, neither of which is integrated out."""
+def hardly_told(density: Density, sites: Collection[str]) -> Mapping[str, str]:
+    """Of the `sites`, scales that may be 0 of which fewer than `limits.FEW_EFFECTS` effects tell that are
+    among them too: by name, the effects."""
+    found = {}
     for child in location_scales(density).values():
-        for scale in child.scale if child.site in sites else ():
-            site = density.sites[scale]
-            each = size_of(density, [child.site]) / max(1, size_of(density, [scale]))
+        for name in child.scale if child.site in sites else ():
+            site = density.sites[name]
+            each = size_of(density, [child.site]) / max(1, size_of(density, [name]))
             reaches = base_constraint(site.support) is not constraints.real and site.fn_name not in _AWAY
-            if scale in sites and reaches and each < FEW_EFFECTS:
-                some = f"{each:.2g} effect{'s' * (each != 1)}"
-                told = f"{child.site} has {some} for each number of its scale {scale}"
-                return f"{told}, and trajectories that move both diverge"
+            if name in sites and reaches and each < FEW_EFFECTS:
+                found[name] = child.site
+    return found
+
+
+def diverging(density: Density, sites: Collection[str]) -> str:
+    """Why trajectories that move all of the `sites` will diverge, in words, if they will."""
+    for scale, effects in hardly_told(density, sites).items():
+        each = size_of(density, [effects]) / size_of(density, [scale])
+        told = f"{effects} has {each:.2g} effect{'s' * (each != 1)} for each number of its scale {scale}"
+        return f"{told}, and trajectories that move both diverge"
     return ""
 
 

@@ -190,11 +190,11 @@ def _asked(promises: Promises, candidate: Candidate, legal: Legal) -> Candidate:
 
 def _offered(promises: Promises, base: Spec) -> dict[str, tuple[Spec, str]]:
     """The plainest schedule, and what the rewrites make of it where something is drawn apart from what holds
-    it, by text."""
+    it, or diverges with it, by text."""
     offered: dict[str, tuple[Spec, str]] = {str(base): (base, _PLAINEST)}
     beam = [base]
     home = {n: u for u in base.updates for n in u.everything}
-    held = any(t.most > CLOSE and t.cut_by(home) for t in promises.ties)
+    held = any(t.most > CLOSE and t.cut_by(home) for t in promises.ties) or bool(_diverging(promises, base))
     for name, rewrite in REWRITES.items() if held else ():
         made = _made(rewrite, name, promises, beam)
         for spec in made:
@@ -227,9 +227,13 @@ def _weighed(promises: Promises, spec: Spec, rewrite: str) -> _Weighed:
     least, most, tie = promises.times(spec)
     derived = promises.derived(spec)
     found = promises.counted(spec) if derived else promises.least(spec)
-    density, moved = promises.facts.density, [u for u in spec.updates if u.kernel in ("NUTS", "HMC")]
-    why = next(filter(None, (diverging(density, u.sites) for u in moved)), "")
+    why = _diverging(promises, spec)
     return _Weighed(spec, rewrite, found.work, compiling(spec, found), least, most, tie, derived, why)
+
+
+def _diverging(promises: Promises, spec: Spec) -> str:
+    moved = [u for u in spec.updates if u.kernel in ("NUTS", "HMC")]
+    return next(filter(None, (diverging(promises.facts.density, u.sites) for u in moved)), "")
 
 
 def _least_regret(weighed: Sequence[_Weighed]) -> tuple[_Weighed, float]:

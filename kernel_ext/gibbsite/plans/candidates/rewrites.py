@@ -17,7 +17,7 @@ from gibbsite.conditional.reads.group import unit_of
 from gibbsite.density import Density
 from gibbsite.elimination import eliminable, marginal_of
 from gibbsite.errors import ModelError
-from gibbsite.plans.candidates.blocking import Tie, all_met, size_of
+from gibbsite.plans.candidates.blocking import Tie, all_met, hardly_told, size_of
 from gibbsite.plans.candidates.limits import CLOSE, MOST_DENSE, WORTH
 from gibbsite.plans.schedule.parse import Spec, Update
 from gibbsite.plans.schedule.registry import Facts, find_kernel
@@ -270,8 +270,12 @@ def _gathered(base: Spec, blocks: Mapping[str, Update]) -> Spec:
 def _around(
     facts: Facts, base: Spec, ties: Sequence[Tie], of: Callable[[Tie, Sequence[str]], bool]
 ) -> dict[Update, tuple[str, ...]]:
-    """By update of Gaussian sites, the sites drawn alone that are tied to it in a statement of a kind."""
-    alone, found = {*_alone(base)}, {}
+    """By update of Gaussian sites, the sites drawn alone that are tied to it in a statement of a kind, or by
+    gradients, single numbers of which hardly any effects tell."""
+    last, density = _gradients(base), facts.density
+    told = hardly_told(density, facts.sites) if last and not last.eliminated else ()
+    few = {n for n in told if last and n in last.sites and size_of(density, [n]) == 1}
+    alone, found = {*_alone(base)} | few, {}
     taken: set[str] = set()
     for u in base.updates:
         if u.kernel not in ("Conjugate", "PolyaGamma") or not _all_gaussian(facts, u):
@@ -304,6 +308,6 @@ def _with_outer(base: Spec, outer: Mapping[Update, tuple[str, ...]]) -> Spec:
         if u in outer:
             kernel = "PolyaGamma" if u.kernel == "PolyaGamma" else "Collapsed"
             updates.append(replace(u, kernel=kernel, sites=(*outer[u], *u.sites)))
-        elif not taken & {*u.sites}:
-            updates.append(u)
+        else:
+            updates += u.keeping([n for n in u.everything if n not in taken])
     return Spec(tuple(updates), base.random_scan)
