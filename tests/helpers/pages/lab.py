@@ -176,6 +176,7 @@ class Lab:
             "name => window.jupyterapp.shell.currentWidget?.context?.path === name"
             " && window.jupyterapp.shell.currentWidget.content.activeCell",
             arg=name,
+            timeout=240_000,  # the first notebook of a session, on a crowded machine with empty caches
         )
         self.wait_idle()
         self.kernel = self.page.evaluate(f"() => {_KERNEL}.id")

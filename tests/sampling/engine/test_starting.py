@@ -156,7 +156,7 @@ def test_a_chain_that_is_lost_in_warm_up_goes_on_from_another(monkeypatch):
     x = np.linspace(100, 1500, 12).astype(np.float32)
     y = (40 * np.exp(-x / 500) + RNG(3).normal(size=12)).astype(np.float32)
     made = gb.model(decay, x, y)
-    init = {"k": np.array([-6.0, 15.0, -6.2, 20.0]), "a": np.array([35.0, 0.0, 40.0, 1.0])}
+    init = {"k": np.array([-6.0, 15.0, -6.2, 20.0]), "a": np.array([35.0, -150.0, 40.0, 150.0])}
     options = {"draws": 200, "warmup": 300, "chains": 4, "seed": 1, "schedule": "NUTS [k a]"}
     placed = made.sample(**options, init=init)  # on purpose: they stay, and R-hat speaks
     assert not placed.moves and not placed.verdict.ok
