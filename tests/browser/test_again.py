@@ -16,7 +16,9 @@ def test_a_cell_that_runs_again_shows_its_new_output_and_keeps_no_old_one(lab):
     prepare(lab, "again.ipynb", "%graph mixture\nrun = %sample mixture -n 200 -w 100 -c 2", "1 + 1")
     lab.run_cell(0)
     lab.page.locator(".gb-dash .gb-pill").wait_for()
-    dashboards, graphs = map(int, lab.python(HELD).split())
+    said = lab.python(HELD)
+    assert len(said.split()) == 2, said
+    dashboards, graphs = map(int, said.split())
     for _ in range(2):
         lab.run_cell(0)
         lab.run_cell(1)  # its prompt has a number: the one before it has ended
