@@ -5,12 +5,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from gibbsite.kernels.learnt.centring import learnt
 from gibbsite.kernels.learnt.metric import MOST_RANK, Metric, divergence, fisher_diagonal, low_rank, moments
 from gibbsite.kernels.nuts.block import LearntNUTS
 from gibbsite.kernels.nuts.tuning import raised
-from gibbsite.kernels.nuts.windows import FINAL, LEAST, ring_length, window_ends
+from gibbsite.kernels.nuts.windows import EARLY, EARLY_DEPTH, FINAL, LEAST, ring_length, window_ends
 
 RNG = np.random.default_rng(0)
 
@@ -147,3 +149,13 @@ def test_the_acceptance_aimed_at_rises_where_trajectories_go_astray():
     np.testing.assert_allclose(after(60, [9, 9, 9, 9]), 0.8)  # the metric is to blame
     np.testing.assert_allclose(after(160, one, together=False), [0.8, 0.9, 0.8, 0.8])
     np.testing.assert_allclose(after(160, [9, 9, 9, 9], raises=False), 0.8)  # it was given
+
+
+@pytest.mark.parametrize(
+    ("num_warmup", "done", "depth"),
+    [(500, 0, EARLY_DEPTH), (500, EARLY - 1, EARLY_DEPTH), (500, EARLY, 10), (20, 20, 10), (0, 0, 10)],
+)
+def test_trees_are_short_while_nothing_is_learnt(num_warmup, done, depth):
+    kernel = LearntNUTS(lambda: numpyro.sample("x", dist.Normal()), step_size=1e-5, adapt_step_size=False)
+    state = kernel.init(jax.random.key(0), num_warmup)._replace(i=jnp.int32(done))
+    assert kernel.sample(state, (), {}).num_steps == 2**depth - 1

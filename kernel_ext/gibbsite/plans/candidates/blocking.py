@@ -133,14 +133,16 @@ def across(ties: Iterable[Tie], sites: Collection[str]) -> list[Tie]:
 
 def hardly_told(density: Density, sites: Collection[str]) -> Mapping[str, str]:
     """Of the `sites`, scales that may be 0 of which fewer than `limits.FEW_EFFECTS` effects tell that are
-    among them too: by name, the effects."""
+    among them too, and no data: by name, the effects."""
     found = {}
+    data = [t.atom for t in density.terms if t.origin not in density.latents]
+    by_data = {n for atom in data for n in _latents(density, atom)}
     for child in location_scales(density).values():
         for name in child.scale if child.site in sites else ():
             site = density.sites[name]
             each = size_of(density, [child.site]) / max(1, size_of(density, [name]))
             reaches = base_constraint(site.support) is not constraints.real and site.fn_name not in _AWAY
-            if name in sites and reaches and each < FEW_EFFECTS:
+            if name in sites and reaches and each < FEW_EFFECTS and name not in by_data:
                 found[name] = child.site
     return found
 
