@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
-from playwright.sync_api import BrowserContext, Locator, Page
+from playwright.sync_api import BrowserContext, Error, Locator, Page
 
 from helpers import SCREENSHOTS, TESTS
 
@@ -22,6 +22,35 @@ QUIET = re.compile(
     r"favicon|ResizeObserver loop|lab/extensions/.*schemas|Failed to load resource.*404.*workspaces"
 )
 
+# Open a notebook, and do not wait for ever for what the page may never answer.
+_OPEN = """async ([path, id]) => {
+    const kernel = id ? {id} : undefined
+    const opened = jupyterapp.restored.then(
+        () => jupyterapp.commands.execute('docmanager:open', {path, factory: 'Notebook', kernel})
+    )
+    const late = new Promise((_, reject) => {
+        setTimeout(() => reject(new Error('docmanager:open waits')), 120000)
+    })
+    await Promise.race([opened, late])
+}"""
+# Whether it is there. The launcher may have come to the front after it.
+_OPENED = """name => {
+    const { shell } = window.jupyterapp
+    if (shell.currentWidget?.context?.path !== name) {
+        const opened = [...shell.widgets('main')].find(widget => widget.context?.path === name)
+        if (opened) shell.activateById(opened.id)
+        return false
+    }
+    return shell.currentWidget.content.activeCell
+}"""
+_SHOWN = """() => JSON.stringify({
+    url: location.href,
+    open: [...(window.jupyterapp?.shell?.widgets('main') ?? [])].map(widget => widget.title.label),
+    current: window.jupyterapp?.shell?.currentWidget?.title?.label,
+    ready: window.jupyterapp?.shell?.currentWidget?.context?.isReady,
+    dialogs: [...document.querySelectorAll('.jp-Dialog')].map(dialog => dialog.innerText),
+    visible: document.visibilityState,
+})"""
 _KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
 
 # The cells that most notebooks of the tests begin with: real data, and a mixture of three components.
@@ -160,24 +189,26 @@ class Lab:
         )
 
     def open(self, name: str) -> None:
-        """Open a notebook, on the kernel that the last one had if that is there still, and wait for it."""
-        if not self.page.url.startswith(f"{self.server.url}/lab") or not self.kernel:
-            self.page.goto(f"{self.server.url}/lab?reset")
-            self.page.wait_for_function("() => window.jupyterapp?.commands?.hasCommand('docmanager:open')")
-        self.page.evaluate(
-            """async ([path, id]) => {
-                await jupyterapp.restored
-                const kernel = id ? {id} : undefined
-                await jupyterapp.commands.execute('docmanager:open', {path, factory: 'Notebook', kernel})
-            }""",
-            [name, self.kernel],
-        )
-        self.page.wait_for_function(
-            "name => window.jupyterapp.shell.currentWidget?.context?.path === name"
-            " && window.jupyterapp.shell.currentWidget.content.activeCell",
-            arg=name,
-            timeout=240_000,  # the first notebook of a session, on a crowded machine with empty caches
-        )
+        """Open a notebook, on the kernel that the last one had if that is there still, and wait for it.
+
+        The first notebook of a session has been seen not to come in four minutes, with nothing of Gibbsite's
+        in it yet: the page is read again then, once, and what it showed is said if that does not help.
+        """
+        shown = ""
+        for _ in range(2):
+            if not self.page.url.startswith(f"{self.server.url}/lab") or not self.kernel or shown:
+                self.page.goto(f"{self.server.url}/lab?reset")
+                self.page.wait_for_function(
+                    "() => window.jupyterapp?.commands?.hasCommand('docmanager:open')"
+                )
+            try:
+                self.page.evaluate(_OPEN, [name, self.kernel])
+                self.page.wait_for_function(_OPENED, arg=name, timeout=120_000)
+                break
+            except Error as error:
+                shown += f"{error}\n{self.page.evaluate(_SHOWN)}\n{self.errors}\n"
+        else:
+            raise RuntimeError(f"{name} was not opened:\n{shown}")
         self.wait_idle()
         self.kernel = self.page.evaluate(f"() => {_KERNEL}.id")
 
