@@ -2,12 +2,13 @@
 
 from helpers.pages.lab import prepare
 
+# Counted among ipywidgets' own: `gc.get_objects` takes hold of tuples that other threads are still building,
+# and these then fail with SystemError.
 HELD = """
-import gc
+from ipywidgets.widgets import widget
 from gibbsite.views.run_dashboard import DashboardWidget
 from gibbsite.views.graph.widget import GraphWidget
-gc.collect()
-live = [w for w in gc.get_objects() if isinstance(w, (DashboardWidget, GraphWidget)) and w.comm is not None]
+live = list(widget._instances.values())
 print(sum(isinstance(w, DashboardWidget) for w in live), sum(isinstance(w, GraphWidget) for w in live))
 """
 
