@@ -79,6 +79,34 @@ def test_the_last_line_and_sigterm(tmp_path):
         assert writer(tmp_path / name) is None
 
 
+def test_a_run_that_leaves_waits_for_the_disk_no_more_than_it_must(model, tmp_path, monkeypatch):
+    """Where the process ends, draws are in the journal; a checkpoint of many files is for whoever goes on."""
+    folder = tmp_path / "run"
+    run = model.start(**OPTIONS, store=folder)
+    while run.kept.sampled.steps < 40:
+        pass
+    run._committing.settle()
+    waits, real = [], os.fsync
+    monkeypatch.setattr(run_module, "_STORE_SHARE", 1e-9)
+    monkeypatch.setattr(os, "fsync", lambda file: (waits.append(file), real(file)))
+    run.leave()
+    run.settle(60)
+    assert 1 <= len(waits) <= 4, len(waits)
+    assert run.status == "stopped" and writer(folder) is None
+    steps = run.kept.sampled.steps
+    assert checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] < steps
+    back = gb.load(folder, model=model)
+    assert back.status == "stopped" and back.kept.sampled.steps == steps
+    for name, v in run.draws.items():
+        np.testing.assert_array_equal(back.draws[name], v)
+    back.resume(10)
+    assert checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] == steps + 10
+    run = model.start(**OPTIONS)  # and one that nothing keeps
+    run.leave()
+    run.settle(60)
+    assert run.status == "stopped" and run.resume(5).kept.sampled.steps >= 5
+
+
 def test_sigterm_goes_where_it_would_have_gone():
     came, asked = [], []
     before = signal.signal(signal.SIGTERM, lambda *_: came.append(len(asked)))

@@ -58,6 +58,22 @@ def test_probabilities_are_saved_with_the_run(runs, tmp_path):
         model.sample(keep_probs=True, keep="mu")
 
 
+def test_those_of_a_run_that_went_on_are_of_all_its_draws(tmp_path):
+    """What was kept at an end is not what a run tells that was cut off later."""
+    model = gb.model(mixture, X).eliminate("z")
+    folder = tmp_path / "run"
+    run = model.sample(keep_probs=True, draws=20, warmup=40, chains=2, seed=2, chunk=20, store=folder)
+    run.continue_(10**6)
+    while run.kept.sampled.steps < 60:
+        pass
+    run.leave()
+    run.settle(60)
+    found = gb.load(folder, model=model)
+    mu = found.draws["mu"].reshape(-1, 1).astype(float)
+    p = W * stats.norm.pdf(X[:, None] - mu[..., None] - np.array([0.0, 2.0]))
+    np.testing.assert_allclose(found.probs["z"], (p / p.sum(-1, keepdims=True)).mean(0), atol=1e-5)
+
+
 def test_the_likelihood_of_each_point_without_its_label(runs):
     tree = runs[0].to_datatree(log_likelihood="marginal")
     mu = runs[0].draws["mu"][..., None, None].astype(float)

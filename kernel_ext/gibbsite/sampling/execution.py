@@ -163,7 +163,7 @@ class Execution:
         if init:
             self._place_chains(superchains(plan, init))
         self._saved_centring, self._probs = Centring({}), (0, Probabilities())
-        self._stop = threading.Event()
+        self._stop, self._leaving = threading.Event(), False
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         # and not what the thread says: an interrupt within `join` has Python 3.11 take it for ended
@@ -220,6 +220,12 @@ class Execution:
             yield
         finally:
             self._continuing.release()
+
+    def leave(self) -> None:
+        """Stop because the process ends: draws go to the journal, which needs one wait for the disk, and
+        whoever goes on from there makes a checkpoint of it."""
+        self._leaving = True
+        self._stop.set()
 
     def settle(self, seconds: float) -> None:
         """Wait at most so long for the sampling thread to end; raises nothing of the run's."""
@@ -349,7 +355,7 @@ class Execution:
             self._stages.enter(None)
         try:
             try:
-                if self._status == "failed":  # its draws are as good as before
+                if self._status == "failed" or self._leaving:  # draws are as good as before
                     self._commit(now=True, whole=False)
                 else:
                     notices = (*self._warming.notices(self.centring), *noticed(self.moves))
@@ -538,7 +544,8 @@ class Execution:
     def _beside(self) -> dict[str, np.ndarray]:
         """What a checkpoint holds beside the state of the chains."""
         warm = self._warming.pack(self.kept.steps)
-        return {**self.kept.summaries.pack(), **self._probs[1].pack(), **warm}
+        probs = self._probs[1].pack() if self._probs[0] == self.kept.sampled.steps else {}
+        return {**self.kept.summaries.pack(), **probs, **warm}
 
     def _packed(self) -> Packed:
         # a run that ends before its first step can be loaded, and begins then

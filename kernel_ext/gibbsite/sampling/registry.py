@@ -47,7 +47,7 @@ def _end() -> list[Wait]:
     """Stop what is going; it is waited for until it is on disk."""
     going = [run for run in runs() if run.going]
     for run in going:
-        run.stop()
+        run.leave()
     return [run.settle for run in going]
 
 

@@ -227,18 +227,18 @@ def sample(plan: Plan, *, on_start: Callable[[Run], Any] | None = None, **asked:
     run: Run | None = None
     pressed = False
 
-    def stop() -> bool:
+    def told(end: Callable[[Run], None]) -> bool:
         nonlocal pressed
         if run is not None:
             pressed = True
-            run.stop()
+            end(run)
         return run is not None
 
     def on_interrupt(number: int, frame: Any) -> None:
-        if not stop():
+        if not told(Run.stop):
             raise KeyboardInterrupt
 
-    with termination(stop), interrupts(on_interrupt):
+    with termination(lambda: told(Run.leave)), interrupts(on_interrupt):
         run = made(plan, **known_options(asked))
         try:
             if on_start is not None:
