@@ -93,7 +93,7 @@ def test_elements_that_meet_go_by_colours_or_one_by_one(fn):
     logp = stats.poisson.logpmf(k, 2).sum(1) + MET[fn](k)
     p = np.exp(logp - logp.max())
     p /= p.sum()
-    count = N // 8  # a step looks at all values of every element
+    count = N // 20  # a step looks at all values of every element
     start = k[np.random.default_rng(2).choice(len(k), count, p=p)]
     model = gb.model(fn, 0)
     assert model.schedule().text == "Window k"
