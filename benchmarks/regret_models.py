@@ -26,6 +26,16 @@ def effects(y: Any, noise: float) -> None:
         numpyro.sample("y", dist.Normal(t, noise), obs=y)
 
 
+def studies(y: Any, X: Any, noise: float, scale: Any) -> None:
+    """Effects that covariates tell of, the noise known, a scale that is not conjugate."""
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    tau = numpyro.sample("tau", scale)
+    b = numpyro.sample("b", dist.Normal(0, 2).expand([X.shape[1]])) if X.shape[1] else jnp.zeros(0)
+    with numpyro.plate("J", len(y)):
+        t = numpyro.sample("t", dist.Normal(mu + X @ b, tau))
+        numpyro.sample("y", dist.Normal(t, noise), obs=y)
+
+
 def grouped(g: Any, y: Any, n: int) -> None:
     """Groups of observations, both variances conjugate."""
     mu = numpyro.sample("mu", dist.Normal(0, 10))
@@ -285,6 +295,13 @@ def _effects(J: int, noise: float) -> Built:
     return effects, (y, noise)
 
 
+def _studies(J: int, columns: int, scale: Any) -> Built:
+    r = np.random.default_rng(6)
+    X = r.normal(size=(J, columns)).astype(np.float32)
+    y = X.sum(1) + r.normal(0, 1, J) + r.normal(0, 1, J)
+    return studies, (y.astype(np.float32), X, 1.0, scale)
+
+
 def _grouped(J: int, each: int, sd: float = 1.0, noise: float = 1.0, uneven: bool = False) -> Built:
     r = np.random.default_rng(4)
     share = r.dirichlet(np.full(J, 0.5)) if uneven else np.full(J, 1 / J)
@@ -397,6 +414,10 @@ CASES: dict[str, Callable[[], Built]] = {
         for J in (5, 25, 26, 100, 400)
         for s in (1, 8)
     },
+    "12 studies, HalfCauchy": lambda: _studies(12, 0, dist.HalfCauchy(5.0)),
+    "12 studies, two covariates": lambda: _studies(12, 2, dist.HalfNormal(2.0)),
+    "100 studies, HalfCauchy": lambda: _studies(100, 0, dist.HalfCauchy(5.0)),
+    "1000 studies, HalfNormal": lambda: _studies(1000, 0, dist.HalfNormal(2.0)),
     "28 groups of 5": lambda: _grouped(28, 5),
     "60 groups of 5": lambda: _grouped(60, 5),
     "60 groups of 5, uneven": lambda: _grouped(60, 5, uneven=True),

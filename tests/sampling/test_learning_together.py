@@ -151,7 +151,7 @@ def test_what_has_not_settled_is_told():
 
 
 def test_too_short_a_warm_up_is_told(model):
-    run = model.sample(draws=20, warmup=30, chains=2, seed=0)
+    run = model.sample(draws=20, warmup=30, chains=2, seed=0, schedule=SCHEDULE)
     assert "A warm-up of 30 steps learns a step size and nothing else" in run.advice()
 
 

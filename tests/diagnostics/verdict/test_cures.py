@@ -124,9 +124,9 @@ def test_what_nuts_learns_already_is_not_offered(hierarchy):
     found = cures(ended(hierarchy, "NUTS [mu tau theta]", ["tau"], ["divergences"]))
     # gradients remember longer than predicted: the effects integrated out; smaller steps; more draws
     assert [c.method for c in found] == ["with_schedule", "with_schedule", ""]
-    assert found[0].value == "Eliminate [mu theta] > NUTS tau" and "NUTS(" in found[1].value
+    assert found[0].value == "Collapsed [tau mu theta]" and "NUTS(" in found[1].value
     (only,) = cures(ended(hierarchy, "NUTS [mu tau theta]", ["tau"], rhat=2.5))  # chains that never met
-    assert only.value == "Eliminate [mu theta] > NUTS tau"
+    assert only.value == "Collapsed [tau mu theta]"
 
 
 @pytest.mark.parametrize(

@@ -26,14 +26,23 @@ def schools(scale):
     return gb.model(model, S, Y)
 
 
-def test_a_hierarchy_is_one_block_unless_all_of_it_is_exact():
-    (row,) = schools(dist.HalfCauchy(5)).schedule().rows
-    assert (row.kernel, row.sites) == ("NUTS", ("mu", "tau", "theta"))
-    assert "kept together: theta's location reads mu, its scale reads tau" in row.reason
-    exact = schools(dist.Gamma(1.0, 1.0)).schedule()
-    (row,) = exact.rows  # few effects: their scale is drawn without them
+@pytest.mark.parametrize("prior", [dist.HalfCauchy(5), dist.Gamma(1.0, 1.0)], ids=["any", "conjugate"])
+def test_the_scale_of_effects_of_known_noise_is_drawn_without_them_whatever_its_prior(prior):
+    (row,) = schools(prior).schedule().rows
     assert (row.kernel, row.sites) == ("Collapsed", ("tau", "mu", "theta"))
     assert "tau is sliced with mu and theta integrated out" in row.reason
+
+
+def test_a_hierarchy_is_one_block_unless_its_effects_are_exact():
+    def model(s, y):
+        mu, tau = numpyro.sample("mu", dist.Normal(0, 5)), numpyro.sample("tau", dist.HalfCauchy(5))
+        with numpyro.plate("J", len(y)):
+            theta = numpyro.sample("theta", dist.Normal(mu, tau))
+            numpyro.sample("obs", dist.StudentT(4, theta, s), obs=y)
+
+    (row,) = gb.model(model, S, Y).schedule().rows
+    assert (row.kernel, row.sites) == ("NUTS", ("mu", "tau", "theta"))
+    assert "theta's location reads mu, its scale reads tau" in row.reason
 
 
 def test_the_scale_of_effects_that_say_little_is_drawn_without_them_however_many():

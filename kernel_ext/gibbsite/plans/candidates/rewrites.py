@@ -15,6 +15,7 @@ from gibbsite.conditional.linear.joint import is_gaussian, joint_gaussian
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of
 from gibbsite.density import Density
+from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.elimination import eliminable, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.candidates.blocking import Tie, all_met, hardly_told, size_of
@@ -90,7 +91,7 @@ def switches_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterato
 
 def scales_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
     """Scales of effects, drawn with the effects integrated out; then with the noise of their data."""
-    effects = _around(facts, base, ties, lambda t, block: t.where in block)
+    effects = _around(facts, base, ties, lambda t, block: t.where in block) or _only_scale(facts, base, ties)
     noise = _around(facts, base, ties, lambda t, block: t.where not in block and not t.level)
     if effects:
         yield _with_outer(base, effects)
@@ -286,6 +287,19 @@ def _around(
             found[u] = tuple(mine)
             taken |= {*mine}
     return found
+
+
+def _only_scale(facts: Facts, base: Spec, ties: Sequence[Tie]) -> dict[Update, tuple[str, ...]]:
+    """The scale of Gaussian effects, one number, where gradients would move nothing else. Where they move
+    more, or given Pólya-gamma variates, slices remember for longer than is predicted, up to ten times."""
+    last, scales = _gradients(base), location_scales(facts.density)
+    if last is None or last.eliminated or size_of(facts.density, last.sites) > 1:
+        return {}
+    scale, *others = last.sites
+    of = {t.where for t in ties if t.site == scale and t.where in scales and scale in scales[t.where].scale}
+    exact = [u for u in base.updates if u.kernel == "Conjugate" and of & {*u.sites}]
+    fits = len(exact) == 1 and of <= {*exact[0].sites} and _all_gaussian(facts, exact[0])
+    return {exact[0]: (scale,)} if fits and not others and _outer(facts, scale) else {}
 
 
 def _all_gaussian(facts: Facts, update: Update) -> bool:
