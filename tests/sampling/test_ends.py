@@ -99,8 +99,11 @@ def test_a_run_that_leaves_waits_for_the_disk_no_more_than_it_must(model, tmp_pa
     assert back.status == "stopped" and back.kept.sampled.steps == steps
     for name, v in run.draws.items():
         np.testing.assert_array_equal(back.draws[name], v)
-    back.resume(10)
-    assert checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] == steps + 10
+    # a process that was told to end, and did not, goes on as before
+    run.resume(20)
+    assert checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] == steps + 20
+    back = gb.load(folder, model=model).resume(10)
+    assert back.kept.sampled.steps == steps + 30
     run = model.start(**OPTIONS)  # and one that nothing keeps
     run.leave()
     run.settle(60)

@@ -198,6 +198,7 @@ class Execution:
             if self._store is not None:
                 self._store.claim()
             self._stop.clear()
+            self._leaving = False  # whoever was told to end and did not goes on as before
             self._error = self._message = self._store_error = None
             name = f"gibbsite {self.model_name}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
