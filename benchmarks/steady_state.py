@@ -49,13 +49,13 @@ def judged(draws: dict[str, Any], gradients: float, seconds: float, divergent: i
     return Drawn(ess, rhat, gradients, seconds, divergent)
 
 
-def ours(case: Case, draws: int, schedule: str | None = None) -> Callable[[int], Drawn]:
-    """A run of the default schedule."""
+def ours(case: Case, draws: int) -> Callable[[int], Drawn]:
+    """A run of NUTS on all sites, which is not every model's default: eight schools have no gradients."""
     model = gb.model(case.fn, *case.args)
 
     def run(seed: int) -> Drawn:
         marks: list[tuple[int, float]] = []
-        made = model.start(draws=draws, chains=CHAINS, seed=seed, schedule=schedule)
+        made = model.start(draws=draws, chains=CHAINS, seed=seed, schedule="NUTS *")
         made.subscribe(lambda r: marks.append((r.kept.sampled.steps, time.process_time())))
         made.wait()
         (n, begun), ended = next(m for m in marks if m[0]), next(m for m in marks if m[0] == draws)

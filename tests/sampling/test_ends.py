@@ -39,6 +39,11 @@ while run.kept.sampled.steps < 100:
     pass
 print(run.kept.sampled.steps, flush=True)
 """
+# what Python does last of all: by then there is nothing left to walk through
+LAST = """
+import atexit, gc
+atexit.register(lambda: print(gc.get_freeze_count() > 100_000, flush=True))
+"""
 
 
 def process(*arguments):
@@ -57,7 +62,7 @@ def test_the_last_line_and_sigterm(tmp_path):
     file.write_text(program)
     options = ["--store", str(tmp_path / "waits"), "-n", "10000000", "-w", "10", "-c", "2", "--every", "0.02"]
     command = ["-m", "gibbsite", "sample", f"{file}:model", *options]
-    with process("-c", program + ENDS) as ends, process(*command) as waits:
+    with process("-c", program + LAST + ENDS) as ends, process(*command) as waits:
         assert waits.stdout is not None and ends.stdout is not None
         sampled, lines = {}, []
         for line in waits.stdout:
@@ -70,13 +75,16 @@ def test_the_last_line_and_sigterm(tmp_path):
         out, err = waits.communicate()
         assert waits.returncode == 128 + signal.SIGTERM and "stopped early, draws kept" in out, (out, err)
         assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", line) for line in lines) and not said(err)
-        sampled["ends"] = int(ends.stdout.readline())
-        out, err = ends.communicate()
-        assert ends.returncode == 0 and not said(err), (out, err)
+        steps, frozen = ends.stdout.readlines()
+        sampled["ends"] = int(steps)
+        _, err = ends.communicate()
+        assert ends.returncode == 0 and not said(err) and frozen == "True\n", (frozen, err)
     for name, steps in sampled.items():
         back = gb.load(tmp_path / name)
         assert back.status == "stopped" and back.kept.sampled.steps >= steps >= 100
         assert writer(tmp_path / name) is None
+        whole = checkpoint.read(tmp_path / name)[0]["draws"]["posterior"]["steps"]
+        assert whole < back.kept.sampled.steps  # a checkpoint of all takes longer than the journal
 
 
 def test_a_run_that_leaves_waits_for_the_disk_no_more_than_it_must(model, tmp_path, monkeypatch):
@@ -93,6 +101,7 @@ def test_a_run_that_leaves_waits_for_the_disk_no_more_than_it_must(model, tmp_pa
     run.settle(60)
     assert 1 <= len(waits) <= 4, len(waits)
     assert run.status == "stopped" and writer(folder) is None
+    assert run.verdict.ok == gb.load(folder, model=model).verdict.ok  # it is judged by all its draws
     steps = run.kept.sampled.steps
     assert checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] < steps
     back = gb.load(folder, model=model)

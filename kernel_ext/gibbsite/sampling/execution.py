@@ -223,8 +223,8 @@ class Execution:
             self._continuing.release()
 
     def leave(self) -> None:
-        """Stop because the process ends: draws go to the journal, which needs one wait for the disk, and
-        whoever goes on from there makes a checkpoint of it."""
+        """Stop because the process is about to end: draws go to the journal, which needs one wait for the
+        disk, and whoever goes on from there makes a checkpoint of it."""
         self._leaving = True
         self._stop.set()
 
@@ -356,7 +356,7 @@ class Execution:
             self._stages.enter(None)
         try:
             try:
-                if self._status == "failed" or self._leaving:  # draws are as good as before
+                if self._status == "failed":  # its draws are as good as before
                     self._commit(now=True, whole=False)
                 else:
                     notices = (*self._warming.notices(self.centring), *noticed(self.moves))
@@ -364,7 +364,7 @@ class Execution:
                     self._monitor.measure(self.kept, ended=True)
                     if self.settings.keep_probs and self.kept.sampled.steps:
                         self.probs  # noqa: B018
-                    self._commit(now=True)
+                    self._commit(now=True, whole=not self._leaving)
                 if self._store is not None and self._store_error is None:
                     self._write_results(self._store)
             finally:

@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.collapsed import collapsed_block
+from scipy import stats
 
 RNG = np.random.default_rng(0)
 X = np.linspace(-1.4, 1.2, 9).astype(np.float32)
@@ -145,6 +146,39 @@ def test_a_scale_is_drawn_with_its_effects_integrated_out():
     small = logs > np.quantile(logs, 0.9)
     spread = np.asarray(run.draws["u"] - run.draws["mean"][..., None])[small].std()
     assert spread < 1.5 * np.exp(-0.5 * logs[small]).mean()
+
+
+def known_noise():
+    mean, tau = numpyro.sample("mean", dist.Normal(0, 5)), numpyro.sample("tau", dist.HalfCauchy(5.0))
+    with numpyro.plate("J", 5):
+        u = numpyro.sample("u", dist.Normal(mean, tau))
+        numpyro.sample("y", dist.Normal(u, jnp.array(ERRORS)), obs=jnp.array(EFFECTS_SEEN))
+
+
+EFFECTS_SEEN, ERRORS = np.array([2.0, 0.5, -1.0, 4.0, 1.0]), np.array([1.0, 2.0, 1.5, 1.0, 0.7])
+
+
+def test_a_scale_that_is_not_conjugate_is_that_of_a_grid_and_so_are_its_effects():
+    model = gb.model(known_noise)
+    assert model.schedule().text == "Collapsed [tau mean u]"
+    grid = np.linspace(-12, 8, 4000)  # of log tau
+    data = [np.diag(ERRORS**2 + np.exp(2 * x)) + 25.0 for x in grid]
+    prior = stats.halfcauchy.logpdf(np.exp(grid), scale=5) + grid
+    p = normalised(prior + [stats.multivariate_normal.logpdf(EFFECTS_SEEN, cov=c) for c in data])
+    run = model.sample(draws=2000, warmup=100, chains=4, seed=0)
+    logs, ess = np.log(run.draws["tau"]), run.summary().ess_bulk
+    for f in (lambda x: x, np.tanh, lambda x: (x < -1).astype(float)):
+        mean = p @ f(grid)
+        error = np.sqrt(p @ (f(grid) - mean) ** 2 / ess["tau"])
+        assert abs(f(logs).mean() - mean) < 4.5 * error
+    effects = np.array(
+        [
+            (np.exp(2 * x) * np.eye(5) + 25.0) @ np.linalg.solve(c, EFFECTS_SEEN)
+            for x, c in zip(grid, data, strict=True)
+        ]
+    )
+    error = run.draws["u"].std((0, 1)) / np.sqrt(ess[[f"u[{i}]" for i in range(5)]])
+    assert (np.abs(run.draws["u"].mean((0, 1)) - p @ effects) < 4.5 * error).all()
 
 
 def test_assignments_of_a_mixture_are_left_to_one_pass():

@@ -291,15 +291,17 @@ def _around(
 
 def _only_scale(facts: Facts, base: Spec, ties: Sequence[Tie]) -> dict[Update, tuple[str, ...]]:
     """The scale of Gaussian effects, one number, where gradients would move nothing else. Where they move
-    more, or given Pólya-gamma variates, slices remember for longer than is predicted, up to ten times."""
+    more, or given Pólya-gamma variates, slices remember for longer than is predicted: a horseshoe's global
+    scale for 6 sweeps, logistic ones for 2 to 3.6, and not for 1.2."""
     last, scales = _gradients(base), location_scales(facts.density)
-    if last is None or last.eliminated or size_of(facts.density, last.sites) > 1:
+    if last is None or last.eliminated or len(last.sites) != 1 or size_of(facts.density, last.sites) > 1:
         return {}
-    scale, *others = last.sites
+    (scale,) = last.sites
     of = {t.where for t in ties if t.site == scale and t.where in scales and scale in scales[t.where].scale}
     exact = [u for u in base.updates if u.kernel == "Conjugate" and of & {*u.sites}]
-    fits = len(exact) == 1 and of <= {*exact[0].sites} and _all_gaussian(facts, exact[0])
-    return {exact[0]: (scale,)} if fits and not others and _outer(facts, scale) else {}
+    if len(exact) != 1 or not of <= {*exact[0].sites} or not _all_gaussian(facts, exact[0]):
+        return {}
+    return {exact[0]: (scale,)} if _outer(facts, scale) else {}
 
 
 def _all_gaussian(facts: Facts, update: Update) -> bool:
