@@ -197,8 +197,9 @@ def test_a_chain_of_small_steps_is_right_in_single_precision(fn, order, offset, 
     assert np.max(np.abs(found.std(0) / sd - 1)) * np.sqrt(2 * len(found)) < 5
     assert np.max(lost) < 0.2
     # what 4000 draws do not see: the variances themselves
-    factor = jax.jit(lambda: chain._chained._close({"x": near}, data, held=True, drawn=True)[2].variances())
-    variances = np.asarray(chain._chained.values(factor())["x"], np.float64)
+    draw = chain._chained
+    factor = jax.jit(lambda: draw._solved({"x": near}, data, True, noise=draw._zero)[1].variances())
+    variances = np.asarray(draw.values(factor())["x"], np.float64)
     np.testing.assert_allclose(variances.reshape(-1, 64), np.stack([sd**2] * (near.size // 64)), rtol=5e-3)
 
 

@@ -23,7 +23,7 @@ from gibbsite.conditional.draws.passes import looped
 from gibbsite.conditional.factors.root import lost_by_holding
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.squares import Rows, Squares, squares
-from gibbsite.conditional.gaussian.tridiagonal import Tridiagonal, half_log_det, tridiagonal
+from gibbsite.conditional.gaussian.tridiagonal import Tridiagonal, factored, half_log_det
 from gibbsite.conditional.reads.reduce import exact_product
 from gibbsite.conditional.reads.term_access import batch_axes, index_id
 from gibbsite.conditional.update import Drawn, Update
@@ -78,6 +78,10 @@ class Strung(NamedTuple):
         """The precision's inverse times a vector; with standard Normal `noise`, a draw around that."""
         y = self.chain.forward(b.chain[..., None])
         inner = self.chain.backward(y if noise is None else y + noise.chain[..., None])[..., 0]
+        return self.bordered(b, inner, noise)
+
+    def bordered(self, b: Pieces, inner: Any, noise: Pieces | None = None) -> Pieces:
+        """As `solve`, where that of the chains, given nothing of the border, is `inner`."""
         if not self.border.size:
             return Pieces(inner, b.border)
         left = b.border + jnp.tensordot(b.chain, self.moved, 3)
@@ -241,34 +245,65 @@ class ChainedGaussian(Update):
         Values of the sites themselves, where there are any, only say where the mean is looked for. Where
         `held`, derivatives are those of the determinant alone, of the first order.
         """
-        place, slope, factor = self._close(latents, data, held)
-        move = (jax.tree.map(lax.stop_gradient, factor) if held else factor).solve(slope)
-        return jax.tree.map(jnp.add, place, move), factor
+        return self._solved(latents, data, held)
 
-    def _close(
-        self, latents: Mapping[str, Any], data: Any, held: bool, drawn: bool = False
-    ) -> tuple[Pieces, Pieces, Strung]:
-        """A place from which one step leads to the mean, and nothing is lost to numbers that cancel: what the
-        sites are, where that is known; the slope there, and the factorised precision, without derivatives
-        where it is only `drawn` from."""
-        gradient, zero = self._gradient(latents, data), self._zero
-        curved, dtype, p = _curved(gradient, zero), zero.chain.dtype, zero.border.size
+    def _solved(
+        self, latents: Mapping[str, Any], data: Any, held: bool, noise: Pieces | None = None
+    ) -> tuple[Pieces, Strung]:
+        """As `solved`; with standard Normal `noise`, a draw, without derivatives. One step leads to the mean
+        from wherever it starts: from what the sites are, where that is known, nothing is lost to numbers that
+        cancel."""
 
         def fixed(x: Any) -> Any:
             return jax.tree.map(lax.stop_gradient, x) if held else x
 
-        rows = self._rows(latents, data, zero) if drawn else None
+        gradient, zero = self._gradient(latents, data), self._zero
+        own = {n: jnp.where(jnp.isfinite(latents[n]), latents[n], 0) for n in self.sites if n in latents}
+        known = len(own) == len(self.sites)
+        place = lax.stop_gradient(self.layout.vector(own)) if known else zero
+        rows = None if noise is None else self._rows(latents, data, zero)
+        slope = fixed(gradient(place))
+        move, factor = self._step(_curved(gradient, zero), slope, rows, held, noise, turned=known)
+        if not known:  # what a step from far loses to rounding, the next takes back
+            place = jax.tree.map(jnp.add, place, move)
+            move = fixed(factor).solve(fixed(gradient(place)), noise)
+        return jax.tree.map(jnp.add, place, move), factor
+
+    def _step(
+        self,
+        curved: Callable[[Pieces], Pieces],
+        slope: Pieces,
+        rows: Rows | None,
+        held: bool,
+        noise: Pieces | None,
+        turned: bool,
+    ) -> tuple[Pieces, Strung]:
+        """The step to the mean from where the slope of the log density is `slope`, `turned` by the noise, and
+        the factorised precision: two passes along the chain, one there and one back."""
+
+        def fixed(x: Any) -> Any:
+            return jax.tree.map(lax.stop_gradient, x) if held else x
+
+        zero = self._zero
+        p, dtype = zero.border.size, zero.chain.dtype
         diagonal, below = self._blocks(curved, zero) if rows is None else rows.blocks()
-        chain = tridiagonal(*fixed((diagonal, below)))
+        asked, eye = slope.chain[..., None], jnp.eye(p, dtype=dtype)
+        if p:
+            met = _side_by_side(lambda unit: curved(Pieces(zero.chain, unit)).chain, eye)
+            asked = jnp.concatenate([asked, -jnp.moveaxis(met, 0, -1)], -1)
+        chain, there = factored(*fixed((diagonal, below, asked)))
         lost = _lost_by_coupling(diagonal, below, self.layout.components)
         if rows is not None:
-            chain, lost = self._mended(chain, lost, rows)
-        log_det = half_log_det(diagonal, below, chain) if held else chain.half_log_det
-        moved, border = jnp.zeros((*zero.chain.shape, 0), dtype), jnp.zeros((0, 0), dtype)
+            chain, there, lost = self._mended((chain, there, lost), fixed(asked), rows)
+        if noise is not None and turned:
+            there = there + jnp.pad(noise.chain[..., None], ((0, 0), (0, 0), (0, 0), (0, p)))
+        if held and noise is None:
+            back, *covariances = chain.smoothed(there)
+            log_det = half_log_det(diagonal, below, chain, (covariances[0], covariances[1]))
+        else:
+            back, log_det = chain.backward(there), chain.half_log_det
+        moved, border = back[..., 1:], jnp.zeros((0, 0), dtype)
         if p:
-            eye = jnp.eye(p, dtype=dtype)
-            met = _side_by_side(lambda unit: curved(Pieces(zero.chain, unit)).chain, eye)
-            moved = fixed(-chain.solve(jnp.moveaxis(met, 0, -1)))
 
             def follows(at: tuple[Any, Any]) -> Any:
                 direction, unit = at
@@ -279,12 +314,7 @@ class ChainedGaussian(Update):
             border = jnp.linalg.cholesky((found + found.T) / 2)
             log_det = log_det + jnp.sum(jnp.log(jnp.diagonal(border)))
         factor = Strung(diagonal, below, chain, lost, moved, border, log_det)
-        own = {n: jnp.where(jnp.isfinite(latents[n]), latents[n], 0) for n in self.sites if n in latents}
-        if len(own) == len(self.sites):
-            place = lax.stop_gradient(self.layout.vector(own))
-        else:  # what a step from far loses to rounding, the next takes back
-            place = fixed(factor).solve(fixed(gradient(zero)))
-        return place, fixed(gradient(place)), factor
+        return fixed(factor).bordered(slope, back[..., 0], noise if turned else None), factor
 
     @cached_property
     def _squares(self) -> Squares | None:
@@ -307,29 +337,33 @@ class ChainedGaussian(Update):
             blocks + self._beyond(zero),
         )
 
-    def _mended(self, chain: Tridiagonal, lost: Any, rows: Rows) -> tuple[Tridiagonal, Any]:
-        """The chains' factor and the square of what is lost in it, by rows where the precision's entries lose
-        too much: most lose nothing, and the loop is not entered."""
+    def _mended(
+        self, known: tuple[Tridiagonal, Any, Any], asked: Any, rows: Rows
+    ) -> tuple[Tridiagonal, Any, Any]:
+        """The chains' factor `L`, `L^-1 asked` and the square of what is lost in it, by rows where the
+        precision's entries lose too much: most lose nothing, and the loop is not entered."""
         level = rows.level(self.layout.components)
         own = jnp.sum(jnp.diagonal(rows.blocks()[0], axis1=-2, axis2=-1), axis=0) @ self.layout.components
         error = (_UNITS * jnp.finfo(own.dtype).eps) ** 2 * jnp.max(own / level)
 
         def again(at: Any) -> Any:
             # what does not change in a loop would be computed before it, whether it is entered or not
-            found = Rows(*(jnp.where(at[2], 0.0, x) for x in rows)).factored()
-            right = jnp.all(jnp.isfinite(found.factor)) & (error < lost) & (error >= 0)
-            new = jax.tree.map(partial(jnp.where, right), (found, error), at[:2])
+            found = Rows(*(jnp.where(at[-1], 0.0, x) for x in rows)).factored()
+            right = jnp.all(jnp.isfinite(found.factor)) & (error < at[2]) & (error >= 0)
+            new = jax.tree.map(partial(jnp.where, right), (found, found.forward(asked), error), at[:3])
             return *new, jnp.ones((), bool)
 
         def needed(at: Any) -> Any:
-            return (at[1] > _MOST_LOST) & ~at[2]
+            return (at[2] > _MOST_LOST) & ~at[-1]
 
-        return looped(0, needed, again, (chain, lost, jnp.zeros((), bool)))[:2]
+        return looped(0, needed, again, (*known, jnp.zeros((), bool)))[:3]
 
     def _of_third(self, third: Any, unit: Any, zero: Pieces) -> Pieces:
         """A vector that is `unit` in every third step: what these reach does not overlap."""
-        chosen = jnp.where((jnp.arange(self.layout.steps) % 3 == third)[:, None, None], unit, 0.0)
-        return Pieces(jnp.broadcast_to(chosen, zero.chain.shape), zero.border)
+        chosen = jnp.where((jnp.arange(3) == third)[:, None, None], unit, 0.0)
+        times = -(-self.layout.steps // 3)
+        every = jnp.broadcast_to(chosen, (times, 3, *zero.chain.shape[1:]))
+        return Pieces(every.reshape(-1, *every.shape[2:])[: self.layout.steps], zero.border)
 
     def _beyond(self, zero: Pieces) -> Any:
         """One on the diagonal for places beyond the end of a strand, which meet nothing."""
@@ -353,28 +387,30 @@ class ChainedGaussian(Update):
     def _blocks(self, curved: Callable[[Pieces], Pieces], zero: Pieces) -> tuple[Any, Any]:
         """The precision's blocks on the diagonal and below."""
         layout, width = self.layout, self.layout.width
-        turn = jnp.arange(layout.steps) % 3
+        eye = jnp.eye(width, dtype=zero.chain.dtype)
 
         def columns(third: int) -> Any:
             def column(unit: Any) -> Any:
                 return curved(self._of_third(third, unit, zero)).chain
 
-            return jnp.moveaxis(_side_by_side(column, eye), 0, -1)
+            found = jnp.moveaxis(_side_by_side(column, eye), 0, -1)
+            found = jnp.pad(found, ((0, -layout.steps % 3), *[(0, 0)] * 3))
+            return found.reshape(-1, 3, *found.shape[1:])
 
-        def served(third: Any) -> Any:
-            # by masks and not by numbers: of a gather XLA pulls back one element after another
-            return sum(jnp.where((third == k)[:, None, None, None], found[k], 0.0) for k in range(3))
+        def served(before: int) -> Any:
+            # by their place among three, which a derivative comes back from as fast: of a gather XLA pulls
+            # back one element after another, and masks are computed anew by all that reads them
+            every = jnp.stack([found[(k - before) % 3][:, k] for k in range(3)], 1)
+            return every.reshape(-1, *every.shape[2:])[: layout.steps]
 
-        eye, steps = jnp.eye(width, dtype=zero.chain.dtype), jnp.arange(layout.steps)
         found = [columns(k) for k in range(3)]
-        below = served(jnp.where(steps > 0, (steps - 1) % 3, -1))
-        return served(turn) + self._beyond(zero), below
+        below = served(1)
+        return served(0) + self._beyond(zero), jnp.concatenate([jnp.zeros_like(below[:1]), below[1:]])
 
     def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
-        place, slope, factor = self._close(latents, data, held=True, drawn=True)
         keys = jax.random.split(key) if self.layout.border else (key, key)
-        z = Pieces(*(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, place, strict=True)))
-        draw = jax.tree.map(jnp.add, place, factor.solve(slope, z))
+        z = Pieces(*(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, self._zero, strict=True)))
+        draw, factor = self._solved(latents, data, True, z)
         return Drawn(self.values(draw), factor.rounding(draw))
 
 

@@ -109,9 +109,9 @@ class Squares:
                 return jnp.broadcast_to(found, c.term.shape).reshape(-1)[c.element]
 
             slopes = jax.vmap(jax.vmap(slope))(units)
-            sides = [
-                jnp.select([(c.later - 1 + side) % 3 == k for k in range(3)], list(slopes)) for side in (0, 1)
-            ]
+            # not `jnp.select`, which looks for the first that is true: XLA does that while it compiles
+            third = [np.broadcast_to(np.int32((c.later - 1 + side) % 3), slopes[0].shape) for side in (0, 1)]
+            sides = [jax.lax.select_n(at, *slopes) for at in third]
             row = jnp.concatenate(sides) * jnp.sqrt(2.0 * jnp.abs(weight))
             every.append((jnp.where(weight == 0, 0.0, row).T, -jnp.sign(weight)))
         rows = jnp.concatenate([*(r for r, _ in every), jnp.zeros((1, 2 * width), own.dtype)])

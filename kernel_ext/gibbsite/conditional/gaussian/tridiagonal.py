@@ -63,23 +63,30 @@ class Tridiagonal(NamedTuple):
     def covariances(self) -> tuple[Any, Any]:
         """The covariance of each step, and with the step before it (zero for the first), `[steps, blocks,
         width, width]`."""
+        return self.smoothed(self.factor[..., :0])[1:]
+
+    def smoothed(self, b: Any) -> tuple[Any, Any, Any]:
+        """`L^-T b` and `covariances`, in one pass."""
         # what needs no neighbour is done for all steps at once
         eye = jnp.broadcast_to(jnp.eye(self.factor.shape[-1], dtype=self.factor.dtype), self.factor.shape)
         root = forward(self.factor, eye)
         link = jnp.concatenate([self.link[1:], jnp.zeros_like(self.link[:1])])
         gain = backward(self.factor, _transposed(link))  # what a unit of the next step moves each by
 
-        def step(later: Any, at: Any) -> tuple[Any, Any]:
-            own, gain = at
-            beside = -_product(later, _transposed(gain))
+        def step(later: tuple[Any, Any], at: Any) -> tuple[Any, Any]:
+            spread, x = later
+            own, gain, solved = at
+            beside = -_product(spread, _transposed(gain))
             own = own - _product(gain, beside)
             own = (own + _transposed(own)) / 2
-            return own, (own, beside)
+            solved = solved - _product(gain, x)
+            return (own, solved), (own, beside, solved)
 
-        alone = _product(_transposed(root), root)
-        _, (own, beside) = lax.scan(step, jnp.zeros_like(alone[0]), (alone, gain), reverse=True)
+        alone, solved = _product(_transposed(root), root), backward(self.factor, b)
+        last = jnp.zeros_like(alone[0]), jnp.zeros_like(solved[0])
+        _, (own, beside, solved) = lax.scan(step, last, (alone, gain, solved), reverse=True)
         # `beside` stands at the earlier of its two steps
-        return own, jnp.concatenate([jnp.zeros_like(beside[:1]), beside[:-1]])
+        return solved, own, jnp.concatenate([jnp.zeros_like(beside[:1]), beside[:-1]])
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -94,25 +101,42 @@ def _product(a: Any, b: Any) -> Any:
 def tridiagonal(diagonal: Any, below: Any) -> Tridiagonal:
     """Factorise a precision: `diagonal` and `below` `[steps, blocks, width, width]`, where `below[t]` couples
     step `t` with step `t - 1` and `below[0]` is zero. NaN where it is not positive definite."""
+    return factored(diagonal, below, diagonal[..., :0])[0]
 
-    def step(before: Any, at: Any) -> tuple[Any, Any]:
-        own, b = at
+
+def factored(diagonal: Any, below: Any, b: Any) -> tuple[Tridiagonal, Any]:
+    """The factor `L` of a precision, as `tridiagonal`, and `L^-1 b`, in one pass."""
+
+    def step(before: tuple[Any, Any], at: Any) -> tuple[Any, Any]:
+        factor, solved = before
+        own, b, v = at
         # the factor's block below the diagonal: b L^-T
-        link = _transposed(forward(before, _transposed(b)))
+        link = _transposed(forward(factor, _transposed(b)))
         factor = cholesky(own - _product(link, _transposed(link)))
-        return factor, (factor, link)
+        solved = forward(factor, v - _product(link, solved))
+        return (factor, solved), (factor, link, solved)
 
     eye = jnp.broadcast_to(jnp.eye(diagonal.shape[-1], dtype=diagonal.dtype), diagonal.shape[1:])
-    return Tridiagonal(*lax.scan(step, eye, (diagonal, below))[1])
+    _, (factor, link, solved) = lax.scan(step, (eye, jnp.zeros_like(b[0])), (diagonal, below, b))
+    return Tridiagonal(factor, link), solved
 
 
-def half_log_det(diagonal: Any, below: Any, factor: Tridiagonal) -> Any:
-    """Half the logarithm of the determinant of a precision, whose `factor` is known: with its gradient by the
-    covariances beside the diagonal, in one pass more than the factorisation took.
+def half_log_det(diagonal: Any, below: Any, factor: Tridiagonal, covariances: tuple[Any, Any]) -> Any:
+    """Half the logarithm of the determinant of a precision, whose `factor` and `covariances` are known: with
+    its gradient by these.
 
     The gradient is right forwards and backwards, the value's second derivatives are not there.
     """
-    known = jax.tree.map(lax.stop_gradient, factor)
-    own, beside = known.covariances()
-    moved = [x - lax.stop_gradient(x) for x in (diagonal, below)]  # zero, but for its gradient
-    return known.half_log_det + jnp.sum(own * moved[0]) / 2 + jnp.sum(beside * moved[1])
+    return _half_log_det(diagonal, below, *jax.tree.map(lax.stop_gradient, (factor, covariances)))
+
+
+# not as a sum with what is zero but for its gradient: XLA would compute that anew in the sum
+@jax.custom_jvp
+def _half_log_det(diagonal: Any, below: Any, factor: Tridiagonal, covariances: tuple[Any, Any]) -> Any:
+    return factor.half_log_det
+
+
+@_half_log_det.defjvp
+def _slope(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    own, beside = primals[3]
+    return _half_log_det(*primals), jnp.sum(own * tangents[0]) / 2 + jnp.sum(beside * tangents[1])
