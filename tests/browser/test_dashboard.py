@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from helpers.pages.lab import prepare
 
 LONG = "run = %sample mixture --draws 1000000 --warmup 300 --chains 4 --seed 0"
@@ -211,6 +212,7 @@ few.dashboard()
 """
 
 
+@pytest.mark.slow
 def test_advice_and_time_by_block(lab):
     prepare(lab, "advice.ipynb", SHORT)
     lab.run_cell(0)

@@ -80,6 +80,7 @@ def expected(run, counties=("Cob", "Ada")):
     return np.stack([first, last], 1), d["s"][:, None] ** 2
 
 
+@pytest.mark.slow
 def test_tables_of_either_kind_keep_codes_dates_and_rows(run):
     mean, var = expected(run)
     p = run.predict(new_rows())

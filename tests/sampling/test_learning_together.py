@@ -83,6 +83,7 @@ def test_the_order_of_chains_is_nothing_to_learn_from(model):
     np.testing.assert_allclose(ahead.potential_energy, behind.potential_energy[::-1], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_chains_that_do_not_pool_differ(model):
     run = model.sample(**{**OPTIONS, "draws": 1}, schedule="NUTS(pooled=False) [mu tau theta]")
     tuning = run._state.block_states[0].tuning
@@ -131,6 +132,7 @@ def test_its_end_does_not_depend_on_stops(model, settled, tmp_path, before):
     same(gone_on_with(model, tmp_path / "run", moment, **AUTO), settled)
 
 
+@pytest.mark.slow
 def test_what_has_not_settled_is_told():
     def apart(y):
         both = dist.MixtureSameFamily(dist.Categorical(np.ones(2) / 2), FAR)

@@ -102,6 +102,7 @@ def chain(n):
     return Tape("chain", tuple(records))
 
 
+@pytest.mark.slow
 def test_questions_about_a_hundred_thousand_records():
     """Anything quadratic in the length would take hours here."""
     tape = chain(100_000)

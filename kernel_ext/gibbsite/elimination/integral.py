@@ -52,7 +52,8 @@ class IntegralMarginal(Marginal):
         self.tables = TableMarginal(density, rest) if rest else None
         self.gone = "summed and integrated out" if discrete else "integrated out"
         try:
-            self.messages: tuple[Message, ...] = messages_of(density, smooth)
+            found = messages_of(density, smooth)
+            self.messages: tuple[Message, ...] = tuple(m.whole() for m in found) if self.tables else found
         except Refused as why:
             raise ModelError(str(why)) from why
         self._values = list(itertools.product(*(range(self._count(u)) for u in self.listed)))
@@ -138,8 +139,18 @@ class IntegralMarginal(Marginal):
         else:
             # an exposure of zero adds log 0 times no count, whose slope would not be a number
             density = guarded(self.density)
-            found = summed_terms(density, places, data, at_distances(self.density, apart or {})) - total
+            given, without = at_distances(self.density, apart or {}), self._closed
+            found = summed_terms(density, places, data, given, without) - total
         return _possible(found)
+
+    @property
+    def _closed(self) -> frozenset[str]:
+        return frozenset(n for m in self.messages for n in m.closed)
+
+    def _with_constants(self, latents: Latents, data: Any) -> Any:
+        place = jax.lax.stop_gradient({**self._packed(latents), **self.settled_at(latents, data)})
+        known = sum((m.counted(place, data) for m in self.messages), start=jnp.zeros(()))
+        return super()._with_constants(latents, data) - jax.lax.stop_gradient(known)
 
     def _of_each(self, rest: Latents, data: Any, apart: Latents | None = None, held: bool = True) -> Any:
         """Of all joint values of the listed sites, `[values]`."""

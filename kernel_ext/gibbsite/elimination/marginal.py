@@ -1,7 +1,7 @@
 """The density of what is left of a model when some of its sites are eliminated, and the way back to them."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -166,15 +166,20 @@ class Marginal(Update):
 
 
 def summed_terms(
-    density: Density, latents: Latents, data: Any, given: Mapping[Any, Any] | None = None
+    density: Density,
+    latents: Latents,
+    data: Any,
+    given: Mapping[Any, Any] | None = None,
+    without: Collection[str] = (),
 ) -> Any:
     """The sum of a density's terms, those of moving supports among them, at complete latent values: a scalar.
 
-    `given` are values of variables that are known better than by computing them.
+    `given` are values of variables that are known better than by computing them, `without` the statements
+    whose own density is left out.
     """
     ev = density.evaluator(latents, data)
     ev.give(given or {})
-    return summed((*density.terms, *density.bounds), ev)
+    return summed((*(t for t in density.terms if t.origin not in without), *density.bounds), ev)
 
 
 def units_of(density: Density, sites: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], Density]:

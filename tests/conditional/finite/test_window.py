@@ -87,7 +87,7 @@ MET = {
 }
 
 
-@pytest.mark.parametrize("fn", MET, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fn", [pytest.param(f, marks=pytest.mark.slow) if f is totalled else f for f in MET])
 def test_elements_that_meet_go_by_colours_or_one_by_one(fn):
     k = np.stack(np.meshgrid(*[np.arange(14)] * 3, indexing="ij"), -1).reshape(-1, 3)
     logp = stats.poisson.logpmf(k, 2).sum(1) + MET[fn](k)

@@ -73,6 +73,7 @@ def test_a_change_point_is_drawn_with_its_lines_integrated_out():
     assert np.max(np.abs(lines.mean(0) - mean) / sd) * np.sqrt(mine.sum()) < 4.5
 
 
+@pytest.mark.slow
 def test_indicators_are_swept_with_their_coefficients_integrated_out():
     configurations = list(itertools.product([0, 1], repeat=3))
     log = []

@@ -91,7 +91,9 @@ def posterior(model, points=161, reach=7.0):
     return out
 
 
-@pytest.mark.parametrize("name", ["binomial", "negative binomial", "weighed"])
+@pytest.mark.parametrize(
+    "name", ["binomial", "negative binomial", pytest.param("weighed", marks=pytest.mark.slow)]
+)
 def test_the_posterior_is_that_of_quadrature(name):
     model = gb.model(CERTIFIED[name][0])
     run = model.sample(schedule="PolyaGamma [a b]", draws=2000, warmup=100, chains=4, seed=0)

@@ -94,7 +94,9 @@ def two_tails(y):
         numpyro.sample("y", dist.StudentT(5.0, x, jnp.exp(2 * jnp.tanh(2 * s) - 2)), obs=y)
 
 
-@pytest.mark.parametrize(("fn", "told"), [(two_widths, "NUTS [s x]"), (two_tails, None)])
+@pytest.mark.parametrize(
+    ("fn", "told"), [pytest.param(two_widths, "NUTS [s x]", marks=pytest.mark.slow), (two_tails, None)]
+)
 def test_a_mode_that_is_narrow_where_a_mixture_says_so_is_found(fn, told):
     """No start comes near it; every chain was in the other one, and that was called converged."""
     run = gb.model(fn, RNG(0).normal(0, 1, 10).astype(np.float32)).sample(draws=400, seed=0, schedule=told)

@@ -131,6 +131,7 @@ def test_a_mode_far_above_is_looked_at_beyond_a_ridge_however_low():
         assert (run.draws["mu"] < -3).any()
 
 
+@pytest.mark.slow
 def test_a_wide_mode_is_not_thrown_away():
     m = gb.model(two_widths, RNG(0).normal(0, 1, 10).astype(np.float32))
     looked = 0

@@ -189,6 +189,7 @@ def test_components_in_order_have_no_other_labelling():
     assert model.posterior and one_labelling(model.plan(), kept(model)) == []
 
 
+@pytest.mark.slow
 def test_a_run_in_one_labelling_says_so_and_what_helps():
     start = {"mu": np.tile(np.float32([-2.0, 2.0]), (4, 1))}
     model = gb.model(beta, y=Y[:15])

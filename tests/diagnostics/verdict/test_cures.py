@@ -302,6 +302,7 @@ def apart():
     numpyro.sample("y", dist.Normal(x[0], 50.0), obs=0.0)
 
 
+@pytest.mark.slow
 def test_chains_in_different_modes_are_offered_replicas_that_cross():
     m = gb.model(apart)
     init = {"x": np.repeat(np.float32([-2, 2, -2, 2])[:, None], 2, axis=1)}

@@ -42,6 +42,7 @@ def test_labels_weights_and_masks():
     assert tree.attrs["log_likelihood_given"].endswith("z is summed out")
 
 
+@pytest.mark.slow
 def test_the_error_of_a_run_s_length_is_that_of_other_seeds():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0, 3))

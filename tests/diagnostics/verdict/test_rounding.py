@@ -4,6 +4,7 @@ import gibbsite as gb
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pytest
 
 
 def level(y, prior):
@@ -22,6 +23,7 @@ def test_a_mean_that_is_known_to_more_figures_than_there_are():
     assert near.verdict.ok, near.verdict
 
 
+@pytest.mark.slow
 def test_the_diagonal_of_a_correlation_matrix_is_one_but_for_rounding():
     def correlated(y):
         rho = numpyro.sample("rho", dist.LKJ(3, 2.0))

@@ -94,6 +94,7 @@ def test_eliminate_makes_the_schedule(model):
     assert eliminated.condition(z=1).schedule().text == "Window k (*) NUTS [shift tau]"
 
 
+@pytest.mark.slow
 def test_a_loop_of_sites_is_summed_out_as_one_array():
     def looped(x):
         p = numpyro.sample("p", dist.Beta(1, 1))

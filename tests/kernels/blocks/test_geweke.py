@@ -156,7 +156,7 @@ COMPOSED = [
     (normal_gamma, "random: 2 x Conjugate tau (*) HMC(step_size=.3, num_steps=4, adapt_step_size=False) m"),
     (effects, None),
     (switched, "Collapsed [k a b] (*) Conjugate tau"),
-    (logits, "PolyaGamma [tau mean u]"),
+    pytest.param(logits, "PolyaGamma [tau mean u]", marks=pytest.mark.slow),
     pytest.param(effects, "Conjugate tau (*) Conjugate [u slope] (*) Slice mean", marks=pytest.mark.slow),
     (mixture, f"Eliminate z > NUTS{OPTIONS['NUTS'].replace('4', '2')} [w mu]"),
     pytest.param(hmm, f"Eliminate s > NUTS{OPTIONS['NUTS']} [P m]", marks=pytest.mark.slow),

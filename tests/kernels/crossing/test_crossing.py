@@ -221,7 +221,10 @@ def spammers(y):
 LABELS = np.array([[0, 0, 0, 0, 0, 0], [2, 2, 1, 2, 1, 2], [1, 1, 1, 0, 1, 0], [2, 1, 1, 1, 2, 2]] * 3)
 
 
-@pytest.mark.parametrize(("model", "y"), [(free, 0.5), (known, Y), (apart, Y), (spammers, LABELS)])
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [(free, 0.5), (known, Y), (apart, Y), pytest.param(spammers, LABELS, marks=pytest.mark.slow)],
+)
 def test_what_may_move_is_left_alone(model, y):
     assert "Crossing" not in gb.model(model, y).schedule().text
 

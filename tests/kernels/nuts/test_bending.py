@@ -78,6 +78,7 @@ def test_a_normal_logarithm_is_left_alone():
     np.testing.assert_array_equal(written, used)
 
 
+@pytest.mark.slow
 def test_a_run_bends_the_scale_of_a_hierarchy_and_tells():
     options = {"draws": 10, "warmup": 150, "chains": 4, "seed": 0, "schedule": "NUTS [mu tau theta]"}
     told = gb.model(eight_schools, ERROR, EFFECT).sample(**options).centring

@@ -116,6 +116,7 @@ def test_every_mode_is_seen_as_often_as_it_weighs(fn):
     assert np.abs(below.mean((0, 1)) - share).max() < 0.04
 
 
+@pytest.mark.slow
 def test_a_narrow_mode_of_coins_that_say_little_is_seen():
     """With labels summed out. Of runs whose chains trajectories alone move, most are not converged after as
     many draws, and one in ten that says it is has seen a third of the narrow mode's mass."""

@@ -117,6 +117,7 @@ def agrees(run, y):
     assert abs(wide.mean() - 2) < 0.05 and abs(wide.std() - 0.5) < 0.04
 
 
+@pytest.mark.slow
 def test_chains_cross_between_modes_of_different_widths():
     m = gb.model(modes, 0.3)
     run = m.sample(draws=1500, warmup=300, seed=0, schedule="Tempered(NUTS [x g])", init=INIT)

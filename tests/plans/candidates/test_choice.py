@@ -63,6 +63,7 @@ def lasso(X, y):
     numpyro.sample("y", dist.Normal(X @ b, jnp.sqrt(s2)), obs=y)
 
 
+@pytest.mark.slow
 def test_what_is_tied_goes_by_gradients_where_a_sweep_in_turn_may_crawl():
     """Of 8000 draws in turn 426, 1058 and 2482 are effective; by gradients 5303 and 7249, with what has an
     integral integrated out, and 7146."""

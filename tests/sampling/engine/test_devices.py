@@ -193,6 +193,7 @@ def devices(tmp_path_factory):
     return said(DEVICES, folder, XLA_FLAGS="--xla_force_host_platform_device_count=4")
 
 
+@pytest.mark.slow
 def test_chains_are_dealt_out_over_devices(devices):
     found = devices["chains"]
     assert "4 chains over 4 of 4 devices" in found["device"]

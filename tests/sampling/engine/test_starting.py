@@ -220,6 +220,7 @@ def occupied(x, seen):
         numpyro.sample("seen", dist.Bernoulli((p * z)[:, None]).expand(seen.shape).to_event(1), obs=seen)
 
 
+@pytest.mark.slow
 def test_no_slope_at_the_first_values_is_no_end():
     rng = RNG(4)
     seen = (rng.random((40, 6)) < 0.5 * (rng.random((40, 1)) < 0.6)).astype(int)

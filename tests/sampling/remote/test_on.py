@@ -316,6 +316,7 @@ def test_a_process_that_hangs_costs_one_chunk_four_pieces_time(model, whole, mon
     assert pieces.IDLE <= late[1] < pieces.LATE + 1 + 3 and late[0] < 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_forked_has_a_process_of_its_own(whole, monkeypatch):
     monkeypatch.setattr(worker, "_forked", True)
     try:

@@ -48,6 +48,7 @@ def starts(chains, groups, spread=1.0):
     return {"m": at, "s": np.exp(0.3 * at)}
 
 
+@pytest.mark.slow
 def test_many_short_chains_converge_by_superchains(tmp_path):
     model = gb.model(normal, Y)
     run = model.sample(chains=64, draws=24, warmup=100, seed=0, init=starts(64, 4))

@@ -60,8 +60,8 @@ class ConjugateConditional(Conditional):
             reason += f"; limited by the values of {', '.join(dict.fromkeys(m.of for m in limits))}"
         super().__init__(density, site, reason, f"one pass over {n} term elements")
 
-    def _stats(self, latents: Mapping[str, Any], data: Any) -> dict[Key, Any]:
-        return statistics(self.density, self.site, self.support.domain, latents, data, self.assumed)
+    def _stats(self, latents: Mapping[str, Any], data: Any, **owed: Any) -> dict[Key, Any]:
+        return statistics(self.density, self.site, self.support.domain, latents, data, self.assumed, **owed)
 
     def _bounds(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         read = self.density.evaluator({n: v for n, v in latents.items() if n != self.site}, data)
@@ -87,6 +87,15 @@ class ConjugateConditional(Conditional):
         """The coefficients of the statistics by their keys, each of the site's shape."""
         shape = self.density.sites[self.site].shape
         return {k: jnp.broadcast_to(v, shape) for k, v in self._stats(latents, data).items()}
+
+    def prior_and_others(self, latents: Mapping[str, Any], data: Any) -> tuple[dict[Key, Any], ...]:
+        """As `statistics_at`, of the site's own statement, and of all others."""
+        shape = self.density.sites[self.site].shape
+        found = (
+            self._stats(latents, data, owed=lambda origin: origin == self.site),
+            self._stats(latents, data, owed=lambda origin: origin != self.site),
+        )
+        return tuple({k: jnp.broadcast_to(v, shape) for k, v in stats.items()} for stats in found)
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Coefficients of the statistics, each of the site's shape, by the statistic's name."""

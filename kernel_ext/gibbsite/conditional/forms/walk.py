@@ -208,8 +208,10 @@ def statistics(
     latents: Mapping[str, Any],
     data: Any,
     assumed: Assumed | None = None,
+    owed: Callable[[str], bool] = lambda origin: True,
 ) -> dict[Key, Any]:
-    """Coefficient of each statistic of `site` in the log density, summed onto the site's elements.
+    """Coefficient of each statistic of `site` in the log density, summed onto the site's elements: of the
+    terms that are `owed` to such origins.
 
     Arrays broadcast against the site's shape. Pure; raises `Refused`.
     """
@@ -222,6 +224,8 @@ def statistics(
     forms = FormEvaluator(density, site, domain, others, assumed)
     totals: dict[Key, Any] = {}
     for term, accesses in density.terms_of(site):
+        if not owed(term.origin):
+            continue
         found = None
         try:
             form = forms.value(term.atom, term.origin)

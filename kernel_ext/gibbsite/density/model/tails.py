@@ -1,16 +1,33 @@
-"""Truncated normals whose densities hold where hardly anything of the normal is left.
+"""Distributions whose densities hold where NumPyro's lose their digits.
 
-NumPyro takes the logarithm of what is left, which underflows 13 standard deviations out in single precision
-and 37 in double: the density is infinite there. Under vague scales a seventh of a posterior can be beyond.
+Truncated normals: NumPyro takes the logarithm of what is left of the normal, which underflows 13 standard
+deviations out in single precision and 37 in double: the density is infinite there. Under vague scales a
+seventh of a posterior can be beyond.
+
+Counts that are beta–binomial, gamma–Poisson and their like, betas and Dirichlets, and Student's t: where
+units are nearly alike, or nearly normal, their concentration goes to thousands and millions, and logarithms
+of gamma functions of it leave a rounding of .3 to 500 nats in a sum of eighteen data. See `ground/rising.py`.
 """
 
 import copy
 import math
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
-from jax.scipy.special import ndtr
-from numpyro.distributions import Normal
+from jax.nn import softplus
+from jax.scipy.special import gammaln, ndtr
+from numpyro.distributions import (
+    BetaBinomial,
+    BetaNegativeBinomial,
+    Dirichlet,
+    DirichletMultinomial,
+    Distribution,
+    GammaPoisson,
+    NegativeBinomialLogits,
+    Normal,
+    StudentT,
+)
 from numpyro.distributions.truncated import (
     LeftTruncatedDistribution,
     RightTruncatedDistribution,
@@ -19,7 +36,10 @@ from numpyro.distributions.truncated import (
 from numpyro.distributions.util import validate_sample
 from numpyro.primitives import Messenger
 
-_PARTS = ("base_dist", "_component_distribution")
+from gibbsite.ground.rising import log_beta, log_beta_ratio, log_rising
+from gibbsite.programs.jaxpr.compat import is_traced
+
+_PARTS = ("base_dist", "_component_distribution", "_dirichlet")
 # Squares of more are rounded by more than .03 in single precision; and bounds may be infinite.
 _FAR = 1e3
 # Beyond, five terms of the series leave out 1e-8 of the tail.
@@ -84,12 +104,91 @@ _OURS = {
 }
 
 
+def _choose(n: Any, k: Any) -> Any:
+    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+
+
+def _gamma_poisson(d: Any, value: Any) -> Any:
+    k, a, rate = (jnp.asarray(x, jnp.result_type(float)) for x in (value, d.concentration, d.rate))
+    # not by `1 + 1 / rate`, which has the digits of 1
+    return log_rising(a, k) - gammaln(k + 1) - a * jnp.log1p(1 / rate) - k * jnp.log1p(rate)
+
+
+def _negative_binomial_logits(d: Any, value: Any) -> Any:
+    k, n = (jnp.asarray(x, jnp.result_type(float)) for x in (value, d.total_count))
+    return log_rising(n, k) - gammaln(k + 1) - n * softplus(d.logits) - k * softplus(-d.logits)
+
+
+def _beta_binomial(d: Any, value: Any) -> Any:
+    k = jnp.asarray(value, jnp.result_type(float))
+    a, b, k, rest = jnp.broadcast_arrays(d.concentration1, d.concentration0, k, d.total_count - k)
+    return _choose(d.total_count, value) + log_beta_ratio(jnp.stack([a, b], -1), jnp.stack([k, rest], -1))
+
+
+def _beta_negative_binomial(d: Any, value: Any) -> Any:
+    k, n = jnp.broadcast_arrays(jnp.asarray(value, jnp.result_type(float)), jnp.asarray(d.n, float))
+    a, b, k, n = jnp.broadcast_arrays(d.concentration1, d.concentration0, k, n)
+    ratio = log_beta_ratio(jnp.stack([a, b], -1), jnp.stack([k, n], -1))
+    return log_rising(n, k) - gammaln(k + 1) + ratio
+
+
+def _dirichlet_multinomial(d: Any, value: Any) -> Any:
+    k = jnp.asarray(value, jnp.result_type(float))
+    orders = gammaln(jnp.sum(k, -1) + 1) - jnp.sum(gammaln(k + 1), -1)
+    return orders + log_beta_ratio(d.concentration, k)
+
+
+def _dirichlet(d: Any, value: Any) -> Any:
+    return jnp.sum(jnp.log(value) * (d.concentration - 1.0), -1) - log_beta(d.concentration)
+
+
+def _student(d: Any, value: Any) -> Any:
+    apart = (value - d.loc) / d.scale
+    constant = log_rising(0.5 * d.df, 0.5) - 0.5 * jnp.log(math.pi * d.df) - jnp.log(d.scale)
+    return constant - 0.5 * (d.df + 1.0) * jnp.log1p(apart**2 / d.df)
+
+
+# by the class whose density it is: the parameter that may be large where it is not known beforehand
+_LARGE = {
+    GammaPoisson: ("concentration", _gamma_poisson),
+    NegativeBinomialLogits: ("total_count", _negative_binomial_logits),
+    BetaBinomial: ("concentration1", _beta_binomial),
+    BetaNegativeBinomial: ("concentration1", _beta_negative_binomial),
+    DirichletMultinomial: ("concentration", _dirichlet_multinomial),
+    Dirichlet: ("concentration", _dirichlet),
+    StudentT: ("df", _student),
+}
+
+
+@cache
+def _better(kind: type) -> tuple[str, type] | None:
+    """The parameter that may be large, and the class with the density that holds there; None for others."""
+    found = next((v for k, v in _LARGE.items() if kind.log_prob is k.log_prob), None)
+    if found is None:
+        return None
+    parameter, density = found
+
+    class Held(kind):  # type: ignore[misc, valid-type]
+        @validate_sample
+        def log_prob(self, value: Any, intermediates: Any = None) -> Any:
+            """The log density at a value, shape `batch_shape` broadcast with the value's."""
+            return density(self, value)
+
+    Held.__name__ = Held.__qualname__ = kind.__name__
+    return parameter, Held
+
+
 def held_in_tails(fn: Any) -> Any:
-    """A distribution with the same density, of which the truncated normals that it is made of hold in tails;
-    itself where there are none."""
+    """A distribution with the same density, of which the parts that lose their digits hold; itself where
+    there are none."""
     if type(fn) in _OURS and type(fn.base_dist) is Normal:
         out = copy.copy(fn)
         out.__class__ = _OURS[type(fn)]
+        return out
+    better = _better(type(fn)) if isinstance(fn, Distribution) else None
+    if better is not None and is_traced(getattr(fn, better[0])):  # a number known now needs none
+        out = copy.copy(fn)
+        out.__class__ = better[1]
         return out
     for part in _PARTS:
         inner = getattr(fn, "__dict__", {}).get(part)

@@ -1,5 +1,6 @@
 """What continuous sites leave behind when they are integrated out: messages, and that of a closed family."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -13,7 +14,11 @@ from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import ConjugateConditional
 from gibbsite.conditional.conjugate.wishart import WishartConditional
 from gibbsite.conditional.draws.gamma import GammaPower
+from gibbsite.conditional.forms.forms import LOG, LOG1M, Key
 from gibbsite.conditional.forms.walk import Refused
+from gibbsite.density.model.tails import held_in_tails
+from gibbsite.density.terms import summed
+from gibbsite.ground.rising import log_beta_ratio, log_rising_over
 
 # For any value θ of the sites, `log p(rest) = log p(rest, θ) − log p(θ | rest)` (the candidate's formula:
 # Besag 1989, "A candidate's formula"; Chib 1995). So a message is a place θ, best near the conditional's
@@ -44,9 +49,22 @@ class Message(ABC):
     cost: str
     signature: str
 
+    closed: tuple[str, ...] = ()
+    """Sites whose own terms are not to be added to what `settled` leaves: they are part of it."""
+
+    def whole(self) -> "Message":
+        """The same for whom adds up all terms."""
+        return self
+
+    def counted(self, place: Latents, data: Any) -> Any:
+        """What `settled` counts of the own terms of `closed` sites, and the density has not, as it is the
+        same everywhere."""
+        return jnp.zeros(())
+
     @abstractmethod
     def settled(self, latents: Latents, data: Any, held: bool) -> tuple[dict[str, Any], Any]:
-        """A place of the sites, and the log probability of the conditional there.
+        """A place of the sites, and the log probability of the conditional there, less the own terms of
+        `closed` ones.
 
         Where `held`, the gradient of the candidate's formula is right with the place held fixed, and costs
         least; without, its derivatives of any order are.
@@ -113,6 +131,53 @@ def moments_of(d: Any) -> tuple[Any, Any]:
     return _power_moments(d) if isinstance(d, GammaPower) else (d.mean, d.variance)
 
 
+# The conditional's constant over the prior's. Each of the two is as large as what one has of the other's
+# data, which the prior may say more than: a beta with a million trials behind it, and eighteen that hit or
+# miss. By family of the prior, of the coefficients of its statistics and of what others add to these.
+
+
+def _of_beta(own: Mapping[Key, Any], told: Mapping[Key, Any]) -> Any:
+    sides = [(_at(own, k) + 1.0, _at(told, k)) for k in (LOG, LOG1M)]
+    return log_beta_ratio(*(jnp.stack(jnp.broadcast_arrays(*s), -1) for s in zip(*sides, strict=True)))
+
+
+def _of_dirichlet(own: Mapping[Key, Any], told: Mapping[Key, Any]) -> Any:
+    return log_beta_ratio(_at(own, LOG) + 1.0, _at(told, LOG))
+
+
+def _of_gamma(power: float) -> Callable[[Mapping[Key, Any], Mapping[Key, Any]], Any]:
+    key: Key = (power, 0.0, 0.0, 0.0)
+
+    def ratio(own: Mapping[Key, Any], told: Mapping[Key, Any]) -> Any:
+        shape, rate = (_at(own, LOG) + 1.0) / power, -_at(own, key)
+        k, more = _at(told, LOG) / power, -_at(told, key)
+        return (
+            log_rising_over(shape, k)
+            + k * jnp.log((shape + k) / (rate + more))
+            - shape * jnp.log1p(more / rate)
+        )
+
+    return ratio
+
+
+def _at(stats: Mapping[Key, Any], key: Key) -> Any:
+    return stats.get(key, jnp.zeros(()))
+
+
+# by the prior's class: the family that its conditional has to be of, and the ratio
+_RATIOS = {
+    "Beta": ("Beta", _of_beta),
+    "Dirichlet": ("Dirichlet", _of_dirichlet),
+    "Gamma": ("Gamma", _of_gamma(1.0)),
+    "Exponential": ("Gamma", _of_gamma(1.0)),
+    "InverseGamma": ("InverseGamma", _of_gamma(-1.0)),
+}
+
+
+def _statistic(key: Key, x: Any) -> Any:
+    return jnp.log(x) if key == LOG else jnp.log1p(-x) if key == LOG1M else x ** key[0]
+
+
 class ConjugateMessage(Message):
     """One site, its elements independent given the rest; or one covariance matrix, or several."""
 
@@ -120,10 +185,23 @@ class ConjugateMessage(Message):
         self.conditional, self.density = conditional, conditional.density
         self.sites = (conditional.site,)
         self.reason, self.cost, self.signature = conditional.reason, conditional.cost, conditional.signature
+        self._ratio = _ratio(conditional)
+        self.closed = self.sites if self._ratio is not None else ()
+
+    def whole(self) -> Message:
+        """The same for whom adds up all terms."""
+        out = copy.copy(self)
+        out._ratio, out.closed = None, ()
+        return out
 
     def _distribution(self, latents: Latents, data: Any) -> Any:
         others = {n: v for n, v in latents.items() if n != self.sites[0]}
         return self.conditional.distribution_at(others, data)
+
+    def _parts(self, latents: Latents, data: Any) -> tuple[dict[Key, Any], ...]:
+        assert isinstance(self.conditional, ConjugateConditional)
+        others = {n: v for n, v in latents.items() if n != self.sites[0]}
+        return self.conditional.prior_and_others(others, data)
 
     def settled(self, latents: Latents, data: Any, held: bool) -> tuple[dict[str, Any], Any]:
         """A place near the mean. The formula holds at any, so derivatives of every order are right with it
@@ -131,7 +209,22 @@ class ConjugateMessage(Message):
         d = self._distribution(latents, data)
         site = self.density.sites[self.sites[0]]
         place = jnp.broadcast_to(place_of(d), site.shape).astype(site.dtype)
-        return {self.sites[0]: place}, jnp.sum(d.log_prob(place))
+        if self._ratio is None:
+            return {self.sites[0]: place}, jnp.sum(d.log_prob(place))
+        own, told = self._parts(latents, data)
+        exponent = sum((jnp.sum(c * _statistic(k, place)) for k, c in told.items()), start=jnp.zeros(()))
+        return {self.sites[0]: place}, exponent - jnp.sum(self._ratio(own, told))
+
+    def counted(self, place: Latents, data: Any) -> Any:
+        """The constants of the site's own density that no term has."""
+        if self._ratio is None:
+            return jnp.zeros(())
+        conditional, (site,) = self.conditional, self.sites
+        assert isinstance(conditional, ConjugateConditional)
+        own, _ = self._parts(place, data)
+        d = held_in_tails(conditional.family.distribution(own, (None, None)))
+        terms = [t for t in self.density.terms if t.origin == site]
+        return jnp.sum(d.log_prob(place[site])) - summed(terms, self.density.evaluator(place, data))
 
     def draw(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
         return {self.sites[0]: self.conditional.update(key, latents, data)}
@@ -140,6 +233,18 @@ class ConjugateMessage(Message):
         shape = self.density.sites[self.sites[0]].shape
         found = moments_of(self._distribution(latents, data))
         return {self.sites[0]: Moments(*(jnp.broadcast_to(x, shape) for x in found))}
+
+
+def _ratio(conditional: Conditional) -> Callable[[Mapping[Key, Any], Mapping[Key, Any]], Any] | None:
+    """The ratio of constants for a site whose own density is one of the families above, as it is; None for
+    others."""
+    density, site = conditional.density, conditional.site
+    if not isinstance(conditional, ConjugateConditional) or site not in density.outputs["log_prob"]:
+        return None
+    family, found = _RATIOS.get(density.sites[site].fn_name, ("", None))
+    as_written = not density.outputs["weights"].get(site) and not conditional.assumed
+    shares = family == "Dirichlet" and LOG1M in conditional.keys  # two, of which one is less the other
+    return found if conditional.family.name == family and as_written and not shares else None
 
 
 _CLOSED = "Normal LogNormal Gamma InverseGamma Beta Dirichlet Uniform Pareto Wishart InverseWishart".split()

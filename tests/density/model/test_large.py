@@ -1,0 +1,213 @@
+"""Ratios of gamma functions of large arguments, and the densities and marginals that have them: beside double
+precision by SciPy, in single precision as people run models."""
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from gibbsite.ground.rising import log_beta, log_beta_ratio, log_rising
+from scipy import special, stats
+
+S = numpyro.sample
+R = np.random.default_rng(0)
+COUNTS, HITS, SHARES = R.poisson(7, 50), R.binomial(20, 0.3, 50), R.multinomial(30, [0.2, 0.3, 0.5], 20)
+NEAR, REALS = np.float32(0.3 + 0.02 * R.normal(size=20)), np.float32(R.normal(1, 2, 50))
+PARTS = np.array([0.2, 0.3, 0.5])
+CONCENTRATIONS = (0.02, 2.0, 9.0, 11.0, 1e2, 1e4, 1e6, 1e8)
+# by family: the density of all data at a concentration, by NumPyro's class and by SciPy
+DENSITIES = {
+    "NegativeBinomial2": (
+        lambda c: S("y", dist.NegativeBinomial2(7.0, c), obs=COUNTS),
+        lambda c: stats.nbinom.logpmf(COUNTS, c, c / (c + 7)),
+    ),
+    "GammaPoisson": (
+        lambda c: S("y", dist.GammaPoisson(c, c / 7), obs=COUNTS),
+        lambda c: stats.nbinom.logpmf(COUNTS, c, c / (c + 7)),
+    ),
+    "NegativeBinomialLogits": (
+        lambda c: S("y", dist.NegativeBinomialLogits(c, jnp.log(7.0 / c)), obs=COUNTS),
+        lambda c: stats.nbinom.logpmf(COUNTS, c, c / (c + 7)),
+    ),
+    "ZeroInflated": (
+        lambda c: S("y", dist.ZeroInflatedDistribution(dist.NegativeBinomial2(7.0, c), gate=0.1), obs=COUNTS),
+        lambda c: np.log(0.9 * stats.nbinom.pmf(COUNTS, c, c / (c + 7)) + 0.1 * (COUNTS == 0)),
+    ),
+    "BetaBinomial": (
+        lambda c: S("y", dist.BetaBinomial(0.3 * c, 0.7 * c, 20), obs=HITS),
+        lambda c: stats.betabinom.logpmf(HITS, 20, 0.3 * c, 0.7 * c),
+    ),
+    "BetaNegativeBinomial": (
+        lambda c: S("y", dist.BetaNegativeBinomial(0.3 * c, 0.7 * c, 5.0), obs=COUNTS),
+        lambda c: stats.betanbinom.logpmf(COUNTS, 5, 0.7 * c, 0.3 * c),
+    ),
+    "DirichletMultinomial": (
+        lambda c: S("y", dist.DirichletMultinomial(c * jnp.asarray(PARTS, jnp.float32), 30), obs=SHARES),
+        lambda c: stats.dirichlet_multinomial.logpmf(SHARES, c * PARTS, 30),
+    ),
+    "StudentT": (
+        lambda c: S("y", dist.StudentT(c, 1.0, 2.0), obs=REALS),
+        lambda c: stats.t.logpdf(REALS.astype(float), c, 1, 2),
+    ),
+    "Beta": (
+        lambda c: S("y", dist.Beta(0.3 * c, 0.7 * c), obs=NEAR),
+        lambda c: stats.beta.logpdf(NEAR.astype(float), 0.3 * c, 0.7 * c),
+    ),
+}
+
+
+def test_ratios_and_slopes_are_those_of_products():
+    """For whole k the ratio is a product: its logarithm is a sum without anything that cancels."""
+    for dtype in (np.float32, np.float64):
+        with jax.enable_x64(dtype is np.float64):
+            eps = np.finfo(dtype).eps
+            both = jax.jit(jax.value_and_grad(log_rising))
+            for x in (1e-6, 0.3, 4.0, 9.99, 10.01, 37.0, 1e3, 1e5, 1e7):
+                for k in (0, 1, 2, 9, 40, 900):
+                    x = dtype(x)
+                    each = float(x) + np.arange(k)
+                    value, slope = map(float, both(x, dtype(k)))
+                    assert abs(value - np.log(each).sum()) < 20 * eps * (1 + np.abs(np.log(each)).sum())
+                    assert abs(slope - (1 / each).sum()) < 100 * eps * ((1 / each).sum() + 1 / x)
+
+
+def test_beta_functions_keep_their_digits():
+    ratio = jax.jit(log_beta_ratio)
+    for _ in range(200):
+        x = np.float32(10 ** R.uniform(-3, 7, 3))
+        wide, k = x.astype(float), R.integers(0, 60, 3)
+        truth = special.gammaln(wide).sum() - special.gammaln(wide.sum())
+        assert abs(float(log_beta(jnp.asarray(x))) - truth) < 5e-6 * (1 + abs(truth))
+        more = special.gammaln(wide + k).sum() - special.gammaln((wide + k).sum()) - truth
+        assert abs(float(ratio(x, np.float32(k))) - more) < 2e-5 * (1 + abs(more))
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_densities_hold_at_large_concentrations(name):
+    statement, of = DENSITIES[name]
+
+    def model():
+        c = S("c", dist.LogNormal(0.0, 1.0))
+        with numpyro.plate("n", 20 if name in ("Beta", "DirichletMultinomial") else 50):
+            statement(c)
+
+    density = gb.model(model).density
+    both = jax.jit(
+        jax.value_and_grad(lambda c: density.log_joint({"c": c}) - dist.LogNormal(0.0, 1.0).log_prob(c))
+    )
+    for c in CONCENTRATIONS:
+        c = float(np.float32(c))
+        value, slope = map(float, both(jnp.float32(c)))
+        truth, lost = of(c).sum(), 2e-6 * np.abs(of(c)).sum()
+        # values of a beta are rounded, and its exponents are as large as its concentration
+        assert abs(value - truth) < 2e-3 + lost + (20 * c * 1e-7 if name == "Beta" else 0)
+        if c < 1e4:  # beyond, differences of doubles tell too little
+            expected = (of(c * 1.001).sum() - of(c * 0.999).sum()) / (0.002 * c)
+            assert slope == pytest.approx(expected, rel=5e-3, abs=1e-4)
+
+
+def rates(n, y):
+    m, kappa = S("m", dist.Uniform(0, 1)), S("kappa", dist.Pareto(1.0, 1.5))
+    with numpyro.plate("N", len(n)):
+        phi = S("phi", dist.Beta(m * kappa, (1 - m) * kappa))
+        S("y", dist.Binomial(n, phi), obs=y)
+
+
+def exposures(t, y):
+    a, b = S("a", dist.HalfCauchy(10.0)), S("b", dist.HalfCauchy(10.0))
+    with numpyro.plate("N", len(t)):
+        rate = S("rate", dist.Gamma(a, b))
+        S("y", dist.Poisson(rate * t), obs=y)
+
+
+def shares(x):
+    c = S("c", dist.HalfCauchy(10.0))
+    with numpyro.plate("N", len(x)):
+        p = S("p", dist.Dirichlet(c * jnp.asarray(PARTS, jnp.float32)))
+        S("x", dist.Multinomial(30, p), obs=x)
+
+
+def noises(y):
+    a = S("a", dist.HalfCauchy(10.0))
+    with numpyro.plate("N", len(y)):
+        v = S("v", dist.InverseGamma(a, 4 * a))
+        S("y", dist.Normal(0.0, jnp.sqrt(v)), obs=y)
+
+
+HIT = np.array([18, 17, 16, 15, 14, 14, 13, 12, 11, 11, 10, 10, 10, 10, 10, 9, 8, 7])
+EXPOSURES = np.float32(R.gamma(2, 3, 30))
+CAUGHT = R.poisson(2.0 * EXPOSURES)
+STEPS = np.float32(2 * R.normal(size=30))
+# by model: its data, what is integrated out, a place far away by a scale, and the truth there
+MARGINALS = {
+    "rates": (
+        (rates, (np.full(18, 45), HIT), "phi"),
+        lambda s: {"m": 0.265, "kappa": s},
+        lambda m, kappa: (
+            stats.betabinom.logpmf(HIT, 45, m * kappa, (1 - m) * kappa).sum()
+            + stats.pareto.logpdf(kappa, 1.5)
+        ),
+    ),
+    "exposures": (
+        (exposures, (EXPOSURES, CAUGHT), "rate"),
+        lambda s: {"a": 2 * s, "b": s},
+        lambda a, b: (
+            stats.nbinom.logpmf(CAUGHT, a, b / (b + EXPOSURES.astype(float))).sum()
+            + stats.halfcauchy.logpdf([a, b], scale=10).sum()
+        ),
+    ),
+    "shares": (
+        (shares, (SHARES,), "p"),
+        lambda s: {"c": s},
+        lambda c: (
+            stats.dirichlet_multinomial.logpmf(SHARES, c * PARTS, 30).sum()
+            + stats.halfcauchy.logpdf(c, scale=10)
+        ),
+    ),
+    "noises": (
+        (noises, (STEPS,), "v"),
+        lambda s: {"a": s},
+        lambda a: (
+            stats.t.logpdf(STEPS.astype(float), 2 * a, scale=2).sum() + stats.halfcauchy.logpdf(a, scale=10)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MARGINALS)
+def test_what_is_integrated_out_leaves_a_density_that_holds(name):
+    (fn, args, site), place, of = MARGINALS[name]
+    marginal = gb.model(fn, *args).marginal(site)
+    data = tuple(marginal.density.arguments.arrays)
+    kernels = jax.jit(jax.value_and_grad(lambda state: marginal.logdensity_at(state, data)))
+    near = {n: jnp.float32(v) for n, v in place(2.0).items()}
+    constants = marginal.logdensity(near, constants=True) - marginal.logdensity(near)
+    for s in (1.5, 9.0, 1e2, 1e4, 1e6, 1e8):
+        state = {n: jnp.float32(v) for n, v in place(s).items()}
+        wide = {n: float(v) for n, v in state.items()}
+        truth = of(**wide)
+        value, slopes = kernels(state)
+        assert abs(float(value + constants) - truth) < 2e-3 + 2e-6 * abs(truth)
+        if s < 1e4:
+            for n, v in wide.items():
+                up, down = (of(**{**wide, n: v * f}) for f in (1.001, 0.999))
+                assert float(slopes[n]) == pytest.approx((up - down) / (0.002 * v), rel=5e-3, abs=1e-3)
+
+
+def test_batters_who_may_be_alike_have_the_tail_of_quadrature():
+    """Efron and Morris's batters: the concentration may be anything from ten on. One chain in twelve had gone
+    to eight million, where rounding was 750 nats above the posterior's mode."""
+    log_kappa, m = np.linspace(0, 14, 600), np.linspace(0.15, 0.45, 200)
+    kappa = np.exp(log_kappa)[:, None, None]
+    heights = stats.betabinom.logpmf(HIT, 45, m[:, None] * kappa, (1 - m[:, None]) * kappa).sum(-1)
+    heights = heights - 1.5 * log_kappa[:, None]  # Pareto's density, by the logarithm
+    weight = np.exp(heights - heights.max()).sum(1)
+    beyond = weight[log_kappa > np.log(300)].sum() / weight.sum()
+    run = gb.model(rates, np.full(18, 45), HIT).sample(draws=1000, chains=4, seed=0)
+    assert run.verdict.state == "converged", run.verdict
+    far = np.asarray(run.draws["kappa"]) > 300
+    ess = next(s for s in run.diagnostics() if s.label == "kappa").ess_tail
+    assert abs(far.mean() - beyond) < 4 * np.sqrt(beyond * (1 - beyond) / ess)
+    assert np.asarray(run.draws["kappa"]).max() < 1e7
