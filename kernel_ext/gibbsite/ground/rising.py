@@ -13,6 +13,7 @@ from jax.scipy.special import gammaln
 
 # from where on seven terms of the series leave out 1e-17
 _SERIES = 10.0
+_HALF_LOG = 0.9189385332046727  # log(2 π) / 2
 _TERMS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 
 
@@ -49,24 +50,18 @@ def log_beta_ratio(x: Any, k: Any) -> Any:
     return jnp.sum(shares, -1) - log_rising_over(whole, count)
 
 
+def beyond_stirling(x: Any) -> Any:
+    """`log Γ(x) − (x − 1/2) log x + x`, which goes to half of `log 2π`."""
+    small = gammaln(x) - (x - 0.5) * jnp.log(x) + x
+    return jnp.where(x < _SERIES, small, _beyond(jnp.maximum(x, _SERIES)) + _HALF_LOG)
+
+
 def log_beta(x: Any) -> Any:
     """The logarithm of the beta function of the last axis, `Σ log Γ(x) − log Γ(Σ x)`."""
     whole = jnp.sum(x, -1)
-
-    def parts(x: Any) -> Any:
-        """`log Γ(x)` without `(x − 1/2) log x − x`."""
-        there = jnp.maximum(x, _SERIES)
-        small = jnp.minimum(x, _SERIES)
-        return jnp.where(
-            x < _SERIES, gammaln(small) - (small - 0.5) * jnp.log(small) + small, _beyond(there) + _HALF_LOG
-        )
-
     # of one that is most of the sum, what is missing has more digits than the share
     most = x > whole[..., None] / 2
     rest = jnp.sum(jnp.where(most, 0.0, x), -1, keepdims=True) / whole[..., None]
     share = jnp.where(most, jnp.log1p(-jnp.where(most, rest, 0.0)), jnp.log(x / whole[..., None]))
     powers = jnp.sum(x * share - jnp.log(x) / 2, -1) + jnp.log(whole) / 2
-    return powers + jnp.sum(parts(x), -1) - parts(whole)
-
-
-_HALF_LOG = 0.9189385332046727  # log(2 π) / 2
+    return powers + jnp.sum(beyond_stirling(x), -1) - beyond_stirling(whole)

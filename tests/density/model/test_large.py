@@ -15,6 +15,7 @@ S = numpyro.sample
 R = np.random.default_rng(0)
 COUNTS, HITS, SHARES = R.poisson(7, 50), R.binomial(20, 0.3, 50), R.multinomial(30, [0.2, 0.3, 0.5], 20)
 NEAR, REALS = np.float32(0.3 + 0.02 * R.normal(size=20)), np.float32(R.normal(1, 2, 50))
+SPREAD = np.float32(3 * R.gamma(1e3, 1e-3, 50))
 PARTS = np.array([0.2, 0.3, 0.5])
 CONCENTRATIONS = (0.02, 2.0, 9.0, 11.0, 1e2, 1e4, 1e6, 1e8)
 # by family: the density of all data at a concentration, by NumPyro's class and by SciPy
@@ -46,6 +47,10 @@ DENSITIES = {
     "DirichletMultinomial": (
         lambda c: S("y", dist.DirichletMultinomial(c * jnp.asarray(PARTS, jnp.float32), 30), obs=SHARES),
         lambda c: stats.dirichlet_multinomial.logpmf(SHARES, c * PARTS, 30),
+    ),
+    "Gamma": (
+        lambda c: S("y", dist.Gamma(c, c / 3), obs=SPREAD),
+        lambda c: stats.gamma.logpdf(SPREAD.astype(float), c, scale=3 / c),
     ),
     "StudentT": (
         lambda c: S("y", dist.StudentT(c, 1.0, 2.0), obs=REALS),
@@ -101,8 +106,8 @@ def test_densities_hold_at_large_concentrations(name):
         c = float(np.float32(c))
         value, slope = map(float, both(jnp.float32(c)))
         truth, lost = of(c).sum(), 2e-6 * np.abs(of(c)).sum()
-        # values of a beta are rounded, and its exponents are as large as its concentration
-        assert abs(value - truth) < 2e-3 + lost + (20 * c * 1e-7 if name == "Beta" else 0)
+        # values of betas and gammas are rounded, and their exponents are as large as the concentration
+        assert abs(value - truth) < 2e-3 + lost + (20 * c * 1e-7 if name in ("Beta", "Gamma") else 0)
         if c < 1e4:  # beyond, differences of doubles tell too little
             expected = (of(c * 1.001).sum() - of(c * 0.999).sum()) / (0.002 * c)
             assert slope == pytest.approx(expected, rel=5e-3, abs=1e-4)

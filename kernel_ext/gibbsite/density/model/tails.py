@@ -4,9 +4,10 @@ Truncated normals: NumPyro takes the logarithm of what is left of the normal, wh
 deviations out in single precision and 37 in double: the density is infinite there. Under vague scales a
 seventh of a posterior can be beyond.
 
-Counts that are beta–binomial, gamma–Poisson and their like, betas and Dirichlets, and Student's t: where
-units are nearly alike, or nearly normal, their concentration goes to thousands and millions, and logarithms
-of gamma functions of it leave a rounding of .3 to 500 nats in a sum of eighteen data. See `ground/rising.py`.
+Gammas, betas and Dirichlets, counts that are beta–binomial, gamma–Poisson and their like, and Student's t:
+where units are nearly alike, or nearly normal, their concentration goes to thousands and millions, and
+logarithms of gamma functions of it leave a rounding of .3 to 500 nats in a sum of eighteen data. See
+`ground/rising.py`.
 """
 
 import copy
@@ -23,6 +24,7 @@ from numpyro.distributions import (
     Dirichlet,
     DirichletMultinomial,
     Distribution,
+    Gamma,
     GammaPoisson,
     NegativeBinomialLogits,
     Normal,
@@ -36,7 +38,7 @@ from numpyro.distributions.truncated import (
 from numpyro.distributions.util import validate_sample
 from numpyro.primitives import Messenger
 
-from gibbsite.ground.rising import log_beta, log_beta_ratio, log_rising
+from gibbsite.ground.rising import beyond_stirling, log_beta, log_beta_ratio, log_rising
 from gibbsite.programs.jaxpr.compat import is_traced
 
 _PARTS = ("base_dist", "_component_distribution", "_dirichlet")
@@ -142,6 +144,13 @@ def _dirichlet(d: Any, value: Any) -> Any:
     return jnp.sum(jnp.log(value) * (d.concentration - 1.0), -1) - log_beta(d.concentration)
 
 
+def _gamma(d: Any, value: Any) -> Any:
+    a, scaled = d.concentration, d.rate * value
+    # the exponent and the constant have `a log a` in common
+    exponent = a * jnp.log(scaled / a) + (a - scaled)
+    return exponent - jnp.log(value) + 0.5 * jnp.log(a) - beyond_stirling(a)
+
+
 def _student(d: Any, value: Any) -> Any:
     apart = (value - d.loc) / d.scale
     constant = log_rising(0.5 * d.df, 0.5) - 0.5 * jnp.log(math.pi * d.df) - jnp.log(d.scale)
@@ -156,6 +165,7 @@ _LARGE = {
     BetaNegativeBinomial: ("concentration1", _beta_negative_binomial),
     DirichletMultinomial: ("concentration", _dirichlet_multinomial),
     Dirichlet: ("concentration", _dirichlet),
+    Gamma: ("concentration", _gamma),
     StudentT: ("df", _student),
 }
 
