@@ -5,7 +5,7 @@
 FOLDER is a copy of their repository (`lll6924/automatically-marginalized-MCMC`), for its data; what it does
 not have is left out. Rates under a beta (70 experiments on rats, batters of 1970 and of one whole season),
 the electric company's reading tests and decline of patients' lungs, whose data are not in it: simulated, 60
-patients of nine visits. Written here in arrays; there every number is a site of its own, as their method needs.
+patients of nine visits. Written here in arrays; there every number is a site of its own, as they need it.
 
 Each runs by the default schedule, by NUTS of all sites, by NumPyro's NUTS on the model as written (*HMC*
 there) and on what an expert would leave of it (their *HMC-M* finds that by itself). Told are, of 4 chains,

@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.density.current import Ordered, exchangeable
 from gibbsite.errors import ModelError, UnknownNameError
+from scipy import stats
 
 X = np.array([-1.0, 0.5, 2.0], np.float32)
 
@@ -78,3 +79,33 @@ def test_what_cannot_be_put_in_order(site: str, says: str):
 def test_a_site_that_does_not_exist():
     with pytest.raises(UnknownNameError, match="did you mean 'mu'"):
         gb.model(mixture, X).ordered("mus")
+
+
+HEADS = np.array([1, 2, 0, 7, 8, 9, 1, 6])
+
+
+def coins(heads):
+    """Coins of two kinds, ten throws each."""
+    p = numpyro.sample("p", dist.Beta(2.0, 2.0).expand([2]).to_event(1))
+    with numpyro.plate("n", len(heads)):
+        z = numpyro.sample("z", dist.Bernoulli(0.5))
+        numpyro.sample("heads", dist.Binomial(10, p[z]), obs=heads)
+
+
+def test_shares_in_order_have_the_moments_of_quadrature():
+    grid = (np.arange(400) + 0.5) / 400
+    low, high = np.meshgrid(grid, grid, indexing="ij")
+    each = np.stack([stats.binom.logpmf(HEADS[:, None, None], 10, p) for p in (low, high)])
+    heights = np.logaddexp(*each).sum(0) + stats.beta.logpdf(low, 2, 2) + stats.beta.logpdf(high, 2, 2)
+    weight = np.where(low < high, np.exp(heights - heights.max()), 0)
+    weight /= weight.sum()
+    model = gb.model(coins, HEADS).ordered("p")
+    run = model.sample(draws=1000, warmup=500, chains=4, seed=0)
+    assert run.verdict.state == "converged", run.verdict
+    for i, at in enumerate((low, high)):
+        mean = (weight * at).sum()
+        sd = np.sqrt((weight * (at - mean) ** 2).sum())
+        ess = next(s for s in run.diagnostics() if s.label == f"p[{i}]").ess_bulk
+        found = np.asarray(run.draws["p"])[..., i]
+        assert abs(found.mean() - mean) < 4 * sd / np.sqrt(ess)
+        assert abs(found.std() / sd - 1) < 0.1

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from gibbsite.errors import ModelError, ScheduleError
+from gibbsite.errors import ModelError, ScheduleError, WordError
 from gibbsite.structure.asking import first_asked
 from gibbsite.structure.ways import ALL, Ways, moved_with
 from numpyro import plate, sample
@@ -183,3 +183,33 @@ def test_a_loop_that_does_not_end_is_told():
 
     with pytest.raises(ModelError, match=r"more than 200 draws.*does not end"):
         Ways(endless, (1.0,), {}).drawn(np.random.default_rng(0))
+
+
+def counted(y, wrong=False):
+    n = sample("N", dist.Poisson(0.3))
+    t = 0.0
+    for i in range(n):
+        t = t + sample(f"x{i}", dist.Normal(0, 1))
+    sample("y", dist.Normal(t, dist.undefined if wrong else 0.5), obs=y)
+
+
+def test_a_structure_in_which_nothing_is_drawn_is_met_like_others():
+    """Its density is a number, which was first asked for while moves to it were traced."""
+    run = gibbsite.model(counted, np.float32(0.2)).sample(draws=200, chains=2, seed=0)
+    assert {0, 1} <= set(np.unique(run.draws["N"]).tolist())
+
+
+def test_what_is_misspelt_after_a_loop_is_told_and_not_the_loop():
+    with pytest.raises(WordError, match="no distribution 'undefined'"):
+        gibbsite.model(counted, np.float32(0.2), wrong=True)
+
+
+def test_a_float_that_counts_is_told():
+    def model(y):
+        n = sample("N", dist.Geometric(0.4))
+        for i in range(n):
+            sample(f"x{i}", dist.Normal(0, 1))
+        sample("y", dist.Normal(0.0, 1.0), obs=y)
+
+    with pytest.raises(ModelError, match=r"write `int\(…\)` around it"):
+        gibbsite.model(model, 0.2)

@@ -159,6 +159,11 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
     except TypeError as error:
         if "concrete values" in str(error):  # what JAX says of a traced number in a shape
             raise told_latent(spot_of(error)) from error
+        if "integer scalar arrays can be converted" in str(error):
+            raise ModelError(
+                f"a whole number is asked for{_where(error)}, and what is drawn there is a float, as that of "
+                f"Geometric is: write `int(…)` around it"
+            ).at(_place(error), "value-of-a-latent") from error
         if "not a valid JAX array type" in str(error):
             raise DataError(
                 f"the model computes with something that holds no numbers{_where(error)}: {error}. Convert "

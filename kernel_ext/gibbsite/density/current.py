@@ -26,7 +26,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
-from numpyro.distributions import Distribution, Independent, constraints
+from numpyro.distributions import Distribution, Independent, biject_to, constraints
+from numpyro.distributions.transforms import ComposeTransform, OrderedTransform, SigmoidTransform
 from numpyro.primitives import Messenger
 
 from gibbsite.density.density import Density
@@ -134,9 +135,36 @@ def generated_latents(density: Density) -> tuple[str, ...]:
 # of all that does not depend on labels stays as it is (Stephens 2000).
 
 
+class _OrderedShares(constraints.Constraint):
+    """Vectors of numbers between 0 and 1 in ascending order."""
+
+    event_dim = 1
+
+    def __call__(self, x: Any) -> Any:
+        inside = jnp.all((x > 0) & (x < 1), axis=-1)
+        return inside & jnp.all(x[..., 1:] > x[..., :-1], axis=-1)
+
+    def feasible_like(self, prototype: Any) -> Any:
+        """Such a vector of the same shape."""
+        size = prototype.shape[-1]
+        return jnp.broadcast_to((jnp.arange(size) + 1.0) / (size + 1.0), prototype.shape)
+
+    def tree_flatten(self) -> Any:
+        return (), ((), {})
+
+
+ordered_shares = _OrderedShares()
+
+
+@biject_to.register(_OrderedShares)
+def _to_ordered_shares(constraint: Any) -> Any:
+    return ComposeTransform([OrderedTransform(), SigmoidTransform()])
+
+
 _ORDERED = {
     type(constraints.real): constraints.ordered_vector,
     type(constraints.positive): constraints.positive_ordered_vector,
+    type(constraints.unit_interval): ordered_shares,
 }
 
 
@@ -152,7 +180,7 @@ class Ordered(Distribution):
 
     @property
     def support(self) -> Any:
-        """Vectors in ascending order, above zero where the base is."""
+        """Vectors in ascending order, above zero, or between 0 and 1, where the base is."""
         return _of_vectors(self.base_dist.support)
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
@@ -193,7 +221,7 @@ def put_in_order(fn: Callable, density: Density, site: str) -> Callable:
     """`fn` with the elements of `site` in ascending order.
 
     Raises `UnknownNameError` for a name, `ModelError` for a site that is no vector of real or positive
-    numbers drawn element by element.
+    numbers, or of shares, drawn element by element.
     """
     problem = why_not(density, site)
     if problem:
@@ -219,7 +247,7 @@ def why_not(density: Density, name: str) -> str:
     if site.element_rank != 1 or site.fn_name == "ImproperUniform":
         return f"({site.fn_name}) is not drawn element by element"
     if _of_vectors(site.support) is None:
-        return f"({site.fn_name}) takes neither all real nor all positive numbers"
+        return f"({site.fn_name}) takes neither all real nor all positive numbers, nor those between 0 and 1"
     return ""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gibbsite.errors import GibbsiteError, ModelError, OptionError, StructureError
+from gibbsite.errors import GibbsiteError, ModelError, OptionError, StructureError, WordError
 from gibbsite.ground.lazy_import import later
 from gibbsite.modelling.analysis import bound
 from gibbsite.showing import views
@@ -84,7 +84,8 @@ class Changing:
             self.structured.carried, self.structured.origin = self._carried, self
             self.structured.straight(self.structured.ways.drawn(np.random.default_rng(0)))
         except GibbsiteError as problem:
-            if refused is None or problem.entry in _OF_STRUCTURE:
+            # what is misspelt there is misspelt, whatever the structure is
+            if refused is None or problem.entry in _OF_STRUCTURE or isinstance(problem, WordError):
                 raise
             raise refused from problem
 

@@ -209,10 +209,11 @@ class Straight:
     @cached_property
     def _fixed(self) -> Any:
         """The log density of a structure in which nothing is drawn."""
-        traced, lines = run_model(self._fn, self._args, self._kwargs, {})
-        seen = [m for m in traced.values() if m["type"] == "sample" and type(m["fn"]).__name__ != "Unit"]
-        inside = all(bool(np.all(m["fn"].support(m["value"]))) for m in seen)
-        total = sum(float(jnp.sum(v)) for v in log_probs(traced, lines).values())
+        with jax.ensure_compile_time_eval():  # moves between structures may be what asks for it, traced
+            traced, lines = run_model(self._fn, self._args, self._kwargs, {})
+            seen = [m for m in traced.values() if m["type"] == "sample" and type(m["fn"]).__name__ != "Unit"]
+            inside = all(bool(np.all(m["fn"].support(m["value"]))) for m in seen)
+            total = sum(float(jnp.sum(v)) for v in log_probs(traced, lines).values())
         return total if inside else -np.inf
 
     def logdensity(self, values: Values) -> Any:

@@ -97,8 +97,10 @@ class StructureMonitor(Monitor):
             return
         began = time.monotonic()
         values = self.judge(draws.sampled.read())
+        # being in a structure is one of two values, at which a chain may rest where others rest, too
+        counted = {n for n, v in values.items() if v.dtype.kind in "iu" or n.startswith("[")}
         sites = {
-            n: Site(n, v.shape[2:], v.dtype, None, "latent", v.dtype.kind in "iu", (), (), (), "", None)
+            n: Site(n, v.shape[2:], v.dtype, None, "latent", n in counted, (), (), (), "", None)
             for n, v in values.items()
         }
         plan = replace(self._plan, kernel=None, density=None, sites=sites, groups={}, origin=None)  # type: ignore[arg-type]

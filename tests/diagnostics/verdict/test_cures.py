@@ -13,7 +13,7 @@ from gibbsite.diagnostics.measures.snapshot import BlockStat, Efficiency, Notice
 from gibbsite.diagnostics.verdict.compare import compare
 from gibbsite.diagnostics.verdict.cure import Cure
 from gibbsite.diagnostics.verdict.cures import cures
-from gibbsite.diagnostics.verdict.hints import for_divergences
+from gibbsite.diagnostics.verdict.hints import _measured, for_divergences
 from gibbsite.plans.schedule.edits import with_block
 from gibbsite.sampling import Settings
 from gibbsite.views.run.clinic import Clinic
@@ -326,3 +326,21 @@ def test_a_short_run_of_one_exact_draw_is_cured_by_draws_alone():
     model = gb.model(groups, np.arange(4.0))
     found = cures(ended(model, "Conjugate [mu alpha]", ["alpha"], ("ess",), rhat=1.0, ess=79.0, draws=40))
     assert found and {c.draws is not None for c in found} == {True}, found
+
+
+def pools(found, members):
+    p = numpyro.sample("p", dist.Beta(1, 15))
+    with numpyro.plate("n", members.shape[1]):
+        z = numpyro.sample("z", dist.Bernoulli(p))
+    with numpyro.plate("pool", len(found)):
+        numpyro.sample("t", dist.Bernoulli(jnp.where(members @ z > 0, 0.95, 0.02)), obs=found)
+
+
+@pytest.mark.parametrize(("count", "looked_at"), [(8, True), (20, False)])
+def test_no_hint_sums_out_what_a_run_could_not(count, looked_at):
+    """A measure of what 2^24 joint values hide took longer than any run."""
+    rng = np.random.default_rng(0)
+    members = np.float32(rng.random((8, count)) < 0.4)
+    model = gb.model(pools, rng.integers(0, 2, 8), members).with_schedule("Gibbs z (*) NUTS p")
+    plan = model.sample(draws=10, warmup=10, chains=2, seed=0).plan
+    assert (_measured(plan, plan.density, ["z"]) is not None) is looked_at

@@ -290,3 +290,42 @@ def test_connected_sees_what_single_moves_reach():
     rows = np.array([[1, 1, 1, 1], [0, 1, 1, 0], [1, 0, 0, 1], [1, 1, 1, 0]], bool).T.reshape(2, 2, 4)
     assert [connected(rows[..., [i]]) for i in range(4)] == [True, False, False, True]
     assert not connected(rows)
+
+
+def causes(seen):
+    """Rare causes that explain each other away: all four are likely given what is seen, one at a time."""
+    with numpyro.plate("cause", 4):
+        d = numpyro.sample("d", dist.Bernoulli(jnp.array([0.001, 0.002, 0.001, 0.0005])))
+    with numpyro.plate("s", len(seen)):
+        numpyro.sample("y", dist.Bernoulli(1 - (1 - 1e-4) * jnp.prod(1 - 0.99 * d)), obs=seen)
+
+
+def test_few_elements_that_meet_are_drawn_at_once():
+    """One by one a chain keeps its cause: no element is 0 where all are, and two are hardly ever 1."""
+    model = gb.model(causes, np.ones(3, int))
+    assert model.schedule().text == "Gibbs(joint=True) d"
+    every = np.array(list(itertools.product([0, 1], repeat=4)))
+    prior = np.array([0.001, 0.002, 0.001, 0.0005])
+    weight = np.prod(np.where(every, prior, 1 - prior), 1)
+    weight *= (1 - (1 - 1e-4) * np.prod(1 - 0.99 * every, 1)) ** 3
+    expected = weight @ every / weight.sum()
+    run = model.sample(draws=1000, chains=4, seed=0)
+    assert run.verdict.state == "converged", run.verdict
+    found = np.asarray(run.draws["d"]).mean((0, 1))
+    assert np.abs(found - expected).max() < 4 * np.sqrt(0.25 / 4000)
+
+
+def indicators(x, y):
+    with numpyro.plate("p", x.shape[1]):
+        z = numpyro.sample("z", dist.Bernoulli(0.3))
+        b = numpyro.sample("b", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(x @ (z * b), 1.0).to_event(1), obs=y)
+
+
+def test_elements_of_which_each_value_is_as_much_work_as_all_are_swept():
+    """All 2^8 values of eight indicators take the data as often, and know no more than a sweep that is tied
+    to coefficients anyway."""
+    rng = np.random.default_rng(0)
+    x = np.float32(rng.normal(size=(100, 8)))
+    y = np.float32(x[:, 0] + rng.normal(size=100))
+    assert "joint" not in gb.model(indicators, x, y).schedule().text

@@ -336,6 +336,14 @@ def _order(s: FiniteStructure) -> int | None:
     return order if 1 < order <= _MOST_ORDER and 2 * order <= s.elements[axis] else None
 
 
+def swept_work(c: FiniteConditional) -> int:
+    """Term elements that are computed while coupled elements are updated one after another, or by colours."""
+    s = c.structure
+    size = int(np.prod(s.elements, dtype=np.int64))
+    each = s.support.size * _term_elements(c.tables.filled + s.joint)
+    return each + s.support.size * size if c.tables.sums is not None else each * (s.n_colours or size)
+
+
 def _cost(c: FiniteConditional) -> str:
     s = c.structure
     n = _term_elements(c.tables.filled + s.joint)

@@ -13,12 +13,16 @@ from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.elimination import MissingFraction, joint_marginal
+from gibbsite.elimination.pointwise import DRAWS
 from gibbsite.plans.schedule.plan import Plan
 
 _GRADIENTS = ("NUTS", "HMC")
 _FIRST_AIM, _AIMS = 0.8, (0.95, 0.99)
 _MUCH = 0.8
 """The share of missing information beyond which sums over a plate were found to be worth their gradients."""
+_MOST_ENTRIES = 2**22
+"""Of tables, over all draws of the measure: four processor seconds. What is drawn one by one as sums are
+too large is no hint's business."""
 _KEPT = 8
 _ALONE = threading.Lock()  # runs end in threads of their own
 _MEASURED: OrderedDict[Any, MissingFraction | None] = OrderedDict()
@@ -115,7 +119,10 @@ def _measured(plan: Plan, density: Density, gibbs: Sequence[str]) -> MissingFrac
     with _ALONE:
         if key not in _MEASURED:
             marginal = joint_marginal(density, gibbs, insist=False)
-            _MEASURED[key] = None if isinstance(marginal, str) else MissingFraction(marginal)
+            if isinstance(marginal, str) or marginal.plan.entries * DRAWS > _MOST_ENTRIES:
+                _MEASURED[key] = None
+            else:
+                _MEASURED[key] = MissingFraction(marginal)
             while len(_MEASURED) > _KEPT:
                 _MEASURED.popitem(last=False)
         _MEASURED.move_to_end(key)

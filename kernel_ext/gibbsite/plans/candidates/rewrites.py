@@ -20,6 +20,7 @@ from gibbsite.elimination import eliminable, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.candidates.blocking import Tie, all_met, hardly_told, size_of
 from gibbsite.plans.candidates.limits import CLOSE, MOST_DENSE, WORTH
+from gibbsite.plans.schedule.deterministic import stuck_apart
 from gibbsite.plans.schedule.parse import Spec, Update
 from gibbsite.plans.schedule.registry import Facts, find_kernel
 
@@ -68,8 +69,10 @@ def switches_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterato
     gaussian = {u: u.sites for u in base.updates if u.kernel == "Conjugate" and _all_gaussian(facts, u)}
     for u in base.updates:
         switch = u.sites[0]
-        if u.kernel != "Gibbs" or len(u.sites) > 1 or u.options or switch not in density.latent_vars:
+        if u.kernel != "Gibbs" or len(u.sites) > 1 or switch not in density.latent_vars:
             continue
+        if u.options and stuck_apart(facts, [replace(u, options=())]):
+            continue  # one by one its elements never move, whatever is integrated out
         structure = getattr(facts.conditional(switch), "structure", None)
         if structure is None or unit_of(density, switch) != switch:
             continue

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from gibbsite.conditional import FiniteConditional
+from gibbsite.conditional.finite.discrete import swept_work
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.conditional.tables.factor import Factor
@@ -22,9 +23,10 @@ from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.elimination.tables.collect import Summed, Tables, summed
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.ground.lazy_import import later
-from gibbsite.plans.candidates.limits import CLOSE, MOST_ENTRIES, STUCK_STATES, WINDOWS, WORTH
+from gibbsite.plans.candidates.limits import CLOSE, MOST_ENTRIES, MOST_ORDERED, STUCK_STATES, WINDOWS, WORTH
 from gibbsite.plans.schedule.irreducible import connected, frozen, possible_entries, prior_states
 from gibbsite.plans.schedule.parse import Update
+from gibbsite.plans.schedule.registry import size
 
 nx = later("networkx")
 
@@ -120,10 +122,11 @@ def joint_blocks(facts: Any, units: Units) -> dict[str, Update]:
     if density is None:
         return out
     for several in _coupled(density, units):
-        if len(several) > 1 and _small(marginal := _marginal(facts, several)):
-            assert not isinstance(marginal, str)
+        if len(several) == 1 and not _swept(facts, several):
+            continue
+        if _at_once(facts, several):
             out.update(dict.fromkeys(several, _update(several)))
-        elif len(several) > 1 or _swept(facts, several):
+        else:
             out.update(_determined(facts, density, several))
     return out
 
@@ -191,11 +194,26 @@ def _marginal(facts: Any, units: Units) -> TableMarginal | str:
     return joint_marginal(facts.density, [m for members in units.values() for m in members])
 
 
+def _at_once(facts: Any, units: Units) -> bool:
+    """Whether sites that meet, or the elements of one that are swept, are drawn jointly as that is hardly
+    more work: by sums over few values, and of one site where these take no more than its sweep does."""
+    if len(units) > 1:
+        return _small(_marginal(facts, units))
+    if size(facts, next(iter(units.values()))) > MOST_ORDERED:
+        return False
+    found = _marginal(facts, units)
+    if isinstance(found, str) or not _small(found):
+        return False
+    work = found.plan.entries + found.plan.tables.evaluations
+    return work <= CLOSE * swept_work(facts.conditional(next(iter(units))))
+
+
 def _small(marginal: TableMarginal | str) -> bool:
     """Whether a joint draw takes no more than what predictions are wrong by."""
     if isinstance(marginal, str):
         return False
-    parts = {"operation": marginal.plan.operations, "element": marginal.plan.entries}
+    plan = marginal.plan
+    parts = {"operation": plan.operations, "element": plan.entries + plan.tables.evaluations}
     return sum(WORTH[kind] * n for kind, n in parts.items()) < CLOSE * WORTH["sweep"]
 
 
