@@ -178,8 +178,13 @@ def along(lengths: list[int]) -> None:
         marginal, data = model.marginal("x"), model.density.arguments.arrays
         more = marginal.logdensity(at, constants=True) - marginal.logdensity(at)
 
-        def ours(v: Any, marginal: Any = marginal, data: Any = data, more: Any = more) -> Any:
-            return marginal.logdensity_at(v, data) + more  # as NUTS pulls it back
+        near = jnp.asarray(y)
+
+        def ours(
+            v: Any, marginal: Any = marginal, data: Any = data, more: Any = more, near: Any = near
+        ) -> Any:
+            # as NUTS pulls it back, beside what the walk was
+            return marginal.logdensity_at({**v, "x": near}, data) + more
 
         for side in (ours, lambda v, y=y: by_hand(v, y)):
             call = jax.jit(jax.value_and_grad(side))
