@@ -201,6 +201,48 @@ def test_what_is_integrated_out_leaves_a_density_that_holds(name):
                 assert float(slopes[n]) == pytest.approx((up - down) / (0.002 * v), rel=5e-3, abs=1e-3)
 
 
+def test_values_that_cannot_be_have_no_density():
+    """More hits than throws, fewer than none, and nothing at all where something must be."""
+
+    def model(value):
+        c = S("c", dist.LogNormal(0.0, 1.0))
+        with numpyro.plate("n", 3):
+            S("y", dist.BetaBinomial(c, 2.0, 9), obs=value)
+            S("k", dist.NegativeBinomial2(7.0, c), obs=value)
+            S("g", dist.Gamma(c, 1.0), obs=jnp.abs(1.0 * value))
+
+    for value, wrong in ((10, {"y"}), (-1, {"y", "k"}), (0, {"g"}), (3, set())):
+        density = gb.model(model, jnp.full(3, value), check_values=False).density
+        ev = density.evaluator({"c": jnp.float32(2.5)})
+        for name in ("y", "k", "g"):
+            found = ev.full(density.outputs["log_prob"][name])
+            assert bool(jnp.all(found == -jnp.inf)) is (name in wrong), (value, name, found)
+
+
+FLAT = {
+    "Dirichlet": (lambda: dist.Dirichlet(jnp.ones(3)), lambda p: dist.Multinomial(30, p), SHARES[:1]),
+    "Beta": (lambda: dist.Beta(1.0, 1.0), lambda p: dist.Binomial(20, p), HITS[0]),
+    "Exponential": (lambda: dist.Exponential(0.5), dist.Poisson, COUNTS[0]),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_flat_priors_have_their_constants(name):
+    prior, likelihood, seen = FLAT[name]
+
+    def model():
+        p = S("p", prior())
+        S("y", likelihood(p), obs=seen)
+
+    truth = {
+        "Dirichlet": stats.dirichlet_multinomial.logpmf(SHARES[0], np.ones(3), 30),
+        "Beta": -np.log(21),
+        "Exponential": stats.nbinom.logpmf(COUNTS[0], 1, 0.5 / 1.5),
+    }[name]
+    found = gb.model(model).marginal("p").logdensity({}, constants=True)
+    assert float(found) == pytest.approx(truth, abs=1e-4)
+
+
 def test_batters_who_may_be_alike_have_the_tail_of_quadrature():
     """Efron and Morris's batters: the concentration may be anything from ten on. One chain in twelve had gone
     to eight million, where rounding was 750 nats above the posterior's mode."""

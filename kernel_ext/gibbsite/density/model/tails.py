@@ -110,34 +110,44 @@ def _choose(n: Any, k: Any) -> Any:
     return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
 
 
+# counts that cannot be have a density of zero by the factorials, whatever they are taken for elsewhere
+
+
+def _ways(a: Any, k: Any) -> Any:
+    return log_rising(a, jnp.maximum(k, 0)) - gammaln(k + 1)
+
+
+def _ratio(x: list[Any], k: list[Any]) -> Any:
+    return log_beta_ratio(jnp.stack(x, -1), jnp.maximum(jnp.stack(k, -1), 0))
+
+
 def _gamma_poisson(d: Any, value: Any) -> Any:
     k, a, rate = (jnp.asarray(x, jnp.result_type(float)) for x in (value, d.concentration, d.rate))
     # not by `1 + 1 / rate`, which has the digits of 1
-    return log_rising(a, k) - gammaln(k + 1) - a * jnp.log1p(1 / rate) - k * jnp.log1p(rate)
+    return _ways(a, k) - a * jnp.log1p(1 / rate) - k * jnp.log1p(rate)
 
 
 def _negative_binomial_logits(d: Any, value: Any) -> Any:
     k, n = (jnp.asarray(x, jnp.result_type(float)) for x in (value, d.total_count))
-    return log_rising(n, k) - gammaln(k + 1) - n * softplus(d.logits) - k * softplus(-d.logits)
+    return _ways(n, k) - n * softplus(d.logits) - k * softplus(-d.logits)
 
 
 def _beta_binomial(d: Any, value: Any) -> Any:
     k = jnp.asarray(value, jnp.result_type(float))
     a, b, k, rest = jnp.broadcast_arrays(d.concentration1, d.concentration0, k, d.total_count - k)
-    return _choose(d.total_count, value) + log_beta_ratio(jnp.stack([a, b], -1), jnp.stack([k, rest], -1))
+    return _choose(d.total_count, k) + _ratio([a, b], [k, rest])
 
 
 def _beta_negative_binomial(d: Any, value: Any) -> Any:
     k, n = jnp.broadcast_arrays(jnp.asarray(value, jnp.result_type(float)), jnp.asarray(d.n, float))
     a, b, k, n = jnp.broadcast_arrays(d.concentration1, d.concentration0, k, n)
-    ratio = log_beta_ratio(jnp.stack([a, b], -1), jnp.stack([k, n], -1))
-    return log_rising(n, k) - gammaln(k + 1) + ratio
+    return _ways(n, k) + _ratio([a, b], [k, n])
 
 
 def _dirichlet_multinomial(d: Any, value: Any) -> Any:
     k = jnp.asarray(value, jnp.result_type(float))
     orders = gammaln(jnp.sum(k, -1) + 1) - jnp.sum(gammaln(k + 1), -1)
-    return orders + log_beta_ratio(d.concentration, k)
+    return orders + log_beta_ratio(d.concentration, jnp.maximum(k, 0))
 
 
 def _dirichlet(d: Any, value: Any) -> Any:
@@ -147,8 +157,8 @@ def _dirichlet(d: Any, value: Any) -> Any:
 def _gamma(d: Any, value: Any) -> Any:
     a, scaled = d.concentration, d.rate * value
     # the exponent and the constant have `a log a` in common
-    exponent = a * jnp.log(scaled / a) + (a - scaled)
-    return exponent - jnp.log(value) + 0.5 * jnp.log(a) - beyond_stirling(a)
+    exponent = (a - 1.0) * jnp.log(scaled / a) + (a - scaled)
+    return exponent + jnp.log(d.rate) - 0.5 * jnp.log(a) - beyond_stirling(a)
 
 
 def _student(d: Any, value: Any) -> Any:

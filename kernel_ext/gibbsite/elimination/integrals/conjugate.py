@@ -221,7 +221,8 @@ class ConjugateMessage(Message):
             return jnp.zeros(())
         conditional, (site,) = self.conditional, self.sites
         assert isinstance(conditional, ConjugateConditional)
-        own, _ = self._parts(place, data)
+        own, told = self._parts(place, data)
+        own = {**{k: jnp.zeros_like(v) for k, v in told.items()}, **own}  # a uniform one has no coefficient
         d = held_in_tails(conditional.family.distribution(own, (None, None)))
         terms = [t for t in self.density.terms if t.origin == site]
         return jnp.sum(d.log_prob(place[site])) - summed(terms, self.density.evaluator(place, data))
