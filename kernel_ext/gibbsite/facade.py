@@ -288,7 +288,8 @@ class Model(Live):
         The site keeps its name and shape, and has the law of the order statistics of its prior. Where
         components can be renamed (equal priors), the posterior of all that does not depend on their labels is
         the same; elsewhere this is another model, and a warning says so. Raises `UnknownNameError`, and
-        `ModelError` for a site that is no vector of real or positive numbers drawn element by element.
+        `ModelError` for a site that is no vector of real or positive numbers, or of shares, drawn element by
+        element.
         """
         changed = self._remade(put_in_order(self.fn, self.density, site), self.kwargs)
         if exchangeable(self.density, site):
