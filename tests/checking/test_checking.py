@@ -19,7 +19,7 @@ from gibbsite.checking.invariance import invariance
 from gibbsite.checking.marginals import marginals
 from gibbsite.checking.reach import reach
 from gibbsite.checking.replicates import NotReplicated, replicated
-from gibbsite.checking.truth import places
+from gibbsite.checking.truth import places, states
 from gibbsite.conditional.conjugate.families import Family
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density.density import Density
@@ -110,7 +110,7 @@ def compiled_anew():
 
 def state_of(test, fn, y=Y):
     model = gb.model(fn, y)
-    at = places(model, 2)
+    at = places(model, states(model, 2))
     if test is dependence:
         return dependence(model, at)
     if test is marginals:
@@ -128,7 +128,7 @@ def state_of(test, fn, y=Y):
 )
 def test_what_a_schedule_eliminates_is_summed_and_integrated_another_way(fn, text, gone, monkeypatch):
     model = gb.model(fn, Y).with_schedule(text)
-    at = places(model, 2)
+    at = places(model, states(model, 2))
     found = marginals(model, at, 0)
     assert found.state == "right" and f"over {gone} " in found.text, found
     logdensity = Marginal.logdensity
@@ -300,9 +300,27 @@ def test_a_check_of_no_time_says_so(tmp_path):
 
 
 def test_a_distribution_that_nothing_was_asked_of_is_not_called_right():
-    at = places(model := gb.model(scales, Y), 2, 0)
+    at = places(model := gb.model(scales, Y), states(model, 2))
     found = distributions(model, at, 0, lambda: False)
     assert found is not None and (found.state, found.text) == ("open", "no time was left")
+
+
+def test_places_are_where_chains_get_to_when_no_draw_of_the_statements_is_possible():
+    """Forty counts of which any that is not zero needs its indicator: all at once hardly any draw has."""
+    seen = np.array([0, 3, 1, 4, 2] * 8)
+
+    def inflated(seen):
+        share = numpyro.sample("share", dist.Beta(2, 2))
+        with numpyro.plate("n", len(seen)):
+            z = numpyro.sample("z", dist.Bernoulli(share))
+            numpyro.sample("y", dist.Poisson(2.0 * z), obs=seen)
+
+    model = gb.model(inflated, seen)
+    assert not states(model, 3)
+    check = model.check(seconds=3600, wait=False)
+    check.subscribe(lambda c: c.stop() if c.findings[0].state != "open" else None)
+    check.wait()
+    assert check.findings[0].test == "conditionals" and check.findings[0].state == "right", check
 
 
 def test_what_has_nothing_to_ask_is_left_out():

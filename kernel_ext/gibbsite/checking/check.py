@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gibbsite.checking.calibration import calibration, pilot
 from gibbsite.checking.conditionals import conditionals
 from gibbsite.checking.dependence import dependence
@@ -17,7 +19,7 @@ from gibbsite.checking.invariance import Sweeps, invariance
 from gibbsite.checking.marginals import marginals
 from gibbsite.checking.reach import reach
 from gibbsite.checking.replicates import NotReplicated, Replicates, replicated
-from gibbsite.checking.truth import Place, places
+from gibbsite.checking.truth import places, states
 from gibbsite.errors import GibbsiteError
 from gibbsite.ground import opaque
 from gibbsite.ground.process import Wait, at_end
@@ -154,7 +156,7 @@ class Check(Shown):
     def _steps(self) -> Iterator[tuple[str, Callable[[], Finding | None]]]:
         """Tests by name; one that finds that there is nothing to ask of this model returns None."""
         model, seed = self.model, self.seed
-        at: list[Place] = places(model, _PLACES, seed)
+        at = places(model, states(model, _PLACES, seed) or self._reached())
         yield "conditionals", lambda: conditionals(model, at, seed, self._early)
         yield "sums and integrals", lambda: marginals(model, at, seed)
         yield "distributions", lambda: distributions(model, at, seed, self._early)
@@ -164,6 +166,24 @@ class Check(Shown):
             yield "reach", self._reach
         yield "calibration", self._calibration
 
+    def _reached(self) -> list[dict[str, Any]]:
+        """Where chains get to, of a model whose statements hardly ever draw what data allow; nothing where
+        they have no start. Places are all that is taken from them."""
+        try:
+            run = self._awaited(pilot(self.model.plan(), self.seed))
+        except GibbsiteError:
+            return []
+        draws = {n: np.asarray(run.draws[n]) for n in self.model.density.latents}
+        made = run.kept.sampled.steps
+        return [{n: v[c, -1] for n, v in draws.items()} for c in range(_PLACES)] if made else []
+
+    def _awaited(self, run: Any) -> Any:
+        while run.going:
+            if self._stop.is_set():
+                run.stop()
+            run.wait(0.2)
+        return run.wait()
+
     _replicates: Replicates | None = None
     _sweeps: Sweeps | None = None
 
@@ -171,12 +191,7 @@ class Check(Shown):
         if self._replicates is None:
             self._replicates = replicated(self.model, DATA_SETS, self.seed)
         if self._sweeps is None:
-            run = pilot(self._replicates.plan, self.seed)
-            while run.going:
-                if self._stop.is_set():
-                    run.stop()
-                run.wait(0.2)
-            run.wait()
+            run = self._awaited(pilot(self._replicates.plan, self.seed))
             kernel, state = run.reached
             self._sweeps = Sweeps(self._replicates, kernel, state)
         return self._replicates, self._sweeps

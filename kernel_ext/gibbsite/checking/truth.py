@@ -51,9 +51,8 @@ class Place:
     terms: np.ndarray
 
 
-def places(model: Any, count: int, seed: int = 0) -> list[Place]:
-    """Some `states` with their terms."""
-    found = states(model, count, seed)
+def places(model: Any, found: list[dict[str, np.ndarray]]) -> list[Place]:
+    """States with their terms."""
     terms = Quick(lambda s: log_terms(model, s))
     return [Place(s, np.asarray(terms(arrays(s)))) for s in found]
 
