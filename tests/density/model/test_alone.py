@@ -9,7 +9,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from gibbsite.checking.distributions import distributions
-from gibbsite.checking.truth import places
+from gibbsite.checking.truth import places, states
 from gibbsite.density.model.alone import HandlersAlone
 from numpyro import primitives
 
@@ -82,7 +82,7 @@ def test_a_check_beside_it_does_not_turn_validation_under_a_model_that_is_traced
         distributions(other, at, 0, lambda: True)
 
     other = gb.model(coin, np.array([1, 0, 1]))
-    at = places(other, 1)
+    at = places(other, states(other, 1))
     monkeypatch.setattr(sys.modules[distributions.__module__], "disagreement", slow)
     thread = threading.Thread(target=check)
     thread.start()
