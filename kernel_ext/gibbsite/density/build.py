@@ -161,8 +161,8 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
             raise told_latent(spot_of(error)) from error
         if "integer scalar arrays can be converted" in str(error):
             raise ModelError(
-                f"a whole number is asked for{_where(error)}, and what is drawn there is a float, as that of "
-                f"Geometric is: write `int(…)` around it"
+                f"one whole number is asked for{_where(error)}, and a float or an array is given: write "
+                f"`int(…)` around it (a draw of Geometric is a float)"
             ).at(_place(error), "value-of-a-latent") from error
         if "not a valid JAX array type" in str(error):
             raise DataError(

@@ -153,9 +153,6 @@ class _OrderedShares(constraints.Constraint):
         return (), ((), {})
 
 
-ordered_shares = _OrderedShares()
-
-
 @biject_to.register(_OrderedShares)
 def _to_ordered_shares(constraint: Any) -> Any:
     return ComposeTransform([OrderedTransform(), SigmoidTransform()])
@@ -164,7 +161,7 @@ def _to_ordered_shares(constraint: Any) -> Any:
 _ORDERED = {
     type(constraints.real): constraints.ordered_vector,
     type(constraints.positive): constraints.positive_ordered_vector,
-    type(constraints.unit_interval): ordered_shares,
+    type(constraints.unit_interval): _OrderedShares(),
 }
 
 

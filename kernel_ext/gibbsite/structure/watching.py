@@ -82,7 +82,8 @@ class StructureMonitor(Monitor):
         for i in np.unique(index):
             here = index == i
             if LEAST_SHARE <= here.mean() < 1:
-                out[f"[{entries[int(i)].name}]"] = here.astype(float)
+                # a whole number: at one of two values a chain may rest where others rest, too
+                out[f"[{entries[int(i)].name}]"] = here.astype(np.int32)
         return out | judged_in_all(index, held, entries)
 
     def worst(self, draws: Draws) -> list[ScalarStat]:
@@ -97,10 +98,8 @@ class StructureMonitor(Monitor):
             return
         began = time.monotonic()
         values = self.judge(draws.sampled.read())
-        # being in a structure is one of two values, at which a chain may rest where others rest, too
-        counted = {n for n, v in values.items() if v.dtype.kind in "iu" or n.startswith("[")}
         sites = {
-            n: Site(n, v.shape[2:], v.dtype, None, "latent", n in counted, (), (), (), "", None)
+            n: Site(n, v.shape[2:], v.dtype, None, "latent", v.dtype.kind in "iu", (), (), (), "", None)
             for n, v in values.items()
         }
         plan = replace(self._plan, kernel=None, density=None, sites=sites, groups={}, origin=None)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.conditional.gaussian.chained import Pieces
 from gibbsite.conditional.gaussian.joint import GaussianChain
-from gibbsite.conditional.gaussian.tridiagonal import tridiagonal
+from gibbsite.conditional.gaussian.tridiagonal import factored
 from numpyro.contrib.control_flow import scan
 from scipy.linalg import solveh_banded
 
@@ -70,7 +70,7 @@ CHAINS = [
 
 def around(found, noise):
     """The draw of what `natural` found, from standard Normal numbers."""
-    factor = tridiagonal(found["diagonal"], found["below"])
+    factor, _ = factored(found["diagonal"], found["below"], found["diagonal"][..., :0])
     return factor.backward(factor.forward(found["information"][..., None]) + noise[..., None])[..., 0]
 
 
@@ -113,7 +113,7 @@ def test_rows_have_the_same_factor(model):
         rows = c._chained._rows({}, data, c._chained._zero)
         for ours, other in zip(rows.blocks(), (found["diagonal"], found["below"]), strict=True):
             np.testing.assert_allclose(ours, other, rtol=1e-12, atol=1e-12)
-        other = tridiagonal(found["diagonal"], found["below"])
+        other, _ = factored(found["diagonal"], found["below"], found["diagonal"][..., :0])
         for a, b in zip(rows.factored(), other, strict=True):
             if model is curved_upwards:  # it has no such root
                 assert np.isnan(a).any()
@@ -198,7 +198,7 @@ def test_a_chain_of_small_steps_is_right_in_single_precision(fn, order, offset, 
     assert np.max(lost) < 0.2
     # what 4000 draws do not see: the variances themselves
     draw = chain._chained
-    factor = jax.jit(lambda: draw._solved({"x": near}, data, True, noise=draw._zero)[1].variances())
+    factor = jax.jit(lambda: draw.solved({"x": near}, data, noise=draw._zero)[1].variances())
     variances = np.asarray(draw.values(factor())["x"], np.float64)
     np.testing.assert_allclose(variances.reshape(-1, 64), np.stack([sd**2] * (near.size // 64)), rtol=5e-3)
 

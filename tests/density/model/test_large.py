@@ -40,6 +40,10 @@ DENSITIES = {
         lambda c: S("y", dist.BetaBinomial(0.3 * c, 0.7 * c, 20), obs=HITS),
         lambda c: stats.betabinom.logpmf(HITS, 20, 0.3 * c, 0.7 * c),
     ),
+    "BetaBinomial, of one side": (
+        lambda c: S("y", dist.BetaBinomial(2.0, c, 20), obs=HITS),
+        lambda c: stats.betabinom.logpmf(HITS, 20, 2.0, c),
+    ),
     "BetaNegativeBinomial": (
         lambda c: S("y", dist.BetaNegativeBinomial(0.3 * c, 0.7 * c, 5.0), obs=COUNTS),
         lambda c: stats.betanbinom.logpmf(COUNTS, 5, 0.7 * c, 0.3 * c),

@@ -239,24 +239,17 @@ class ChainedGaussian(Update):
 
         return lambda x: self.layout.vector(jax.grad(total)(self.values(x)))
 
-    def solved(self, latents: Mapping[str, Any], data: Any, held: bool = True) -> tuple[Pieces, Strung]:
-        """Mean and factorised precision at the values of the other sites.
-
-        Values of the sites themselves, where there are any, only say where the mean is looked for. Where
-        `held`, derivatives are those of the determinant alone, of the first order.
-        """
-        return self._solved(latents, data, held)
-
-    def _solved(
-        self, latents: Mapping[str, Any], data: Any, held: bool, noise: Pieces | None = None
+    def solved(
+        self, latents: Mapping[str, Any], data: Any, held: bool = True, noise: Pieces | None = None
     ) -> tuple[Pieces, Strung]:
-        """As `solved`; with standard Normal `noise`, a draw, without derivatives. One step leads to the mean
-        from wherever it starts: from what the sites are, where that is known, nothing is lost to numbers that
-        cancel."""
+        """Mean, or with standard Normal `noise` a draw, and factorised precision at the values of the other
+        sites.
 
-        def fixed(x: Any) -> Any:
-            return jax.tree.map(lax.stop_gradient, x) if held else x
-
+        One step leads to the mean from wherever it starts. Values of the sites themselves, where there are
+        any, only say where: beside these, nothing is lost to numbers that cancel. Where `held`, derivatives
+        are those of the determinant alone, of the first order.
+        """
+        fixed = partial(_fixed, held)
         gradient, zero = self._gradient(latents, data), self._zero
         own = {n: jnp.where(jnp.isfinite(latents[n]), latents[n], 0) for n in self.sites if n in latents}
         known = len(own) == len(self.sites)
@@ -280,10 +273,7 @@ class ChainedGaussian(Update):
     ) -> tuple[Pieces, Strung]:
         """The step to the mean from where the slope of the log density is `slope`, `turned` by the noise, and
         the factorised precision: two passes along the chain, one there and one back."""
-
-        def fixed(x: Any) -> Any:
-            return jax.tree.map(lax.stop_gradient, x) if held else x
-
+        fixed = partial(_fixed, held)
         zero = self._zero
         p, dtype = zero.border.size, zero.chain.dtype
         diagonal, below = self._blocks(curved, zero) if rows is None else rows.blocks()
@@ -410,8 +400,13 @@ class ChainedGaussian(Update):
     def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
         keys = jax.random.split(key) if self.layout.border else (key, key)
         z = Pieces(*(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, self._zero, strict=True)))
-        draw, factor = self._solved(latents, data, True, z)
+        draw, factor = self.solved(latents, data, noise=z)
         return Drawn(self.values(draw), factor.rounding(draw))
+
+
+def _fixed(held: bool, x: Any) -> Any:
+    """Without derivatives, where `held`."""
+    return jax.tree.map(lax.stop_gradient, x) if held else x
 
 
 def _lost_by_coupling(diagonal: Any, below: Any, components: np.ndarray) -> Any:

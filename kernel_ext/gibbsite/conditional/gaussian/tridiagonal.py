@@ -98,14 +98,12 @@ def _product(a: Any, b: Any) -> Any:
     return sum(parts[1:], start=parts[0])
 
 
-def tridiagonal(diagonal: Any, below: Any) -> Tridiagonal:
-    """Factorise a precision: `diagonal` and `below` `[steps, blocks, width, width]`, where `below[t]` couples
-    step `t` with step `t - 1` and `below[0]` is zero. NaN where it is not positive definite."""
-    return factored(diagonal, below, diagonal[..., :0])[0]
-
-
 def factored(diagonal: Any, below: Any, b: Any) -> tuple[Tridiagonal, Any]:
-    """The factor `L` of a precision, as `tridiagonal`, and `L^-1 b`, in one pass."""
+    """The factor `L` of a precision, and `L^-1 b`, in one pass.
+
+    `diagonal` and `below` are `[steps, blocks, width, width]`, where `below[t]` couples step `t` with step
+    `t - 1` and `below[0]` is zero; NaN where that is not positive definite.
+    """
 
     def step(before: tuple[Any, Any], at: Any) -> tuple[Any, Any]:
         factor, solved = before

@@ -139,7 +139,9 @@ def _beta_binomial(d: Any, value: Any) -> Any:
 
 
 def _beta_negative_binomial(d: Any, value: Any) -> Any:
-    k, n = jnp.broadcast_arrays(jnp.asarray(value, jnp.result_type(float)), jnp.asarray(d.n, float))
+    k, n = jnp.broadcast_arrays(
+        jnp.asarray(value, jnp.result_type(float)), jnp.asarray(d.n, jnp.result_type(float))
+    )
     a, b, k, n = jnp.broadcast_arrays(d.concentration1, d.concentration0, k, n)
     return _ways(n, k) + _ratio([a, b], [k, n])
 
@@ -167,26 +169,26 @@ def _student(d: Any, value: Any) -> Any:
     return constant - 0.5 * (d.df + 1.0) * jnp.log1p(apart**2 / d.df)
 
 
-# by the class whose density it is: the parameter that may be large where it is not known beforehand
+# by the class whose density it is: the parameters that may be large where they are not known beforehand
 _LARGE = {
-    GammaPoisson: ("concentration", _gamma_poisson),
-    NegativeBinomialLogits: ("total_count", _negative_binomial_logits),
-    BetaBinomial: ("concentration1", _beta_binomial),
-    BetaNegativeBinomial: ("concentration1", _beta_negative_binomial),
-    DirichletMultinomial: ("concentration", _dirichlet_multinomial),
-    Dirichlet: ("concentration", _dirichlet),
-    Gamma: ("concentration", _gamma),
-    StudentT: ("df", _student),
+    GammaPoisson: (("concentration",), _gamma_poisson),
+    NegativeBinomialLogits: (("total_count",), _negative_binomial_logits),
+    BetaBinomial: (("concentration1", "concentration0"), _beta_binomial),
+    BetaNegativeBinomial: (("concentration1", "concentration0", "n"), _beta_negative_binomial),
+    DirichletMultinomial: (("concentration",), _dirichlet_multinomial),
+    Dirichlet: (("concentration",), _dirichlet),
+    Gamma: (("concentration",), _gamma),
+    StudentT: (("df",), _student),
 }
 
 
 @cache
-def _better(kind: type) -> tuple[str, type] | None:
-    """The parameter that may be large, and the class with the density that holds there; None for others."""
+def _better(kind: type) -> tuple[tuple[str, ...], type] | None:
+    """The parameters that may be large, and the class with the density that holds there; None for others."""
     found = next((v for k, v in _LARGE.items() if kind.log_prob is k.log_prob), None)
     if found is None:
         return None
-    parameter, density = found
+    parameters, density = found
 
     class Held(kind):  # type: ignore[misc, valid-type]
         @validate_sample
@@ -195,7 +197,7 @@ def _better(kind: type) -> tuple[str, type] | None:
             return density(self, value)
 
     Held.__name__ = Held.__qualname__ = kind.__name__
-    return parameter, Held
+    return parameters, Held
 
 
 def held_in_tails(fn: Any) -> Any:
@@ -206,7 +208,8 @@ def held_in_tails(fn: Any) -> Any:
         out.__class__ = _OURS[type(fn)]
         return out
     better = _better(type(fn)) if isinstance(fn, Distribution) else None
-    if better is not None and is_traced(getattr(fn, better[0])):  # a number known now needs none
+    # numbers that are known now need none
+    if better is not None and any(is_traced(getattr(fn, p)) for p in better[0]):
         out = copy.copy(fn)
         out.__class__ = better[1]
         return out

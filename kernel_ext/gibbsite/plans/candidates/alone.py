@@ -8,7 +8,7 @@ block:
 |---|---|---|
 | all, in a model without data | Ancestral | every draw is independent of the last |
 | discrete sites that determine each other | Gibbs, jointly | alone they get stuck |
-| few discrete elements that meet | Gibbs, jointly | it is no more work than one by one |
+| few discrete elements that meet | Gibbs, jointly | it is hardly more work than one by one |
 | discrete sites that continuous ones decide, with these | Crossing, in one block | in turn they never move |
 | discrete, listed support | Gibbs | drawn exactly from a table, chains by their recursion |
 | integers without end | Window | drawn exactly from tables over windows around them |

@@ -76,7 +76,7 @@ MOST_ENTRIES, STUCK_STATES, DECIDED_STATES = 2**20, 3, 64
 # Of these, so many must be possible before a model is refused.
 LEAST_SEEN = 16
 # Elements of one site up to which an order is looked for in which they could be summed out, to be drawn at
-# once: .3 s for 400 on a lattice, of which those of 121 have tables that are worth it.
+# once: .3 s for 400 on a lattice, where the largest whose tables are worth it has 25.
 MOST_ORDERED = 128
 # In logarithms: moves against such odds happen once in 160,000 sweeps, and against those never.
 LONG_ODDS, NEVER = 12.0, 60.0
