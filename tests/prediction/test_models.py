@@ -463,3 +463,64 @@ def test_scopes_and_conditions_around_a_loop():
     agrees(flat(p.draws["arm/y"])[:, 12:], level[:, -1:], tau[:, None] ** 2 * np.array([1, 2]) + 0.09)
     agrees(flat(p.draws["arm/y"])[:, :12], level, 0.09)
     assert p.to_datatree()["predictions"]["arm.y"].shape == (2, 1000, 14)
+
+
+def test_factors_in_plates_and_under_masks_are_no_data():
+    y, c = np.array([0.3, 1.0, 0.2, 1.0]), np.array([False, True, False, True])
+
+    def model(y, c):
+        rate = numpyro.sample("rate", dist.Gamma(1, 1))
+        with numpyro.plate("n", 4):
+            with numpyro.handlers.mask(mask=~c):
+                numpyro.sample("y", dist.Exponential(rate), obs=y)
+            with numpyro.handlers.mask(mask=c):
+                numpyro.factor("censored", -rate * y)
+
+    run, d = ran(model, y, c)
+    np.testing.assert_allclose(d.rate.mean(), 3 / 3.5, atol=5 * np.sqrt(3) / 3.5 / np.sqrt(2000))
+    p = run.predict()
+    assert list(p.draws) == ["y"]
+    assert len(p.to_frame()) == 4
+    assert run.elpd().n_data_points == 2
+
+
+def test_what_only_factors_speak_of_is_not_predicted():
+    def model(y):
+        rate = numpyro.sample("rate", dist.Gamma(1, 1))
+        numpyro.factor("density", jnp.sum(jnp.log(rate) - rate * y))
+
+    run, _ = ran(model, np.ones(3), draws=20, warmup=20)
+    with pytest.raises(ModelError, match="'density' has no distribution to be drawn from"):
+        run.predict()
+    with pytest.raises(ModelError, match="'density' has no elements that could be left out"):
+        run.elpd()
+
+
+def test_groups_of_several_numbers_are_counted_as_groups():
+    g = np.repeat(np.arange(3), 4)
+
+    def model(g, y, count):
+        tau = numpyro.sample("tau", dist.HalfNormal(1).expand([2]).to_event(1))
+        with numpyro.plate("group", count):
+            b = numpyro.sample("b", dist.MultivariateNormal(jnp.zeros(2), scale_tril=jnp.diag(tau)))
+        with numpyro.plate("n", len(g)):
+            numpyro.sample("y", dist.Normal(b[g, 0] + b[g, 1], 1), obs=y)
+
+    run, _ = ran(model, g, RNG.normal(size=12), 3, draws=20, warmup=20)
+    p = run.predict(g=np.array([0, 3]), y=None, count=4)
+    assert "3 group known, 1 new: b drawn from MultivariateNormal" in p.note
+
+
+def test_a_table_of_two_sites_has_each_axis_where_it_is_one():
+    def model(a, b):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with numpyro.plate("arm", 2):
+            numpyro.sample("c", dist.Normal(mu, 1), obs=a)
+        with numpyro.plate("time", 3):
+            numpyro.sample("t", dist.Normal(mu, 1), obs=b)
+
+    run, _ = ran(model, np.zeros(2), np.zeros(3), draws=20, warmup=20)
+    frame = run.predict().to_frame()
+    assert list(frame["site"]) == ["c", "c", "t", "t", "t"]
+    assert [None if pd.isna(v) else v for v in frame["arm"]] == [0, 1, None, None, None]
+    assert [None if pd.isna(v) else v for v in frame["time"]] == [None, None, 0, 1, 2]

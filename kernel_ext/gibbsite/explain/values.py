@@ -175,8 +175,6 @@ _OF_TABLES = frozenset(
 def _no_method(spot: Spot, name: str) -> GibbsiteError:
     before = spot.code.rpartition(f".{name}")[0] or "x"
     cure = {
-        "values": f"leave it out, `{before}` is an array",
-        "to_numpy": f"leave it out, `{before}` is an array",
         "cat": f"`{before}` holds the codes already",
         "nunique": f"codes begin at 0, and `int({before}.max()) + 1` is how many there are",
     }.get(name, "what pandas or polars can do with them is done before the cell")

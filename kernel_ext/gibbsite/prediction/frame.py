@@ -48,18 +48,19 @@ def frame_of(
     several = len(parts) > 1
     one = next(iter(parts), None)
     plain = not several and one is not None and len(shapes[one]) <= 1
+    axes = [] if plain else list(dict.fromkeys(d for site in parts for d in dims[site]))
+    for name in (*(["site"] if several else []), *axes, *(n for columns in parts.values() for n in columns)):
+        table[name] = []
     for site, columns in parts.items():
         count = len(next(iter(columns.values())))
-        if several:
-            table.setdefault("site", []).extend([site] * count)
+        own: dict[str, list[Any]] = {n: np.asarray(column).tolist() for n, column in columns.items()}
+        own["site"] = [site] * count
         for axis, dim in enumerate(dims[site]) if not plain else ():
             told = labels[site][axis]
             at = np.unravel_index(np.arange(count), shapes[site])[axis]
-            table.setdefault(dim, []).extend([int(i) if told is None else told[i] for i in at])
-        for name, column in columns.items():
-            table.setdefault(name, []).extend(np.asarray(column).tolist())
-        for missing in table:
-            table[missing].extend([None] * (len(table[next(iter(columns))]) - len(table[missing])))
+            own[dim] = [int(i) if told is None else told[i] for i in at]
+        for name, cells in table.items():  # an axis of another site's has nothing in these rows
+            cells.extend(own.get(name, [None] * count))
     return _made(table, source, plain, one, dims, labels, shapes)
 
 
@@ -79,13 +80,21 @@ def _made(
         if told is not None and one is not None:
             table = {dims[one][0]: list(told), **table}
         return nw.from_dict(table, backend=native.implementation).to_native()
-    frame = pd.DataFrame(table)
+    frame = pd.DataFrame({n: _counted(cells) for n, cells in table.items()})
     index = getattr(source, "index", None)
     if rows is not None and index is not None and not callable(index) and len(index) == rows:
         frame.index = index
     elif told is not None and one is not None:
         frame.index = pd.Index(told, name=dims[one][0])
     return frame
+
+
+def _counted(cells: list[Any]) -> Any:
+    """Whole numbers of which some are missing stay whole numbers."""
+    some = [c for c in cells if c is not None]
+    if len(some) < len(cells) and some and all(isinstance(c, int) for c in some):
+        return pd.array(cells, dtype="Int64")
+    return cells
 
 
 def like(source: Any) -> Any:

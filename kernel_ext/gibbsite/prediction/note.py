@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from gibbsite.prediction.asked.arguments import Asked
 from gibbsite.prediction.asked.planned import Planned
 from gibbsite.prediction.asked.set_sites import Held
@@ -23,17 +25,21 @@ def told(
     for name, (known, new, text) in plan.news.items():
         site = plan.density.sites[name]
         before = origin.sites.get(name)
-        grown = [
-            p for a, p in zip(site.plate_axes, site.plates, strict=True)
-            if before is None or a >= len(before.shape) or before.shape[a] != site.shape[a]
-        ]  # fmt: skip
         if site.in_scan:
             seen.setdefault((known, new, "steps: drawn forward from the last"), []).append(name)
-        else:
-            joint = known and site.element_rank < len(site.shape)
-            how = f"drawn from {text}" + (" given the known" if joint else "")
-            what = grown[0] if grown else site.plates[-1] if site.plates else "elements"
-            seen.setdefault((known, new, f"{what}: {how}"), []).append(name)
+            continue
+        grown = {
+            p: a for a, p in zip(site.plate_axes, site.plates, strict=True)
+            if before is None or a >= len(before.shape) or before.shape[a] != site.shape[a]
+        }  # fmt: skip
+        joint = known and site.element_rank < len(site.shape)
+        how = f"drawn from {text}" + (" given the known" if joint else "")
+        what = next(iter(grown or site.plates[-1:]), "elements")
+        part = plan.ask.recipe.parts.get(name)
+        if len(grown) == 1:  # of several numbers each, or in other plates, too
+            at = np.full(site.shape[grown[what]], -1) if part is None else part.axes[grown[what]]
+            known, new = int((at >= 0).sum()), int((at < 0).sum())
+        seen.setdefault((known, new, f"{what}: {how}"), []).append(name)
     for (known, new, text), names in seen.items():
         what, _, how = text.partition(": ")
         count = f"{known} {what} known, {new} new" if known else f"{new} new {what}"

@@ -114,6 +114,17 @@ def _result(
     ask = replace(
         ask, sites=tuple(dict.fromkeys([*ask.sites, *held.given, *(n for n in held.fixed if n in sites)]))
     )
+    if not ask.sites:
+        factors = origin.density.factor_names
+        raise ModelError(
+            f"{origin.name!r} observes nothing that could be drawn anew: "
+            + (
+                f"the factor {factors[0]!r} has no distribution to be drawn from"
+                if factors
+                else "no data are"
+            )
+            + "; write what is observed as data of a distribution (`obs=`)"
+        )
     one = {n: np.asarray(flat[n])[:1] for n in needed if n in flat}
     one = {n: _series(v, recipe, n) for n, v in one.items()}
     nothing = {n for n, v in one.items() if v.shape[1:] == (0,) or (n in recipe.series and not v.shape[1])}

@@ -16,7 +16,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.conditional.reads.support import listed_values
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.collect import log_probs, run_model
+from gibbsite.density.model.collect import is_factor, log_probs, run_model
 from gibbsite.elimination import Marginal, eliminable
 from gibbsite.errors import DataError, ModelError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
@@ -211,7 +211,7 @@ class Straight:
         """The log density of a structure in which nothing is drawn."""
         with jax.ensure_compile_time_eval():  # moves between structures may be what asks for it, traced
             traced, lines = run_model(self._fn, self._args, self._kwargs, {})
-            seen = [m for m in traced.values() if m["type"] == "sample" and type(m["fn"]).__name__ != "Unit"]
+            seen = [m for m in traced.values() if m["type"] == "sample" and not is_factor(m["fn"])]
             inside = all(bool(np.all(m["fn"].support(m["value"]))) for m in seen)
             total = sum(float(jnp.sum(v)) for v in log_probs(traced, lines).values())
         return total if inside else -np.inf

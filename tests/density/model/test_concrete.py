@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from helpers.startup.arrays import array
 
@@ -103,6 +104,32 @@ def test_a_size_may_be_any_kind_of_whole_number(n):
             numpyro.sample("y", dist.Normal(mu, 1.0), obs=x)
 
     assert gb.model(sized, X, n).sites["mu"].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        lambda t: t["x"].values,
+        lambda t: t.x.to_numpy(),
+        lambda t: t.x.to_numpy(dtype=float),
+        lambda t: t[["x"]].values[:, 0],
+        lambda t: t.x[np.argsort(-t.g)[::-1]],
+        lambda t: np.take(t.x.values, t.g),
+        lambda t: jnp.asarray(np.sort(t.x)) + t.x.values - t.x.to_numpy(),
+        lambda t: (np.sort(t["x"].values) + 1 - t.x).values * np.max(t.g.values),
+    ],
+)  # fmt: skip
+def test_columns_answer_as_in_pandas_and_to_numpy(taken):
+    table = pd.DataFrame({"x": X.astype(np.float32), "g": G})
+
+    def model(t):
+        observed(numpyro.sample("b", dist.Normal(0, 1)) * taken(t), t.g.values)
+
+    found = gb.model(model, table).density.log_joint({"b": jnp.float32(0.7)})
+    wanted = dist.Normal(0.7 * np.asarray(taken(table)), 1.0).log_prob(G).sum()
+    np.testing.assert_allclose(found, wanted + dist.Normal(0, 1).log_prob(0.7), rtol=1e-5)
+    assert not hasattr(jnp.ones(2), "values")
+    assert "values" not in dir(jnp.ones(2))
 
 
 def test_what_needs_a_latent_is_still_said_to():

@@ -5,7 +5,8 @@ their handlers to each other's statements. Whatever runs a model here takes `han
 taken again by its holder. Meanwhile the holder has a stack of its own, and all other threads theirs: a user's
 model that runs beside a run is not touched by what this one does, nor the other way round. What NumPyro's
 modules refer to is put back when it is left. NumPyro's switch of validation is one for the whole process,
-too: it is turned by the holder alone, so that what another thread traces sees it as the user left it."""
+too: it is turned by the holder alone, so that what another thread traces sees it as the user left it. And
+what columns of tables have, traced arrays have for the holder."""
 
 import sys
 import threading
@@ -17,6 +18,7 @@ from numpyro import handlers, primitives
 
 from gibbsite.errors import ModelError
 from gibbsite.ground.process import after_fork
+from gibbsite.programs.jaxpr.compat import CalledAsColumns
 
 _NAME = "_PYRO_STACK"
 # these change nothing of what a model says
@@ -89,6 +91,7 @@ class HandlersAlone:
         self._near: set[threading.Thread] = set()
         self._waiting: set[threading.Thread] = set()
         self._stacks: _Stacks | None = None
+        self._columns = CalledAsColumns(self._owned)
 
     def __enter__(self) -> None:
         thread = threading.current_thread()
@@ -101,6 +104,7 @@ class HandlersAlone:
         if self._depth == 0:
             self._stacks = _Stacks(getattr(primitives, _NAME))
             _replace(self._stacks.before, self._stacks)
+            self._columns.begin()
         self._depth += 1
 
     def _acquire(self, thread: threading.Thread) -> None:
@@ -131,6 +135,7 @@ class HandlersAlone:
 
     def _put_back(self) -> None:
         if self._stacks is not None:
+            self._columns.end()
             self._stacks.ended()
             _replace(self._stacks, self._stacks.before)
             self._stacks = None

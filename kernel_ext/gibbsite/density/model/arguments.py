@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.errors import DataError
+from gibbsite.inputs.column import as_column
 from gibbsite.inputs.tables import check_range
 from gibbsite.programs.jaxpr.compat import is_traced
 
@@ -54,7 +55,7 @@ class Arguments:
 
     def rebuild(self, arrays: Sequence[Any]) -> tuple[tuple, dict]:
         """`(args, kwargs)` with `arrays` in place of the array leaves."""
-        dynamic, fixed = iter(arrays), iter(self.static)
+        dynamic, fixed = iter(arrays), map(as_column, self.static)
         leaves = [next(dynamic) if is_array else next(fixed) for is_array in self.places]
         return jax.tree.unflatten(self.tree, leaves)
 

@@ -91,6 +91,11 @@ def base_distribution(fn: Any) -> Any:
     return fn
 
 
+def is_factor(fn: Any) -> bool:
+    """Whether a statement's distribution is that of `numpyro.factor`, which a plate or `mask` may wrap."""
+    return type(base_distribution(fn)).__name__ == "Unit"
+
+
 def innermost(fn: Any) -> tuple[Any, tuple[str, ...]]:
     """The distribution that the values are first drawn from, and the transforms they then go through.
 
@@ -254,7 +259,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
             raise LooseParam.of(name)
         if msg["type"] not in ("sample", "deterministic"):
             continue
-        if msg["type"] == "sample" and type(msg["fn"]).__name__ == "Unit" and msg["is_observed"]:
+        if msg["type"] == "sample" and msg["is_observed"] and is_factor(msg["fn"]):
             factors.append(name)
             continue
         checked_name(name, "site")
@@ -415,7 +420,7 @@ def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) ->
 def weights_of(msg: Mapping[str, Any]) -> list[Any]:
     """What a statement's log density is multiplied with, by `mask` and `scale`, over the site's elements."""
     fn, found = msg["fn"], []
-    if type(fn).__name__ == "Unit":
+    if is_factor(fn):
         return []
     rank = len(np.shape(msg["value"])) - len(base_distribution(fn).event_shape)
 

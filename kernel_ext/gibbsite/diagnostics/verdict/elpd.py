@@ -40,7 +40,14 @@ def elpd_of(run: Any) -> Any:
         "draws" if not run.kept.sampled.steps else ""
     )  # fmt: skip
     if missing:
-        raise ModelError(f"the run of {run.model_name!r} lacks {missing}: nothing can be predicted by it")
+        factors = () if run.model is None else run.model.density.factor_names
+        why = (
+            f"; the factor {factors[0]!r} has no elements that could be left out: write it as data of a "
+            "distribution" if missing == "observed sites" and factors else ""
+        )  # fmt: skip
+        raise ModelError(
+            f"the run of {run.model_name!r} lacks {missing}: nothing can be predicted by it{why}"
+        )
     plan, count = run.plan, run.kept.sampled.steps * run.settings.chains
     if count < _LEAST_DRAWS:
         raise ModelError(f"leave-one-out takes {_LEAST_DRAWS} draws at least, and the run has {count}")

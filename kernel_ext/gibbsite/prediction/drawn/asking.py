@@ -7,10 +7,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
 from gibbsite.density.handlers.scopes import ScopedScans, prefix_within
+from gibbsite.density.model.collect import is_factor
 
 DATA = "gibbsite_data"
 """In a statement's `infer`: the value that it would have been observed at."""
@@ -52,7 +52,7 @@ class Asking(Messenger):
                 scale = msg["scale"] * self._sizes[frame.name] / self._before[frame.name]
                 msg["scale"] = None if isinstance(scale, float) and abs(scale - 1) < 1e-6 else scale
         if msg["name"] in self._data and msg["is_observed"]:
-            if msg.get("_control_flow_done") or isinstance(msg["fn"], Unit):
+            if msg.get("_control_flow_done") or is_factor(msg["fn"]):
                 return
             value = msg["value"]
             msg["infer"] = {**msg["infer"], DATA: value}

@@ -9,12 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
 from gibbsite.conditional.draws.gamma import drawn_here
 from gibbsite.density.handlers.scopes import prefix_within
-from gibbsite.density.model.collect import base_distribution
+from gibbsite.density.model.collect import base_distribution, is_factor
 from gibbsite.prediction.drawn.asking import DATA, as_long_as, into_loop
 from gibbsite.prediction.drawn.joint import conditional_draw
 
@@ -99,7 +98,7 @@ class Forward(Messenger):
 
     def _sampled(self, msg: dict[str, Any], name: Any) -> None:
         fn, recipe = drawn_here(msg["fn"]), self.recipe
-        if isinstance(fn, Unit) or name is None:
+        if is_factor(fn) or name is None:
             return
         if name in recipe.fixed or name in recipe.given:
             fn = as_long_as(fn, jnp.shape(self.held[name]))
@@ -157,7 +156,7 @@ class Forward(Messenger):
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         """Note what was drawn; the model may go on with what was given instead."""
-        if msg["type"] not in ("sample", "deterministic") or isinstance(msg.get("fn"), Unit):
+        if msg["type"] not in ("sample", "deterministic") or is_factor(msg.get("fn")):
             return
         self.out[msg["name"]] = msg["value"]
         if msg["type"] == "sample" and not msg.get("_control_flow_done"):

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from numpyro import handlers
-from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
+from gibbsite.density.model.collect import base_distribution, is_factor
 from gibbsite.tape.recording.context import Context
 from gibbsite.tape.recording.python_calls import code_of
 from gibbsite.tape.recording.record import STATEMENTS, Record, Ref, shape_of
@@ -37,8 +37,9 @@ class _Statements(Messenger):
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         kind = msg["type"]
-        if kind == "sample" and isinstance(msg["fn"], Unit):
-            self._add("factor", "∝", msg, [msg["fn"].log_factor], value=msg["fn"].log_factor)
+        if kind == "sample" and is_factor(msg["fn"]):
+            term = base_distribution(msg["fn"]).log_factor
+            self._add("factor", "∝", msg, [term], value=term)
         elif kind == "sample" and msg["fn"] is not None:
             made = Ref(self._distribution(msg["fn"]))
             if msg["is_observed"]:

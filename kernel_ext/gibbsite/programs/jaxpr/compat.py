@@ -12,6 +12,8 @@ import jax.extend.core as _core
 import numpy as np
 from jax._src import cache_key as _cache_key
 from jax._src import config as _config
+from jax._src import core as _jax
+from jax._src.array import ArrayImpl as _ArrayImpl
 from jax.extend.core import Primitive
 from jax.interpreters import partial_eval
 
@@ -410,6 +412,62 @@ def innermost(value: Any) -> Any:
             break
         value = inner
     return value
+
+
+class CalledAsColumns:
+    """Arrays answer to what columns of tables and NumPy's functions ask arrays for, on one thread.
+
+    A model that was written for tables says `df.x.values`, which is the array itself here; NumPy's `argsort`
+    and `take` hand defaults on (`stable=None`, `mode="raise"`) that JAX's methods of that name take badly.
+    `here` tells whether the thread that asks is the one that runs a model; all others see JAX as it is.
+    """
+
+    def __init__(self, here: Callable[[], bool]):
+        self._here = here
+        self._before: list[tuple[type, str, Any]] = []
+
+    def begin(self) -> None:
+        """Until `end`."""
+        array, traced = _ArrayImpl, _jax.ShapedArray
+        self._set(array, "values", property(lambda x: self._itself(x, "values")))
+        self._set(array, "to_numpy", property(lambda x: self._call(x, "to_numpy")))
+        self._set(traced, "values", _jax.aval_property(lambda x: self._itself(x, "values")))
+        self._set(traced, "to_numpy", _jax.aval_property(lambda x: self._call(x, "to_numpy")))
+        for name, option, default in (("argsort", "stable", None), ("take", "mode", "raise")):
+            plain = self._without(option, default, vars(array)[name])
+            self._set(array, name, plain)
+            plain = self._without(option, default, vars(traced)[name].fun)
+            self._set(traced, name, _jax.aval_method(plain))
+
+    def end(self) -> None:
+        """Leave JAX as it was."""
+        for owner, name, attribute in self._before:
+            if attribute is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, attribute)
+        self._before = []
+
+    def _set(self, owner: type, name: str, attribute: Any) -> None:
+        self._before.append((owner, name, vars(owner).get(name)))
+        setattr(owner, name, attribute)
+
+    def _itself(self, array: Any, name: str) -> Any:
+        if not self._here():
+            raise AttributeError(f"{type(array).__name__!r} object has no attribute {name!r}")
+        return array
+
+    def _call(self, array: Any, name: str) -> Callable[..., Any]:
+        itself = self._itself(array, name)
+        return lambda *_, **__: itself
+
+    def _without(self, option: str, default: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def method(array: Any, *args: Any, **options: Any) -> Any:
+            if self._here() and option in options and options[option] == default:
+                del options[option]
+            return plain(array, *args, **options)
+
+        return method
 
 
 def recording(trace: RecordingTrace) -> Any:
