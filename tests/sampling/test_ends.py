@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 
 import gibbsite as gb
@@ -14,7 +15,7 @@ from gibbsite.errors import GibbsiteError, StoreError
 from gibbsite.ground.lock import writer
 from gibbsite.sampling import execution as run_module
 from gibbsite.sampling.start import termination
-from gibbsite.storage import checkpoint
+from gibbsite.storage import arrays, checkpoint, committing
 from helpers import TESTS
 from helpers.readers.said import said
 
@@ -117,6 +118,40 @@ def test_a_run_that_leaves_waits_for_the_disk_no_more_than_it_must(model, tmp_pa
     run.leave()
     run.settle(60)
     assert run.status == "stopped" and run.resume(5).kept.sampled.steps >= 5
+
+
+def test_a_run_that_leaves_gives_up_the_checkpoint_under_way(model, tmp_path, monkeypatch):
+    folder, real, begun = tmp_path / "run", arrays.sync, threading.Event()
+    run = model.start(**OPTIONS, store=folder)
+    while run.kept.sampled.steps < 40:
+        pass
+
+    def sync(root, written, between):
+        begun.set()
+        assert run._committing._urgent.wait(60)
+        real(root, written, between)
+
+    monkeypatch.setattr(arrays, "sync", sync)
+    monkeypatch.setattr(committing, "_LARGE", 0)
+    run._committing.settle()
+    before = checkpoint.read(folder)[0]["draws"]["posterior"]["steps"]
+    run._committing._next_whole = 0.0
+    assert begun.wait(60)
+    run.leave()
+    run.settle(60)
+    assert run.status == "stopped" and writer(folder) is None
+    assert checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] == before
+    steps = run.kept.sampled.steps
+    back = gb.load(folder, model=model)
+    assert back.kept.sampled.steps == steps
+    for name, v in run.draws.items():
+        np.testing.assert_array_equal(back.draws[name], v)
+    assert gb.verify(folder).draws == steps
+    monkeypatch.setattr(arrays, "sync", real)
+    run.resume(20)  # the next checkpoint is whole
+    assert checkpoint.read(folder)[0]["draws"]["posterior"]["steps"] == steps + 20
+    for name, v in gb.load(folder).draws.items():
+        np.testing.assert_array_equal(v, run.draws[name])
 
 
 def test_sigterm_goes_where_it_would_have_gone():

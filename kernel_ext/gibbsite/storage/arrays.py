@@ -11,7 +11,7 @@ import math
 import os
 import threading
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,9 +166,11 @@ def missing(root: Path, label: str, array: Any) -> str | None:
     return next((f"{label}/{key}" for key in keys if not os.path.exists(f"{folder}/{key}")), None)
 
 
-def sync(root: Path, written: Mapping[str, tuple[Any, int, int]]) -> None:
+def sync(
+    root: Path, written: Mapping[str, tuple[Any, int, int]], between: Callable[[], None] = lambda: None
+) -> None:
     """Wait until the disk holds what was written of each array: `label: (array, first draw, end)`. Raises
-    `OSError`.
+    `OSError`, and what `between` raises, which is called before every file.
 
     For many files at once: a slow disk (a network's, a busy one) takes as long for one as for several.
     """
@@ -182,6 +184,7 @@ def sync(root: Path, written: Mapping[str, tuple[Any, int, int]]) -> None:
     def wait_for(some: Sequence[Path]) -> None:
         try:
             for path in some:
+                between()
                 _sync_file(path)
         except BaseException as problem:  # whoever asked is told
             problems.append(problem)

@@ -15,7 +15,7 @@ import numpy as np
 
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import Draws
-from gibbsite.storage.store import Store
+from gibbsite.storage.store import GivenUp, Store
 
 # As much is read back, and written as Zarr's arrays, in a second or two. Of that checkpoints in mid-run may
 # take half the share.
@@ -33,6 +33,7 @@ class Committing:
         self.error: BaseException | None = None
         """What made the last commit fail; None where it did not."""
         self._thread: threading.Thread | None = None
+        self._urgent = threading.Event()
         self._next = self._next_whole = 0.0
 
     def due(self, share: float) -> bool:
@@ -59,9 +60,16 @@ class Committing:
 
         def work() -> None:
             before, start = time.thread_time(), time.monotonic()
+            # without a journal to go on from nothing can take its place
+            wanted = (lambda: not self._urgent.is_set()) if self.store.goes_on else lambda: True
             try:
-                (self.store.commit if whole else self.store.append)(cut, facts, state)
+                if whole:
+                    self.store.commit(cut, facts, state, wanted)
+                else:
+                    self.store.append(cut, facts, state)
                 self.error = None
+            except GivenUp:
+                self.error = None  # whoever wants it no longer commits itself
             except BaseException as problem:  # told to the run's thread when it looks next
                 self.error = problem
             cost = time.thread_time() - before
@@ -74,8 +82,14 @@ class Committing:
 
     def now(self, draws: Draws, pack: Callable[[], Packed], whole: bool) -> None:
         """Commit in this thread, after what is under way; `whole` as a checkpoint, so that nothing is left in
-        the journal. Raises `StoreError`."""
-        self.settle()
+        the journal. Without it a checkpoint under way is given up, which takes longer than what is wanted.
+        Raises `StoreError`."""
+        if not whole:
+            self._urgent.set()
+        try:
+            self.settle()
+        finally:
+            self._urgent.clear()
         facts, state = pack()
         if whole or not self.store.goes_on:
             self.store.commit(draws, facts, state)

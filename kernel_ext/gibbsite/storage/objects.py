@@ -225,9 +225,15 @@ class ObjectStore(Store):
     def withdraw(self) -> None:
         self.release()
 
-    def commit(self, draws: Draws | Cut, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
+    def commit(
+        self,
+        draws: Draws | Cut,
+        facts: Mapping[str, Any],
+        state: dict[str, np.ndarray],
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._look()
-        super().commit(draws, facts, state)
+        super().commit(draws, facts, state, wanted)
         self._send(self._checkpoint)
 
     def append(self, draws: Draws | Cut, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:

@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,10 @@ GROUPS = {
     "warmup_posterior": "warm",
     "warmup_sample_stats": "warm_stats",
 }
+
+
+class GivenUp(Exception):
+    """A checkpoint was wanted no longer before it was written; the store is as it was before it."""
 
 
 class Store:
@@ -194,13 +198,26 @@ class Store:
             self._journal.close(remove)
             self._journal = None
 
-    def commit(self, draws: Draws | Cut, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
+    def commit(
+        self,
+        draws: Draws | Cut,
+        facts: Mapping[str, Any],
+        state: dict[str, np.ndarray],
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Bring the whole folder up to date: when this returns, all that the checkpoint counts is there.
 
-        Raises `StoreError` where that fails, or where the folder was emptied, replaced or cleaned up since
-        the last commit, or meanwhile; the run in memory is whole.
+        Where it is `wanted` no longer while arrays are written or the disk is waited for, `GivenUp` is
+        raised: what counts is the last checkpoint, with its journal, as after a crash, and `append` goes on.
+        Raises `StoreError` where it fails, or where the folder was emptied, replaced or cleaned up since the
+        last commit, or meanwhile; the run in memory is whole.
         """
         before, self._replaced = dict(self._written), {}
+
+        def look() -> None:
+            if not wanted():
+                raise GivenUp
+
         try:
             if self._on_disk is not None:
                 self._reopen(self._on_disk)
@@ -209,9 +226,10 @@ class Store:
                 self._still_ours()
             written: dict[str, tuple[Any, int, int]] = {}
             for group, part in GROUPS.items():
-                self._extend(group, getattr(draws, part), written)
+                self._extend(group, getattr(draws, part), written, look)
             if self._durable:
-                stored.sync(self.path / DRAWS, written)
+                stored.sync(self.path / DRAWS, written, look)
+            look()
             held = {
                 g: {
                     "steps": self._written[g],
@@ -239,14 +257,22 @@ class Store:
             self._journalled = dict(self._written)
             self.committed = time.monotonic()
             self.shrinks_to = stored.shrinkage(self.path / DRAWS, written) or self.shrinks_to
+        except GivenUp:
+            self._uncounted(before)
+            raise
         except (OSError, CheckpointError, KeyError, ValueError, RuntimeError) as problem:
-            self._written = before  # what did not count is written again
-            for (group, name), label in self._replaced.items():
-                self._arrays[group].pop(name, None)
-                if label is not None:
-                    self._labels[group][name] = label
+            self._uncounted(before)
             self._close_journal(remove=False)
             raise self._cannot(problem) from problem
+
+    def _uncounted(self, before: dict[str, int]) -> None:
+        """Know of what a commit wrote that did not come to its end that it is to be written again."""
+        self._written = before
+        for (group, name), label in self._replaced.items():
+            self._arrays[group].pop(name, None)
+            self._labels[group].pop(name, None)
+            if label is not None:
+                self._labels[group][name] = label
 
     def _cannot(self, problem: Exception) -> StoreError:
         return StoreError(
@@ -271,7 +297,9 @@ class Store:
                 if gone:
                     raise OSError(f"{DRAWS}/{gone} was removed meanwhile")
 
-    def _extend(self, group: str, part: Part, written: dict[str, tuple[Any, int, int]]) -> None:
+    def _extend(
+        self, group: str, part: Part, written: dict[str, tuple[Any, int, int]], between: Callable[[], None]
+    ) -> None:
         done, start = part.steps, self._written[group]
         arrays = part.read(0)
         if done == start and all(self._fits(group, name, v) for name, v in arrays.items()):
@@ -279,6 +307,7 @@ class Store:
         stats = group.endswith("sample_stats")
         labels = stat_names(self._plan, list(arrays)) if stats else {n: n for n in arrays}
         for name, v in arrays.items():
+            between()
             begin = start if self._fits(group, name, v) else 0
             if name not in self._arrays[group] or (start and not begin):
                 self._new_array(group, name, labels[name], v)
