@@ -185,8 +185,6 @@ CASES = [
      "kinds.k < 'q'", r"1 for 'q', so write `kinds.k == 1`"),
     ("index-of-another-type", "kinds", "a ~ Normal(0, 1)\nw = 'x' == kinds['k']\nkinds.y ~ Normal(a * w, 1)",
      "'x' == kinds['k']", "none of them is 'x'; it has 'p', 'q'"),
-    ("arrays-in-a-model", "df", "a ~ Normal(0, 1).expand([df.y.nunique()])\ndf.y ~ Normal(a[0], 1)",
-     "df.y.nunique", r"`int\(df.y.max\(\)\) \+ 1`"),
     ("no-numbers", "pair", "a ~ Normal(0, 1)\npair ~ Normal(a, 1)", "pair",
      r"data of 'pair' are a tuple and no array: write `jnp.array\(…\)`"),
     ("no-numbers", "steps", "a ~ Normal(0, 1)\nb ~ Normal(a * steps, 1)", "a * steps",

@@ -173,10 +173,6 @@ _OF_TABLES = frozenset(
 
 
 def _no_method(spot: Spot, name: str) -> GibbsiteError:
-    before = spot.code.rpartition(f".{name}")[0] or "x"
-    cure = {
-        "cat": f"`{before}` holds the codes already",
-        "nunique": f"codes begin at 0, and `int({before}.max()) + 1` is how many there are",
-    }.get(name, "what pandas or polars can do with them is done before the cell")
     what = f"in a model there is no {name!r}: columns and sites are JAX arrays there"
+    cure = "what pandas or polars can do with them is done before the cell"
     return made(ModelError, spot, "arrays-in-a-model", f"{what}; {cure}")

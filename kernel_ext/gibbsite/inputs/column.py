@@ -1,22 +1,53 @@
-"""Known arrays inside of a model, which answer to what columns of tables are asked for."""
+"""What a model asks columns of tables for, and known arrays that answer to it.
 
+Within a model columns are arrays: JAX's, or NumPy's where Python needed their values. A function that was
+written for tables says `df.x.values` and `df.shop.nunique()` of them.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 
+class Codes:
+    """What pandas has as `column.cat` of a column of labels, which holds their codes here."""
+
+    def __init__(self, codes: Any):
+        self.codes = codes
+
+
+def _nunique(column: Any) -> Callable[..., int]:
+    def nunique(dropna: bool = True) -> int:
+        found = np.asarray(column)
+        missing = np.isnan(found) if found.dtype.kind == "f" else np.zeros(found.shape, bool)
+        return len(np.unique(found[~missing])) + int(not dropna and missing.any())
+
+    return nunique
+
+
+def _cat(column: Any) -> Codes:
+    if np.dtype(column.dtype).kind not in "iu":
+        raise AttributeError("'ndarray' object has no attribute 'cat'")  # of numbers, in pandas neither
+    return Codes(column)
+
+
+ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
+    "values": lambda column: column,
+    "to_numpy": lambda column: lambda *_, **__: column,
+    "nunique": _nunique,
+    "cat": _cat,
+}
+"""The attribute of a column by its name in pandas or polars."""
+
+
 class Column(np.ndarray):
-    """NumPy's array with `values` and `to_numpy()`, as pandas' and polars' columns have them: a model that
-    was written for tables works as it is."""
+    """NumPy's array with `ATTRIBUTES`."""
 
-    @property
-    def values(self) -> np.ndarray:
-        """The array, as NumPy's."""
-        return np.asarray(self)
-
-    def to_numpy(self, *_: Any, **__: Any) -> np.ndarray:
-        """The array, as NumPy's."""
-        return np.asarray(self)
+    def __getattr__(self, name: str) -> Any:
+        if name not in ATTRIBUTES:
+            raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
+        return ATTRIBUTES[name](self)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return array[()] if return_scalar else array.view(type(self))

@@ -132,6 +132,24 @@ def test_columns_answer_as_in_pandas_and_to_numpy(taken):
     assert "values" not in dir(jnp.ones(2))
 
 
+def test_columns_tell_how_many_values_they_have_and_their_codes():
+    table = pd.DataFrame({"x": X, "g": G, "k": pd.Categorical(["u", "v", "u"])})
+
+    def model(t):
+        a = numpyro.sample("a", dist.Normal(0, 1).expand([t.g.nunique()]).to_event(1))
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([t["k"].nunique()]).to_event(1))
+        observed(a[t.g] + b[t.k.cat.codes.values], t.x.to_numpy())
+
+    sites = gb.model(model, table).sites
+    assert sites["a"].shape == sites["b"].shape == (2,)
+
+    def wrong(t):
+        observed(numpyro.sample("b", dist.Normal(0, 1)) * t.x.cat.codes, t.x)
+
+    with pytest.raises(gb.GibbsiteError, match=r"'cat'.*done before the cell"):
+        gb.model(wrong, table)
+
+
 def test_what_needs_a_latent_is_still_said_to():
     def model(x, g):
         mu = numpyro.sample("mu", dist.Normal(0, 1))

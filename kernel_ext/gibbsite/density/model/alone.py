@@ -18,6 +18,7 @@ from numpyro import handlers, primitives
 
 from gibbsite.errors import ModelError
 from gibbsite.ground.process import after_fork
+from gibbsite.inputs.column import ATTRIBUTES
 from gibbsite.programs.jaxpr.compat import CalledAsColumns
 
 _NAME = "_PYRO_STACK"
@@ -91,7 +92,7 @@ class HandlersAlone:
         self._near: set[threading.Thread] = set()
         self._waiting: set[threading.Thread] = set()
         self._stacks: _Stacks | None = None
-        self._columns = CalledAsColumns(self._owned)
+        self._columns = CalledAsColumns(ATTRIBUTES, self._owned)
 
     def __enter__(self) -> None:
         thread = threading.current_thread()

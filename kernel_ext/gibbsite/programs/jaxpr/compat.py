@@ -417,27 +417,25 @@ def innermost(value: Any) -> Any:
 class CalledAsColumns:
     """Arrays answer to what columns of tables and NumPy's functions ask arrays for, on one thread.
 
-    A model that was written for tables says `df.x.values`, which is the array itself here; NumPy's `argsort`
-    and `take` hand defaults on (`stable=None`, `mode="raise"`) that JAX's methods of that name take badly.
-    `here` tells whether the thread that asks is the one that runs a model; all others see JAX as it is.
+    `attributes` tells by name what an array has there. NumPy's `argsort` and `take` hand defaults on
+    (`stable=None`, `mode="raise"`) that JAX's methods of that name take badly. `here` tells whether the
+    thread that asks is the one that runs a model; all others see JAX as it is.
     """
 
-    def __init__(self, here: Callable[[], bool]):
-        self._here = here
+    def __init__(self, attributes: Mapping[str, Callable[[Any], Any]], here: Callable[[], bool]):
+        self._attributes, self._here = attributes, here
         self._before: list[tuple[type, str, Any]] = []
 
     def begin(self) -> None:
         """Until `end`."""
-        array, traced = _ArrayImpl, _jax.ShapedArray
-        self._set(array, "values", property(lambda x: self._itself(x, "values")))
-        self._set(array, "to_numpy", property(lambda x: self._call(x, "to_numpy")))
-        self._set(traced, "values", _jax.aval_property(lambda x: self._itself(x, "values")))
-        self._set(traced, "to_numpy", _jax.aval_property(lambda x: self._call(x, "to_numpy")))
+        for name, of in self._attributes.items():
+            self._set(_ArrayImpl, name, property(self._having(name, of)))
+            self._set(_jax.ShapedArray, name, _jax.aval_property(self._having(name, of)))
         for name, option, default in (("argsort", "stable", None), ("take", "mode", "raise")):
-            plain = self._without(option, default, vars(array)[name])
-            self._set(array, name, plain)
-            plain = self._without(option, default, vars(traced)[name].fun)
-            self._set(traced, name, _jax.aval_method(plain))
+            plain = self._without(option, default, vars(_ArrayImpl)[name])
+            self._set(_ArrayImpl, name, plain)
+            plain = self._without(option, default, vars(_jax.ShapedArray)[name].fun)
+            self._set(_jax.ShapedArray, name, _jax.aval_method(plain))
 
     def end(self) -> None:
         """Leave JAX as it was."""
@@ -452,14 +450,13 @@ class CalledAsColumns:
         self._before.append((owner, name, vars(owner).get(name)))
         setattr(owner, name, attribute)
 
-    def _itself(self, array: Any, name: str) -> Any:
-        if not self._here():
-            raise AttributeError(f"{type(array).__name__!r} object has no attribute {name!r}")
-        return array
+    def _having(self, name: str, of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def read(array: Any) -> Any:
+            if not self._here():
+                raise AttributeError(f"{type(array).__name__!r} object has no attribute {name!r}")
+            return of(array)
 
-    def _call(self, array: Any, name: str) -> Callable[..., Any]:
-        itself = self._itself(array, name)
-        return lambda *_, **__: itself
+        return read
 
     def _without(self, option: str, default: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
         def method(array: Any, *args: Any, **options: Any) -> Any:
