@@ -164,7 +164,7 @@ def written_in_many_ways():
         yield (read.format(x=f"({text})") if first else text), m, "lt" if "lt" in s else s
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(("text", "location", "scale"), list(written_in_many_ways()))
 def test_written_in_many_ways(text, location, scale):
     mean = eval(f"lambda z, mu, mus, tau, taus, lt, b, g, x: {text}", {"jnp": jnp})
@@ -183,7 +183,7 @@ def test_written_in_many_ways(text, location, scale):
     check_by_hand(density, [density.state_values(prior_state(model, args, seed)) for seed in (0, 1)])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", ZOO)
 def test_models_without_hierarchies_raise_nothing(name):
     case = ZOO[name]

@@ -40,7 +40,7 @@ def agree(marginal, truth, state, tolerance=1e-8):
     return aux
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     "name", [n if n in CORE else pytest.param(n, marks=pytest.mark.slow) for n in GAUSSIAN]
 )
@@ -228,7 +228,7 @@ CLOSED = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow) if n == "Student's t" else n for n in CLOSED]
 )

@@ -61,6 +61,7 @@ CASES = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", CASES)
 def test_sums_derivatives_moments_and_draws(case):
     model, data, site, terms, at = CASES[case]

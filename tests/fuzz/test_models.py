@@ -16,7 +16,7 @@ from hypothesis import given, seed, settings
 MANY, SEED = (int(os.environ.get(n, d)) for n, d in (("GIBBSITE_FUZZ", 10_000), ("GIBBSITE_FUZZ_SEED", 0)))
 
 
-@settings(max_examples=50, phases=FIND_AND_SHRINK, derandomize=True, **CALM)
+@settings(max_examples=30, phases=FIND_AND_SHRINK, derandomize=True, **CALM)
 @given(programs())
 def test_some_random_models(program):
     check(program)

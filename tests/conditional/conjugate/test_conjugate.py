@@ -34,13 +34,13 @@ def compare(p, c, rtol):
     return len(expected)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("p", SINGLE, ids=IDS)
 def test_natural_parameters_in_single_precision(p):
     assert compare(p, gb.model(p.model).conditional(p.site), 1e-4) >= 1
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("p", PAIRS, ids=IDS)
 def test_natural_parameters_in_double_precision(p):
     """Also: joint differences over draws of the site equal those of the distribution that is drawn from."""

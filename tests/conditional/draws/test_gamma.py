@@ -58,7 +58,7 @@ def test_whole_numbers_are_parameters_too(make, whole, real):
     np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     "family, parameters",
     [

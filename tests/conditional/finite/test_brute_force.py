@@ -63,7 +63,7 @@ def structure(conditional):
     return "one by one" if s.colours is None else f"{s.n_colours} colours"
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(("name", "site"), DISCRETE)
 def test_logits_are_the_normalised_joint(models, name, site):
     case, conditional = ZOO[name], models[name].conditional(site)
@@ -111,7 +111,7 @@ def test_the_structure_that_was_found(models, name, site):
     assert structure(models[name].conditional(site)) == ZOO[name].structure[site]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(("name", "site"), DISCRETE)
 def test_samples_are_in_the_support_and_pure(models, name, site):
     conditional, state = models[name].conditional(site), ZOO[name].state(0)

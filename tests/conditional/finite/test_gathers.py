@@ -87,7 +87,7 @@ def usable(read, indices):
     return bool(jnp.isfinite(read(jnp.ones(K), jnp.asarray(indices))).all())
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("read", READS)
 def test_a_continuous_site_read_by_data(read, prior):
@@ -98,7 +98,7 @@ def test_a_continuous_site_read_by_data(read, prior):
         assert found == "conjugate"
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("lowest", [0, -2])
 @pytest.mark.parametrize("read", READS)
 def test_a_site_read_by_a_discrete_one(read, lowest):
@@ -120,7 +120,7 @@ def vectors(read):
     return model
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("mode", ["fill", "clip", "promise_in_bounds"])
 def test_curvature_of_vectors_that_a_discrete_site_picks(mode):
     fill = {"fill_value": 0.25} if mode == "fill" else {}

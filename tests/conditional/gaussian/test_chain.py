@@ -74,7 +74,7 @@ def around(found, noise):
     return factor.backward(factor.forward(found["information"][..., None]) + noise[..., None])[..., 0]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(("model", "reach"), CHAINS, ids=[m.__name__ for m, _ in CHAINS])
 def test_a_chain_is_the_dense_gaussian(model, reach):
     with jax.enable_x64(True):
@@ -102,7 +102,7 @@ def test_a_chain_is_the_dense_gaussian(model, reach):
         assert c.sample(jax.random.key(0), {}).shape == shape
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("model", [m for m, _ in CHAINS if m is not vector_states_in_a_scan])
 def test_rows_have_the_same_factor(model):
     """The precision from what is squared, and its factor without forming that."""

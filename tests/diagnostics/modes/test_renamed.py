@@ -126,6 +126,7 @@ TOLD = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", TOLD)
 def test_one_labelling_of_several_is_told(case):
     fn, args, sites = TOLD[case]
@@ -152,6 +153,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", OTHERS)
 def test_what_tells_components_apart_is_no_labelling(case):
     fn, args = OTHERS[case]

@@ -132,7 +132,7 @@ def fits(row, fn):
     return all(row.fits(model, n) is None for n, s in model.sites.items() if s.role == "latent")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("build", "target"),
     [

@@ -128,7 +128,7 @@ QUICK = {
 PAIRS = [(k, model) for k in kernels() if k not in ("Interleave", "Tempered") for model in DATA]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("kernel", "model"),
     [

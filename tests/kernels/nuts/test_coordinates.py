@@ -39,7 +39,7 @@ def double():
         yield
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", CENTRED)
 def test_the_log_density_is_that_of_the_model_plus_the_jacobian(name, double):
     p, case, density = made(name)
@@ -63,7 +63,7 @@ def test_the_log_density_is_that_of_the_model_plus_the_jacobian(name, double):
         np.testing.assert_allclose(back, u, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", CENTRED)
 def test_gradients_are_finite_differences(name, double):
     p, case, _ = made(name)

@@ -42,8 +42,9 @@ def posterior(noise, count):
     return {"step": np.log(steps), "x": np.array(paths)}
 
 
-@pytest.mark.parametrize("model", [pytest.param(walk, marks=pytest.mark.slow), field])
-@pytest.mark.parametrize(("noise", "degree"), [pytest.param(30.0, 0.0, marks=pytest.mark.slow), (0.01, 1.0)])
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [walk, field])
+@pytest.mark.parametrize(("noise", "degree"), [(30.0, 0.0), (0.01, 1.0)])
 def test_paths_are_white_where_data_say_little(model, noise, degree):
     with jax.enable_x64(True):
         density = gb.model(model, noise).density

@@ -74,7 +74,7 @@ def test_the_steps_reach_every_rule():
     assert {"reduce", "reduce_window_max", "conv_general_dilated"} <= flat - set(walk.RULES)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", ZOO)
 def test_models(name):
     case = ZOO[name]
@@ -145,7 +145,7 @@ BUGS = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("primitive", BUGS)
 def test_a_planted_bug_is_caught(monkeypatch, primitive):
     """The fuzz can fail: with one rule wrong, some array moves where it was said not to."""
