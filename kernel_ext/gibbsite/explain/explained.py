@@ -17,6 +17,7 @@ from gibbsite.explain.values import (
     no_array,
     no_attribute,
     no_such_key,
+    of_pandas,
     table_outside,
     wrong_index,
     wrong_plate,
@@ -142,5 +143,6 @@ _RULES: tuple[Rule, ...] = (
     _called,
     _immutable,
     no_attribute,
+    of_pandas,
     no_such_key,
 )

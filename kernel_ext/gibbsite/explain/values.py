@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -155,7 +156,7 @@ def no_attribute(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> G
     column = re.match(r"the table has no column '(\w+)'; it has (.*)", str(error), re.DOTALL)
     if column:
         known = re.findall(r"'([^']*)'", column.group(2))
-        if column.group(1) in _OF_TABLES:
+        if any(hasattr(kind, column.group(1)) for kind in _kinds_of_tables()):
             return _no_method(spot, column.group(1))
         near = difflib.get_close_matches(column.group(1), known, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -167,9 +168,20 @@ def no_attribute(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> G
     return None if array is None else _no_method(spot, array.group(1) or array.group(2))
 
 
-_OF_TABLES = frozenset(
-    "loc iloc groupby apply merge dropna fillna query sort_values mean std filter select".split()
-)
+def of_pandas(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """What pandas is asked to make of a column, which is an array."""
+    refused = isinstance(error, TypeError | ValueError) and re.search(
+        r"data type 'category' not understood|requires .* got (\w*Tracer|ArrayImpl|RecordedValue)", str(error)
+    )
+    if not refused:
+        return None
+    told = "in a model columns are arrays, of texts their codes, which pandas makes no categories of"
+    return made(ModelError, spot, "arrays-in-a-model", f"{told}; do this before the cell")
+
+
+def _kinds_of_tables() -> list[type]:
+    loaded = (sys.modules.get(name) for name in ("pandas", "polars"))
+    return [module.DataFrame for module in loaded if module is not None]
 
 
 def _no_method(spot: Spot, name: str) -> GibbsiteError:

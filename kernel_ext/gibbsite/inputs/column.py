@@ -26,6 +26,19 @@ def _nunique(column: Any) -> Callable[..., int]:
     return nunique
 
 
+def _to_list(column: Any) -> Callable[[], list[Any]]:
+    return lambda: np.asarray(column).tolist()
+
+
+def _unique(column: Any) -> Callable[[], Any]:
+    def unique() -> Any:
+        found = np.asarray(column)
+        _, first = np.unique(found, return_index=True)
+        return as_column(found[np.sort(first)])  # in the order in which they come, as pandas has it
+
+    return unique
+
+
 def _cat(column: Any) -> Codes:
     if np.dtype(column.dtype).kind not in "iu":
         raise AttributeError("'ndarray' object has no attribute 'cat'")  # of numbers, in pandas neither
@@ -36,6 +49,8 @@ ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
     "values": lambda column: column,
     "to_numpy": lambda column: lambda *_, **__: column,
     "nunique": _nunique,
+    "unique": _unique,
+    "to_list": _to_list,
     "cat": _cat,
 }
 """The attribute of a column by its name in pandas or polars."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gibbsite.errors import DataError, nearest
 
@@ -85,6 +86,11 @@ class Table:
         return jnp.stack([self[n] for n in self.columns], axis=1)
 
     __jax_array__ = to_numpy
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        # column by column: each is known, and what is computed of them while traced is not
+        columns = np.stack([np.asarray(self[n]) for n in self.columns], axis=1)
+        return columns if dtype is None else columns.astype(dtype)
 
     @property
     def values(self) -> Any:

@@ -117,6 +117,8 @@ def test_a_size_may_be_any_kind_of_whole_number(n):
         lambda t: np.take(t.x.values, t.g),
         lambda t: jnp.asarray(np.sort(t.x)) + t.x.values - t.x.to_numpy(),
         lambda t: (np.sort(t["x"].values) + 1 - t.x).values * np.max(t.g.values),
+        lambda t: np.asarray(t[["g", "x"]])[:, 1],
+        lambda t: np.array([0.5, 2.0])[pd.factorize(t.g)[0]] * len(t.g.unique()),
     ],
 )  # fmt: skip
 def test_columns_answer_as_in_pandas_and_to_numpy(taken):
