@@ -167,8 +167,11 @@ def test_candidates_say_what_was_weighed_and_why():
     tried = next(c for c in rest if c.text == "Conjugate s (*) Conjugate o (*) Conjugate x")
     assert tried.measured is not None and f"s takes {tried.measured:.1f} sweeps" in first.because
     assert all(c.compiling > 1e9 for c in (first, *rest))
-    for shown in (str(schedule), schedule._repr_html_().replace("&gt;", ">")):
-        assert f"chosen: {schedule.text}: " in shown and f"weighed: {tried.text}: about " in shown
+    shown = str(schedule)
+    assert f"chosen: {schedule.text}: " in shown and f"weighed: {tried.text}: about " in shown
+    page = schedule._repr_html_().replace("&gt;", ">")
+    assert f"<b>{schedule.text}</b>" in page and f">{tried.text}<" in page and first.because in page
+    assert f">{tried.measured:.1f} (tried)<" in page
     assert not noisy(26, 8.0).schedule(IN_TURN).candidates
 
 

@@ -206,30 +206,55 @@ class Candidate:
             return f"{self.text}: not offered: {self.refused}"
         if math.isnan(self.work):
             return f"{self.text}: {self.because}"
-        low, high = self.times
-        if self.measured is not None:
-            rate, times = f"about {_rounded(self.efficiency)}", f"{self.measured:.1f} sweeps, as tried,"
-        elif high < 1.05 * low:
-            rate, times = f"about {_rounded(self.efficiency)}", f"{low:.1f} sweeps"
-        else:
-            ends = (4e9 / (self.work * t) for t in (high, low))
-            rate, times = " to ".join(map(_rounded, ends)), f"{low:.1f} to {high:.0f} sweeps"
+        rate, times = self._ranges()
+        rate = rate if " to " in rate else f"about {rate}"
+        tried = ", as tried," if self.measured is not None else ""
         holds = f": {self.slowest}" if self.slowest else ""
         return (
             f"{self.text}: {rate} effective draws per processor second ({self.work / 1e3:,.0f} µs a sweep; "
-            f"{times} for an effective draw of what moves slowest{holds}; {self.compiling / 1e9:.0f} s to "
-            f"compile)" + (f". {self.because}" if self.because else "")
+            f"{times} sweeps{tried} for an effective draw of what moves slowest{holds}; "
+            f"{self.compiling / 1e9:.0f} s to compile)" + (f". {self.because}" if self.because else "")
         )
+
+    def _ranges(self) -> tuple[str, str]:
+        """Effective draws per processor second, and sweeps for one."""
+        low, high = self.times
+        if self.measured is not None:
+            return _rounded(self.efficiency), f"{self.measured:.1f}"
+        if high < 1.05 * low:
+            return _rounded(self.efficiency), f"{low:.1f}"
+        ends = (4e9 / (self.work * t) for t in (high, low))
+        return " to ".join(map(_rounded, ends)), f"{low:.1f} to {high:.0f}"
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """What `HEAD` names, as text."""
+        rate, times = self._ranges()
+        times += " (tried)" if self.measured is not None else ""
+        holds = "" if self.chosen else self.because or self.slowest
+        return self.text, rate, f"{self.work / 1e3:,.0f}", times, f"{self.compiling / 1e9:.0f}", holds
 
 
 def _rounded(rate: float) -> str:
     return f"{float(f'{rate:.2g}'):,.0f}"
 
 
-def told(candidates: tuple[Candidate, ...], most: int = 4) -> list[str]:
-    """The chosen one and the next, a line each; nothing where there was nothing to choose."""
+HEAD = (
+    "weighed",
+    "effective draws per processor second",
+    "µs a sweep",
+    "sweeps for an effective draw",
+    "s to compile",
+    "what holds it",
+)
+
+
+def foremost(candidates: tuple[Candidate, ...], most: int = 4) -> list[Candidate]:
+    """The chosen one and the next; nothing where there was nothing to choose."""
     weighed = [c for c in candidates if not c.refused]
-    if len(weighed) < 2:
-        return []
-    first, *rest = weighed[:most]
-    return [f"chosen: {first}", *(f"weighed: {c}" for c in rest)]
+    return weighed[:most] if len(weighed) > 1 else []
+
+
+def told(candidates: tuple[Candidate, ...]) -> list[str]:
+    """The foremost, a line each."""
+    return [f"{'chosen' if c.chosen else 'weighed'}: {c}" for c in foremost(candidates)]

@@ -24,7 +24,7 @@ from gibbsite.plans.candidates.alone import plainest
 from gibbsite.plans.candidates.blocking import because_summed, reason
 from gibbsite.plans.candidates.choice import checked, chosen
 from gibbsite.plans.candidates.promise import Promises
-from gibbsite.plans.candidates.trial import Candidate, told
+from gibbsite.plans.candidates.trial import HEAD, Candidate, foremost, told
 from gibbsite.plans.schedule.decided import decided_apart
 from gibbsite.plans.schedule.deterministic import stuck_apart
 from gibbsite.plans.schedule.elimination import check_eliminated, drawn_jointly
@@ -165,8 +165,7 @@ class Schedule:
         return {"once": once, "per step": steps, "per draw": later}
 
     def _level_lines(self) -> list[str]:
-        levels = [f"{level}: {', '.join(names)}" for level, names in self.levels.items() if names]
-        return [*levels, *told(self.candidates)]
+        return [f"{level}: {', '.join(names)}" for level, names in self.levels.items() if names]
 
     def members(self, sites: Sequence[str]) -> tuple[str, ...]:
         """The model's own sites behind the names in an update: those of a group for the group's name."""
@@ -223,7 +222,7 @@ class Schedule:
             wrapped = [_wrapped(cell, w) for cell, w in zip(line, widths, strict=True)]
             for cells in itertools.zip_longest(*wrapped, fillvalue=""):
                 lines.append("  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip())
-        return "\n".join([*lines, *self._level_lines()])
+        return "\n".join([*lines, *self._level_lines(), *told(self.candidates)])
 
     def _repr_html_(self) -> str:
         head = ("sites", "kernel", "why", "what blocked a better one", "cost per sweep")
@@ -247,7 +246,16 @@ class Schedule:
         caption = f"<caption style='text-align:left'>{text}</caption>"
         levels = "<br>".join(html.escape(text) for text in self._level_lines())
         foot = f"<tfoot><tr><td colspan='{len(head)}' style='text-align:left'>{levels}</td></tr></tfoot>"
-        return f"<table>{caption}<thead>{line('th', head)}</thead><tbody>{body}</tbody>{foot}</table>"
+        table = f"<table>{caption}<thead>{line('th', head)}</thead><tbody>{body}</tbody>{foot}</table>"
+        weighed = foremost(self.candidates)
+        if not weighed:
+            return table
+        rows = "".join(
+            line("td", [f"<b>{t}</b>" if c.chosen else t for t in map(shown, c.row)]) for c in weighed
+        )
+        why = "; ".join(shown(c.because) for c in weighed if c.chosen and c.because)
+        foot = f"<tfoot><tr><td colspan='{len(HEAD)}' style='text-align:left'>{why}</td></tr></tfoot>"
+        return f"{table}<table><thead>{line('th', HEAD)}</thead><tbody>{rows}</tbody>{foot}</table>"
 
 
 def _wrapped(cell: str, width: int) -> list[str]:
