@@ -15,6 +15,7 @@ import numpy as np
 from gibbsite.density import Density, Site
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import exchangeable, put_in_order
+from gibbsite.density.model.alone import as_columns
 from gibbsite.density.named import Named
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.ground import arguments as sensible
@@ -147,7 +148,12 @@ class Model(Live):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model function, with the bound arguments unless others are given."""
-        return self.fn(*args, **kwargs) if args or kwargs else self.fn(*self.args, **self.kwargs)
+        if args or kwargs:
+            return self.fn(*args, **kwargs)
+        bound = self.density.arguments
+        args, kwargs = bound.rebuild(bound.arrays)
+        with as_columns:
+            return self.fn(*args, **kwargs)
 
     @property
     def sites(self) -> Mapping[str, Site]:

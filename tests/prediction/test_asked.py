@@ -317,6 +317,8 @@ def test_models_are_compared_by_what_they_predict(run):
     assert "elpd" in repr(found)
     assert "fewer than 100" in repr(found)
     assert list(found.to_frame().index) == ["radon", "flatter"]
+    named = gb.compare({"with covariates": run, "without": other})
+    assert [e.name for e in named.entries] == ["with covariates", "without"]
     with pytest.raises(OptionError):
         gb.compare(run)
 

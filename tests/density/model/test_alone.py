@@ -5,12 +5,13 @@ import threading
 import time
 
 import gibbsite as gb
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from gibbsite.checking.distributions import distributions
 from gibbsite.checking.truth import places, states
-from gibbsite.density.model.alone import HandlersAlone
+from gibbsite.density.model.alone import HandlersAlone, as_columns
 from numpyro import primitives
 
 
@@ -96,3 +97,23 @@ def test_a_check_beside_it_does_not_turn_validation_under_a_model_that_is_traced
     assert inside.is_set()
     assert len(seen) > 1  # again after the check has begun
     assert all(seen) and run.draws["top"].min() > 3
+
+
+def test_columns_answer_on_the_thread_that_runs_a_model_alone():
+    begun, go, seen = threading.Event(), threading.Event(), []
+
+    def inside():
+        with as_columns:
+            seen.append(jnp.ones(2).values.shape)
+            begun.set()
+            go.wait()
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    begun.wait()
+    assert not hasattr(jnp.ones(2), "values")
+    with as_columns, as_columns:
+        assert jnp.ones(2).values.shape == (2,)
+    go.set()
+    thread.join()
+    assert seen == [(2,)] and "values" not in dir(jnp.ones(2))

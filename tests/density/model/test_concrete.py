@@ -142,7 +142,11 @@ def test_columns_tell_how_many_values_they_have_and_their_codes():
         b = numpyro.sample("b", dist.Normal(0, 1).expand([t["k"].nunique()]).to_event(1))
         observed(a[t.g] + b[t.k.cat.codes.values], t.x.to_numpy())
 
-    sites = gb.model(model, table).sites
+    made = gb.model(model, table)
+    sites = made.sites
+    assert "observed(" in str(made.tape)  # other ways that call the function
+    with numpyro.handlers.seed(rng_seed=0):
+        made()
     assert sites["a"].shape == sites["b"].shape == (2,)
 
     def wrong(t):

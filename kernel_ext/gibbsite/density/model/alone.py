@@ -21,6 +21,9 @@ from gibbsite.ground.process import after_fork
 from gibbsite.inputs.column import ATTRIBUTES
 from gibbsite.programs.jaxpr.compat import CalledAsColumns
 
+as_columns = CalledAsColumns(ATTRIBUTES)
+"""A context in which a model's function may be called with the columns of tables."""
+
 _NAME = "_PYRO_STACK"
 # these change nothing of what a model says
 _HARMLESS = (handlers.seed, handlers.trace, handlers.block)
@@ -92,7 +95,7 @@ class HandlersAlone:
         self._near: set[threading.Thread] = set()
         self._waiting: set[threading.Thread] = set()
         self._stacks: _Stacks | None = None
-        self._columns = CalledAsColumns(ATTRIBUTES, self._owned)
+        self._among_columns = 0  # the thread for which arrays answer as columns
 
     def __enter__(self) -> None:
         thread = threading.current_thread()
@@ -105,7 +108,7 @@ class HandlersAlone:
         if self._depth == 0:
             self._stacks = _Stacks(getattr(primitives, _NAME))
             _replace(self._stacks.before, self._stacks)
-            self._columns.begin()
+            self._among_columns = as_columns.begin()
         self._depth += 1
 
     def _acquire(self, thread: threading.Thread) -> None:
@@ -136,7 +139,7 @@ class HandlersAlone:
 
     def _put_back(self) -> None:
         if self._stacks is not None:
-            self._columns.end()
+            as_columns.end(self._among_columns)
             self._stacks.ended()
             _replace(self._stacks, self._stacks.before)
             self._stacks = None
@@ -167,4 +170,5 @@ class HandlersAlone:
 
 handlers_alone = HandlersAlone()
 
+after_fork(as_columns.forked)
 after_fork(handlers_alone.forked)

@@ -92,11 +92,14 @@ class Compared(Shown):
 def compare(*runs: Any, **options: Any) -> Compared:
     """Runs of models of the same data by how well each is expected to predict new data: PSIS-LOO (Vehtari,
     Gelman and Gabry 2017), or by `options` of `run.elpd`: `kfold=10`, `by="county"`, `refit=True`; with
-    differences from the best and their standard errors.
+    differences from the best and their standard errors. One dict of runs gives them names of its own.
 
     Raises `OptionError` for fewer than two runs, `DataError` where they are of different data, `ModelError`
     for a run without draws, data or its model.
     """
+    own: list[str] | None = None
+    if len(runs) == 1 and isinstance(runs[0], Mapping):
+        own, runs = [str(name) for name in runs[0]], tuple(runs[0].values())
     if len(runs) < 2 or not all(hasattr(r, "elpd") for r in runs):
         raise OptionError(f"compare takes two or more runs, not {shown(runs)}")
     found = [r.elpd(**options) for r in runs]
@@ -106,7 +109,7 @@ def compare(*runs: Any, **options: Any) -> Compared:
                 f"{runs[0].model_name} and {run.model_name} are of different data ({other}): elpd is "
                 "compared over the same ones"
             )
-    names = _named(runs)
+    names = _named(runs) if own is None else own
     order = sorted(range(len(runs)), key=lambda i: -float(found[i].elpd))
     best, n = found[order[0]], int(found[0].n_data_points)
     entries = []

@@ -7,6 +7,7 @@ from typing import Any
 from numpyro import handlers
 from numpyro.primitives import Messenger
 
+from gibbsite.density.model.alone import as_columns
 from gibbsite.density.model.collect import base_distribution, is_factor
 from gibbsite.tape.recording.context import Context
 from gibbsite.tape.recording.python_calls import code_of
@@ -119,7 +120,7 @@ def track_model(
     so that the model depends on its statements and not on a random number generator.
     """
     recorder = Recorder(context or Context(), code_of(fn))
-    with _Seed(recorder, seed):
+    with _Seed(recorder, seed), as_columns:
         run = _Statements(fn, recorder)
         run.__name__ = getattr(fn, "__name__", "model")  # type: ignore[attr-defined]
         return record_run(run, args, dict(kwargs or {}), recorder, Tape)

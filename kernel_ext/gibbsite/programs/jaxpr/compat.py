@@ -3,6 +3,8 @@ texts of errors of JAX and NumPyro, where nothing else tells them apart."""
 
 import io
 import re
+import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -415,19 +417,57 @@ def innermost(value: Any) -> Any:
 
 
 class CalledAsColumns:
-    """Arrays answer to what columns of tables and NumPy's functions ask arrays for, on one thread.
+    """Arrays answer to what columns of tables and NumPy's functions ask arrays for, on threads inside of it.
 
     `attributes` tells by name what an array has there. NumPy's `argsort` and `take` hand defaults on
-    (`stable=None`, `mode="raise"`) that JAX's methods of that name take badly. `here` tells whether the
-    thread that asks is the one that runs a model; all others see JAX as it is.
+    (`stable=None`, `mode="raise"`) that JAX's methods of that name take badly. All other threads see JAX as
+    it is; so does everybody once the last has left.
     """
 
-    def __init__(self, attributes: Mapping[str, Callable[[Any], Any]], here: Callable[[], bool]):
-        self._attributes, self._here = attributes, here
+    def __init__(self, attributes: Mapping[str, Callable[[Any], Any]]):
+        self._attributes = attributes
+        self._lock, self._inside = threading.Lock(), Counter[int]()
         self._before: list[tuple[type, str, Any]] = []
 
-    def begin(self) -> None:
-        """Until `end`."""
+    def __enter__(self) -> None:
+        self.begin()
+
+    def __exit__(self, *_: object) -> None:
+        self.end(threading.get_ident())
+
+    def begin(self) -> int:
+        """Until `end` of what is returned."""
+        thread = threading.get_ident()
+        with self._lock:
+            if not self._inside:
+                self._put()
+            self._inside[thread] += 1
+        return thread
+
+    def end(self, thread: int) -> None:
+        """Leave JAX as it was, where nobody else is inside."""
+        with self._lock:
+            self._inside[thread] -= 1
+            self._inside = +self._inside
+            if self._inside:
+                return
+            for owner, name, attribute in self._before:
+                if attribute is None:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, attribute)
+            self._before = []
+
+    def forked(self) -> None:
+        """Be left in a forked child, where the threads that were inside are not."""
+        self._lock = threading.Lock()
+        for thread in list(self._inside.elements()):
+            self.end(thread)
+
+    def _here(self) -> bool:
+        return threading.get_ident() in self._inside
+
+    def _put(self) -> None:
         for name, of in self._attributes.items():
             self._set(_ArrayImpl, name, property(self._having(name, of)))
             self._set(_jax.ShapedArray, name, _jax.aval_property(self._having(name, of)))
@@ -436,15 +476,6 @@ class CalledAsColumns:
             self._set(_ArrayImpl, name, plain)
             plain = self._without(option, default, vars(_jax.ShapedArray)[name].fun)
             self._set(_jax.ShapedArray, name, _jax.aval_method(plain))
-
-    def end(self) -> None:
-        """Leave JAX as it was."""
-        for owner, name, attribute in self._before:
-            if attribute is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, attribute)
-        self._before = []
 
     def _set(self, owner: type, name: str, attribute: Any) -> None:
         self._before.append((owner, name, vars(owner).get(name)))
