@@ -524,3 +524,38 @@ def test_a_table_of_two_sites_has_each_axis_where_it_is_one():
     assert list(frame["site"]) == ["c", "c", "t", "t", "t"]
     assert [None if pd.isna(v) else v for v in frame["arm"]] == [0, 1, None, None, None]
     assert [None if pd.isna(v) else v for v in frame["time"]] == [None, None, 0, 1, 2]
+
+
+def test_dicts_within_each_other_are_given_anew_like_tables():
+    x, trials = RNG.normal(size=40).astype(np.float32), np.arange(1.0, 41)
+    y = RNG.poisson(trials * np.exp(0.5 * x))
+
+    def model(d):
+        b = numpyro.sample("b", dist.Normal(0, 2))
+        with numpyro.plate("n", len(d["seen"][0])):
+            rate = d["design"]["trials"] * jnp.exp(b * d["design"]["x"])
+            numpyro.sample("y", dist.Poisson(rate), obs=d["seen"][0])
+
+    run, d = ran(model, {"design": {"x": x, "trials": trials}, "seen": (y, "counts")}, draws=200)
+    new = {"x": np.array([0.0, 1.0]), "trials": np.array([3.0, 30.0])}
+    mean = new["trials"] * np.exp(d.b[:, None] * new["x"])
+    for asked in ({"seen": (None, "counts")}, {}):
+        p = run.predict({"design": new, **asked})
+        agrees(flat(p.draws["y"]), mean, mean)
+    set_to = run.predict(do={"x": 0.0})
+    np.testing.assert_allclose(flat(set_to.draws["y"]).mean(0), trials, atol=5 * np.sqrt(40 / 400))
+    np.testing.assert_array_equal(run.predict(do={"d['design']['x']": 0.0}).draws["y"], set_to.draws["y"])
+
+
+def test_a_process_is_predicted_where_its_data_are_none():
+    x = np.linspace(0, 1, 8)
+
+    def model(x, y):
+        s = numpyro.sample("s", dist.HalfNormal(0.3))
+        cov = jnp.exp(-2 * (x[:, None] - x) ** 2) + (s**2 + 1e-3) * jnp.eye(len(x))
+        numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(len(x)), cov), obs=y)
+
+    run, _ = ran(model, x, np.sin(x), draws=100)
+    one, other = run.predict(x=x[:2] + 0.05, y=None), run.predict(x=x[:2] + 0.05, y=np.full(2, np.nan))
+    np.testing.assert_array_equal(one.draws["y"], other.draws["y"])
+    assert "given the 8 that the run has seen" in one.note

@@ -134,6 +134,18 @@ def _name(path: Sequence[Any], parameter_names: Sequence[str]) -> str:
     return head + jax.tree_util.keystr(tuple(path[2:]))
 
 
+def places_within(
+    args: Sequence[Any], kwargs: Mapping[str, Any], parameter_names: Sequence[str]
+) -> dict[str, tuple[Any, ...]]:
+    """Where within its argument each leaf of a call is, by the leaf's name: keys of tables and dicts, numbers
+    in sequences."""
+    paths, _ = jax.tree_util.tree_flatten_with_path((tuple(args), dict(kwargs)))
+    return {
+        _name(path, parameter_names): tuple(getattr(k, "key", getattr(k, "idx", None)) for k in path[2:])
+        for path, _ in paths
+    }
+
+
 def known_arrays(fn: Callable, taken: Collection[str]) -> dict[str, Any]:
     """Arrays of several numbers by the names under which `fn` uses them; names in `taken` are left out."""
     found: dict[str, Any] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import current
 from gibbsite.density.known_elements import sources
-from gibbsite.density.model.arguments import split_arguments
+from gibbsite.density.model.arguments import places_within, split_arguments
 from gibbsite.density.model.names import printed
 from gibbsite.errors import DataError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
@@ -71,6 +71,24 @@ def leaves_of(origin: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     args, kwargs = call_of(origin, values)
     found = split_arguments(args, kwargs, parameters_of_function(origin.fn))
     return dict(zip(found.names, found.given, strict=True))
+
+
+def places_of(origin: Any, values: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Where each array is within its argument, by the arrays' names."""
+    return places_within(*call_of(origin, values), parameters_of_function(origin.fn))
+
+
+def placed(value: Any, path: Sequence[Any], array: Any) -> Any:
+    """An argument, which may be a table, or dicts and sequences within each other, with `array` in its
+    place."""
+    if not path:
+        return array
+    key, *rest = path
+    if isinstance(value, list | tuple):
+        return type(value)([placed(v, rest, array) if i == key else v for i, v in enumerate(value)])
+    if isinstance(value, Table):
+        return value | {key: array}
+    return {**value, key: placed(value.get(key, {}), rest, array)}
 
 
 def outcomes_of(origin: Any) -> dict[str, str]:
@@ -153,6 +171,7 @@ def _by_argument(origin: Any, bound: Mapping[str, Any], table: Any) -> dict[str,
     if table is None:
         return {}
     tables = [n for n, v in bound.items() if isinstance(v, Table)]
+    tables = tables or [n for n, v in bound.items() if isinstance(v, Mapping)]
     if len(tables) == 1 and not (isinstance(table, Mapping) and set(table) <= set(bound)):
         return {tables[0]: table}
     if isinstance(table, Mapping):

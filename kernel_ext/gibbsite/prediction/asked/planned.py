@@ -16,7 +16,15 @@ from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.inputs.table import ANEW
-from gibbsite.prediction.asked.arguments import Asked, bound_arguments, call_of, leaves_of, outcomes_of
+from gibbsite.prediction.asked.arguments import (
+    Asked,
+    bound_arguments,
+    call_of,
+    leaves_of,
+    outcomes_of,
+    placed,
+    places_of,
+)
 from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, read_leaves, rows_of
 from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
@@ -166,7 +174,8 @@ def _stand_ins(
     origin: Any, asked: Asked, outcomes: Mapping[str, str], rows: list[Rows]
 ) -> tuple[dict[str, Any], set[str]]:
     """Zeros, as long as the new rows, for observed values that were not given: they are let go anyway."""
-    before = leaves_of(origin, bound_arguments(origin))
+    bound = bound_arguments(origin)
+    before, places = leaves_of(origin, bound), places_of(origin, bound)
     lengths = {r.before: r.now for r in rows}
     values, stood_in = dict(asked.values), set()
     for leaf in outcomes:
@@ -177,13 +186,9 @@ def _stand_ins(
         if not gone and (leaf in asked.new or longer == len(own)):
             continue
         array = np.zeros((longer, *np.shape(own)[1:]), np.asarray(own).dtype)
-        head, _, rest = leaf.partition("[")
-        if rest:
-            column = next(c for c in bound_arguments(origin)[head].columns if f"{head}[{c!r}]" == leaf)
-            if values[head] is not None:
-                values[head] = values[head] | {column: array}
-        else:
-            values[head] = array
+        head = leaf.partition("[")[0]
+        if not places[leaf] or values[head] is not None:
+            values[head] = placed(values[head], places[leaf], array)
         stood_in.add(leaf)
     return values, stood_in
 
@@ -227,9 +232,8 @@ def _put_in_front(
     given, named = found.rebuild(arrays)
     names = parameters_of_function(origin.fn)
     named_args = [*names, *(f"argument {i}" for i in range(len(names), len(given)))]
-    del outcomes
     out = dict(zip(named_args, given, strict=False)) | dict(named)
-    for name in stood_in:
+    for name in stood_in | set(outcomes):
         if name in out and out[name] is None and name in before:
             out[name] = np.concatenate(
                 [

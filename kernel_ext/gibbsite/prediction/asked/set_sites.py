@@ -11,7 +11,7 @@ from gibbsite.density.known_elements import sources
 from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import by_name, shown
 from gibbsite.inputs.table import Table
-from gibbsite.prediction.asked.arguments import Asked, check_infinite, in_days, leaves_of
+from gibbsite.prediction.asked.arguments import Asked, check_infinite, in_days, leaves_of, placed, places_of
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _leaves(origin: Any, asked: Asked, name: str) -> list[str]:
     table = isinstance(asked.values.get(name), Table)
     if not table and (name in asked.values or name in parameters_of_function(origin.fn)):
         return [name]  # also an argument that stands at its default
-    return [n for n in found if n.endswith(f"[{name!r}]")]
+    return [n for n in found if n == name or n.endswith(f"[{name!r}]")]
 
 
 def _observes(origin: Any, sites: tuple[str, ...], leaves: list[str]) -> bool:
@@ -87,7 +87,7 @@ def _observes(origin: Any, sites: tuple[str, ...], leaves: list[str]) -> bool:
 
 
 def _known(origin: Any, asked: Asked) -> list[str]:
-    columns = [str(c) for v in asked.values.values() if isinstance(v, Table) for c in v.columns]
+    columns = [str(path[-1]) for path in places_of(origin, asked.values).values() if path]
     return list(dict.fromkeys([*origin.sites, *asked.values, *parameters_of_function(origin.fn), *columns]))
 
 
@@ -126,11 +126,8 @@ def _set(origin: Any, asked: Asked, leaves: list[str], value: Any) -> Asked:
         )
     except (ValueError, TypeError) as problem:
         raise DataError(f"{leaf!r} has shape {np.shape(own)}; {shown(told)} does not fit it") from problem
-    if head == leaf:
-        return replace(asked, values={**asked.values, head: array})
-    table = asked.values[head]
-    column = next(c for c in table.columns if f"{head}[{c!r}]" == leaf)
-    return replace(asked, values={**asked.values, head: table | {column: array}})
+    path = places_of(origin, asked.values)[leaf]
+    return replace(asked, values={**asked.values, head: placed(asked.values[head], path, array)})
 
 
 def _value(origin: Any, verb: str, name: str, value: Any, at: int, members: int) -> Any:
