@@ -33,7 +33,7 @@ from gibbsite.density.model.collect import (
 from gibbsite.density.passes.pipeline import analysable
 from gibbsite.density.passes.program import Program
 from gibbsite.errors import DataError, GibbsiteError, ModelError
-from gibbsite.explain.latent import told_latent
+from gibbsite.explain.latent import picked_from_a_list, told_latent
 from gibbsite.explain.spot import spot_of
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.programs.jaxpr.compat import duplicated
@@ -160,6 +160,8 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
         if "concrete values" in str(error):  # what JAX says of a traced number in a shape
             raise told_latent(spot_of(error)) from error
         if "integer scalar arrays can be converted" in str(error):
+            if (picked := picked_from_a_list(spot_of(error))) is not None:
+                raise picked from error
             raise ModelError(
                 f"one whole number is asked for{_where(error)}, and a float or an array is given: write "
                 f"`int(…)` around it (a draw of Geometric is a float)"

@@ -3,7 +3,7 @@
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -199,31 +199,48 @@ def check_arguments(fn: Callable, name: str, args: tuple, kwargs: Mapping[str, A
     raise ArgumentError(what).at(None, "arguments-of-a-model") from None
 
 
-def check_numbers(msg: Mapping[str, Any], line: tuple[str, int] | None) -> None:
-    """Refuse texts, and other things that are no numbers, as parameters or data of a sample statement: raises
-    `ArgumentError` and `DataError`."""
-    fn, name = msg["fn"], msg["name"]
-    for parameter in getattr(fn, "arg_constraints", None) or ():
-        value = getattr(fn, "__dict__", {}).get(parameter)
+def check_numbers(msg: Mapping[str, Any], at: Callable[[], tuple[str, int] | None]) -> None:
+    """Refuse texts, and other things that are no numbers, as parameters or data of a sample statement, which
+    stands `at` some line: raises `ArgumentError` and `DataError`."""
+    name = msg["name"]
+    for fn, parameter, value in _parameters(msg["fn"]):
         if isinstance(value, str):
+            line = at()
             raise ArgumentError(
                 f"{parameter!r} of {name!r}{_told(line)} is the text {value!r}, and {type(fn).__name__} "
                 f"takes a number: the name of a site stands before the `~`, or first in `numpyro.sample`"
             ).at(line, "arguments-of-a-distribution", repr(value))
+        if isinstance(value, list | tuple):
+            raise _no_array(f"{parameter!r} of {name!r}", "is", value, name, at())
     value = msg["value"]
     if isinstance(value, str) or (isinstance(value, np.ndarray) and value.dtype.kind not in "biufc"):
-        kind = "a text" if isinstance(value, str) else f"{value.dtype}"
+        kind, line = "a text" if isinstance(value, str) else f"{value.dtype}", at()
         raise DataError(
             f"the data of {name!r}{_told(line)} hold no numbers but {kind}: convert them first; categories "
             f"and texts that are passed as arguments become codes by themselves"
         ).at(line, "no-numbers", name)
     if value is not None and not hasattr(value, "dtype") and not isinstance(value, _NUMBERS):
-        kind = type(value).__name__
-        numbers = "…" if kind == "tuple" else "list(…)"
-        raise DataError(
-            f"the data of {name!r}{_told(line)} are a {kind} and no array: write `jnp.array({numbers})`; "
-            f"lists of numbers become arrays where they are arguments of the model"
-        ).at(line, "no-numbers", name)
+        raise _no_array(f"the data of {name!r}", "are", value, name, at())
+
+
+def _parameters(fn: Any) -> Iterator[tuple[Any, str, Any]]:
+    """The parameters of a distribution, and of those that it is made of."""
+    own = getattr(fn, "__dict__", {})
+    for parameter in getattr(fn, "arg_constraints", None) or ():
+        yield fn, parameter, own.get(parameter)
+    for part in own.values():
+        for inner in part if isinstance(part, list | tuple) else (part,):
+            if isinstance(inner, dist.Distribution):
+                yield from _parameters(inner)
+
+
+def _no_array(what: str, verb: str, value: Any, name: str, line: tuple[str, int] | None) -> GibbsiteError:
+    kind = type(value).__name__
+    numbers = "…" if kind in ("tuple", "list") else "list(…)"
+    return DataError(
+        f"{what}{_told(line)} {verb} a {kind} and no array: write `jnp.array({numbers})`; lists of numbers "
+        "become arrays where they are arguments of the model"
+    ).at(line, "no-numbers", name)
 
 
 _NUMBERS = (bool, int, float, complex, list)

@@ -14,6 +14,7 @@ from gibbsite.explain.shapes import told_shapes
 from gibbsite.explain.spot import Rule, Spot, made, spot_of
 from gibbsite.explain.values import (
     latent_as_key,
+    list_in_a_call,
     no_array,
     no_attribute,
     no_such_key,
@@ -134,6 +135,7 @@ _RULES: tuple[Rule, ...] = (
     _no_sample,
     table_outside,
     no_array,
+    list_in_a_call,
     wrong_plate,
     latent_as_key,
     unknown_word,

@@ -39,6 +39,16 @@ def told_latent(spot: Spot | None) -> GibbsiteError:
     ).at(place, "value-of-a-latent", spot.code)
 
 
+def picked_from_a_list(spot: Spot | None) -> GibbsiteError | None:
+    """A list from which an array of places picks."""
+    picked = spot and re.match(r"([A-Za-z_]\w*)\s*\[", spot.code.strip())
+    if not spot or not picked or not isinstance(spot.values.get(picked.group(1)), list | tuple):
+        return None
+    name = picked.group(1)
+    what = f"{name!r} is a list, from which one place at a time is picked; write `jnp.array({name})[…]`"
+    return DataError(f"{what} ({spot.told})").at((spot.file, spot.line), "no-numbers", spot.code)
+
+
 def told_table(spot: Spot) -> str | None:
     """A table of the notebook in a line that computes with latents, and what to write."""
     tables = foreign_tables(spot)
@@ -87,6 +97,8 @@ def _cure(spot: Spot) -> str:
         return f"use `{_SPECIAL[function]}`"
     if of_numpy:
         return f"use `jnp` functions, which work on latents: `jnp.{_NUMPY.get(function, function)}(…)`"
+    if has_list(code):
+        return "a list is no array, and `jnp.array([…])` makes one of latents"
     if module:
         return "use `jnp` functions (`jax.numpy`, `jax.nn`, `jax.scipy`), which work on latents"
     if re.match(r"(el)?if\b|while\b|assert\b", text) or re.search(r"\bif\b.*\belse\b|\b(and|or|not)\b", text):
@@ -105,6 +117,16 @@ def _cure(spot: Spot) -> str:
     if picked:
         return f"a latent picks from arrays only: `jnp.asarray({picked.group(1)})[…]`"
     return f"use `jnp` functions and `jnp.where`, or {fixed}"
+
+
+def has_list(code: str) -> bool:
+    """Whether a list or a tuple stands among the arguments of a call."""
+    try:
+        tree = ast.parse(code.strip(), mode="eval").body
+    except SyntaxError:
+        return False
+    given = [*tree.args, *(k.value for k in tree.keywords)] if isinstance(tree, ast.Call) else []
+    return any(isinstance(a, ast.List | ast.Tuple) for a in given)
 
 
 def _stored(text: str, code: str) -> str | None:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from gibbsite.errors import ArgumentError, DataError, GibbsiteError, ModelError, nearest
-from gibbsite.explain.latent import told_table
+from gibbsite.explain.latent import has_list, told_table
 from gibbsite.explain.spot import Spot, made
 from gibbsite.programs.jaxpr.compat import is_traced
 
@@ -58,6 +58,15 @@ def no_array(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gibbs
                 f"days and texts codes",
             )
     return None
+
+
+def list_in_a_call(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A list that stands among the arguments of a distribution or a function of JAX."""
+    told = re.search(r"'(list|tuple)'|dtype of [\[(]|TracerArrayConversion|value\.dim\(\)", str(error))
+    if told is None or not has_list(spot.code):
+        return None
+    what = "a list or a tuple is no array: write `jnp.array([…])`, which takes latents, too"
+    return made(DataError, spot, "no-numbers", what)
 
 
 _NO_LIST = r"non-tuple sequence|unsupported operand|not a valid JAX|requires ndarray|list"

@@ -132,3 +132,52 @@ def test_a_row_of_an_array_of_numpy():
 
     with pytest.raises(gb.GibbsiteError, match=r"`a = jnp\.asarray\(a\)`, .* `a = a\.at\[0\]\.set\(…\)`"):
         gb.model(rows, np.zeros(3))
+
+
+def latent():
+    return numpyro.sample("a", dist.Beta(2.0, 2.0))
+
+
+LISTS = {
+    "probabilities": (
+        lambda: dist.Categorical(probs=[0.2, 0.8]),
+        lambda: dist.Categorical(probs=jnp.array([0.2, 0.8])),
+    ),
+    "of latents": (
+        lambda: dist.Bernoulli([latent(), 0.5]),
+        lambda: dist.Bernoulli(jnp.array([latent(), 0.5])),
+    ),
+    "a tuple": (
+        lambda: dist.Normal((0.0, 1.0), 1.0),
+        lambda: dist.Normal(jnp.array((0.0, 1.0)), 1.0),
+    ),
+    "a matrix": (
+        lambda: dist.MultivariateNormal(jnp.zeros(2), [[1.0, 0.0], [0.0, 1.0]]),
+        lambda: dist.MultivariateNormal(jnp.zeros(2), jnp.array([[1.0, 0.0], [0.0, 1.0]])),
+    ),
+    "of parts": (
+        lambda: dist.MixtureSameFamily(dist.Categorical(probs=[0.5, 0.5]), dist.Normal(jnp.zeros(2), 1.0)),
+        lambda: dist.MixtureSameFamily(
+            dist.Categorical(probs=jnp.array([0.5, 0.5])), dist.Normal(jnp.zeros(2), 1.0)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LISTS)
+def test_lists_that_stand_for_arrays(case):
+    listed, arrayed = LISTS[case]
+    with pytest.raises(gb.GibbsiteError, match=r"no array.*`jnp.array"):
+        gb.model(lambda: numpyro.sample("x", listed()))
+    assert "x" in gb.model(lambda: numpyro.sample("x", arrayed())).sites
+
+
+def test_a_list_from_which_an_array_of_places_picks():
+    def model(of):
+        z = numpyro.sample("z", dist.Bernoulli(0.3).expand([3]))
+        mu = of([0.0, 3.0])
+        numpyro.sample("y", dist.Normal(mu[z], 1), obs=jnp.ones(3))
+
+    with pytest.raises(gb.GibbsiteError, match=r"'mu' is a list.*write `jnp.array\(mu\)\[…\]`"):
+        gb.model(model, list)
+    assert gb.model(model, jnp.array).conditional("z").kind == "finite"

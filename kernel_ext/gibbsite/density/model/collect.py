@@ -76,8 +76,14 @@ class _Lines(Messenger):
         line = calling_line()
         if line is not None:
             self.lines[msg["name"]] = line
+
+
+class _Checked(Messenger):
+    """Refuses what is no number before anything is drawn from it; the model's innermost handler."""
+
+    def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] == "sample":
-            check_numbers(msg, line)
+            check_numbers(msg, calling_line)
 
 
 def base_distribution(fn: Any) -> Any:
@@ -210,7 +216,9 @@ def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]
     Latent sites that are not in `values` get a feasible value.
     """
     lines = _Lines()
-    model = handlers.substitute(handlers.seed(ScopedScans(fn), jax.random.key(0)), data=dict(values))
+    model = handlers.substitute(
+        handlers.seed(ScopedScans(_Checked(fn)), jax.random.key(0)), data=dict(values)
+    )
     model = handlers.substitute(model, substitute_fn=feasible)
     with handlers_alone, numpyro.validation_enabled(False), lines:
         try:
