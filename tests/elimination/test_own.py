@@ -162,3 +162,40 @@ def test_what_cannot_be_integrated_out_is_said():
     assert not found[CHANGED] < 0.01
     own, _ = own_of(shared, "y", {"mu": np.zeros(2)}, W)
     assert own.sites == own.given == ()
+
+
+def test_a_datum_that_says_on_which_side_its_latent_lies():
+    """At draws that lie there its likelihood is the same for all: it is read nevertheless, and has a step."""
+
+    def model(seen):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        with numpyro.plate("n", N):
+            u = numpyro.sample("u", dist.Normal(a, 1))
+            numpyro.sample("y", dist.Bernoulli(probs=(u > 0) * 1.0), obs=seen)
+
+    seen = np.array([1, 1, 1, 0, 1, 1])
+    u = np.where(seen == 1, 1.0, -1.0)
+    density = gb.model(model, seen).density
+    about = {"a": np.full(20, 0.3, np.float32), "u": np.tile(u, (20, 1)).astype(np.float32)}
+    for finer in (False, True):
+        own = Own(density, "y", about, finer=finer)
+        assert own.sites == ("u",)
+        found = own({"a": jnp.float32(0.3), "u": jnp.asarray(u, jnp.float32)}, density.arguments.arrays)
+        off = np.abs(found["y"] - np.where(seen == 1, stats.norm.logcdf(0.3), stats.norm.logcdf(-0.3)))
+        assert off.max() < 3 * float(found[CHANGED]) + 1e-4
+    assert off.max() < 0.01
+
+
+def test_small_gammas_that_round_to_nothing():
+    def model(y):
+        k = numpyro.sample("k", dist.Gamma(2, 1))
+        with numpyro.plate("n", N):
+            w = numpyro.sample("w", dist.Gamma(k, k))
+            numpyro.sample("y", dist.Poisson(3 * w), obs=y)
+
+    counts, w = np.array([0, 3, 6, 2, 40, 11]), np.array([0.8, 1, 2, 0.7, 12, 4])
+    for k in (0.3, 0.92, 5.0):
+        own, found = own_of(model, "y", {"k": k, "w": w}, counts)
+        assert own.sites == ("w",)
+        np.testing.assert_allclose(found["y"], stats.nbinom.logpmf(counts, k, k / (k + 3)), atol=0.01)
+        assert found[CHANGED] < 0.05

@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.linear.choose import coupled
@@ -39,6 +40,8 @@ _ROUGH, _FIRST = np.arange(-14, 14.1, 0.8), 0.01
 """Nodes that look for a centre, from a hundredth of the posterior's scale to thousands of it away."""
 _FINE = {1: np.arange(-8, 8.1, 0.25), 2: np.arange(-7.2, 7.3, 0.4)}
 """Nodes by the number of latents of a datum's own: at most two, of which all pairs are nodes."""
+_FINER = {1: np.arange(-8, 8.001, 0.01), 2: np.arange(-7.2, 7.21, 0.1)}
+"""The same for likelihoods with steps and bends, as of a datum that says where its latent lies."""
 _MOST_NUMBERS = 2**24
 """Nodes times data: likelihoods that are held at once."""
 _LEAST = 1e-6
@@ -64,10 +67,11 @@ class _Site:
 class Own:
     """`log p(y_i | the other data, latents)` of the data of an observed site, with the elements of `sites`
     that are single data's own integrated out. `given` are sites with such elements that cannot be, and
-    discrete sites that the integral is given. `draws` are those of all latents, `[draw, *shape]`."""
+    discrete sites that the integral is given. `draws` are those of all latents, `[draw, *shape]`; `finer`
+    takes more nodes."""
 
-    def __init__(self, density: Density, name: str, draws: Mapping[str, Any]):
-        self._density, self._name = density, name
+    def __init__(self, density: Density, name: str, draws: Mapping[str, Any], finer: bool = False):
+        self._density, self._name, self._nodes = density, name, _FINER if finer else _FINE
         found = [s for n in density.latents if (s := _own(density, name, n, draws)) is not None]
         kept = {k: tuple(t for t in getattr(density, k) if t.origin != name) for k in ("terms", "bounds")}
         left = replace(density, **kept, cache={})
@@ -94,8 +98,8 @@ class Own:
         names = [*(s.name for s in self._sites), site.name]
         return (
             site.alone.shape == left.sites[site.name].shape
-            and len(names) in _FINE
-            and len(_FINE[len(names)]) ** len(names) * site.number.size <= _MOST_NUMBERS
+            and len(names) in self._nodes
+            and len(self._nodes[len(names)]) ** len(names) * site.number.size <= _MOST_NUMBERS
             and len(coupled(left, names)) == len(names)
         )
 
@@ -104,7 +108,7 @@ class Own:
         """Draws to evaluate together."""
         if self._joint is not None:
             return 16
-        held = len(_FINE[len(self.sites)]) ** len(self.sites) * self._sites[0].number.size
+        held = len(self._nodes[len(self.sites)]) ** len(self.sites) * self._sites[0].number.size
         return int(np.clip(_MOST_NUMBERS // held, 1, 16))
 
     def __call__(self, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
@@ -122,8 +126,7 @@ class Own:
         there = dict(latents)
         for site, value in zip(self._sites, values, strict=True):
             there[site.name] = jnp.where(site.alone, value, latents[site.name])
-        found = likelihood_of(self._density, self._name, self._density.evaluator(there, data))
-        return jnp.where(jnp.isnan(found), -jnp.inf, found)  # far out, of numbers that overflow
+        return likelihood_of(self._density, self._name, self._density.evaluator(there, data))
 
     def _integrated(self, latents: Mapping[str, Any], data: Any) -> Any:
         cavities, sites, scales = self._cavities, self._sites, self._scales
@@ -138,21 +141,22 @@ class Own:
         for i, (cavity, site, scale) in enumerate(zip(cavities, sites, scales, strict=True)):
 
             def alone(u: Any, cavity: ElementDensity = cavity) -> Any:
-                return cavity.at(u, latents, data)
+                found = cavity.at(u, latents, data)
+                return jnp.where(found == jnp.inf, jnp.nan, found)  # of values that round onto an end
 
             def with_datum(u: Any, i: int = i, site: _Site = site, alone: Any = alone) -> Any:
                 each = jnp.where(site.reads, likelihood([*drawn[:i], u, *drawn[i + 1 :]]), 0)
                 onto = jnp.zeros(u.size, each.dtype).at[site.number.reshape(-1)].add(each.reshape(-1))
                 return alone(u) + onto.reshape(u.shape)
 
-            steps = _FINE[1]
+            steps = self._nodes[1]
             place = _centre(alone, drawn[i], scale)
             each = jax.vmap(lambda t, place=place, alone=alone: _weighted(alone, place, t))(steps)
             total, off = _summed(each, steps[:, None])
             below = below + total.reshape(-1)[site.number]
             wrong = jnp.maximum(wrong, jnp.max(jnp.where(site.alone, off, 0)))
             places.append((alone, _centre(with_datum, drawn[i], scale)))
-        steps = _FINE[len(sites)]
+        steps = self._nodes[len(sites)]
         grid = np.stack([g.reshape(-1) for g in np.meshgrid(*(steps,) * len(sites), indexing="ij")], axis=1)
 
         def together(t: Any) -> Any:
@@ -199,7 +203,8 @@ def _centre(fn: Any, start: Any, scale: Any) -> tuple[Any, Any]:
     centre, scale = start, jnp.asarray(scale, start.dtype)
     for _ in range(2):
         place = (centre, _FIRST * scale)
-        w = jax.nn.softmax(jax.vmap(lambda t, place=place: _weighted(fn, place, t))(_ROUGH), axis=0)
+        each = jax.vmap(lambda t, place=place: _weighted(fn, place, t))(_ROUGH)
+        w = jax.nn.softmax(jnp.where(jnp.isnan(each), -jnp.inf, each), axis=0)
         steps = jnp.reshape(jnp.asarray(_ROUGH, start.dtype), (-1,) + (1,) * start.ndim)
         away, gap = jnp.sinh(steps) * place[1], 0.8 * jnp.cosh(steps) * place[1]
         mean = jnp.sum(w * away, axis=0)
@@ -209,15 +214,31 @@ def _centre(fn: Any, start: Any, scale: Any) -> tuple[Any, Any]:
 
 
 def _summed(each: Any, grid: np.ndarray) -> tuple[Any, Any]:
-    """The log integral of what `each` is the log of at the nodes `grid`, and how far it may be off: what
-    every other node says is off by the root of it at most (Trefethen and Weideman 2014, §3)."""
+    """The log integral of what `each` is the log of at the nodes `grid`, and how far it may be off: what is
+    left falls by as much again as from a quarter of the nodes (along each axis) to a half and from there to
+    all. That is to its square where the integrand is smooth (Trefethen and Weideman 2014, §3), and to its
+    half where it has a step. Nodes whose value is no number are left out, where next to nothing is beside
+    them."""
     step, end = np.diff(np.unique(grid[:, 0]))[0], np.abs(grid).max()
-    half = np.all(np.rint((grid + end) / step).astype(int) % 2 == 0, axis=1)
-    total = jax.nn.logsumexp(each, axis=0) + grid.shape[1] * np.log(step)
-    fewer = jax.nn.logsumexp(each[half], axis=0) + grid.shape[1] * np.log(2 * step)
-    ends = jax.nn.logsumexp(each[np.any(np.isclose(np.abs(grid), end), axis=1)], axis=0)
+    at = np.rint((grid + end) / step).astype(int)
+    none = jnp.isnan(each)
+    each = jnp.where(none, -jnp.inf, each)
+    totals = []
+    for apart in (1, 2, 4):
+        some = np.all(at % apart == 0, axis=1)
+        totals.append(jax.nn.logsumexp(each[some], axis=0) + grid.shape[1] * np.log(apart * step))
+    total, half, quarter = totals
+    fine, rough = jnp.abs(total - half), jnp.abs(half - quarter)
+    left = jnp.where(fine < rough, fine * fine / jnp.where(rough > 0, rough, 1), fine)
+    sides = (at.max() + 1,) * grid.shape[1]
+    last = np.any(np.isclose(np.abs(grid), end), axis=1).reshape(-1, *(1,) * (each.ndim - 1))
+    for axis in range(grid.shape[1]):
+        holes = none.reshape(*sides, *each.shape[1:])
+        beside = jnp.roll(holes, 1, axis) | jnp.roll(holes, -1, axis)
+        last = last | beside.reshape(each.shape)
+    ends = jax.nn.logsumexp(jnp.where(last, each, -jnp.inf), axis=0)
     outside = ends + grid.shape[1] * np.log(step) - total
-    return total, jnp.where(outside < np.log(_END), (total - fewer) ** 2, jnp.inf)
+    return total, jnp.where(outside < np.log(_END), left, jnp.inf)
 
 
 def _gaussian(density: Density, site: str) -> Marginal | None:
@@ -262,11 +283,17 @@ def _numbers(
 def _changed(density: Density, name: str, latent: str, draws: Mapping[str, Any]) -> np.ndarray:
     """Which data's likelihoods move with the draws of a latent: index maps do not know that `where` takes a
     missing covariate in some rows alone."""
-    count = len(draws[latent])
-    first = {n: v[0] for n, v in draws.items()}
+    first, each = {n: v[0] for n, v in draws.items()}, np.asarray(draws[latent])
+    rows = np.unique(np.linspace(0, len(each) - 1, _TRIED).astype(int))
+    tried = [*each[rows]]
+    # a datum that says where its latent lies shows nothing at draws that lie there
+    tried += [np.roll(each[k].ravel(), i + 1).reshape(each[k].shape) for i, k in enumerate(rows)]
+    if density.sites[latent].support is constraints.real:
+        far = 10 * np.abs(each).max()
+        tried += [np.full_like(each[0], far), np.full_like(each[0], -far)]
     found = [
-        np.asarray(likelihood_of(density, name, density.evaluator({**first, latent: draws[latent][k]})))
-        for k in np.unique(np.linspace(0, count - 1, _TRIED).astype(int))
+        np.asarray(likelihood_of(density, name, density.evaluator({**first, latent: jnp.asarray(v)})))
+        for v in tried
     ]
     return np.any(np.stack(found) != found[0], axis=0)
 

@@ -20,7 +20,10 @@ from gibbsite.prediction.uses.deciding import Decision
 from gibbsite.prediction.uses.effects import Effects
 from gibbsite.sampling.derived.derived import given_name
 
-arviz_stats, nw, pd, xr = (later(name) for name in ("arviz_stats", "narwhals.stable.v1", "pandas", "xarray"))
+nw, pd, xr, results = (
+    later(name)
+    for name in ("narwhals.stable.v1", "pandas", "xarray", "gibbsite.diagnostics.predictive.elpd_data")
+)
 
 # of what is no data class, its constructor's arguments by the attributes that they become
 _MADE_OF: dict[type, dict[str, str]] = {
@@ -35,7 +38,7 @@ _KINDS = {c.__name__: c for c in _MADE_OF}
 _RESULTS = (Prediction, Contrast, Effects, Decision, Compared, Checks)
 # of ArviZ's leave-one-out; its weights, a number for each draw of each datum, are not kept
 _ELPD = ("kind elpd se mcse p n_samples n_data_points scale warning good_k elpd_i pareto_k n_folds "
-         "summed integrated given labels doubtful refitted by data").split()  # fmt: skip
+         "summed integrated given labels factors doubtful refitted by data").split()  # fmt: skip
 # a `Facts.pairs` begins with the address of its run, which another process may have for another one
 _HERE = uuid.uuid4().hex
 
@@ -108,8 +111,8 @@ def _made(told: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return xr.DataArray(_made(inner[0], arrays), dims="datum", coords={"datum": inner[1]})
     parts = {n: _made(v, arrays) for n, v in inner.items()}
     if kind == "ELPDData":
-        own = {f.name for f in fields(arviz_stats.ELPDData)}
-        found = arviz_stats.ELPDData(**{n: v for n, v in parts.items() if n in own})
+        own = {f.name for f in fields(results.ELPDData)}
+        found = results.ELPDData(**{n: v for n, v in parts.items() if n in own})
         for n in parts.keys() - own:
             setattr(found, n, parts[n] if parts[n] is not None or n == "by" else ())
         return found

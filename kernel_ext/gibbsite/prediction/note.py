@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.diagnostics.predictive.caveats import factors_beside, factors_text
 from gibbsite.prediction.asked.arguments import Asked
 from gibbsite.prediction.asked.planned import Planned
 from gibbsite.prediction.asked.set_sites import Held
@@ -53,6 +54,8 @@ def told(
                 f"{name}: the first {now} of {before} steps; a forecast takes all of them and those to come"
             )
             break
+    if beside := factors_beside(origin.density, plan.data):
+        parts.append(factors_text(beside, "drawn"))
     parts += held.words
     if worth is not None:
         parts.append(f"draws weighted by its likelihood, worth {worth:.0f}")

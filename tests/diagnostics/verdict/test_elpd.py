@@ -1,6 +1,7 @@
 """Leave-one-out against itself: the posterior without each datum in turn, on a grid."""
 
 import gibbsite as gb
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -185,3 +186,25 @@ def test_a_condition_makes_another_model_and_other_data_none_to_compare(heavy):
     assert first.compare(fixed).predictions.se < 3
     fewer = gb.model(normal, y[:30]).sample(**options)
     assert "different data (40 and 30 of them)" in str(first.compare(fewer))
+
+
+def test_few_different_likelihoods_have_a_sum_and_no_shape():
+    rng = np.random.default_rng(0)
+    flat = np.where(rng.random((4, 250, 5)) < 0.03, np.log(0.02), np.log(0.98))
+    found = _loo(flat, 1.0)
+    np.testing.assert_allclose(found.elpd_i, -np.log(np.exp(-flat).mean((0, 1))), rtol=1e-6)
+    assert np.isnan(found.pareto_k).all() and found.warning
+
+
+def test_what_factors_say_of_data_is_told():
+    def truncated(y):
+        m = numpyro.sample("m", dist.Normal(0, 2))
+        numpyro.sample("y", dist.Normal(m, 1), obs=y)
+        numpyro.factor("above", -len(y) * jax.scipy.stats.norm.logcdf(m))
+        numpyro.factor("of the prior", -jnp.abs(numpyro.sample("other", dist.Normal(0, 1))))
+
+    run = gb.model(truncated, np.abs(Y)).sample(draws=50, warmup=50, chains=2)
+    found = run.elpd()
+    assert found.factors == ("above",)
+    for told in (str(found), run.predict().note, run.checks().note):
+        assert "factor above: what it says of data is not" in told

@@ -73,7 +73,11 @@ def without_labels(
             given += (*own.sites, *own.given)
             continue
         each = _evaluated(own, plan, draws, own.at_once)
-        if not float(np.max(each.pop(CHANGED))) <= _TOLERANCE:
+        off = float(np.max(each.pop(CHANGED)))
+        if not off <= _TOLERANCE and (finer := Own(density, name, states, finer=True)).sites == own.sites:
+            each = _evaluated(finer, plan, draws, finer.at_once)
+            off = float(np.max(each.pop(CHANGED)))
+        if not off <= _TOLERANCE:
             given += own.sites
             continue
         integrated += own.sites

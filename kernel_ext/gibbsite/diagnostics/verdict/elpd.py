@@ -2,20 +2,23 @@
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from gibbsite.density.current import scored_elements
+from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
 from gibbsite.diagnostics.predictive.predict import log_likelihood
 from gibbsite.errors import ModelError
 from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 
-xr = later("xarray")
-az = later("arviz_stats.base")
+xr, az, results = (
+    later(name) for name in ("xarray", "arviz_stats.base", "gibbsite.diagnostics.predictive.elpd_data")
+)
 
 _NAME = "all"
 _LEAST_TAIL = 5
@@ -55,24 +58,19 @@ def elpd_of(run: Any) -> Any:
     flat = _columns(found.values, scored(run))
     if not flat.shape[-1]:
         raise ModelError(f"the run of {run.model_name!r} lacks observed sites that count: all are masked out")
-    out = _loo(flat, reff := _relative_efficiency(run.draws))
+    plain = _loo(flat, reff := _relative_efficiency(run.draws))
+    out = results.ELPDData(**{f.name: getattr(plain, f.name) for f in fields(plain)})
     out.mcse, out.reff = _mcse(out.log_weights, flat, np.asarray(out.pareto_k, float), reff), reff
     names = observation_names(run)
     out.elpd_i = xr.DataArray(np.asarray(out.elpd_i), dims="datum", coords={"datum": names})
     out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
     out.summed, out.integrated, out.given = found.summed, found.integrated, found.given
+    out.factors = factors_beside(run.plan.density, run.plan.observed)
     sites = run.plan.density.sites
     out.labels = tuple(n for n in found.given if n in sites and sites[n].discrete)
     out.warning = bool(out.warning) or bool(found.given)
     out.data, out.weighed = _data(run), True
     return out
-
-
-def given_text(elpd: Any) -> str:
-    """What an `elpd_of` is given that it should not be: "its labels (z), b"; empty where there is nothing."""
-    labels = getattr(elpd, "labels", ())
-    rest = [n for n in getattr(elpd, "given", ()) if n not in labels]
-    return ", ".join([f"its labels ({', '.join(labels)})"] * bool(labels) + rest)
 
 
 def given_all(run: Any, elpd: Any) -> Any:
@@ -156,23 +154,27 @@ def _loo(flat: np.ndarray, reff: float) -> Any:
             smoothed(flat[..., [i]])
         except ValueError:
             without.append(i)
-    if not without:
-        return smoothed(flat)
     tailed = np.ones(len(draws.T), bool)
     tailed[without] = False
     count = np.log(len(draws))
-    each, shapes = count - logsumexp(-draws, axis=0), np.full(len(tailed), -np.inf)
+    plain, shapes = count - logsumexp(-draws, axis=0), np.full(len(tailed), -np.inf)
     # a result to write into: of all that is smoothed, or of any numbers where nothing is
     found = smoothed(
         flat[..., tailed] if tailed.any() else np.arange(float(len(draws))).reshape(*flat.shape[:2], 1)
     )
+    each = plain.copy()
     if tailed.any():
         each[tailed], shapes[tailed] = found.elpd_i.values, found.pareto_k.values
+    # ratios of few values, some of them in the tail: no Pareto distribution fits, and nobody knows its shape
+    lost = np.isnan(each) & ~np.isnan(plain)
+    if not without and not lost.any():
+        return found
+    each[lost], shapes[lost] = plain[lost], np.nan
     found.elpd_i, found.pareto_k = xr.DataArray(each, dims="datum"), xr.DataArray(shapes, dims="datum")
     found.elpd, found.se = float(each.sum()), float(np.sqrt(len(each) * np.var(each)))
     found.p = float((logsumexp(draws, axis=0) - count - each).sum())
     found.n_data_points, found.log_weights = len(each), None
-    found.warning = bool((shapes > found.good_k).any())
+    found.warning = bool((shapes > found.good_k).any() or lost.any())
     return found
 
 

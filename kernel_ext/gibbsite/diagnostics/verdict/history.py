@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gibbsite.diagnostics.predictive.caveats import given_text
 from gibbsite.diagnostics.verdict.compare import Comparison, compare
-from gibbsite.diagnostics.verdict.elpd import given_text
 from gibbsite.errors import GibbsiteError
 from gibbsite.showing import Live, views
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.diagnostics.verdict.elpd import difference, given_text
+from gibbsite.diagnostics.predictive.caveats import given_text
+from gibbsite.diagnostics.verdict.elpd import difference
 from gibbsite.errors import GibbsiteError
 from gibbsite.storage.checkpoint import data_hash
 

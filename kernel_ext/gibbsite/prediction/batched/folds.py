@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gibbsite.density.current import scored_elements
+from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
 from gibbsite.diagnostics.predictive.predict import log_likelihood
 from gibbsite.diagnostics.verdict.elpd import elpd_of, observation_names, scored
@@ -24,7 +25,7 @@ from gibbsite.prediction.batched.classes import Class, Set, arrays_of, same_prog
 from gibbsite.prediction.batched.many import together
 from gibbsite.prediction.batched.masked import COUNTED, counting
 
-xr, arviz_stats = later("xarray"), later("arviz_stats")
+xr, results = later("xarray"), later("gibbsite.diagnostics.predictive.elpd_data")
 
 _LOOKED_AT = 12  # of the folds, as many have their plan derived: one program has what counts as an input
 
@@ -174,7 +175,7 @@ def _refitted(run: Any, there: Mapping[str, np.ndarray], found: Any) -> Any:
     k = np.asarray(found.pareto_k, float)
     bad = np.flatnonzero(~(k <= found.good_k))
     out = replace(found)
-    for name in ("summed", "integrated", "given"):
+    for name in ("summed", "integrated", "given", "labels", "factors"):
         setattr(out, name, getattr(found, name, ()))
     out.refitted = tuple(np.asarray(observation_names(run), object)[bad])
     if not len(bad):
@@ -198,7 +199,7 @@ def _result(
     run: Any, each: np.ndarray, labels: list[str], doubtful: list[str], folds: int, lpd: float, by: Any
 ) -> Any:
     told = xr.DataArray(each, dims="datum", coords={"datum": labels})
-    out = arviz_stats.ELPDData(
+    out = results.ELPDData(
         kind="loo_kfold",
         elpd=float(each.sum()),
         se=float(np.sqrt(len(each) * np.var(each))),
@@ -211,6 +212,6 @@ def _result(
         elpd_i=told,
         n_folds=folds,
     )
-    out.doubtful, out.summed, out.integrated, out.given = tuple(doubtful), (), (), ()
+    out.doubtful, out.factors = tuple(doubtful), factors_beside(run.plan.density, run.plan.observed)
     out.by = by if isinstance(by, str) else None
     return out

@@ -17,6 +17,7 @@ from numpyro import handlers
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution
+from gibbsite.diagnostics.predictive.caveats import factors_beside, factors_text
 from gibbsite.diagnostics.verdict.elpd import elpd_of, given_all, scored
 from gibbsite.errors import (
     DataError,
@@ -271,13 +272,16 @@ def checks(
         there &= counts if counts is not None and counts.shape == there.shape else True
     data = np.asarray(seen[name])[there]
     kind, gone = _kind(model, name, data)
+    note = f"{found.draws[name].shape[0] * found.draws[name].shape[1]} replicates of {data.size} data"
+    if beside := factors_beside(model.density, (name,)):
+        note += f"; {factors_text(beside, 'drawn')}"
     out = Checks(
         model_name=found.model_name,
         site=name,
         kind=kind,
         data=data.astype(float),
         replicates=_flat(found.draws[name])[:, there.ravel()].astype(float),
-        note=f"{found.draws[name].shape[0] * found.draws[name].shape[1]} replicates of {data.size} data",
+        note=note,
         gone=None if gone is None else np.broadcast_to(gone, there.shape)[there],
         seed=seed,
         called=tuple(found.facts.categories.get(name, ())),

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gibbsite.diagnostics.verdict.elpd import difference, given_text
+from gibbsite.diagnostics.predictive.caveats import factors_text, given_text
+from gibbsite.diagnostics.verdict.elpd import difference
 from gibbsite.diagnostics.verdict.predictions import SMALL, other_data
 from gibbsite.errors import DataError, OptionError
 from gibbsite.ground.arguments import shown
@@ -180,6 +181,8 @@ def _caveats(runs: Sequence[tuple[Any, Any]], entries: list[Entry], n: int) -> l
             out.append(
                 f"{e.name}: given {told}, drawn with the very data that are left out: it may be too high"
             )
+        if names := getattr(elpd, "factors", ()):
+            out.append(f"{e.name}: {factors_text(names, 'counted')}")
         if e.bad:
             worst = ", ".join(f"{name} ({k:.2f})" for name, k in e.worst[:3])
             out.append(

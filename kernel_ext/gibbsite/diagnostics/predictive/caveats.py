@@ -1,0 +1,30 @@
+"""What a likelihood of single data, or a prediction, leaves out or is given, in words."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+
+def given_text(elpd: Any) -> str:
+    """What an `elpd_of` is given that it should not be: "its labels (z), b"; empty where there is nothing."""
+    labels = getattr(elpd, "labels", ())
+    rest = [n for n in getattr(elpd, "given", ()) if n not in labels]
+    return ", ".join([f"its labels ({', '.join(labels)})"] * bool(labels) + rest)
+
+
+def factors_text(names: Sequence[str], verb: str) -> str:
+    """That what factors say of the data is not among what is `verb` (drawn, counted)."""
+    several = len(names) > 1
+    return (
+        f"factor{'s' * several} {', '.join(names)}: what {'they say' if several else 'it says'} of data is "
+        f"not {verb}, since a factor is no distribution"
+    )
+
+
+def factors_beside(density: Any, data: Collection[str]) -> tuple[str, ...]:
+    """The `numpyro.factor` statements of a density that read latents from which data are drawn."""
+    read: dict[str, set[str]] = {}
+    for term in density.terms:
+        if term.origin in data or term.origin in density.factor_names:
+            read.setdefault(term.origin, set()).update(density.maps.latents(term.atom))
+    of_data = set().union(*(sites for name, sites in read.items() if name in data))
+    return tuple(n for n in density.factor_names if read.get(n, set()) & of_data)

@@ -1,0 +1,38 @@
+"""ArviZ's result of cross-validation, which says beside its figures what they are of."""
+
+from collections.abc import Sequence
+
+import arviz_stats
+import numpy as np
+
+from gibbsite.diagnostics.predictive.caveats import factors_text, given_text
+
+
+class ELPDData(arviz_stats.ELPDData):
+    """`summed` and `integrated` are latents that are gone from the likelihood, `given` those that are not
+    though a datum drew them, `labels` the discrete ones of these; `factors` are `numpyro.factor` statements
+    that read what data are drawn from; `doubtful` are refits that did not converge."""
+
+    summed: Sequence[str] = ()
+    integrated: Sequence[str] = ()
+    given: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    factors: Sequence[str] = ()
+    doubtful: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__().rstrip(), *self._notes()])
+
+    def _notes(self) -> list[str]:
+        found = [
+            f"{', '.join(names)} {how}"
+            for names, how in ((self.summed, "summed out"), (self.integrated, "integrated out"))
+            if names
+        ]
+        if told := given_text(self):
+            found.append(f"given {told}, drawn with the very data that are left out: it may be too high")
+        if self.factors:
+            found.append(factors_text(self.factors, "counted"))
+        if self.pareto_k is not None and (lost := int(np.isnan(self.pareto_k.values).sum())):
+            found.append(f"{lost} Pareto k cannot be estimated: too few different likelihoods")
+        return found
