@@ -329,3 +329,16 @@ def test_new_categories_of_a_plate_by_its_column_are_predicted():
     run = gb.model(by_words, SHOPS).sample(draws=20, warmup=20, chains=1)
     found = run.predict(SHOPS.assign(shop=["b", "z", "c", "a", "b", "c"]).drop(columns="y"))
     assert found.draws["y"].shape == (1, 20, 6) and "3 shop known, 1 new" in str(found.note)
+
+
+def test_arrays_of_pandas_are_columns():
+    def model(g, y):
+        with numpyro.plate("g", 3):
+            a = numpyro.sample("a", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(a[g], 1), obs=y)
+
+    labels, y = pd.Series(list("abca"), dtype="category"), pd.array([1.0, 2.0, 3.0, 4.0])
+    made = gb.model(model, labels.values, y)
+    assert made.labels["g"] == ("a", "b", "c") == gb.levels(labels.values)
+    np.testing.assert_array_equal(made.observed["y"], [1, 2, 3, 4])
+    assert gb.model(model, pd.array([0, 1, 2, 1], dtype="Int64"), y).sites["a"].shape == (3,)

@@ -397,3 +397,30 @@ def test_numbers_that_were_read_as_texts_are_no_covariate():
     with pytest.raises(gb.GibbsiteError, match=r"20 different texts in 20 rows .*pd.to_numeric"):
         gb.model(model, np.array([f"{i},5" for i in range(20)]), y)
     assert "holds 3 categories" in _note_of(model, np.array(list("abc" * 6 + "ab")), y)
+
+
+def picks(how):
+    def model(g, y):
+        with numpyro.plate("k", 3):
+            a = numpyro.sample("a", dist.Normal(0, 1).expand([2]).to_event(1))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.Normal(how(a, g), 1.0), obs=y)
+
+    return model
+
+
+def test_codes_below_zero_are_told():
+    y = np.arange(5.0, dtype=np.float32)
+    told = {
+        "directly": lambda a, g: a[g, 0],
+        "a row": lambda a, g: a[g].sum(-1),
+        "among others": lambda a, g: a[g[:, None], 1].sum(1),
+    }
+    for how in told.values():
+        (note,) = gb.model(picks(how), np.array([0, 1, -1, 2, 1]), y).notes
+        assert "'g' holds -1 at [2], and picks from the end of 3 elements" in note
+        assert gb.model(picks(how), np.array([0, 1, 0, 2, 1]), y).notes == ()
+    left_out = gb.model(picks(lambda a, g: jnp.where(g < 0, 0.0, a[g, 0])), np.array([0, 1, -1, 2, 1]), y)
+    assert not any("from the end" in note for note in left_out.notes)
+    lagged = gb.model(picks(lambda a, g: a[g - 1, 0]), np.array([0, 1, 1, 2, 1]), y)
+    assert lagged.notes == ()

@@ -16,6 +16,9 @@ class Codes:
     def __init__(self, codes: Any):
         self.codes = codes
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"'ndarray' object has no attribute {name!r}")  # as of columns: see `explain`
+
 
 def _nunique(column: Any) -> Callable[..., int]:
     def nunique(dropna: bool = True) -> int:

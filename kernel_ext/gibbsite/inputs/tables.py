@@ -6,6 +6,7 @@ Narwhals reads pandas, polars and others alike; xarray and NumPy's structured ar
 
 import datetime
 import math
+import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -138,6 +139,10 @@ def as_arrays(value: Any, name: str, known: Known) -> Any:
     to_series: Any = getattr(value, "to_series", None)
     if to_series is not None and type(value).__module__.partition(".")[0] == "pandas":
         value = to_series()  # an index
+    if type(value).__module__.partition(".")[0] == "pandas":
+        of_pandas = sys.modules["pandas"]
+        if isinstance(value, of_pandas.api.extensions.ExtensionArray):
+            value = of_pandas.Series(value)  # `.values` of categories, and of numbers with gaps
     if _is_pandas_frame(value):
         _row_labels(value, name, known)
         return _table(_pandas_columns(value), name, known)

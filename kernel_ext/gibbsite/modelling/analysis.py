@@ -28,7 +28,7 @@ from gibbsite.modelling.forgotten import check_forgotten, unused
 from gibbsite.modelling.missing import checked_way, kept_padding, without_missing
 from gibbsite.validation.check import impossible_values
 from gibbsite.validation.covariates import check_categories, unit_notes
-from gibbsite.validation.data import check_missing
+from gibbsite.validation.data import check_missing, negative_notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +130,7 @@ def analysed(
         *looked("the order of data", lambda: order_notes(known)),
         *looked("units", lambda: unit_notes(density, known.units)),
         *looked("names", lambda: spelt_notes(density.sites)),
+        *looked("indices", lambda: negative_notes(density)),
         *looked("unread arguments", lambda: unused(called, sampled)),
         *(
             f"{n} is not drawn forward, but by its log density: its draws do not follow that ({why})"

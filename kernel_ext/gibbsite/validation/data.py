@@ -14,6 +14,7 @@ from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import Literal, is_traced
 from gibbsite.programs.jaxpr.primitives import GATHERS, of_kind
 from gibbsite.programs.jaxpr.source_line import equation_line, line_at
+from gibbsite.programs.jaxpr.walker import behind, made_by
 from gibbsite.programs.maps.access import Whole, component_array
 from gibbsite.validation.words import at_line, family, told_data
 
@@ -210,3 +211,33 @@ def _beyond(density: Density, eqn: Any, picked: np.ndarray, length: int) -> Data
         f"{what} runs from {low} to {high} and picks from {axis}{line}, which are counted from 0 to "
         f"{length - 1}; {cure}"
     ).at(place, "index-out-of-range", f"[{told[0]}]" if told else None)
+
+
+def negative_notes(density: Density) -> tuple[str, ...]:
+    """A sentence for each argument with values below 0 that picks elements by them as they are, from the end:
+    pandas' code for a category that is missing is -1."""
+    numbers, producer = known_numbers(density, {}), made_by(density.closed.jaxpr)
+    inputs = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    found: dict[str, str] = {}
+    for eqn in density.closed.jaxpr.eqns:
+        if not of_kind(eqn, GATHERS) or isinstance(eqn.invars[1], Literal):
+            continue
+        told = [v for v in behind(producer, eqn.invars[1:2]) if v in inputs]
+        value = numbers.value(told[0]) if len(told) == 1 else None
+        if value is None or value.dtype.kind != "i" or not (value < 0).any():
+            continue
+        picked = numbers.value(eqn.invars[1])
+        for column, axis in enumerate(eqn.params["dimension_numbers"].start_index_map):
+            if picked is None or picked[..., column].size != value.size:
+                continue
+            below = (value < 0).reshape(picked.shape[:-1])
+            length = eqn.invars[0].aval.shape[axis]
+            as_it_is = np.where(below, length, 0) + value.reshape(below.shape)
+            if np.array_equal(as_it_is, picked[..., column]) and _counts(density, eqn, below):
+                name, first = inputs[told[0]], np.argwhere(value < 0)[0].tolist()
+                found[name] = (
+                    f"{name!r} holds {int(value[value < 0][0])} at {first}, and picks from the end of "
+                    f"{length} elements there: where it stands for what is missing (pandas' codes), leave "
+                    "those rows out"
+                )
+    return tuple(found.values())
