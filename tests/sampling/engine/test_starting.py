@@ -278,3 +278,19 @@ def test_tables_of_a_softened_density_agree_with_the_density_where_it_is_defined
     eased = jnp.exp(conditional_of(soft, "eve").logits({**values, "eve": 1}))
     np.testing.assert_allclose(hard, eased, atol=1e-5)
     assert jax.numpy.isclose(hard[0], 0)
+
+
+def rounded(y):
+    m = numpyro.sample("m", dist.Normal(0, 5))
+    s = numpyro.sample("s", dist.HalfNormal(3))
+    with numpyro.plate("n", len(y)):
+        t = numpyro.sample("t", dist.Normal(m, s))
+        numpyro.sample("y", dist.Uniform(t - 0.5, t + 0.5), obs=y)
+
+
+def test_what_data_bound_starts_within_its_bounds():
+    """Of fifty numbers that must each lie within .5 of a datum, uniform starts have hardly ever all."""
+    y = np.round(np.random.default_rng(7).normal(3, 1.2, 50)).astype(np.float32)
+    for seed in (0, 3):
+        run = gb.model(rounded, y).sample(draws=20, warmup=20, seed=seed)
+        assert (np.abs(run.draws["t"] - y) <= 0.5).all()

@@ -36,6 +36,38 @@ def _tabulated(density: Density, unit: str) -> bool:
         return False  # a support that moves has no table
 
 
+def bounded(plan: Plan, fixed: Collection[str]) -> dict[str, Any]:
+    """The continuous latents that data or others bound, with their conditionals, where these are drawn from
+    as they are: wherever the others start, there is a possible value. Those in `fixed` are left out."""
+    density = plan.density
+    if density is None:
+        return {}
+    read = {n for term in density.bounds for n in density.maps.latents(term.atom)}
+    free = [n for n in density.latents if n in read and not density.sites[n].discrete and n not in fixed]
+    found = {n: conditional_of(density, n) for n in free}
+    return {n: c for n, c in found.items() if c.kind == "conjugate"}
+
+
+def within_bounds(
+    plan: Plan, conditionals: Mapping[str, Any], key: Any, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Values `[chain, *shape]` of all latents, with those of `conditionals` drawn given the others, one after
+    another."""
+    density = plan.density
+    assert density is not None
+
+    def drawn(key: Any, z: Mapping[str, Any], data: Any) -> dict[str, Any]:
+        out = dict(z)
+        for i, (name, conditional) in enumerate(conditionals.items()):
+            packed = {n: v for n, v in density.packed(out).items() if n in density.latent_vars}
+            out[name] = conditional.update(jax.random.fold_in(key, i), packed, data)
+        return out
+
+    now = {n: jnp.asarray(v) for n, v in values.items()}
+    keys = jax.random.split(key, len(next(iter(now.values()))))
+    return dict(jax.jit(jax.vmap(drawn, in_axes=(0, 0, None)))(keys, now, plan.inputs["data"]))
+
+
 class Repair:
     """Gibbs passes over the `units` of a plan's softened density, for the chains that need them.
 

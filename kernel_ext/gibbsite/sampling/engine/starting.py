@@ -27,7 +27,7 @@ from gibbsite.sampling.engine.initial import (
     level_of,
     slopeless,
 )
-from gibbsite.sampling.engine.repair import Repair, repairable
+from gibbsite.sampling.engine.repair import Repair, bounded, repairable, within_bounds
 from gibbsite.sampling.warm.scout import STEPS, masses, weightless
 from gibbsite.validation.check import told_start
 from gibbsite.validation.limits import undecided
@@ -327,6 +327,11 @@ class Starting:
         state, logdensity = engine.init(self._key, self._given, radius, path=path)
         if not bad_chains(state, logdensity).any():
             return state, logdensity, told
+        if inside := bounded(self._plan, self._given):
+            drawn = within_bounds(self._plan, inside, self._path_key((*path, 0)), engine.constrained(state))
+            other = engine.init(self._key, {**drawn, **self._given}, radius, path=path)
+            state, logdensity = self._either(bad_chains(state, logdensity), other, (state, logdensity))
+            told = [f"{', '.join(inside)} drawn within bounds"]
         units = repairable(self._plan, self._given)
         tries = TRIES if set(engine.sites) - set(self._given) else 1
         for attempt in range(1, tries):
@@ -346,6 +351,9 @@ class Starting:
             state, logdensity = self._either(bad, pieced, (state, logdensity))
             told = [*told, "impossible values chosen anew one by one"]
         return state, logdensity, told
+
+    def _path_key(self, path: tuple[int, ...]) -> Any:
+        return reduce(jax.random.fold_in, path, self._key)
 
     def _piecewise(self, path: tuple[int, ...], state: Any, radius: float) -> Any:
         """State and logdensity from values of which one piece after another is chosen among draws, so that
@@ -390,8 +398,7 @@ class Starting:
         self, path: tuple[int, ...], state: Any, units: Mapping[str, tuple[str, ...]]
     ) -> tuple[Any, list[str]]:
         repair = Repair(self._plan, units)
-        key = reduce(jax.random.fold_in, path, self._key)
-        values, passes = repair(key, self._engine.constrained(state))
+        values, passes = repair(self._path_key(path), self._engine.constrained(state))
         left = {n: int(c.max()) for n, c in repair.violations(values).items() if c.any()}
         names = ", ".join(n for members in units.values() for n in members)
         if left:
