@@ -335,6 +335,8 @@ def test_label_switching_is_told_from_disagreement():
     draws = switched(36)
     found = disagreement(all_stats(draws), draws)
     assert [n.text for n in found] == ["labels switched: the components of mu differ in order between chains"]
+    (order,) = disagreement(all_stats(draws), draws, "", lambda site: False)  # priors tell them apart
+    assert order.topic == "orders" and order.text.endswith("orders are modes")
     apart = {"x": ar1(37, 0.5) + 3 * np.arange(4.0)[:, None]}
     assert [n.text for n in disagreement(all_stats(apart), apart)] == ["R-hat is above 1.01 for x"]
     fine = {"x": ar1(38, 0.1)}

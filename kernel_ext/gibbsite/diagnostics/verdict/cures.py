@@ -64,7 +64,7 @@ def _scheduled(words: str, expects: str, text: str) -> Cure:
 def _ordered(case: Case) -> Iterator[Cure]:
     """Labels that switch, or of which there is one order in all chains: an order among the components, by a
     site on the whole line where there is one."""
-    notice = case.topics.get("labels") or case.topics.get("renamed")
+    notice = case.topics.get("labels") or case.topics.get("orders") or case.topics.get("renamed")
     fits = [n for n in (notice.sites if notice else ()) if not why_not(case.density, n)]
     for name in sorted(fits, key=lambda n: case.density.sites[n].support is not constraints.real)[:1]:
         k = case.density.sites[name].shape[0]
@@ -104,7 +104,7 @@ def _planned(case: Case) -> Iterator[Cure]:
     weighed = [c for c in case.model.schedule().candidates if not c.refused and np.isfinite(c.work)]
     own = next((c for c in weighed if c.text == case.schedule.text), None)
     known = [s for s in case.snapshot.scalars if np.isfinite(s.ess_bulk) and s.ess_bulk > 0]
-    if own is None or not known or {"labels", "renamed", "modes"} & set(case.topics):
+    if own is None or not known or {"labels", "orders", "renamed", "modes"} & set(case.topics):
         return
     least = min(known, key=lambda s: s.ess_bulk)
     times = case.snapshot.chains * case.snapshot.draws_done / least.ess_bulk
@@ -152,7 +152,7 @@ def _summed_out(case: Case) -> Iterator[Cure]:
     if all(u.kernel == "Gibbs" for u, _ in case.blocks):
         return
     names = [n for u, members in case.blocks if u.kernel == "Gibbs" and not u.eliminated for n in members]
-    if names and not {"labels", "renamed"} & set(case.topics):
+    if names and not {"labels", "orders", "renamed"} & set(case.topics):
         case.model.eliminate(*names)  # raises where it cannot be
         yield Cure(
             f"sum out {_listed(names)}",
@@ -248,7 +248,7 @@ def _smaller_steps(case: Case) -> Iterator[Cure]:
 def _more_draws(case: Case) -> Iterator[Cure]:
     """Chains that agree and are too short: go on."""
     known = [s for s in case.snapshot.scalars if np.isfinite(s.ess_bulk) and np.isfinite(s.rhat)]
-    if {"labels", "signs", "stuck"} & set(case.topics) or not known:
+    if {"labels", "orders", "signs", "stuck"} & set(case.topics) or not known:
         return
     worst, least = max(s.rhat for s in known), min(known, key=lambda s: s.ess_bulk)
     if worst > _APART:

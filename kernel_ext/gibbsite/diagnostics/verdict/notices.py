@@ -1,6 +1,6 @@
 """What is wrong with a run, in words, and what to try."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -28,6 +28,8 @@ _MOST_DRAWS = 2000
 _MOST_LENGTHS = 8
 _OPPOSED = 1.3
 """R-hat of what has one sign in some chains and the other in others, well away from zero."""
+ORDERS = "orders"
+"""The topic of orders of components that are modes."""
 
 
 def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice]:
@@ -132,7 +134,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 def told_by_labels(plan: Plan, notices: Sequence[Notice]) -> set[str]:
     """The discrete sites whose resting is nothing but the switching of labels, which `notices` tell."""
-    if not any(n.topic == "labels" for n in notices):
+    if not any(n.topic in ("labels", ORDERS) for n in notices):
         return set()
     resting = [s for n in notices if n.topic == "stuck" for s in n.sites]
     return {s for s in resting if (plan.sites.get(s) or plan.sites[plan.groups[s][0]]).discrete}
@@ -170,9 +172,13 @@ def missing_information(plan: Plan, stats: Mapping[str, np.ndarray], hint: str =
 
 
 def disagreement(
-    scalars: Sequence[ScalarStat], draws: Mapping[str, np.ndarray], hint: str = ""
+    scalars: Sequence[ScalarStat],
+    draws: Mapping[str, np.ndarray],
+    hint: str = "",
+    nameless: Callable[[str], bool] = lambda site: True,
 ) -> list[Notice]:
-    """Of R-hats above 1.01 in an ended run; sites whose components agree once sorted have switched labels;
+    """Of R-hats above 1.01 in an ended run; sites whose components agree once sorted have switched labels,
+    or, where these are not `nameless` (the model is another when they are renamed), are in another mode;
     discrete ones that never move and differ between chains show that the kernel cannot cross."""
     bad = [s for s in scalars if s.rhat > 1.01]
     switched = []
@@ -183,6 +189,17 @@ def disagreement(
         x = x[:, :: max(1, x.shape[1] // _MOST_DRAWS)]
         if sorted_rhat(x) < 1.02 and _permuted(x):
             switched.append(site)
+    if switched and not all(map(nameless, switched)):
+        return [
+            Notice(
+                f"the components of {', '.join(switched)} differ in order between chains, and the model "
+                "tells them apart (by priors, or where a chain of states begins): orders are modes",
+                "start all chains in the order that is meant (init=…), or have the model allow no other "
+                "(`model.ordered(…)`, narrower priors)",
+                ORDERS,
+                tuple(switched),
+            )
+        ]
     if switched:
         return [
             Notice(

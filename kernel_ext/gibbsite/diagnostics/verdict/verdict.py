@@ -11,7 +11,7 @@ CONVERGED, PRIOR = "converged", "prior"
 OF_THE_PRIOR = "the model observes nothing, and these are draws of its prior"
 RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100
-_REASONS = ("stuck", "labels", "signs", "modes", "precision", "improper")
+_REASONS = ("stuck", "labels", "orders", "signs", "modes", "precision", "improper")
 # fewer divergent transitions than this share are told, but stop nobody
 _DIVERGENT = 0.001
 _GOING = {"compiling": "being compiled", "warmup": "still warming up", "sampling": "still sampling"}
@@ -72,7 +72,7 @@ def judged(
     if not scalars:
         return Verdict("not yet", ("there are no draws",))
     reasons = [n.text for n in notices if n.topic in _REASONS]
-    told = any(n.topic in ("labels", "signs") for n in notices)
+    told = any(n.topic in ("labels", "orders", "signs") for n in notices)
     over = [s for s in scalars if s.rhat > RHAT_LIMIT]
     if over and not told:
         rest = f" and {len(over) - 1} more" * (len(over) > 1)

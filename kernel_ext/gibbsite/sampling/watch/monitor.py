@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gibbsite.density.current import exchangeable
 from gibbsite.diagnostics.measures.convergence import fair_share, scalar_stat, some_stats, worst_first
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import History, Notice, ScalarStat
@@ -14,6 +15,7 @@ from gibbsite.diagnostics.modes.found import Modes, modes_found, noticed_modes
 from gibbsite.diagnostics.modes.renamed import one_labelling
 from gibbsite.diagnostics.verdict import hints
 from gibbsite.diagnostics.verdict.notices import (
+    ORDERS,
     disagreement,
     divergence_notice,
     endless,
@@ -147,22 +149,25 @@ class Monitor:
         good = False
         if ended:
             of = self.judged
-            apart = disagreement(of, values, hints.for_disagreement(self._plan, of, values))
-            self.modes = modes_found(self._plan, of, values) if [n.topic for n in apart] == ["rhat"] else None
+            hint = hints.for_disagreement(self._plan, of, values)
+            apart = disagreement(of, values, hint, self._nameless)
+            named = told_by_labels(self._plan, [*found, *apart])
+            self.modes = None
+            if [n.topic for n in apart] in (["rhat"], [ORDERS]):
+                self.modes = modes_found(self._plan, of, values)
             if self.modes is not None:
                 apart = [noticed_modes(self.modes, hints.for_modes(self._plan))]
             found += apart
-            named = told_by_labels(self._plan, found)
             found = [n for n in found if n.topic != "stuck" or not named & set(n.sites)]
             self.stuck = {c: k for c, k in self.stuck.items() if k.partition("[")[0] not in named}
             # those of chains that had not met would not agree now, unless they are few
             good = bool(of) and not apart and not any(s.ess_bulk < _ENOUGH for s in of)
             found += never_at_stake(self._plan, self.moments, values) + endless(self._plan, values)
-            if not any(n.topic in ("labels", "signs", "modes") for n in found):
+            if not any(n.topic in ("labels", ORDERS, "signs", "modes") for n in found):
                 found += one_labelling(self._plan, values)
         # that a shape is awkward matters where the draws are not good all the same; and chains whose labels
         # differ would not have agreed in any warm-up
-        switched = any(n.topic in ("labels", "signs") for n in found)
+        switched = any(n.topic in ("labels", ORDERS, "signs") for n in found)
         told = [n for n in self.lasting if n.topic != "warmup" or not switched]
         always = [n for n in told if n.topic in ("moved", "renamed")]
         found += [n for n in told if n not in always and (found if n.topic == "misfit" else not good)]
@@ -170,6 +175,11 @@ class Monitor:
         found += rounding_notices(self._plan, self._rounding, self.moments)
         self.notices = tuple(found)
         self._next = time.monotonic() + (time.monotonic() - began) / _SHARE
+
+    def _nameless(self, site: str) -> bool:
+        """Whether the components of a site can be renamed; also where nobody knows."""
+        density = self._plan.density
+        return density is None or site not in density.latents or exchangeable(density, site)
 
     def _named(self, stats: list[ScalarStat]) -> list[ScalarStat]:
         """With the labels of elements, where plates have some."""
