@@ -559,3 +559,45 @@ def test_a_process_is_predicted_where_its_data_are_none():
     one, other = run.predict(x=x[:2] + 0.05, y=None), run.predict(x=x[:2] + 0.05, y=np.full(2, np.nan))
     np.testing.assert_array_equal(one.draws["y"], other.draws["y"])
     assert "given the 8 that the run has seen" in one.note
+
+
+def test_a_process_written_by_its_factor_is_predicted_given_what_the_run_has_seen():
+    """`cholesky(K) @ z` at new places: what `z` is at the run's own says where they lie."""
+    x, new = np.linspace(0, 1, 12).astype(np.float32), np.array([0.31, 0.84, 1.1], np.float32)
+
+    def kernel(a, b, scale):
+        return np.exp(-0.5 * ((a[:, None] - b) / scale) ** 2) + 1e-2 * (a[:, None] == b)
+
+    def model(x, y):
+        scale = numpyro.sample("scale", dist.LogNormal(-1, 0.3))
+        z = numpyro.sample("z", dist.Normal(0, 1).expand([len(x)]).to_event(1))
+        k = jnp.exp(-0.5 * ((x[:, None] - x) / scale) ** 2) + 1e-2 * jnp.eye(len(x))
+        f = numpyro.deterministic("f", jnp.linalg.cholesky(k) @ z)
+        with numpyro.plate("n", len(x)):
+            numpyro.sample("y", dist.Normal(f, 0.1), obs=y)
+
+    run, d = ran(model, x, np.sin(6 * x))
+    for places in (new, x + 0.04):  # as many as the run's own, too
+        p = run.predict(x=places, y=None)
+        mean, var = [], []
+        for scale, f in zip(d.scale, d.f, strict=True):
+            k, across = kernel(x, x, scale), kernel(places, x, scale)
+            solved = np.linalg.solve(k, across.T)
+            mean.append(solved.T @ f)
+            var.append(np.diag(kernel(places, places, scale) - across @ solved) + 0.1**2)
+        agrees(flat(p.draws["y"]), np.array(mean), np.array(var))
+        assert "given the 12 that the run has seen" in p.note
+
+
+def test_as_many_columns_as_rows_are_no_rows():
+    table = RNG.normal(size=(5, 5)).astype(np.float32)
+
+    def model(table, y):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([table.shape[1]]).to_event(1))
+        with numpyro.plate("n", len(table)):
+            numpyro.sample("y", dist.Normal(table @ b, 0.5), obs=y)
+
+    run, d = ran(model, table, table.sum(1), draws=400)
+    new = RNG.normal(size=(5, 5)).astype(np.float32)
+    p = run.predict(table=new, y=None)
+    agrees(flat(p.draws["y"]), d.b @ new.T, np.full((len(d.b), 5), 0.25))

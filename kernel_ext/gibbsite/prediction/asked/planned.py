@@ -32,6 +32,7 @@ from gibbsite.prediction.drawn.joint import GAUSSIAN, PROCESSES
 from gibbsite.prediction.drawn.program import Ask
 from gibbsite.printing.statements.statement import distribution_text
 from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.maps.access import Whole
 from gibbsite.validation.data import check_indices
 
 
@@ -71,6 +72,13 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
         values = _put_in_front(origin, values, split, outcomes, stood_in)
         rows, cut = [Rows(split.before, split.before + split.now, split.before)], (split.before, split.now)
         density = _density(origin, values, sizes, data, True)
+    elif not prior and (row := _mixed(origin, density, rows, data)) is not None:
+        name, split = row
+        longer = _put_in_front(origin, values, split, outcomes, stood_in)
+        found, total = _density(origin, longer, sizes, data, True), split.before + split.now
+        if found.sites[name].shape[-1] == total:  # it goes by rows, and not by columns
+            values, density = longer, found
+            rows, cut = [Rows(split.before, total, split.before)], (split.before, split.now)
     anew = _anew(origin, rows, asked)
     fn, arguments = _function(origin, values)
     check = set(stood_in) & _read_of(density, arguments)
@@ -214,6 +222,32 @@ def _apart(origin: Any, density: Density, rows: list[Rows]) -> Rows | None:
             if ends and len(site.shape) == len(before.shape) and more:
                 return r
     return None
+
+
+def _mixed(origin: Any, density: Density, rows: list[Rows], data: frozenset[str]) -> tuple[str, Rows] | None:
+    """A latent vector with an element for each row, of which every datum reads all, as of `cholesky(K) @ z`,
+    and the rows; None where the model's own are all among them. What one element is depends on the rows that
+    it stands among: new ones come after the model's own, whose elements are known."""
+    for name in density.latents:
+        site, before = density.sites[name], origin.sites.get(name)
+        if before is None or site.in_scan or site.fn_name in PROCESSES:
+            continue
+        for r in rows:
+            ends = (before.shape[-1:], site.shape[-1:]) == ((r.before,), (r.now,))
+            ends = ends and len(site.shape) == len(before.shape)
+            if ends and r.same < min(r.before, r.now) and _read_whole(origin.density, name, data):
+                return name, r
+    return None
+
+
+def _read_whole(density: Density, name: str, data: frozenset[str]) -> bool:
+    """Whether data read all along the last axis of a latent."""
+    return any(
+        isinstance(access.index[-1], Whole)
+        for term, accesses in density.terms_of(name)
+        if term.origin in data
+        for access in accesses
+    )
 
 
 def _put_in_front(
