@@ -207,4 +207,4 @@ def test_what_factors_say_of_data_is_told():
     found = run.elpd()
     assert found.factors == ("above",)
     for told in (str(found), run.predict().note, run.checks().note):
-        assert "factor above: what it says of data is not" in told
+        assert "factor above: where it speaks of data, that is not" in told

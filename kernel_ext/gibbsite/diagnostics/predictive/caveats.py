@@ -15,16 +15,19 @@ def factors_text(names: Sequence[str], verb: str) -> str:
     """That what factors say of the data is not among what is `verb` (drawn, counted)."""
     several = len(names) > 1
     return (
-        f"factor{'s' * several} {', '.join(names)}: what {'they say' if several else 'it says'} of data is "
-        f"not {verb}, since a factor is no distribution"
+        f"factor{'s' * several} {', '.join(names)}: where {'they speak' if several else 'it speaks'} of data, "
+        f"that is not {verb} (a factor has no distribution)"
     )
 
 
 def factors_beside(density: Any, data: Collection[str]) -> tuple[str, ...]:
-    """The `numpyro.factor` statements of a density that read latents from which data are drawn."""
+    """The `numpyro.factor` statements of a density that read latents from which data are drawn; one that is
+    the prior of a latent without one of its own is left out."""
     read: dict[str, set[str]] = {}
     for term in density.terms:
         if term.origin in data or term.origin in density.factor_names:
             read.setdefault(term.origin, set()).update(density.maps.latents(term.atom))
     of_data = set().union(*(sites for name, sites in read.items() if name in data))
-    return tuple(n for n in density.factor_names if read.get(n, set()) & of_data)
+    improper = {n for n in density.latents if density.sites[n].fn_name == "ImproperUniform"}
+    found = (n for n in density.factor_names if read.get(n, set()) & of_data)
+    return tuple(n for n in found if not read[n] & improper)

@@ -351,7 +351,10 @@ def _text(density: Density, name: str) -> str:
 
 def _undrawn(name: str, site: Site, weighted: bool) -> str:
     why = "it is weighted or masked" if weighted else "its prior is improper"
-    return f"{name!r} ~ {site.fn_name} cannot be drawn from: {why}"
+    return (
+        f"{name!r} ~ {site.fn_name} cannot be drawn from for new rows: {why}. Rows that the run knows are "
+        "asked for with the outcome left as it is"
+    )
 
 
 def _check_loop(name: str, site: Site, before: Site) -> None:

@@ -115,11 +115,12 @@ class Constants:
         return call("diag", listed) if len(listed) <= _SHORT else None
 
     def _named(self, value: np.ndarray, index: tuple[Index, ...]) -> Text:
-        alike = [
-            n
-            for n, known in self.named.items()
-            if known.shape == value.shape and np.array_equal(known.astype(value.dtype), value)
-        ]
+        with np.errstate(invalid="ignore"):  # NaN is no whole number
+            alike = [
+                n
+                for n, known in self.named.items()
+                if known.shape == value.shape and np.array_equal(known.astype(value.dtype), value)
+            ]
         if alike:
             name = alike[0]
         else:
