@@ -279,7 +279,7 @@ def by_words(df):
         return (df.kind == "q") & ("p" != table["kind"])  # noqa: SIM300 (either side)
 
     slope = numpyro.sample("slope", dist.Normal(0, 1).expand([df.shop.nunique() + len(gb.levels(df.kind))]))
-    with numpyro.plate("again", size=gb.levels(df.shop)):
+    with numpyro.plate("again", size=len(df.shop.cat.categories)):
         numpyro.sample("b", dist.Normal(0, 1))
     numpyro.deterministic("private", private(df) * 1.0)
     numpyro.sample("y", dist.Normal(a[df.shop] + slope[0] * (df.kind == "q"), 1), obs=df.y)

@@ -121,6 +121,9 @@ def _count(call: Any, labels: Mapping[str, Sequence[str]]) -> Iterator[tuple[ast
     elif _is_levels(call) and len(call.args) == 1:
         if (known := labels.get(_argument(call.args[0]))) is not None:
             yield call, tuple(known), ""
+    elif called == "len" and len(call.args) == 1:
+        if (known := labels.get(_of_categories(call.args[0]))) is not None:
+            yield call, len(known), ""
     elif called == "plate":
         for size in [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "size")]:
             of = size.args[0] if isinstance(size, ast.Call) and len(size.args) == 1 else size
@@ -131,6 +134,12 @@ def _count(call: Any, labels: Mapping[str, Sequence[str]]) -> Iterator[tuple[ast
 def _called(call: ast.Call) -> str:
     fn = call.func
     return fn.attr if isinstance(fn, ast.Attribute) else fn.id if isinstance(fn, ast.Name) else ""
+
+
+def _of_categories(node: ast.expr) -> str:
+    """The column whose categories pandas gives: `df.g.cat.categories`."""
+    inner = node.value if isinstance(node, ast.Attribute) and node.attr == "categories" else None
+    return _argument(inner.value) if isinstance(inner, ast.Attribute) and inner.attr == "cat" else ""
 
 
 def _is_levels(node: ast.expr) -> bool:

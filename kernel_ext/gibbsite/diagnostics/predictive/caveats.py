@@ -14,9 +14,10 @@ def given_text(elpd: Any) -> str:
 def factors_text(names: Sequence[str], verb: str) -> str:
     """That what factors say of the data is not among what is `verb` (drawn, counted)."""
     several = len(names) > 1
+    they = "they speak" if several else "it speaks"
     return (
-        f"factor{'s' * several} {', '.join(names)}: where {'they speak' if several else 'it speaks'} of data, "
-        f"that is not {verb} (a factor has no distribution)"
+        f"factor{'s' * several} {', '.join(names)}: where {they} of data, that is not {verb} (a factor has no "
+        "distribution)"
     )
 
 
