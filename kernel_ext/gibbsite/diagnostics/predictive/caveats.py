@@ -16,8 +16,8 @@ def factors_text(names: Sequence[str], verb: str) -> str:
     several = len(names) > 1
     they = "they speak" if several else "it speaks"
     return (
-        f"factor{'s' * several} {', '.join(names)}: where {they} of data, that is not {verb} (a factor has no "
-        "distribution)"
+        f"factor{'s' * several} {', '.join(names)}: where {they} of data, that is not {verb} (a factor has "
+        "no distribution)"
     )
 
 
