@@ -41,7 +41,8 @@ class Planned:
     """What is asked of `origin`: `ask` for the program; `density` of the model under the new arguments;
     `labels` of its plates' elements;
     `news` tell of sites with new elements (known, new, what they are drawn from); `cut` are the first rows
-    that were put in front for their conditionals, by length; `rows` how the rows go with the model's own."""
+    that were put in front for their conditionals, by length; `rows` how the rows go with the model's own;
+    `kept` what stays as the run drew it though it is a function of all rows."""
 
     origin: Any
     ask: Ask
@@ -53,6 +54,7 @@ class Planned:
     cut: tuple[int, int] | None = None
     data: tuple[str, ...] = ()
     stood_in: frozenset[str] = field(default_factory=frozenset)
+    kept: tuple[str, ...] = ()
 
 
 def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -> Planned:
@@ -102,7 +104,11 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     ask = Ask(fn, arguments, data, sizes, recipe, anew, ())
     changed = bool(asked.new) and any(r.same < r.now for r in rows)
     named = tuple(n for n in density.sites if n in data)
-    return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, frozenset(stood_in))
+    moved = asked.new - outcomes.keys() and not prior and cut is None
+    kept = _kept_in_place(origin, rows, data) if moved else ()
+    return Planned(
+        origin, ask, density, places.labels, news, changed, rows, cut, named, frozenset(stood_in), kept
+    )
 
 
 def _check_steps(origin: Any, asked: Asked) -> None:
@@ -238,6 +244,17 @@ def _mixed(origin: Any, density: Density, rows: list[Rows], data: frozenset[str]
             if ends and r.same < min(r.before, r.now) and _read_whole(origin.density, name, data):
                 return name, r
     return None
+
+
+def _kept_in_place(origin: Any, rows: list[Rows], data: frozenset[str]) -> tuple[str, ...]:
+    """The latent vectors with an element for each row, of which every datum reads all, where the rows stay
+    the run's own."""
+    lengths = {r.before for r in rows if r.same == r.before == r.now}
+    return tuple(
+        n
+        for n in origin.density.latents
+        if (shape := origin.sites[n].shape) and shape[-1] in lengths and _read_whole(origin.density, n, data)
+    )
 
 
 def _read_whole(density: Density, name: str, data: frozenset[str]) -> bool:
