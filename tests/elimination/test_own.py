@@ -199,3 +199,21 @@ def test_small_gammas_that_round_to_nothing():
         assert own.sites == ("w",)
         np.testing.assert_allclose(found["y"], stats.nbinom.logpmf(counts, k, k / (k + 3)), atol=0.01)
         assert found[CHANGED] < 0.05
+
+
+def test_what_an_own_latent_has_of_its_own_is_given():
+    def model(y, group):
+        tau = numpyro.sample("tau", dist.HalfNormal(1))
+        with numpyro.plate("g", 3):
+            m = numpyro.sample("m", dist.Normal(0, tau))
+        with numpyro.plate("n", N):
+            s = numpyro.sample("s", dist.HalfNormal(1))
+            u = numpyro.sample("u", dist.Normal(m[group], s))
+            numpyro.sample("y", dist.Normal(u, 0.5), obs=y)
+
+    state = {"tau": 1.0, "m": np.zeros(3), "s": np.ones(N), "u": Y}
+    shared, found = own_of(model, "y", state, Y, np.array([0, 0, 1, 1, 2, 2]))
+    assert (shared.sites, shared.given) == (("u",), ("s",))
+    np.testing.assert_allclose(found["y"], normal(Y, 0, np.sqrt(1.25)), rtol=1e-4)
+    single, _ = own_of(model, "y", state, Y, np.array([0, 0, 1, 1, 1, 2]))
+    assert single.given == ("m", "s")

@@ -91,7 +91,13 @@ class Own:
         self.sites = tuple(s.name for s in self._sites)
         near = {n for s in self.sites for t, _ in density.terms_of(s) for n in density.maps.latents(t.atom)}
         labels = (n for n in density.latents if n in near and density.sites[n].discrete)
-        self.given: tuple[str, ...] = (*(s.name for s in found if s.name not in self.sites), *labels)
+        # what an element that is integrated out has of its own was drawn with the very datum, too
+        behind = (
+            n
+            for n in density.latents
+            if n in near and n not in self.sites and any(_own(density, s, n, draws) for s in self.sites)
+        )
+        self.given: tuple[str, ...] = (*(s.name for s in found if s.name not in self.sites), *labels, *behind)
 
     def _fits(self, left: Density, site: _Site) -> bool:
         """Whether a site can be integrated over beside those that are."""
