@@ -186,7 +186,7 @@ def _moved(kernel: Any, state: Any, native: Any, exact: Any, kwargs: Any) -> Any
             inner=put(inner, state.inner, own, (), kwargs),
         )
     if isinstance(kernel, Interleaved):
-        return state._replace(z={n: jnp.asarray(exact[n], state.z[n].dtype) for n in state.z})
+        return put(kernel, state, exact, (), kwargs)
     here = native if isinstance(kernel, HMC) else exact
     return put(kernel, state, here, (), kwargs)
 

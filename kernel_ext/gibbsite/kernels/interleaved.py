@@ -127,6 +127,20 @@ class Interleaved(MCMCKernel):
             inner[i] = moved
         return InterleavedState(values, tuple(inner))
 
+    def moved_to(
+        self, state: InterleavedState, values: Mapping[str, Any], model_args: Any, model_kwargs: Any
+    ) -> InterleavedState:
+        """The state at other constrained values of the block's sites, in every part."""
+        kwargs = dict(model_kwargs or {})
+        here = {n: jnp.asarray(values[n], v.dtype) for n, v in state.z.items()}
+        inner = []
+        for (kernel, sites), own in zip(self._parts, state.inner, strict=True):
+            given, around = {n: here[n] for n in sites}, self._around(kwargs, here, sites)
+            if isinstance(kernel, HMC):
+                given = unconstrain_fn(kernel.model, model_args, around, given)
+            inner.append(put(kernel, own, given, model_args, around))
+        return InterleavedState(here, tuple(inner))
+
     def refresh(self, state: InterleavedState, model_args: Any, model_kwargs: Any) -> InterleavedState:
         """Nothing: every part begins its step anew."""
         return state
@@ -171,7 +185,7 @@ class Interleaved(MCMCKernel):
 
 def put(kernel: Any, state: Any, here: Mapping[str, Any], args: Any, kwargs: Any) -> Any:
     """The state of a kernel at other values of its sites, with everything that it caches made anew."""
-    if isinstance(kernel, LearntNUTS):
+    if isinstance(kernel, LearntNUTS | Interleaved):
         return kernel.moved_to(state, here, args, kwargs)
     field = kernel.sample_field
     return kernel.refresh(

@@ -175,6 +175,34 @@ def test_bits_that_are_equal_by_chance_show_nothing():
     assert found == []
 
 
+def levels():
+    """The level after each change, of which the last is reached where everything changed."""
+    change = sample("z", dist.Bernoulli(0.3).expand([6]))
+    mu = sample("mu", dist.Normal(0.0, 3.0).expand([7]))
+    sample("y", dist.Normal(mu[jnp.cumsum(change)], 0.7), obs=Y[:6])
+
+
+def test_levels_in_the_order_of_changes_are_no_labels():
+    unchanged = Unchanged(gb.model(levels).density)
+    for i, j in itertools.combinations(range(7), 2):
+        order = list(range(7))
+        order[i], order[j] = j, i
+        assert not any(unchanged.by(w) for w in ways(gb.model(levels).density, order)), (i, j)
+
+
+def test_priors_that_differ_far_from_zero():
+    """At random places the log density is of a size at which single precision has no figures left."""
+
+    def far(off=1e5):
+        w = sample("w", dist.Beta(1.0, 1.0))
+        rows(w, sample("mu", dist.Normal(jnp.array([0.0, 4.0]) + off, 2.0)), y=Y + np.float32(off))
+
+    model = gb.model(far)
+    draws = kept(model)
+    draws["mu"] = draws["mu"] + np.float32(1e5)
+    assert one_labelling(model.plan(), draws) == []
+
+
 def test_priors_of_components_that_are_masked():
     def masked():
         w = sample("w", dist.Dirichlet(jnp.ones(2)))

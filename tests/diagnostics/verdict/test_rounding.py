@@ -23,6 +23,20 @@ def test_a_mean_that_is_known_to_more_figures_than_there_are():
     assert near.verdict.ok, near.verdict
 
 
+def test_means_of_groups_that_sums_of_large_numbers_shift():
+    """Of 20 values around a million each group's mean is known to .22; sums of them are .06 off."""
+
+    def groups(y, at):
+        mu = numpyro.sample("mu", dist.Normal(at, 2.0))
+        with numpyro.plate("n", len(y)):
+            z = numpyro.sample("z", dist.Bernoulli(0.5))
+            numpyro.sample("y", dist.Normal(mu[z], 1.0), obs=y)
+
+    y = 1e6 + np.r_[np.zeros(20), 4 + np.zeros(20)] + np.random.default_rng(0).normal(size=40)
+    run = gb.model(groups, y, 1e6 + np.array([0.0, 4.0])).sample(draws=300, warmup=100, seed=1)
+    assert not run.verdict.ok and "single precision does not hold the draws of mu" in str(run.verdict)
+
+
 @pytest.mark.slow
 def test_the_diagonal_of_a_correlation_matrix_is_one_but_for_rounding():
     def correlated(y):

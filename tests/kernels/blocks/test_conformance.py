@@ -104,9 +104,10 @@ SLOW = {
 
 
 def test_no_kernel_is_missing():
-    # these want a likelihood, a switch, no data at all or other updates, which no target here has: see
-    # Geweke's tests and their own
-    assert set(KERNELS) == set(kernels()) - {"PolyaGamma", "Collapsed", "Crossing", "Ancestral", "Interleave"}
+    # these want a likelihood, a switch, labels, no data at all or other updates, which no target here has:
+    # see Geweke's tests and their own
+    others = {"PolyaGamma", "Collapsed", "Crossing", "SwitchLabels", "Ancestral", "Interleave"}
+    assert set(KERNELS) == set(kernels()) - others
     assert {t for _, fits in KERNELS.values() for t in fits} == set(TARGETS)
 
 

@@ -19,6 +19,7 @@ from numpyro.distributions import biject_to
 
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.location_scale import on_the_real_line
+from gibbsite.density.hierarchy.sticks import reordered
 from gibbsite.density.intervals import range_of_support
 from gibbsite.density.known_elements import known_numbers
 from gibbsite.density.model.bounds import base_constraint
@@ -29,6 +30,7 @@ _TOLERANCE = 1e-4
 """Of a part of the log density, in nats or relative: single precision keeps 1e-7 of each of its sums."""
 _MOST_WAYS = 40
 _MOST_SINGLE = 4
+_ENDS = (0, 1)
 _STATES = 3
 """Random states at which a way is tried: each alone would do, but for values that agree by chance, as two
 discrete elements may."""
@@ -40,7 +42,8 @@ class Exchange:
 
     `axes` are the axes of each site with one element per component, `families` tuples of one site each,
     `labels` discrete sites whose values are numbers of components; a value of a `mirrored` site and what it
-    becomes add up to the number there.
+    becomes add up to the number there; the weights of components are broken off `sticks`, whose own prior
+    need not stay as it is.
     """
 
     order: tuple[int, ...]
@@ -48,6 +51,7 @@ class Exchange:
     families: tuple[tuple[str, ...], ...] = ()
     labels: frozenset[str] = frozenset()
     mirrored: Mapping[str, float] | None = None
+    sticks: str | None = None
 
     @cached_property
     def _from(self) -> dict[str, str]:
@@ -56,7 +60,9 @@ class Exchange:
     @property
     def moves(self) -> frozenset[str]:
         """The sites whose elements it puts into other places, or mirrors."""
-        return frozenset({n for n, a in self.axes.items() if a} | {*self._from} | {*(self.mirrored or ())})
+        sticks = () if self.sticks is None else (self.sticks,)
+        axes = {n for n, a in self.axes.items() if a}
+        return frozenset(axes | {*self._from} | {*(self.mirrored or ())} | {*sticks})
 
     def source(self, name: str, shape: Sequence[int]) -> tuple[str, np.ndarray, float | None]:
         """Where the value of a site comes from: which site, which of its elements (flat indices `[size]`),
@@ -75,19 +81,22 @@ class Exchange:
             new = new if whole is None else (whole - new).astype(new.dtype)
             if name in self.labels:  # what was `order[k]` is called k now
                 new = np.argsort(self.order)[new.astype(int)].astype(new.dtype)
+            if name == self.sticks:
+                new = reordered(np.asarray(value), self.order)[0]
             out[name] = new
         return out
 
 
 def ways(density: Density, order: Sequence[int]) -> Iterator[Exchange]:
     """The exchanges of components that shapes and supports allow, at most forty, the likeliest first."""
-    found = itertools.product(_labelled(density, len(order)), _mirrors(density, len(order)))
+    found = itertools.product(labelled(density, len(order)), _mirrors(density, len(order)))
     for (axes, families, labels), mirrored in itertools.islice(found, _MOST_WAYS):
         if not set(mirrored) & {n for f in families for n in f}:
             yield Exchange(tuple(order), axes, families, labels, mirrored)
 
 
-def _labelled(density: Density, k: int) -> Iterator[tuple[Any, Any, frozenset[str]]]:
+def labelled(density: Density, k: int) -> Iterator[tuple[Any, Any, frozenset[str]]]:
+    """What may bear the labels of k components: axes by site, families, and discrete sites."""
     sites = {n: density.sites[n] for n in density.latents}
     labels = frozenset(n for n, s in sites.items() if s.discrete and _ends(s) == (0, k - 1))
     every = {n: component_axes(density, n, k) for n in sites}
@@ -163,19 +172,24 @@ class Unchanged:
 
     Each site's part of the log density is compared element by element where the exchange leaves its elements
     in their places, so that one datum whose component is known is enough to tell components apart in a
-    million; sites whose elements change places by their sums, families together. Where `compiled` is false
-    only what NumPy evaluates is looked at, and what it does not know counts as a difference, as do models
-    with a site of which no value is known to be possible.
+    million; sites whose elements change places by their sums, families together. Counts of what happened
+    before reach the last of components only where all happened: discrete sites are tried at their ends, too.
+    Where `compiled` is false only what NumPy evaluates is looked at, and what it does not know counts as a
+    difference, as do models with a site of which no value is known to be possible. Of `drawn` states, values
+    of all latents, the density is of the size that it has in a posterior: far from it rounding hides much.
     """
 
-    def __init__(self, density: Density, compiled: bool = True):
+    def __init__(self, density: Density, compiled: bool = True, drawn: Sequence[Mapping[str, Any]] = ()):
         self._density, self._compiled = density, compiled
-        possible = all(_has_values(density.sites[n]) for n in density.latents)
+        sites = {n: density.sites[n] for n in density.latents}
+        possible = all(map(_has_values, sites.values()))
         rng = np.random.default_rng(0)
         self._states = [
-            {n: _anywhere(density.sites[n], rng) for n in density.latents}
-            for _ in range(_STATES if possible else 0)
+            {n: _anywhere(s, rng, end) for n, s in sites.items()}
+            for end in (*[None] * _STATES, *(_ENDS if any(s.discrete for s in sites.values()) else ()))
+            if possible
         ]
+        self._states += [{n: np.asarray(state[n]) for n in sites} for state in drawn if possible]
         self._here = [_Parts(density, state) for state in self._states]
 
     def by(self, exchange: Exchange) -> bool:
@@ -200,7 +214,7 @@ class Unchanged:
         group = {n: f[0] for f in exchange.families for n in f}
         places = {n for n, a in exchange.axes.items() if a}
         late = []
-        for name in density.outputs["log_prob"]:
+        for name in density.outputs["log_prob"].keys() - {exchange.sticks}:
             pair = here.known(name), there.known(name)
             if pair[0] is None or pair[1] is None or name in group:
                 late.append(name)
@@ -277,9 +291,12 @@ def _has_values(site: Site) -> bool:
         return False
 
 
-def _anywhere(site: Site, rng: np.random.Generator) -> Any:
+def _anywhere(site: Site, rng: np.random.Generator, end: int | None = None) -> Any:
+    """Random values; of discrete sites those at an end of what is tried, where it is given."""
     if site.discrete:
         low, high = range_of_support(site.support)
+        if end is not None:
+            return np.full(site.shape, int((max(low, 0), min(high, max(low, 0) + 5))[end]))
         return rng.integers(int(max(low, 0)), int(min(high, max(low, 0) + 5)) + 1, site.shape)
     through = biject_to(site.support)
     return np.asarray(through(jnp.asarray(rng.uniform(-1, 1, through.inverse_shape(site.shape)), site.dtype)))

@@ -8,6 +8,7 @@ left out modes that weigh as much as the one they are in, and agree in that. No 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def one_labelling(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
         for n in density.latents
         if n in held and n not in unseen and not density.sites[n].discrete and held[n].dtype.kind == "f"
     }
-    seen = _Seen(density)
+    seen = _Seen(density, held)
     for way in _exchanges(density, smooth):
         apart = [n for n in smooth if n in way.moves and _one_sided(smooth, way, n)]
         if apart and seen.allows and seen.unchanged(way):
@@ -76,8 +77,8 @@ def notices_from(saved: Sequence[Sequence[Any]]) -> tuple[Notice, ...]:
 class _Seen:
     """The symmetry of a density, looked for in `_MOST_WORK` of its numbers and no more."""
 
-    def __init__(self, density: Density):
-        self._density = density
+    def __init__(self, density: Density, draws: Mapping[str, np.ndarray]):
+        self._density, self._draws = density, draws
         sizes = [int(np.prod(s.shape, dtype=np.int64)) for s in density.sites.values()]
         self._left = max(1, _MOST_WORK // max(1, sum(sizes)))
 
@@ -94,7 +95,14 @@ class _Seen:
         if key not in known:
             self._left -= 1
             known[key] = unchanged.by(way)
-        return known[key]
+        return known[key] and self._among_draws.by(way)
+
+    @cached_property
+    def _among_draws(self) -> Unchanged:
+        """The same at the last draws of two chains."""
+        known = all(n in self._draws for n in self._density.latents)
+        last = [{n: self._draws[n][c, -1] for n in self._density.latents} for c in (0, -1) if known]
+        return Unchanged(self._density, _mixes(self._density), last)
 
 
 def _mixes(density: Density) -> bool:

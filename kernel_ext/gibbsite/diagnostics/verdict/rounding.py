@@ -65,7 +65,9 @@ def _few_figures(plan: Plan, moments: Moments, told: Collection[str]) -> list[No
             continue
         mean, sd = m.mean_and_sd()
         with np.errstate(all="ignore"):
-            lost = np.spacing(np.abs(mean).astype(np.float32)) / np.sqrt(12) / sd
+            # of a draw itself rounding takes a third of that, and shifts what sums of as large numbers say by
+            # about all of it: means of groups of 20 by .27 of .275
+            lost = np.spacing(np.abs(mean).astype(np.float32)) / sd
         bad = (sd > 0) & (lost > MOST_LOST)
         if isinstance(site.support, type(constraints.corr_matrix)):  # its diagonal is 1 but for rounding
             *_, row, column = np.unravel_index(m.elements, site.shape)

@@ -33,7 +33,7 @@ from gibbsite.plans.candidates.limits import (
     TRIAL_EQUATION,
 )
 from gibbsite.plans.candidates.promise import Promises, compiling
-from gibbsite.plans.candidates.rewrites import REWRITES, Rewrite, is_small, jointly_gaussian
+from gibbsite.plans.candidates.rewrites import REWRITES, Rewrite, is_small, jointly_gaussian, labels_switched
 from gibbsite.plans.candidates.trial import Candidate, Sweep, is_exact, times_of
 from gibbsite.plans.schedule.parse import Spec, Update, parse_schedule
 from gibbsite.plans.schedule.registry import Facts
@@ -41,6 +41,7 @@ from gibbsite.plans.schedule.registry import Facts
 Legal = Callable[[Spec], object]
 """Raises a `GibbsiteError` for a schedule that does not fit the model."""
 _PLAINEST = "every site by itself"
+_SWITCHED = "Labels change places in every sweep"
 _Case = tuple[bool, bool]
 """Whether times are the most they can be, and a run is taken with its compiling."""
 _CASES: tuple[_Case, ...] = tuple(itertools.product((False, True), (False, True)))
@@ -130,7 +131,25 @@ class _Scales:
 
 
 def chosen(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
-    """The schedule to run, and all that was weighed, the chosen first.
+    """The schedule to run, and all that was weighed, the chosen first."""
+    spec, (best, *others) = _best(facts, legal)
+    notes = notes_in(facts.density.cache)
+    switched = attempted("labels on a stick", lambda: labels_switched(facts, spec), lambda: None, notes)
+    if switched is None:
+        return spec, (best, *others)
+    try:
+        legal(switched)
+    except GibbsiteError as why:
+        refused = Candidate(str(switched), _SWITCHED, refused=str(why).split("\n")[0])
+        return spec, (best, *others, refused)
+    because = (
+        f"{best.because}. {_SWITCHED}: the sticks' prior alone tells their order, which nothing else moves"
+    )
+    return switched, (replace(best, text=str(switched), because=because), *others)
+
+
+def _best(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
+    """The candidate to run, and all that was weighed.
 
     Whether a candidate keeps the rules is asked when it would be chosen: deriving a block takes longer than
     weighing it. Those that do not are turned down, with the reason, and the rest is weighed again.

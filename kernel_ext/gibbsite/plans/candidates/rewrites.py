@@ -16,6 +16,7 @@ from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
+from gibbsite.density.hierarchy.stick_labels import stick_labels
 from gibbsite.elimination import eliminable, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.candidates.blocking import Tie, all_met, hardly_told, size_of
@@ -109,6 +110,35 @@ def by_gradients(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec
     for mine in _held_together(facts, base, ties):
         if not any({t.site, *t.given} <= mine for t in _meeting(ties, last)):
             yield _moved(facts, base, last, mine)
+
+
+def labels_switched(facts: Facts, base: Spec) -> Spec | None:
+    """With exchanges of labels in every sweep, where only sticks tell their order: at the cost of a draw of
+    the indicators, or of some ten gradients of what is left without them. None where there are none such, or
+    the sites that bear the labels are spread over updates that cannot stand within one."""
+    found = stick_labels(facts.density)
+    if found is None:
+        return None
+    bearing = [n for n in facts.sites if n in {*found.continuous, *found.labels}]
+    near = [u for u in base.updates if {*bearing} & {*u.everything}]
+    if base.random_scan or any(u.repeat > 1 or u.parts for u in near):
+        return None
+    if len(near) == 1:  # perhaps without the indicators
+        (one,) = near
+        left = tuple(n for n in bearing if n in one.sites)
+        within = (replace(one, eliminated=()), Update("SwitchLabels", left))
+        together = Update("Interleave", one.sites, eliminated=one.eliminated, parts=within)
+    elif any(u.eliminated for u in near):
+        return None
+    else:
+        last = Update("SwitchLabels", tuple(bearing))
+        sites = tuple(n for u in near for n in u.sites)
+        together = Update("Interleave", sites, parts=(*near, last))
+    if not {*found.continuous} <= {*together.parts[-1].sites}:
+        return None
+    at = base.updates.index(near[-1])
+    before = tuple(u for u in base.updates[:at] if u not in near)
+    return Spec((*before, together, *base.updates[at + 1 :]), base.random_scan)
 
 
 def _held_together(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[set[str]]:

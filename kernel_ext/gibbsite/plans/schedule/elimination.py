@@ -11,7 +11,7 @@ from gibbsite.elimination import Marginal, TableMarginal, joint_marginal, margin
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.kernels.learnt.moving import moving_support
 from gibbsite.plans.schedule.parse import REST, Spec, Update, at_caret
-from gibbsite.plans.schedule.registry import Facts, KernelRow, kernels
+from gibbsite.plans.schedule.registry import Facts, KernelRow, find_kernel, kernels
 
 
 def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None:
@@ -29,13 +29,16 @@ def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None
             raise error(f"{site!r} stands on both sides of '>': it is eliminated, or updated", site)
     if len(set(u.eliminated)) < len(u.eliminated):
         raise error(f"a site is named twice to the left of '>': {' '.join(u.eliminated)}")
-    if not row.density_only:
+    inner = [(p, known) for p in u.parts if (known := find_kernel(p.kernel)) is not None] or [(u, row)]
+    for part, row in inner:
+        if row.density_only:
+            continue
         fitting = ", ".join(k.name for k in kernels().values() if k.density_only)
         raise at_caret(
             f"{row.name} needs more of the model than its log density, so no site can be summed or "
             f"integrated out of it; to the right of '>' fit {fitting}",
             text,
-            u.spans.get("kernel"),
+            part.spans.get("kernel"),
         )
     known = [s for s in u.eliminated if s in facts.sites or s in facts.density.groups]
     if len(known) < len(u.eliminated):

@@ -72,9 +72,9 @@ class Update:
         own = tuple(s for s in self.sites if s in sites)
         parts = tuple(p for part in self.parts for p in part.keeping(sites))
         if len(parts) > 1:
-            return (replace(self, sites=own, parts=parts),)
-        if self.parts:
-            return parts
+            return (replace(self, sites=own, eliminated=left, parts=parts),)
+        if parts:
+            return (replace(parts[0], eliminated=left),)
         if own:
             return (replace(self, sites=own, eliminated=left),)
         return (Update("Gibbs", left),) if left else ()
@@ -82,6 +82,7 @@ class Update:
     def __str__(self) -> str:
         options = ", ".join(f"{k}={_shown(v)}" for k, v in self.options)
         times = f"{self.repeat} x " if self.repeat != 1 else ""
+        times += f"{ELIMINATE} {_written(self.eliminated)} > " if self.eliminated else ""
         if self.parts:
             return f"{times}{self.kernel}({', '.join(map(str, self.parts))})"
         if self.kernel == TEMPERED:
@@ -90,7 +91,6 @@ class Update:
             options, label = f"{explorer} {self.label}{rest}", ""
         else:
             label = f" {self.label}"
-        times += f"{ELIMINATE} {_written(self.eliminated)} > " if self.eliminated else ""
         return f"{times}{self.kernel}{f'({options})' if options else ''}{label}"
 
 

@@ -23,12 +23,14 @@ from gibbsite.conditional.reads.elements import element_density
 from gibbsite.conditional.reads.group import unit_of, updated_together
 from gibbsite.conditional.reads.term_access import endless_terms
 from gibbsite.conditional.update import Update as Exactly
+from gibbsite.density.hierarchy.stick_labels import StickLabels, stick_labels
 from gibbsite.errors import OptionError, ScheduleError
 from gibbsite.kernels.blocks.conjugate import Ancestral, Collapsed, ConjugateGibbs, PolyaGamma, refusal
 from gibbsite.kernels.blocks.crossing import Crossing
 from gibbsite.kernels.blocks.crossing import together as crossing
 from gibbsite.kernels.blocks.elliptical import GAUSSIAN, EllipticalSlice
 from gibbsite.kernels.blocks.finite import FiniteGibbs, WindowGibbs
+from gibbsite.kernels.blocks.label_switching import LabelSwitching
 from gibbsite.kernels.blocks.metropolis import IndependenceMetropolis, Metropolis, RandomWalk
 from gibbsite.kernels.blocks.slice import ReflectiveSlice, Slice
 from gibbsite.kernels.blocks.tempered import Tempered
@@ -222,8 +224,28 @@ _NUTS: Mapping[str, tuple[type, ...]] = {
 }
 
 
+def _known(found: StickLabels | None) -> StickLabels:
+    assert found is not None  # `fits` was asked
+    return found
+
+
 def _build_interleaved(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
     raise ScheduleError("Interleave is built of its updates")
+
+
+def _labelled(facts: Facts, site: str) -> str | None:
+    """Why a site bears no label whose weight is broken off a stick."""
+    found = stick_labels(facts.density)
+    if found is None:
+        return "no weights broken off a stick, as v * cumprod(1 - v), tell labels of its components apart"
+    bearing = {*found.continuous, *found.labels}
+    return None if site in bearing else f"only {' and '.join(sorted(bearing))} bear labels of components"
+
+
+def _all_labelled(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
+    found = stick_labels(facts.density)
+    missing = [n for n in found.continuous if n not in sites] if found else []
+    return f"labels change places in {' and '.join(missing)} as well: add to the block" if missing else None
 
 
 def _build_hmc(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
@@ -437,7 +459,22 @@ for _row in (
         _build_interleaved,
         {},
         lambda facts, sites, options: "those of its updates",
-        "asked for: updates that share sites, one after another in every sweep",
+        "updates that share sites, one after another in every sweep",
+    ),
+    KernelRow(
+        "SwitchLabels",
+        _labelled,
+        lambda facts, sites, options: LabelSwitching(
+            facts.runtime_model, _known(stick_labels(facts.density)), **options
+        ),
+        {"times": _WHOLE},
+        lambda facts, sites, options: (
+            f"{options.get('times') or _known(stick_labels(facts.density)).count} evaluations of the density"
+        ),
+        "beside updates of the same sites: two components change places, as neither points nor gradients do",
+        aliases=("LabelSwitching",),
+        together=_all_labelled,
+        density_only=True,
     ),
     KernelRow(
         "Ancestral",

@@ -108,7 +108,10 @@ class Schedule:
         for u in self.updates:
             row = _row(u.kernel)
             if u.parts:
-                rows.append(self._interleaved_row(u))
+                inner = self._interleaved_row(u)
+                rows.append(
+                    self._eliminated_row(u, inner.cost, f"\n{inner.reason}") if u.eliminated else inner
+                )
                 continue
             cost = row.cost(self.facts, u.sites, dict(u.options))
             if u.eliminated:
@@ -124,15 +127,15 @@ class Schedule:
             rows.append(Row(u.sites, name, told, blocked, times, detail))
         return tuple(rows)
 
-    def _eliminated_row(self, u: Update, cost: str) -> Row:
-        """The row of an update out of which sites are summed: `z | w mu`."""
+    def _eliminated_row(self, u: Update, cost: str, inner: str = "") -> Row:
+        """The row of an update out of which sites are summed, `z | w mu`; `inner` tells of those within."""
         marginal = marginal_of(self.facts.density, u.eliminated)
         times = f"{u.repeat} × " if u.repeat > 1 else ""
         return Row(
             (*u.eliminated, "|", *u.sites),
             str(u).removesuffix(u.label).strip(),
             f"{' and '.join(u.eliminated)} {marginal.gone}, then drawn jointly"
-            f"{because_summed(self.facts, u)}. {marginal}",
+            f"{because_summed(self.facts, u)}. {marginal}{inner}",
             "",
             f"{times}({cost}), each of {marginal.cost}; one draw of about a gradient",
         )
@@ -325,6 +328,11 @@ def _weighed(facts: Facts) -> tuple[Candidate, ...]:
 def _built(facts: Facts, u: Update, name: str, arguments: dict[str, Any]) -> MCMCKernel:
     """The kernel of an update. What its program takes as inputs is put into `arguments`, by `name`."""
     options = dict(u.options)
+    if u.eliminated:
+        marginal = marginal_of(facts.density, u.eliminated)
+        left = MarginalModel(facts.name, facts.density, marginal, facts.inputs, u.eliminated)
+        inside = _built(left, replace(u, eliminated=()), name, arguments)
+        return Eliminated(facts.runtime_model, inside, marginal)
     if u.parts:
         inner = [(_built(facts, p, f"{name}.{i}", arguments), p.sites) for i, p in enumerate(u.parts)]
         return Interleaved(facts.runtime_model, inner)
@@ -332,11 +340,7 @@ def _built(facts: Facts, u: Update, name: str, arguments: dict[str, Any]) -> MCM
     for option, usual in row.arguments.items():
         arguments[name] = np.asarray(options.get(option, usual), float)
         options["argument"] = name
-    if not u.eliminated:
-        return row.build(facts, u.sites, options)
-    marginal = marginal_of(facts.density, u.eliminated)
-    left = MarginalModel(facts.name, facts.density, marginal, facts.inputs, u.eliminated)
-    return Eliminated(facts.runtime_model, row.build(left, u.sites, options), marginal)
+    return row.build(facts, u.sites, options)
 
 
 def _compiled_in(u: Update) -> Update:
