@@ -1,14 +1,17 @@
 """Updates that share sites: read, explained, exact, and the same however a run is cut."""
 
 import gibbsite as gb
+import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.kernels.interleaved import Interleaved
+from gibbsite.kernels.interleaved import Interleaved, put
 from gibbsite.plans.schedule.edits import with_kernel
 from helpers.models.hierarchies import EFFECT, ERROR, eight_schools
 from helpers.truths.geweke import joint_distribution_test
+from numpyro.infer.gibbs import with_conditioning
 
 N = 3
 
@@ -48,12 +51,27 @@ STEPS = "step_size=0.4, max_tree_depth=3"
             f"Interleave(Gibbs z, Conjugate mu, NUTS({STEPS}) [mu w], Slice w)",
             marks=pytest.mark.slow,
         ),
+        (labels, f"Eliminate z > Interleave(NUTS({STEPS}) [mu w], Slice w)"),
     ],
 )
 def test_it_leaves_the_joint_distribution_as_it_is(fn, text):
     kernel = gb.model(fn, np.zeros(N)).plan(text).kernel
     scores = joint_distribution_test(fn, kernel, {"y": "y"}, inputs=inputs, chains=2000, steps=3)
     assert max(float(np.abs(z).max()) for z in scores.values()) < 4.5, scores
+
+
+def test_other_values_are_those_of_every_part():
+    """Gradients keep unconstrained values of their own, from which their next step begins."""
+    plan = gb.model(effects, np.zeros(N)).plan(f"Interleave(Slice mu, NUTS({STEPS}) [mu tau theta])")
+    ((kernel, _),), kwargs = plan.kernel.blocks, inputs({"y": jnp.zeros(N)})
+    state = kernel.init(jax.random.key(0), 10, None, (), kwargs)
+    there = {"mu": 0.3, "tau": 2.0, "theta": jnp.array([1.0, 2.0, 3.0])}
+    moved = put(kernel, state, there, (), kwargs)
+    for (part, sites), own in zip(kernel.parts, moved.inner, strict=True):
+        around = with_conditioning(dict(kwargs), {n: v for n, v in there.items() if n not in sites})
+        values = part.get_constrain_fn((), around)(getattr(own, part.sample_field))
+        for n in sites:
+            np.testing.assert_allclose(values[n], there[n], rtol=1e-6)
 
 
 TEXT = "Interleave(NUTS centred, NUTS non-centred) [mu tau theta]"

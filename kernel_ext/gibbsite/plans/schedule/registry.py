@@ -471,7 +471,7 @@ for _row in (
         lambda facts, sites, options: (
             f"{options.get('times') or _known(stick_labels(facts.density)).count} evaluations of the density"
         ),
-        "beside updates of the same sites: two components change places, as neither points nor gradients do",
+        "beside other updates of the same sites: two components change places, with or without their weights",
         aliases=("LabelSwitching",),
         together=_all_labelled,
         density_only=True,
