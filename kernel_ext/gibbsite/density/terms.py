@@ -67,6 +67,16 @@ def summed(terms: Iterable[Term], ev: Evaluator, start: Any = None, lazily: bool
     return out
 
 
+def summed_beyond(terms: Iterable[Term], ev: Evaluator, less: Iterable[Any]) -> Any:
+    """The sum of terms at the values of an evaluator, a scalar, each `less` what its elements are elsewhere
+    where that is finite: of many large numbers what they differ by, before it is rounded away."""
+    out = jnp.zeros(())
+    for term, off in zip(terms, less, strict=True):
+        value = term.at(ev) - jnp.where(jnp.isfinite(off), off, 0)
+        out = out + jnp.sum(jnp.broadcast_to(value, term.shape))
+    return out
+
+
 def number(rank: int, x: float) -> Weight:
     """The same known coefficient everywhere."""
     return Weight((1,) * rank, x, lambda read: jnp.full((1,) * rank, x, jnp.result_type(float)))

@@ -1,6 +1,6 @@
 """Conditionals of discrete sites with finite support, whichever way their elements are coupled."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from gibbsite.conditional.reads.reduce import onto_elements, reduce_onto
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.conditional.reads.term_access import COUPLED, DENSE, SINGLE, Touch, touches
 from gibbsite.density import Density
-from gibbsite.density.terms import summed
+from gibbsite.density.terms import summed_beyond
 from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.maps.access import component_array, inside
 
@@ -113,13 +113,19 @@ class FiniteTables:
         """Every element equal to `value`, as an array that is constant along the element axes."""
         return value.reshape((1,) * len(self._elements) + self._values.shape[1:])
 
-    def single(self, latents: Latents, data: Any) -> Any:
-        """Logits from the terms that touch one element each, `(K, *elements)` or size 1 where constant."""
+    def single(self, latents: Latents, data: Any, level: bool = True) -> Any:
+        """Logits from the terms that touch one element each, `(K, *elements)` or size 1 where constant.
+
+        Without their `level`, all values of an element are off by one number: what a datum says of the first
+        value is taken off what it says of each, so that sums of many large numbers do not round away
+        by how much the values differ.
+        """
         others = {n: v for n, v in latents.items() if n != self.structure.site}
+        less = {} if level else self._first(others, data)
 
         def at(value: Any) -> Any:
             ev = self._with(others, data, self._filled(value))
-            total, outside = onto_elements(self.filled, self.density.bounds, ev, self._elements)
+            total, outside = onto_elements(self.filled, self.density.bounds, ev, self._elements, less)
             # outside of a support, a log density may be anything
             return jnp.where(outside < 0, -jnp.inf, total) if self._bounded else total
 
@@ -132,18 +138,36 @@ class FiniteTables:
         else:
             logits = jax.lax.optimization_barrier(jax.vmap(at)(jnp.asarray(self._values)))
         for found in self.thresholds:
-            more = threshold_logits(self.density, found, self.structure.site, self._elements, others, data)
-            logits = logits + more
+            site, elements = self.structure.site, self._elements
+            logits = logits + threshold_logits(self.density, found, site, elements, others, data, level)
         valid = self.structure.support.valid
         return logits if valid is None else jnp.where(jnp.asarray(valid), logits, -jnp.inf)
 
-    def joint_total(self, latents: Latents, data: Any) -> Any:
-        """The sum of the terms that couple elements, a scalar."""
+    def _first(self, others: Latents, data: Any) -> dict[Any, Any]:
+        """By the id of a touch, what the elements of its term are where all of the site have the first value:
+        of terms of which several elements read one of the site's."""
+        ev, size = self._with(others, data, self._filled(self._values[0])), _count(self.structure)
+        several = [
+            t
+            for t in self.filled
+            if np.prod(t.term.shape, dtype=np.int64) > size and t.term not in self.density.bounds
+        ]
+        parts = {id(t): t.term.at(ev) for t in several}
+        return {k: jnp.where(jnp.isfinite(part), part, 0) for k, part in parts.items()}
+
+    def joint_parts(self, latents: Latents, data: Any) -> list[Any]:
+        """The elements of each term that couples elements."""
         ev = self.density.evaluator(latents, data)
-        return summed((t.term for t in self.structure.joint), ev, lazily=True)
+        return [t.term.at(ev) for t in self.structure.joint]
+
+    def joint_total(self, latents: Latents, data: Any, less: Sequence[Any]) -> Any:
+        """The sum of the terms that couple elements, a scalar, each `less` what it is elsewhere."""
+        ev = self.density.evaluator(latents, data)
+        return summed_beyond((t.term for t in self.structure.joint), ev, less)
 
     def coupled(self, latents: Latents, data: Any, which: int) -> Any:
-        """Logits `(K, *elements)` of the elements of colour `which` from the terms that couple elements.
+        """Logits `(K, *elements)` of the elements of colour `which` from the terms that couple elements, less
+        what these are as it is.
 
         All other elements keep their values; entries of other colours have no meaning.
         """
@@ -151,13 +175,14 @@ class FiniteTables:
         now = latents[site]
         colours = jnp.asarray(self.structure.colours)
         mine = (colours == which).reshape(self._elements + (1,) * self._event)
+        here = self.joint_parts(latents, data)
 
         def at(value: Any) -> Any:
             ev = self._with(latents, data, jnp.where(mine, self._filled(value), now))
             total: Any = jnp.zeros((1,) * len(self._elements))
-            for touch in self.structure.joint:
+            for touch, off in zip(self.structure.joint, here, strict=True):
                 shape = touch.term.shape
-                part = touch.term.at(ev)
+                part = touch.term.at(ev) - jnp.where(jnp.isfinite(off), off, 0)
                 for n, access in enumerate(touch.accesses):
                     once = self._first_read(touch, n, ev)
                     chosen = part if once is None else jnp.where(once, jnp.broadcast_to(part, shape), 0)
@@ -202,7 +227,7 @@ class FiniteTables:
 def element_logits(tables: FiniteTables, latents: Latents, data: Any) -> Any:
     """Unnormalised `(K, *elements)` logits of each element given all the rest, its own site included."""
     s = tables.structure
-    base = jnp.broadcast_to(tables.single(latents, data), (s.support.size, *s.elements))
+    base = jnp.broadcast_to(tables.single(latents, data, level=False), (s.support.size, *s.elements))
     if s.independent:
         return base
     if s.colours is not None:
@@ -228,10 +253,11 @@ def _one_element(tables: FiniteTables, latents: Latents, data: Any, i: Any) -> A
     now = latents[s.site]
     event = now.shape[len(s.elements) :]
     flat = now.reshape((_count(s), *event))
+    here = tables.joint_parts(latents, data)
 
     def at(value: Any) -> Any:
         moved = flat.at[i].set(value.astype(now.dtype)).reshape(now.shape)
-        return tables.joint_total({**latents, s.site: moved}, data)
+        return tables.joint_total({**latents, s.site: moved}, data, here)
 
     return jax.vmap(at)(jnp.asarray(s.support.values))
 
@@ -245,7 +271,7 @@ def sweep(tables: FiniteTables, key: Any, latents: Latents, data: Any) -> tuple[
     s = tables.structure
     shape = s.elements + s.support.values.shape[1:]
     now = latents.get(s.site, jnp.broadcast_to(jnp.asarray(s.support.values[0]), shape))
-    base = tables.single(latents, data)
+    base = tables.single(latents, data, level=False)
     if s.independent:
         index = draw_index(key, base, s.elements)
         return tables.chosen(index, now), index >= 0

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density import Density
-from gibbsite.density.terms import Term, summed
+from gibbsite.density.terms import Term, summed_beyond
+from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
 from gibbsite.programs.jaxpr.primitives import CONTRACTS, TOTALS, of_kind
 from gibbsite.programs.maps.access import Affine, full_window
@@ -126,6 +127,7 @@ class RunningTables:
 
             change = jax.vmap(summand)(jnp.asarray(support)) - now.full(s.summand)
             self._moves.append(_by_element(change, s))
+        self._here = [t.at(self._at(self.sums)) for t in found.terms]
         factors = [None if s.factor is None else now.full(s.factor) for s in found.sums]
         self._factors = [
             None if f is None else jnp.moveaxis(f, s.factor_axis, 0)
@@ -143,10 +145,13 @@ class RunningTables:
         return tuple(out)
 
     def total(self, sums: tuple[Any, ...]) -> Any:
-        """The terms' sum, a scalar, at given values of the running sums."""
+        """The terms' sum, a scalar, at given values of the running sums, less that at the first ones."""
+        return summed_beyond(self._found.terms, self._at(sums), self._here)
+
+    def _at(self, sums: tuple[Any, ...]) -> Evaluator:
         ev = self._density.evaluator({}, self._data)
         ev.give({**self._others, **{s.out: v for s, v in zip(self._found.sums, sums, strict=True)}})
-        return summed(self._found.terms, ev, lazily=True)
+        return ev
 
     def logits(self, sums: tuple[Any, ...], i: Any) -> Any:
         """The terms' total with element `i` at each of the K values: shape `(K,)`."""

@@ -145,9 +145,16 @@ def _access(density: Density, touch: Touch, out: Any, cut: list[Any]) -> Access 
 
 
 def threshold_logits(
-    density: Density, found: Thresholds, site: str, elements: Shape, latents: Mapping[str, Any], data: Any
+    density: Density,
+    found: Thresholds,
+    site: str,
+    elements: Shape,
+    latents: Mapping[str, Any],
+    data: Any,
+    level: bool = True,
 ) -> Any:
-    """The terms' logits over the support, `(K, *elements)`; `latents` without the site."""
+    """The terms' logits over the support, `(K, *elements)`; `latents` without the site. As in `FiniteTables`,
+    all values of an element are off by one number without the `level`."""
     touch, first = found.touches[0], found.comparisons[0]
     count, shape = len(first.levels), touch.term.shape
 
@@ -172,7 +179,11 @@ def threshold_logits(
         summed = sum_by(place, x.reshape(-1), total * (count + 1))
         return summed.reshape(total, count + 1)
 
-    early, late = by_cut(part(False)), by_cut(part(True))
+    early, late = part(False), part(True)
+    if not level:
+        less = jnp.where(jnp.isfinite(early), early, jnp.where(jnp.isfinite(late), late, 0))
+        early, late = early - less, late - less
+    early, late = by_cut(early), by_cut(late)
     # an element is past its threshold from the level of number `cut` on
     before = jnp.cumsum(early[:, ::-1], axis=1)[:, ::-1][:, 1:]
     after = jnp.cumsum(late, axis=1)[:, :-1]

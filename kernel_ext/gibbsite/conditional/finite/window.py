@@ -74,9 +74,9 @@ class WindowTables(FiniteTables):
     def _filled(self, value: Any) -> Any:
         return self.start + self.stride * jnp.asarray(value, self.start.dtype)
 
-    def single(self, latents: Latents, data: Any) -> Any:
+    def single(self, latents: Latents, data: Any, level: bool = True) -> Any:
         """As for finite supports, over the windows and with their weights."""
-        return super().single(latents, data) + self.weights
+        return super().single(latents, data, level) + self.weights
 
     def chosen(self, index: Any, now: Any) -> Any:
         """The values at `index` of each window; the current ones where there is none."""

@@ -1,6 +1,7 @@
 """Sum the elements of a term onto the elements of the site that they read."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -68,14 +69,21 @@ def reduce_onto(x: Any, shape: Shape, access: Access, elements: Shape, read: Rea
 
 
 def onto_elements(
-    touches: Sequence[Any], bounds: Collection[Any], ev: Any, elements: Shape
+    touches: Sequence[Any],
+    bounds: Collection[Any],
+    ev: Any,
+    elements: Shape,
+    less: Mapping[Any, Any] = MappingProxyType({}),
 ) -> tuple[Any, Any]:
     """What the terms of `touches` add up to on a site's elements, and apart from that those of them that are
-    among `bounds` (negative outside of a support), with all values given by the evaluator `ev`."""
+    among `bounds` (negative outside of a support), with all values given by the evaluator `ev`. What is
+    `less` of a term, by the id of its touch, is taken off its elements before they are summed."""
     total: Any = jnp.zeros((1,) * len(elements))
     outside: Any = jnp.zeros((1,) * len(elements))
     for touch in touches:
         part = touch.term.at(ev)
+        if id(touch) in less:
+            part = part - less[id(touch)]
         for access in touch.accesses:
             onto = reduce_onto(part, touch.term.shape, access, elements, ev.full)
             if touch.term in bounds:

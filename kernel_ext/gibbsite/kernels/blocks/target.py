@@ -32,7 +32,7 @@ def _guarded_log_prob(site: Mapping[str, Any]) -> jax.Array:
     NumPyro checks supports only when validation is enabled; a sampler whose proposals move a bound
     (`x ~ Uniform(0, theta)`) must always check them.
     """
-    fn, value = held_in_tails(site["fn"]), site["value"]
+    fn, value = held_in_tails(site["fn"], counts=True), site["value"]
     log_prob = fn.log_prob(value, site["intermediates"]) if site["intermediates"] else fn.log_prob(value)
     base = fn.base_dist if isinstance(fn, MaskedDistribution) else fn
     support = base.support
