@@ -5,10 +5,12 @@ import threading
 import time
 
 import gibbsite as gb
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pytest
 from gibbsite.checking.distributions import distributions
 from gibbsite.checking.truth import places, states
 from gibbsite.density.model.alone import HandlersAlone, as_columns
@@ -117,3 +119,24 @@ def test_columns_answer_on_the_thread_that_runs_a_model_alone():
     go.set()
     thread.join()
     assert seen == [(2,)] and "values" not in dir(jnp.ones(2))
+
+
+def test_lists_are_indices_as_in_numpy():
+    x = np.arange(12.0).reshape(4, 3)
+
+    def picks(x):
+        return x[[0, 2]], x[:, [1, 0]], x[[True, False, False, True]], x[[1, 3], [2, 0]]
+
+    def listed(x):
+        at = numpyro.sample("at", dist.Normal(x[[0, 2]].sum(), 1.0))
+        numpyro.sample("x", dist.Normal(at + x[:, [1, 0]].sum(), 1.0), obs=x[0, 0])
+
+    with as_columns:
+        for found in (picks(jnp.asarray(x)), jax.jit(picks)(x)):
+            for a, b in zip(found, picks(x), strict=True):
+                np.testing.assert_array_equal(a, b)
+        with pytest.raises(TypeError, match="non-tuple sequence"):
+            jnp.asarray(x)[[0.5]]
+    with pytest.raises(TypeError, match="non-tuple sequence"):
+        jnp.asarray(x)[[0, 2]]
+    assert gb.model(listed, x).density is not None

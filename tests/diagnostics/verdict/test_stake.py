@@ -85,3 +85,29 @@ def test_a_scale_whose_posterior_has_no_end_at_zero_is_told(power):
     told = [n for n in run.snapshot().warnings if n.topic == "improper"]
     assert len(told) == power and all(n.sites == ("tau",) for n in told)
     assert not power or (not run.verdict.ok and "has no end at zero" in str(run.verdict))
+
+
+@pytest.mark.parametrize("data", [1, 2, 4])
+def test_a_scale_whose_posterior_has_no_end_at_infinity_is_told(data):
+    """With a flat mean one datum says nothing of a scale, two leave 1 / s; of four there is a posterior."""
+
+    def flat(y):
+        m = sample("m", dist.ImproperUniform(dist.constraints.real, (), ()))
+        s = sample("s", dist.ImproperUniform(dist.constraints.positive, (), ()))
+        sample("y", dist.Normal(m, s), obs=y)
+
+    run = gb.model(flat, np.float32([1.0, 2.0, 0.3, 1.7][:data])).sample(draws=1000, seed=1)
+    told = [n for n in run.snapshot().warnings if n.topic == "improper"]
+    assert ("s",) in [n.sites for n in told] if data < 4 else not told
+    assert data == 4 or (not run.verdict.ok and "s has no end at infinity" in str(run.verdict))
+
+
+def test_a_slope_that_separates_has_no_end():
+    def separated(x, y):
+        b = sample("b", dist.ImproperUniform(dist.constraints.real, (), ()))
+        with numpyro.plate("n", len(y)):
+            sample("y", dist.Bernoulli(logits=b * x), obs=y)
+
+    run = gb.model(separated, np.float32([-1, -2, 1, 3]), np.array([0, 0, 1, 1])).sample(draws=300, seed=1)
+    assert "not converged: the posterior of b has no end at infinity" in str(run.verdict)
+    assert "different modes" not in str(run.verdict) and "have not moved" not in str(run.verdict)

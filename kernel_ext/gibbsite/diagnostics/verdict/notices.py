@@ -22,6 +22,8 @@ _LOW_BFMI = 0.3
 _POSITIVE = (constraints.positive, constraints.nonnegative, constraints.softplus_positive)
 _ENOUGH = 400
 _LEAST_POWER = 0.25
+# the middle of draws under a flat prior: no unit of measurement makes data as large
+_FAR = 1e15
 """Half of the least power of a positive number that conjugate densities have at zero."""
 _MOST_COMPONENTS = 20
 _MOST_DRAWS = 2000
@@ -47,34 +49,42 @@ def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice
 
 
 def endless(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
-    """A notice of positive latents without a proper prior whose draws `[chain, draw, *shape]` go on to ever
-    smaller numbers: the posterior has infinite mass there, and what ends it is the smallest number that a
-    kernel can write. Chains agree on that.
+    """A notice of latents without a proper prior whose draws `[chain, draw, *shape]` go on to ever larger
+    numbers, or of positive ones to ever smaller: the posterior has infinite mass there, and what ends it is
+    how far a kernel goes. Chains agree on that.
 
-    Near zero a proper posterior is a power `x^(c - 1)` with c above 0, most often a multiple of 1/2; the
-    mean distance of logarithms from that of a larger draw is then 1/c (Hill 1975).
+    Near zero a proper posterior is a power `x^(c - 1)` with c above 0, most often a multiple of 1/2, and far
+    out one of `x^(-c - 1)`; the mean distance of logarithms from that of the draws' median is then 1/c (Hill
+    1975). Where it does not even fall, draws are as good as uniform up to what ends them.
     """
     found = []
     for name, x in draws.items():
         info = plan.sites.get(name)
         if info is None or info.role != "latent" or info.support is None:
             continue
-        if base_constraint(info.support) not in _POSITIVE or info.fn_name != "ImproperUniform":
+        positive = base_constraint(info.support) in _POSITIVE
+        if info.discrete or info.fn_name != "ImproperUniform" or x.shape[0] * x.shape[1] < _ENOUGH:
             continue
-        if x.shape[0] * x.shape[1] < _ENOUGH:
-            continue
-        flat = np.sort(x.reshape(x.shape[0] * x.shape[1], -1)[:, :_MOST_COMPONENTS].astype(np.float64), 0)
+        flat = np.abs(x.reshape(x.shape[0] * x.shape[1], -1)[:, :_MOST_COMPONENTS].astype(np.float64))
+        flat = np.sort(flat, 0)
+        middle = len(flat) // 2
         with np.errstate(all="ignore"):
             logs = np.log(flat)
-            beyond = logs[len(logs) // 2] - logs[: len(logs) // 2].mean(axis=0)
-        if not (bad := beyond > 1 / _LEAST_POWER).any():
+            below = logs[middle] - logs[:middle].mean(axis=0)
+            above = logs[middle:].mean(axis=0) - logs[middle]
+            # of both the one that is farther from one
+            down = positive & (below > 1 / _LEAST_POWER) & ~(logs[-1] > -logs[0])
+        up = (positive & (above > 1 / _LEAST_POWER)) | (flat[middle] > _FAR)
+        if not (bad := down | up).any():
             continue
         k = int(np.argmax(bad))
+        end = "zero" if down[k] else "infinity"
+        side = ("below", "least", flat[0, k]) if down[k] else ("above", "greatest", flat[-1, k])
         found.append(
             Notice(
-                f"the posterior of {name} has no end at zero: half of its draws are below "
-                f"{flat[len(flat) // 2, k]:.1g}, and the least is {flat[0, k]:.1g}",
-                "its prior is improper, and the data do not rule zero out: give it a proper prior",
+                f"the posterior of {name} has no end at {end}: half of its draws are {side[0]} "
+                f"{flat[middle, k]:.1g}, and the {side[1]} is {side[2]:.1g}",
+                f"its prior is improper, and the data do not rule {end} out: give it a proper prior",
                 "improper",
                 (name,),
             )

@@ -71,7 +71,12 @@ def judged(
         return Verdict("not yet", (_GOING[status],))
     if not scalars:
         return Verdict("not yet", ("there are no draws",))
-    reasons = [n.text for n in notices if n.topic in _REASONS]
+    # without an end, chains are nowhere for long: what else is seen of such sites follows from that
+    endless = [n for n in notices if n.topic == "improper"]
+    nowhere = {s for n in endless for s in n.sites}
+    others = [n for n in notices if n.topic in _REASONS and n not in endless]
+    others = [n for n in others if not (n.topic in ("modes", "stuck") and n.sites and nowhere >= {*n.sites})]
+    reasons = [n.text for n in (*endless, *others)]
     told = any(n.topic in ("labels", "orders", "signs") for n in notices)
     over = [s for s in scalars if s.rhat > RHAT_LIMIT]
     if over and not told:

@@ -416,12 +416,16 @@ def innermost(value: Any) -> Any:
     return value
 
 
+def _is_index(at: Any) -> bool:
+    return isinstance(at, list) and bool(at) and all(isinstance(i, int | np.integer | np.bool_) for i in at)
+
+
 class CalledAsColumns:
     """Arrays answer to what columns of tables and NumPy's functions ask arrays for, on threads inside of it.
 
-    `attributes` tells by name what an array has there. NumPy's `argsort` and `take` hand defaults on
-    (`stable=None`, `mode="raise"`) that JAX's methods of that name take badly. All other threads see JAX as
-    it is; so does everybody once the last has left.
+    `attributes` tells by name what an array has there. A list of numbers is an index, as NumPy has it, and
+    NumPy's `argsort` and `take` hand defaults on (`stable=None`, `mode="raise"`) that JAX's methods of that
+    name take badly. All other threads see JAX as it is; so does everybody once the last has left.
     """
 
     def __init__(self, attributes: Mapping[str, Callable[[Any], Any]]):
@@ -476,6 +480,20 @@ class CalledAsColumns:
             self._set(_ArrayImpl, name, plain)
             plain = self._without(option, default, vars(_jax.ShapedArray)[name].fun)
             self._set(_jax.ShapedArray, name, _jax.aval_method(plain))
+
+        self._set(_ArrayImpl, "__getitem__", self._of_lists(vars(_ArrayImpl)["__getitem__"]))
+        known = vars(_jax.ShapedArray)["_getitem"].__func__
+        self._set(_jax.ShapedArray, "_getitem", staticmethod(self._of_lists(known)))
+
+    def _of_lists(self, plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def item(array: Any, at: Any) -> Any:
+            if self._here():  # NumPy takes a list for the array that it makes
+                places = at if isinstance(at, tuple) else (at,)
+                places = tuple(np.asarray(i) if _is_index(i) else i for i in places)
+                at = places if isinstance(at, tuple) else places[0]
+            return plain(array, at)
+
+        return item
 
     def _set(self, owner: type, name: str, attribute: Any) -> None:
         self._before.append((owner, name, vars(owner).get(name)))
