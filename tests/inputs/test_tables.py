@@ -342,3 +342,21 @@ def test_arrays_of_pandas_are_columns():
     assert made.labels["g"] == ("a", "b", "c") == gb.levels(labels.values)
     np.testing.assert_array_equal(made.observed["y"], [1, 2, 3, 4])
     assert gb.model(model, pd.array([0, 1, 2, 1], dtype="Int64"), y).sites["a"].shape == (3,)
+
+
+def of_numbers(y):
+    p = numpyro.sample("p", dist.Dirichlet(np.ones(3, np.float32)))
+    numpyro.sample("y", dist.Categorical(p), obs=y)
+
+
+def of_amounts(y):
+    numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0.0, 1.0)), 1.0), obs=y)
+
+
+def test_types_of_numbers_that_no_distribution_takes_are_named():
+    with pytest.raises(DataError, match=r"are float32, and Categorical takes whole numbers: write `.astype"):
+        gb.model(of_numbers, np.array([0.0, 1.0, 2.0, 1.0]))
+    with pytest.raises(DataError, match="'y' are complex numbers"):
+        gb.model(of_amounts, np.array([1.0 + 1.0j]))
+    longer = gb.model(of_amounts, np.array([1.0], np.longdouble)).density
+    assert longer.log_joint({"m": 0.5}) == gb.model(of_amounts, np.array([1.0])).density.log_joint({"m": 0.5})

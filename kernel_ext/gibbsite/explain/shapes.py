@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.explain.spot import Spot
@@ -97,11 +98,26 @@ def told_data_shapes(
             f"distribution"
         )
     at = f" (line {line[1]}{f': `{text}`' if text else ''})" if line else ""
+    kind = np.dtype(jnp.result_type(msg["value"]))
+    if kind.kind == "f" and getattr(fn.support, "is_discrete", False) and _fits(msg["value"], fn):
+        return (
+            f"the {role} of {name!r}{at} are {kind}, and {family_called(fn)} takes whole numbers: "
+            f"write `.astype(int)`"
+        )
     return (
         f"the {role} of {name!r}{at} are {_long(np.shape(msg['value']))}, and their distribution, "
         f"{family_called(fn)}, "
         f"is {_long(drawn)}{listed}; {cure}"
     )
+
+
+def _fits(value: Any, fn: Any) -> bool:
+    shape = np.shape(value)
+    try:
+        np.broadcast_shapes(shape[: len(shape) - fn.event_dim], tuple(fn.batch_shape))
+    except ValueError:
+        return False
+    return True
 
 
 def told_crossed(name: str, msg: Mapping[str, Any], line: tuple[str, int] | None) -> str | None:

@@ -194,6 +194,8 @@ def _from_numpy(value: np.ndarray, name: str, known: Known) -> Any:
             return from_objects([str(v) for v in value] if texts else value.tolist(), name, known)
         except DataError:  # said where a statement takes it for data
             return value
+    if value.dtype == np.longdouble and np.longdouble is not np.float64:  # which JAX has not
+        return value.astype(np.float64)
     return value
 
 

@@ -400,6 +400,11 @@ def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) ->
             continue
         value, intermediates, scale = msg["value"], msg["intermediates"], msg["scale"]
         extra = (intermediates,) if intermediates else ()
+        if jnp.iscomplexobj(value):
+            raise DataError(
+                f"the values of {name!r} are complex numbers, of which no distribution has a density: give "
+                f"their `.real` and `.imag`, or `abs()` of them"
+            ).at(lines.get(name), "plates-and-data")
         try:
             supports = bounds_inside(base_distribution(msg["fn"]))
             with handlers_alone, numpyro.validation_enabled(supports):
