@@ -266,3 +266,26 @@ def test_elements_that_each_decide_one_are_found_beside_impossible_ones():
             numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
 
     assert gb.model(tied, np.linspace(-2.0, 2.0, 6)).schedule().text == "Crossing [s x]"
+
+
+def test_a_count_without_end_that_bounds_a_site_is_summed_out():
+    """In turn neither moves: of six seeds none led from one count to another."""
+
+    def between(y):
+        count = sample("M", dist.Poisson(3.0))
+        a = sample("a", dist.Uniform(1.0 * count, count + 1.0))
+        sample("y", dist.Normal(a, 0.5), obs=y)
+
+    found = gb.model(between, 2.5)
+    assert found.schedule().text == "Eliminate M > Slice a"
+    run = found.sample(draws=2000, chains=4, seed=1)
+    assert run.verdict.ok, run.verdict
+    counts = np.arange(40)
+    normal = stats.norm(2.5, 0.5)
+    exact = stats.poisson.pmf(counts, 3) * (normal.cdf(counts + 1) - normal.cdf(counts))
+    exact /= exact.sum()
+    for k in (1, 2, 3):
+        at = (np.asarray(run.draws["M"]) == k).astype(float)
+        assert abs(at.mean() - exact[k]) < 4.5 * at.std() / np.sqrt(_ess(at)), k
+    a = np.asarray(run.draws["a"])
+    assert np.all((a >= run.draws["M"]) & (a <= run.draws["M"] + 1))

@@ -11,6 +11,7 @@ block:
 | few discrete elements that meet | Gibbs, jointly | it is hardly more work than one by one |
 | discrete sites that continuous ones decide, with these | Crossing, in one block | in turn they never move |
 | discrete, listed support | Gibbs | drawn exactly from a table, chains by their recursion |
+| integers without end that bound a continuous site | Slice of that, without them | in turn they stay |
 | integers without end | Window | drawn exactly from tables over windows around them |
 | other integers | RandomWalk, Independence | nothing else fits |
 | certified conjugate | Conjugate | drawn exactly |
@@ -24,12 +25,14 @@ cells under smooth and rough priors, 1 to 191 counts a cell; stochastic volatili
 gradients cannot be had.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gibbsite.conditional.reads.group import updated_together
+from gibbsite.conditional.reads.support import support_movers
 from gibbsite.conditional.reads.term_access import blind_terms, endless_terms
-from gibbsite.errors import ScheduleError
+from gibbsite.elimination import marginal_of
+from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.kernels.learnt.moving import moving_support
 from gibbsite.plans.candidates.limits import MOST_STEPPED
@@ -57,9 +60,14 @@ def each_alone(facts: Facts) -> Spec:
     blocks = _tried("joint draws of discrete sites", lambda: joint_blocks(facts, tables), facts)
     check_endless(facts, {n: m for n, m in units.items() if facts.sites[m[0]].discrete})
     discrete = [Update("Crossing", block) for n, block in crossing.items() if n == block[0]]
+    counts = _tried("counts that bound others", lambda: _bounding(facts, units), facts)
     closed, gradients = [], []
     for name, members in units.items():
-        if name in blocks:
+        if name in counts:
+            closed.append(Update("Slice", (counts[name],), eliminated=members))
+        elif name in counts.values():
+            continue
+        elif name in blocks:
             discrete += [blocks[name]] if members[0] == blocks[name].sites[0] else []
         elif kinds[name] in ("finite", "chain"):
             discrete.append(Update("Gibbs", members))
@@ -73,6 +81,29 @@ def each_alone(facts: Facts) -> Spec:
         else:
             gradients.append(name)
     return Spec((*discrete, *closed, *([Update("NUTS", tuple(gradients))] if gradients else [])))
+
+
+def _bounding(facts: Facts, units: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """By count without end, the one continuous site whose support it moves: each holds the other where it is,
+    and slices of the site with the count summed out cross."""
+    density, out = facts.density, dict[str, str]()
+    for name, members in units.items():
+        if len(members) > 1 or facts.sites[name].discrete or size(facts, members) > MOST_STEPPED:
+            continue
+        moved = [n for n in support_movers(density, name) if n in units and _endless(facts, units[n])]
+        if len(moved) == 1 and moved[0] not in out:
+            try:
+                marginal_of(density, moved)
+            except ModelError:
+                continue
+            out[moved[0]] = name
+    return out
+
+
+def _endless(facts: Facts, members: tuple[str, ...]) -> bool:
+    window = find_kernel("Window")
+    discrete = facts.sites[members[0]].discrete and facts.conditional(members[0]).kind == "none"
+    return discrete and window is not None and window.fits(facts, members[0]) is None
 
 
 def plainest(facts: Facts) -> Spec:
