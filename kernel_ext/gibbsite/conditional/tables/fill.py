@@ -16,7 +16,7 @@ import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.conditional.reads.term_access import maps_after, resolved
-from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, Latents, Piece, Source, TooLarge, inside
+from gibbsite.conditional.tables.factor import Factor, Latents, Piece, Source, TooLarge, inside
 from gibbsite.density import Density
 from gibbsite.ground.lazy_import import later
 from gibbsite.ground.once import once
@@ -147,19 +147,19 @@ class Tabulated:
         self.axes = self._axes()
         combos = float(np.prod([supports[f.site].size for f in self.fills], dtype=float))
         if combos * self.count > limit:
-            raise TooLarge(self._too_large(combos))
+            raise TooLarge(self._too_large(combos, limit))
         self.patterns = self._patterns()
         evaluations = combos * float(np.prod(piece.term.shape, dtype=float))
         self.source = Source(tuple(p[0] for p in self.patterns), self.tables, evaluations)
 
-    def _too_large(self, combos: float) -> str:
+    def _too_large(self, combos: float, limit: float) -> str:
         sites = ", ".join(
             f"{self.piece.sites.count(s):,} element{'s' * (self.piece.sites.count(s) > 1)} of {s!r}"
             for s in dict.fromkeys(self.piece.sites)
         )
         return (
             f"{self.piece.term.origin!r} reads {sites} together: {combos:,.0f} combinations of values × "
-            f"{self.count:,} rows (the limit is {MAX_ENTRIES:,} entries); "
+            f"{self.count:,} rows (the limit is {limit:,.0f} entries); "
             f"Gibbs {' '.join(dict.fromkeys(self.piece.sites))} still works"
         )
 
