@@ -263,7 +263,15 @@ def _checked(
         such = f" such as {', '.join(map(repr, (old or ())[:3]))}" if old else ""
         raise DataError(f"{leaf!r} holds {was}{such} in the model's own data, and {now} in the new")
     if old is not None and fresh is not None:
-        return _coded(leaf, array, old, tuple(map(printed, fresh)), labels, unknown)
+        codes = _coded(leaf, array, old, tuple(map(printed, fresh)), labels, unknown)
+        gone = np.argwhere(np.isnan(codes)) if codes.dtype.kind == "f" else ()
+        if len(gone) and np.asarray(before).dtype.kind in "iu" and leaf not in outcomes_of(origin):
+            raise DataError(
+                f"{leaf!r} has {len(gone)} missing value{'s' * (len(gone) > 1)} in the new data (the first "
+                f"in row {int(gone[0][0])}), and categories pick what belongs to them; leave such rows out, or "
+                f"give them a category: of one that the data have not, elements are drawn anew"
+            )
+        return codes
     unit, other = origin.analysis.known.units.get(leaf), known.units.get(leaf)
     if (unit is None) != (other is None):
         was, now = ("times", "plain numbers") if other is None else ("plain numbers", "times")
