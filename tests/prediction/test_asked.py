@@ -112,7 +112,7 @@ def test_what_new_data_cannot_be(run):
     with pytest.raises(DataError, match=r"county.*categories.*numbers"):
         run.predict(new.assign(county=[0, 1, 2]))
     with pytest.raises(
-        DataError, match=r"county.* has 1 missing value in the new data \(the first in row 1\)"
+        DataError, match=r"county.* has 1 missing value .* \(the first in row 1\)"
     ):
         run.predict(new.assign(county=["Ada", None, "Box"]))
     with pytest.raises(DataError, match=r"'x'.*numbers.*categories"):

@@ -268,8 +268,8 @@ def _checked(
         if len(gone) and np.asarray(before).dtype.kind in "iu" and leaf not in outcomes_of(origin):
             raise DataError(
                 f"{leaf!r} has {len(gone)} missing value{'s' * (len(gone) > 1)} in the new data (the first "
-                f"in row {int(gone[0][0])}), and categories pick what belongs to them; leave such rows out, or "
-                f"give them a category: of one that the data have not, elements are drawn anew"
+                f"in row {int(gone[0][0])}), and categories pick what belongs to them; leave such rows out, "
+                f"or give them a category: of one that the data have not, elements are drawn anew"
             )
         return codes
     unit, other = origin.analysis.known.units.get(leaf), known.units.get(leaf)
