@@ -111,9 +111,7 @@ def test_what_new_data_cannot_be(run):
         run.predict(new.assign(kind=["rural", "suburb", "urban"]))
     with pytest.raises(DataError, match=r"county.*categories.*numbers"):
         run.predict(new.assign(county=[0, 1, 2]))
-    with pytest.raises(
-        DataError, match=r"county.* has 1 missing value .* \(the first in row 1\)"
-    ):
+    with pytest.raises(DataError, match=r"county.* has 1 missing value .* \(the first in row 1\)"):
         run.predict(new.assign(county=["Ada", None, "Box"]))
     with pytest.raises(DataError, match=r"'x'.*numbers.*categories"):
         run.predict(new.assign(x=["a", "b", "c"]))
