@@ -15,9 +15,10 @@ from gibbsite.errors import DataError, ModelError, ResourceError
 from gibbsite.ground import arguments as sensible
 from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of, outcomes_of
 from gibbsite.prediction.asked.planned import Planned, planned
+from gibbsite.prediction.asked.pooled import pooled_columns
 from gibbsite.prediction.asked.set_sites import Held, held_of
 from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn, in_files
-from gibbsite.prediction.note import thinned, told
+from gibbsite.prediction.note import pooled_words, thinned, told
 from gibbsite.prediction.prediction import Facts, Prediction
 from gibbsite.sampling.engine.resources import available_memory, readable
 
@@ -91,7 +92,15 @@ def _result(
     sensible.count("seed", seed, 0)
     gaps = _gaps(origin, asked) if asked.new or held.words else None
     sites = plan.density.sites
-    doubted = frozenset(n for n in plan.data if n in sites and sites[n].discrete) if gaps else frozenset()
+    pooled = pooled_columns(origin.density, outcomes_of(origin)) & _set(origin, asked) if held.words else ()
+    if pooled:
+        raise DataError(
+            f"{', '.join(sorted(pooled))} cannot be set: the model subtracts or divides by a number of all "
+            "its rows (a mean, a standard deviation), which is set with them. Standardise before the model "
+            "and not within, by hand or by `model.centred`"
+        )
+    other = gaps is not None
+    doubted = frozenset(n for n in plan.data if n in sites and sites[n].discrete) if other else frozenset()
     recipe = replace(plan.ask.recipe, doubted=doubted)
     for name in sites.keys() & held.values.keys():
         try:
@@ -162,6 +171,8 @@ def _result(
         probs = {}
     arrays = _grouped(arrays, known, plan)
     note = told(origin, asked, held, plan, prior, worth, words)
+    if plan.pooled:
+        warnings.warn(pooled_words(plan.pooled), stacklevel=4)
     facts = _facts(origin, asked, plan, arrays, prior, held, (pairs, seed, tuple(rows[:1]), len(rows)))
     return Prediction(arrays, probs, note, facts, known)
 
@@ -224,6 +235,14 @@ def _resampled(
     return {k: taken(v) for k, v in arrays.items()}, {k: taken(v) for k, v in known.items()}, worth
 
 
+def _set(origin: Any, asked: Asked) -> set[str]:
+    """The arrays that are not those of the model's own data, in a table of as many rows."""
+    own = dict(zip(origin.density.arguments.names, origin.density.arguments.arrays, strict=True))
+    found = leaves_of(origin, asked.values)
+    alike = {n: v for n, v in found.items() if n in own and np.shape(v) == np.shape(own[n])}
+    return {n for n, v in alike.items() if not np.array_equal(np.asarray(v), own[n], equal_nan=True)}
+
+
 def _gaps(origin: Any, asked: Asked) -> list[str]:
     """The arrays and columns that lack values: if there are any, those that no site observes."""
     found = [n for n, v in leaves_of(origin, asked.values).items() if np.isnan(np.asarray(v, float)).any()]
@@ -248,8 +267,15 @@ def _check_numbers(
         told = (
             f"comes out as no number in {100 * share:.3g} % of what was drawn" if share else "has no chances"
         )
+        if not gaps:
+            raise DataError(
+                f"{name!r} {told}: what its distribution is computed from is no number (NaN) there, though "
+                "no argument lacks values. Of one row, or of equal ones, a standard deviation is 0: "
+                "standardise columns before the model and not within, by hand or by "
+                "`model.centred(…, scaled=True)`"
+            )
         raise DataError(
-            f"{name!r} {told}: {', '.join(gaps) or 'an argument'} lacks values (NaN), and they enter it. "
+            f"{name!r} {told}: {', '.join(gaps)} lacks values (NaN), and they enter it. "
             "Fill them in or leave those rows out; where a model goes on with its own data, have it go "
             "on with what `sample` returns"
         )

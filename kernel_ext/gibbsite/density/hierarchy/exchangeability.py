@@ -275,6 +275,14 @@ def _agree(here: Any, there: Any, summed: bool) -> bool:
         return bool(np.all(np.abs(a - b) <= _TOLERANCE * np.maximum(1.0, size)))
 
 
+def random_state(density: Density, seed: int = 0) -> dict[str, Any] | None:
+    """Values of all latents in their supports; None where there is a site of which none is known."""
+    if not all(_has_values(density.sites[n]) for n in density.latents):
+        return None
+    rng = np.random.default_rng(seed)
+    return {n: _anywhere(density.sites[n], rng) for n in density.latents}
+
+
 def _inside(site: Site, value: np.ndarray) -> bool:
     return site.support is None or bool(np.all(site.support(jnp.asarray(value))))
 

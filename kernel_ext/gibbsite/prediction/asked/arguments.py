@@ -264,7 +264,7 @@ def _checked(
         raise DataError(f"{leaf!r} holds {was}{such} in the model's own data, and {now} in the new")
     if old is not None and fresh is not None:
         codes = _coded(leaf, array, old, tuple(map(printed, fresh)), labels, unknown)
-        gone = np.argwhere(np.isnan(codes)) if codes.dtype.kind == "f" else ()
+        gone = np.argwhere(np.isnan(codes)) if codes.dtype.kind == "f" else np.empty((0, 1), int)
         if len(gone) and np.asarray(before).dtype.kind in "iu" and leaf not in outcomes_of(origin):
             raise DataError(
                 f"{leaf!r} has {len(gone)} missing value{'s' * (len(gone) > 1)} in the new data (the first "

@@ -26,6 +26,7 @@ from gibbsite.prediction.asked.arguments import (
     places_of,
 )
 from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, read_leaves, rows_of
+from gibbsite.prediction.asked.pooled import pooled_columns
 from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
 from gibbsite.prediction.drawn.joint import GAUSSIAN, PROCESSES
@@ -42,7 +43,8 @@ class Planned:
     `labels` of its plates' elements;
     `news` tell of sites with new elements (known, new, what they are drawn from); `cut` are the first rows
     that were put in front for their conditionals, by length; `rows` how the rows go with the model's own;
-    `kept` what stays as the run drew it though it is a function of all rows."""
+    `kept` what stays as the run drew it though it is a function of all rows, `pooled` columns of which rows
+    read numbers of all rows."""
 
     origin: Any
     ask: Ask
@@ -55,6 +57,7 @@ class Planned:
     data: tuple[str, ...] = ()
     stood_in: frozenset[str] = field(default_factory=frozenset)
     kept: tuple[str, ...] = ()
+    pooled: tuple[str, ...] = ()
 
 
 def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -> Planned:
@@ -106,8 +109,10 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     named = tuple(n for n in density.sites if n in data)
     moved = asked.new - outcomes.keys() and not prior and cut is None
     kept = _kept_in_place(origin, rows, data) if moved else ()
+    pooled = sorted(pooled_columns(origin.density, outcomes) & asked.new) if moved else ()
+    stood = frozenset(stood_in)
     return Planned(
-        origin, ask, density, places.labels, news, changed, rows, cut, named, frozenset(stood_in), kept
+        origin, ask, density, places.labels, news, changed, rows, cut, named, stood, kept, tuple(pooled)
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro.distributions import MaskedDistribution
 from numpyro.primitives import Messenger
 
 from gibbsite.conditional.draws.gamma import drawn_here
@@ -136,7 +137,8 @@ class Forward(Messenger):
         if part is not None:
             value = jnp.where(part.known, part.picked(self.values[name]), value)
         if name in recipe.doubted:
-            self.weight += jnp.where(jnp.isnan(msg["fn"].log_prob(value)).any(), jnp.nan, 0.0)
+            lost = jnp.isnan(msg["fn"].log_prob(value)).any() | _of_no_numbers(msg["fn"])
+            self.weight += jnp.where(lost, jnp.nan, 0.0)
         msg["value"] = value
 
     def _probabilities(self, name: str, fn: Any) -> None:
@@ -177,6 +179,14 @@ def go_on(msg: dict[str, Any], recipe: Recipe, prefix: str = "") -> None:
     else:
         filled = given
     msg["value"] = filled.astype(jnp.result_type(msg["value"]))
+
+
+def _of_no_numbers(fn: Any) -> Any:
+    """Whether a parameter is no number: a density may be clipped into one. Under a mask some may be."""
+    if isinstance(fn, MaskedDistribution):
+        return jnp.zeros((), bool)
+    leaves = [x for x in jax.tree.leaves(fn) if jnp.issubdtype(jnp.result_type(x), jnp.floating)]
+    return jnp.stack([jnp.isnan(x).any() for x in leaves]).any() if leaves else jnp.zeros((), bool)
 
 
 def _dtype(fn: Any) -> Any:

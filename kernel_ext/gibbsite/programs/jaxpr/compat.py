@@ -420,6 +420,15 @@ def _is_index(at: Any) -> bool:
     return isinstance(at, list) and bool(at) and all(isinstance(i, int | np.integer | np.bool_) for i in at)
 
 
+def _check_bounds(array: Any, places: tuple[Any, ...]) -> None:
+    """Raise NumPy's error for a number beyond an axis, where JAX picks the last element instead."""
+    for axis, (i, size) in enumerate(zip(places, array.shape, strict=False)):
+        if i is None or i is Ellipsis or not isinstance(i, slice | int | np.integer) or isinstance(i, bool):
+            return  # from here on places are of other axes
+        if not isinstance(i, slice) and not -size <= i < size:
+            raise IndexError(f"index {i} is out of bounds for axis {axis} with size {size}")
+
+
 class CalledAsColumns:
     """Arrays answer to what columns of tables and NumPy's functions ask arrays for, on threads inside of it.
 
@@ -490,6 +499,7 @@ class CalledAsColumns:
             if self._here():  # NumPy takes a list for the array that it makes
                 places = at if isinstance(at, tuple) else (at,)
                 places = tuple(np.asarray(i) if _is_index(i) else i for i in places)
+                _check_bounds(array, places)
                 at = places if isinstance(at, tuple) else places[0]
             return plain(array, at)
 

@@ -1,0 +1,94 @@
+"""Columns that a model standardises within itself: what is another table's then is told, or refused."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import DataError
+
+RNG = np.random.default_rng(11)
+AGE = RNG.integers(20, 60, 40).astype(float)
+TABLE = pd.DataFrame(
+    {"age": AGE, "x": RNG.normal(size=40), "k": RNG.random(40) < 0.5, "c": RNG.poisson(3.0, 40)}
+)
+
+
+def lines(t, within):
+    a, b = numpyro.sample("a", dist.Normal(0, 2)), numpyro.sample("b", dist.Normal(0, 2))
+    age = (t["age"] - t["age"].mean()) / t["age"].std() if within else t["age"] / 40
+    return a + b * age + 0.1 * t["x"]
+
+
+def yes(t, within):
+    at = lines(t, within)
+    with numpyro.plate("i", len(t)):
+        numpyro.sample("k", dist.Bernoulli(logits=at), obs=t["k"])
+
+
+def counts(t, within):
+    at = lines(t, within)
+    with numpyro.plate("i", len(t)):
+        numpyro.sample("c", dist.Poisson(jnp.exp(at)), obs=t["c"])
+
+
+def centred(x, z):
+    a, b = numpyro.sample("a", dist.Normal(0, 10)), numpyro.sample("b", dist.Normal(0, 2))
+    with numpyro.plate("i", len(x)):
+        numpyro.sample("z", dist.Normal(a + b * (x - jnp.mean(x)), 1.0), obs=z)
+
+
+def lagged(x, z):
+    b = numpyro.sample("b", dist.Normal(0, 2))
+    before = jnp.concatenate([jnp.zeros(1), x[:-1]])
+    with numpyro.plate("i", len(x)):
+        numpyro.sample("z", dist.Normal(b * before, 1.0), obs=z)
+
+
+@pytest.mark.parametrize("fn", [yes, counts])
+def test_no_number_is_no_count_of_zero(fn):
+    run = gb.model(fn, TABLE, True).sample(draws=50, warmup=100, chains=2, seed=1)
+    with pytest.raises(DataError, match=r"no number .NaN. there, though no argument lacks values"):
+        run.predict(pd.DataFrame({"age": [55.0], "x": [0.0]}))
+    with pytest.raises(DataError, match="cannot be set"):
+        run.predict(do={"age": 55.0})
+    with pytest.raises(DataError, match="cannot be set"):
+        run.effects("age", [30.0, 55.0])
+    with pytest.raises(DataError, match=r"lacks values .NaN., and they enter"):
+        run.predict(pd.DataFrame({"age": [55.0, 30.0], "x": [0.0, np.nan]}))
+    with pytest.warns(UserWarning, match=r"'age'.*numbers of all rows"):
+        assert "numbers of all rows" in run.predict(pd.DataFrame({"age": [55.0, 57.0], "x": [0.0, 1.0]})).note
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_that_stand_for_themselves_are_not_told():
+    run = gb.model(yes, TABLE, False).sample(draws=50, warmup=100, chains=2, seed=1)
+    assert run.predict(pd.DataFrame({"age": [55.0], "x": [0.0]})).note == "1 new rows"
+    run.predict(do={"age": 55.0})
+    run.effects("age", [30.0, 55.0])
+    run = gb.model(lagged, AGE, AGE).sample(draws=50, warmup=100, chains=2, seed=1)
+    run.predict(x=AGE[:5], z=None)
+
+
+def test_a_mean_alone_is_seen():
+    run = gb.model(centred, AGE, AGE).sample(draws=50, warmup=100, chains=2, seed=1)
+    with pytest.raises(DataError, match="x cannot be set"):
+        run.effects("x").slope.mean()
+    with pytest.warns(UserWarning, match="x enters each row"):
+        run.predict(x=np.array([70.0]), z=None)
+
+
+def test_a_column_that_new_data_lack_is_missed():
+    """JAX takes the last one in its place."""
+
+    def columns(X, y):
+        at = sum(numpyro.sample(f"b{k}", dist.Normal(0, 1)) * X[:, k] for k in range(3))
+        with numpyro.plate("i", len(X)):
+            numpyro.sample("y", dist.Normal(at, 1.0), obs=y)
+
+    X = RNG.normal(size=(20, 3))
+    run = gb.model(columns, X, X[:, 0]).sample(draws=20, warmup=50, chains=2, seed=1)
+    with pytest.raises(IndexError, match="index 2 is out of bounds for axis 1 with size 2"):
+        run.predict(X=np.ones((2, 2)), y=None)
