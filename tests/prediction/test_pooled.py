@@ -92,3 +92,58 @@ def test_a_column_that_new_data_lack_is_missed():
     run = gb.model(columns, X, X[:, 0]).sample(draws=20, warmup=50, chains=2, seed=1)
     with pytest.raises(IndexError, match="index 2 is out of bounds for axis 1 with size 2"):
         run.predict(X=np.ones((2, 2)), y=None)
+
+
+GROUPS = pd.DataFrame({"g": np.array(list("abc"))[np.arange(60) % 3]})
+GROUPS["y"] = 2.0 * (np.arange(60) % 3) + 0.1 * RNG.normal(size=60)
+
+
+def of_groups(t, codes, count):
+    with numpyro.plate("g", count):
+        u = numpyro.sample("u", dist.Normal(0, 5))
+    with numpyro.plate("i", len(t)):
+        numpyro.sample("y", dist.Normal(u[codes], 0.3), obs=t["y"])
+
+
+def factorised(t):
+    codes, levels = pd.factorize(t["g"], sort=True)
+    of_groups(t, codes, len(levels))
+
+
+def unique(t):
+    levels, codes = np.unique(t["g"], return_inverse=True)
+    of_groups(t, codes, len(levels))
+
+
+def by_column(t):
+    of_groups(t, t["g"], t["g"].nunique())
+
+
+@pytest.mark.parametrize("fn", [factorised, unique])
+def test_codes_that_a_model_makes_itself_are_told(fn):
+    run = gb.model(fn, GROUPS).sample(draws=50, warmup=100, chains=2, seed=1)
+    with pytest.warns(UserWarning, match=r"Python reads t\['g'\] within the model"):
+        run.predict(pd.DataFrame({"g": ["c", "b"], "y": np.nan}))
+    with pytest.raises(DataError, match="'u' has 1 elements with these data and had 3"):
+        run.predict(do={"g": "c"})
+    with pytest.raises(DataError, match="numbers the values of another table anew"):
+        run.effects("g")
+
+
+@pytest.mark.filterwarnings("error")
+def test_codes_of_the_column_itself_stay():
+    run = gb.model(by_column, GROUPS).sample(draws=200, warmup=100, chains=2, seed=1)
+    found = run.predict(pd.DataFrame({"g": ["c", "b"], "y": np.nan})).to_frame()["mean"].to_numpy()
+    np.testing.assert_allclose(found, [4.0, 2.0], atol=0.3)
+    np.testing.assert_allclose(run.predict(do={"g": "c"}).to_frame()["mean"], 4.0, atol=0.3)
+
+
+def test_numbers_below_zero_pick_nothing():
+    def picked(g, y):
+        u = numpyro.sample("u", dist.Normal(0, 5).expand([3]))
+        with numpyro.plate("i", len(g)):
+            numpyro.sample("y", dist.Normal(u[g], 0.3), obs=y)
+
+    run = gb.model(picked, np.arange(30) % 3, GROUPS["y"][:30]).sample(draws=20, warmup=50, chains=2, seed=1)
+    with pytest.raises(DataError, match="'g' holds -1 at"):
+        run.predict(g=np.array([-1, 0]), y=None)

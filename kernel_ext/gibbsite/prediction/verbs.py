@@ -14,7 +14,7 @@ from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.errors import DataError, ModelError, ResourceError
 from gibbsite.ground import arguments as sensible
 from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of, outcomes_of
-from gibbsite.prediction.asked.planned import Planned, planned
+from gibbsite.prediction.asked.planned import Planned, numbered_by_python, numbered_words, planned
 from gibbsite.prediction.asked.pooled import pooled_columns
 from gibbsite.prediction.asked.set_sites import Held, held_of
 from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn, in_files
@@ -173,6 +173,8 @@ def _result(
     note = told(origin, asked, held, plan, prior, worth, words)
     if plan.pooled:
         warnings.warn(pooled_words(plan.pooled), stacklevel=4)
+    if (asked.new or held.words) and (columns := numbered_by_python(origin)):
+        warnings.warn(numbered_words(columns), stacklevel=4)
     facts = _facts(origin, asked, plan, arrays, prior, held, (pairs, seed, tuple(rows[:1]), len(rows)))
     return Prediction(arrays, probs, note, facts, known)
 

@@ -34,7 +34,7 @@ from gibbsite.prediction.drawn.program import Ask
 from gibbsite.printing.statements.statement import distribution_text
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.maps.access import Whole
-from gibbsite.validation.data import check_indices
+from gibbsite.validation.data import check_indices, negative_notes
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,8 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     sizes = grown_plates(origin, asked)
     data = frozenset(current(origin.density).data)
     density, values, stood_in = _analysed(origin, asked, outcomes, rows, sizes, data)
+    if not prior:
+        _check_codes(origin, density, rows)
     cut = None
     if not prior and (split := _apart(origin, density, rows)) is not None:
         values = _put_in_front(origin, values, split, outcomes, stood_in)
@@ -94,6 +96,8 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
             "returns, which is the datum where there is one"
         )
     check_indices(density)
+    if negative := [told for told in negative_notes(density) if told not in negative_notes(origin.density)]:
+        raise DataError(negative[0])
     places = Places(origin, density, asked.labels, rows)
     recipe, news = _recipe(origin, density, places, data, prior, frozenset(fixed), frozenset(given))
     stays = data if asked.new else frozenset()
@@ -113,6 +117,34 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     stood = frozenset(stood_in)
     return Planned(
         origin, ask, density, places.labels, news, changed, rows, cut, named, stood, kept, tuple(pooled)
+    )
+
+
+def _check_codes(origin: Any, density: Density, rows: list[Rows]) -> None:
+    """Refuse tables of which a model makes fewer elements than it had by numbering a column of texts itself
+    (`np.unique`, dummies): the first value that is there would have the first one's."""
+    of_rows = {r.before for r in rows}
+    for name in origin.density.latents if numbered_by_python(origin) else ():
+        if name not in density.sites:
+            continue
+        before, now = origin.density.sites[name].shape, density.sites[name].shape
+        fewer = [a for a, (b, n) in enumerate(zip(before, now, strict=False)) if n < b and b not in of_rows]
+        if fewer and len(before) == len(now):
+            sizes = f"{now[fewer[0]]} elements with these data and had {before[fewer[0]]}"
+            raise DataError(f"{name!r} has {sizes}: {numbered_words(numbered_by_python(origin))}")
+
+
+def numbered_by_python(origin: Any) -> tuple[str, ...]:
+    """The columns of texts whose values Python took when the model was traced."""
+    return tuple(n for n in origin.labels if "[" in n and n not in origin.density.arguments.names)
+
+
+def numbered_words(columns: tuple[str, ...]) -> str:
+    """What to know of them."""
+    return (
+        f"Python reads {', '.join(columns[:4])} within the model (np.unique, pd.factorize, dummies), and "
+        "numbers the values of another table anew. Index by the column itself, as `u[t['g']]`: it holds "
+        "codes that stay"
     )
 
 
