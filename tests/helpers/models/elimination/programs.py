@@ -83,7 +83,7 @@ TERMS = {
     "windows": _windows,
     "parent": lambda m, t, start: t[1][m["z"], m["g"][m["group"]]] * m["a"][1],
     "pairs": lambda m, t, start: t[2][m["z"][m["pairs"][:, 0]], m["z"][m["pairs"][:, 1]]] * m["a"][0],
-    "switch": lambda m, t, start: t[3][m["s"], m["z"]] * m["w"][0],
+    "switch": lambda m, t, start: t[2][m["s"], m["z"]] * m["w"][0],
     "gate": _gated,
     "branch": _branch,
     "product": lambda m, t, start: m["a"][0] * m["z"] * (1 + m["s"]) * m["g"][m["group"]],
