@@ -278,7 +278,7 @@ def test_a_count_without_end_that_bounds_a_site_is_summed_out():
 
     found = gb.model(between, 2.5)
     assert found.schedule().text == "Eliminate M > Slice a"
-    run = found.sample(draws=2000, chains=4, seed=1)
+    run = found.sample(draws=1000, chains=4, seed=1)
     assert run.verdict.ok, run.verdict
     counts = np.arange(40)
     normal = stats.norm(2.5, 0.5)
