@@ -310,7 +310,8 @@ class Model(Live):
 
     def centred(self, *names: str, scaled: bool = False) -> "Model":
         """The model with covariates less the means of their rows, so that no level has to make up for their
-        slopes: `model.centred("year")`. Without names, those that lie far from zero.
+        slopes: `model.centred("year")`, of an argument or a column of a table. Without names, those that lie
+        far from zero.
 
         `scaled`: divided by their standard deviations, too; coefficients are then of that unit. What stands
         beside a slope is the level at the mean, to which its prior then applies; where nothing stands beside

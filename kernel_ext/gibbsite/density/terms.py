@@ -67,13 +67,19 @@ def summed(terms: Iterable[Term], ev: Evaluator, start: Any = None, lazily: bool
     return out
 
 
+def levels(terms: Iterable[Term], ev: Evaluator) -> list[Any]:
+    """What is taken off the elements of each term wherever these are compared: what they are at the values of
+    an evaluator, and nothing where that is not finite."""
+    values = (term.at(ev) for term in terms)
+    return [jnp.where(jnp.isfinite(v), v, 0) for v in values]
+
+
 def summed_beyond(terms: Iterable[Term], ev: Evaluator, less: Iterable[Any]) -> Any:
-    """The sum of terms at the values of an evaluator, a scalar, each `less` what its elements are elsewhere
-    where that is finite: of many large numbers what they differ by, before it is rounded away."""
+    """The sum of terms at the values of an evaluator, a scalar, each `less` its level elsewhere: of many
+    large numbers what they differ by, before it is rounded away."""
     out = jnp.zeros(())
     for term, off in zip(terms, less, strict=True):
-        value = term.at(ev) - jnp.where(jnp.isfinite(off), off, 0)
-        out = out + jnp.sum(jnp.broadcast_to(value, term.shape))
+        out = out + jnp.sum(jnp.broadcast_to(term.at(ev) - off, term.shape))
     return out
 
 

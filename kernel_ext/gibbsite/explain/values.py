@@ -121,7 +121,18 @@ def latent_as_key(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> 
 
 
 def wrong_index(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
-    """Decimal numbers, some of them perhaps missing, as an index."""
+    """A number beyond an axis; decimal numbers, some of them perhaps missing, as an index."""
+    beyond = re.search(r"index (-?\d+) is out of bounds for axis (\d+) with size (\d+)", str(error))
+    if beyond is not None and isinstance(error, IndexError):
+        at, axis, size = beyond.groups()
+        counted = f"counted from 0 to {int(size) - 1}" if int(size) else "there are none"
+        return made(
+            DataError,
+            spot,
+            "index-out-of-range",
+            f"element {at} of an axis that is {size} long (axis {axis}; {counted}); look at what is given "
+            "there: data of a model have as many columns as it was written for",
+        )
     found = re.search(r"Indexer must have integer or boolean type, got indexer with type (\w+)", str(error))
     if found is None:
         return None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.primitives import Messenger
@@ -123,12 +124,14 @@ def shifted(fn: Callable, density: Density, names: Collection[str], scaled: bool
     is given; and in comments what was done. Columns that do not vary stay. See `Model.centred`."""
     known = columns(density)
     moves: dict[str, tuple[Any, Any]] = {}
-    for name in names or far_from_zero(density):
-        if name not in known or not name.isidentifier():
+    for asked in names or far_from_zero(density):
+        found = [n for n in known if n == asked or n.endswith(f"[{asked!r}]")]
+        if len(found) != 1:
             raise ModelError(
-                f"centred: {name!r} is no covariate, an argument of at least 8 rows that a latent is "
-                f"multiplied with; {_one_of([n for n in known if n.isidentifier()])}"
+                f"centred: {asked!r} is no covariate, an argument or a column of at least 8 rows that a "
+                f"latent is multiplied with; {_one_of(found or [*known])}"
             )
+        (name,) = found
         value, middle, spread = known[name]
         varied = spread > 0
         by = np.where(varied & scaled, spread, 1.0), np.where(varied, middle, 0.0)
@@ -136,14 +139,22 @@ def shifted(fn: Callable, density: Density, names: Collection[str], scaled: bool
         moves[name] = zero, unit
     if not moves:
         raise ModelError(f"centred: no covariate lies far from zero; {_one_of([*known])}")
-    signature = inspect.signature(fn)
+    signature, heads = inspect.signature(fn), {n.partition("[")[0] for n in moves}
+
+    def moved(name: str, value: Any) -> Any:
+        if name not in moves:
+            return value
+        zero, unit = moves[name]
+        return (value - zero) / unit
 
     @functools.wraps(fn)
     def centred(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
-        for name, (zero, unit) in moves.items():
-            if bound.arguments.get(name) is not None:
-                bound.arguments[name] = (bound.arguments[name] - zero) / unit
+        for head in heads & bound.arguments.keys():
+            bound.arguments[head] = jax.tree_util.tree_map_with_path(
+                lambda path, leaf, head=head: moved(head + jax.tree_util.keystr(path), leaf),
+                bound.arguments[head],
+            )
         return fn(*bound.args, **bound.kwargs)
 
     said = [f"# {n} stands for ({n} - {z.tolist()!r}) / {u.tolist()!r}\n" for n, (z, u) in moves.items()]

@@ -59,8 +59,7 @@ def told(
         parts.append(
             f"{', '.join(plan.kept)} {they} at the run's own rows; for others set the outcome to None"
         )
-    if plan.pooled:
-        parts.append(pooled_words(plan.pooled))
+    parts += plan.company
     if beside := factors_beside(origin.density, plan.data):
         parts.append(factors_text(beside, "drawn"))
     parts += held.words
@@ -68,16 +67,6 @@ def told(
         parts.append(f"draws weighted by its likelihood, worth {worth:.0f}")
     parts.append(words)
     return "; ".join(p for p in parts if p)
-
-
-def pooled_words(columns: tuple[str, ...]) -> str:
-    """What to know of columns that enter rows through numbers of all rows."""
-    several = len(columns) > 1
-    return (
-        f"{', '.join(columns)} enter{'' if several else 's'} each row through numbers of all rows (a mean, a "
-        f"standard deviation), which are those of the new table here: to have those of the run's data, "
-        f"standardise before the model and not within, by hand or by `model.centred`"
-    )
 
 
 def thinned(leading: tuple[int, int], wanted: int | None, each: int, most: int) -> tuple[int, str]:

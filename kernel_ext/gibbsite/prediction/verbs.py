@@ -14,11 +14,10 @@ from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.errors import DataError, ModelError, ResourceError
 from gibbsite.ground import arguments as sensible
 from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of, outcomes_of
-from gibbsite.prediction.asked.planned import Planned, numbered_by_python, numbered_words, planned
-from gibbsite.prediction.asked.pooled import pooled_columns
+from gibbsite.prediction.asked.planned import Planned, planned
 from gibbsite.prediction.asked.set_sites import Held, held_of
 from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn, in_files
-from gibbsite.prediction.note import pooled_words, thinned, told
+from gibbsite.prediction.note import thinned, told
 from gibbsite.prediction.prediction import Facts, Prediction
 from gibbsite.sampling.engine.resources import available_memory, readable
 
@@ -92,15 +91,8 @@ def _result(
     sensible.count("seed", seed, 0)
     gaps = _gaps(origin, asked) if asked.new or held.words else None
     sites = plan.density.sites
-    pooled = pooled_columns(origin.density, outcomes_of(origin)) & _set(origin, asked) if held.words else ()
-    if pooled:
-        raise DataError(
-            f"{', '.join(sorted(pooled))} cannot be set: the model subtracts or divides by a number of all "
-            "its rows (a mean, a standard deviation), which is set with them. Standardise before the model "
-            "and not within, by hand or by `model.centred`"
-        )
-    other = gaps is not None
-    doubted = frozenset(n for n in plan.data if n in sites and sites[n].discrete) if other else frozenset()
+    discrete = frozenset(n for n in plan.data if n in sites and sites[n].discrete)
+    doubted = discrete if gaps is not None else frozenset()
     recipe = replace(plan.ask.recipe, doubted=doubted)
     for name in sites.keys() & held.values.keys():
         try:
@@ -171,10 +163,8 @@ def _result(
         probs = {}
     arrays = _grouped(arrays, known, plan)
     note = told(origin, asked, held, plan, prior, worth, words)
-    if plan.pooled:
-        warnings.warn(pooled_words(plan.pooled), stacklevel=4)
-    if (asked.new or held.words) and (columns := numbered_by_python(origin)):
-        warnings.warn(numbered_words(columns), stacklevel=4)
+    for told_beside in plan.company:
+        warnings.warn(told_beside, stacklevel=4)
     facts = _facts(origin, asked, plan, arrays, prior, held, (pairs, seed, tuple(rows[:1]), len(rows)))
     return Prediction(arrays, probs, note, facts, known)
 
@@ -235,14 +225,6 @@ def _resampled(
         return v.reshape(n, *v.shape[2:])[order].reshape(v.shape)
 
     return {k: taken(v) for k, v in arrays.items()}, {k: taken(v) for k, v in known.items()}, worth
-
-
-def _set(origin: Any, asked: Asked) -> set[str]:
-    """The arrays that are not those of the model's own data, in a table of as many rows."""
-    own = dict(zip(origin.density.arguments.names, origin.density.arguments.arrays, strict=True))
-    found = leaves_of(origin, asked.values)
-    alike = {n: v for n, v in found.items() if n in own and np.shape(v) == np.shape(own[n])}
-    return {n for n, v in alike.items() if not np.array_equal(np.asarray(v), own[n], equal_nan=True)}
 
 
 def _gaps(origin: Any, asked: Asked) -> list[str]:

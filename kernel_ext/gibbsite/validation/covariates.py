@@ -164,9 +164,9 @@ def columns(density: Density) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def far_from_zero(density: Density) -> tuple[str, ...]:
-    """The covariates that lie far from zero beside their spread, and can be named in `Model.centred`."""
+    """The covariates that lie far from zero beside their spread."""
     found = columns(density).items()
-    return tuple(n for n, (_, m, s) in found if n.isidentifier() and _spreads_from_zero(m, s) >= _FAR)
+    return tuple(n for n, (_, m, s) in found if _spreads_from_zero(m, s) >= _FAR)
 
 
 def _spreads_from_zero(middle: np.ndarray, spread: np.ndarray) -> float:
@@ -175,7 +175,7 @@ def _spreads_from_zero(middle: np.ndarray, spread: np.ndarray) -> float:
 
 
 def _done(name: str, how: str = "") -> str:
-    return f'; `.centred("{name}"{how})` does so' if name.isidentifier() else ""
+    return f'; `.centred("{name}"{how})` does so'
 
 
 def figure_notes(density: Density) -> tuple[str, ...]:

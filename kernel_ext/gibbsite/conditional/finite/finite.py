@@ -16,7 +16,7 @@ from gibbsite.conditional.reads.reduce import onto_elements, reduce_onto
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.conditional.reads.term_access import COUPLED, DENSE, SINGLE, Touch, touches
 from gibbsite.density import Density
-from gibbsite.density.terms import summed_beyond
+from gibbsite.density.terms import levels, summed_beyond
 from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.maps.access import component_array, inside
 
@@ -152,16 +152,14 @@ class FiniteTables:
             for t in self.filled
             if np.prod(t.term.shape, dtype=np.int64) > size and t.term not in self.density.bounds
         ]
-        parts = {id(t): t.term.at(ev) for t in several}
-        return {k: jnp.where(jnp.isfinite(part), part, 0) for k, part in parts.items()}
+        return dict(zip(map(id, several), levels((t.term for t in several), ev), strict=True))
 
-    def joint_parts(self, latents: Latents, data: Any) -> list[Any]:
-        """The elements of each term that couples elements."""
-        ev = self.density.evaluator(latents, data)
-        return [t.term.at(ev) for t in self.structure.joint]
+    def joint_levels(self, latents: Latents, data: Any) -> list[Any]:
+        """The levels of the terms that couple elements."""
+        return levels((t.term for t in self.structure.joint), self.density.evaluator(latents, data))
 
     def joint_total(self, latents: Latents, data: Any, less: Sequence[Any]) -> Any:
-        """The sum of the terms that couple elements, a scalar, each `less` what it is elsewhere."""
+        """The sum of the terms that couple elements, a scalar, each `less` its level elsewhere."""
         ev = self.density.evaluator(latents, data)
         return summed_beyond((t.term for t in self.structure.joint), ev, less)
 
@@ -175,14 +173,14 @@ class FiniteTables:
         now = latents[site]
         colours = jnp.asarray(self.structure.colours)
         mine = (colours == which).reshape(self._elements + (1,) * self._event)
-        here = self.joint_parts(latents, data)
+        here = self.joint_levels(latents, data)
 
         def at(value: Any) -> Any:
             ev = self._with(latents, data, jnp.where(mine, self._filled(value), now))
             total: Any = jnp.zeros((1,) * len(self._elements))
             for touch, off in zip(self.structure.joint, here, strict=True):
                 shape = touch.term.shape
-                part = touch.term.at(ev) - jnp.where(jnp.isfinite(off), off, 0)
+                part = touch.term.at(ev) - off
                 for n, access in enumerate(touch.accesses):
                     once = self._first_read(touch, n, ev)
                     chosen = part if once is None else jnp.where(once, jnp.broadcast_to(part, shape), 0)
@@ -253,7 +251,7 @@ def _one_element(tables: FiniteTables, latents: Latents, data: Any, i: Any) -> A
     now = latents[s.site]
     event = now.shape[len(s.elements) :]
     flat = now.reshape((_count(s), *event))
-    here = tables.joint_parts(latents, data)
+    here = tables.joint_levels(latents, data)
 
     def at(value: Any) -> Any:
         moved = flat.at[i].set(value.astype(now.dtype)).reshape(now.shape)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density import Density
-from gibbsite.density.terms import Term, summed_beyond
+from gibbsite.density.terms import Term, levels, summed_beyond
 from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
 from gibbsite.programs.jaxpr.primitives import CONTRACTS, TOTALS, of_kind
@@ -127,7 +127,7 @@ class RunningTables:
 
             change = jax.vmap(summand)(jnp.asarray(support)) - now.full(s.summand)
             self._moves.append(_by_element(change, s))
-        self._here = [t.at(self._at(self.sums)) for t in found.terms]
+        self._here = levels(found.terms, self._at(self.sums))
         factors = [None if s.factor is None else now.full(s.factor) for s in found.sums]
         self._factors = [
             None if f is None else jnp.moveaxis(f, s.factor_axis, 0)

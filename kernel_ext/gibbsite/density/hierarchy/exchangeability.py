@@ -30,7 +30,7 @@ _TOLERANCE = 1e-4
 """Of a part of the log density, in nats or relative: single precision keeps 1e-7 of each of its sums."""
 _MOST_WAYS = 40
 _MOST_SINGLE = 4
-_ENDS = (0, 1)
+_ENDS = (0, 1)  # of what discrete sites are tried at: the lowest, the highest
 _STATES = 3
 """Random states at which a way is tried: each alone would do, but for values that agree by chance, as two
 discrete elements may."""

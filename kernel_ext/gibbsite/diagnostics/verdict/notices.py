@@ -22,9 +22,9 @@ _LOW_BFMI = 0.3
 _POSITIVE = (constraints.positive, constraints.nonnegative, constraints.softplus_positive)
 _ENOUGH = 400
 _LEAST_POWER = 0.25
-# the middle of draws under a flat prior: no unit of measurement makes data as large
-_FAR = 1e15
 """Half of the least power of a positive number that conjugate densities have at zero."""
+_FAR = 1e15
+"""The middle of draws under a flat prior: no unit of measurement makes data as large."""
 _MOST_COMPONENTS = 20
 _MOST_DRAWS = 2000
 _MOST_LENGTHS = 8

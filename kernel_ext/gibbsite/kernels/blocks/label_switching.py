@@ -45,11 +45,12 @@ class LabelSwitching(SiteKernel):
 
         def propose(at: tuple[Values, jax.Array], key: jax.Array) -> tuple[Any, jax.Array]:
             here, level = at
-            there, log = self._proposed(key, here)
+            key_move, key_coin = random.split(key)
+            there, log = self._proposed(key_move, here)
             new = target.logdensity(there)
             ratio = new - level + log
             ratio = jnp.where(jnp.isnan(ratio), -jnp.inf, ratio)
-            taken = jnp.log(random.uniform(random.fold_in(key, 1), ())) < ratio
+            taken = jnp.log(random.uniform(key_coin)) < ratio
             moved = {n: jnp.where(taken, there[n], v) for n, v in here.items()}
             return (moved, jnp.where(taken, new, level)), jnp.exp(jnp.minimum(ratio, 0.0))
 

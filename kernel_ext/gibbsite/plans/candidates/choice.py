@@ -143,7 +143,8 @@ def chosen(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
         refused = Candidate(str(switched), _SWITCHED, refused=str(why).split("\n")[0])
         return spec, (best, *others, refused)
     because = (
-        f"{best.because}. {_SWITCHED}: the sticks' prior alone tells their order, which nothing else moves"
+        f"{best.because}. {_SWITCHED}, of which the prediction does not know: the sticks' prior alone tells "
+        "their order, which nothing else moves"
     )
     return switched, (replace(best, text=str(switched), because=because), *others)
 

@@ -113,8 +113,8 @@ def by_gradients(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec
 
 
 def labels_switched(facts: Facts, base: Spec) -> Spec | None:
-    """With exchanges of labels in every sweep, where only sticks tell their order: at the cost of a draw of
-    the indicators, or of some ten gradients of what is left without them. None where there are none such, or
+    """With exchanges of labels in every sweep, where only sticks tell their order: as many evaluations of the
+    density as there are labels. None where there are none such, or
     the sites that bear the labels are spread over updates that cannot stand within one."""
     found = stick_labels(facts.density)
     if found is None:

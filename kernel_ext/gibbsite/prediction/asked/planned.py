@@ -26,7 +26,7 @@ from gibbsite.prediction.asked.arguments import (
     places_of,
 )
 from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, read_leaves, rows_of
-from gibbsite.prediction.asked.pooled import pooled_columns
+from gibbsite.prediction.asked.row_by_row import check_numbered, company
 from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
 from gibbsite.prediction.drawn.joint import GAUSSIAN, PROCESSES
@@ -43,8 +43,8 @@ class Planned:
     `labels` of its plates' elements;
     `news` tell of sites with new elements (known, new, what they are drawn from); `cut` are the first rows
     that were put in front for their conditionals, by length; `rows` how the rows go with the model's own;
-    `kept` what stays as the run drew it though it is a function of all rows, `pooled` columns of which rows
-    read numbers of all rows."""
+    `kept` what stays as the run drew it though it is a function of all rows, `company` what to
+    know of rows that do not stand for themselves."""
 
     origin: Any
     ask: Ask
@@ -57,7 +57,7 @@ class Planned:
     data: tuple[str, ...] = ()
     stood_in: frozenset[str] = field(default_factory=frozenset)
     kept: tuple[str, ...] = ()
-    pooled: tuple[str, ...] = ()
+    company: tuple[str, ...] = ()
 
 
 def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -> Planned:
@@ -73,7 +73,7 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     data = frozenset(current(origin.density).data)
     density, values, stood_in = _analysed(origin, asked, outcomes, rows, sizes, data)
     if not prior:
-        _check_codes(origin, density, rows)
+        check_numbered(origin, density, {r.before for r in rows})
     cut = None
     if not prior and (split := _apart(origin, density, rows)) is not None:
         values = _put_in_front(origin, values, split, outcomes, stood_in)
@@ -113,39 +113,9 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     named = tuple(n for n in density.sites if n in data)
     moved = asked.new - outcomes.keys() and not prior and cut is None
     kept = _kept_in_place(origin, rows, data) if moved else ()
-    pooled = sorted(pooled_columns(origin.density, outcomes) & asked.new) if moved else ()
+    beside = company(origin, asked, outcomes) if not prior and cut is None else ()
     stood = frozenset(stood_in)
-    return Planned(
-        origin, ask, density, places.labels, news, changed, rows, cut, named, stood, kept, tuple(pooled)
-    )
-
-
-def _check_codes(origin: Any, density: Density, rows: list[Rows]) -> None:
-    """Refuse tables of which a model makes fewer elements than it had by numbering a column of texts itself
-    (`np.unique`, dummies): the first value that is there would have the first one's."""
-    of_rows = {r.before for r in rows}
-    for name in origin.density.latents if numbered_by_python(origin) else ():
-        if name not in density.sites:
-            continue
-        before, now = origin.density.sites[name].shape, density.sites[name].shape
-        fewer = [a for a, (b, n) in enumerate(zip(before, now, strict=False)) if n < b and b not in of_rows]
-        if fewer and len(before) == len(now):
-            sizes = f"{now[fewer[0]]} elements with these data and had {before[fewer[0]]}"
-            raise DataError(f"{name!r} has {sizes}: {numbered_words(numbered_by_python(origin))}")
-
-
-def numbered_by_python(origin: Any) -> tuple[str, ...]:
-    """The columns of texts whose values Python took when the model was traced."""
-    return tuple(n for n in origin.labels if "[" in n and n not in origin.density.arguments.names)
-
-
-def numbered_words(columns: tuple[str, ...]) -> str:
-    """What to know of them."""
-    return (
-        f"Python reads {', '.join(columns[:4])} within the model (np.unique, pd.factorize, dummies), and "
-        "numbers the values of another table anew. Index by the column itself, as `u[t['g']]`: it holds "
-        "codes that stay"
-    )
+    return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, stood, kept, beside)
 
 
 def _check_steps(origin: Any, asked: Asked) -> None:

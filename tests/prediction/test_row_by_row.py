@@ -72,6 +72,26 @@ def test_rows_that_stand_for_themselves_are_not_told():
     run.predict(x=AGE[:5], z=None)
 
 
+def test_what_is_standardised_before_the_model_is_by_the_same_numbers():
+    """As the warning advises: a column of a table is named by itself, or as errors call it."""
+
+    def plain(t):
+        a, b = numpyro.sample("a", dist.Normal(0, 10)), numpyro.sample("b", dist.Normal(0, 2))
+        with numpyro.plate("i", len(t)):
+            numpyro.sample("z", dist.Normal(a + b * t["age"], 0.1), obs=t["z"])
+
+    table = TABLE.assign(z=3 + 0.1 * AGE)
+    model = gb.model(plain, table)
+    for name in ("age", "t['age']"):
+        centred_there = model.centred(name, scaled=True)
+        assert centred_there.source.startswith("# t['age'] stands for (t['age'] - ")
+    run = centred_there.sample(draws=200, warmup=200, chains=2, seed=1)
+    assert abs(run.draws["b"].mean() - 0.1 * AGE.std()) < 0.05
+    found = run.predict(pd.DataFrame({"age": [70.0], "z": [np.nan]})).to_frame()["mean"]
+    assert abs(found[0] - 10.0) < 0.2
+    assert abs(run.predict(do={"age": 70.0}).to_frame()["mean"].mean() - 10.0) < 0.2
+
+
 def test_a_mean_alone_is_seen():
     run = gb.model(centred, AGE, AGE).sample(draws=50, warmup=100, chains=2, seed=1)
     with pytest.raises(DataError, match="x cannot be set"):
@@ -90,7 +110,9 @@ def test_a_column_that_new_data_lack_is_missed():
 
     X = RNG.normal(size=(20, 3))
     run = gb.model(columns, X, X[:, 0]).sample(draws=20, warmup=50, chains=2, seed=1)
-    with pytest.raises(IndexError, match="index 2 is out of bounds for axis 1 with size 2"):
+    with pytest.raises(
+        DataError, match=r"element 2 of an axis that is 2 long \(axis 1; counted from 0 to 1\)"
+    ):
         run.predict(X=np.ones((2, 2)), y=None)
 
 
@@ -126,7 +148,7 @@ def test_codes_that_a_model_makes_itself_are_told(fn):
         run.predict(pd.DataFrame({"g": ["c", "b"], "y": np.nan}))
     with pytest.raises(DataError, match="'u' has 1 elements with these data and had 3"):
         run.predict(do={"g": "c"})
-    with pytest.raises(DataError, match="numbers the values of another table anew"):
+    with pytest.raises(DataError, match="numbers the values of other data anew"):
         run.effects("g")
 
 

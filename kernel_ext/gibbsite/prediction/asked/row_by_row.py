@@ -1,0 +1,139 @@
+"""Whether each row of new data stands for itself: what a model makes of it may depend on the others.
+
+A column may enter through numbers of all rows, as a mean that is subtracted within the model: of new rows it
+is the new table's, and what was standardised by one mean is by another. Or Python numbers the values of a
+column of texts (`np.unique`, `pd.factorize`, dummies), and those of another table anew. Nothing in the draws
+tells.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density import Density
+from gibbsite.density.current import current
+from gibbsite.density.hierarchy.exchangeability import random_state
+from gibbsite.errors import DataError
+from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
+
+_MOST = 12
+"""Columns that are looked at, each by one evaluation of the parameters of data."""
+_MOST_ROWS = 100_000
+_INSTEAD = "standardise before the model and not within, by hand or by `model.centred`"
+
+
+def company(origin: Any, asked: Asked, outcomes: Mapping[str, str]) -> tuple[str, ...]:
+    """What to know of new data whose rows do not stand for themselves, a sentence each. Raises `DataError`
+    where a column is set for all rows of the model's own data that a number of all of them is taken off."""
+    before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
+    other = {n for n, v in now.items() if n in before and not _same(before[n], v)}
+    if not other:
+        return ()
+    pooled = sorted(pooled_columns(origin.density, outcomes) & other)
+    if fixed := [n for n in pooled if n not in asked.new]:
+        raise DataError(
+            f"{', '.join(fixed)} cannot be set: the model subtracts or divides by a number of all rows (a "
+            f"mean, a standard deviation), which is set with them; {_INSTEAD}"
+        )
+    found = []
+    if pooled:
+        found.append(
+            f"{', '.join(pooled)} enter{'' if len(pooled) > 1 else 's'} each row through numbers of all rows "
+            "(a mean, a standard deviation), which are those of the new table here: to have those of the "
+            f"run's data, {_INSTEAD}"
+        )
+    if numbered := [n for n in numbered_by_python(origin) if n in other]:
+        found.append(_numbered(numbered))
+    return tuple(found)
+
+
+def check_numbered(origin: Any, density: Density, of_rows: Collection[int]) -> None:
+    """Refuse data of which a model makes fewer elements than it had by numbering a column of texts itself:
+    the first value that is there would have the first one's. Axes as long as the model's own rows, `of_rows`,
+    may be shorter. Raises `DataError`."""
+    numbered = numbered_by_python(origin)
+    for name in origin.density.latents if numbered else ():
+        before, now = (d.sites[name].shape if name in d.sites else () for d in (origin.density, density))
+        if len(before) != len(now):
+            continue
+        for b, n in zip(before, now, strict=True):
+            if n < b and b not in of_rows:
+                raise DataError(
+                    f"{name!r} has {n} elements with these data and had {b}: {_numbered(numbered)}"
+                )
+
+
+def numbered_by_python(origin: Any) -> tuple[str, ...]:
+    """The arguments and columns of texts whose values Python took when the model was traced."""
+    known = set(origin.density.arguments.names)
+    return tuple(n for n in origin.labels if " of " not in n and n not in known)  # those are rows' labels
+
+
+def _numbered(columns: Collection[str]) -> str:
+    return (
+        f"Python reads {', '.join(columns)} within the model (np.unique, pd.factorize, dummies), and numbers "
+        "the values of other data anew. Index by the column itself, as `u[t['g']]`: it holds codes that stay"
+    )
+
+
+def _same(before: Any, now: Any) -> bool:
+    a, b = np.asarray(before), np.asarray(now)
+    return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+
+
+def pooled_columns(density: Density, outcomes: Any) -> frozenset[str]:
+    """Names of the arrays among the model's data, but for `outcomes`, of which one value moves the parameters
+    of more than half of all other rows of some observed site. Steps of a loop and values that are drawn as a
+    whole are no rows."""
+    if "pooled columns" not in density.cache:
+        density.cache["pooled columns"] = _pooled(density, frozenset(outcomes))
+    return density.cache["pooled columns"]
+
+
+def _pooled(density: Density, outcomes: frozenset[str]) -> frozenset[str]:
+    sites = [n for n in current(density).data if n in density.sites]
+    sites = [n for n in sites if not density.sites[n].in_scan and len(density.sites[n].shape) == 1]
+    sites = [n for n in sites if 2 < density.sites[n].shape[0] <= _MOST_ROWS]
+    arrays = list(density.arguments.arrays)
+    columns = [
+        (i, name)
+        for i, (name, a) in enumerate(zip(density.arguments.names, arrays, strict=True))
+        if name not in outcomes and np.asarray(a).dtype.kind == "f" and np.ndim(a) == 1
+        and any(np.shape(a) == density.sites[n].shape for n in sites)
+    ][:_MOST]  # fmt: skip
+    state = random_state(density) if columns else None
+    if state is None:
+        return frozenset()
+    before = _parameters(density, sites, state, arrays)
+    found = set()
+    for i, name in columns:
+        own = np.asarray(arrays[i], float)
+        step = np.nanstd(own) or 1.0
+        for row in (0, len(own) - 1):  # the first of a lag or a difference moves one other row
+            moved = own.copy()
+            moved[row] += 10 * step
+            now = _parameters(
+                density, sites, state, [*arrays[:i], moved.astype(arrays[i].dtype), *arrays[i + 1 :]]
+            )
+            share = max((_changed(b, n, row) for b, n in zip(before, now, strict=True)), default=0.0)
+            if share <= 0.5:
+                break
+        else:
+            found.add(name)
+    return frozenset(found)
+
+
+def _parameters(density: Density, sites: Any, state: Any, arrays: Any) -> list[np.ndarray]:
+    """Of each parameter of the sites that has a value for every row, these."""
+    ev = density.evaluator(state, tuple(arrays))
+    atoms = [(a, density.sites[n].shape[0]) for n in sites for a in density.outputs["parameters"][n].values()]
+    found = [(np.asarray(ev.full(a)), rows) for a, rows in atoms]
+    return [v for v, rows in found if v.ndim and v.shape[0] == rows]
+
+
+def _changed(before: np.ndarray, now: np.ndarray, row: int) -> float:
+    """The share of all other rows that changed."""
+    a, b = (np.delete(np.asarray(v, float), row, axis=0) for v in (before, now))
+    apart = ~np.isclose(a, b, rtol=1e-5, atol=1e-7, equal_nan=True)
+    return float(apart.reshape(len(a), -1).any(axis=1).mean())
