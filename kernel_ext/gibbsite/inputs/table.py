@@ -138,3 +138,6 @@ for _name in "add radd sub rsub mul rmul truediv rtruediv matmul rmatmul".split(
 
 ANEW: ContextVar[bool] = ContextVar("anew", default=False)
 """True while the model's function runs on rows that are not those it was made with."""
+
+SET = "gibbsite_set"
+"""In a statement's `infer`: its value was set as a whole, gaps of its data and all (`do=`)."""

@@ -31,7 +31,7 @@ from gibbsite.density.model.collect import event_dim_of, run_model, weights_of
 from gibbsite.errors import DataError, OptionError
 from gibbsite.explain.shapes import family_called
 from gibbsite.ground.arguments import shown
-from gibbsite.inputs.table import ANEW
+from gibbsite.inputs.table import ANEW, SET
 
 WAYS = ("impute", "mask", "drop")
 
@@ -151,7 +151,9 @@ class _Missing(Messenger):
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         """What the model goes on with; what was recorded as observed stays."""
         if msg["type"] == "sample" and msg["name"] in self._drawn:
-            msg["value"] = self._drawn.pop(msg["name"])(msg["value"])
+            filled = self._drawn.pop(msg["name"])
+            if SET not in msg["infer"]:
+                msg["value"] = filled(msg["value"])
 
 
 def _weight(msg: Mapping[str, Any], lost: Any, at: tuple[np.ndarray, ...]) -> Any:

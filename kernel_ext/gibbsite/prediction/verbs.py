@@ -100,6 +100,8 @@ def _result(
         except ValueError as problem:
             v = np.shape(held.values[name])
             raise DataError(f"{name!r} has shape {sites[name].shape} there, and {v} is given") from problem
+    if not plan.ask.anew:
+        _check_missing(origin, held)
     needed = [*recipe.known, *recipe.parts]
     missing = [n for n in needed if n not in flat]
     if missing:
@@ -167,6 +169,19 @@ def _result(
         warnings.warn(told_beside, stacklevel=4)
     facts = _facts(origin, asked, plan, arrays, prior, held, (pairs, seed, tuple(rows[:1]), len(rows)))
     return Prediction(arrays, probs, note, facts, known)
+
+
+def _check_missing(origin: Any, held: Held) -> None:
+    """Refuse to condition on elements that are missing in the model's own data."""
+    for name in sorted(held.given & origin.analysis.missing.keys()):
+        gone = origin.analysis.missing[name]
+        known = np.broadcast_to(~np.isnan(np.asarray(held.values[name], float)), gone.shape)
+        if at := np.argwhere(gone & known).tolist():
+            raise ModelError(
+                f"given: {name!r} is missing at {at[0]} in the model's own data, where nothing was observed "
+                "that could be another value: leave nan there, put it into the data and sample again, or ask "
+                "for it as a new row"
+            )
 
 
 def _series(v: np.ndarray, recipe: Any, name: str) -> np.ndarray:

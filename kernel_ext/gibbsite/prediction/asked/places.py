@@ -1,9 +1,9 @@
 """Which elements of the run's sites the elements of a prediction are: by label, or by place where there are
 none.
 
-An element without a label is known by its place as long as what is given for that place is what the run has
-seen:
-the same rows with another covariate are the same rows, and a table of other people is one of other people.
+An element without a label is known by its place where what is given for all places is what the run has seen:
+the same rows with another covariate are the same rows, rows may be appended to them, and a table of other
+people is one of other people, though the first of them has the covariates of the run's first.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_o
 @dataclass(frozen=True)
 class Rows:
     """Arguments that were `before` long and are `now` long: of the new rows the first `same` are the model's
-    own, in their order."""
+    own, in their order: all that there are of either, or none, but for steps of a loop."""
 
     before: int
     now: int
@@ -43,11 +43,17 @@ def rows_of(origin: Any, asked: Asked, outcomes: Mapping[str, str], read: frozen
         whole = old == new and stays and all(_agree(before[n], now[n]) == new for n in given)
         counts = [n for n in names if n in read or n in outcomes] or names
         same = new if whole else min(_agree(before[n], now[n]) for n in counts)
-        empty = all(np.asarray(now[n]).dtype.kind == "f" and np.isnan(now[n]).all() for n in counts)
-        if empty and old != new and not any(s.in_scan for s in origin.density.sites.values()):
-            same = 0  # nothing says that they are the run's first ones; steps of a loop have no other place
+        if not any(s.in_scan for s in origin.density.sites.values()):  # whose steps have no other place
+            empty = all(_is_empty(now[n]) for n in counts)
+            told = [n for n in given if not _is_empty(now[n])]  # fewer covariates may agree by chance
+            if same < min(old, new) or (empty and old != new) or (new < old and not told):
+                same = 0
         out.append(Rows(old, new, same))
     return out
+
+
+def _is_empty(values: Any) -> bool:
+    return np.asarray(values).dtype.kind == "f" and bool(np.isnan(values).all())
 
 
 def _agree(before: Any, now: Any) -> int:

@@ -1,5 +1,6 @@
 """`do=` and `given=`: what is set, as arguments of the model or as values of its sites."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,15 @@ from gibbsite.density.known_elements import sources
 from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import by_name, shown
 from gibbsite.inputs.table import Table
-from gibbsite.prediction.asked.arguments import Asked, check_infinite, in_days, leaves_of, placed, places_of
+from gibbsite.prediction.asked.arguments import (
+    Asked,
+    check_infinite,
+    in_days,
+    leaves_of,
+    outcomes_of,
+    placed,
+    places_of,
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,7 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
     """
     values: dict[str, Any] = {}
     sets: dict[str, set[str]] = {"do": set(), "given": set()}
-    words = []
+    words, outcomes = [], outcomes_of(origin)
     for verb, asks in (("do", by_name("do", do)), ("given", by_name("given", given))):
         for name, value in asks.items():
             told = f"{np.size(value)} values" if np.ndim(value) and np.size(value) > 1 else shown(value)
@@ -48,14 +57,22 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
                 )
             if not sites and not leaves:
                 raise UnknownNameError("site, argument or column", name, _known(origin, asked))
-            if not sites:
+            column = leaves[0] if len(leaves) == 1 else None
+            if not leaves and len(sites) == 1:
+                column = next((leaf for leaf, site in outcomes.items() if site == sites[0]), None)
+            if not sites and column not in outcomes:
                 asked = _set(origin, asked, leaves, value)
                 continue
             if value is None:
                 raise OptionError(f"{verb}: {name!r} at which value? For example {verb}={{{name!r}: 0}}")
+            sites = sites or (outcomes[str(column)],)  # the column is what that site observes
+            if column in outcomes:
+                value = _in_own_numbers(origin, asked, column, value)
             for i, member in enumerate(sites):
                 values[member] = _value(origin, verb, member, value, i, len(sites))
                 sets[verb].add(member)
+            if column in outcomes:  # a model may go on with the column, and not with what the site returns
+                asked = _set_where_known(origin, asked, column, value)
     for name in sets["given"]:
         if name not in current(origin.density).data:
             raise ModelError(
@@ -68,7 +85,7 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
 
 def _leaves(origin: Any, asked: Asked, name: str) -> list[str]:
     """The arrays of an argument, or of all tables' columns, of that name."""
-    found = leaves_of(origin, asked.values)
+    found = {**leaves_of(origin, asked.values), **outcomes_of(origin)}  # a new table may lack outcomes
     table = isinstance(asked.values.get(name), Table)
     if not table and (name in asked.values or name in parameters_of_function(origin.fn)):
         return [name]  # also an argument that stands at its default
@@ -97,24 +114,58 @@ def _set(origin: Any, asked: Asked, leaves: list[str], value: Any) -> Asked:
         raise OptionError(
             f"several tables have that column: {', '.join(leaves)}; give a table by name instead"
         )
-    leaf = leaves[0]
+    return _placed(origin, asked, leaves[0], _in_own_numbers(origin, asked, leaves[0], value), value)
+
+
+def _in_own_numbers(origin: Any, asked: Asked, leaf: str, value: Any) -> Any:
+    """The codes of categories, the days of times. Raises `UnknownNameError` and `DataError`."""
+    labels = asked.labels.get(leaf)
+    if labels is not None:
+        return _codes(f"category of {leaf!r}", value, labels)
+    unit = origin.analysis.known.units.get(leaf)
+    try:
+        return value if unit is None else in_days(unit, value)
+    except (ValueError, TypeError) as problem:
+        raise DataError(f"{leaf!r} holds times, not {shown(value)}") from problem
+
+
+def _codes(what: str, value: Any, labels: Sequence[str]) -> Any:
+    """Of a text, or of several, among which a gap is no number; codes as they are."""
+    if not isinstance(value, str) and np.asarray(value).dtype.kind in "biuf":
+        return value
+    texts = [value] if isinstance(value, str) else list(np.ravel(np.asarray(value, dtype=object)))
+    for text in texts:
+        if not _is_gap(text) and text not in labels:
+            raise UnknownNameError(what, text, labels)
+    codes = np.array([np.nan if _is_gap(t) else labels.index(t) for t in texts])
+    codes = codes if np.isnan(codes).any() else codes.astype(np.int32)
+    return codes[0] if isinstance(value, str) else codes.reshape(np.shape(value))
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
+
+
+def _set_where_known(origin: Any, asked: Asked, leaf: str, value: Any) -> Asked:
+    """The column of a site's data at the site's values, where they go together; as it is where they are
+    gaps."""
+    own = leaves_of(origin, asked.values).get(leaf)
+    if own is None:
+        return asked
+    try:
+        known = np.broadcast_to(np.asarray(value), np.shape(own))
+    except ValueError:
+        return asked
+    if known.dtype.kind == "f" and np.isnan(known).any():
+        known = np.where(np.isnan(known), own, known)
+    return _placed(origin, asked, leaf, known, value)
+
+
+def _placed(origin: Any, asked: Asked, leaf: str, value: Any, told: Any) -> Asked:
     head = leaf.partition("[")[0]
     own = leaves_of(origin, asked.values).get(leaf)
     if own is None:  # a number or another setting of the model's
         return replace(asked, values={**asked.values, head: value})
-    labels = asked.labels.get(leaf)
-    if labels is not None:
-        texts = [value] if isinstance(value, str) else list(np.ravel(value))
-        for text in texts:
-            if text not in labels:
-                raise UnknownNameError(f"category of {leaf!r}", text, labels)
-        codes = np.array([labels.index(t) for t in texts], np.int32)
-        value = codes[0] if isinstance(value, str) else codes
-    unit = origin.analysis.known.units.get(leaf)
-    try:
-        told, value = value, value if unit is None else in_days(unit, value)
-    except (ValueError, TypeError) as problem:
-        raise DataError(f"{leaf!r} holds times, not {shown(value)}") from problem
     if np.asarray(value).dtype.kind not in "biuf":
         raise DataError(f"{leaf!r} holds numbers, not {shown(told)}")
     check_infinite(leaf, value, own)
@@ -132,11 +183,11 @@ def _set(origin: Any, asked: Asked, leaves: list[str], value: Any) -> Asked:
 
 def _value(origin: Any, verb: str, name: str, value: Any, at: int, members: int) -> Any:
     site = origin.sites[name]
-    labels = next((t for n, t in origin.labels.items() if isinstance(value, str) and value in t), None)
     if isinstance(value, str):
-        if labels is None or not site.discrete:
+        of_it = {t.index(value) for t in origin.labels.values() if value in t}
+        if len(of_it) != 1 or not site.discrete:
             raise DataError(f"{verb}: {name!r} takes numbers, not {shown(value)}")
-        value = labels.index(value)
+        value = of_it.pop()
     try:
         array = np.asarray(value)
         array = array[at] if members > 1 and array.ndim and len(array) == members else array
@@ -144,6 +195,10 @@ def _value(origin: Any, verb: str, name: str, value: Any, at: int, members: int)
             raise ValueError("no numbers")
     except ValueError as problem:
         raise DataError(f"{verb}: {name!r} takes numbers, not {shown(value)}") from problem
+    if array.dtype.kind == "f" and np.isinf(array).any():
+        raise DataError(f"{verb}: {name!r} takes finite numbers; nan says that an element is not known")
+    if verb == "do" and np.isnan(np.asarray(array, float)).any():
+        raise DataError(f"do: {name!r} is set to a number everywhere, and nan is none")
     if verb == "do" and site.in_scan and array.ndim:
         raise ModelError(f"do: {name!r} is drawn inside `scan`; it can be set to one number for all steps")
     if site.support is not None:
@@ -151,4 +206,6 @@ def _value(origin: Any, verb: str, name: str, value: Any, at: int, members: int)
         inside = np.asarray(site.support(np.broadcast_to(there, np.shape(there)))) if np.size(there) else True
         if site.element_rank == len(site.shape) and not np.all(inside):
             raise DataError(f"{verb}: {shown(value)} lies outside the support of {name!r} ({site.fn_name})")
-    return array.astype(np.dtype(site.dtype)) if not (array.dtype.kind == "f" and site.discrete) else array
+    if array.dtype.kind == "f" and (site.discrete or np.isnan(array).any()):
+        return array  # the type of data may be that of whole numbers, which has no gaps
+    return array.astype(np.dtype(site.dtype))

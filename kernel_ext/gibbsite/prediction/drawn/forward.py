@@ -15,6 +15,7 @@ from numpyro.primitives import Messenger
 from gibbsite.conditional.draws.gamma import drawn_here
 from gibbsite.density.handlers.scopes import prefix_within
 from gibbsite.density.model.collect import base_distribution, is_factor
+from gibbsite.inputs.table import SET
 from gibbsite.prediction.drawn.asking import DATA, as_long_as, into_loop
 from gibbsite.prediction.drawn.joint import conditional_draw
 
@@ -103,9 +104,12 @@ class Forward(Messenger):
             return
         if name in recipe.fixed or name in recipe.given:
             fn = as_long_as(fn, jnp.shape(self.held[name]))
-            value = jnp.broadcast_to(self.held[name], fn.shape()).astype(_dtype(fn))
-            if name in recipe.given:
-                there = jnp.isfinite(jnp.asarray(value, float))
+            held = jnp.broadcast_to(self.held[name], fn.shape())
+            value = held.astype(_dtype(fn))
+            if name in recipe.fixed:
+                msg["infer"] = {**msg["infer"], SET: True}
+            else:
+                there = ~jnp.isnan(held)  # of the numbers as they came: a missing one is no whole number
                 drawn = fn(rng_key=self._key(name), sample_shape=())
                 value = jnp.where(there, value, drawn)
                 batch = there.all(axis=tuple(range(there.ndim - fn.event_dim, there.ndim)))

@@ -1,0 +1,148 @@
+"""What `do=` and `given=` set: columns and the sites that observe them, gaps, elements left open."""
+
+import gibbsite
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import DataError, GibbsiteError, ModelError
+from scipy import stats
+
+nan = np.nan
+
+
+def by_site(t):
+    a, b = (numpyro.sample(n, dist.Normal(0, 2)) for n in "ab")
+    with numpyro.plate("rows", len(t["y"])):
+        x = numpyro.sample("exposure", dist.Normal(1, 1), obs=t["x"])
+        numpyro.sample("y", dist.Normal(a + b * x, 0.3), obs=t["y"])
+
+
+def by_column(t):
+    a, b = (numpyro.sample(n, dist.Normal(0, 2)) for n in "ab")
+    with numpyro.plate("rows", len(t["y"])):
+        numpyro.sample("exposure", dist.Normal(1, 1), obs=t["x"])
+        numpyro.sample("y", dist.Normal(a + b * t["x"], 0.3), obs=t["y"])
+
+
+def by_category(t):
+    u = numpyro.sample("u", dist.Normal(0, 2).expand([2]))
+    share = numpyro.sample("share", dist.Dirichlet(jnp.ones(2)))
+    with numpyro.plate("rows", len(t["y"])):
+        z = numpyro.sample("exposure", dist.Categorical(share), obs=t["x"])
+        numpyro.sample("y", dist.Normal(u[z], 0.3), obs=t["y"])
+
+
+def data(gaps: bool, names=None) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    x = rng.normal(1, 1, 60) if names is None else rng.integers(0, 2, 60)
+    t = pd.DataFrame({"x": x, "y": 0.5 + 0.7 * x + rng.normal(0, 0.3, 60)})
+    if names is not None:
+        t["x"] = np.asarray(names)[t["x"]]
+    if gaps:
+        t.loc[rng.random(60) < 0.5, "x"] = None
+    return t if names is None else t.astype({"x": "category"})
+
+
+@pytest.mark.parametrize("name", ["x", "exposure"])
+@pytest.mark.parametrize(
+    ("fn", "gaps"),
+    [(by_site, False), (by_site, True), (by_column, False), (by_category, False), (by_category, True)],
+)
+def test_a_column_is_set_wherever_it_is_observed(fn, gaps, name):
+    """Under the column's name and the site's, in all rows, those that were imputed too; whether the model
+    goes on with the column or with what the statement returns."""
+    values = ["no", "yes"] if fn is by_category else [0.0, 1.0]
+    t = data(gaps, values if fn is by_category else None)
+    model = gibbsite.model(fn, t=t, **({"missing": "impute"} if gaps else {}))
+    run = model.sample(draws=60, chains=2, seed=1)
+    found = run.effects(name, values, site="y")
+    low, high = (float(r["mean"]) for _, r in found.to_frame().iterrows())
+    u = run.draws["u"].mean((0, 1)) if fn is by_category else None
+    truth = float(run.draws["b"].mean()) if u is None else float(u[1] - u[0])
+    assert high - low == pytest.approx(truth, rel=1e-3)
+
+
+FAMILIES = {
+    "bernoulli": (lambda m: dist.Bernoulli(logits=m), lambda m: stats.bernoulli(1 / (1 + np.exp(-m))), 1),
+    "poisson": (lambda m: dist.Poisson(jnp.exp(m)), lambda m: stats.poisson(np.exp(m)), 4),
+    "binomial": (lambda m: dist.Binomial(9, logits=m), lambda m: stats.binom(9, 1 / (1 + np.exp(-m))), 8),
+    "categorical": (
+        lambda m: dist.Categorical(logits=jnp.stack([m, 0 * m], -1)),
+        lambda m: stats.bernoulli(1 / (1 + np.exp(m))),
+        1,
+    ),
+    "whole numbers under a normal": (lambda m: dist.Normal(m, 1.0), lambda m: stats.norm(m, 1.0), 1),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_elements_that_are_left_open_say_nothing(name):
+    """The weights are of what is given, by SciPy; what is not is drawn."""
+    family, truth, value = FAMILIES[name]
+
+    def m(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", family(b * x), obs=y)
+
+    x = np.array([0.2, -0.4, 1.0, 0.6])
+    y = np.asarray(family(jnp.asarray(x)).sample(jax.random.key(0))).astype(int)
+    run = gibbsite.model(m, x, y).sample(draws=400, chains=1, seed=1)
+    p = run.predict(given={"y": [nan, nan, value, nan]})
+    own = truth(np.asarray(run.draws["b"]).ravel() * x[2])
+    w = own.pdf(value) if name.endswith("normal") else own.pmf(value)
+    assert f"worth {np.sum(w) ** 2 / np.sum(w**2):.0f}" in p.note
+    drawn = p.draws["y"][0]
+    assert (drawn[:, 2] == value).all()
+    assert all(len(np.unique(drawn[:, i])) > 1 for i in (0, 1, 3))
+    assert np.abs(drawn).max() < 1000
+
+
+def test_what_cannot_be_given():
+    t = data(True)
+    run = gibbsite.model(by_site, t=t, missing="impute").sample(draws=20, chains=1, seed=1)
+    gone = int(np.argmax(t["x"].isna()))
+    x = np.full(60, nan)
+    x[gone] = 1.0
+    with pytest.raises(ModelError, match=rf"missing at \[{gone}\]"):
+        run.predict(given={"x": x})
+    with pytest.raises(GibbsiteError, match="finite"):
+        run.predict(given={"y": np.inf})
+    with pytest.raises(DataError, match="nan is none"):
+        run.predict(do={"x": nan})
+
+
+def test_categories_are_given_by_their_names():
+    t = data(False, ["no", "yes"])
+    run = gibbsite.model(by_category, t=t).sample(draws=150, chains=1, seed=1)
+    new = pd.DataFrame({"y": [nan] * 3})
+    p = run.predict(new, given={"x": ["yes", None, "no"]})
+    z = p.draws["exposure"][0]
+    assert (z[:, 0] == 1).all() and (z[:, 2] == 0).all() and 0 < z[:, 1].mean() < 1
+    with pytest.raises(GibbsiteError, match="maybe"):
+        run.predict(new, given={"x": ["yes", "maybe", "no"]})
+
+
+def unit(t):
+    s = numpyro.sample("s", dist.HalfNormal(1))
+    with numpyro.plate("rows", len(t["x"])):
+        u = numpyro.sample("u", dist.Normal(0, s))
+        numpyro.sample("y", dist.Poisson(jnp.exp(1 + 0.2 * t["x"] + u)), obs=t["y"])
+
+
+@pytest.mark.parametrize("index", [None, ["p9", "p10"]])
+def test_new_rows_with_the_first_rows_covariates_are_new(index):
+    t = pd.DataFrame({"x": [0, 1, 0, 1, 1, 0], "y": [90, 3, 2, 1, 4, 2]})
+    run = gibbsite.model(unit, t=t).sample(draws=60, chains=1, seed=1)
+    p = run.predict(pd.DataFrame({"x": [0, 1]}, index=index))
+    assert "2 new" in p.note
+    assert p.draws["y"][..., 0].mean() < 60
+    known = run.predict(t.head(2))
+    assert known.draws["y"][..., 0].mean() > 60
+    longer = pd.concat([t, pd.DataFrame({"x": [0]})], ignore_index=True)
+    p = run.predict(longer)
+    assert p.draws["y"][..., 0].mean() > 60
+    assert p.draws["y"][..., 6].mean() < 60
