@@ -360,3 +360,47 @@ def test_types_of_numbers_that_no_distribution_takes_are_named():
         gb.model(of_amounts, np.array([1.0 + 1.0j]))
     longer = gb.model(of_amounts, np.array([1.0], np.longdouble)).density
     assert longer.log_joint({"m": 0.5}) == gb.model(of_amounts, np.array([1.0])).density.log_joint({"m": 0.5})
+
+
+def by_town(rows, groups):
+    with numpyro.plate("group", len(groups)):
+        a = numpyro.sample("a", dist.Normal(groups["size"], 1))
+    numpyro.sample("y", dist.Normal(a[rows["town"]], 1), obs=rows["y"])
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [
+        (["A", "B", "C"], None),
+        (["A", "B", "C", "D"], None),
+        (["C", "A", "B"], "is 'A' where it is 0, and row 0 of groups is 'C'"),
+        (["A", "AA", "B", "C"], "is 'B' where it is 1, and row 1 of groups is 'AA'"),
+        ([10, 11, 12], None),
+    ],
+)
+def test_categories_that_are_rows_of_another_table_in_another_order(index, told):
+    rows = pd.DataFrame({"town": list("CABBAC"), "y": np.arange(6.0)})
+    groups = pd.DataFrame({"size": np.arange(float(len(index)))}, index=index)
+    notes = [n for n in gb.model(by_town, rows=rows, groups=groups).notes if "its categories" in n]
+    assert (not notes) if told is None else (told in notes[0])
+    if told is not None:
+        rows["town"] = pd.Categorical(rows["town"], groups.index)  # the way out that the note names
+        model = gb.model(by_town, rows=rows, groups=groups)
+        assert not any("its categories" in n for n in model.notes)
+        assert model.labels["rows['town']"] == tuple(index)
+
+
+def test_a_table_as_a_matrix_has_its_own_columns_in_predictions():
+    def linear(X, y):
+        b = numpyro.sample("b", dist.Normal(0, 5).expand([3]).to_event(1))
+        numpyro.sample("y", dist.Normal(X @ b, 1), obs=y)
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=["one", "two", "three"])
+    run = gb.model(linear, X=X, y=X.to_numpy() @ [1.0, 2.0, 3.0]).sample(draws=50, chains=1)
+    new = pd.DataFrame(np.eye(3), columns=X.columns)
+    p = run.predict(X=new, y=None)
+    mixed = new[["three", "one", "two"]].assign(more=9.0)
+    np.testing.assert_array_equal(run.predict(X=mixed, y=None).draws["y"], p.draws["y"])
+    with pytest.raises(DataError, match=r"lacks X\['two'\], which the model reads; it has 'one', 'three'"):
+        run.predict(X=new[["three", "one"]], y=None)

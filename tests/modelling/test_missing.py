@@ -183,3 +183,18 @@ def test_imputation_under_handlers_of_the_model(what, gone):
     each = each.sum(1) if what == "events" else each
     counted = keep if what == "mask" else weights if what in ("scale", "events") else np.ones(4)
     np.testing.assert_allclose(found, stats.norm.logpdf(0.3) + (counted * each).sum(), rtol=1e-5)
+
+
+def test_dropped_rows_take_their_labels_with_them():
+    def units(d):
+        with numpyro.plate("rows", len(d["y"])):
+            u = numpyro.sample("u", dist.Normal(0, 1))
+            numpyro.sample("y", dist.Normal(u, 1), obs=d["y"])
+
+    d = pd.DataFrame({"y": [1.0, np.nan, 3.0, 4.0]}, index=list("pqrs"))
+    run = gb.model(units, d=d, missing="drop").sample(draws=20, chains=1)
+    assert list(run.predict().to_frame("y").index) == ["p", "r", "s"]
+    assert "u[r]" in run.summary().index
+    assert "3 rows known, 1 new" in run.predict(d).note
+    numbered = gb.model(units, d=d.reset_index(drop=True), missing="drop")
+    assert numbered.labels["index of d"] == ("0", "2", "3")

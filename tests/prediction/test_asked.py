@@ -199,7 +199,7 @@ def test_contrasts_effects_and_decisions(run):
     assert list(frame.index) == ["Ada", "Box", "Cob"]
     np.testing.assert_allclose(frame["mean"], d["c"].mean(), rtol=1e-4)
     np.testing.assert_allclose(c.to_frame(average=True)["mean"], d["c"].mean(), rtol=1e-4)
-    ratio = flat(treated.draws["y"]).mean(1) / flat(not_treated.draws["y"]).mean(1)
+    ratio = flat(treated.expected["y"]).mean(1) / flat(not_treated.expected["y"]).mean(1)
     np.testing.assert_allclose(c.to_frame("risk ratio")["mean"], ratio.mean(), rtol=1e-4)
     assert len(c.to_frame()) == 60
     effects = run.effects("x", [0.0, 2.0])

@@ -423,4 +423,6 @@ def test_codes_below_zero_are_told():
     left_out = gb.model(picks(lambda a, g: jnp.where(g < 0, 0.0, a[g, 0])), np.array([0, 1, -1, 2, 1]), y)
     assert not any("from the end" in note for note in left_out.notes)
     lagged = gb.model(picks(lambda a, g: a[g - 1, 0]), np.array([0, 1, 1, 2, 1]), y)
-    assert lagged.notes == ()
+    assert lagged.notes == (
+        "an index that is computed from 'g' is -1 at [0], and picks from the end of 3 elements there",
+    )

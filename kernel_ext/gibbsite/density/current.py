@@ -68,15 +68,20 @@ def weighted_latents(density: Density) -> tuple[str, ...]:
 def scored_elements(density: Density, name: str) -> np.ndarray:
     """Which elements of an observed site's log density, `[*batch_shape]`, are data: those whose weight is
     not 0 whatever the latents are. Of an event some of whose elements are masked, the others remain."""
-    atom = density.outputs["log_prob"][name]
-    shape = tuple(atom.aval.shape)
+    return element_weights(density, name) != 0
+
+
+def element_weights(density: Density, name: str) -> np.ndarray:
+    """The weights of an observed site's elements, `[*batch_shape]`, as far as no latent enters them; of an
+    event that of which most counts."""
+    shape = tuple(density.outputs["log_prob"][name].aval.shape)
     site = density.sites[name]
-    there = np.ones(site.shape[: site.element_rank], bool)
+    found = np.ones(site.shape[: site.element_rank])
     for weight in density.outputs["weights"].get(name, ()):
         if not _latents(density, weight):
-            there = there & (_value(density, weight) != 0)
-    events = there.ndim - len(site.batch_shape)
-    whole = there.any(axis=tuple(range(there.ndim - events, there.ndim))) if events else there
+            found = found * _value(density, weight)
+    events = found.ndim - len(site.batch_shape)
+    whole = found.max(axis=tuple(range(found.ndim - events, found.ndim))) if events else found
     return np.broadcast_to(whole, shape).copy()
 
 

@@ -81,6 +81,14 @@ class Table:
         columns = dict(columns)
         return Table(self._columns | columns, {n: r for n, r in self._refused.items() if n not in columns})
 
+    def like(self, other: "Table") -> "Table":
+        """Its columns in the order of another's, without those that the other lacks: side by side they are
+        the same matrix."""
+        return Table(
+            {n: self._columns[n] for n in other.columns if n in self._columns},
+            {n: self._refused[n] for n in other.columns if n in self._refused},
+        )
+
     def to_numpy(self) -> Any:
         """All columns side by side, `[row, column]`."""
         return jnp.stack([self[n] for n in self.columns], axis=1)

@@ -196,7 +196,16 @@ def _from_numpy(value: np.ndarray, name: str, known: Known) -> Any:
             return value
     if value.dtype == np.longdouble and np.longdouble is not np.float64:  # which JAX has not
         return value.astype(np.float64)
-    return value
+    return _with_room(value)
+
+
+def _with_room(value: np.ndarray) -> np.ndarray:
+    """Whole numbers of few bits, or without a sign, as others are: in eight bits 200 + 100 is 44, and without
+    a sign 1 - 2 is four thousand millions."""
+    if value.dtype.kind not in "iu" or (value.dtype.kind == "i" and value.dtype.itemsize >= 4):
+        return value
+    fits = value.dtype.itemsize < 4 or not value.size or value.max() <= np.iinfo(np.int32).max
+    return value.astype(np.int32) if fits else value
 
 
 def _from_list(value: list, name: str, known: Known) -> Any:
@@ -269,7 +278,7 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
     if dtype.is_numeric() or dtype == nw.Boolean:
         if column.null_count() and not dtype.is_float():
             column = column.cast(nw.Float64)  # NaN is how a missing number is written
-        return np.asarray(column.to_numpy())
+        return _with_room(np.asarray(column.to_numpy()))
     if dtype in (nw.Categorical, nw.Enum):
         order = [str(v) for v in _categories(column)]
         return codes([None if missing(v) else str(v) for v in column.to_list()], order, name, known)
@@ -317,9 +326,10 @@ def _row_labels(series: Any, name: str, known: Known) -> None:
 
 
 def order_notes(known: Known) -> tuple[str, ...]:
-    """A sentence for arguments whose rows have the same labels in another order: pandas would bring them
-    together by label, and a model takes them as they come."""
+    """A sentence for arguments whose rows, or whose rows and the codes of whose categories, have the same
+    labels in another order: pandas would bring them together by label, and a model takes them by place."""
     rows = {n.removeprefix("index of "): t for n, t in known.labels.items() if n.startswith("index of ")}
+    labelled = dict(rows)
     rows |= {n: tuple(map(str, range(k))) for n, k in known.numbered.items() if rows}
     first: dict[frozenset[str], str] = {}
     notes = []
@@ -330,6 +340,17 @@ def order_notes(known: Known) -> tuple[str, ...]:
                 f"{other} and {name} have the same row labels in another order, and rows are taken as they "
                 f"stand: if they belong together by label, `{name}.loc[{other}.index]` brings them in order"
             )
+    for column, texts in known.labels.items():
+        table = column.partition("[")[0]
+        for name, there in labelled.items():
+            if " of " in column or name == table or not set(texts) <= set(there):
+                continue
+            if wrong := next(((i, t) for i, t in enumerate(texts) if there[i] != t), None):
+                notes.append(
+                    f"{column} is {wrong[1]!r} where it is {wrong[0]}, and row {wrong[0]} of {name} is "
+                    f"{there[wrong[0]]!r}: if its categories are the rows of {name}, number them so, by "
+                    f"`pd.Categorical({column}, {name}.index)`"
+                )
     return tuple(notes)
 
 

@@ -28,7 +28,8 @@ from gibbsite.modelling.forgotten import check_forgotten, unused
 from gibbsite.modelling.missing import checked_way, kept_padding, without_missing
 from gibbsite.validation.check import impossible_values
 from gibbsite.validation.covariates import check_categories, unit_notes
-from gibbsite.validation.data import check_missing, negative_notes
+from gibbsite.validation.data import check_missing
+from gibbsite.validation.indices import negative_notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,7 @@ def analysed(
     fn = with_categories(fn, known.labels)
     gone: Mapping[str, np.ndarray] = {}
     if (missing := checked_way(missing)) is not None:
-        fn, args, named, gone = without_missing(fn, args, named, missing, known.labels)
+        fn, args, named, gone = without_missing(fn, args, named, missing, known)
     sampled, density = _traced(fn, called, args, named)
     failed = notes_in(density.cache)
 

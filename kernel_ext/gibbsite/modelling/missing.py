@@ -6,7 +6,7 @@ Rubin 2002, ch. 10), so that what the model computes from it sees its value, and
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -32,6 +32,7 @@ from gibbsite.errors import DataError, OptionError
 from gibbsite.explain.shapes import family_called
 from gibbsite.ground.arguments import shown
 from gibbsite.inputs.table import ANEW, SET
+from gibbsite.inputs.tables import Known
 
 WAYS = ("impute", "mask", "drop")
 
@@ -46,16 +47,16 @@ def checked_way(way: str | None) -> str | None:
 
 
 def without_missing(
-    fn: Callable, args: tuple, kwargs: dict, way: str, labels: Collection[str] = ()
+    fn: Callable, args: tuple, kwargs: dict, way: str, known: Known
 ) -> tuple[Callable, tuple, dict, dict[str, np.ndarray]]:
-    """The model with its missing observations dealt with, its arguments, of which those in `labels` hold
-    codes of categories, and which elements of which sites are missing.
+    """The model with its missing observations dealt with, its arguments, and which elements of which sites
+    are missing. What is `known` of rows loses those that are dropped.
 
     Raises `DataError` where the way does not fit: part of an event that is drawn as a whole, a distribution
     that cannot be cut into elements, rows that no argument has.
     """
     if way == "drop":
-        return fn, *_complete(fn, split_arguments(args, kwargs, parameters_of_function(fn)), labels), {}
+        return fn, *_complete(fn, split_arguments(args, kwargs, parameters_of_function(fn)), known), {}
     found = _missing_elements(fn, args, kwargs)
     if not found:
         return fn, args, kwargs, {}
@@ -228,10 +229,10 @@ def _picked(value: Any, at: tuple[np.ndarray, ...], events: int) -> Any:
     ]
 
 
-def _complete(fn: Callable, arguments: Arguments, labels: Collection[str]) -> tuple[tuple, dict]:
+def _complete(fn: Callable, arguments: Arguments, known: Known) -> tuple[tuple, dict]:
     """The arguments without the rows in which an observation is missing, or a covariate of the same length
     that the model reads."""
-    coded = [n in labels and np.asarray(a).dtype.kind == "f" for n, a in _named(arguments)]
+    coded = [n in known.labels and np.asarray(a).dtype.kind == "f" for n, a in _named(arguments)]
     # a category that is missing is no index, and to find what the model reads it has to run
     whole = [jnp.nan_to_num(a).astype(int) if c else a for c, a in zip(coded, arguments.arrays, strict=True)]
     given_args, given_kwargs = arguments.rebuild(whole)
@@ -256,6 +257,13 @@ def _complete(fn: Callable, arguments: Arguments, labels: Collection[str]) -> tu
         if array.ndim and len(array) in rows:
             array = array[~rows[len(array)]]
             arrays[i] = array.astype(np.int32) if coded[i] and not np.isnan(array).any() else array
+    for name, count in known.numbered.items():
+        if count in rows and rows[count].any():
+            known.labels[f"index of {name}"] = tuple(map(str, range(count)))
+    for name, texts in known.labels.items():
+        if name.startswith("index of ") and len(texts) in rows:
+            lost = rows[len(texts)]
+            known.labels[name] = tuple(t for t, gone in zip(texts, lost, strict=True) if not gone)
     return arguments.rebuild(arrays)
 
 

@@ -27,7 +27,14 @@ nw, pd, xr, results = (
 
 # of what is no data class, its constructor's arguments by the attributes that they become
 _MADE_OF: dict[type, dict[str, str]] = {
-    Prediction: {"draws": "_draws", "probs": "_probs", "note": "note", "facts": "facts", "known": "_known"},
+    Prediction: {
+        "draws": "_draws",
+        "probs": "_probs",
+        "note": "note",
+        "facts": "facts",
+        "known": "_known",
+        "expected": "means",
+    },
     Contrast: {n: n for n in ("a", "b", "site")},
     Effects: {n: n for n in ("name", "values", "predictions", "site")},
     Decision: {n: n for n in ("draws", "text", "source")},

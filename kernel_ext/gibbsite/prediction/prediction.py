@@ -1,7 +1,8 @@
 """What a model says of data that nobody has seen: draws, a table, a picture, a line on what it rests on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -59,7 +60,9 @@ class Prediction(Shown):
         note: str,
         facts: Facts,
         known: Mapping[str, np.ndarray] | None = None,
+        expected: Callable[[], Mapping[str, np.ndarray]] | Mapping[str, np.ndarray] | None = None,
     ):
+        self._expected = expected or {}
         self._draws, self._probs, self.note, self.facts = dict(draws), dict(probs), note, facts
         self._known, self._derived = dict(known or {}), Derived()
 
@@ -67,6 +70,23 @@ class Prediction(Shown):
     def draws(self) -> Mapping[str, np.ndarray]:
         """`[chain, draw, *shape]` by site."""
         return MappingProxyType(Named("site of the prediction", self._draws))
+
+    @cached_property
+    def expected(self) -> Mapping[str, np.ndarray]:
+        """What data are expected to be at every draw, given their parents there, `[chain, draw, *shape]` by
+        site: the mean of their distribution, without its noise (what other packages call the expectation of
+        the posterior predictive). What is drawn, of a site whose distribution tells of no mean: categories,
+        processes given their own past, data in a loop. Raises `ResourceError` for what memory does not hold.
+        """
+        found = self._expected() if callable(self._expected) else self._expected
+        found = {n: found.get(n, self._draws[n]) for n in self.outcomes}
+        found = {n: v if np.isfinite(v).all() else self._draws[n] for n, v in found.items()}
+        return MappingProxyType(Named("outcome of the prediction", found))
+
+    @property
+    def means(self) -> Mapping[str, np.ndarray]:
+        """Of `expected` what is not as drawn."""
+        return {n: v for n, v in self.expected.items() if v is not self._draws[n]}
 
     @property
     def probs(self) -> Mapping[str, np.ndarray]:
@@ -84,13 +104,14 @@ class Prediction(Shown):
         """The sites of data."""
         return self.facts.outcomes
 
-    def to_frame(self, site: str | None = None, *, prob: float | None = None) -> Any:
+    def to_frame(self, site: str | None = None, *, prob: float | None = None, expected: bool = False) -> Any:
         """Mean, standard deviation and interval of every element of the data, or of `site` (or a quantity of
         `derive`): a table with the rows, and the index, of the table that was given; polars for polars.
 
-        `prob` is the share in the interval; without it that of all views. Raises `UnknownNameError`.
+        With `expected`, of what data are expected to be, without their own noise (see `expected`). `prob` is
+        the share in the interval; without it that of all views. Raises `UnknownNameError`.
         """
-        values = {**self._draws, **self.derived_values()}
+        values = dict(self.expected) if expected else {**self._draws, **self.derived_values()}
         names = self.outcomes if site is None else (site,)
         for name in names:
             if a_name("site", name, values) not in values:

@@ -135,12 +135,8 @@ def _result(
     ask = replace(ask, recipe=replace(recipe, series=frozenset(n for n in recipe.series if n in one)))
     each = bytes_per_draw(ask, one, held.values)
     count, words = thinned(leading, wanted, each, MOST_BYTES if folder is None else sys.maxsize)
-    if folder is None and (needed := each * count * leading[0]) > _FILLED * available_memory():
-        raise ResourceError(
-            f"{count} draws of {leading[0]} chains take {readable(needed)}, and "
-            f"{readable(available_memory())} are free: ask for fewer by draws=, or write them to files "
-            "by to='a folder'"
-        )
+    if folder is None:
+        _check_memory(each, count, leading[0])
     room = None if folder is None else in_files(folder)
     at = np.linspace(0, leading[1] - 1, count).round().astype(int) if not prior else np.arange(count)
     rows = (np.arange(leading[0])[:, None] * leading[1] + at).ravel()
@@ -156,19 +152,30 @@ def _result(
     if gaps is not None:
         of_data = {n: arrays[n] for n in plan.data if n in arrays}
         _check_numbers(of_data, doubted if np.isnan(found.weights).any() else frozenset(), gaps, plan)
-    worth = None
+    order = worth = None
     if held.given:
-        arrays, known, worth = _resampled(arrays, known, found.weights, seed)
+        order, worth = _resampled(found.weights, seed)
+    arrays, known = _taken(arrays, order), _taken(known, order)
     arrays = {n: _cut(v, n, plan, origin) for n, v in arrays.items()}
     probs = {n: _cut(v[None, None], n, plan, origin)[0, 0] for n, v in found.probs.items()}
     if worth is not None:
         probs = {}
     arrays = _grouped(arrays, known, plan)
+
+    def expected() -> dict[str, np.ndarray]:
+        of_data = tuple(n for n in ask.sites if n in plan.data)
+        _check_memory(each, count, leading[0])
+        means = replace(ask, sites=of_data, recipe=replace(recipe, expected=frozenset(of_data)))
+        now = drawn(means, keys, values, held.values, kept, each).values
+        now = _taken({n: v.reshape(*shape, *v.shape[1:]) for n, v in now.items()}, order)
+        now = {n: _cut(v, n, plan, origin) for n, v in now.items()}
+        return _grouped(now, known, plan)
+
     note = told(origin, asked, held, plan, prior, worth, words)
     for told_beside in plan.company:
         warnings.warn(told_beside, stacklevel=4)
     facts = _facts(origin, asked, plan, arrays, prior, held, (pairs, seed, tuple(rows[:1]), len(rows)))
-    return Prediction(arrays, probs, note, facts, known)
+    return Prediction(arrays, probs, note, facts, known, expected)
 
 
 def _check_missing(origin: Any, held: Held) -> None:
@@ -182,6 +189,14 @@ def _check_missing(origin: Any, held: Held) -> None:
                 "that could be another value: leave nan there, put it into the data and sample again, or ask "
                 "for it as a new row"
             )
+
+
+def _check_memory(each: int, count: int, chains: int) -> None:
+    if (needed := each * count * chains) > _FILLED * available_memory():
+        raise ResourceError(
+            f"{count} draws of {chains} chains take {readable(needed)}, and {readable(available_memory())} "
+            "are free: ask for fewer by draws=, or write them to files by to='a folder'"
+        )
 
 
 def _series(v: np.ndarray, recipe: Any, name: str) -> np.ndarray:
@@ -215,12 +230,9 @@ def _grouped(
     return arrays
 
 
-def _resampled(
-    arrays: dict[str, np.ndarray], known: dict[str, np.ndarray], weights: np.ndarray, seed: int
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], float]:
-    """Draws in proportion to the likelihood of what is given (likelihood weighting, Fung and Chang 1990;
-    drawn
-    systematically, Kitagawa 1996), and how many draws they are worth (Kong 1992)."""
+def _resampled(weights: np.ndarray, seed: int) -> tuple[np.ndarray, float]:
+    """Which draws to take in proportion to the likelihood of what is given (likelihood weighting, Fung and
+    Chang 1990; drawn systematically, Kitagawa 1996), and how many draws they are worth (Kong 1992)."""
     if not np.isfinite(weights).any():
         raise DataError("what is given is impossible at every draw: its likelihood is 0")
     w = np.exp(weights - weights.max())
@@ -234,12 +246,15 @@ def _resampled(
         )
     n = len(w)
     at = (np.random.default_rng(seed).random() + np.arange(n)) / n
-    order = np.random.default_rng(seed + 1).permutation(np.minimum(np.searchsorted(np.cumsum(w), at), n - 1))
+    places = np.minimum(np.searchsorted(np.cumsum(w), at), n - 1)
+    return np.random.default_rng(seed + 1).permutation(places), worth
 
-    def taken(v: np.ndarray) -> np.ndarray:
-        return v.reshape(n, *v.shape[2:])[order].reshape(v.shape)
 
-    return {k: taken(v) for k, v in arrays.items()}, {k: taken(v) for k, v in known.items()}, worth
+def _taken(arrays: Mapping[str, np.ndarray], order: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Draws `[chain, draw, ...]` in another order, or as they are."""
+    if order is None:
+        return dict(arrays)
+    return {n: v.reshape(len(order), *v.shape[2:])[order].reshape(v.shape) for n, v in arrays.items()}
 
 
 def _gaps(origin: Any, asked: Asked) -> list[str]:

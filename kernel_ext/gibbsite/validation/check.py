@@ -18,9 +18,11 @@ from gibbsite.validation.covariates import (
     intercept_notes,
     scaling_notes,
 )
-from gibbsite.validation.data import check_indices, check_support, unread_notes
+from gibbsite.validation.data import check_support, unread_notes
 from gibbsite.validation.draws import Impossible, fails_somewhere, impossible_at, impossible_on_draws
+from gibbsite.validation.indices import check_indices
 from gibbsite.validation.limits import kind_of, outside, undecided
+from gibbsite.validation.whole_numbers import check_whole_numbers
 from gibbsite.validation.words import family, told_counts, told_parameter
 
 # Parameters of distributions that cannot be: tested where they are known, and else on draws from the prior.
@@ -72,9 +74,11 @@ _CLAMPED = ("Bernoulli", "Binomial", "Geometric")
 def impossible_values(fn: Callable, density: Density, labels: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Refuse what cannot be about the values of a model, and return notes of what merely hurts.
 
-    Raises `DataError` for observations outside their support, indices beyond an axis and NaN in covariates,
-    `ModelError` for parameters that do not meet their constraints: with line, site, argument and value.
+    Raises `DataError` for whole numbers that wrap around, observations outside their support, indices
+    beyond an axis and NaN in covariates, `ModelError` for parameters that do not meet their constraints: with
+    line, site, argument and value.
     """
+    check_whole_numbers(density)
     check_support(density)
     check_indices(density)
     check_covariates(density)

@@ -18,10 +18,15 @@ _NEVER_ZERO = ("Gamma", "LogNormal", "Exponential", "Weibull", "Beta", "InverseG
 
 def at_line(site: Site) -> str:
     """` (line 4: the statement)`, where the line is known."""
-    if site.line is None:
+    return at_place(site.line)
+
+
+def at_place(place: Any) -> str:
+    """The same of a file's line."""
+    if place is None:
         return ""
-    text = line_at(*site.line).text
-    return f" (line {site.line[1]}{f': `{text}`' if text else ''})"
+    text = line_at(*place).text
+    return f" (line {place[1]}{f': `{text}`' if text else ''})"
 
 
 def family(site: Site) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from gibbsite.density.current import scored_elements
+from gibbsite.density.current import element_weights, scored_elements
 from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
 from gibbsite.diagnostics.predictive.predict import log_likelihood
@@ -80,10 +80,10 @@ def given_all(run: Any, elpd: Any) -> Any:
     return _loo(_columns(values, scored(run)), elpd.reff)
 
 
-def _data(run: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The data that are scored, one after another in the order of `elpd_i`, events as they are; and of how
-    many numbers each is."""
-    found: list[np.ndarray] = [np.zeros(0)]
+def _data(run: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The data that are scored, one after another in the order of `elpd_i`, events as they are; of how many
+    numbers each is, and what it weighs."""
+    found, weights = [np.zeros(0)], [np.zeros(0)]
     sizes: list[int] = []
     for name, there in scored(run).items():
         value = np.asarray(run.plan.observed[name], float)
@@ -92,8 +92,9 @@ def _data(run: Any) -> tuple[np.ndarray, np.ndarray]:
         value = np.broadcast_to(value, (*np.broadcast_shapes(batch, there.shape), *value.shape[len(batch) :]))
         of_site = value[there]
         found.append(of_site.ravel())
+        weights.append(element_weights(run.model.density, name)[there])
         sizes += [int(np.prod(of_site.shape[1:], dtype=int))] * len(of_site)
-    return np.concatenate(found), np.array(sizes, int)
+    return np.concatenate(found), np.array(sizes, int), np.concatenate(weights)
 
 
 def scored(run: Any) -> dict[str, np.ndarray]:

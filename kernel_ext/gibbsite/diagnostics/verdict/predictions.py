@@ -106,11 +106,14 @@ def _lower(problem: GibbsiteError) -> str:
 def other_data(first: Any, second: Any) -> str | None:
     """How the data of two runs differ, in words; None where they are the same, whatever their sites are
     called."""
-    (a, of_a), (b, of_b) = (run.elpd().data for run in (first, second))
+    (a, of_a, weight_a), (b, of_b, weight_b) = (run.elpd().data for run in (first, second))
     if len(of_a) != len(of_b):
         return f"{len(of_a)} and {len(of_b)} of them"
     if not np.array_equal(of_a, of_b):
         return "they are vectors of other lengths"
     which = np.repeat(np.arange(len(of_a)), of_a)
     off = np.unique(which[~np.isclose(a, b, rtol=1e-6, atol=0)])
-    return None if not len(off) else f"{len(off)} of {len(of_a)} have other values"
+    if len(off):
+        return f"{len(off)} of {len(of_a)} have other values"
+    weighed = int((~np.isclose(weight_a, weight_b, rtol=1e-6)).sum())
+    return f"{weighed} of {len(of_a)} have other weights" if weighed else None

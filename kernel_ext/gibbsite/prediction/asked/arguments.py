@@ -10,6 +10,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from gibbsite.density import Density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import current
 from gibbsite.density.known_elements import sources
@@ -91,6 +92,12 @@ def placed(value: Any, path: Sequence[Any], array: Any) -> Any:
     return {**value, key: placed(value.get(key, {}), rest, array)}
 
 
+def read_leaves(density: Density) -> frozenset[str]:
+    """The leaves that the model computes with."""
+    pairs = zip(density.arguments.names, density.data_vars, strict=True)
+    return frozenset(n for n, v in pairs if v in density.read)
+
+
 def outcomes_of(origin: Any) -> dict[str, str]:
     """The leaves that are an observed site's values, with that site."""
     density = origin.density
@@ -137,9 +144,17 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
                 f"{name!r} is a table in the model; give a table, not {shown(value)} (of pandas one row is "
                 "frame.iloc[[0]])"
             )
-        made = _arrays(origin, bound.get(name), value, name, known)
+        made, was = _arrays(origin, bound.get(name), value, name, known), bound.get(name)
+        if isinstance(made, Table) and isinstance(was, Table):
+            made = made.like(was)
         leaves = _leaves(made, name)
         own = {n for n in before if _head(n) == name}
+        needed = (own - leaves.keys()) & read_leaves(origin.density) - outcomes_of(origin).keys()
+        if needed and isinstance(made, Table):
+            raise DataError(
+                f"the new table lacks {', '.join(sorted(needed))}, which the model reads; it has "
+                f"{', '.join(map(repr, made.columns))}"
+            ).at(None, "unknown-column")
         if name in own and name not in leaves:  # an array in the model, and no array now
             raise DataError(
                 f"{name!r} is an array in the model, and {shown(value)} is none; do={{{name!r}: …}} sets it "

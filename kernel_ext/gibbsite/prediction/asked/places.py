@@ -15,7 +15,7 @@ import numpy as np
 from gibbsite.density import Density, Site
 from gibbsite.errors import DataError
 from gibbsite.inputs.tables import Labels, plate_labels
-from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
+from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of, read_leaves
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,6 @@ def grown_plates(origin: Any, asked: Asked) -> dict[str, int]:
             )
         sizes |= {p: len(texts) for p in plates}
     return sizes
-
-
-def read_leaves(density: Density) -> frozenset[str]:
-    """The leaves that the model computes with."""
-    pairs = zip(density.arguments.names, density.data_vars, strict=True)
-    return frozenset(n for n, v in pairs if v in density.read)
 
 
 class Places:

@@ -24,8 +24,9 @@ from gibbsite.prediction.asked.arguments import (
     outcomes_of,
     placed,
     places_of,
+    read_leaves,
 )
-from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, read_leaves, rows_of
+from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, rows_of
 from gibbsite.prediction.asked.row_by_row import check_numbered, company
 from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
@@ -34,7 +35,8 @@ from gibbsite.prediction.drawn.program import Ask
 from gibbsite.printing.statements.statement import distribution_text
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.maps.access import Whole
-from gibbsite.validation.data import check_indices, negative_notes
+from gibbsite.validation.indices import check_indices, negative_notes
+from gibbsite.validation.whole_numbers import check_whole_numbers
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
             f"need {'it' if len(check) == 1 else 'them'}; or have the model go on with what `sample` "
             "returns, which is the datum where there is one"
         )
+    check_whole_numbers(density)
     check_indices(density)
     if negative := [told for told in negative_notes(density) if told not in negative_notes(origin.density)]:
         raise DataError(negative[0])

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import MaskedDistribution
+from numpyro.distributions import CategoricalLogits, CategoricalProbs, MaskedDistribution
 from numpyro.primitives import Messenger
 
 from gibbsite.conditional.draws.gamma import drawn_here
@@ -50,8 +50,9 @@ class Recipe:
     first steps. `fixed` are set (`do`), `given` held at values with their likelihood noted; of data in
     `stays` the model goes on with what was given, and `seen` are data drawn as a whole whose first elements
     condition the others. `doubted` are discrete data that may have no distribution: whole numbers are drawn
-    of parameters that are no numbers, too, and the weight says it. `widest` is the longest support whose
-    probabilities are told.
+    of parameters that are no numbers, too, and the weight says it. Of the sites `expected` the mean of
+    their distribution is noted instead of what is drawn, with which the model goes on. `widest` is the
+    longest support whose probabilities are told.
     """
 
     known: frozenset[str] = frozenset()
@@ -62,6 +63,7 @@ class Recipe:
     stays: frozenset[str] = frozenset()
     seen: Mapping[str, np.ndarray] = field(default_factory=dict)
     doubted: frozenset[str] = frozenset()
+    expected: frozenset[str] = frozenset()
     widest: int = 50
 
 
@@ -75,6 +77,7 @@ class Forward(Messenger):
         self.recipe, self.key, self.values, self.held = recipe, key, values, held
         self.out: dict[str, Any] = {}
         self.probs: dict[str, Any] = {}
+        self._means: dict[str, Any] = {}
         self.weight: Any = jnp.zeros(())
         self._loops = 0
 
@@ -112,6 +115,8 @@ class Forward(Messenger):
                 there = ~jnp.isnan(held)  # of the numbers as they came: a missing one is no whole number
                 drawn = fn(rng_key=self._key(name), sample_shape=())
                 value = jnp.where(there, value, drawn)
+                if name in recipe.expected and (mean := _mean(fn, jnp.shape(value))) is not None:
+                    self._means[name] = jnp.where(there, held, mean)
                 batch = there.all(axis=tuple(range(there.ndim - fn.event_dim, there.ndim)))
                 self.weight += jnp.sum(jnp.where(batch, fn.log_prob(value), 0.0))
             msg["value"] = value
@@ -138,6 +143,8 @@ class Forward(Messenger):
             msg["value"] = drawn
             return
         value = fn(rng_key=key, sample_shape=sample_shape)
+        if name in recipe.expected and (mean := _mean(fn, jnp.shape(value))) is not None:
+            self._means[name] = mean
         if part is not None:
             value = jnp.where(part.known, part.picked(self.values[name]), value)
         if name in recipe.doubted:
@@ -164,7 +171,7 @@ class Forward(Messenger):
         """Note what was drawn; the model may go on with what was given instead."""
         if msg["type"] not in ("sample", "deterministic") or is_factor(msg.get("fn")):
             return
-        self.out[msg["name"]] = msg["value"]
+        self.out[msg["name"]] = self._means.get(msg["name"], msg["value"])
         if msg["type"] == "sample" and not msg.get("_control_flow_done"):
             go_on(msg, self.recipe)
 
@@ -183,6 +190,17 @@ def go_on(msg: dict[str, Any], recipe: Recipe, prefix: str = "") -> None:
     else:
         filled = given
     msg["value"] = filled.astype(jnp.result_type(msg["value"]))
+
+
+def _mean(fn: Any, shape: tuple[int, ...]) -> Any:
+    """A distribution's mean, of the shape of what is drawn; None where it tells of none, as of categories."""
+    base = base_distribution(fn)
+    if not fn.event_dim and isinstance(base, CategoricalProbs | CategoricalLogits):
+        return None
+    try:
+        return jnp.broadcast_to(fn.mean, shape).astype(float)
+    except (NotImplementedError, AttributeError, ValueError, TypeError):
+        return None
 
 
 def _of_no_numbers(fn: Any) -> Any:

@@ -74,7 +74,8 @@ def signature(ask: Ask, values: Mapping[str, Any], held: Mapping[str, Any]) -> t
     recipe = ask.recipe
     parts = [(n, tuple(a.tobytes() for a in p.axes), p.joint) for n, p in sorted(recipe.parts.items())]
     seen = [(n, known.tobytes()) for n, known in sorted(recipe.seen.items())]
-    sets = (recipe.known, recipe.series, recipe.fixed, recipe.given, recipe.stays, recipe.doubted, ask.data)
+    sets = (recipe.known, recipe.series, recipe.fixed, recipe.given, recipe.stays, recipe.doubted)
+    sets = (*sets, recipe.expected, ask.data)
     return (
         str(shaped), str(holds), str(arrays), str(parts), str(seen), str([sorted(s) for s in sets]),
         ask.anew, ask.sites, str(sorted(ask.sizes.items())), ask.arguments.compiled_in,

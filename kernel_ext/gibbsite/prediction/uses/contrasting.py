@@ -17,14 +17,16 @@ KINDS = ("difference", "ratio", "risk ratio")
 
 class Contrast(Shown):
     """Of `a` against `b`, draw by draw, at `site`: `difference` and `ratio` per row `[chain, draw, *shape]`,
-    and `risk_ratio` `[chain, draw]`, the ratio of the averages over rows."""
+    and `risk_ratio` `[chain, draw]`, the ratio of the averages over rows. Of data they are those of what is
+    expected at the draw, without the outcomes' own noise."""
 
     def __init__(self, a: Prediction, b: Prediction, site: str):
         self.a, self.b, self.site = a, b, site
 
     @property
     def _both(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.a.draws[self.site].astype(float), self.b.draws[self.site].astype(float)
+        both = [p.expected if self.site in p.outcomes else p.draws for p in (self.a, self.b)]
+        return both[0][self.site].astype(float), both[1][self.site].astype(float)
 
     @property
     def difference(self) -> np.ndarray:

@@ -20,8 +20,8 @@ _FEW = 8  # values that are all looked at
 
 
 class Effects(Shown):
-    """The average outcome over rows at each of `values` of `name`: `draws` `[chain, draw, value]`, the
-    `predictions` they are of, and `slope`, its change per unit."""
+    """The outcome that is expected at each of `values` of `name`, averaged over rows: `draws` `[chain, draw,
+    value]`, the `predictions` they are of, and `slope`, its change per unit."""
 
     def __init__(self, name: str, values: list[Any], predictions: list[Prediction], site: str):
         self.name, self.values, self.predictions, self.site = name, values, predictions, site
@@ -32,7 +32,7 @@ class Effects(Shown):
         return self._over(slice(None))
 
     def _over(self, rows: Any) -> np.ndarray:
-        whole = [p.draws[self.site] for p in self.predictions]
+        whole = [(p.expected if self.site in p.outcomes else p.draws)[self.site] for p in self.predictions]
         some = [v[:, :, rows] if v.ndim > 2 else v for v in whole]  # of one number there are no rows
         return np.stack([v.reshape(*v.shape[:2], -1).mean(axis=2) for v in some], axis=2)
 

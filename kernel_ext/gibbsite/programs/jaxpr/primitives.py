@@ -96,6 +96,10 @@ LAPACK = (DECOMPOSES | SOLVES) | _names(
 """By LAPACK's kernels on CPUs."""
 
 
+GROWS = (ADDS | SUBTRACTS | MULTIPLIES | TOTALS | PRODUCTS | CONTRACTS) | _names(
+    "square integer_pow pow cumsum cumprod"
+)
+"""Of whole numbers larger ones, which may wrap around."""
 TAKEN_APART = (
     REARRANGES | SPREADS | PASSES | CONVERTS | JOINS | ADDS | SUBTRACTS | NEGATES | SELECTS | TOTALS
 ) | (MULTIPLIES | DIVIDES | CONTRACTS)

@@ -1,0 +1,87 @@
+"""What is expected of data at a draw, beside the formula; contrasts and effects are of it."""
+
+import gibbsite as gb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import ResourceError
+from gibbsite.prediction import verbs
+
+X = np.array([0.3, -0.5, 1.2, 0.8, -1.0, 0.1])
+
+
+def link(m):
+    return 1 / (1 + np.exp(-m))
+
+
+FAMILIES = {
+    "bernoulli": (lambda m: dist.Bernoulli(logits=m), link),
+    "binomial": (lambda m: dist.Binomial(7, logits=m), lambda m: 7 * link(m)),
+    "poisson": (lambda m: dist.Poisson(jnp.exp(m)), np.exp),
+    "negative binomial": (lambda m: dist.NegativeBinomial2(jnp.exp(m), 2.0), np.exp),
+    "zeros": (lambda m: dist.ZeroInflatedPoisson(0.3, jnp.exp(m)), lambda m: 0.7 * np.exp(m)),
+    "normal": (lambda m: dist.Normal(m, 2.0), lambda m: m),
+    "gamma": (lambda m: dist.Gamma(3.0, 3.0 / jnp.exp(m)), np.exp),
+    "lognormal": (lambda m: dist.LogNormal(m, 0.5), lambda m: np.exp(m + 0.125)),
+    "mixture": (
+        lambda m: dist.MixtureSameFamily(
+            dist.Categorical(jnp.array([0.2, 0.8])), dist.Normal(jnp.stack([m, -m], -1), 1.0)
+        ),
+        lambda m: 0.2 * m - 0.8 * m,
+    ),
+}
+
+
+def ran(family, **options):
+    def m(t):
+        a = numpyro.sample("a", dist.Normal(0, 0.5))
+        b = numpyro.sample("b", dist.Normal(0, 0.5))
+        with numpyro.plate("rows", len(t["x"])):
+            numpyro.sample("y", family(a + b * t["x"]), obs=t["y"])
+
+    t = pd.DataFrame({"x": X, "y": np.asarray(family(jnp.asarray(X)).sample(jax.random.key(1)))})
+    return gb.model(m, t=t).sample(draws=100, chains=2, seed=1, **options)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_it_is_the_mean_at_every_draw(name):
+    family, mean = FAMILIES[name]
+    run = ran(family)
+    a, b = (np.asarray(run.draws[n])[..., None] for n in "ab")
+    p = run.predict()
+    np.testing.assert_allclose(p.expected["y"], mean(a + b * X), rtol=2e-4, atol=1e-5)
+    assert not np.allclose(p.draws["y"], p.expected["y"])
+    np.testing.assert_allclose(p.to_frame(expected=True)["mean"], p.expected["y"].mean((0, 1)), rtol=1e-5)
+    c = gb.contrast(run.predict(do={"x": 1.0}), run.predict(do={"x": 0.0}))
+    exact = (mean(a + b) - mean(a + 0 * b))[..., 0]
+    np.testing.assert_allclose(c.difference.mean(-1), exact, rtol=2e-4, atol=1e-5)
+    e = run.effects("x", [0.0, 1.0])
+    np.testing.assert_allclose(e.slope, exact, rtol=2e-4, atol=1e-5)
+    frame = c.to_frame(average=True)
+    assert frame["sd"].iloc[0] == pytest.approx(exact.std(), rel=0.01)
+
+
+def test_what_has_no_mean_is_as_drawn():
+    p = ran(lambda m: dist.Cauchy(m, 1.0)).predict()
+    np.testing.assert_array_equal(p.expected["y"], p.draws["y"])
+    p = ran(lambda m: dist.Categorical(logits=jnp.stack([m, 0 * m, -m], -1))).predict()
+    np.testing.assert_array_equal(p.expected["y"], p.draws["y"])
+
+
+def test_what_is_given_comes_with_the_same_draws():
+    run = ran(FAMILIES["poisson"][0])
+    p = run.predict(given={"y": [2, np.nan, np.nan, np.nan, np.nan, np.nan]})
+    a, b = (p.derive(f"{n} + 0").values[..., None] for n in "ab")
+    np.testing.assert_allclose(p.expected["y"][..., 1:], np.exp(a + b * X)[..., 1:], rtol=1e-4)
+    assert (p.expected["y"][..., 0] == 2).all()
+
+
+def test_memory_is_asked_before(monkeypatch):
+    p = ran(FAMILIES["normal"][0]).predict()
+    monkeypatch.setattr(verbs, "available_memory", lambda: 10)
+    with pytest.raises(ResourceError, match="fewer by draws="):
+        _ = p.expected

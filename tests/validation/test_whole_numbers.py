@@ -1,0 +1,85 @@
+"""Whole numbers of the data in what a model computes of them: as large as they are, or refused."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import DataError
+
+USES = {
+    "square": lambda x: x**2,
+    "cube": lambda x: x**3,
+    "jnp.square": jnp.square,
+    "product": lambda x: x * x,
+    "sum": lambda x: x / (1000 * x).sum(),
+    "running sum": lambda x: jnp.cumsum(1000 * x),
+    "running sum from the end": lambda x: jnp.cumsum((1000 * x)[::-1])[::-1],
+    "all times all": lambda x: x @ x,
+    "a difference": lambda x: x - x.max(),
+    "product of all": lambda x: jnp.prod(x),
+    "a power": lambda x: jnp.power(x, 2),
+    "mean": lambda x: x.mean(),
+    "decimal": lambda x: (1.0 * x) ** 2,
+}
+
+
+def model(use):
+    def m(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(0, 1) if use is None else dist.Normal(b + 1e-9 * use(x), 1), obs=y)
+
+    return m
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("use", USES)
+def test_they_are_as_large_as_they_are_or_refused(use, dtype):
+    """The statement's mean beside that of the same decimal numbers."""
+    most = min(90_000, int(np.iinfo(dtype).max))
+    x = np.linspace(1, most, 40).astype(dtype)
+    y = np.zeros(40)
+    exact = np.asarray(USES[use](x.astype(float)), float)
+    try:
+        found = gb.model(model(USES[use]), x=pd.Series(x), y=y).density
+    except DataError as told:
+        assert "make them decimal numbers" in str(told)
+        inner = {"sum": 1000 * x.astype(float).sum(), "running sum": 1000 * x.astype(float).sum()}
+        assert max(np.abs(exact).max(), inner.get(use, 0)) > 2**31 - 1
+        return
+    mean = np.asarray(
+        found.evaluator({"b": jnp.zeros(())}).full(found.outputs["parameters"]["y"]["loc"]), float
+    )
+    assert np.allclose(mean, 1e-9 * exact, rtol=1e-5)
+
+
+def test_the_refusal_names_column_and_way_out():
+    d = pd.DataFrame({"x": np.arange(100) * 1000, "y": 0.0})
+    with pytest.raises(DataError, match=r"whole numbers of \"d\['x'\]\" come to 9.801e.*1\.0 \* d\['x'\]"):
+        gb.model(lambda d: model(lambda x: x**2)(d["x"], d["y"]), d=d)
+
+
+def test_new_data_are_looked_at_too():
+    d = pd.DataFrame({"x": np.arange(20), "y": 0.0})
+    run = gb.model(lambda d: model(lambda x: x**2)(d["x"], d["y"]), d=d).sample(draws=20, chains=1)
+    with pytest.raises(DataError, match="make them decimal numbers"):
+        run.predict(pd.DataFrame({"x": [100_000]}))
+
+
+def yearly(d):
+    with numpyro.plate("year", 3):
+        u = numpyro.sample("u", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(u[d["year"] - 2019], 1), obs=d["y"])
+
+
+def test_an_index_that_is_computed_below_zero_is_told():
+    d = pd.DataFrame({"year": [2019, 2020, 2021, 2020], "y": 0.0})
+    model_ = gb.model(yearly, d=d)
+    assert not any("from the end" in told for told in model_.notes)
+    run = model_.sample(draws=20, chains=1)
+    with pytest.raises(DataError, match="computed from \"d\\['year'\\]\" is -1 at"):
+        run.predict(pd.DataFrame({"year": [2020, 2018]}))
+    early = gb.model(yearly, d=d.assign(year=[2018, 2019, 2020, 2020]))
+    assert any("is -1 at [0]" in told for told in early.notes)
