@@ -126,6 +126,7 @@ def listed(y):
     return logdensity
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("derivative", ["forwards", "backwards", "second", "forwards twice", "along"])
 def test_derivatives_through_filters_are_those_of_the_sum_over_all_paths(derivative):
     take = {

@@ -144,6 +144,7 @@ def enumerated(model, mu):
     return {n: np.array(v) for n, v in out.items()}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
 def test_each_datum_given_the_others(model):
     density = gb.model(model).density

@@ -120,6 +120,7 @@ def test_animals_are_summed_out_by_default():
     assert gibbsite.model(animals, Y).schedule().text == "Eliminate n > NUTS [lam p]"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("schedule", ["Eliminate n > NUTS [lam p]", "Window n (*) NUTS [lam p]"])
 def test_probabilities_of_counts_reach_to_the_largest_that_was_drawn(schedule):
     run = gibbsite.model(animals, Y).sample(draws=30, warmup=20, chains=1, seed=0, schedule=schedule)

@@ -95,6 +95,7 @@ def run(model):
     return model.sample(draws=30, warmup=100, chains=2, seed=3, schedule=TEXT)
 
 
+@pytest.mark.slow
 def test_both_forms_keep_their_degrees_and_learn_their_metrics(run):
     assert isinstance(run._engine.kernel.blocks[0][0], Interleaved)
     centred, other = run._state.block_states[0].inner

@@ -51,6 +51,7 @@ def test_single_data_of_a_mixture_with_weights_and_masks():
     np.testing.assert_allclose(halves.elpd_i, truth, atol=0.12)
 
 
+@pytest.mark.slow
 def test_a_group_is_left_out_with_its_effect():
     frame = pd.DataFrame({"town": np.repeat(["Ada", "Box", "Cob"], 4), "y": RNG.normal(size=12)})
     frame["y"] += np.repeat([1.0, -0.5, 0.3], 4)

@@ -88,6 +88,7 @@ def test_the_last_line_and_sigterm(tmp_path):
         assert whole < back.kept.sampled.steps  # a checkpoint of all takes longer than the journal
 
 
+@pytest.mark.slow
 def test_a_run_that_leaves_waits_for_the_disk_no_more_than_it_must(model, tmp_path, monkeypatch):
     """Where the process ends, draws are in the journal; a checkpoint of many files is for whoever goes on."""
     folder = tmp_path / "run"

@@ -35,6 +35,7 @@ def block(run):
     return run._state.block_states[1]
 
 
+@pytest.mark.slow
 def test_all_chains_share_what_was_learnt(whole):
     tuning = block(whole).tuning
     assert tuning.lam.shape == (2, 8)

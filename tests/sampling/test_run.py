@@ -169,6 +169,7 @@ def test_time_left_is_of_the_mean_pace_of_each_phase():
     assert pace.eta(0, 1000) == pytest.approx(1000 * 0.1)
 
 
+@pytest.mark.slow
 def test_blocks_are_timed_on_request_and_the_run_goes_on_as_if_they_were_not(model, whole):
     other = gb.model(model.fn, *model.args)  # its programs are compiled already
     run = other.start(**{**OPTIONS, "draws": 10**6})

@@ -83,6 +83,7 @@ def stopped_and_continued(model, name, seed, whole, folder):
     assert run.status == "finished"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("name", "seed"), STOPS[:3])
 def test_stopped_at_random_moments(model, uninterrupted, tmp_path, name, seed):
     stopped_and_continued(model, name, seed, uninterrupted(name), tmp_path)

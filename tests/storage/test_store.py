@@ -130,6 +130,7 @@ gb.model(coins, data()).sample(**options, store=sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_sigkill(model, tmp_path):
     """A killed process loses nothing that was committed, and its run goes on in another process."""
     program = PROGRAM.format(paths=[str(TESTS)], options={**OPTIONS, "draws": 10_000_000})
@@ -296,6 +297,7 @@ def test_a_full_disk_keeps_the_draws(model, whole, tmp_path, monkeypatch):
     same(gb.load(tmp_path / "run"), whole)
 
 
+@pytest.mark.slow
 def test_thinned_draws_are_every_nth_draw(model, whole):
     thin = model.sample(**{**OPTIONS, "draws": 20}, thin=3)
     for name, v in whole.draws.items():

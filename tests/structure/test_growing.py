@@ -56,6 +56,7 @@ def test_a_geometric_recursion(run):
     assert run.verdict.ok, run.verdict
 
 
+@pytest.mark.slow
 def test_what_is_known_at_the_beginning_changes_no_draw(run, tmp_path):
     known = [{f"flip[{i}]": int(i == n) for i in range(n + 1)} for n in (2, 1)]
     other = gibbsite.model(tails, X).sample(

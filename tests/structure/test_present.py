@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pytest
 from gibbsite.structure.present import Entry, judged_in_all
 
 CHAINS, DRAWS, ROWS = 2, 50, 7
@@ -70,6 +71,7 @@ def test_entries_are_read_as_they_were_written():
     assert Entry.from_json(old) == Entry(entry.way, entry.shapes)
 
 
+@pytest.mark.slow
 def test_a_known_number_of_components_converges():
     """Two groups far apart: chains number them as they like, and the verdict does not mind."""
     y = np.concatenate([np.linspace(-9, -7, 12), np.linspace(7, 9, 12)]).astype(np.float32)

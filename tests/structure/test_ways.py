@@ -174,6 +174,7 @@ def test_what_is_one_structures_own_is_told():
             ask()
 
 
+@pytest.mark.slow
 def test_a_loop_that_does_not_end_is_told():
     def endless(x):
         n = 0
@@ -193,6 +194,7 @@ def counted(y, wrong=False):
     sample("y", dist.Normal(t, dist.undefined if wrong else 0.5), obs=y)
 
 
+@pytest.mark.slow
 def test_a_structure_in_which_nothing_is_drawn_is_met_like_others():
     """Its density is a number, which was first asked for while moves to it were traced."""
     run = gibbsite.model(counted, np.float32(0.2)).sample(draws=200, chains=2, seed=0)

@@ -47,7 +47,8 @@ def _wraps(density: Density, eqn: Any, worst: float, dtype: str, limit: int) -> 
     source = sources(density, list(eqn.invars))
     names = [n for n, v in zip(density.arguments.names, density.data_vars, strict=True) if v in source]
     name = names[0] if names else "x"
+    of = f" of {names[0]!r}" if names else ""
     return DataError(
-        f"whole numbers{f' of {names[0]!r}' if names else ''} come to {worst:.4g}{at_place(place)}, and those "
-        f"of {dtype} end at {limit:.4g} and go on below 0: make them decimal numbers first: `1.0 * {name}`"
+        f"whole numbers{of} come to {worst:.4g}{at_place(place)}, and those of {dtype} end at {limit:.4g} "
+        f"and go on below 0: make them decimal numbers first, as in `1.0 * {name}`"
     ).at(place, "whole-numbers", f"[{names[0]}]" if names else None)

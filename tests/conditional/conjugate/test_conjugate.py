@@ -40,7 +40,7 @@ def test_natural_parameters_in_single_precision(p):
     assert compare(p, gb.model(p.model).conditional(p.site), 1e-4) >= 1
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("p", PAIRS, ids=IDS)
 def test_natural_parameters_in_double_precision(p):
     """Also: joint differences over draws of the site equal those of the distribution that is drawn from."""

@@ -25,7 +25,7 @@ def test_natural_parameters(model, site, state, expected):
                 np.testing.assert_allclose(found[name], value, rtol=rtol, atol=rtol * scale, err_msg=name)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("model", "site", "state"), [r[:3] for r in ROWS if r[1] != "m"], ids=MATRIX_PAIRS[2:]
 )

@@ -66,6 +66,7 @@ def groups(x):
         sample("x", dist.Normal(1.0 * z, 0.5), obs=x)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("model", [sticks(weights), sticks(by_logarithms), sticks(by_loop), weighted, groups])
 def test_the_conditional_of_sticks_is_that_of_the_density(model):
     found = gibbsite.model(model, X)

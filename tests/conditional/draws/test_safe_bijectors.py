@@ -18,6 +18,7 @@ from scipy import stats
 PLACES = (1e-30, 1e-10, 1e-3, 0.1, 0.5, 0.9, 10.0, 1e10)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("family", "parameters", "truth"),
     [

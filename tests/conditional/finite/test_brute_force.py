@@ -63,7 +63,7 @@ def structure(conditional):
     return "one by one" if s.colours is None else f"{s.n_colours} colours"
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(("name", "site"), DISCRETE)
 def test_logits_are_the_normalised_joint(models, name, site):
     case, conditional = ZOO[name], models[name].conditional(site)
@@ -164,6 +164,7 @@ SWEPT = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("name", "site"), SWEPT)
 def test_a_sweep_leaves_the_exact_joint_invariant(models, name, site):
     """Start at exact draws, sweep once: the expectation of every element and pair must not move."""
@@ -205,6 +206,7 @@ def test_the_parallel_filter_draws_the_same_law():
         assert ((counts - expected)[big] ** 2 / expected[big]).sum() < big.sum() + 4 * np.sqrt(2 * big.sum())
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("parallel", [False, True])
 def test_filters_of_long_chains_keep_their_figures(parallel):
     """Steps that hardly know of each other, each a thousand below zero: what a message of them adds up to has
@@ -222,6 +224,7 @@ def test_filters_of_long_chains_keep_their_figures(parallel):
 CHAINS = [("hmm_slices", "z"), ("hmm_scan", "z"), ("hmm_factorial", "a"), ("hmm_factorial", "b")]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "site"), CHAINS)
 def test_filling_copies_gives_the_tables_of_filling_the_site(models, name, site, monkeypatch):
     """A chain's pairs from copies of the site, one value each, and from two values in turn along the site."""

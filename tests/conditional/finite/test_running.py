@@ -52,6 +52,7 @@ def table():
 MODELS = [total, weighted, selection, table]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("fn", MODELS)
 def test_sweeps_and_logits_agree_with_full_evaluation(fn):
     model = gb.model(fn)

@@ -71,7 +71,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("name", "site"), [(name, site) for name, (_, _, sites) in CASES.items() for site in sites]
 )

@@ -116,6 +116,7 @@ MODELS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("fn", MODELS)
 def test_logits_are_the_normalised_joint(fn):
     site, count, args = MODELS[fn]

@@ -104,6 +104,7 @@ def test_the_posterior_is_that_of_quadrature(name):
         assert abs(run.draws[n].std() / sd - 1) < 4.5 / np.sqrt(float(ess[n]))
 
 
+@pytest.mark.slow
 def test_a_scale_beside_it_is_drawn_with_the_coefficients_integrated_out():
     model = gb.model(uncertain)
     run = model.sample(schedule="PolyaGamma [a b tau]", draws=2000, warmup=100, chains=4, seed=0)

@@ -247,6 +247,7 @@ def test_flat_priors_have_their_constants(name):
     assert float(found) == pytest.approx(truth, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_batters_who_may_be_alike_have_the_tail_of_quadrature():
     """Efron and Morris's batters: the concentration may be anything from ten on. One chain in twelve had gone
     to eight million, where rounding was 750 nats above the posterior's mode."""

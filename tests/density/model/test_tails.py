@@ -58,6 +58,7 @@ def test_densities_and_slopes_hold_in_tails(bounds, wrapped):
             assert float(slope["scale"]) == pytest.approx(by_scale, rel=1e-3, abs=1e-3 + rounded)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("schedule", ["NUTS loc", "Slice loc"])
 def test_chains_walk_through_tails(schedule):
     """A location that is known to be 20 to 60 scales away: its mean by quadrature in double precision."""

@@ -74,6 +74,7 @@ def energies(request):
         return single, found()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("lam", [0, 1])
 def test_single_precision_says_what_double_does(energies, lam):
     (energy, gradient), (right, slope) = ([np.asarray(a[lam], float) for a in pair] for pair in energies)

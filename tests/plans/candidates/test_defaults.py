@@ -420,6 +420,7 @@ def two_scales(y):
         numpyro.sample("y", dist.Normal(level + slope * jnp.arange(y.shape[1]), 1.0), obs=y)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("points", [3, 5])
 def test_the_scales_of_many_lines_are_drawn_without_these_though_in_turn_they_are_quick(points):
     """In turn they remember 4.3 and 3.6 sweeps in runs, 3.9 and 3.6 as tried; without the lines 1.2 to 3, for

@@ -233,6 +233,7 @@ def test_what_is_too_large_to_draw_jointly_is_refused():
         assert "still works" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_integers_without_end_that_determine_each_other_are_refused():
     def poissons():
         a, b = (numpyro.sample(n, dist.Poisson(50.0)) for n in "ab")

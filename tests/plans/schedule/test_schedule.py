@@ -192,6 +192,7 @@ def test_moving_supports_keep_gradients_away():
             make_schedule(m.execution, f"{kernel} top (*) Slice [x far] (*) RandomWalk k")
 
 
+@pytest.mark.slow
 def test_compiled_schedules_reach_the_posterior():
     """top | y=2 has density ∝ t e^-t on t > 2 (prior t² e^-t, and 1/t for y; x integrates out)."""
     m = gb.model(bounded, np.float32(2.0))

@@ -25,7 +25,7 @@ def seasonal(y, front, width):
     scan(step, first, y)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("front", "width"), [(True, 1), (True, 3), (False, 1), (False, 4)])
 def test_a_window_is_what_the_loop_carries(front, width):
     y = np.random.default_rng(0).normal(size=9).astype(np.float32)

@@ -32,6 +32,7 @@ def runs():
     return [model.sample(draws=60, warmup=30, chains=2, seed=1, schedule=s) for s in SCHEDULES]
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore:.*Pareto")
 @pytest.mark.parametrize("asked", ASKED)
 def test_each_run_of_a_model_answers(runs, asked):

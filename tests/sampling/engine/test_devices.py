@@ -205,6 +205,7 @@ def test_chains_are_dealt_out_over_devices(devices):
     assert "as jax.default_device says" in found["there"][0] and found["there"][1:] == ["cpu:2"]
 
 
+@pytest.mark.slow
 def test_hosts_share_the_chains_and_are_joined(tmp_path):
     address = free_address()
     with ThreadPoolExecutor(2) as hosts:
@@ -295,6 +296,7 @@ def test_what_hosts_had_drawn_in_common_outlives_one(tmp_path):
         np.testing.assert_allclose(left.draws["p"][:, : one.draws["p"].shape[1]], one.draws["p"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_data_are_sharded_within_chains(devices):
     found = devices["shards"]
     assert "plate 'n' in 4 parts of 3" in found["device"]

@@ -125,6 +125,7 @@ model.sample(draws=10**7, **options, host=sys.argv[1], store=sys.argv[2])
 """
 
 
+@pytest.mark.slow
 def test_one_that_is_killed_is_no_matter_to_another(model, tmp_path):
     program = PROGRAM.format(paths=[str(TESTS)])
     hosts = [

@@ -40,6 +40,7 @@ MODELS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_programs_of_a_run(name):
     fn, arguments, schedule = MODELS[name]

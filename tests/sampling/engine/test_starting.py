@@ -71,6 +71,7 @@ def family():
     return gb.model(pedigree, [0, 0, 0, 0, 1])
 
 
+@pytest.mark.slow
 def test_impossible_discrete_starts_are_mended(family):
     """Prior draws agree with the phenotypes once in hundreds of times."""
     run = family.sample(draws=1000, warmup=200, chains=4, seed=0)
