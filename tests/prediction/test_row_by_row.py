@@ -169,3 +169,25 @@ def test_numbers_below_zero_pick_nothing():
     run = gb.model(picked, np.arange(30) % 3, GROUPS["y"][:30]).sample(draws=20, warmup=50, chains=2, seed=1)
     with pytest.raises(DataError, match="'g' holds -1 at"):
         run.predict(g=np.array([-1, 0]), y=None)
+
+
+def measured(d):
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(d)):
+        x = numpyro.sample("x", dist.Normal(0, 1))
+        numpyro.sample("seen", dist.Normal(x, 0.2), obs=d["seen"])
+        numpyro.sample("y", dist.Normal(b * x, 0.3), obs=d["y"])
+
+
+def test_what_new_rows_hold_of_their_own_latents_is_not_heard_and_told():
+    rng = np.random.default_rng(0)
+    d = pd.DataFrame({"seen": rng.normal(size=12), "y": rng.normal(size=12)})
+    run = gb.model(measured, d=d).sample(draws=30, chains=1)
+    told = r"x of new rows is drawn without what these hold of seen(, y)?: to have it count for y"
+    for new in ({"seen": [9.0, 1.0]}, {"seen": [9.0, 1.0], "y": [np.nan, 2.0]}):
+        with pytest.warns(UserWarning, match=told):
+            p = run.predict(pd.DataFrame(new))
+        assert "drawn without what these hold" in p.note
+    for known in ({"seen": [9.0, 1.0], "y": [1.0, 2.0]}, {"seen": [np.nan] * 2}, {}):
+        new = pd.DataFrame(known) if known else d.drop(columns="y")
+        assert "drawn without what these hold" not in run.predict(new).note

@@ -28,6 +28,7 @@ from gibbsite.prediction.asked.arguments import (
 )
 from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, rows_of
 from gibbsite.prediction.asked.row_by_row import check_numbered, company
+from gibbsite.prediction.asked.unheard import unheard
 from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
 from gibbsite.prediction.drawn.joint import GAUSSIAN, PROCESSES
@@ -117,6 +118,7 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     moved = asked.new - outcomes.keys() and not prior and cut is None
     kept = _kept_in_place(origin, rows, data) if moved else ()
     beside = company(origin, asked, outcomes) if not prior and cut is None else ()
+    beside += () if prior else unheard(origin, density, asked, outcomes, rows, news)
     stood = frozenset(stood_in)
     return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, stood, kept, beside)
 

@@ -1,0 +1,42 @@
+"""What new rows hold of one outcome and a prediction of others does not hear: a latent of these rows, which
+both speak of, is drawn from its distribution and not given what is known."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density import Density
+from gibbsite.prediction.asked.arguments import Asked, leaves_of
+from gibbsite.prediction.asked.places import Rows
+
+
+def unheard(
+    origin: Any,
+    density: Density,
+    asked: Asked,
+    outcomes: Mapping[str, str],
+    rows: Sequence[Rows],
+    news: Collection[str],
+) -> tuple[str, ...]:
+    """A sentence for each latent with elements in `news`, of which outcomes that are given, all of them or
+    some elements, and others that are asked for both speak."""
+    now = leaves_of(origin, asked.values)
+    own = {r.now: r.same for r in rows}
+    gaps = {
+        site: np.isnan(np.asarray(now[leaf], float)[own.get(len(now[leaf]), 0) :])
+        for leaf, site in outcomes.items()
+        if leaf in asked.new - asked.absent and leaf in now and np.ndim(now[leaf])
+    }
+    found = []
+    for name in news:
+        speak = {term.origin for term, _ in density.terms_of(name)} & set(outcomes.values())
+        given = sorted(s for s in speak if s in gaps and not gaps[s].all())
+        others = ", ".join(sorted(s for s in speak if s not in gaps or gaps[s].any()))
+        if given and others:
+            found.append(
+                f"{name} of new rows is drawn without what these hold of {', '.join(given)}: to have it "
+                f"count for {others}, put the rows into the data, {others} missing (missing='impute'), and "
+                "sample again"
+            )
+    return tuple(found)
