@@ -154,7 +154,7 @@ def test_indices_beyond_an_axis():
     gb.model(effects, Y, g, 3)
     gb.model(effects, Y, g - 1, 3)  # from the end, as Python counts
     with pytest.raises(
-        DataError, match=r"'g' runs from 1 to 3 .*3 elements \(plate 'county'\).*count from 1"
+        DataError, match=r"'g' runs from 1 to 3 .*3 elements \(plate 'county'\).*counts from 1"
     ):
         gb.model(effects, Y, g + 1, 3)
     with pytest.raises(DataError, match=r"'g' runs from 0 to 2 .*2 elements.*make the axis 3 long"):

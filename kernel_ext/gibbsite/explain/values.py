@@ -133,6 +133,16 @@ def wrong_index(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gi
             f"element {at} of an axis that is {size} long (axis {axis}; {counted}); look at what is given "
             "there: data of a model have as many columns as it was written for",
         )
+    if "boolean index did not match" in str(error) and isinstance(error, IndexError):
+        inside = re.search(r"\[\s*([A-Za-z_][\w.]*(?:\[[^\]]*\])?)", spot.code or spot.text)
+        name = inside.group(1) if inside else "t"
+        return made(
+            DataError,
+            spot,
+            "index-of-another-type",
+            f"{name} holds truth values, which pick out of an axis as long as they are, and this one is "
+            f"shorter: as numbers 0 and 1 they pick elements, `{name}.astype(int)`",
+        )
     found = re.search(r"Indexer must have integer or boolean type, got indexer with type (\w+)", str(error))
     if found is None:
         return None
@@ -167,6 +177,19 @@ def _missing(name: str, spot: Spot) -> int:
         value = getattr(value, part, None)
     known = isinstance(value, np.ndarray) or (isinstance(value, jax.Array) and not is_traced(value))
     return int(np.isnan(np.asarray(value)).sum()) if known and np.asarray(value).dtype.kind == "f" else 0
+
+
+def no_weight(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    """A weight of 0 or below, which NumPyro's `scale` refuses."""
+    if not isinstance(error, ValueError) or "'scale' argument should be positive" not in str(error):
+        return None
+    return made(
+        DataError,
+        spot,
+        "weights",
+        "weights are above 0: what is not to count is left out by `numpyro.handlers.mask(mask=w > 0)`, "
+        "around `scale(scale=jnp.where(w > 0, w, 1))`, or with its rows",
+    )
 
 
 def no_attribute(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:

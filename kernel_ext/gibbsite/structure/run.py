@@ -235,7 +235,7 @@ class StructureRun(Run):
         """Not across structures: `structures` has their probabilities. Raises `ModelError`."""
         raise ModelError("probabilities of discrete sites are those of one structure; see run.structures")
 
-    def elpd(self) -> Any:
+    def elpd(self, **options: Any) -> Any:
         """Not across structures. Raises `ModelError`."""
         raise ModelError("elpd is computed for one structure at a time; the evidence is in run.structures")
 

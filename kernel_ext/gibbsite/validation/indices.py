@@ -133,7 +133,7 @@ def _beyond(density: Density, eqn: Any, picked: np.ndarray, length: int) -> Data
     plates = [f"{n!r}" for n, p in density.plates.items() if p.size == length]
     axis = f"an axis of {length} elements" + (f" (plate {', '.join(plates)})" if plates else "")
     if low >= 1 and high == length:
-        cure = "it seems to count from 1: use it less 1"
+        cure = f"if it counts from 1, use it less 1; else make the axis {high + 1} long"
     else:
         cure = (
             f"make the axis {high + 1} long, or look at those values"

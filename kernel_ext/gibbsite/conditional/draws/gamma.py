@@ -20,8 +20,10 @@ import numpyro.distributions as dist
 from jax.scipy.linalg import solve_triangular
 from numpyro.primitives import Messenger
 
+from gibbsite.conditional.draws.multinomial import DirichletMultinomial, MultinomialLogits, MultinomialProbs
 from gibbsite.conditional.draws.passes import looped, rounds
 from gibbsite.density.model.atoms import part_by_part, whole_total
+from gibbsite.programs.jaxpr.compat import is_traced
 
 # proposals that are accepted, at the least: where the concentration is 1 (their table 1)
 _ACCEPTED = 0.95
@@ -159,6 +161,11 @@ def _bartlett(key: Any, degrees: Any, shape: tuple[int, ...]) -> Any:
     return below + chi[..., None] * jnp.eye(shape[-1], dtype=chi.dtype)
 
 
+_COUNTS = {
+    dist.MultinomialProbs: MultinomialProbs,
+    dist.MultinomialLogits: MultinomialLogits,
+    dist.DirichletMultinomial: DirichletMultinomial,
+}
 _HERE = {
     dist.Gamma: Gamma,
     dist.InverseGamma: InverseGamma,
@@ -179,6 +186,9 @@ def drawn_here(fn: Any) -> Any:
 def _here(fn: dist.Distribution) -> dist.Distribution:
     fn = whole_total(fn)
     kind = _HERE.get(type(fn))
+    unknown = type(fn) in _COUNTS and is_traced(vars(fn)["total_count"])
+    if unknown and vars(fn)["total_count_max"] is None:
+        kind = _COUNTS[type(fn)]
     if kind is None:
         return fn
     out = copy.copy(fn)

@@ -185,6 +185,8 @@ def _by_argument(origin: Any, bound: Mapping[str, Any], table: Any) -> dict[str,
     """What a table, or a mapping, gives to which arguments."""
     if table is None:
         return {}
+    if not bound and not parameters_of_function(origin.fn):
+        raise OptionError(f"{origin.name!r} takes no arguments, so that there is no place for a new table")
     tables = [n for n, v in bound.items() if isinstance(v, Table)]
     tables = tables or [n for n, v in bound.items() if isinstance(v, Mapping)]
     if len(tables) == 1 and not (isinstance(table, Mapping) and set(table) <= set(bound)):
@@ -265,6 +267,8 @@ def _checked(
 ) -> Any:
     """One array of the new data, in the codes and units of the model's own. Raises `DataError`."""
     old, fresh = origin.labels.get(leaf), known.labels.get(leaf)
+    if old is not None and fresh is None and np.asarray(array).dtype.kind in "iu" and of_numbers(old):
+        fresh, array = _as_categories(array)  # the model's own were categories that are whole numbers
     if np.asarray(array).dtype.kind == "c":
         raise DataError(f"{leaf!r} holds complex numbers, and models are of real ones")
     if np.ndim(array) != np.ndim(before):
@@ -310,6 +314,16 @@ def _checked(
     if was == "f" and kind in "iub":
         return np.asarray(array).astype(np.asarray(before).dtype)
     return array
+
+
+def of_numbers(labels: Sequence[str]) -> bool:
+    """Whether categories are whole numbers."""
+    return all(re.fullmatch(r"-?\d+", t) for t in labels)
+
+
+def _as_categories(array: Any) -> tuple[tuple[str, ...], np.ndarray]:
+    values, codes = np.unique(np.asarray(array), return_inverse=True)
+    return tuple(map(str, values.tolist())), codes.reshape(np.shape(array)).astype(np.int32)
 
 
 def check_infinite(leaf: str, array: Any, before: Any, index: Any = None) -> None:

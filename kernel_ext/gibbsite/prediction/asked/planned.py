@@ -185,14 +185,28 @@ def _analysed(
     anew = _anew(origin, rows, asked)
     values, stood_in = _stand_ins(origin, asked, outcomes, rows)
     as_none = {n for n, v in asked.values.items() if v is None and n in {o for o in outcomes}}
+
+    def traced() -> Density:
+        try:
+            return _density(origin, values, sizes, data, anew)
+        except (TypeError, AttributeError, IndexError) as problem:
+            gone = [n for n, v in values.items() if v is None and bound_arguments(origin).get(n) is not None]
+            if not gone:
+                raise
+            raise DataError(
+                f"the model reads {', '.join(gone)} beyond what it observes there, and cannot run with None: "
+                "give the values that go before those to come, or have the model go on with what `sample` "
+                "returns, which is the datum where there is one"
+            ) from problem
+
     if not as_none:
-        return _density(origin, values, sizes, data, anew), values, stood_in
+        return traced(), values, stood_in
     plain = {**values, **dict.fromkeys(as_none)}
     try:
         found = _density(origin, plain, sizes, data, anew)
     except (GibbsiteError, TypeError, AttributeError, ValueError, IndexError):
         # what takes its length from the data it observes needs something that has one
-        return _density(origin, values, sizes, data, anew), values, stood_in
+        return traced(), values, stood_in
     return found, plain, stood_in - as_none
 
 
@@ -319,7 +333,7 @@ def _recipe(
     """Per latent site, what stands and what is drawn. Raises `ModelError` where new elements cannot be."""
     known, parts, series = set(), {}, set()
     news: dict[str, tuple[int, int, str]] = {}
-    weighted = set(weighted_latents(density))
+    weighted = set(weighted_latents(density)) - _halves(density)
     for name in density.latents:
         site = density.sites[name]
         if name in data or name in fixed or name in given:
@@ -356,6 +370,17 @@ def _recipe(
         if not prior:
             news[name] = (0, int(np.prod(site.shape, dtype=int)), _text(density, name))
     return Recipe(frozenset(known), parts, frozenset(series), fixed, given), news
+
+
+def _halves(density: Density) -> set[str]:
+    """What NumPyro samples in place of data that `obs_mask` leaves out: masked where these are there, and
+    read nowhere but where they are not."""
+    return {
+        n
+        for n in density.latents
+        if n.endswith("_unobserved") and (base := n.removesuffix("_unobserved")) in density.sites
+        and density.sites[base].role == "deterministic" and f"{base}_observed" in density.sites
+    }  # fmt: skip
 
 
 def _weighs(density: Density, name: str, known: np.ndarray) -> bool:

@@ -17,6 +17,7 @@ from gibbsite.prediction.asked.arguments import (
     check_infinite,
     in_days,
     leaves_of,
+    of_numbers,
     outcomes_of,
     placed,
     places_of,
@@ -131,7 +132,10 @@ def _in_own_numbers(origin: Any, asked: Asked, leaf: str, value: Any) -> Any:
 
 def _codes(what: str, value: Any, labels: Sequence[str]) -> Any:
     """Of a text, or of several, among which a gap is no number; codes as they are."""
-    if not isinstance(value, str) and np.asarray(value).dtype.kind in "biuf":
+    array = np.asarray(value) if not isinstance(value, str) else None
+    if array is not None and array.dtype.kind in "iu" and of_numbers(labels):
+        value = [str(v) for v in array.tolist()] if array.ndim else str(array.item())
+    elif array is not None and array.dtype.kind in "biuf":
         return value
     texts = [value] if isinstance(value, str) else list(np.ravel(np.asarray(value, dtype=object)))
     for text in texts:

@@ -1,0 +1,99 @@
+"""What cannot be predicted, or is written as users write it: in words, or answered."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import DataError, GibbsiteError, OptionError
+
+Y = np.random.default_rng(0).normal(size=8)
+
+
+def masked(d):
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(d)):
+        numpyro.sample("y", dist.Normal(b * d["x"], 0.1), obs=d["y"], obs_mask=d["there"])
+
+
+def test_rows_that_an_obs_mask_leaves_out_are_drawn_as_others():
+    d = pd.DataFrame({"x": np.arange(8.0), "y": 2.0 * np.arange(8), "there": np.arange(8) % 3 > 0})
+    run = gb.model(masked, d=d).sample(draws=100, chains=2, seed=1)
+    p = run.predict(pd.DataFrame({"x": [10.0, 10.0], "there": [True, False]}))
+    assert np.abs(p.draws["y"].mean((0, 1)) - 20).max() < 0.5
+    assert p.draws["y"].std((0, 1)).min() > 0.05
+
+
+def by_steps(y):
+    p = numpyro.sample("p", dist.Normal(0, 1))
+    for i in range(1, len(y)):
+        numpyro.sample(f"y_{i}", dist.Normal(p * y[i - 1], 1), obs=y[i])
+
+
+def by_slices(y):
+    p = numpyro.sample("p", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(p * y[:-1], 1), obs=y[1:])
+
+
+@pytest.mark.parametrize("fn", [by_steps, by_slices])
+def test_a_series_without_its_past_is_told(fn):
+    run = gb.model(fn, y=Y).sample(draws=20, chains=1)
+    with pytest.raises(DataError, match="reads y beyond what it observes there, and cannot run with None"):
+        run.predict(y=None)
+
+
+def test_a_model_without_arguments_has_no_place_for_a_table():
+    def alone():
+        numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0, 1)), 1), obs=Y)
+
+    run = gb.model(alone).sample(draws=20, chains=1)
+    assert run.predict().draws["y"].shape == (1, 20, 8)
+    with pytest.raises(OptionError, match="takes no arguments"):
+        run.predict(pd.DataFrame({"y": Y}))
+
+
+def by_grade(d):
+    with numpyro.plate("grade", 3):
+        a = numpyro.sample("a", dist.Normal(0, 3))
+    numpyro.sample("y", dist.Normal(a[d["g"]], 0.1), obs=d["y"])
+
+
+def test_categories_that_are_whole_numbers_go_by_these():
+    g = np.array([5, 6, 9, 5, 6, 9, 5, 6])
+    d = pd.DataFrame({"g": pd.Categorical(g), "y": 1.0 * g})
+    run = gb.model(by_grade, d=d).sample(draws=50, chains=1, seed=1)
+    for new in ([9, 5], pd.Categorical([9, 5]), np.array([9, 5], "int8")):
+        mean = run.predict(pd.DataFrame({"g": new})).expected["y"].mean((0, 1))
+        np.testing.assert_allclose(mean, [9, 5], atol=0.3)
+    assert run.predict(do={"g": 6}).expected["y"].mean() == pytest.approx(6, abs=0.3)
+    with pytest.raises(GibbsiteError, match=r"'7' \(known: '5', '6', '9'\)"):
+        run.predict(do={"g": 7})
+
+
+def test_truth_values_and_weights_of_zero_are_told():
+    def picked(d):
+        a = numpyro.sample("a", dist.Normal(0, 1).expand([2]).to_event(1))
+        numpyro.sample("y", dist.Normal(a[d["t"]], 1), obs=d["y"])
+
+    def weighted(d):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        with numpyro.handlers.scale(scale=d["w"]):
+            numpyro.sample("y", dist.Normal(a, 1), obs=d["y"])
+
+    d = pd.DataFrame({"t": Y > 0, "w": np.where(Y > 0, 1.0, 0.0), "y": Y})
+    with pytest.raises(DataError, match=r'd\["t"\] holds truth values.*`d\["t"\].astype\(int\)`'):
+        gb.model(picked, d=d)
+    with pytest.raises(DataError, match=r"weights are above 0.*handlers\.mask"):
+        gb.model(weighted, d=d)
+
+    def as_told(d):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        with (
+            numpyro.handlers.mask(mask=d["w"] > 0),
+            numpyro.handlers.scale(scale=jnp.where(d["w"] > 0, d["w"], 1)),
+        ):
+            numpyro.sample("y", dist.Normal(a, 1), obs=d["y"])
+
+    assert gb.model(as_told, d=d).sample(draws=20, chains=1).draws["a"].shape == (1, 20)
