@@ -196,16 +196,7 @@ def _from_numpy(value: np.ndarray, name: str, known: Known) -> Any:
             return value
     if value.dtype == np.longdouble and np.longdouble is not np.float64:  # which JAX has not
         return value.astype(np.float64)
-    return _with_room(value)
-
-
-def _with_room(value: np.ndarray) -> np.ndarray:
-    """Whole numbers of few bits, or without a sign, as others are: in eight bits 200 + 100 is 44, and without
-    a sign 1 - 2 is four thousand millions."""
-    if value.dtype.kind not in "iu" or (value.dtype.kind == "i" and value.dtype.itemsize >= 4):
-        return value
-    fits = value.dtype.itemsize < 4 or not value.size or value.max() <= np.iinfo(np.int32).max
-    return value.astype(np.int32) if fits else value
+    return value
 
 
 def _from_list(value: list, name: str, known: Known) -> Any:
@@ -278,7 +269,7 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
     if dtype.is_numeric() or dtype == nw.Boolean:
         if column.null_count() and not dtype.is_float():
             column = column.cast(nw.Float64)  # NaN is how a missing number is written
-        return _with_room(np.asarray(column.to_numpy()))
+        return np.asarray(column.to_numpy())
     if dtype in (nw.Categorical, nw.Enum):
         order = [str(v) for v in _categories(column)]
         return codes([None if missing(v) else str(v) for v in column.to_list()], order, name, known)

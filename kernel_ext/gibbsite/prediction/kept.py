@@ -32,7 +32,7 @@ _MADE_OF: dict[type, dict[str, str]] = {
         "probs": "_probs",
         "note": "note",
         "facts": "facts",
-        "known": "_known",
+        "known": "known",
         "expected": "means",
     },
     Contrast: {n: n for n in ("a", "b", "site")},

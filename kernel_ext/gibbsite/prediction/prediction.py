@@ -64,7 +64,7 @@ class Prediction(Shown):
     ):
         self._expected = expected or {}
         self._draws, self._probs, self.note, self.facts = dict(draws), dict(probs), note, facts
-        self._known, self._derived = dict(known or {}), Derived()
+        self.known, self._derived = dict(known or {}), Derived()
 
     @property
     def draws(self) -> Mapping[str, np.ndarray]:
@@ -145,7 +145,7 @@ class Prediction(Shown):
     def _space(self) -> dict[str, np.ndarray]:
         leading = next(iter(self._draws.values())).shape[:2]
         constants = {n: np.broadcast_to(v, (*leading, *np.shape(v))) for n, v in self.facts.constants.items()}
-        return {**constants, **self._known, **self._draws}
+        return {**constants, **self.known, **self._draws}
 
     @property
     def derived(self) -> dict[str, Quantity]:

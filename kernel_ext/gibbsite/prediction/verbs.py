@@ -10,9 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from gibbsite.diagnostics.predictive.parts import Part, parts_of
 from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.errors import DataError, ModelError, ResourceError
 from gibbsite.ground import arguments as sensible
+from gibbsite.prediction.across import across
 from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of, outcomes_of
 from gibbsite.prediction.asked.planned import Planned, planned
 from gibbsite.prediction.asked.set_sites import Held, held_of
@@ -46,12 +48,35 @@ def predict(
     if not run.kept.sampled.steps:
         raise ModelError(f"the run of {run.model_name!r} has no draws yet: nothing can be predicted by it")
     wanted = None if draws is None else sensible.count("draws", draws, 1)
-    asked, held = held_of(origin, asked_of(origin, table, dict(arguments or {})), do, given)
-    plan = planned(origin, asked, prior=False, fixed=held.fixed, given=held.given)
-    now = run.draws  # read once: while the run goes on there are more of them each time
-    flat, leading = ungrouped(run.plan, now), next(iter(now.values())).shape[:2]
     folder = None if to is None else sensible.a_path("to", to)
-    return _result(origin, asked, held, plan, flat, leading, wanted, seed, id(run), folder)
+    sensible.count("seed", seed, 0)
+
+    def one(part: Part, seed: int) -> Prediction:
+        own = part.model
+        asked, held = held_of(own, asked_of(own, table, dict(arguments or {})), do, given)
+        plan = planned(own, asked, prior=False, fixed=held.fixed, given=held.given)
+        leading = next(iter(part.draws.values())).shape[:2]
+        count = wanted if part.there is None else leading[1]
+        flat = (
+            ungrouped(part.plan, part.draws)
+            if part.there is None
+            else {n: v[0] for n, v in part.draws.items()}
+        )
+        return _result(own, asked, held, plan, flat, leading, count, seed, id(run), folder)
+
+    parts = parts_of(run)
+    if parts[0].there is None:
+        return one(parts[0], seed)
+    if given or folder is not None:
+        raise ModelError(
+            f"{'given' if given else 'to'}= is of one structure at a time: model.structure(…) is the "
+            "ordinary model of one; sample that, and predict from its run"
+        )
+    if decided := sorted({n for part in parts for n in part.decided} & {*(do or {})}):
+        raise ModelError(
+            f"do: {decided[0]!r} makes the structure: model.structure({decided[0]}=…) is the model of one"
+        )
+    return across(parts, one, wanted, seed)
 
 
 def predict_prior(

@@ -17,6 +17,7 @@ import numpyro
 from numpyro.distributions import constraints
 from numpyro.primitives import Messenger
 
+from gibbsite.density.handlers.scopes import GIVEN
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import TRACER_ERRORS, base_distribution, run_model
 from gibbsite.errors import GibbsiteError, ModelError, OptionError
@@ -128,6 +129,10 @@ def _operators() -> None:
 _operators()
 
 
+_STRUCTURE = "the structure"
+"""What holds the value of a decision, in place of an argument."""
+
+
 class Decided(Messenger):
     """Observes sites at values that stay NumPy's, so that Python can decide by them while all else is traced.
 
@@ -159,6 +164,7 @@ class Decided(Messenger):
                     self._latent.add(msg["name"])
         if msg["type"] == "sample" and msg["name"] in self.values:
             msg["is_observed"], msg["value"] = True, self.values[msg["name"]]
+            msg["infer"] = {**msg["infer"], GIVEN: _STRUCTURE}  # no datum: it is not predicted
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         """Give it back as it was: handlers further out may have made an array of it."""

@@ -11,6 +11,7 @@ import numpy as np
 from gibbsite.diagnostics.measures.convergence import worst_first
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.diagnostics.measures.thinned import Preview
+from gibbsite.diagnostics.predictive.parts import Part
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import a_name
 from gibbsite.kernels.nuts.report import Centring
@@ -223,21 +224,34 @@ class StructureRun(Run):
         tree["sample_stats"] = type(tree)(stats.assign(structure=named))
         return tree
 
-    def predict(self, *args: Any, **options: Any) -> Any:
-        """Not yet across structures. Raises `ModelError`."""
-        raise ModelError(
-            "predictions are drawn for one structure at a time: model.structure(…) is the ordinary model of "
-            "one; sample that, and predict from its run"
-        )
+    def parts(self) -> list[Part]:
+        """The structures that have draws, each with its model and the draws there of what that draws. Raises
+        `ModelError` for a run without its model."""
+        index, raw = self._raw
+        out = []
+        for i in np.unique(index):
+            entry, there = self._entries[i], index == i
+            model = self.model.structured.straight(entry.way).whole
+            shapes = {n: s.shape for n, s in model.sites.items() if n in model.density.latents and n in raw}
+            draws = {n: raw[n][there][(None, slice(None), *map(slice, s))] for n, s in shapes.items()}
+            for name in model.density.latents:  # nothing is left to draw there
+                draws.setdefault(name, np.zeros((1, int(there.sum())), np.float32))
+            out.append(Part(model, draws, there, tuple(n for n, _ in entry.way)))
+        return out
 
     @property
     def probs(self) -> Mapping[str, np.ndarray]:
         """Not across structures: `structures` has their probabilities. Raises `ModelError`."""
         raise ModelError("probabilities of discrete sites are those of one structure; see run.structures")
 
-    def elpd(self, **options: Any) -> Any:
-        """Not across structures. Raises `ModelError`."""
-        raise ModelError("elpd is computed for one structure at a time; the evidence is in run.structures")
+    def elpd(self, *, kfold: int | None = None, by: Any = None, refit: bool = False) -> Any:
+        """As a run's, over all structures: what each draw says of a datum is said in its structure. Raises
+        `ModelError` for refits."""
+        if kfold is not None or by is not None or refit:
+            raise ModelError(
+                "elpd: data are left out in refits of one structure at a time, model.structure(…)"
+            )
+        return super().elpd()
 
     def time_blocks(self) -> dict[str, float]:
         """Not across structures. Raises `GibbsiteError`."""

@@ -1,5 +1,6 @@
 """One structure: the static model of one way, its own sweep, and what a chain does that enters or leaves."""
 
+import functools
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 from jax import random
 from numpyro import handlers
-from numpyro.distributions import MaskedDistribution
+from numpyro.distributions import MaskedDistribution, Normal
 from numpyro.primitives import Messenger
 
 from gibbsite.conditional.reads.support import listed_values
@@ -29,6 +31,7 @@ from gibbsite.structure.ways import Way, named
 from gibbsite.validation.data import check_support
 
 Values = dict[str, Any]
+NOTHING = "nothing is drawn"
 _TRIES = 100
 """Draws from the prior among which one is looked for that the data allow."""
 
@@ -119,6 +122,7 @@ class Straight:
         growing: AbstractSet[str] = frozenset(),
     ):
         self.way, self._fn, self._args, self._kwargs = way, fn, args, dict(kwargs)
+        self._make = make
         self.model: Any = make(fn) if self._draws_anything() else None
         self.places: dict[str, Place] = {}
         self.marginal: Marginal | None = None
@@ -143,6 +147,19 @@ class Straight:
                 f"the site {loops[0]!r} is drawn inside of NumPyro's `scan`, and cannot be summed out of "
                 f"the structure {named(way)}: a chain could not enter it. Draw it in a plate"
             )
+
+    @cached_property
+    def whole(self) -> Any:
+        """The model; where nothing is left to draw, one that draws a number that nothing reads."""
+        if self.model is not None:
+            return self.model
+
+        @functools.wraps(self._fn)
+        def with_something(*args: Any, **kwargs: Any) -> Any:
+            numpyro.sample(NOTHING, Normal(0.0, 1.0))
+            return self._fn(*args, **kwargs)
+
+        return self._make(with_something)
 
     def _draws_anything(self) -> bool:
         try:

@@ -1,8 +1,9 @@
-"""Whole numbers of the data that wrap around in what a model computes of them: JAX's have 32 bits, and
-pandas' 64."""
+"""Whole numbers of the data that wrap around in what a model computes of them: JAX's have 32 bits, or
+fewer, and pandas' 64."""
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density.density import Density
@@ -15,40 +16,49 @@ from gibbsite.validation.words import at_place
 
 
 def check_whole_numbers(density: Density) -> None:
-    """Refuse what wraps around of the data alone; raises `DataError` with the line. Numbers without a sign
-    are left out: to wrap around is what random bits are for."""
+    """Refuse what wraps around of the data alone; raises `DataError` with the line."""
     numbers = known_numbers(density, {})
     for eqn in density.closed.jaxpr.eqns:
-        if not of_kind(eqn, GROWS) or not np.issubdtype(eqn.outvars[0].aval.dtype, np.signedinteger):
+        if not of_kind(eqn, GROWS):
             continue
-        out, exactly = eqn.outvars[0], meaning(eqn)
-        drawn = any(not isinstance(a, Literal) and density.maps.latents(a) for a in eqn.invars)
-        if drawn or exactly is None or not out.aval.size:
+        (out, *_), exactly = eqn.outvars, meaning(eqn)
+        kind = np.dtype(out.aval.dtype) if jnp.issubdtype(out.aval.dtype, jnp.integer) else None
+        if exactly is None or not out.aval.size or kind is None:
             continue
-        operands = [numbers.value(a) for a in eqn.invars]
+        operands = [None if _drawn(density, a) else numbers.value(a) for a in eqn.invars]
         if any(v is None for v in operands):
             continue
-        limit = np.iinfo(out.aval.dtype).max
-        if signs(eqn) and sum(map(_largest, operands)) <= limit:
+        limits = np.iinfo(kind)
+        if kind.kind == "i" and signs(eqn) and sum(map(_largest, operands)) <= limits.max:
             continue  # an index that counts from the end, of every element
         with np.errstate(all="ignore"):
             exact = exactly(eqn.params, out.aval.shape, *(np.asarray(v, float) for v in operands))
-        worst = 0.0 if exact is None else float(np.abs(exact).max())
-        if worst > limit:
-            raise _wraps(density, eqn, worst, str(out.aval.dtype), limit)
+        if exact is None:
+            continue
+        beyond = [
+            v for v in (float(np.min(exact)), float(np.max(exact))) if not limits.min <= v <= limits.max
+        ]
+        if beyond:
+            raise _wraps(density, eqn, beyond[0], limits)
+
+
+def _drawn(density: Density, atom: Any) -> bool:
+    return not isinstance(atom, Literal) and bool(density.maps.latents(atom))
 
 
 def _largest(value: Any) -> int:
     return max(abs(int(np.min(value))), abs(int(np.max(value))))
 
 
-def _wraps(density: Density, eqn: Any, worst: float, dtype: str, limit: int) -> DataError:
+def _wraps(density: Density, eqn: Any, beyond: float, limits: Any) -> DataError:
     place = equation_line(eqn)
     source = sources(density, list(eqn.invars))
     names = [n for n, v in zip(density.arguments.names, density.data_vars, strict=True) if v in source]
     name = names[0] if names else "x"
     of = f" of {names[0]!r}" if names else ""
+    ends = f"go from {limits.min:.4g} to {limits.max:.4g}, and round again"
+    cure = f"1.0 * {name}" if limits.bits >= 32 else f"{name}.astype(int)"
     return DataError(
-        f"whole numbers{of} come to {worst:.4g}{at_place(place)}, and those of {dtype} end at {limit:.4g} "
-        f"and go on below 0: make them decimal numbers first, as in `1.0 * {name}`"
+        f"whole numbers{of} come to {beyond:.4g}{at_place(place)}, and those of {limits.dtype} {ends}: make "
+        f"others of them first, as in `{cure}`"
     ).at(place, "whole-numbers", f"[{names[0]}]" if names else None)

@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from gibbsite.density.current import element_weights, scored_elements
 from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
+from gibbsite.diagnostics.predictive.parts import Part, joined, parts_of
 from gibbsite.diagnostics.predictive.predict import log_likelihood
 from gibbsite.errors import ModelError
 from gibbsite.ground.lazy_import import later
@@ -39,11 +40,11 @@ def elpd_of(run: Any) -> Any:
     Raises `ModelError` for a run without draws, without observed sites, or without its model.
     """
     missing = (
-        "its model" if run.model is None else "observed sites" if not run.plan.observed else
-        "draws" if not run.kept.sampled.steps else ""
+        "its model" if run.model is None else "draws" if not run.kept.sampled.steps else
+        "observed sites" if not parts_of(run)[0].plan.observed else ""
     )  # fmt: skip
     if missing:
-        factors = () if run.model is None else run.model.density.factor_names
+        factors = () if missing != "observed sites" else parts_of(run)[0].model.density.factor_names
         why = (
             f"; the factor {factors[0]!r} has no elements that could be left out: write it as data of a "
             "distribution" if missing == "observed sites" and factors else ""
@@ -51,11 +52,16 @@ def elpd_of(run: Any) -> Any:
         raise ModelError(
             f"the run of {run.model_name!r} lacks {missing}: nothing can be predicted by it{why}"
         )
-    plan, count = run.plan, run.kept.sampled.steps * run.settings.chains
+    parts, count = parts_of(run), run.kept.sampled.steps * run.settings.chains
     if count < _LEAST_DRAWS:
         raise ModelError(f"leave-one-out takes {_LEAST_DRAWS} draws at least, and the run has {count}")
-    found = without_labels(plan, {INPUTS_KWARG: plan.inputs}, run.draws, run.settings.seed)
-    flat = _columns(found.values, scored(run))
+    each = [without_labels(p.plan, {INPUTS_KWARG: p.plan.inputs}, p.draws, run.settings.seed) for p in parts]
+    there = scored(run)
+    if any(not _same_data(there, _scored(p)) for p in parts):
+        raise ModelError(
+            "other data are observed in some structures than in others: elpd is of one at a time"
+        )
+    flat = _columns(joined(parts, [e.values for e in each]), there)
     if not flat.shape[-1]:
         raise ModelError(f"the run of {run.model_name!r} lacks observed sites that count: all are masked out")
     plain = _loo(flat, reff := _relative_efficiency(run.draws))
@@ -64,11 +70,16 @@ def elpd_of(run: Any) -> Any:
     names = observation_names(run)
     out.elpd_i = xr.DataArray(np.asarray(out.elpd_i), dims="datum", coords={"datum": names})
     out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
-    out.summed, out.integrated, out.given = found.summed, found.integrated, found.given
-    out.factors = factors_beside(run.plan.density, run.plan.observed)
-    sites = run.plan.density.sites
-    out.labels = tuple(n for n in found.given if n in sites and sites[n].discrete)
-    out.warning = bool(out.warning) or bool(found.given)
+    out.summed, out.integrated, out.given = (
+        tuple(dict.fromkeys(n for e in each for n in getattr(e, kind)))
+        for kind in ("summed", "integrated", "given")
+    )
+    out.factors = tuple(
+        dict.fromkeys(n for p in parts for n in factors_beside(p.model.density, p.plan.observed))
+    )
+    sites = {n: s for p in parts for n, s in p.model.density.sites.items()}
+    out.labels = tuple(n for n in out.given if n in sites and sites[n].discrete)
+    out.warning = bool(out.warning) or bool(out.given)
     out.data, out.weighed = _data(run), True
     return out
 
@@ -76,8 +87,11 @@ def elpd_of(run: Any) -> Any:
 def given_all(run: Any, elpd: Any) -> Any:
     """The same given the draws of all latents: weights for what was drawn at these. `elpd` is that of the
     same draws."""
-    values = log_likelihood(run.plan, {INPUTS_KWARG: run.plan.inputs}, run.draws, run.settings.seed)
-    return _loo(_columns(values, scored(run)), elpd.reff)
+    parts = parts_of(run)
+    values = [
+        log_likelihood(p.plan, {INPUTS_KWARG: p.plan.inputs}, p.draws, run.settings.seed) for p in parts
+    ]
+    return _loo(_columns(joined(parts, values), scored(run)), elpd.reff)
 
 
 def _data(run: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -85,29 +99,39 @@ def _data(run: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     numbers each is, and what it weighs."""
     found, weights = [np.zeros(0)], [np.zeros(0)]
     sizes: list[int] = []
-    for name, there in scored(run).items():
-        value = np.asarray(run.plan.observed[name], float)
-        events = len(run.model.density.sites[name].event_shape)
+    part = parts_of(run)[0]
+    for name, there in _scored(part).items():
+        value = np.asarray(part.plan.observed[name], float)
+        events = len(part.model.density.sites[name].event_shape)
         batch = value.shape[: value.ndim - events]
         value = np.broadcast_to(value, (*np.broadcast_shapes(batch, there.shape), *value.shape[len(batch) :]))
         of_site = value[there]
         found.append(of_site.ravel())
-        weights.append(element_weights(run.model.density, name)[there])
+        weights.append(element_weights(part.model.density, name)[there])
         sizes += [int(np.prod(of_site.shape[1:], dtype=int))] * len(of_site)
     return np.concatenate(found), np.array(sizes, int), np.concatenate(weights)
 
 
 def scored(run: Any) -> dict[str, np.ndarray]:
     """Which elements of the log density of each observed site are data, in the model's order of sites."""
-    density = run.model.density
-    return {n: scored_elements(density, n) for n in density.sites if n in run.plan.observed}
+    return _scored(parts_of(run)[0])
+
+
+def _scored(part: Part) -> dict[str, np.ndarray]:
+    density, observed = part.model.density, part.plan.observed
+    return {n: scored_elements(density, n) for n in density.sites if n in observed and n not in part.decided}
+
+
+def _same_data(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[n], b[n]) for n in a)
 
 
 def observation_names(run: Any) -> list[str]:
     """What each datum is called, in the order of `elpd_i`: `y[Hennepin]`, `y[17]`."""
     out = []
-    for name, there in scored(run).items():
-        labels = run.model.element_labels(name)
+    part = parts_of(run)[0]
+    for name, there in _scored(part).items():
+        labels = part.model.element_labels(name)
         for at in np.argwhere(there):
             told = [
                 str(i) if m is None or len(m) != n else m[i]
@@ -209,6 +233,7 @@ def _relative_efficiency(draws: Mapping[str, Any]) -> float:
     chains, count = next(iter(draws.values())).shape[:2]
     if chains == 1:
         return 1.0
-    found = [az.array_stats.ess(v, chain_axis=0, draw_axis=1, method="mean") for v in draws.values()]
+    always = [v for v in draws.values() if np.isfinite(v).all()]  # in every structure, of several
+    found = [az.array_stats.ess(v, chain_axis=0, draw_axis=1, method="mean") for v in always] or [np.ones(1)]
     each = np.concatenate([np.ravel(v) for v in found])
     return float(np.nanmean(each) / (chains * count)) if np.isfinite(each).any() else 1.0

@@ -91,7 +91,7 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
             rows, cut = [Rows(split.before, total, split.before)], (split.before, split.now)
     anew = _anew(origin, rows, asked)
     fn, arguments = _function(origin, values)
-    check = set(stood_in) & _read_of(density, arguments)
+    check = set(stood_in) & _read_of(density)
     if check:
         raise DataError(
             f"the model reads {', '.join(sorted(check))} beyond what it observes there, so that the new data "
@@ -233,9 +233,8 @@ def _stand_ins(
     return values, stood_in
 
 
-def _read_of(density: Density, arguments: Arguments) -> set[str]:
-    del arguments
-    kept = {v for n, v in density.outputs["observed"].items()}
+def _read_of(density: Density) -> set[str]:
+    kept = {v for v in density.outputs["observed"].values() if not isinstance(v, Literal)}
     pairs = zip(density.arguments.names, density.data_vars, strict=True)
     return {n for n, v in pairs if v in density.read and v not in kept}
 

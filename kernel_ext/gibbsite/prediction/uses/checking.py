@@ -18,6 +18,7 @@ from numpyro import handlers
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution
 from gibbsite.diagnostics.predictive.caveats import factors_beside, factors_text
+from gibbsite.diagnostics.predictive.parts import parts_of
 from gibbsite.diagnostics.verdict.elpd import elpd_of, given_all, scored
 from gibbsite.errors import (
     DataError,
@@ -259,6 +260,9 @@ def checks(
         found = predict_prior(model, draws=count, seed=seed)
     else:
         found = predict(run, draws=-(-count // run.settings.chains), seed=seed)
+        model = parts_of(run)[0].model  # of several structures the first: they have the same data
+        if prior and parts_of(run)[0].there is not None:
+            raise ModelError("checks: the prior of a model whose structure changes is not drawn from")
     seen = found.facts.observed
     names = [n for n in found.outcomes if n in seen]
     if not names:
