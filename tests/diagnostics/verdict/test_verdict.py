@@ -96,3 +96,16 @@ def test_a_verdict_is_kept_with_the_run(model, whole, tmp_path):
     whole.save(tmp_path / "run")
     assert gb.load(tmp_path / "run").verdict == whole.verdict
     assert replace(whole.verdict) == whole.snapshot().verdict
+
+
+@pytest.mark.parametrize(("weight", "told"), [(0.5, "directions switched"), (0.8, "2 different modes")])
+def test_other_signs_are_directions_where_the_model_has_none(weight, told):
+    def two(y):
+        x = numpyro.sample("x", dist.Normal(0, 8))
+        numpyro.factor("weights", jnp.where(x < 0, jnp.log(weight), jnp.log(1 - weight)))
+        numpyro.sample("y", dist.Normal(jnp.abs(x), 0.3), obs=y)
+
+    run = gb.model(two, np.full(3, 8.0)).sample(draws=200, chains=4, seed=0)
+    signs = np.sign(run.draws["x"].mean(1))
+    assert len({*signs.tolist()}) == 2
+    assert told in str(run.verdict)

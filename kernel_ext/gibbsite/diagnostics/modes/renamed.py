@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density import Density
@@ -23,6 +24,8 @@ from gibbsite.programs.jaxpr.primitives import MAXIMA, of_kind
 from gibbsite.storage.draws import label_of
 
 TOPIC = "renamed"
+_ROUNDING = 0.05, 1e-5
+"""Of log densities, absolute and relative: modes of weights that differ by less than 5 % are told as one."""
 _MOST_COMPONENTS = 8
 _MOST_ELEMENTS = 256
 _MOST_DRAWS = 2000
@@ -32,6 +35,22 @@ _MOST_WORK = 2_000_000
 _ERRORS = 6.0
 """Standard errors by which a share has to miss one half: once in 10⁹, and in 10⁵ where ESS is put at twice
 what it is. All draws in one order are told from 36 effective ones on."""
+
+
+def signless(plan: Plan, draws: Mapping[str, np.ndarray], sites: Sequence[str]) -> bool:
+    """Whether the density stays where all of `sites` change their signs, at the last draws of two chains;
+    also where nobody knows."""
+    density, known = plan.density, latent_draws(plan, draws)
+    members = [m for s in sites for m in plan.groups.get(s, (s,))]
+    if density is None or any(n not in known for n in (*density.latents, *members)):
+        return True
+    for chain in (0, -1):
+        state = {n: jnp.asarray(known[n][chain, -1]) for n in density.latents}
+        here = float(density.log_joint(state))
+        there = float(density.log_joint(state | {n: -state[n] for n in members}))
+        if not abs(here - there) <= _ROUNDING[0] + _ROUNDING[1] * abs(here):
+            return False
+    return True
 
 
 def latent_draws(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

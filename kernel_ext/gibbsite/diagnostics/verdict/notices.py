@@ -186,9 +186,11 @@ def disagreement(
     draws: Mapping[str, np.ndarray],
     hint: str = "",
     nameless: Callable[[str], bool] = lambda site: True,
+    signless: Callable[[Sequence[str]], bool] = lambda sites: True,
 ) -> list[Notice]:
     """Of R-hats above 1.01 in an ended run; sites whose components agree once sorted have switched labels,
-    or, where these are not `nameless` (the model is another when they are renamed), are in another mode;
+    or, where these are not `nameless` (the model is another when they are renamed), are in another mode; so
+    with sites of other signs that are not `signless` together;
     discrete ones that never move and differ between chains show that the kernel cannot cross."""
     bad = [s for s in scalars if s.rhat > 1.01]
     switched = []
@@ -220,7 +222,7 @@ def disagreement(
             )
         ]
     turned = _turned_sites(bad, draws)
-    if turned:
+    if turned and signless(turned):
         verb = "have" if len(turned) > 1 else "has"
         return [
             Notice(

@@ -12,7 +12,7 @@ from gibbsite.diagnostics.measures.convergence import fair_share, scalar_stat, s
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import History, Notice, ScalarStat
 from gibbsite.diagnostics.modes.found import Modes, modes_found, noticed_modes
-from gibbsite.diagnostics.modes.renamed import one_labelling
+from gibbsite.diagnostics.modes.renamed import one_labelling, signless
 from gibbsite.diagnostics.verdict import hints
 from gibbsite.diagnostics.verdict.notices import (
     ORDERS,
@@ -150,7 +150,7 @@ class Monitor:
         if ended:
             of = self.judged
             hint = hints.for_disagreement(self._plan, of, values)
-            apart = disagreement(of, values, hint, self._nameless)
+            apart = disagreement(of, values, hint, self._nameless, lambda s: signless(self._plan, values, s))
             named = told_by_labels(self._plan, [*found, *apart])
             self.modes = None
             if [n.topic for n in apart] in (["rhat"], [ORDERS]):
