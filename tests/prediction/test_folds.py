@@ -184,3 +184,28 @@ def test_states_of_a_hidden_chain_are_summed_with_the_datum_left_out():
     truth = [likelihood(range(5)) - likelihood(set(range(5)) - {t}) for t in range(5)]
     np.testing.assert_allclose(run.elpd().elpd_i, truth, atol=0.1)
     np.testing.assert_allclose(run.elpd(kfold=5).elpd_i, truth, atol=0.1)
+
+
+@pytest.mark.parametrize("how", [{"kfold": 9}, {"refit": True}])
+def test_errors_are_those_of_the_draws_and_few_are_told(how):
+    """Leave-one-out of a normal mean, in closed form, with a datum far out: the mean of its likelihood rests
+    on the few draws that are nearest."""
+    y = np.array([-0.3, 0.2, 1.1, 0.4, 0.7, -0.8, 0.1, 0.5, 6.0])
+
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 3))
+        numpyro.sample("y", dist.Normal(mu, 0.5), obs=y)
+
+    run = gb.model(model, y).sample(draws=400, warmup=200, chains=2, seed=1)
+    found = run.elpd(**how)
+    exact = []
+    for i in range(len(y)):
+        rest = np.delete(y, i)
+        v = 1 / (1 / 9 + len(rest) / 0.25)
+        exact.append(stats.norm(v * rest.sum() / 0.25, np.sqrt(v + 0.25)).logpdf(y[i]))
+    off = np.asarray(found.elpd_i) - exact
+    assert (np.abs(off[:-1]) < 5 * found.mcse_i[:-1] + 1e-3).all()
+    assert found.mcse == pytest.approx(np.sqrt(np.sum(found.mcse_i**2)))
+    assert found.mcse_i[-1] > 0.3 and np.argmax(found.mcse_i) == 8
+    assert any("y[8]: its prediction rests on few of the draws" in told for told in found.doubtful)
+    assert found.warning

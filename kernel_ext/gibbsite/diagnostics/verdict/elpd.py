@@ -64,9 +64,10 @@ def elpd_of(run: Any) -> Any:
     flat = _columns(joined(parts, [e.values for e in each]), there)
     if not flat.shape[-1]:
         raise ModelError(f"the run of {run.model_name!r} lacks observed sites that count: all are masked out")
-    plain = _loo(flat, reff := _relative_efficiency(run.draws))
+    plain = _loo(flat, reff := relative_efficiency(run.draws))
     out = results.ELPDData(**{f.name: getattr(plain, f.name) for f in fields(plain)})
-    out.mcse, out.reff = _mcse(out.log_weights, flat, np.asarray(out.pareto_k, float), reff), reff
+    out.mcse_i = _mcse(out.log_weights, flat, np.asarray(out.pareto_k, float), reff)
+    out.mcse, out.reff = float(np.sqrt(np.sum(out.mcse_i**2))), reff
     names = observation_names(run)
     out.elpd_i = xr.DataArray(np.asarray(out.elpd_i), dims="datum", coords={"datum": names})
     out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
@@ -203,8 +204,8 @@ def _loo(flat: np.ndarray, reff: float) -> Any:
     return found
 
 
-def _mcse(log_weights: Any, flat: np.ndarray, shapes: np.ndarray, reff: float) -> float:
-    """The Monte Carlo standard error of the elpd that these weights give: of each datum the delta method's
+def _mcse(log_weights: Any, flat: np.ndarray, shapes: np.ndarray, reff: float) -> np.ndarray:
+    """The Monte Carlo standard errors of the elpd that these weights give, by datum: the delta method's
     (Vehtari et al. 2024, §3.2), as if draws were `reff` of their number and independent. Beyond a Pareto
     shape of 1/2 ratios have no variance, and their mean converges more slowly, as `S ** -(rate / 2)`: the
     error is what `S ** rate` draws would give."""
@@ -215,8 +216,7 @@ def _mcse(log_weights: Any, flat: np.ndarray, shapes: np.ndarray, reff: float) -
     relative = np.exp(draws - logsumexp(log_w + draws, axis=0) + logsumexp(log_w, axis=0))
     count = len(draws) * reff
     slower = count ** ((1 - convergence_rate(shapes, count)) / 2)
-    each = np.sqrt(np.sum(part**2 * (relative - 1) ** 2, axis=0) / reff) * slower
-    return float(np.sqrt(np.sum(each**2)))
+    return np.sqrt(np.sum(part**2 * (relative - 1) ** 2, axis=0) / reff) * slower
 
 
 def convergence_rate(shapes: np.ndarray, count: float) -> np.ndarray:
@@ -228,7 +228,7 @@ def convergence_rate(shapes: np.ndarray, count: float) -> np.ndarray:
     return np.clip((2 * (k - 1) * count * s + (1 - 2 * k) * s + count**2) / ((count - 1) * (count - s)), 0, 1)
 
 
-def _relative_efficiency(draws: Mapping[str, Any]) -> float:
+def relative_efficiency(draws: Mapping[str, Any]) -> float:
     """Effective draws per draw, the mean over all scalars, as ArviZ has it."""
     chains, count = next(iter(draws.values())).shape[:2]
     if chains == 1:

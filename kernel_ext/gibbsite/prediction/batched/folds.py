@@ -3,7 +3,7 @@
 The refits differ in what counts alone, so that they are one compiled program.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from gibbsite.density.current import scored_elements
 from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
 from gibbsite.diagnostics.predictive.predict import log_likelihood
-from gibbsite.diagnostics.verdict.elpd import elpd_of, observation_names, scored
+from gibbsite.diagnostics.verdict.elpd import elpd_of, observation_names, relative_efficiency, scored
 from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import shown
@@ -27,6 +27,9 @@ from gibbsite.prediction.batched.masked import COUNTED, counting
 
 xr, results = later("xarray"), later("gibbsite.diagnostics.predictive.elpd_data")
 
+_UNSURE = 0.3
+"""Relative errors of a mean of likelihoods above which a few draws are most of it, and the error itself is
+not to be relied on."""
 _LOOKED_AT = 12  # of the folds, as many have their plan derived: one program has what counts as an input
 
 
@@ -48,10 +51,20 @@ def left_out(run: Any, kfold: int | None, by: Any, refit: bool, *, seed: int = 0
         groups = _dealt(count, sensible.count("kfold", kfold, 2), sensible.count("seed", seed, 0))
         names = [f"fold {k}" for k in range(int(groups.max()) + 1)]
     whole = elpd_of(run) if found is None else found
-    each, doubtful = _scores(run, there, groups, names, joint=by is not None)
+    each, errors, doubtful = _scores(run, there, groups, names, joint=by is not None)
     labels = names if by is not None else observation_names(run)
     lpd = float(whole.elpd + whole.p)
-    return _result(run, each, labels, doubtful, len(names), lpd if by is None else np.nan, by)
+    doubtful += _unsure(labels, errors)
+    return _result(run, each, errors, labels, doubtful, len(names), lpd if by is None else np.nan, by)
+
+
+def _unsure(labels: Sequence[str], errors: np.ndarray) -> list[str]:
+    """A sentence for each datum, or group, whose prediction rests on a few draws."""
+    return [
+        f"{n}: its prediction rests on few of the draws (±{e:.2g}); draw more"
+        for n, e in zip(labels, errors, strict=True)
+        if e > _UNSURE
+    ]
 
 
 def _dealt(count: int, folds: int, seed: int) -> np.ndarray:
@@ -90,15 +103,15 @@ def _groups(run: Any, by: Any, there: Mapping[str, np.ndarray]) -> tuple[np.ndar
 
 def _scores(
     run: Any, there: Mapping[str, np.ndarray], groups: np.ndarray, names: list[str], joint: bool
-) -> tuple[np.ndarray, list[str]]:
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """`log p(datum | data of other groups)` of every datum with a group (-1 has none), or jointly of every
-    group; and which refits are not to be relied on."""
+    group; their Monte Carlo standard errors; and which refits are not to be relied on."""
     folds = range(len(names))
     held = {k: _spread(groups == k, there) for k in folds}
     fits = refits(run, [{n: ~h for n, h in held[k].items()} for k in folds], names)
     alone = all((groups == k).sum() == 1 for k in folds)
     each = np.full(len(names) if joint else len(groups), np.nan)
-    doubtful = []
+    errors, doubtful = np.zeros(len(each)), []
     plan, kwargs = run.plan, {INPUTS_KWARG: run.plan.inputs}
     for k in folds:
         one = fits[names[k]]
@@ -115,8 +128,11 @@ def _scores(
         )[:, groups == k]
         flat = flat.sum(axis=1, keepdims=True) if joint else flat
         found = logsumexp(flat, axis=0) - np.log(len(flat))
-        each[[k] if joint else groups == k] = found
-    return each, doubtful
+        of_fold = [k] if joint else groups == k
+        each[of_fold] = found
+        ratio = np.exp(flat - found)
+        errors[of_fold] = ratio.std(axis=0) / np.sqrt(len(flat) * relative_efficiency(one.draws))
+    return each, errors, doubtful
 
 
 def _spread(flat: np.ndarray, there: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -183,7 +199,8 @@ def _refitted(run: Any, there: Mapping[str, np.ndarray], found: Any) -> Any:
     groups = np.full(len(k), -1)
     groups[bad] = np.arange(len(bad))
     names = [str(n) for n in out.refitted]
-    scores, doubtful = _scores(run, there, groups, names, joint=False)
+    scores, errors, doubtful = _scores(run, there, groups, names, joint=False)
+    doubtful += _unsure(names, errors[bad])
     each, shapes = np.array(found.elpd_i, float), k.copy()
     lpd = float(found.elpd + found.p)
     each[bad], shapes[bad] = scores[bad], 0.0
@@ -191,12 +208,22 @@ def _refitted(run: Any, there: Mapping[str, np.ndarray], found: Any) -> Any:
     out.pareto_k = found.pareto_k.copy(data=shapes)
     out.elpd, out.se = float(each.sum()), float(np.sqrt(len(each) * np.var(each)))
     out.p = lpd - out.elpd
+    own = np.array(getattr(found, "mcse_i", np.zeros(len(k))), float)
+    own[bad] = errors[bad]
+    out.mcse_i, out.mcse = own, float(np.sqrt(np.sum(own**2)))
     out.doubtful, out.warning = tuple(doubtful), bool(doubtful) or bool(out.given)
     return out
 
 
 def _result(
-    run: Any, each: np.ndarray, labels: list[str], doubtful: list[str], folds: int, lpd: float, by: Any
+    run: Any,
+    each: np.ndarray,
+    errors: np.ndarray,
+    labels: list[str],
+    doubtful: list[str],
+    folds: int,
+    lpd: float,
+    by: Any,
 ) -> Any:
     told = xr.DataArray(each, dims="datum", coords={"datum": labels})
     out = results.ELPDData(
@@ -213,5 +240,6 @@ def _result(
         n_folds=folds,
     )
     out.doubtful, out.factors = tuple(doubtful), factors_beside(run.plan.density, run.plan.observed)
+    out.mcse_i, out.mcse = errors, float(np.sqrt(np.sum(errors**2)))
     out.by = by if isinstance(by, str) else None
     return out
