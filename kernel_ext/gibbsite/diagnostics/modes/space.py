@@ -22,6 +22,7 @@ optimize = later("scipy.optimize")
 
 _IMPROPER = ("ImproperUniform", "Unit")
 _CLIMB = {"maxiter": 100, "maxcor": 10}
+_STEEP = 10.0
 _BATCH = 256
 """Points that are evaluated at once: one compiled program for any number of them."""
 
@@ -98,12 +99,20 @@ class Space:
             self._programs["slope"] = jitted(down)
         out = np.array(x, np.float64)
         for point, fixed in zip(out, held, strict=True):
+            seen: list[float] = []
 
-            def level(part: np.ndarray, at: np.ndarray = point, free: np.ndarray = ~fixed) -> Any:
+            def level(
+                part: np.ndarray, at: np.ndarray = point, free: np.ndarray = ~fixed, seen: Any = seen
+            ) -> Any:
                 whole = at.copy()
                 whole[free] = part
                 value, slope = self._programs["slope"](jnp.asarray(whole), self.data)
-                return float(value), np.asarray(slope, np.float64)[free]
+                down = np.asarray(slope, np.float64)[free]
+                if np.isfinite(value) and np.isfinite(down).all():
+                    seen.append(float(value))
+                    return seen[-1], down
+                # a step that overflows: as high as makes the search take a shorter one
+                return seen[0] + _STEEP * (1 + abs(seen[0])) if seen else np.inf, np.zeros_like(down)
 
             found = optimize.minimize(level, point[~fixed], jac=True, method="L-BFGS-B", options=_CLIMB)
             if np.isfinite(found.x).all() and np.isfinite(found.fun):

@@ -45,6 +45,8 @@ _FROM_PRIOR = 5
 # kernels whose step takes as many gradients as its path has steps, of a length that is not known yet:
 # millions, from far out
 _WITHOUT_BOUND = frozenset(["HMC"])
+_FAR_PER_DATUM = 1000.0
+"""Nats: more than a datum is worth anywhere in a posterior. Of many data all densities are rounded."""
 _ON_THE_WAY = (0.25, 0.5, 0.75)
 _DRAWN, _LOOKS_HELD = 8, 2
 _ROUNDS = 8
@@ -94,6 +96,11 @@ class Starting:
         said[0] += " (unconstrained)" * (not self._given)
         state, logdensity, drawn_again = self._possible(())
         said += drawn_again
+        if not self._given:
+            state, logdensity, nearer = self._nearer((), state, logdensity)
+            said += [
+                f"{_chains(nearer)} led uphill from where single precision tells no places apart"
+            ] * bool(nearer)
         impossible = self._impossible(state)
         told = {"tried": self._tried, "impossible": impossible}
         check_start(self._engine.kernel, self._plan, self._kwargs, state, logdensity, self._given, **told)
@@ -139,7 +146,8 @@ class Starting:
                 break
             path = (10 + n,)
             # nearer and nearer to 0: what was lost may have been thrown too far
-            other, *_ = self._possible(path, RADIUS / 2**n)
+            other, logdensity, _ = self._possible(path, RADIUS / 2**n)
+            other, *_ = self._nearer(path, other, logdensity)
             anew = self._walked((*path, 1), other, passes, stop)
             if anew is None:
                 return None
@@ -351,6 +359,31 @@ class Starting:
             state, logdensity = self._either(bad, pieced, (state, logdensity))
             told = [*told, "impossible values chosen anew one by one"]
         return state, logdensity, told
+
+    def _nearer(self, path: tuple[int, ...], state: Any, logdensity: Any) -> tuple[Any, Any, set[int]]:
+        """State and logdensity with those chains led uphill that are so far out that the density there is
+        rounded to whole nats: trajectories are accepted by differences that are none, and lead nowhere."""
+        level = level_of(state, logdensity)
+        size = np.abs(level)  # up to a constant, which may be large itself: then it costs a look
+        rounded = size * float(jnp.finfo(jnp.result_type(float)).eps) > 1
+        far = np.isfinite(level) & rounded & (size > _FAR_PER_DATUM * max(1, self._data))
+        space = space_of(self._plan, self._engine.sites) if far.any() else None
+        if space is None or space.absent or (space.listed and space.marginal is None):
+            return state, logdensity, set()
+        places = {n: np.asarray(v) for n, v in self._engine.constrained(state).items()}
+        x = space.free(places)
+        x[far] = space.climbed(x[far], np.zeros(x[far].shape, bool))
+        there = {n: _where(far, v, places[n]) for n, v in space.values(x).items()}
+        other = self._engine.init(self._key, places | there, path=path)
+        better = far & (level_of(*other) > level + 1)
+        state, logdensity = self._either(better, other, (state, logdensity))
+        return state, logdensity, set(np.flatnonzero(better).tolist())
+
+    @property
+    def _data(self) -> int:
+        """How many numbers are observed."""
+        sites = self._plan.density.sites.values() if self._plan.density else ()
+        return sum(int(np.prod(s.shape, dtype=np.int64)) for s in sites if s.role == "observed")
 
     def _path_key(self, path: tuple[int, ...]) -> Any:
         return reduce(jax.random.fold_in, path, self._key)
