@@ -104,19 +104,32 @@ def _counts():
     zero = np.log(0.2) + np.where(k == 0, 0, -np.inf)
     mixed = np.logaddexp(zero, np.log(0.8) + stats.poisson.logpmf(k, mean.astype(float)))
     yield lambda rate: dist.ZeroInflatedPoisson(0.2, rate), {"rate": mean}, k, mixed
+    a = np.array([0.05, 0.7, 3.0, 7.9, 8.1, 60.0, 2.5, 1e4, 3e5], np.float32)
+    q = 1 / (1 + mean.astype(float) / a)
+    of = stats.nbinom.logpmf(k, a.astype(float), q)
+    yield dist.NegativeBinomial2, {"mean": mean, "concentration": a}, k, of
+    logits = np.float32(np.log(mean.astype(float) / a))
+    of = stats.nbinom.logpmf(k, a.astype(float), 1 / (1 + np.exp(logits.astype(float))))
+    named = {"total_count": a, "logits": logits}
+    yield lambda total_count, logits: dist.NegativeBinomialLogits(total_count, logits), named, k, of
 
 
-@pytest.mark.parametrize("case", range(5), ids=["poisson", "probs", "logits", "multinomial", "inflated"])
+@pytest.mark.parametrize(
+    "case",
+    range(7),
+    ids=["poisson", "probs", "logits", "multinomial", "inflated", "negative binomial", "by failures"],
+)
 def test_large_counts_have_their_densities(case):
     build, parameter, value, exact = list(_counts())[case]
     held = jax.jit(lambda p: held_in_tails(build(**p), counts=True).log_prob(jnp.asarray(value)))(parameter)
     # of what the rounding of a mean does, at ten standard deviations from it
     np.testing.assert_allclose(held, exact, rtol=3e-4, atol=3e-3)
     with jax.enable_x64():
-        (name,), point = parameter, {n: jnp.asarray(v, float) for n, v in parameter.items()}
-        ours = jax.grad(lambda p: held_in_tails(build(**p), counts=True).log_prob(value).sum())(point)[name]
-        theirs = jax.grad(lambda p: build(**p).log_prob(value).sum())(point)[name]
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
+        point = {n: jnp.asarray(v, float) for n, v in parameter.items()}
+        ours = jax.grad(lambda p: held_in_tails(build(**p), counts=True).log_prob(value).sum())(point)
+        theirs = jax.grad(lambda p: build(**p).log_prob(value).sum())(point)
+    for name in point:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-6, atol=2e-6)
 
 
 def test_counts_that_cannot_be_are_impossible():

@@ -57,6 +57,7 @@ _FAR = 1e3
 _SERIES = -10.0
 # Up to so many, factorials are known; beyond, three terms of Stirling's series leave out 1e-8.
 _FEW = 6
+_STIRLING = 8.0
 
 
 def _log_ndtr(z: Any) -> Any:
@@ -237,6 +238,33 @@ def _multinomial(d: Any, value: Any) -> Any:
     return jnp.sum(_log_poisson(k, n[..., None] * d.probs), -1) + _all(n) + beyond
 
 
+def _overdispersed(k: Any, a: Any, yes: Any, no: Any) -> Any:
+    """Counts before `a` failures, of any real number, with chances of yes and no: binomial out of all trials,
+    the last of which is a failure."""
+    k, a = (jnp.asarray(x, jnp.result_type(float)) for x in (k, a))
+    n = a + jnp.maximum(k, 0.0)
+    apart = (n * no - a) / a
+    failures = a * (jnp.log1p(apart) - apart) - _orders_of_any(a)
+    return _log_poisson(k, n * yes) + failures + _orders_of_any(n) - jnp.log1p(jnp.maximum(k, 0.0) / a)
+
+
+def _orders_of_any(x: Any) -> Any:
+    """As `_orders`, of any number above 0, with its slope."""
+    small, large = jnp.minimum(x, _STIRLING), jnp.maximum(x, _STIRLING)
+    inverse = 1 / jnp.square(large)
+    series = (1 / 12 - inverse * (1 / 360 - inverse / 1260)) / large
+    many = 0.5 * (math.log(2 * math.pi) + jnp.log(large)) + series
+    return jnp.where(x < _STIRLING, gammaln(small + 1.0) - small * jnp.log(small) + small, many)
+
+
+def _gamma_poisson_counts(d: Any, value: Any) -> Any:
+    return _overdispersed(value, d.concentration, 1 / (1 + d.rate), d.rate / (1 + d.rate))
+
+
+def _negative_binomial_counts(d: Any, value: Any) -> Any:
+    return _overdispersed(value, d.total_count, sigmoid(d.logits), sigmoid(-d.logits))
+
+
 # by the class whose density it is: the parameters that may be large where they are not known beforehand
 _LARGE = {
     GammaPoisson: (("concentration",), _gamma_poisson),
@@ -255,6 +283,8 @@ _COUNTS = {
     BinomialProbs: (("probs",), _binomial_probs),
     BinomialLogits: (("logits",), _binomial_logits),
     MultinomialProbs: (("probs",), _multinomial),
+    GammaPoisson: (("concentration", "rate"), _gamma_poisson_counts),
+    NegativeBinomialLogits: (("total_count", "logits"), _negative_binomial_counts),
 }
 
 

@@ -1,6 +1,6 @@
 """A density in flat unconstrained coordinates: where volumes are compared."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,9 +91,10 @@ class Space:
         level, fit = np.concatenate(found, axis=1)
         return np.where(np.isnan(level), -np.inf, level), fit
 
-    def climbed(self, x: np.ndarray, held: np.ndarray) -> np.ndarray:
+    def climbed(self, x: np.ndarray, held: np.ndarray, gain: float = 0.0) -> np.ndarray:
         """Where the density leads uphill from points `[point, size]`, with the coordinates that are `held`
-        `[point, size]` as they are (L-BFGS, Liu and Nocedal 1989); the points where it has no slope."""
+        `[point, size]` as they are (L-BFGS, Liu and Nocedal 1989), as long as a step brings `gain` nats; the
+        points where it has no slope."""
         if "slope" not in self._programs:
             down = jax.value_and_grad(lambda x, data: -self._both(x, {}, data)[0])
             self._programs["slope"] = jitted(down)
@@ -114,7 +115,9 @@ class Space:
                 # a step that overflows: as high as makes the search take a shorter one
                 return seen[0] + _STEEP * (1 + abs(seen[0])) if seen else np.inf, np.zeros_like(down)
 
-            found = optimize.minimize(level, point[~fixed], jac=True, method="L-BFGS-B", options=_CLIMB)
+            found = optimize.minimize(
+                level, point[~fixed], jac=True, method="L-BFGS-B", options=_CLIMB, callback=_ending(gain)
+            )
             if np.isfinite(found.x).all() and np.isfinite(found.fun):
                 point[~fixed] = found.x
         return out
@@ -152,6 +155,19 @@ class Space:
         seen = sum((v for n, v in sums.items() if n not in values), start=jnp.zeros(()))
         total = sum((v for n, v in sums.items() if n in values), start=seen)
         return jnp.stack([jnp.where(inside, total + moved, -jnp.inf), seen])
+
+
+def _ending(gain: float) -> Callable[[Any], None]:
+    """Ends a search by SciPy, which knows the argument by its name, at a step that brings less."""
+    last = np.inf
+
+    def after(intermediate_result: Any) -> None:
+        nonlocal last
+        before, last = last, float(intermediate_result.fun)
+        if before - last < gain:
+            raise StopIteration
+
+    return after
 
 
 def space_of(plan: Plan, names: Any, summed: bool = True) -> Space | None:

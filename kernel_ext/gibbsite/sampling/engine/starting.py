@@ -20,6 +20,7 @@ from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.initial import (
     FAR,
+    FAR_PER_ELEMENT,
     RADIUS,
     bad_chains,
     check_start,
@@ -96,11 +97,6 @@ class Starting:
         said[0] += " (unconstrained)" * (not self._given)
         state, logdensity, drawn_again = self._possible(())
         said += drawn_again
-        if not self._given:
-            state, logdensity, nearer = self._nearer((), state, logdensity)
-            said += [
-                f"{_chains(nearer)} led uphill from where single precision tells no places apart"
-            ] * bool(nearer)
         impossible = self._impossible(state)
         told = {"tried": self._tried, "impossible": impossible}
         check_start(self._engine.kernel, self._plan, self._kwargs, state, logdensity, self._given, **told)
@@ -117,6 +113,12 @@ class Starting:
             return None
         at = len(said)
         said.append(f"then {passes} passes of the schedule")
+        uphill, nearer = self._nearer((4,), walked)
+        if nearer:
+            walked = self._walked((5,), uphill, passes, stop)
+            if walked is None:
+                return None
+            said[at] += f", {_chains(nearer)} led uphill from where no difference is seen, and as many more"
         if not self._rescue:
             return Start(walked.state, ", ".join(said))
         bounded = _WITHOUT_BOUND.isdisjoint(b.kernel for b in self._plan.blocks)
@@ -146,8 +148,7 @@ class Starting:
                 break
             path = (10 + n,)
             # nearer and nearer to 0: what was lost may have been thrown too far
-            other, logdensity, _ = self._possible(path, RADIUS / 2**n)
-            other, *_ = self._nearer(path, other, logdensity)
+            other, *_ = self._possible(path, RADIUS / 2**n)
             anew = self._walked((*path, 1), other, passes, stop)
             if anew is None:
                 return None
@@ -360,24 +361,26 @@ class Starting:
             told = [*told, "impossible values chosen anew one by one"]
         return state, logdensity, told
 
-    def _nearer(self, path: tuple[int, ...], state: Any, logdensity: Any) -> tuple[Any, Any, set[int]]:
-        """State and logdensity with those chains led uphill that are so far out that the density there is
-        rounded to whole nats: trajectories are accepted by differences that are none, and lead nowhere."""
-        level = level_of(state, logdensity)
+    def _nearer(self, path: tuple[int, ...], walk: "_Walk") -> tuple[Any, set[int]]:
+        """The state with those chains led uphill, which these are, that the schedule has left so far out that
+        the density there is rounded to whole nats: trajectories are accepted by differences that are none,
+        and lead nowhere."""
+        engine, level = self._engine, walk.level
         size = np.abs(level)  # up to a constant, which may be large itself: then it costs a look
         rounded = size * float(jnp.finfo(jnp.result_type(float)).eps) > 1
         far = np.isfinite(level) & rounded & (size > _FAR_PER_DATUM * max(1, self._data))
-        space = space_of(self._plan, self._engine.sites) if far.any() else None
+        space = space_of(self._plan, engine.sites) if far.any() else None
         if space is None or space.absent or (space.listed and space.marginal is None):
-            return state, logdensity, set()
-        places = {n: np.asarray(v) for n, v in self._engine.constrained(state).items()}
+            return walk.state, set()
+        places = {n: np.asarray(v) for n, v in engine.constrained(walk.state).items()}
         x = space.free(places)
-        x[far] = space.climbed(x[far], np.zeros(x[far].shape, bool))
+        # no further than where trajectories find their way: a hierarchy's highest place is none that it is at
+        gain = FAR + FAR_PER_ELEMENT * engine.elements
+        x[far] = space.climbed(x[far], np.zeros(x[far].shape, bool), gain)
         there = {n: _where(far, v, places[n]) for n, v in space.values(x).items()}
-        other = self._engine.init(self._key, places | there, path=path)
-        better = far & (level_of(*other) > level + 1)
-        state, logdensity = self._either(better, other, (state, logdensity))
-        return state, logdensity, set(np.flatnonzero(better).tolist())
+        other = engine.init(self._key, places | there, path=path)
+        better = far & (level_of(*other) > level + gain)
+        return engine.chosen(better, other[0], walk.state), set(np.flatnonzero(better).tolist())
 
     @property
     def _data(self) -> int:
